@@ -1,0 +1,69 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "autograd/node.h"
+#include "autograd/variable.h"
+#include "core/ops/op.h"
+
+namespace binade {
+
+namespace detail {
+
+/// The part of apply() that does not depend on the op's type.
+class Application {
+ public:
+  /// Consults the policy, casts inputs (a taped op), fills the context. The one place that reads the policy.
+  Application(const OpInfo& info, std::span<const Variable> inputs);
+  std::span<const Tensor> tensors() const { return tensors_; }
+  OpContext& context() { return context_; }
+  bool records() const { return context_.grad_enabled; }
+  std::vector<Variable>&& take_inputs() { return std::move(inputs_); }
+  /// Wraps outputs; links them to `node` when there is one.
+  static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node, std::uint32_t non_differentiable);
+
+ private:
+  std::vector<Variable> inputs_;
+  Tensors tensors_;
+  OpContext context_;
+};
+
+template <OpUnit Op>
+class OpNode final : public Node {
+ public:
+  OpNode(OpContext context, std::vector<Variable> inputs, int outputs, typename Op::Params params)
+      : Node(Op::info, std::move(context), std::move(inputs), outputs), params_(std::move(params)) {}
+  void backward(std::span<const Tensor> gy, GradSink& gx) override { Op::backward(context_, gy, gx, params_); }
+
+ private:
+  typename Op::Params params_;
+};
+
+}  // namespace detail
+
+/// Runs an op on variables: policy, kernel, tape, in that order. Every user-facing function in autograd/functions.h is
+/// one call of this, and so is a user's own op. An undefined Variable stands for an optional input left out.
+template <OpUnit Op>
+std::vector<Variable> apply(const typename Op::Params& params, std::span<const Variable> inputs) {
+  detail::Application application(Op::info, inputs);
+  Tensors outputs = Op::forward(application.context(), application.tensors(), params);
+  const std::uint32_t non_differentiable = application.context().non_differentiable_outputs;
+  std::shared_ptr<Node> node;
+  if (application.records())
+    node = std::make_shared<detail::OpNode<Op>>(std::move(application.context()), application.take_inputs(),
+                                                static_cast<int>(outputs.size()), params);
+  return detail::Application::wrap(std::move(outputs), node, non_differentiable);
+}
+template <OpUnit Op>
+std::vector<Variable> apply(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
+  return apply<Op>(params, std::span(inputs.begin(), inputs.size()));
+}
+/// The first output, for the many ops that have one.
+template <OpUnit Op>
+Variable apply_one(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
+  return std::move(apply<Op>(params, inputs).front());
+}
+
+}  // namespace binade

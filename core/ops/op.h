@@ -1,0 +1,114 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/kernel_slot.h"
+#include "core/precision.h"
+#include "core/random.h"
+#include "core/tensor.h"
+
+namespace binade {
+
+using Tensors = std::vector<Tensor>;
+
+/// What an op does at a non-finite input.
+enum class NonFinite {
+  kPropagates,  ///< NaN in, NaN out; an inf gives what the formula gives
+  kMasks,       ///< -inf is a declared, legal value (masks before a softmax)
+};
+
+/// The op's numeric promise, as data. Read by the conformance suite now, by pre-flight and autopsy later.
+struct Numerics {
+  DType accumulate = DType::f32;
+  double safe_low = -std::numeric_limits<double>::infinity();  ///< inputs in [safe_low, safe_high] cannot overflow f32
+  double safe_high = std::numeric_limits<double>::infinity();
+  double pole = std::numeric_limits<double>::quiet_NaN();  ///< input value where value or derivative is infinite
+  NonFinite non_finite = NonFinite::kPropagates;
+  double ulp_f32 = 2;   ///< error bound of one element in ulp of the result, f32 (sums: beside n 2^-24 sum|ab|)
+  double ulp_half = 1;  ///< the same for f16 and bf16, after the one rounding
+};
+
+/// What stands beside every op's maths.
+struct OpInfo {
+  const char* name;  ///< the op unit's file basename or, in a family file, the function's name
+  PrecisionClass precision = PrecisionClass::kAsIs;
+  Numerics numerics{};
+  std::uint32_t policy_inputs = ~0u;  ///< bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
+  bool differentiable = true;
+};
+
+/// What forward is told and what it leaves for backward. The tape keeps nothing but what is saved here.
+class OpContext {
+ public:
+  DType store_dtype = DType::f32;  ///< what the policy wants the output stored in
+  RandomStream rng;                ///< this call's numbers (dropout): the same again in recompute and replay
+  bool grad_enabled = false;       ///< false: backward will not come, saving is a waste
+
+  /// Keeps a tensor for backward; returns its position. A no-op returning -1 unless grad_enabled.
+  int save(const Tensor& tensor);
+  /// A kept tensor. Throws AutogradError naming the op and both versions when it was written in place since.
+  const Tensor& saved(int position, const char* op) const;
+  std::size_t saved_bytes() const;
+  void release() { saved_.clear(); }
+  bool released() const { return released_; }
+
+  std::uint32_t non_differentiable_outputs = 0;  ///< bit i: output i carries no gradient (batch statistics, indices)
+
+  /// Set by apply: what each input looked like as the op read it.
+  struct Input {
+    Shape shape;
+    DType dtype = DType::f32;
+    bool needs_grad = false;
+    DType grad_dtype = DType::f32;  ///< f32 for parameters, the input's own dtype else
+  };
+  std::vector<Input> inputs;
+
+ private:
+  struct Saved {
+    Tensor tensor;
+    std::uint64_t version;
+  };
+  std::vector<Saved> saved_;
+  bool released_ = false;
+};
+
+/// What backward writes into.
+class GradSink {
+ public:
+  virtual ~GradSink() = default;
+  /// Whether the gradient of input i is wanted at all.
+  virtual bool needs(int i) const = 0;
+  /// An uninitialized contiguous tensor with input i's shape and gradient dtype, to be overwritten whole. For a
+  /// parameter's first contribution it *is* the parameter's gradient storage: no copy follows. Call once per input.
+  virtual Tensor destination(int i) = 0;
+  /// Hands over a tensor that already is the gradient of input i (an alias of gy, a reshape of it).
+  virtual void set(int i, Tensor gradient) = 0;
+};
+
+/// The shape of an op unit. A user's op is one such struct and is recorded, cast and policed like Binade's own:
+///
+///   struct Scale {
+///     struct Params { float factor = 1; };
+///     static constexpr OpInfo info{.name = "scale", .precision = PrecisionClass::kAsIs};
+///     static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+///     static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+///   };
+///
+/// forward checks shapes and dtypes first (ShapeError, DTypeError, with `where(info.name)`), allocates its outputs in
+/// ctx.store_dtype, and calls kernels through a KernelSlot. In backward gy[i] is undefined (`!defined()`) when nothing
+/// depended on output i; at least one is defined. gy arrives contiguous and in the output's dtype.
+template <class Op>
+concept OpUnit = requires(OpContext& ctx, const OpContext& kept, std::span<const Tensor> tensors, GradSink& sink,
+                          const typename Op::Params& params) {
+  { Op::info } -> std::convertible_to<const OpInfo&>;
+  { Op::forward(ctx, tensors, params) } -> std::same_as<Tensors>;
+  Op::backward(kept, tensors, sink, params);
+};
+
+}  // namespace binade

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/device.h"
+#include "core/random.h"
+
+namespace binade {
+
+struct RuntimeOptions {
+  Device device = Device::cpu();
+  std::uint64_t seed = 0;
+  int threads = 0;  ///< 0: one per core this process may use
+  bool deterministic = true;
+};
+
+/// What a program makes first: picks the device, fills the kernel slots, sets the thread pool, owns the seed. One at a
+/// time; modules made while it lives draw their initial weights from it. Not copyable.
+class Runtime {
+ public:
+  explicit Runtime(const RuntimeOptions& options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  Device device() const { return options_.device; }
+  std::uint64_t seed() const { return options_.seed; }
+  bool deterministic() const { return options_.deterministic; }
+
+  /// The stream for the next parameter to be initialized: keyed by how many came before it.
+  RandomStream next_init_stream();
+
+  /// The one that lives. Throws ArgumentError saying to make one.
+  static Runtime& current();
+
+ private:
+  RuntimeOptions options_;
+  std::uint32_t initialized_ = 0;
+};
+
+}  // namespace binade

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,7 +29,13 @@ class Tensor {
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu());
   /// Copies `values` (row-major) to a CPU tensor. Throws ShapeError when the count is not shape.numel().
   template <class T>
-  static Tensor from(std::span<const T> values, const Shape& shape);
+  static Tensor from(std::span<const T> values, const Shape& shape) {
+    check<ShapeError>(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensor: {} values do not fill shape {}",
+                      values.size(), shape.to_string());
+    Tensor t = empty(shape, kDTypeOf<T>);
+    std::copy(values.begin(), values.end(), t.mutable_data<T>());
+    return t;
+  }
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
@@ -50,9 +57,15 @@ class Tensor {
   /// Typed pointer to the first element. Throws DTypeError when T is not the dtype. Read-only and writable forms; the
   /// writable one does not raise the version: kernels writing to fresh outputs use it.
   template <class T>
-  const T* data() const;
+  const T* data() const {
+    check_readable_as(kDTypeOf<T>);
+    return static_cast<const T*>(raw());
+  }
   template <class T>
-  T* mutable_data();
+  T* mutable_data() {
+    check_readable_as(kDTypeOf<T>);
+    return static_cast<T*>(mutable_raw());
+  }
   const void* raw() const;
   void* mutable_raw();
 
@@ -82,11 +95,16 @@ class Tensor {
   double at(std::int64_t index) const;
   double item() const;
   template <class T>
-  std::vector<T> to_vector() const;  ///< row-major copy on the host, converted to T
+  std::vector<T> to_vector() const {  ///< row-major copy on the host, converted to T
+    const Tensor host = to(kDTypeOf<T>).to(Device::cpu()).contiguous_copy();
+    return std::vector<T>(host.data<T>(), host.data<T>() + numel());
+  }
 
   std::string to_string(std::int64_t max_elements = 64) const;  ///< "f32 (2, 3) cpu [[…]]"
 
  private:
+  void check_readable_as(DType wanted) const;
+
   std::shared_ptr<Storage> storage_;
   std::shared_ptr<std::uint64_t> version_;
   Shape shape_{0};

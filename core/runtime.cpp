@@ -1,0 +1,35 @@
+#include "core/runtime.h"
+
+#include "core/error.h"
+#include "core/kernel_slot.h"
+#include "core/parallel.h"
+#include "core/step_context.h"
+
+namespace binade {
+namespace {
+Runtime* g_current = nullptr;
+}
+
+Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
+  check<ArgumentError>(g_current == nullptr, "Runtime: one is alive already; destroy it before making another");
+  check<ArgumentError>(options.threads >= 0 && options.threads <= 1024, "Runtime: wanted 0 to 1024 threads, got {}",
+                       options.threads);
+  register_cpu_kernels();
+  set_num_threads(options.threads);
+  step_context() = StepContext{};
+  step_context().seed = options.seed;
+  g_current = this;
+}
+
+Runtime::~Runtime() { g_current = nullptr; }
+
+RandomStream Runtime::next_init_stream() {
+  return {options_.seed, RngPurpose::kInit, 0, 0, initialized_++};
+}
+
+Runtime& Runtime::current() {
+  check<ArgumentError>(g_current != nullptr, "Runtime: none is alive; make a binade::Runtime before models and tensors' ops");
+  return *g_current;
+}
+
+}  // namespace binade

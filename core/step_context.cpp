@@ -1,0 +1,28 @@
+#include "core/step_context.h"
+
+namespace binade {
+
+StepContext& step_context() {
+  thread_local StepContext context;
+  return context;
+}
+
+RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index) {
+  const StepContext& context = step_context();
+  return {context.seed, purpose, context.step, context.micro_batch, static_cast<std::uint32_t>(tape_index)};
+}
+
+ModulePathScope::ModulePathScope(std::string path) : previous_(std::move(step_context().module_path)) {
+  step_context().module_path = std::move(path);
+}
+
+ModulePathScope::~ModulePathScope() { step_context().module_path = std::move(previous_); }
+
+std::string where(std::string_view op) {
+  const std::string& path = step_context().module_path;
+  std::string text(op);
+  if (!path.empty()) text += " [" + path + "]";
+  return text;
+}
+
+}  // namespace binade

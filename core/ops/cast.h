@@ -1,0 +1,23 @@
+#pragma once
+
+#include "core/ops/op.h"
+
+namespace binade::ops {
+
+/// y = x in another floating dtype, rounded once (nearest even; a value beyond the range becomes inf, NaN stays NaN).
+/// Any shape, channel slices too. gx = gy in x's gradient dtype. Nothing is saved. The policy never casts its input:
+/// this is the op that the policy itself casts with.
+struct Cast {
+  struct Params {
+    DType to = DType::f32;
+  };
+  static constexpr OpInfo info{.name = "cast",
+                               .precision = PrecisionClass::kAsIs,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .policy_inputs = 0};
+
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+}  // namespace binade::ops

@@ -20,12 +20,12 @@ class Application {
   std::span<const Tensor> tensors() const { return tensors_; }
   OpContext& context() { return context_; }
   bool records() const { return context_.grad_enabled; }
-  std::vector<Variable>&& take_inputs() { return std::move(inputs_); }
+  std::vector<Edge> take_edges() { return std::move(edges_); }
   /// Wraps outputs; links them to `node` when there is one.
   static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node, std::uint32_t non_differentiable);
 
  private:
-  std::vector<Variable> inputs_;
+  std::vector<Edge> edges_;
   Tensors tensors_;
   OpContext context_;
 };
@@ -33,8 +33,8 @@ class Application {
 template <OpUnit Op>
 class OpNode final : public Node {
  public:
-  OpNode(OpContext context, std::vector<Variable> inputs, int outputs, typename Op::Params params)
-      : Node(Op::info, std::move(context), std::move(inputs), outputs), params_(std::move(params)) {}
+  OpNode(OpContext context, std::vector<Edge> edges, int outputs, typename Op::Params params)
+      : Node(Op::info, std::move(context), std::move(edges), outputs), params_(std::move(params)) {}
   void backward(std::span<const Tensor> gy, GradSink& gx) override { Op::backward(context_, gy, gx, params_); }
 
  private:
@@ -52,7 +52,7 @@ std::vector<Variable> apply(const typename Op::Params& params, std::span<const V
   const std::uint32_t non_differentiable = application.context().non_differentiable_outputs;
   std::shared_ptr<Node> node;
   if (application.records())
-    node = std::make_shared<detail::OpNode<Op>>(std::move(application.context()), application.take_inputs(),
+    node = std::make_shared<detail::OpNode<Op>>(std::move(application.context()), application.take_edges(),
                                                 static_cast<int>(outputs.size()), params);
   return detail::Application::wrap(std::move(outputs), node, non_differentiable);
 }

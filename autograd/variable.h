@@ -39,8 +39,6 @@ class Variable {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
-  explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  friend class Tape;
   std::shared_ptr<State> state_;
 };
 
@@ -50,6 +48,7 @@ struct Variable::State {
   Tensor grad;                  ///< storage for the gradient of a leaf (f32 for parameters); may outlive zero_grad()
   bool grad_defined = false;    ///< whether `grad` holds this pass's gradient
   bool requires_grad = false;
+  bool activation = false;      ///< a leaf standing for an activation (recompute): its gradient keeps its dtype
   std::shared_ptr<Node> node;   ///< what made it; null for leaves
   int output = 0;               ///< which output of `node`
   std::string name;             ///< dotted path of a parameter, for messages
@@ -68,6 +67,18 @@ class NoGradGuard {
   ~NoGradGuard();
   NoGradGuard(const NoGradGuard&) = delete;
   NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// The opposite, inside a NoGradGuard (recompute runs its segment so).
+class GradGuard {
+ public:
+  GradGuard();
+  ~GradGuard();
+  GradGuard(const GradGuard&) = delete;
+  GradGuard& operator=(const GradGuard&) = delete;
 
  private:
   bool previous_;

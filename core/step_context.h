@@ -15,6 +15,7 @@ struct StepContext {
   std::uint64_t step = 0;
   std::uint32_t micro_batch = 0;
   std::int64_t tape_index = 0;  ///< of the next op; the same op has the same index in every step of a static model
+  bool recomputing = false;     ///< a recomputed segment runs again for backward: it must not move statistics
   std::string module_path;      ///< "blocks.2.attention"; empty at the root
 };
 

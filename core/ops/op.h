@@ -56,7 +56,6 @@ class OpContext {
   const Tensor& saved(int position, const char* op) const;
   std::size_t saved_bytes() const;
   void release() { saved_.clear(); }
-  bool released() const { return released_; }
 
   std::uint32_t non_differentiable_outputs = 0;  ///< bit i: output i carries no gradient (batch statistics, indices)
 
@@ -75,7 +74,6 @@ class OpContext {
     std::uint64_t version;
   };
   std::vector<Saved> saved_;
-  bool released_ = false;
 };
 
 /// What backward writes into.

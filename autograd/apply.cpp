@@ -1,0 +1,80 @@
+#include "autograd/apply.h"
+
+#include "core/ops/cast.h"
+#include "core/step_context.h"
+
+namespace binade::detail {
+namespace {
+
+/// Whether the policy may cast this input: floating, present, and not excluded by the op's contract.
+bool under_policy(const OpInfo& info, const Variable& input, std::size_t i) {
+  return input.defined() && is_floating(input.dtype()) && (i >= 32 || (info.policy_inputs >> i & 1u) != 0);
+}
+
+OpPrecision precision_of(const OpInfo& info, std::span<const Variable> inputs) {
+  std::vector<DType> dtypes;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (under_policy(info, inputs[i], i)) dtypes.push_back(inputs[i].dtype());
+  if (dtypes.empty()) {  // indices only: the store dtype is that of the first input, whatever it is
+    return {std::nullopt, inputs.empty() || !inputs[0].defined() ? DType::f32 : inputs[0].dtype()};
+  }
+  return compute_dtype(info.precision, dtypes, current_policy(), step_context().module_path, info.name);
+}
+
+bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
+
+Edge edge_to(const Variable& x) {
+  if (!x.requires_grad()) return {};
+  if (x.is_leaf()) return {nullptr, 0, x.state()};
+  return {x.state()->node, x.state()->output, nullptr};
+}
+
+}  // namespace
+
+Application::Application(const OpInfo& info, std::span<const Variable> inputs) {
+  const OpPrecision precision = precision_of(info, inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Variable x = inputs[i];
+    OpContext::Input seen;
+    Tensor tensor;
+    if (x.defined()) {
+      tensor = x.value();
+      if (precision.read && under_policy(info, x, i) && x.dtype() != *precision.read) {
+        if (is_parameter(x)) {
+          tensor = x.state()->low_copy(*precision.read);
+        } else {
+          x = apply_one<ops::Cast>({*precision.read}, {x});
+          tensor = x.value();
+        }
+      }
+      seen.shape = tensor.shape();
+      seen.dtype = tensor.dtype();
+      seen.needs_grad = x.requires_grad() && grad_enabled();
+      seen.grad_dtype = is_parameter(x) && tensor.dtype() != DType::f64 ? DType::f32 : tensor.dtype();
+    }
+    context_.grad_enabled = context_.grad_enabled || (seen.needs_grad && info.differentiable);
+    context_.inputs.push_back(seen);
+    tensors_.push_back(std::move(tensor));
+    edges_.push_back(edge_to(x));
+  }
+  context_.store_dtype = precision.store;
+  context_.rng = random_stream(RngPurpose::kDropout, step_context().tape_index++);
+}
+
+std::vector<Variable> Application::wrap(Tensors outputs, const std::shared_ptr<Node>& node,
+                                        std::uint32_t non_differentiable) {
+  std::vector<Variable> variables;
+  variables.reserve(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Variable y(std::move(outputs[i]));
+    if (node && (i >= 32 || (non_differentiable >> i & 1u) == 0)) {
+      y.state()->requires_grad = true;
+      y.state()->node = node;
+      y.state()->output = static_cast<int>(i);
+    }
+    variables.push_back(std::move(y));
+  }
+  return variables;
+}
+
+}  // namespace binade::detail

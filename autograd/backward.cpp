@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "autograd/node.h"
+#include "autograd/variable.h"
+#include "core/accumulate.h"
+#include "core/error.h"
+
+namespace binade {
+namespace {
+
+/// Gradients that wait for their node: one tensor per output.
+class Pending {
+ public:
+  /// `owned`: nobody else reads `gradient`, so that a later one may be added into it.
+  void add(const Edge& edge, Tensor gradient, bool owned) {
+    std::vector<Slot>& slots = slots_[edge.node.get()];
+    slots.resize(static_cast<std::size_t>(edge.node->outputs()));
+    Slot& slot = slots[static_cast<std::size_t>(edge.output)];
+    if (!slot.gradient.defined()) {
+      slot = {std::move(gradient), owned};
+      return;
+    }
+    if (!slot.owned && owned) std::swap(slot.gradient, gradient);  // a + b = b + a, bit for bit
+    if (!slot.owned && !owned) slot.gradient = slot.gradient.clone();
+    slot.owned = true;
+    accumulate(slot.gradient, gradient);
+  }
+
+  Tensors take(const Node* node) {
+    Tensors gy(static_cast<std::size_t>(node->outputs()));
+    const auto found = slots_.find(node);
+    if (found == slots_.end()) return gy;
+    for (std::size_t i = 0; i < gy.size(); ++i)
+      if (found->second[i].gradient.defined()) gy[i] = found->second[i].gradient.contiguous_copy();
+    slots_.erase(found);
+    return gy;
+  }
+
+ private:
+  struct Slot {
+    Tensor gradient;
+    bool owned = false;
+  };
+  std::unordered_map<const Node*, std::vector<Slot>> slots_;
+};
+
+/// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
+class NodeSink final : public GradSink {
+ public:
+  NodeSink(const Node& node, Pending& pending) : node_(node), pending_(pending), temporaries_(node.edges().size()) {}
+
+  bool needs(int i) const override {
+    const Edge& edge = edge_at(i);
+    return edge.node != nullptr || edge.leaf != nullptr;
+  }
+
+  Tensor destination(int i) override {
+    const Edge& edge = edge_at(i);
+    const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
+    if (edge.leaf != nullptr && !edge.leaf->grad_defined) {
+      edge.leaf->grad_defined = true;
+      if (!fits(edge.leaf->grad, input)) edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, edge.leaf->value.device());
+      return edge.leaf->grad;
+    }
+    Tensor& temporary = temporaries_[static_cast<std::size_t>(i)];
+    temporary = Tensor::empty(input.shape, input.grad_dtype);
+    return temporary;
+  }
+
+  void set(int i, Tensor gradient) override { hand_over(i, std::move(gradient), false); }
+
+  /// After the op's backward: what it wrote into temporaries finds its place.
+  void finish() {
+    for (std::size_t i = 0; i < temporaries_.size(); ++i) {
+      if (temporaries_[i].defined()) hand_over(static_cast<int>(i), std::move(temporaries_[i]), true);
+    }
+  }
+
+ private:
+  void hand_over(int i, Tensor gradient, bool owned) {
+    const Edge& edge = edge_at(i);
+    if (edge.node != nullptr) return pending_.add(edge, std::move(gradient), owned);
+    if (edge.leaf == nullptr) return;
+    Variable::State& leaf = *edge.leaf;
+    if (leaf.grad_defined) return accumulate(leaf.grad, gradient);
+    const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
+    if (fits(leaf.grad, input))
+      leaf.grad.copy_from(gradient);
+    else
+      leaf.grad = gradient.dtype() == input.grad_dtype ? gradient.clone() : gradient.to(input.grad_dtype);
+    leaf.grad_defined = true;
+  }
+
+  const Edge& edge_at(int i) const { return node_.edges()[static_cast<std::size_t>(i)]; }
+  static bool fits(const Tensor& grad, const OpContext::Input& input) {
+    return grad.defined() && grad.shape() == input.shape && grad.dtype() == input.grad_dtype;
+  }
+
+  const Node& node_;
+  Pending& pending_;
+  Tensors temporaries_;
+};
+
+/// Every node the output depends on, latest first: the tape, walked in reverse.
+std::vector<std::shared_ptr<Node>> reachable(const std::shared_ptr<Node>& root) {
+  std::vector<std::shared_ptr<Node>> nodes{root};
+  std::unordered_set<const Node*> seen{root.get()};
+  for (std::size_t next = 0; next < nodes.size(); ++next)
+    for (const Edge& edge : nodes[next]->edges())
+      if (edge.node && seen.insert(edge.node.get()).second) nodes.push_back(edge.node);
+  std::ranges::sort(nodes, [](const auto& a, const auto& b) { return a->order() > b->order(); });
+  return nodes;
+}
+
+void check_not_released(const Node& node) {
+  const std::string at = node.module_path().empty() ? "" : " [" + node.module_path() + "]";
+  check<AutogradError>(!node.released(),
+                       "{}{}: backward ran twice through the same node; run forward again, or pass retain_graph",
+                       node.info().name, at);
+}
+
+}  // namespace
+
+void backward(const Variable& output, const Tensor& cotangent, const BackwardOptions& options) {
+  check<AutogradError>(output.requires_grad(),
+                       "backward: the output has no history; no parameter led to it, or a NoGradGuard was alive");
+  check<ShapeError>(cotangent.shape() == output.shape(), "backward: wanted a cotangent of shape {}, got {}",
+                    output.shape().to_string(), cotangent.shape().to_string());
+  const Tensor seed = cotangent.to(output.dtype());
+  if (output.is_leaf()) {
+    Variable::State& leaf = *output.state();
+    if (leaf.grad_defined)
+      accumulate(leaf.grad, seed);
+    else
+      leaf.grad = seed.clone();
+    leaf.grad_defined = true;
+    return;
+  }
+  Pending pending;
+  pending.add({output.state()->node, output.state()->output, nullptr}, seed, false);
+  std::vector<std::shared_ptr<Node>> nodes = reachable(output.state()->node);
+  for (const auto& node : nodes) check_not_released(*node);
+  const NoGradGuard no_grad;
+  for (std::shared_ptr<Node>& node : nodes) {
+    const Tensors gy = pending.take(node.get());
+    if (std::ranges::any_of(gy, &Tensor::defined)) {
+      NodeSink sink(*node, pending);
+      node->backward(gy, sink);
+      sink.finish();
+    }
+    if (!options.retain_graph) node->release();
+    node.reset();  // saved tensors go as the pass proceeds
+  }
+}
+
+void backward(const Variable& loss, double seed, const BackwardOptions& options) {
+  check<ShapeError>(loss.value().numel() == 1, "backward: wanted a loss of one element, got shape {}; sum or average it first",
+                    loss.shape().to_string());
+  backward(loss, Tensor::full(loss.shape(), seed, loss.dtype(), loss.device()), options);
+}
+
+}  // namespace binade

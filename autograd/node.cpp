@@ -1,0 +1,49 @@
+#include "autograd/node.h"
+
+#include "core/step_context.h"
+
+namespace binade {
+namespace {
+
+std::uint64_t next_order() {
+  thread_local std::uint64_t order = 0;
+  return order++;
+}
+
+/// Destroying an edge may destroy a node, whose edges may destroy the next: a chain of 200,000 ops would overflow the
+/// stack. Edges are parked here and destroyed one after the other by the outermost call.
+void destroy_in_a_loop(std::vector<Edge>&& edges) {
+  thread_local std::vector<Edge> parked;
+  thread_local bool draining = false;
+  for (Edge& edge : edges)
+    if (edge.node) parked.push_back(std::move(edge));
+  edges.clear();
+  if (draining) return;
+  draining = true;
+  while (!parked.empty()) {
+    const Edge last = std::move(parked.back());
+    parked.pop_back();
+  }
+  draining = false;
+}
+
+}  // namespace
+
+Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int outputs)
+    : context_(std::move(context)),
+      info_(info),
+      module_path_(step_context().module_path),
+      tape_index_(step_context().tape_index - 1),
+      order_(next_order()),
+      edges_(std::move(edges)),
+      outputs_(outputs) {}
+
+Node::~Node() { destroy_in_a_loop(std::move(edges_)); }
+
+void Node::release() {
+  released_ = true;
+  context_.release();
+  destroy_in_a_loop(std::move(edges_));
+}
+
+}  // namespace binade

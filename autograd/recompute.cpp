@@ -1,0 +1,77 @@
+#include "autograd/recompute.h"
+
+#include "autograd/apply.h"
+#include "core/step_context.h"
+
+namespace binade {
+namespace {
+
+constexpr OpInfo kInfo{.name = "recompute"};
+
+using Segment = std::function<Variable(const Variable&)>;
+
+/// The context of the first run, put back for the second and taken away again.
+class ContextScope {
+ public:
+  explicit ContextScope(const StepContext& context) : previous_(step_context()) {
+    step_context() = context;
+    step_context().recomputing = true;
+  }
+  ~ContextScope() { step_context() = previous_; }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  StepContext previous_;
+};
+
+class RecomputeNode final : public Node {
+ public:
+  RecomputeNode(OpContext context, std::vector<Edge> edges, Segment segment, StepContext start, bool input_needs_grad)
+      : Node(kInfo, std::move(context), std::move(edges), 1),
+        segment_(std::move(segment)),
+        start_(std::move(start)),
+        policy_(current_policy()),
+        input_needs_grad_(input_needs_grad) {}
+
+  void backward(std::span<const Tensor> gy, GradSink& gx) override {
+    const ContextScope at_start(start_);
+    const PolicyScope policy(policy_);
+    const GradGuard grad;
+    const Variable x(context_.saved(0, kInfo.name), input_needs_grad_);
+    x.state()->activation = true;
+    binade::backward(segment_(x), gy[0]);
+    const Tensor gradient = x.grad();
+    if (gx.needs(0) && gradient.defined()) gx.set(0, gradient.to(context_.inputs[0].grad_dtype));
+  }
+
+ private:
+  Segment segment_;
+  StepContext start_;
+  PrecisionPolicy policy_;
+  bool input_needs_grad_;
+};
+
+}  // namespace
+
+Variable recompute(Segment segment, const Variable& x) {
+  if (!grad_enabled()) return segment(x);
+  const StepContext start = step_context();
+  Variable y;
+  {
+    const NoGradGuard no_grad;
+    y = segment(x);
+  }
+  OpContext context;
+  context.grad_enabled = true;
+  context.save(x.value());
+  const DType grad_dtype = x.is_leaf() && x.requires_grad() && x.dtype() != DType::f64 ? DType::f32 : x.dtype();
+  context.inputs = {{x.shape(), x.dtype(), x.requires_grad(), grad_dtype}};
+  Edge edge;
+  if (x.requires_grad()) edge = x.is_leaf() ? Edge{nullptr, 0, x.state()} : Edge{x.state()->node, x.state()->output, nullptr};
+  auto node = std::make_shared<RecomputeNode>(std::move(context), std::vector<Edge>{std::move(edge)}, std::move(segment),
+                                              start, x.requires_grad());
+  return std::move(detail::Application::wrap({y.value()}, node, 0).front());
+}
+
+}  // namespace binade

@@ -1,0 +1,53 @@
+#include "autograd/variable.h"
+
+#include "autograd/node.h"
+#include "core/error.h"
+
+namespace binade {
+namespace {
+thread_local bool t_grad_enabled = true;
+}
+
+Variable::Variable(Tensor value, bool requires_grad) : state_(std::make_shared<State>()) {
+  check<DTypeError>(!requires_grad || is_floating(value.dtype()), "variable: a gradient wants a floating dtype, got {}",
+                    name_of(value.dtype()));
+  state_->value = std::move(value);
+  state_->requires_grad = requires_grad;
+}
+
+const Tensor& Variable::value() const {
+  check<ArgumentError>(defined(), "variable: it is undefined; assign one first");
+  return state_->value;
+}
+
+bool Variable::requires_grad() const { return defined() && state_->requires_grad; }
+bool Variable::is_leaf() const { return defined() && state_->node == nullptr; }
+
+Tensor Variable::grad() const { return defined() && state_->grad_defined ? state_->grad : Tensor(); }
+
+void Variable::zero_grad() {
+  if (defined()) state_->grad_defined = false;
+}
+
+Variable Variable::detach() const { return Variable(value()); }
+
+const Tensor& Variable::State::low_copy(DType dtype) {
+  if (!low.defined() || low.dtype() != dtype || low.shape() != value.shape()) {
+    low = value.to(dtype);
+    low_version = value.version();
+  } else if (low_version != value.version()) {
+    low.copy_from(value);
+    low_version = value.version();
+  }
+  return low;
+}
+
+NoGradGuard::NoGradGuard() : previous_(t_grad_enabled) { t_grad_enabled = false; }
+NoGradGuard::~NoGradGuard() { t_grad_enabled = previous_; }
+
+GradGuard::GradGuard() : previous_(t_grad_enabled) { t_grad_enabled = true; }
+GradGuard::~GradGuard() { t_grad_enabled = previous_; }
+
+bool grad_enabled() { return t_grad_enabled; }
+
+}  // namespace binade

@@ -1,0 +1,213 @@
+#include "nn/module.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "core/error.h"
+
+namespace binade::nn {
+
+namespace {
+
+thread_local bool transaction_open = false;
+thread_local int module_depth = 0;
+
+std::string join(const std::string& prefix, const std::string& name) {
+  if (prefix.empty()) return name;
+  return name.empty() ? prefix : prefix + "." + name;
+}
+
+/// Walks everything below a module and reports each part with its full path.
+class Walk final : public Visitor {
+ public:
+  using Visitor::operator();
+  explicit Walk(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  std::function<void(const std::string&, Parameter&)> on_parameter = [](const std::string&, Parameter&) {};
+  std::function<void(const std::string&, Buffer&)> on_buffer = [](const std::string&, Buffer&) {};
+  std::function<void(const std::string&, Module&)> on_module = [](const std::string&, Module&) {};
+
+  void operator()(const std::string& name, Parameter& parameter) override {
+    if (parameter.defined()) on_parameter(join(prefix_, name), parameter);
+  }
+  void operator()(const std::string& name, Buffer& buffer) override {
+    if (buffer.committed().defined()) on_buffer(join(prefix_, name), buffer);
+  }
+  void operator()(const std::string& name, Module& module) override {
+    const std::string outer = prefix_;
+    prefix_ = join(prefix_, name);
+    on_module(prefix_, module);
+    module.visit(*this);
+    prefix_ = outer;
+  }
+
+ private:
+  std::string prefix_;
+};
+
+/// Parameters and buffers of a model under their checkpoint names.
+std::map<std::string, Tensor> tensors_of(Module& root) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, parameter] : named_parameters(root)) tensors.emplace(name, parameter->value());
+  for (const auto& [name, buffer] : named_buffers(root)) tensors.emplace(name, buffer->committed());
+  return tensors;
+}
+
+std::string describe(const Tensor& tensor) {
+  return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape().to_string());
+}
+
+/// "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))", empty when `state` fits.
+std::string differences(const std::map<std::string, Tensor>& wanted, const StateDict& state) {
+  std::string missing, unexpected, different;
+  const auto add = [](std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; };
+  for (const auto& [name, tensor] : wanted) {
+    const auto found = state.values().find(name);
+    if (found == state.values().end()) {
+      add(missing, name);
+    } else if (const auto* got = std::get_if<Tensor>(&found->second); got == nullptr) {
+      add(different, fmt::format("{} (wanted {}, got an entry that is no tensor)", name, describe(tensor)));
+    } else if (got->shape() != tensor.shape() || got->dtype() != tensor.dtype()) {
+      add(different, fmt::format("{} (wanted {}, got {})", name, describe(tensor), describe(*got)));
+    }
+  }
+  for (const auto& entry : state.values())
+    if (!wanted.contains(entry.first)) add(unexpected, entry.first);
+  std::string text;
+  const auto append = [&text](const char* title, const std::string& list) {
+    if (!list.empty()) text += (text.empty() ? "" : "; ") + std::string(title) + ": " + list;
+  };
+  append("missing", missing);
+  append("unexpected", unexpected);
+  append("different", different);
+  return text;
+}
+
+}  // namespace
+
+Tensor& Buffer::writable() {
+  if (shadow_live_) return shadow_;
+  if (!TransactionScope::active()) {
+    value_.bump_version();
+    return value_;
+  }
+  if (shadow_.defined() && shadow_.shape() == value_.shape() && shadow_.dtype() == value_.dtype())
+    shadow_.copy_from(value_);
+  else
+    shadow_ = value_.clone();
+  shadow_live_ = true;
+  return shadow_;
+}
+
+void Buffer::commit() {
+  if (!shadow_live_) return;
+  value_.copy_from(shadow_);
+  shadow_live_ = false;
+}
+
+void Buffer::rollback() { shadow_live_ = false; }
+
+TransactionScope::TransactionScope() : previous_(transaction_open) { transaction_open = true; }
+TransactionScope::~TransactionScope() { transaction_open = previous_; }
+bool TransactionScope::active() { return transaction_open; }
+
+Variable Module::forward(const Variable&) {
+  throw ArgumentError(fmt::format("{}: wanted forward(x), got a module that takes other arguments; call its own operator()",
+                                  where(kind())));
+}
+
+Variable Module::operator()(const Variable& x) {
+  const ModuleScope scope(*this);
+  return forward(x);
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  Walk walk("");
+  walk.on_module = [on](const std::string&, Module& module) { module.training_ = on; };
+  visit(walk);
+}
+
+namespace {
+
+/// The path a module's ops carry. A module that no visit() reaches goes by its caller's path.
+std::string path_on_entry(Module& module, bool named, const std::string& path) {
+  if (module_depth == 0 && !named) {
+    assign_paths(module);
+    return {};
+  }
+  return named ? path : step_context().module_path;
+}
+
+}  // namespace
+
+ModuleScope::ModuleScope(Module& module) : path_(path_on_entry(module, module.named_, module.path_)) { ++module_depth; }
+ModuleScope::~ModuleScope() { --module_depth; }
+
+void assign_paths(Module& root, const std::string& prefix) {
+  root.path_ = prefix;
+  root.named_ = true;
+  std::set<const void*> seen;
+  Walk walk(prefix);
+  walk.on_module = [](const std::string& path, Module& module) {
+    module.path_ = path;
+    module.named_ = true;
+  };
+  walk.on_parameter = [&seen](const std::string& path, Parameter& parameter) {
+    if (seen.insert(parameter.state().get()).second) parameter.state()->name = path;
+  };
+  root.visit(walk);
+}
+
+std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root) {
+  std::vector<std::pair<std::string, Parameter*>> found;
+  std::set<const void*> seen;
+  Walk walk("");
+  walk.on_parameter = [&](const std::string& path, Parameter& parameter) {
+    if (seen.insert(parameter.state().get()).second) found.emplace_back(path, &parameter);
+  };
+  root.visit(walk);
+  return found;
+}
+
+std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root) {
+  std::vector<std::pair<std::string, Buffer*>> found;
+  Walk walk("");
+  walk.on_buffer = [&found](const std::string& path, Buffer& buffer) { found.emplace_back(path, &buffer); };
+  root.visit(walk);
+  return found;
+}
+
+std::vector<std::pair<std::string, Module*>> named_modules(Module& root) {
+  std::vector<std::pair<std::string, Module*>> found;
+  Walk walk("");
+  walk.on_module = [&found](const std::string& path, Module& module) { found.emplace_back(path, &module); };
+  root.visit(walk);
+  return found;
+}
+
+std::int64_t count_parameters(Module& root) {
+  std::int64_t count = 0;
+  for (const auto& [name, parameter] : named_parameters(root)) count += parameter->value().numel();
+  return count;
+}
+
+StateDict state_dict(Module& root) {
+  StateDict state;
+  for (auto& [name, tensor] : tensors_of(root)) state.put(name, tensor);
+  return state;
+}
+
+void load_state_dict(Module& root, const StateDict& state) {
+  std::map<std::string, Tensor> tensors = tensors_of(root);
+  const std::string problems = differences(tensors, state);
+  check<CheckpointError>(problems.empty(),
+                         "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
+                         "build the model with the settings it was saved with",
+                         problems);
+  for (auto& [name, tensor] : tensors) tensor.copy_from(state.tensor(name));
+  for (const auto& [name, buffer] : named_buffers(root)) buffer->rollback();
+}
+
+}  // namespace binade::nn

@@ -1,0 +1,155 @@
+#include <gtest/gtest.h>
+
+#include "autograd/recompute.h"
+#include "core/runtime.h"
+#include "core/step_context.h"
+#include "test_ops.h"
+
+namespace binade {
+namespace {
+
+using testing::leaf;
+using testing::product;
+using testing::scale;
+
+std::vector<float> grad_of(const Variable& x) { return x.grad().to_vector<float>(); }
+Tensor cotangent(std::vector<float> values) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  return Tensor::from(values, Shape{n});
+}
+
+TEST(Tape, GradientsOfSharedInputsAdd) {
+  const Variable x = leaf({2, -3});
+  backward(product(x, x), cotangent({1, 10}));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{4, -60}));
+}
+
+TEST(Tape, DiamondReachesEachNodeOnceWithTheSummedGradient) {
+  const Variable x = leaf({3});
+  const Variable y = scale(x, 2);                // 6
+  backward(product(scale(y, 5), scale(y, 7)));   // 35 y^2 = 140 x^2
+  EXPECT_EQ(grad_of(x), (std::vector<float>{840}));
+}
+
+TEST(Tape, GradientsAccumulateOverPassesUntilZeroed) {
+  Variable x = leaf({1});
+  backward(scale(x, 2));
+  backward(scale(x, 3));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{5}));
+  x.zero_grad();
+  EXPECT_FALSE(x.grad().defined());
+  backward(scale(x, 7));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{7}));
+}
+
+TEST(Tape, GradientStorageKeepsItsAddressOverSteps) {
+  Variable x = leaf({1, 2});
+  backward(product(x, Variable(Tensor::full(Shape{2}, 1))), cotangent({1, 1}));
+  const void* address = x.grad().raw();
+  x.zero_grad();
+  backward(product(x, Variable(Tensor::full(Shape{2}, 4))), cotangent({1, 1}));
+  EXPECT_EQ(x.grad().raw(), address);
+  EXPECT_EQ(grad_of(x), (std::vector<float>{4, 4}));
+}
+
+TEST(Tape, SecondBackwardIsRefusedUnlessTheGraphIsRetained) {
+  const Variable x = leaf({1});
+  const Variable y = scale(x, 2);
+  backward(y, 1.0, {.retain_graph = true});
+  backward(y);
+  EXPECT_EQ(grad_of(x), (std::vector<float>{4}));
+  EXPECT_THROW(backward(y), AutogradError);
+}
+
+TEST(Tape, InPlaceWriteToASavedTensorIsCaught) {
+  Variable x = leaf({1, 2});
+  const Variable y = product(x, leaf({3, 4}));
+  x.state()->value.fill(9);
+  try {
+    backward(y, cotangent({1, 1}));
+    FAIL() << "the write went unnoticed";
+  } catch (const AutogradError& error) {
+    EXPECT_NE(std::string(error.what()).find("product"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Tape, NothingIsRecordedUnderNoGrad) {
+  const Variable x = leaf({1});
+  const NoGradGuard guard;
+  EXPECT_FALSE(scale(x, 2).requires_grad());
+}
+
+TEST(Tape, DetachCutsHistory) {
+  const Variable x = leaf({2});
+  backward(product(x, scale(x, 3).detach()));
+  EXPECT_EQ(grad_of(x), (std::vector<float>{6}));
+}
+
+TEST(Tape, ALossOfManyElementsAsksForACotangent) { EXPECT_THROW(backward(scale(leaf({1, 2}), 1)), ShapeError); }
+
+constexpr int kDeep = 200'000;  // far beyond what a recursive release or traversal survives on an 8 MiB stack
+
+TEST(DeepChain, BackwardIsALoop) {
+  const Variable x = leaf({1});
+  Variable y = x;
+  for (int i = 0; i < kDeep; ++i) y = scale(y, i % 2 ? 2.0 : 0.5);
+  backward(y);
+  EXPECT_EQ(grad_of(x), (std::vector<float>{1}));
+}
+
+TEST(DeepChain, ReleaseWithoutBackwardIsALoop) {
+  Variable y = leaf({1});
+  for (int i = 0; i < kDeep; ++i) y = scale(y, 1);
+  y = Variable();
+}
+
+TEST(Autocast, LowCopyOfAParameterGivesAnF32Gradient) {
+  const Variable w = leaf({1.0f + 0x1p-12f, 3});
+  const PolicyScope scope({.low = DType::f16, .overrides = {{"product", DType::f16}}});
+  const Variable y = product(w, Variable(Tensor::full(Shape{2}, 2, DType::f16)));
+  EXPECT_EQ(y.dtype(), DType::f16);
+  EXPECT_EQ(y.value().at(0), 2.0);  // 1 + 2^-12 rounds to 1 in f16
+  backward(y, Tensor::full(Shape{2}, 1, DType::f16));
+  EXPECT_EQ(w.grad().dtype(), DType::f32);
+  EXPECT_EQ(grad_of(w), (std::vector<float>{2, 2}));
+}
+
+TEST(Autocast, CastOfAnActivationIsTaped) {
+  const Variable w = leaf({3});
+  const Variable h = scale(w, 2);  // f32 activation
+  const PolicyScope scope({.low = DType::bf16, .overrides = {{"product", DType::bf16}}});
+  const Variable y = product(h, h);
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  backward(y, Tensor::full(Shape{1}, 1, DType::bf16));
+  EXPECT_EQ(grad_of(w), (std::vector<float>{24}));
+}
+
+TEST(Recompute, SameBitsSameTapeIndicesLessSaved) {
+  const auto segment = [](const Variable& x) { return product(scale(x, 3), product(x, x)); };
+  const auto run = [&](bool on) {
+    step_context().tape_index = 0;
+    const Variable w = leaf({0.1f, -2.7f, 5.3f});
+    const Variable x = scale(w, 1.1);
+    const Variable y = on ? recompute(segment, x) : segment(x);
+    const std::int64_t after = step_context().tape_index;
+    backward(scale(y, 2), cotangent({1, -1, 0.3f}));
+    EXPECT_EQ(step_context().tape_index, after + 1);
+    return grad_of(w);
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(Recompute, ParametersInsideTheSegmentGetTheirGradient) {
+  const Variable w = leaf({2});
+  const Variable y = recompute([&](const Variable& x) { return product(x, w); }, Variable(Tensor::full(Shape{1}, 5)));
+  backward(y);
+  EXPECT_EQ(grad_of(w), (std::vector<float>{5}));
+}
+
+TEST(UserOp, CarriesTheModulePathInItsErrors) {
+  const ModulePathScope scope("decoder.0.up");
+  EXPECT_EQ(where("scale"), "scale [decoder.0.up]");
+}
+
+}  // namespace
+}  // namespace binade

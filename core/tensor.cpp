@@ -79,6 +79,11 @@ const void* Tensor::raw() const {
   return static_cast<const std::byte*>(storage_->data()) + static_cast<std::size_t>(offset_) * size_of(dtype_);
 }
 
+void Tensor::check_readable_as(DType wanted) const {
+  check<DTypeError>(defined() && dtype_ == wanted, "tensor: read as {}, but it is {}", name_of(wanted),
+                    defined() ? name_of(dtype_) : "undefined");
+}
+
 void* Tensor::mutable_raw() { return const_cast<void*>(raw()); }
 
 Tensor Tensor::reshape(const Shape& shape) const {

@@ -1,0 +1,248 @@
+#include <cstring>
+#include <optional>
+
+#include "core/crc32c.h"
+#include "io/checkpoint_file.h"
+#include "io/checkpoint_layout.h"
+#include "io/file_ops.h"
+#include "io/hdf5_profile.h"
+
+namespace binade::io {
+
+namespace layout {
+
+Sha256::Digest guarded_digest(std::span<const std::byte> image) {
+  Sha256 sha;
+  sha.update(image.first(kDigestAt));
+  sha.update(image.subspan(kDigestAt + sizeof(Sha256::Digest)));
+  return sha.digest();
+}
+
+std::string manifest_line(const std::string& name, DType dtype, const Shape& shape, std::span<const std::byte> bytes) {
+  std::string dims;
+  for (const std::int64_t d : shape.dims()) dims += (dims.empty() ? "" : ",") + std::to_string(d);
+  return fmt::format("{:08x} {}[{}] {}\n", crc32c(bytes), name_of(dtype), dims, name);
+}
+
+}  // namespace layout
+
+namespace {
+
+template <class T>
+T number_at(std::span<const std::byte> bytes, std::size_t at) {
+  T value{};
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+
+void check_user_block(std::span<const std::byte> image) {
+  check<NoCheckpointError>(image.size() >= kUserBlockBytes && std::memcmp(image.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
+                           "not a Binade checkpoint: wanted a file of at least {} bytes that begins with \"{}\", got {} bytes",
+                           kUserBlockBytes, layout::kMagic, image.size());
+  const auto version = number_at<std::uint32_t>(image, layout::kVersionAt);
+  const auto length = number_at<std::uint64_t>(image, layout::kLengthAt);
+  check<NoCheckpointError>(length == image.size(), "checkpoint is {}: it was written with {} bytes and has {}",
+                           image.size() < length ? "cut short" : "longer than it was", length, image.size());
+  const Sha256::Digest digest = layout::guarded_digest(image);
+  check<NoCheckpointError>(std::memcmp(digest.data(), image.data() + layout::kDigestAt, digest.size()) == 0,
+                           "checkpoint is damaged: its SHA-256 does not fit its bytes");
+  check<CheckpointError>(version == layout::kUserBlockVersion && number_at<std::uint32_t>(image, layout::kBlockSizeAt) == kUserBlockBytes,
+                         "checkpoint has a user block of version {}; this Binade reads version {}: use a newer one", version,
+                         layout::kUserBlockVersion);
+}
+
+[[noreturn]] void bad_entry(const std::string& name, const std::string& what) {
+  throw NoCheckpointError(fmt::format("checkpoint entry {}: {}", name, what));
+}
+
+std::int64_t integer_in(const StoredAttributes& attributes, const std::string& name) {
+  const auto found = attributes.find(name);
+  if (found == attributes.end() || found->second.type != StoredType::kI64 || found->second.list)
+    bad_entry("format/" + name, "wanted an integer");
+  return number_at<std::int64_t>(found->second.bytes, 0);
+}
+
+std::string text_of(const StoredAttributes& attributes, const std::string& group, const std::string& name) {
+  const auto found = attributes.find(name);
+  if (found == attributes.end() || !found->second.is_text()) bad_entry(group + name, "wanted a text");
+  return std::string(found->second.text());
+}
+
+const StoredAttributes& group_of(const StoredTree& tree, const std::string& path) {
+  const auto found = tree.groups.find(path);
+  if (found == tree.groups.end()) bad_entry(path, "the group is missing");
+  return found->second;
+}
+
+void check_format(const StoredTree& tree, CheckpointInfo& info) {
+  const StoredAttributes& format = group_of(tree, "format");
+  const std::string name = text_of(format, "format/", "name");
+  if (name != layout::kFormatName) bad_entry("format/name", "this HDF5 file is not a checkpoint");
+  info.major = integer_in(format, "major");
+  info.minor = integer_in(format, "minor");
+  info.writer = text_of(format, "format/", "writer");
+  check<CheckpointError>(info.major == kCheckpointMajor,
+                         "checkpoint has format {}.{}, this Binade reads {}.x: use the version that wrote it ({})", info.major,
+                         info.minor, kCheckpointMajor, info.writer);
+  const std::int64_t required = integer_in(format, "required_features");
+  integer_in(format, "optional_features");
+  check<CheckpointError>(required == 0, "checkpoint requires features {:#x} that this Binade does not know: use the version that wrote it ({})",
+                         required, info.writer);
+}
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
+    if (name_of(d) == name) return d;
+  return std::nullopt;
+}
+
+bool stored_as(DType dtype, StoredType type) {
+  switch (dtype) {
+    case DType::f16: return type == StoredType::kF16;
+    case DType::bf16: return type == StoredType::kBf16;
+    case DType::f32: return type == StoredType::kF32;
+    case DType::f64: return type == StoredType::kF64;
+    case DType::i64: return type == StoredType::kI64;
+    case DType::i32: return type == StoredType::kI32;
+    case DType::u8:
+    case DType::boolean: return type == StoredType::kU8;
+  }
+  return false;
+}
+
+std::string kind_of(const std::string& name, const StoredDataset& dataset) {
+  if (dataset.attributes.size() != 1) bad_entry(name, "wanted one attribute, dtype");
+  return text_of(dataset.attributes, name + "/", layout::kDTypeAttribute);
+}
+
+template <class T>
+std::vector<T> list_of(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+StateDict::Value list_value(const std::string& name, StoredType type, std::span<const std::byte> bytes) {
+  if (type == StoredType::kI64) return list_of<std::int64_t>(bytes);
+  if (type == StoredType::kF64) return list_of<double>(bytes);
+  bad_entry(name, "wanted a list of i64 or f64");
+}
+
+StateDict::Value value_of(const std::string& name, const StoredAttribute& a) {
+  if (a.list) return list_value(name, a.type, a.bytes);
+  if (a.type == StoredType::kI64) return number_at<std::int64_t>(a.bytes, 0);
+  if (a.type == StoredType::kF64) return number_at<double>(a.bytes, 0);
+  if (a.type == StoredType::kText) return std::string(a.text());
+  bad_entry(name, "wanted an i64, an f64 or a text");
+}
+
+Tensor tensor_of(DType dtype, const StoredDataset& dataset) {
+  Tensor t = Tensor::empty(dataset.shape, dtype);
+  if (!dataset.bytes.empty()) std::memcpy(t.mutable_raw(), dataset.bytes.data(), dataset.bytes.size());
+  return t;
+}
+
+/// One pass over the tree serves checking and loading; `state` may be null.
+CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
+  check_user_block(image);
+  const StoredTree tree = read_profile(image, kUserBlockBytes);
+  CheckpointInfo info;
+  info.bytes = image.size();
+  check_format(tree, info);
+  info.state_hash = text_of(group_of(tree, "manifest"), "manifest/", "state_hash");
+  const auto put = [&](const std::string& name, StateDict::Value value) {
+    if (state != nullptr) {
+      if (state->contains(name)) bad_entry(name, "the name is there twice");
+      state->put(name, std::move(value));
+    }
+  };
+  for (const auto& [group, attributes] : tree.groups) {
+    if (group == "format" || group == "manifest") continue;
+    if (group.empty() && !attributes.empty()) bad_entry("/", "the root has attributes");
+    for (const auto& [leaf, attribute] : attributes) put(group + "/" + leaf, value_of(group + "/" + leaf, attribute));
+  }
+  for (const auto& [name, dataset] : tree.datasets) {
+    const std::string kind = kind_of(name, dataset);
+    if (name == "manifest/tensors") continue;
+    if (const std::optional<DType> dtype = dtype_named(kind)) {
+      if (!stored_as(*dtype, dataset.type)) bad_entry(name, "is marked " + kind + " and stored as another type");
+      if (*dtype == DType::boolean)
+        for (const std::byte b : dataset.bytes)
+          if (b > std::byte{1}) bad_entry(name, "holds a bool that is neither 0 nor 1");
+      info.manifest += layout::manifest_line(name, *dtype, dataset.shape, dataset.bytes);
+      if (state != nullptr) put(name, tensor_of(*dtype, dataset));
+    } else if (kind == layout::kTextKind && dataset.type == StoredType::kText) {
+      put(name, std::string(dataset.text()));
+    } else if (kind == layout::kIntegersKind || kind == layout::kNumbersKind) {
+      const bool integers = kind == layout::kIntegersKind;
+      if (dataset.shape.rank() != 1 || dataset.type != (integers ? StoredType::kI64 : StoredType::kF64))
+        bad_entry(name, "is marked " + kind + " and stored as something else");
+      put(name, list_value(name, dataset.type, dataset.bytes));
+    } else {
+      bad_entry(name, "has a dtype that is not known");
+    }
+  }
+  const auto manifest = tree.datasets.find("manifest/tensors");
+  if (manifest == tree.datasets.end() || manifest->second.type != StoredType::kText)
+    bad_entry("manifest/tensors", "the list of tensors is missing");
+  check<NoCheckpointError>(manifest->second.text() == info.manifest,
+                           "checkpoint is damaged: its tensors and the list in /manifest/tensors (name, dtype, shape, CRC) differ");
+  return info;
+}
+
+}  // namespace
+
+DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image) {
+  DecodedCheckpoint decoded;
+  decoded.info = read_image(image, &decoded.state);
+  return decoded;
+}
+
+CheckpointInfo verify_checkpoint(std::span<const std::byte> image) { return read_image(image, nullptr); }
+
+std::string image_sha256(std::span<const std::byte> image) { return to_hex(sha256(image)); }
+
+CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit) {
+  const auto must = [&](int error) { check<NoCheckpointError>(error == 0, "checkpoint {}: {}", name, error_text(error)); };
+  int descriptor = -1;
+  must(ops.open_read(folder, name, descriptor));
+  const FileHandle file(ops, descriptor);
+  FileStatus before, after;
+  must(ops.status(file.get(), before));
+  check<NoCheckpointError>(before.regular, "checkpoint {}: wanted a regular file", name);
+  check<NoCheckpointError>(before.bytes >= kUserBlockBytes, "checkpoint {}: {} bytes are too few for a checkpoint", name,
+                           before.bytes);
+  check<NoCheckpointError>(before.bytes <= limit, "checkpoint {}: {} bytes are more than the limit of {}", name, before.bytes,
+                           limit);
+  auto* memory = static_cast<std::byte*>(std::malloc(before.bytes));
+  check<OutOfMemoryError>(memory != nullptr, "checkpoint {}: no memory for its {} bytes", name, before.bytes);
+  CheckpointImage image(memory, before.bytes);
+  must(read_exactly(ops, file.get(), 0, image.mutable_bytes()));
+  must(ops.status(file.get(), after));
+  check<NoCheckpointError>(after.bytes == before.bytes, "checkpoint {}: it changed size while it was read", name);
+  return image;
+}
+
+CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit) {
+  FileOps& ops = FileOps::real();
+  const std::size_t slash = path.rfind('/');
+  const std::string folder_path = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  int folder = -1;
+  int error = ops.open_folder(folder_path, folder);
+  check<NoCheckpointError>(error == 0, "checkpoint {}: {}", path, error_text(error));
+  const FileHandle folder_handle(ops, folder);
+  return read_checkpoint_image(ops, folder, slash == std::string::npos ? path : path.substr(slash + 1), limit);
+}
+
+DecodedCheckpoint load_checkpoint(const std::string& path) {
+  const CheckpointImage image = read_checkpoint_file(path);
+  try {
+    return decode_checkpoint(image.bytes());
+  } catch (const NoCheckpointError& e) {
+    throw NoCheckpointError(fmt::format("{}: {}", path, e.what()));
+  } catch (const CheckpointError& e) {
+    throw CheckpointError(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+}  // namespace binade::io

@@ -1,0 +1,233 @@
+#include "io/checkpoint_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "core/error.h"
+#include "io/hdf5_profile.h"
+
+namespace binade::io {
+namespace {
+
+std::string temporary_folder() {
+  std::string pattern = ::testing::TempDir() + "binade-checkpoint-XXXXXX";
+  EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+  return pattern;
+}
+
+/// A tensor of any dtype whose bytes are `seed`-dependent noise (bool: 0 and 1), so that every bit pattern turns up:
+/// NaN payloads, infinities, subnormals, negative zero.
+Tensor noise(const Shape& shape, DType dtype, unsigned seed) {
+  Tensor t = Tensor::empty(shape, dtype);
+  std::mt19937 random(seed);
+  auto* bytes = t.bytes() == 0 ? nullptr : static_cast<unsigned char*>(t.mutable_raw());
+  for (std::size_t i = 0; i < t.bytes(); ++i)
+    bytes[i] = static_cast<unsigned char>(dtype == DType::boolean ? random() & 1 : random());
+  return t;
+}
+
+/// One entry of every kind and dtype, and the awkward sizes.
+StateDict everything(unsigned seed = 1) {
+  StateDict state;
+  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
+    state.put("model/blocks.0." + std::string(name_of(d)), noise({3, 5, 7}, d, seed + static_cast<unsigned>(d)));
+  state.put("model/scalar", noise({}, DType::f32, seed));
+  state.put("model/empty", Tensor::empty({0, 4}));
+  state.put("model/wide", noise({2, 2, 2, 2, 1, 1, 1, 2}, DType::f16, seed));
+  state.put("optim/moment/first", noise({100, 33}, DType::f32, seed + 9));
+  state.put("progress/step", std::int64_t{500});
+  state.put("progress/lowest", std::numeric_limits<std::int64_t>::min());
+  state.put("amp/scale", 65536.0);
+  state.put("amp/minus_zero", -0.0);
+  state.put("sched/kind", std::string("cosine"));
+  state.put("sched/empty", std::string());
+  state.put("sched/utf8", std::string("Größe ∞"));
+  state.put("sched/embedded", std::string("a\0b", 3));
+  state.put("sched/long", std::string(100000, 'x'));
+  state.put("data/quarantine", StateDict::Integers{5, -7, 1 << 30});
+  state.put("data/none", StateDict::Integers{});
+  state.put("guard/window", StateDict::Numbers{0.5, -1e300, 5e-324});
+  state.put("guard/no_numbers", StateDict::Numbers{});
+  state.put("guard/long", StateDict::Numbers(5000, 1.25));
+  state.put("data/long", StateDict::Integers(5000, -3));
+  return state;
+}
+
+void expect_same(const StateDict& a, const StateDict& b) {
+  ASSERT_EQ(a.values().size(), b.values().size());
+  for (const auto& [name, value] : a.values()) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(b.contains(name));
+    const StateDict::Value& other = b.values().at(name);
+    ASSERT_EQ(value.index(), other.index());
+    if (const auto* t = std::get_if<Tensor>(&value)) {
+      const Tensor& u = std::get<Tensor>(other);
+      ASSERT_EQ(t->dtype(), u.dtype());
+      ASSERT_EQ(t->shape(), u.shape());
+      if (t->bytes() > 0) {
+        EXPECT_EQ(std::memcmp(t->raw(), u.raw(), t->bytes()), 0);
+      }
+    } else if (const auto* d = std::get_if<double>(&value)) {
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(*d), std::bit_cast<std::uint64_t>(std::get<double>(other)));
+    } else {
+      EXPECT_TRUE(value.index() == 0 || value.index() == 2 || std::visit([&](const auto& x) {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, Tensor>)
+          return true;
+        else
+          return x == std::get<T>(other);
+      }, value));
+    }
+  }
+}
+
+const std::string kHash(64, 'a');
+
+TEST(CheckpointFile, HoldsEveryKindAndDTypeToTheBit) {
+  const StateDict state = everything();
+  const CheckpointImage image = encode_checkpoint(state, kHash);
+  const DecodedCheckpoint back = decode_checkpoint(image.bytes());
+  expect_same(state, back.state);
+  EXPECT_EQ(back.info.state_hash, kHash);
+  EXPECT_EQ(back.info.major, kCheckpointMajor);
+  EXPECT_EQ(back.info.bytes, image.bytes().size());
+  EXPECT_EQ(verify_checkpoint(image.bytes()).manifest, back.info.manifest);
+}
+
+TEST(CheckpointFile, SameStateGivesSameBytes) {
+  const CheckpointImage a = encode_checkpoint(everything(), kHash);
+  ::sleep(1);  // a stored time would show
+  const CheckpointImage b = encode_checkpoint(everything(), kHash);
+  ASSERT_EQ(a.bytes().size(), b.bytes().size());
+  EXPECT_EQ(std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()), 0);
+}
+
+TEST(CheckpointFile, SlicesAreStoredAsTheirValues) {
+  Tensor whole = noise({4, 6}, DType::f32, 3);
+  StateDict sliced, copied;
+  sliced.put("model/x", whole.channel_slice(2, 3));
+  copied.put("model/x", whole.channel_slice(2, 3).clone());
+  const CheckpointImage a = encode_checkpoint(sliced, ""), b = encode_checkpoint(copied, "");
+  ASSERT_EQ(a.bytes().size(), b.bytes().size());
+  EXPECT_EQ(std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()), 0);
+}
+
+TEST(CheckpointFile, ManyTensorsInOneGroup) {
+  StateDict state;
+  for (int i = 0; i < 1500; ++i) state.put("model/blocks." + std::to_string(i) + ".attention.query.weight", Tensor::full({2}, i));
+  for (int i = 0; i < 600; ++i) state.put("sched/value." + std::to_string(i), std::int64_t{i});
+  const CheckpointImage image = encode_checkpoint(state, "");
+  expect_same(state, decode_checkpoint(image.bytes()).state);
+}
+
+TEST(CheckpointFile, TruncationAtAnyLengthIsDetected) {
+  const CheckpointImage image = encode_checkpoint(everything(), kHash);
+  std::mt19937 random(5);
+  for (int i = 0; i < 100; ++i) {
+    const std::size_t length = random() % image.bytes().size();
+    EXPECT_THROW(decode_checkpoint(image.bytes().first(length)), NoCheckpointError) << length;
+  }
+  std::vector<std::byte> longer(image.bytes().begin(), image.bytes().end());
+  longer.push_back(std::byte{0});
+  EXPECT_THROW(decode_checkpoint(longer), NoCheckpointError);
+}
+
+TEST(CheckpointFile, AnyFlippedBitIsDetected) {
+  const CheckpointImage image = encode_checkpoint(everything(), kHash);
+  std::vector<std::byte> bytes(image.bytes().begin(), image.bytes().end());
+  std::mt19937 random(6);
+  const auto flipped_is_refused = [&](std::size_t bit) {
+    const std::byte mask{static_cast<unsigned char>(1u << (bit % 8))};
+    bytes[bit / 8] ^= mask;
+    EXPECT_THROW(verify_checkpoint(bytes), Error) << "bit " << bit;
+    bytes[bit / 8] ^= mask;
+  };
+  for (std::size_t bit = 0; bit < 64 * 8; ++bit) flipped_is_refused(bit);  // every bit that guards
+  for (int i = 0; i < 500; ++i) flipped_is_refused(random() % (8 * bytes.size()));
+  EXPECT_NO_THROW(verify_checkpoint(bytes));
+}
+
+TEST(CheckpointFile, AValidHashOverADamagedStructureIsRefusedOrHarmless) {
+  // The structure is checked for itself: any byte of the metadata may be changed, and only the checks of the profile stand
+  // between it and the loader.
+  const CheckpointImage image = encode_checkpoint(everything(), kHash);
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> bytes(image.bytes().begin(), image.bytes().end());
+    bytes[kUserBlockBytes + random() % (bytes.size() - kUserBlockBytes)] = std::byte{static_cast<unsigned char>(random())};
+    try {
+      read_profile(bytes, kUserBlockBytes);
+    } catch (const NoCheckpointError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST(CheckpointFile, ForeignFilesAreNamed) {
+  const auto message = [](const std::string& content) {
+    try {
+      decode_checkpoint(std::as_bytes(std::span(content)));
+    } catch (const NoCheckpointError& e) {
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_NE(message("").find("not a Binade checkpoint"), std::string::npos);
+  EXPECT_NE(message(std::string(4096, 'x')).find("not a Binade checkpoint"), std::string::npos);
+  EXPECT_NE(message("\x89HDF\r\n\x1a\n").find("not a Binade checkpoint"), std::string::npos);
+}
+
+TEST(CheckpointFile, NamesThatNoFileCanHoldAreRefused) {
+  for (const char* name : {"model/", "/x", "plain", "format/x", "manifest/x", "model/a\nb", "model/..", "model/\xff", "a/b/c/d/e/f/g"}) {
+    StateDict state;
+    state.put(name, std::int64_t{1});
+    EXPECT_THROW(encode_checkpoint(state, ""), ArgumentError) << name;
+  }
+  StateDict clash;
+  clash.put("model/x", std::int64_t{1});
+  clash.put("model/x/y", std::int64_t{1});
+  EXPECT_THROW(encode_checkpoint(clash, ""), ArgumentError);
+}
+
+int run(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()); }
+
+TEST(CheckpointFile, StockToolsReadIt) {
+  const std::string folder = temporary_folder(), path = folder + "/ckpt.h5";
+  StateDict state = everything();
+  const std::vector<float> values = {1.5f, -2.0f, 0x1p-14f};
+  state.put("model/known.f16", Tensor::from<float>(values, {3}).to(DType::f16));
+  state.put("model/known.bf16", Tensor::from<float>(values, {3}).to(DType::bf16));
+  const CheckpointImage image = encode_checkpoint(state, kHash);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(image.bytes().data()), static_cast<std::streamsize>(image.bytes().size()));
+  if (run("h5dump --version") == 0) {
+    EXPECT_EQ(run("h5dump " + path), 0);
+    EXPECT_EQ(run("h5dump -d /model/known.f16 " + path + " | grep -q '1.5, -2, 6.10352e-05'"), 0);
+  }
+  if (run("/usr/bin/python3 -c 'import h5py'") != 0) GTEST_SKIP() << "h5py is not installed for /usr/bin/python3";
+  const std::string script = folder + "/read.py";
+  std::ofstream(script) << "import h5py, sys\n"
+                           "f = h5py.File('" << path << "', 'r')\n"
+                           "assert sorted(f) == sorted(['amp','data','format','guard','manifest','model','optim','progress','sched'])\n"
+                           "for name in ('known.f16', 'known.bf16'):\n"
+                           "    assert f['model/' + name][:].tolist() == [1.5, -2.0, 2.0 ** -14], name\n"
+                           "assert f['model/known.f16'].dtype == 'float16'\n"
+                           "assert f['model/known.bf16'].attrs['dtype'] in (b'bf16', 'bf16')\n"
+                           "assert f['optim/moment/first'].shape == (100, 33)\n"
+                           "assert f['model/empty'].shape == (0, 4)\n"
+                           "assert f['progress'].attrs['step'] == 500 and f['amp'].attrs['scale'] == 65536.0\n"
+                           "assert f['sched'].attrs['kind'] in (b'cosine', 'cosine')\n"
+                           "assert list(f['data'].attrs['quarantine']) == [5, -7, 1 << 30]\n"
+                           "assert f['guard/long'][4999] == 1.25\n"
+                           "assert f.userblock_size == 512\n";
+  EXPECT_EQ(run("/usr/bin/python3 " + script), 0);
+}
+
+}  // namespace
+}  // namespace binade::io

@@ -33,7 +33,7 @@ struct PrecisionPolicy {
   bool master_weights = true;        ///< fp32 masters beside the low copy; false: weights live in `low`
   bool stochastic_rounding = false;  ///< the optimizer rounds weights stochastically (needs no masters)
   bool dynamic_loss_scale = false;   ///< the preset's default for the loss scale
-  std::vector<Override> overrides;   ///< the last match wins
+  std::vector<Override> overrides{};  ///< the last match wins
 
   /// A copy with one more override of module path or op name.
   PrecisionPolicy with(std::string glob, DType dtype) const;

@@ -1,0 +1,50 @@
+#include "core/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+namespace binade {
+namespace {
+
+class Parallel : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { set_num_threads(GetParam()); }
+  void TearDown() override { set_num_threads(0); }
+};
+
+TEST_P(Parallel, EveryElementIsVisitedOnce) {
+  for (const std::int64_t count : {0, 1, 7, 64, 1000}) {
+    std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+    parallel_for(count, 7, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+    });
+    for (const auto& v : visits) EXPECT_EQ(v, 1);
+  }
+}
+
+TEST_P(Parallel, TheLowestBlocksExceptionIsTheOneThatArrives) {
+  for (int round = 0; round < 20; ++round) {
+    try {
+      parallel_blocks(64, [](std::int64_t block) {
+        if (block >= 11) throw std::runtime_error(std::to_string(block));
+      });
+      FAIL();
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "11");
+    }
+  }
+}
+
+TEST_P(Parallel, NestedRegionsRunSerially) {
+  std::atomic<int> inner = 0;
+  parallel_blocks(4, [&](std::int64_t) { parallel_blocks(5, [&](std::int64_t) { ++inner; }); });
+  EXPECT_EQ(inner, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8));
+
+}  // namespace
+}  // namespace binade

@@ -1,0 +1,121 @@
+#include "core/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include "core/cpu_backend.h"
+#include "core/state_dict.h"
+
+namespace binade {
+namespace {
+
+Tensor counting(const Shape& shape, DType dtype = DType::f32) {
+  std::vector<double> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+  return Tensor::from(values, shape).to(dtype);
+}
+
+TEST(Shape, RefusesNegativeTooManyAndOverflowingExtents) {
+  EXPECT_THROW(Shape({2, -1}), ShapeError);
+  EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError);
+  EXPECT_THROW(Shape({1ll << 40, 1ll << 40}), ShapeError);
+  EXPECT_THROW(Shape({1ll << 40, 0, 1ll << 40}), ShapeError);
+  EXPECT_EQ(Shape({3, 0, 2}).numel(), 0);
+  EXPECT_EQ(Shape({}).numel(), 1);
+  EXPECT_EQ(Shape({4, 5, 6}).rows(), 20);
+}
+
+TEST(Shape, BroadcastsLikeNumPy) {
+  EXPECT_EQ(broadcast({4, 1, 3}, {2, 1}, "add"), Shape({4, 2, 3}));
+  EXPECT_EQ(broadcast({0, 3}, {1}, "add"), Shape({0, 3}));
+  EXPECT_EQ(broadcast({}, {2}, "add"), Shape({2}));
+  try {
+    broadcast({4, 3}, {4, 2}, "add [head]");
+    FAIL();
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(), "add [head]: shapes (4, 3) and (4, 2) do not broadcast: 3 against 2 in dimension -1");
+  }
+}
+
+TEST(Tensor, ChannelSliceAliasesAndKnowsItsPitch) {
+  Tensor x = counting({2, 3, 4});
+  Tensor slice = x.channel_slice(1, 2);
+  EXPECT_FALSE(slice.contiguous());
+  EXPECT_EQ(slice.pitch(), 4);
+  EXPECT_EQ(slice.at(2), 5);  // row 1, channel 1
+  EXPECT_EQ(slice.to_vector<float>(), slice.clone().to_vector<float>());
+  EXPECT_THROW(slice.reshape({12}), ShapeError);
+  slice.fill(-1);
+  EXPECT_EQ(x.at(0), 0);
+  EXPECT_EQ(x.at(1), -1);
+  EXPECT_EQ(x.at(3), 3);
+  EXPECT_THROW(x.channel_slice(3, 2), ShapeError);
+}
+
+TEST(Tensor, NarrowAndViewsAliasAndShareTheVersion) {
+  Tensor x = counting({4, 3});
+  Tensor rows = x.narrow(1, 2);
+  EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{3, 4, 5, 6, 7, 8}));
+  const std::uint64_t before = x.version();
+  rows.fill(0);
+  EXPECT_GT(x.version(), before);
+  EXPECT_EQ(x.view_at(9, {3}).to_vector<float>(), (std::vector<float>{9, 10, 11}));
+  EXPECT_THROW(x.view_at(10, {3}), ShapeError);
+}
+
+TEST(Tensor, ConvertsBetweenAllDTypes) {
+  const Tensor x = counting({2, 3});
+  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8}) {
+    EXPECT_EQ(x.to(d).dtype(), d);
+    EXPECT_EQ(x.to(d).to_vector<double>(), x.to_vector<double>()) << name_of(d);
+  }
+  EXPECT_EQ(x.to(DType::boolean).to_vector<float>(), (std::vector<float>{0, 1, 1, 1, 1, 1}));
+}
+
+TEST(Tensor, WrongUseIsATypedError) {
+  EXPECT_THROW(Tensor().raw(), ArgumentError);
+  EXPECT_THROW(counting({2}).data<double>(), DTypeError);
+  EXPECT_THROW(counting({2}).item(), ShapeError);
+  EXPECT_THROW(counting({2}).at(2), ShapeError);
+  EXPECT_THROW(Tensor::from(std::vector<float>{1, 2}, {3}), ShapeError);
+  EXPECT_THROW(Tensor::empty({1ll << 50}), OutOfMemoryError);
+}
+
+TEST(Tensor, EmptyTensorsWork) {
+  const Tensor x = Tensor::zeros({0, 3});
+  EXPECT_EQ(x.clone().numel(), 0);
+  EXPECT_EQ(x.to(DType::f16).numel(), 0);
+  EXPECT_TRUE(x.to_vector<float>().empty());
+}
+
+TEST(CpuBackend, ReusesMemoryAndCountsIt) {
+  Backend& backend = cpu_backend();
+  const std::size_t before = backend.bytes_in_use();
+  const void* first = nullptr;
+  {
+    const Tensor x = Tensor::empty({3 << 20});
+    first = x.raw();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
+    EXPECT_EQ(backend.bytes_in_use(), before + x.bytes());
+  }
+  EXPECT_EQ(backend.bytes_in_use(), before);
+  EXPECT_EQ(Tensor::empty({3 << 20}).raw(), first);
+}
+
+TEST(StateDict, SectionsAndErrorsNameTheEntry) {
+  StateDict state;
+  state.put("amp/scale", 2.0);
+  state.put("amp/steps", std::int64_t{3});
+  StateDict all;
+  all.merge("run", state);
+  EXPECT_EQ(all.section("run/amp").number("scale"), 2.0);
+  EXPECT_THROW(state.put("amp/scale", 1.0), ArgumentError);
+  try {
+    (void)state.integer("amp/scale");
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_NE(std::string(error.what()).find("amp/scale"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace binade

@@ -1,0 +1,195 @@
+#include "examples/common/settings.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace binade::examples {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string key_of(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+std::string range_text(const Setting& s) {
+  if (std::isinf(s.low) && std::isinf(s.high)) return "a number";
+  if (std::isinf(s.high)) return fmt::format("a number >= {}", s.low);
+  return fmt::format("a number from {} to {}", s.low, s.high);
+}
+
+template <class T>
+T parse_number(const Setting& s, const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool good = error == std::errc{} && stop == end && std::isfinite(static_cast<double>(value)) &&
+                    static_cast<double>(value) >= s.low && static_cast<double>(value) <= s.high;
+  check<ArgumentError>(good, "--{}: wanted {}{}, got '{}'", s.name, std::is_integral_v<T> ? "whole: " : "", range_text(s), text);
+  return value;
+}
+
+bool parse_switch(const Setting& s, const std::string& text) {
+  if (text == "on" || text == "true") return true;
+  if (text == "off" || text == "false") return false;
+  throw ArgumentError(fmt::format("--{}: wanted on or off, got '{}'", s.name, text));
+}
+
+void check_choice(const Setting& s, const std::string& word) {
+  if (s.choices.empty() || std::ranges::count(s.choices, word) > 0) return;
+  std::string wanted;
+  for (const std::string& choice : s.choices) wanted += (wanted.empty() ? "" : ", ") + choice;
+  const std::string near = nearest_word(word, s.choices);
+  throw ArgumentError(fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word,
+                                  near.empty() ? "" : "; did you mean " + near + "?"));
+}
+
+/// The text a flag would have carried, so that JSON and the command line share one parser.
+std::vector<std::string> texts_of(const ordered_json& value, const std::string& key, const std::string& origin) {
+  if (value.is_array()) {
+    std::vector<std::string> texts;
+    for (const auto& item : value) texts.push_back(texts_of(item, key, origin).front());
+    return texts;
+  }
+  if (value.is_string()) return {value.get<std::string>()};
+  if (value.is_boolean()) return {value.get<bool>() ? "on" : "off"};
+  if (value.is_number()) return {value.dump()};
+  throw ArgumentError(fmt::format("{}: '{}' wants a number, a word, true, false or a list of them", origin, key));
+}
+
+ordered_json json_of(const Setting& s) {
+  return std::visit([](auto* target) { return ordered_json(*target); }, s.target);
+}
+
+}  // namespace
+
+void Settings::add(Setting setting) { settings_.push_back(std::move(setting)); }
+
+void Settings::declare(CLI::App& app) {
+  for (const Setting& s : settings_) {
+    const std::string flag = "--" + s.name;
+    const auto remember = [this, name = s.name](const CLI::results_t& values) {
+      given_.push_back({name, values});
+      return true;
+    };
+    if (std::holds_alternative<bool*>(s.target) && s.on_resume == OnResume::kNotASetting) {
+      app.add_flag_callback(flag, [this, name = s.name] { given_.push_back({name, {"on"}}); }, s.help);
+      continue;
+    }
+    CLI::Option* option = app.add_option(flag, remember, s.help);
+    if (std::holds_alternative<std::vector<std::string>*>(s.target))
+      option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("TEXT (repeatable)");
+    else
+      option->expected(1)->type_name(s.choices.empty() ? "" : CLI::detail::join(s.choices, "|"));
+    const ordered_json value = json_of(s);
+    option->default_str(value.is_string() ? value.get<std::string>()
+                        : value.is_boolean() ? (value.get<bool>() ? "on" : "off")
+                        : value.is_array()   ? ""
+                                             : value.dump());
+  }
+}
+
+bool Settings::given(const std::string& name) const {
+  return std::ranges::any_of(given_, [&](const Given& g) { return g.name == name; });
+}
+
+const Setting& Settings::find(const std::string& name) const {
+  const auto it = std::ranges::find(settings_, name, &Setting::name);
+  check<ArgumentError>(it != settings_.end(), "--{}: there is no such setting", name);
+  return *it;
+}
+
+void Settings::assign(const Setting& s, const std::vector<std::string>& values) const {
+  if (auto* const* list = std::get_if<std::vector<std::string>*>(&s.target)) {
+    **list = values;
+    return;
+  }
+  check<ArgumentError>(values.size() == 1, "--{}: wanted one value, got {}", s.name, values.size());
+  const std::string& text = values.front();
+  if (auto* const* word = std::get_if<std::string*>(&s.target)) {
+    check_choice(s, text);
+    **word = text;
+  } else if (auto* const* whole = std::get_if<std::int64_t*>(&s.target)) {
+    **whole = parse_number<std::int64_t>(s, text);
+  } else if (auto* const* real = std::get_if<double*>(&s.target)) {
+    **real = parse_number<double>(s, text);
+  } else {
+    *std::get<bool*>(s.target) = parse_switch(s, text);
+  }
+}
+
+void Settings::apply_flags() {
+  for (const Given& g : given_) assign(find(g.name), g.values);
+}
+
+void Settings::apply_json(const std::string& json, const std::string& origin) {
+  const ordered_json object = ordered_json::parse(json, nullptr, false);
+  check<ArgumentError>(object.is_object(), "{}: wanted a JSON object of settings", origin);
+  for (const auto& [key, value] : object.items()) {
+    if (key == "environment" || key == "program") continue;
+    const auto it = std::ranges::find_if(settings_, [&, k = key_of(key)](const Setting& s) {
+      return key_of(s.name) == k && s.on_resume != OnResume::kNotASetting;
+    });
+    if (it == settings_.end()) {
+      std::vector<std::string> keys;
+      for (const Setting& s : settings_) keys.push_back(key_of(s.name));
+      const std::string near = nearest_word(key_of(key), keys);
+      throw ArgumentError(fmt::format("{}: unknown setting '{}'{}", origin, key, near.empty() ? "" : "; did you mean " + near + "?"));
+    }
+    assign(*it, texts_of(value, key, origin));
+  }
+}
+
+void Settings::apply_flags_to_resumed() {
+  for (const Given& g : given_) {
+    const Setting& s = find(g.name);
+    const ordered_json before = json_of(s);
+    assign(s, g.values);
+    if (s.on_resume != OnResume::kFixed && s.on_resume != OnResume::kIncompatible) continue;
+    const ordered_json after = json_of(s);
+    if (before == after) continue;
+    const std::string text = fmt::format("--{}: the run was started with {}, and a resume cannot change it to {}; leave the flag out, or start a new run",
+                                         s.name, before.dump(), after.dump());
+    if (s.on_resume == OnResume::kIncompatible) throw CheckpointError(text);
+    throw ArgumentError(text);
+  }
+}
+
+std::string Settings::json_members() const {
+  ordered_json object;
+  for (const Setting& s : settings_)
+    if (s.on_resume != OnResume::kNotASetting) object[key_of(s.name)] = json_of(s);
+  const std::string text = object.dump(2);
+  return text.substr(2, text.size() - 4);  // without "{\n" and "\n}"
+}
+
+std::string nearest_word(const std::string& word, const std::vector<std::string>& words) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 2) + 1;
+  for (const std::string& candidate : words) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j < row.size(); ++j) {
+        const std::size_t above = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (word[i - 1] != candidate[j - 1])});
+        diagonal = above;
+      }
+    }
+    if (row.back() < least) {
+      least = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "examples/common/settings.h"
+
+namespace binade::examples {
+
+/// What `train` of both programs takes. Defaults that differ between them are set by the program before parsing.
+struct TrainSettings {
+  std::string data, val_data;
+  double val_fraction = 0;  ///< 0: the program's own (text 0.1, images 0.2)
+  std::string run;
+  bool resume = false;
+  std::string init_from, config;
+  std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
+  bool deterministic = true;
+
+  std::string precision;  ///< empty until chosen: bf16 where the hardware has it, else fp32
+  std::vector<std::string> overrides;
+  std::string loss_scale = "dynamic";
+  double init_scale = 65536;
+
+  std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";
+  double lr = 1e-3, min_lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9, weight_decay = 0, clip = 0, ema = 0;
+  std::int64_t warmup = 0, schedule_steps = 0;
+
+  std::string device = "auto";
+  std::int64_t checkpoint_every = 0, keep = 5, eval_every = 0, log_every = 10;
+  bool state_hash = false;
+};
+
+/// Puts all of them into the table.
+void add_train_settings(Settings& table, TrainSettings& s);
+
+/// Checks that cross settings and fills what follows from others: --schedule-steps from --steps, --min-lr <= --lr,
+/// --loss-scale a word or a power of two, --override GLOB=P. Throws ArgumentError.
+void complete_train_settings(TrainSettings& s);
+
+}  // namespace binade::examples

@@ -3,7 +3,7 @@
 #include "autograd/recompute.h"
 #include "core/runtime.h"
 #include "core/step_context.h"
-#include "test_ops.h"
+#include "tests/autograd/test_ops.h"
 
 namespace binade {
 namespace {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "amp/command_line.h"
 #include "core/error.h"
 
 namespace binade::examples {
@@ -45,7 +46,7 @@ void check_choice(const Setting& s, const std::string& word) {
   if (s.choices.empty() || std::ranges::count(s.choices, word) > 0) return;
   std::string wanted;
   for (const std::string& choice : s.choices) wanted += (wanted.empty() ? "" : ", ") + choice;
-  const std::string near = nearest_word(word, s.choices);
+  const std::string near = amp::nearest_word(word, s.choices);
   throw ArgumentError(fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word,
                                   near.empty() ? "" : "; did you mean " + near + "?"));
 }
@@ -139,7 +140,7 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
     if (it == settings_.end()) {
       std::vector<std::string> keys;
       for (const Setting& s : settings_) keys.push_back(key_of(s.name));
-      const std::string near = nearest_word(key_of(key), keys);
+      const std::string near = amp::nearest_word(key_of(key), keys);
       throw ArgumentError(fmt::format("{}: unknown setting '{}'{}", origin, key, near.empty() ? "" : "; did you mean " + near + "?"));
     }
     assign(*it, texts_of(value, key, origin));
@@ -167,29 +168,6 @@ std::string Settings::json_members() const {
     if (s.on_resume != OnResume::kNotASetting) object[key_of(s.name)] = json_of(s);
   const std::string text = object.dump(2);
   return text.substr(2, text.size() - 4);  // without "{\n" and "\n}"
-}
-
-std::string nearest_word(const std::string& word, const std::vector<std::string>& words) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 2) + 1;
-  for (const std::string& candidate : words) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j < row.size(); ++j) {
-        const std::size_t above = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (word[i - 1] != candidate[j - 1])});
-        diagonal = above;
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      best = candidate;
-    }
-  }
-  return best;
 }
 
 }  // namespace binade::examples

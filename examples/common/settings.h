@@ -68,7 +68,4 @@ class Settings {
   std::vector<Given> given_;
 };
 
-/// The word of `words` nearest to `word` by edit distance; empty when none is near.
-std::string nearest_word(const std::string& word, const std::vector<std::string>& words);
-
 }  // namespace binade::examples

@@ -1,0 +1,95 @@
+#include "amp/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
+#include "core/error.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr int kBadArguments = 20;
+constexpr int kNoMemory = 50;
+constexpr int kOurFault = 70;
+
+int fail(const std::string& text, int code) {
+  std::fprintf(stderr, "%s\n", text.c_str());
+  return code;
+}
+
+/// The sub-command whose words are being parsed, innermost.
+CLI::App& innermost(CLI::App& app) {
+  CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+std::vector<std::string> spellings(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  for (const CLI::App* sub : app.get_subcommands({})) words.push_back(sub->get_name());
+  return words;
+}
+
+std::string unknown_word_text(CLI::App& app) {
+  CLI::App& at = innermost(app);
+  std::string word = app.remaining(true).empty() ? "?" : app.remaining(true).front();
+  word = word.substr(0, word.find('='));
+  const std::string near = nearest_word(word, spellings(at));
+  const std::string what = word.starts_with("-") ? "unknown flag" : "unknown word";
+  return fmt::format("{}: {} {}{}; see {} --help", at.get_name(), what, word, near.empty() ? "" : ", did you mean " + near + "?",
+                     at.get_name());
+}
+
+}  // namespace
+
+std::string nearest_word(const std::string& word, const std::vector<std::string>& words) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 2) + 1;
+  for (const std::string& candidate : words) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j < row.size(); ++j) {
+        const std::size_t above = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (word[i - 1] != candidate[j - 1] ? 1 : 0)});
+        diagonal = above;
+      }
+    }
+    if (row.back() < least) {
+      least = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
+  try {
+    app.parse(argc, argv);
+    return body();
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(innermost(app).help(app.get_name()).c_str(), stdout);
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::printf("%s\n", version.what());
+    return 0;
+  } catch (const CLI::ExtrasError&) {
+    return fail(unknown_word_text(app), kBadArguments);
+  } catch (const CLI::ParseError& error) {
+    return fail(fmt::format("{}: {}; see --help", innermost(app).get_name(), error.what()), kBadArguments);
+  } catch (const Error& error) {
+    return fail(error.what(), error.exit_code());
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory: use a smaller --batch, --context or --size", kNoMemory);
+  } catch (const std::exception& error) {
+    return fail(fmt::format("internal error, please report it: {}", error.what()), kOurFault);
+  }
+}
+
+}  // namespace binade::amp

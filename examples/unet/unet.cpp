@@ -1,0 +1,68 @@
+#include "examples/unet/unet.h"
+
+namespace binade::examples {
+
+DoubleConv::DoubleConv(std::int64_t in, std::int64_t out)
+    : conv1({.in = in, .out = out, .kernel = 3, .padding = 1, .bias = false}),
+      conv2({.in = out, .out = out, .kernel = 3, .padding = 1, .bias = false}),
+      norm1({.channels = out}),
+      norm2({.channels = out}) {
+  for (nn::Conv2d* conv : {&conv1, &conv2}) nn::init::kaiming_normal(conv->weight);
+}
+
+void DoubleConv::visit(nn::Visitor& v) {
+  v("conv1", conv1);
+  v("norm1", norm1);
+  v("conv2", conv2);
+  v("norm2", norm2);
+}
+
+Variable DoubleConv::forward(const Variable& x) { return relu(norm2(conv2(relu(norm1(conv1(x)))))); }
+
+UpBlock::UpBlock(std::int64_t in, std::int64_t out) : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {}
+
+void UpBlock::visit(nn::Visitor& v) {
+  v("up", up);
+  body.visit(v);  // conv1, norm1, conv2, norm2 lie beside `up`, not below a name of their own
+}
+
+Variable UpBlock::operator()(const Variable& x, const Variable& skip) {
+  const nn::ModuleScope scope(*this);
+  return body.forward(concat({skip, up(x)}));
+}
+
+UNet::UNet(const UNetOptions& o)
+    : options_(o),
+      middle_(o.base << (o.depth - 1), o.base << o.depth),
+      head_({.in = o.base, .out = o.classes, .kernel = 1}) {
+  check<ArgumentError>(o.depth >= 1 && o.depth <= 8 && o.base >= 1, "unet: wanted --depth 1 to 8 and --base >= 1, got {} and {}", o.depth, o.base);
+  for (std::int64_t level = 0; level < o.depth; ++level) {
+    const std::int64_t width = o.base << level;
+    encoder_.emplace_back(level == 0 ? o.in : width / 2, width);
+    decoder_.emplace_back(2 * width, width);
+  }
+}
+
+void UNet::visit(nn::Visitor& v) {
+  encoder_.visit("encoder", v);
+  v("middle", middle_);
+  decoder_.visit("decoder", v);
+  v("head", head_);
+}
+
+Variable UNet::forward(const Variable& images) {
+  check<ShapeError>(images.value().rank() == 4 && images.dim(1) % multiple() == 0 && images.dim(2) % multiple() == 0,
+                    "unet: wanted images (N, H, W, C) with H and W multiples of {}, got {}; pad them", multiple(),
+                    images.shape().to_string());
+  std::vector<Variable> skips;
+  Variable x = images;
+  for (DoubleConv& level : encoder_) {
+    skips.push_back(level(x));
+    x = max_pool2d(skips.back(), {.kernel = 2});
+  }
+  x = middle_(x);
+  for (std::size_t level = decoder_.size(); level-- > 0;) x = decoder_[level](x, skips[level]);
+  return head_(x);
+}
+
+}  // namespace binade::examples

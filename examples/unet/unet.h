@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade.h"
+
+namespace binade::examples {
+
+struct UNetOptions {
+  std::int64_t in = 1, classes = 1;    ///< input channels; logits per pixel
+  std::int64_t base = 32, depth = 4;   ///< channels of the first level; how often the image is halved
+  bool recompute = false;
+};
+
+/// (convolution 3x3 without bias, batch norm, ReLU) twice. x (N, H, W, C) -> (N, H, W, K)
+struct DoubleConv : nn::Module {
+  nn::Conv2d conv1, conv2;
+  nn::BatchNorm2d norm1, norm2;
+
+  DoubleConv(std::int64_t in, std::int64_t out);
+  void visit(nn::Visitor& v) override;
+  std::string kind() const override { return "DoubleConv"; }
+  Variable forward(const Variable& x) override;
+};
+
+/// One step up: transposed convolution 2x2, the skip beside it, DoubleConv.
+struct UpBlock : nn::Module {
+  nn::ConvTranspose2d up;
+  DoubleConv body;
+
+  UpBlock(std::int64_t in, std::int64_t out);
+  void visit(nn::Visitor& v) override;
+  std::string kind() const override { return "UpBlock"; }
+  Variable operator()(const Variable& x, const Variable& skip);
+};
+
+/// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:
+/// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm.
+class UNet : public nn::Module {
+ public:
+  explicit UNet(const UNetOptions& options);
+  void visit(nn::Visitor& v) override;
+  std::string kind() const override { return "UNet"; }
+  Variable forward(const Variable& images) override;
+  const UNetOptions& options() const { return options_; }
+  std::int64_t multiple() const { return std::int64_t{1} << options_.depth; }
+
+ private:
+  UNetOptions options_;
+  nn::ModuleList<DoubleConv> encoder_;
+  DoubleConv middle_;
+  nn::ModuleList<UpBlock> decoder_;  ///< decoder.N works at the resolution of encoder.N
+  nn::Conv2d head_;
+};
+
+}  // namespace binade::examples

@@ -1,0 +1,128 @@
+"""Twenty steps of every optimizer, clip mode and average on given gradients, in double; schedules over their whole length.
+
+Two parameters: w (3, 4), which decays, and b (5), which does not. Roles: init.P, grad.K.P (step K from 1), after.K.P and, where
+there is an average, ema.K.P; schedules have lr, the rate of step 1, 2, ….
+
+sgd, adam, adamw   torch.optim (sgd and adam add weight_decay * p to the gradient, adamw shrinks the weight)
+lion               u = sign(beta1 m + (1 - beta1) g); p -= lr (u + weight_decay p); m = beta2 m + (1 - beta2) g
+clip norm          torch.nn.utils.clip_grad_norm_ over all parameters; value: clip_grad_value_
+clip adaptive      for each unit (row of a matrix or filter; a vector is one unit): |g| is brought down to
+                   limit * max(|w|, 1e-3) where it is larger (Brock et al. 2021, eq. 3)
+ema                a = decay a + (1 - decay) p after each step, a = p before the first
+schedules          warm-up: step k of the first W has lr k / W. Then, with f = (k - W) / (N - W): linear lr + (min_lr - lr) f,
+                   cosine min_lr + (lr - min_lr) (1 + cos(pi f)) / 2, constant lr. plateau: torch's ReduceLROnPlateau on given
+                   losses, factor 0.5, patience 2, relative threshold 1e-4, the rate after each loss
+"""
+import math
+
+import numpy as np
+import torch
+
+from golden_ops import draw
+
+STEPS = 20
+SHAPES = {"w": (3, 4), "b": (5,)}
+
+
+class Lion(torch.optim.Optimizer):
+    def __init__(self, groups, lr, betas):
+        super().__init__(groups, dict(lr=lr, betas=betas, weight_decay=0.0))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                u = (beta1 * m + (1 - beta1) * p.grad).sign()
+                p.sub_(group["lr"] * (u + group["weight_decay"] * p))
+                m.mul_(beta2).add_((1 - beta2) * p.grad)
+
+
+def clip_adaptive(parameters, limit):
+    for p in parameters:
+        rows, grads = (p.detach().reshape(p.shape[0], -1), p.grad.reshape(p.shape[0], -1)) if p.dim() > 1 else (p.detach()[None], p.grad[None])
+        largest = limit * rows.norm(dim=1, keepdim=True).clamp(min=1e-3)
+        norm = grads.norm(dim=1, keepdim=True)
+        p.grad = torch.where(norm > largest, grads * largest / norm, grads).reshape(p.shape)
+
+
+def run(file, name, op, make, params, weight_decay=0.0, clip=None, limit=0.0, ema=None):
+    init = {k: draw(f"optim.{k}", s) for k, s in SHAPES.items()}
+    p = {k: torch.from_numpy(v).double().requires_grad_() for k, v in init.items()}
+    optimizer = make([{"params": [p["w"]], "weight_decay": weight_decay}, {"params": [p["b"]], "weight_decay": 0.0}])
+    average = {k: v.detach().clone() for k, v in p.items()}
+    roles = [(f"init.{k}", v) for k, v in init.items()]
+    for step in range(1, STEPS + 1):
+        for k, v in p.items():
+            g = draw(f"optim.grad.{step}.{k}", SHAPES[k], digits=3)
+            roles.append((f"grad.{step}.{k}", g))
+            v.grad = torch.from_numpy(g).double()
+        if clip == "norm":
+            torch.nn.utils.clip_grad_norm_(p.values(), limit)
+        elif clip == "value":
+            torch.nn.utils.clip_grad_value_(p.values(), limit)
+        elif clip == "adaptive":
+            clip_adaptive(p.values(), limit)
+        optimizer.step()
+        for k, v in p.items():
+            roles.append((f"after.{step}.{k}", v.detach().numpy().copy()))
+            if ema is not None:
+                average[k] = ema * average[k] + (1 - ema) * v.detach()
+                roles.append((f"ema.{step}.{k}", average[k].numpy().copy()))
+    more = {"weight_decay": weight_decay, "clip_mode": clip or "none", "clip": limit, "ema": ema if ema is not None else "none"}
+    file.case(name, op, {**params, **more}, roles)
+
+
+def schedule_rates(kind, lr, min_lr, warmup, steps):
+    rates = []
+    for k in range(1, steps + 1):
+        if k <= warmup:
+            rates.append(lr * k / warmup)
+            continue
+        f = (k - warmup) / (steps - warmup)
+        rates.append({"constant": lr, "linear": lr + (min_lr - lr) * f,
+                      "cosine": min_lr + 0.5 * (lr - min_lr) * (1 + math.cos(math.pi * f))}[kind])
+    return rates
+
+
+def schedules(file):
+    for kind in ("constant", "linear", "cosine"):
+        for warmup in (0, 6):
+            params = {"schedule": kind, "lr": 0.01, "min_lr": 0.001, "warmup": warmup, "steps": 24}
+            file.case(f"schedule.{kind}.warmup{warmup}", "schedule", params, [("lr", np.asarray(schedule_rates(kind, 0.01, 0.001, warmup, 24)))])
+    losses = [1.0, 0.9, 0.8, 0.81, 0.8, 0.79999, 0.85, 0.7, 0.71, 0.72, 0.73, 0.74, 0.75, 0.76, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6]
+    w = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.01)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=2, threshold=1e-4, min_lr=0.001)
+    rates = []
+    for loss in losses:
+        plateau.step(loss)
+        rates.append(optimizer.param_groups[0]["lr"])
+    file.case("schedule.plateau", "plateau", {"lr": 0.01, "min_lr": 0.001, "factor": 0.5, "patience": 2, "threshold": 1e-4},
+              [("loss", np.asarray(losses)), ("lr", np.asarray(rates))])
+
+
+def write(file):
+    def sgd(**more):
+        return (lambda groups: torch.optim.SGD(groups, lr=0.05, **more)), {"lr": 0.05, "momentum": more.get("momentum", 0.0), "nesterov": more.get("nesterov", False)}
+
+    def adam(kind, eps=1e-8):
+        return (lambda groups: kind(groups, lr=0.01, betas=(0.9, 0.99), eps=eps)), {"lr": 0.01, "beta1": 0.9, "beta2": 0.99, "eps": eps}
+    lion = (lambda groups: Lion(groups, 0.01, (0.9, 0.99))), {"lr": 0.01, "beta1": 0.9, "beta2": 0.99}
+    run(file, "sgd.plain", "sgd", *sgd())
+    run(file, "sgd.decay", "sgd", *sgd(), weight_decay=0.1)
+    run(file, "sgd.momentum", "sgd", *sgd(momentum=0.9), weight_decay=0.1)
+    run(file, "sgd.nesterov", "sgd", *sgd(momentum=0.9, nesterov=True), weight_decay=0.1)
+    run(file, "adam.plain", "adam", *adam(torch.optim.Adam))
+    run(file, "adam.decay", "adam", *adam(torch.optim.Adam), weight_decay=0.1)
+    run(file, "adamw.decay", "adamw", *adam(torch.optim.AdamW), weight_decay=0.1)
+    run(file, "adamw.large_eps", "adamw", *adam(torch.optim.AdamW, 0.1), weight_decay=0.1)
+    run(file, "lion.plain", "lion", *lion)
+    run(file, "lion.decay", "lion", *lion, weight_decay=0.1)
+    run(file, "sgd.clip_norm", "sgd", *sgd(momentum=0.9), clip="norm", limit=3.5)
+    run(file, "adamw.clip_norm", "adamw", *adam(torch.optim.AdamW, 0.1), weight_decay=0.1, clip="norm", limit=1.0)
+    run(file, "sgd.clip_value", "sgd", *sgd(momentum=0.9), clip="value", limit=0.5)
+    run(file, "sgd.clip_adaptive", "sgd", *sgd(), clip="adaptive", limit=0.8)
+    run(file, "adamw.ema", "adamw", *adam(torch.optim.AdamW), weight_decay=0.1, ema=0.9)
+    schedules(file)

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Makes the golden files in tests/golden/data with PyTorch; needed only to change them, never to build or test.
+
+    pip install torch numpy ; python tests/golden/make_golden.py [ops|optim|traces ...]
+
+ops.FAMILY.txt  every op's forward and backward (golden_ops.py)
+optim.txt       optimizers, clipping, EMA and schedules over 20 steps (golden_optim.py)
+traces.txt      20 training steps of a small U-Net and a small transformer (golden_traces.py)
+The format is described in golden_text.py; tests/golden/*_test.cpp read them.
+"""
+import sys
+
+import torch
+
+import golden_optim
+import golden_ops
+import golden_traces
+from golden_text import GoldenFile
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+VERSION = f"PyTorch {torch.__version__}"
+
+
+def main(wanted):
+    if "ops" in wanted:
+        for family, write in golden_ops.FAMILIES.items():
+            file = GoldenFile(f"ops.{family}.txt", "golden_ops.py, in double from float32 inputs", VERSION)
+            write(golden_ops.Writer(file))
+            file.write()
+    if "optim" in wanted:
+        file = GoldenFile("optim.txt", "golden_optim.py, in double from float32 inputs", VERSION)
+        golden_optim.write(file)
+        file.write()
+    if "traces" in wanted:
+        file = GoldenFile("traces.txt", "golden_traces.py", VERSION)
+        golden_traces.write(file)
+        file.write()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["ops", "optim", "traces"])

@@ -1,0 +1,113 @@
+#include "io/json_lines.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "io/utf8.h"
+
+namespace binade::io {
+namespace {
+
+template <class T>
+std::string number_text(T value) {
+  if (std::isnan(value)) return "\"nan\"";
+  if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof(text), value);
+  return {text, end.ptr};
+}
+
+}  // namespace
+
+std::string json_number(float value) { return number_text(value); }
+std::string json_number(double value) { return number_text(value); }
+
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint point = decode_utf8(text, at);
+    const char32_t c = point.valid ? point.value : 0xFFFD;
+    switch (c) {
+      case '"':
+        result += "\\\"";
+        break;
+      case '\\':
+        result += "\\\\";
+        break;
+      case '\n':
+        result += "\\n";
+        break;
+      case '\r':
+        result += "\\r";
+        break;
+      case '\t':
+        result += "\\t";
+        break;
+      default:
+        if (c < 0x20 || c == 0x7F)
+          result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+        else
+          append_utf8(result, c);
+    }
+    at = point.end;
+  }
+  return result + "\"";
+}
+
+JsonObject& JsonObject::add_raw(std::string_view name, std::string_view json) {
+  if (!members_.empty()) members_ += ',';
+  members_ += json_string(name);
+  members_ += ':';
+  members_ += json;
+  return *this;
+}
+
+JsonLines::JsonLines(const std::string& path) : path_(path) {
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  check<StorageError>(file_ >= 0, "{}: cannot be opened to write: {}", path, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(file_);
+    throw StorageError(fmt::format("{}: wanted a regular file to write to", path));
+  }
+  offset_ = status.st_size;
+}
+
+JsonLines::~JsonLines() { ::close(file_); }
+
+void JsonLines::write_line(std::string_view json) {
+  const std::string line = std::string(json) + '\n';
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t count = ::write(file_, line.data() + done, line.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const int reason = errno;
+      const bool restored = ::ftruncate(file_, offset_) == 0;
+      throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
+                                     restored ? "" : " (its last line is incomplete)"));
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  offset_ += static_cast<std::int64_t>(line.size());
+}
+
+void JsonLines::truncate(std::int64_t offset) {
+  check<StorageError>(offset >= 0 && offset <= offset_,
+                      "{}: wanted at least {} bytes to go on from, got {}; the log was cut", path_, offset, offset_);
+  check<StorageError>(::ftruncate(file_, offset) == 0, "{}: cannot be cut back: {}", path_, std::strerror(errno));
+  offset_ = offset;
+}
+
+void JsonLines::sync() {
+  check<StorageError>(::fsync(file_) == 0, "{}: cannot be brought to the disk: {}", path_, std::strerror(errno));
+}
+
+}  // namespace binade::io

@@ -1,0 +1,114 @@
+#include "io/read_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "core/error.h"
+#include "io/utf8.h"
+
+namespace binade::io {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+std::string read_file(const std::string& path, std::uint64_t max_bytes) {
+  // O_NONBLOCK so that a FIFO of that name is refused below and not waited for.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  check<DataError>(file.get() >= 0, "{}: cannot be opened: {}", path, std::strerror(errno));
+  struct stat status {};
+  check<DataError>(::fstat(file.get(), &status) == 0, "{}: cannot be examined: {}", path, std::strerror(errno));
+  check<DataError>(S_ISREG(status.st_mode), "{}: wanted a regular file, got {}", path,
+                   S_ISDIR(status.st_mode) ? "a folder" : "something else");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  check<DataError>(size <= max_bytes, "{}: wanted at most {} bytes, got {}", path, max_bytes, size);
+
+  std::string bytes(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::read(file.get(), bytes.data() + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    check<DataError>(count >= 0, "{}: cannot be read at byte {}: {}", path, done, std::strerror(errno));
+    check<DataError>(count > 0, "{}: became shorter while it was read: {} of {} bytes", path, done, size);
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+void check_json_limits(const std::string& text, const std::string& name, int max_depth) {
+  const std::size_t bad = find_bad_utf8(text);
+  check<DataError>(bad == std::string::npos, "{}: wanted JSON in UTF-8, got a bad byte at offset {}", name, bad);
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      check<DataError>(++depth <= max_depth, "{}: wanted JSON nested at most {} deep, got more at offset {}", name,
+                       max_depth, i);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+}
+
+std::string read_json_text(const std::string& path, std::uint64_t max_bytes, int max_depth) {
+  std::string text = read_file(path, max_bytes);
+  check_json_limits(text, path, max_depth);
+  return text;
+}
+
+std::vector<std::string> list_files(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<std::pair<bool, std::string>> found;  // (is a link, name): real names sort first
+  fs::directory_iterator entries(folder, error);
+  check<DataError>(!error, "{}: the folder cannot be read: {}", folder, error.message());
+  for (; entries != fs::directory_iterator(); entries.increment(error)) {
+    std::error_code status_error;
+    const std::string name = entries->path().filename().string();
+    if (!name.starts_with('.') && entries->is_regular_file(status_error) && !status_error)
+      found.emplace_back(entries->is_symlink(status_error), name);
+  }
+  check<DataError>(!error, "{}: the folder cannot be read: {}", folder, error.message());
+
+  std::sort(found.begin(), found.end());
+  std::set<std::pair<dev_t, ino_t>> seen;
+  std::vector<std::string> names;
+  for (const auto& [is_link, name] : found) {
+    struct stat status {};
+    if (::stat((fs::path(folder) / name).c_str(), &status) == 0 && seen.emplace(status.st_dev, status.st_ino).second)
+      names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace binade::io

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace binade::io {
+
+/// One code point and where the next one begins.
+struct CodePoint {
+  char32_t value = 0;
+  std::size_t end = 0;
+  bool valid =
+      false;  ///< false: the byte at the given offset begins no well-formed sequence; `end` is one byte further
+};
+
+/// Decodes the sequence at `offset` < text.size(). Well-formed means Unicode 15, table 3-7: no overlong forms, no
+/// surrogates, nothing above U+10FFFF.
+CodePoint decode_utf8(std::string_view text, std::size_t offset);
+
+/// Offset of the first byte that is not well-formed UTF-8, or npos.
+std::size_t find_bad_utf8(std::string_view text);
+
+/// Appends `code_point` (a scalar value) in UTF-8.
+void append_utf8(std::string& text, char32_t code_point);
+
+}  // namespace binade::io

@@ -1,0 +1,187 @@
+"""Bad input: one line that says what is wrong, the right exit code, nothing lost."""
+import json
+import os
+import random
+import shutil
+import unittest
+
+from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, png, run
+
+
+class BadInput(ProgramTest):
+    def refuse(self, program, args, code, *words):
+        done = run(program, *args)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        lines = done.stderr.strip().splitlines()
+        self.assertTrue(lines, "nothing was said")
+        for word in words:
+            self.assertIn(word, lines[-1])
+        self.assertNotIn("Traceback", done.stderr)
+        return lines
+
+    def gpt(self, code, *args, words=()):
+        return self.refuse(GPT, ["train", "--run", self.folder / "run", "--steps", 2, *GPT_TINY, *args], code, *words)
+
+    def unet(self, code, data, words=()):
+        return self.refuse(UNET, ["train", "--run", self.folder / "run", "--steps", 2, *UNET_TINY, "--data", data], code, *words)
+
+    # ---- text
+
+    def test_missing_text(self):
+        self.gpt(40, "--data", self.folder / "nothing.txt", words=["nothing.txt"])
+
+    def test_empty_text(self):
+        (self.folder / "empty.txt").write_text("")
+        self.gpt(40, "--data", self.folder / "empty.txt", words=["empty.txt"])
+
+    def test_binary_text(self):
+        (self.folder / "binary.txt").write_bytes(bytes(range(256)) * 20)
+        self.gpt(40, "--data", self.folder / "binary.txt", words=["binary.txt"])
+
+    def test_text_that_is_not_utf8_for_the_char_tokenizer(self):
+        (self.folder / "latin.txt").write_bytes("caf\xe9 ".encode("latin-1") * 200)
+        self.gpt(40, "--data", self.folder / "latin.txt")
+
+    def test_text_shorter_than_the_context(self):
+        (self.folder / "short.txt").write_text("hello")
+        self.gpt(40, "--data", self.folder / "short.txt")
+
+    def test_prompt_with_a_token_outside_the_vocabulary(self):
+        self.train(GPT, self.folder / "r", "--steps", 1)
+        self.refuse(GPT, ["sample", "--run", self.folder / "r", "--prompt", "\u00e9", "--tokens", 3], 20)
+
+    # ---- images
+
+    def copy_images(self):
+        folder = self.folder / "data"
+        shutil.copytree(self.images, folder)
+        return folder
+
+    def test_image_without_mask(self):
+        data = self.copy_images()
+        (data / "masks/03.png").unlink()
+        self.unet(40, data, ["03"])
+
+    def test_mask_of_another_size(self):
+        data = self.copy_images()
+        png(data / "masks/03.png", 23, 24, lambda x, y: 0)
+        self.unet(40, data, ["03"])
+
+    def test_corrupt_png(self):
+        data = self.copy_images()
+        body = bytearray((data / "images/02.png").read_bytes())
+        for i in range(60, 90):
+            body[i] ^= 0x55
+        (data / "images/02.png").write_bytes(body)
+        self.unet(40, data, ["02"])
+
+    def test_truncated_png(self):
+        data = self.copy_images()
+        body = (data / "images/02.png").read_bytes()
+        (data / "images/02.png").write_bytes(body[: len(body) // 2])
+        self.unet(40, data, ["02"])
+
+    def test_a_one_pixel_image_works(self):
+        data = self.copy_images()
+        for kind in ("images", "masks"):
+            png(data / kind / "00.png", 1, 1, lambda x, y: 200)
+        self.train(UNET, self.folder / "r", "--steps", 2)
+        done = run(UNET, "train", "--run", self.folder / "one", "--steps", 2, *UNET_TINY, "--data", data)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_missing_image_folder(self):
+        self.unet(40, self.folder / "nowhere", ["nowhere"])
+
+    # ---- flags
+
+    def test_batch_zero(self):
+        self.gpt(20, "--data", self.text, "--batch", "0", words=["--batch"])
+
+    def test_unknown_flag_names_the_nearest(self):
+        self.gpt(20, "--data", self.text, "--leraning-rate", "1", words=["--leraning-rate"])
+        self.gpt(20, "--data", self.text, "--wieght-decay", "1", words=["--wieght-decay", "--weight-decay"])
+
+    def test_unknown_word_names_the_nearest(self):
+        self.gpt(20, "--data", self.text, "--optimizer", "adamv", words=["--optimizer", "adamv", "adamw"])
+
+    def test_values_out_of_range(self):
+        for flag, value in (("--steps", "0"), ("--lr", "nan"), ("--beta1", "1"), ("--val-fraction", "2"), ("--heads", "3"),
+                            ("--layers", "0"), ("--dropout", "1.5"), ("--threads", "-1"), ("--steps", "12x")):
+            with self.subTest(flag=flag, value=value):
+                self.gpt(20, "--data", self.text, flag, value)
+
+    def test_override_that_matches_nothing(self):
+        self.gpt(20, "--data", self.text, "--override", "nowhere.*=fp32", words=["nowhere.*"])
+
+    def test_what_a_later_version_owns_is_not_there_yet(self):
+        self.gpt(20, "--data", self.text, "--supervise", words=["--supervise"])
+        self.refuse(GPT, ["preflight"], 20, "preflight")
+
+    def test_unwritable_run_folder(self):
+        file = self.folder / "file"
+        file.write_text("not a folder")
+        self.refuse(GPT, ["train", "--data", self.text, "--run", file / "run", "--steps", 2, *GPT_TINY], 24)
+
+    def test_missing_device(self):
+        if os.path.exists("/dev/nvidia0"):
+            self.skipTest("this machine has a GPU: GPU tests cover it")
+        self.gpt(20, "--data", self.text, "--device", "cuda", words=["cuda"])
+
+    # ---- runs and checkpoints
+
+    def test_a_folder_that_holds_a_run_is_not_touched(self):
+        self.train(GPT, self.folder / "r", "--steps", 1)
+        before = sorted((p.name, p.read_bytes()) for p in (self.folder / "r").rglob("*") if p.is_file())
+        self.refuse(GPT, ["train", "--data", self.text, "--run", self.folder / "r", "--steps", 2, *GPT_TINY], 20, "--resume")
+        self.assertEqual(sorted((p.name, p.read_bytes()) for p in (self.folder / "r").rglob("*") if p.is_file()), before)
+
+    def test_resume_in_an_empty_or_missing_folder(self):
+        (self.folder / "empty").mkdir()
+        self.refuse(GPT, ["train", "--run", self.folder / "empty", "--resume"], 22)
+        self.refuse(GPT, ["train", "--run", self.folder / "missing", "--resume"], 22)
+
+    def test_resume_with_other_settings(self):
+        self.train(GPT, self.folder / "r", "--steps", 2, "--precision", "fp32")
+        for args, code in ((["--dim", 32], 21), (["--layers", 3], 21), (["--precision", "bf16"], 21), (["--optimizer", "sgd"], 21),
+                           (["--lr", "0.5"], 20), (["--seed", 9], 20), (["--batch", 5], 20)):
+            with self.subTest(args=args):
+                self.refuse(GPT, ["train", "--run", self.folder / "r", "--resume", "--steps", 4, *args], code, args[0])
+
+    def test_resume_with_other_data(self):
+        self.train(GPT, self.folder / "r", "--steps", 2)
+        other = self.folder / "other.txt"
+        other.write_text(self.text.read_text().replace("fox", "cat"))
+        self.refuse(GPT, ["train", "--run", self.folder / "r", "--resume", "--steps", 4, "--data", other], 40)
+
+    def test_resume_with_the_same_data_elsewhere(self):
+        self.train(GPT, self.folder / "r", "--steps", 2)
+        moved = self.folder / "moved.txt"
+        moved.write_bytes(self.text.read_bytes())
+        done = run(GPT, "train", "--run", self.folder / "r", "--resume", "--steps", 4, "--data", moved)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_checkpoint_truncated_at_any_length(self):
+        """The newest is passed over for the one before it; with none left, exit 22."""
+        self.train(GPT, self.folder / "r", "--steps", 4, "--checkpoint-every", 2)
+        older, newest = checkpoints(self.folder / "r")[-2:]
+        body = newest.read_bytes()
+        source = random.Random(7)
+        for length in [0, 1, len(body) - 1] + [source.randrange(len(body)) for _ in range(97)]:
+            newest.write_bytes(body[:length])
+            done = run(DOCTOR, "verify", newest)
+            self.assertEqual(done.returncode, 22, f"length {length}: {done.stderr}")
+        done = run(GPT, "train", "--run", self.folder / "r", "--resume", "--steps", 5)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [1, 2, 3, 4, 5])
+        for path in checkpoints(self.folder / "r"):
+            path.write_bytes(path.read_bytes()[:1000])
+        self.refuse(GPT, ["train", "--run", self.folder / "r", "--resume", "--steps", 6], 22)
+
+    def test_config_file_with_an_unknown_key(self):
+        config = self.folder / "c.json"
+        config.write_text(json.dumps({"learning_rat": 1}))
+        self.gpt(20, "--data", self.text, "--config", config, words=["learning_rat"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

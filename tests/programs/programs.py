@@ -1,0 +1,119 @@
+"""What the end-to-end tests share: where the programs are, how to run them, tiny data to run them on.
+
+The build folder comes from the environment variable BINADE_BUILD (set by Meson) or is ./build.
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import zlib
+
+BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", "build")).resolve()
+GPT = BUILD / "examples/transformer/binade-gpt"
+UNET = BUILD / "examples/unet/binade-unet"
+DOCTOR = BUILD / "amp/binade-doctor"
+
+TEXT = "".join(f"{i}: the quick brown fox jumps over the lazy dog, {i * i} times.\n" for i in range(400))
+GPT_TINY = ["--layers", "2", "--heads", "2", "--dim", "16", "--context", "16", "--batch", "4", "--tokenizer", "char"]
+UNET_TINY = ["--base", "4", "--depth", "2", "--size", "16", "--batch", "2"]
+
+
+def run(program, *args, timeout=240, env=None):
+    """The finished process, with text streams."""
+    full = dict(os.environ, NO_COLOR="1", **(env or {}))
+    return subprocess.run([str(program), *map(str, args)], capture_output=True, text=True, errors="replace", timeout=timeout, env=full)
+
+
+def start(program, *args):
+    return subprocess.Popen([str(program), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def metrics(folder):
+    """The lines of metrics.jsonl as objects; a torn last line (the process was killed) is left out."""
+    lines = (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()
+    parsed = []
+    for line in lines:
+        try:
+            parsed.append(json.loads(line))
+        except ValueError:
+            assert line is lines[-1], f"torn line in the middle: {line!r}"
+    return parsed
+
+
+def checkpoints(folder):
+    return sorted((pathlib.Path(folder) / "checkpoints").glob("ckpt-*.h5"))
+
+
+def png(path, width, height, pixel, depth=8, color=0):
+    """Writes a PNG; pixel(x, y) gives a sample or, for colour images, a tuple of samples."""
+    rows = bytearray()
+    for y in range(height):
+        rows.append(0)
+        for x in range(width):
+            value = pixel(x, y)
+            for sample in value if isinstance(value, tuple) else (value,):
+                rows += struct.pack(">H" if depth == 16 else ">B", sample)
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(rows))) + chunk(b"IEND", b""))
+
+
+def blobs(folder, count=6, size=24, seed=1):
+    """Bright discs on a dark ground with their masks."""
+    source = random.Random(seed)
+    for kind in ("images", "masks"):
+        (folder / kind).mkdir(parents=True)
+    for i in range(count):
+        cx, cy, r = source.uniform(6, size - 6), source.uniform(6, size - 6), source.uniform(3, 6)
+        inside = lambda x, y: (x - cx) ** 2 + (y - cy) ** 2 < r * r  # noqa: E731
+        noise = [[source.randrange(40) for _ in range(size)] for _ in range(size)]
+        png(folder / "images" / f"{i:02}.png", size, size, lambda x, y: 30 + noise[y][x] + (150 if inside(x, y) else 0))
+        png(folder / "masks" / f"{i:02}.png", size, size, lambda x, y: 255 if inside(x, y) else 0)
+    return folder
+
+
+class ProgramTest(unittest.TestCase):
+    """A scratch folder with tiny text and images in it, removed afterwards."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="binade-test-"))
+        cls.text = cls.shared / "text.txt"
+        cls.text.write_text(TEXT)
+        cls.images = blobs(cls.shared / "blobs")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared, ignore_errors=True)
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="case-", dir=self.shared))
+
+    def train(self, program, folder, *args, expect=0, **kwargs):
+        tiny, data = (GPT_TINY, self.text) if program == GPT else (UNET_TINY, self.images)
+        done = run(program, "train", "--data", data, "--run", folder, *tiny, "--threads", 1, *args, **kwargs)
+        self.assertEqual(done.returncode, expect, f"{program.name} {args}\n{done.stderr}")
+        return done
+
+
+def kill_after_step(process, folder, step, sig=signal.SIGKILL, timeout=120):
+    """Sends `sig` once metrics.jsonl shows that `step` was committed; returns the exit status."""
+    path = pathlib.Path(folder) / "metrics.jsonl"
+    end = time.monotonic() + timeout
+    while time.monotonic() < end and process.poll() is None:
+        if path.exists() and f'"step":{step},' in path.read_text(errors="replace"):
+            process.send_signal(sig)
+            break
+        time.sleep(0.002)
+    _, process.stderr_text = process.communicate(timeout=60)
+    return process.returncode

@@ -1,0 +1,101 @@
+"""A killed and resumed run is the uninterrupted run, bit for bit: metrics.jsonl and the final checkpoint."""
+import random
+import unittest
+
+from programs import GPT, UNET, ProgramTest, checkpoints, kill_after_step, metrics, run, start
+from programs import GPT_TINY, UNET_TINY
+
+STEPS = 12
+COMMON = ["--steps", STEPS, "--checkpoint-every", 3, "--eval-every", 5, "--accumulate", 2, "--ema", "0.9", "--clip", "1",
+          "--warmup", 2, "--lr", "0.003", "--log-every", 1]
+SEED = 20261
+
+
+class BitwiseResume(ProgramTest):
+    """One test per program, precision and optimizer; the step at which the run is killed is drawn from SEED."""
+
+    def check(self, program, precision, optimizer):
+        settings = [*COMMON, "--precision", precision, "--optimizer", optimizer]
+        if program == GPT:
+            settings += ["--dropout", "0.1"]
+        whole = self.folder / "whole"
+        self.train(program, whole, *settings)
+
+        cut = self.folder / "cut"
+        step = random.Random(f"{SEED} {program.name} {precision} {optimizer}").randrange(4, STEPS)
+        tiny, data = (GPT_TINY, self.text) if program == GPT else (UNET_TINY, self.images)
+        process = start(program, "train", "--data", data, "--run", cut, *tiny, "--threads", 1, *settings)
+        status = kill_after_step(process, cut, step)
+        self.assertIn(status, (-9, 0), process.stderr_text)
+        resumed = run(program, "train", "--run", cut, "--resume", "--threads", 2)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+
+        self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes(), f"killed after step {step}")
+        self.assertEqual(checkpoints(cut)[-1].name, checkpoints(whole)[-1].name)
+        self.assertEqual(checkpoints(cut)[-1].read_bytes(), checkpoints(whole)[-1].read_bytes(), f"killed after step {step}")
+        self.assertEqual([m["step"] for m in metrics(whole) if m.get("committed")], list(range(1, STEPS + 1)))
+
+
+def add(program, precision, optimizer):
+    def test(self):
+        self.check(program, precision, optimizer)
+
+    name = f"test_{program.name.replace('binade-', '')}_{precision}_{optimizer}"
+    test.__name__ = name
+    setattr(BitwiseResume, name, test)
+
+
+for program_ in (GPT, UNET):
+    for precision_ in ("fp32", "fp16", "bf16"):
+        for optimizer_ in ("sgd", "adamw"):
+            add(program_, precision_, optimizer_)
+
+
+class RunLife(ProgramTest):
+    def test_resuming_a_finished_run_is_done_at_once(self):
+        self.train(GPT, self.folder / "r", "--steps", 2)
+        before = (self.folder / "r/metrics.jsonl").read_bytes()
+        again = run(GPT, "train", "--run", self.folder / "r", "--resume")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual((self.folder / "r/metrics.jsonl").read_bytes(), before)
+
+    def test_more_steps_go_on_where_the_run_ended(self):
+        self.train(GPT, self.folder / "r", "--steps", 3)
+        more = run(GPT, "train", "--run", self.folder / "r", "--resume", "--steps", 5)
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [1, 2, 3, 4, 5])
+
+    def test_sigterm_commits_and_says_so(self):
+        import signal
+        for program in (GPT, UNET):
+            folder = self.folder / program.name
+            tiny, data = (GPT_TINY, self.text) if program == GPT else (UNET_TINY, self.images)
+            process = start(program, "train", "--data", data, "--run", folder, *tiny, "--threads", 1, "--steps", 100000)
+            self.assertEqual(kill_after_step(process, folder, 5, signal.SIGTERM), 10, process.stderr_text)
+            last = [m["step"] for m in metrics(folder) if m.get("committed")][-1]
+            self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
+
+
+class Overflow(ProgramTest):
+    """A loss scale far beyond fp16's range: the first attempts abort, leave no trace, and training proceeds."""
+
+    def test_an_overflow_cannot_hurt(self):
+        for program in (GPT, UNET):
+            with self.subTest(program=program.name):
+                folder = self.folder / program.name
+                self.train(program, folder, "--steps", 6, "--precision", "fp16", "--init-scale", 4294967296, "--state-hash", "on")
+                lines = [m for m in metrics(folder) if "committed" in m]
+                aborted = [m for m in lines if not m["committed"]]
+                self.assertGreaterEqual(len(aborted), 3)
+                for m in aborted:
+                    self.assertEqual(m["state_hash_before"], m["state_hash_after"], m)
+                for m in lines:
+                    if m["committed"]:
+                        self.assertNotEqual(m["state_hash_before"], m["state_hash_after"], m)
+                self.assertEqual([m["step"] for m in lines if m["committed"]], [1, 2, 3, 4, 5, 6])
+                self.assertEqual(lines[0]["step"], 1)
+                self.assertEqual([m["attempt"] for m in lines if m["step"] == 1], list(range(1, len(aborted) + 2)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,42 @@
+// 2. Variables: tensors with history. backward() walks the tape in reverse.
+#include <binade.h>
+
+#include <cstdio>
+
+using namespace binade;
+
+int main() {
+  Runtime runtime({.seed = 1});
+
+  // Least squares by hand: find w with x w = y.
+  const Tensor x = Tensor::from(std::vector<float>{1, 0, 0, 1, 1, 1, 2, -1}, {4, 2});
+  const Tensor y = Tensor::from(std::vector<float>{3, -2, 1, 8}, {4, 1});
+  Variable w(Tensor::zeros({2, 1}), /*requires_grad=*/true);
+
+  for (int step = 1; step <= 100; ++step) {
+    w.zero_grad();
+    const Variable loss = mse(matmul(x, w), y);
+    backward(loss);
+    // Leaves are updated outside the tape: their gradient is a plain tensor.
+    const std::vector<float> gradient = w.grad().to_vector<float>();
+    std::vector<float> value = w.value().to_vector<float>();
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= 0.2f * gradient[i];
+    w.state()->value.copy_from(Tensor::from(value, {2, 1}));
+    if (step % 25 == 0) std::printf("step %3d  loss %.6f\n", step, loss.item());
+  }
+  std::printf("w %s (wanted 3, -2)\n", w.value().to_string().c_str());
+
+  // A gradient can be checked against central differences in double.
+  const Variable a(Tensor::from(std::vector<double>{0.5, -1.5, 2.0}, {3}), true);
+  gradcheck([](const std::vector<Variable>& in) { return sum(gelu(in[0]) * in[0]); }, {a});
+  std::printf("gradcheck passed\n");
+
+  // The tape frees what backward has used; going twice is an error that says so.
+  const Variable once = sum(a * a);
+  backward(once);
+  try {
+    backward(once);
+  } catch (const AutogradError& error) {
+    std::printf("%s\n", error.what());
+  }
+}

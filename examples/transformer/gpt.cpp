@@ -35,7 +35,7 @@ Variable GptBlock::forward(const Variable& x, nn::AttentionCache& cache) {
 
 Gpt::Gpt(const GptOptions& o)
     : options_(o),
-      tokens_({.count = o.vocabulary, .dim = o.dim}),
+      tokens_({.count = o.table, .dim = o.dim}),
       positions_({.count = o.context, .dim = o.dim}),
       dropout_({.p = o.dropout}),
       norm_({.dim = o.dim}) {

@@ -7,9 +7,11 @@
 
 namespace binade::examples {
 
-/// Shape of a GPT-2-class transformer. `vocabulary` is what the tokenizer needs; the table of tokens may be padded.
+/// Shape of a GPT-2-class transformer.
 struct GptOptions {
-  std::int64_t layers = 4, heads = 4, dim = 128, context = 64, vocabulary = 256;
+  std::int64_t layers = 4, heads = 4, dim = 128, context = 64;
+  std::int64_t vocabulary = 256;  ///< what the tokenizer knows
+  std::int64_t table = 256;       ///< rows of the token table, >= vocabulary; the rest is padding
   double dropout = 0;
   bool bias = true;        ///< in linear layers; norms always have theirs
   bool composed = false;   ///< attention as matmul, softmax, matmul instead of one op

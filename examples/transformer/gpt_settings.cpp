@@ -1,0 +1,104 @@
+#include "examples/transformer/gpt_settings.h"
+
+#include <nlohmann/json.hpp>
+
+namespace binade::examples {
+namespace {
+
+struct Preset {
+  const char* name;
+  std::int64_t layers, heads, dim, context;
+  bool tanh_gelu;
+};
+constexpr Preset kPresets[] = {
+    {"tiny", 4, 4, 128, 64, false}, {"char", 6, 6, 384, 256, false}, {"gpt2", 12, 12, 768, 1024, true}};
+
+const Preset& preset_of(const std::string& name) {
+  for (const Preset& p : kPresets)
+    if (p.name == name) return p;
+  throw ArgumentError("--preset: wanted tiny, char or gpt2, got '" + name + "'");
+}
+
+constexpr std::int64_t kTableMultiple = 128;  // large tables are padded: whole tiles for the head's product
+constexpr std::int64_t kLargeTable = 4096;
+
+std::int64_t padded_table(std::int64_t tokens) {
+  return tokens < kLargeTable ? tokens : (tokens + kTableMultiple - 1) / kTableMultiple * kTableMultiple;
+}
+
+}  // namespace
+
+void add_gpt_settings(Settings& t, GptSettings& s) {
+  constexpr OnResume kShape = OnResume::kIncompatible;
+  s.train.batch = 12;
+  s.train.steps = 2000;
+  s.train.beta2 = 0.99;
+  s.train.weight_decay = 0.1;
+  s.train.clip = 1;
+  s.train.warmup = 100;
+  s.train.min_lr = 1e-4;
+  add_train_settings(t, s.train);
+  t.add({.name = "preset", .target = &s.preset, .help = "shape: tiny 4x128x4, char 6x384x6, gpt2 12x768x12", .on_resume = kShape, .choices = {"tiny", "char", "gpt2"}});
+  t.add({.name = "layers", .target = &s.layers, .help = "blocks (the preset's)", .on_resume = kShape, .low = 1, .high = 1000});
+  t.add({.name = "heads", .target = &s.heads, .help = "attention heads (the preset's)", .on_resume = kShape, .low = 1, .high = 1000});
+  t.add({.name = "dim", .target = &s.dim, .help = "width (the preset's)", .on_resume = kShape, .low = 1, .high = 1 << 16});
+  t.add({.name = "context", .target = &s.context, .help = "tokens seen at once (the preset's)", .on_resume = kShape, .low = 1, .high = 1 << 20});
+  t.add({.name = "dropout", .target = &s.dropout, .help = "share dropped after embeddings, attention and MLP", .low = 0, .high = 0.99});
+  t.add({.name = "bias", .target = &s.bias, .help = "biases in linear layers (on|off); norms keep theirs", .on_resume = kShape});
+  t.add({.name = "tokenizer", .target = &s.tokenizer, .help = "byte, char or bpe:FILE", .on_resume = kShape});
+  t.add({.name = "attention", .target = &s.attention, .help = "one op, or matmul, softmax, matmul", .choices = {"fused", "composed"}});
+  t.add({.name = "recompute", .target = &s.recompute, .help = "run blocks twice instead of keeping activations (on|off)"});
+}
+
+void complete_gpt_settings(GptSettings& s) {
+  const Preset& p = preset_of(s.preset);
+  if (s.layers == 0) s.layers = p.layers;
+  if (s.heads == 0) s.heads = p.heads;
+  if (s.dim == 0) s.dim = p.dim;
+  if (s.context == 0) s.context = p.context;
+  check<ArgumentError>(s.dim % s.heads == 0, "--heads: wanted a divisor of --dim {}, got {}", s.dim, s.heads);
+  if (s.train.val_fraction == 0) s.train.val_fraction = 0.1;
+  complete_train_settings(s.train);
+}
+
+GptOptions gpt_options(const GptSettings& s, std::int64_t tokens) {
+  return {.layers = s.layers,
+          .heads = s.heads,
+          .dim = s.dim,
+          .context = s.context,
+          .vocabulary = tokens,
+          .table = padded_table(tokens),
+          .dropout = s.dropout,
+          .bias = s.bias,
+          .composed = s.attention == "composed",
+          .tanh_gelu = preset_of(s.preset).tanh_gelu,
+          .recompute = s.recompute};
+}
+
+std::string architecture_json(const GptOptions& o) {
+  return nlohmann::ordered_json{{"model", "gpt"},       {"layers", o.layers},         {"heads", o.heads},
+                                {"dim", o.dim},         {"context", o.context},       {"vocabulary", o.vocabulary},
+                                {"table", o.table},     {"bias", o.bias},             {"tanh_gelu", o.tanh_gelu}}
+      .dump();
+}
+
+GptOptions parse_architecture(const std::string& json) {
+  const auto object = nlohmann::json::parse(json, nullptr, false);
+  check<CheckpointError>(object.is_object() && object.value("model", "") == "gpt", "checkpoint: it holds no transformer but '{}'", json);
+  GptOptions o;
+  try {
+    o.layers = object.at("layers");
+    o.heads = object.at("heads");
+    o.dim = object.at("dim");
+    o.context = object.at("context");
+    o.vocabulary = object.at("vocabulary");
+    o.table = object.at("table");
+    o.bias = object.at("bias");
+    o.tanh_gelu = object.at("tanh_gelu");
+  } catch (const nlohmann::json::exception& error) {
+    throw CheckpointError(fmt::format("checkpoint: its description of the transformer is damaged: {}", error.what()));
+  }
+  return o;
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,60 @@
+#include "examples/unet/unet_settings.h"
+
+#include <nlohmann/json.hpp>
+
+namespace binade::examples {
+
+void add_unet_settings(Settings& t, UNetSettings& s) {
+  constexpr OnResume kShape = OnResume::kIncompatible;
+  s.train.batch = 4;
+  s.train.steps = 300;
+  s.train.optimizer = "adam";
+  s.train.min_lr = 1e-5;
+  add_train_settings(t, s.train);
+  t.add({.name = "base", .target = &s.base, .help = "channels of the first level", .on_resume = kShape, .low = 1, .high = 4096});
+  t.add({.name = "depth", .target = &s.depth, .help = "how often the image is halved", .on_resume = kShape, .low = 1, .high = 8});
+  t.add({.name = "size", .target = &s.size, .help = "side of the random training crop; evaluation sees whole images", .low = 1, .high = 1 << 14});
+  t.add({.name = "classes", .target = &s.classes, .help = "1: a binary mask; more: the pixel value is the class", .on_resume = kShape, .low = 1, .high = 255});
+  t.add({.name = "loss", .target = &s.loss, .help = "what is minimized", .choices = {"bce", "dice", "bce+dice", "ce"}});
+  t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns (on|off)"});
+  t.add({.name = "recompute", .target = &s.recompute, .help = "run levels twice instead of keeping activations (on|off)"});
+}
+
+void complete_unet_settings(UNetSettings& s) {
+  const std::int64_t multiple = std::int64_t{1} << s.depth;
+  check<ArgumentError>(s.size % multiple == 0, "--size: wanted a multiple of {} (2^depth), got {}", multiple, s.size);
+  if (s.classes > 1 && s.loss == "bce+dice") s.loss = "ce";
+  check<ArgumentError>((s.loss == "ce") == (s.classes > 1), "--loss: wanted {} for --classes {}, got {}",
+                       s.classes > 1 ? "ce" : "bce, dice or bce+dice", s.classes, s.loss);
+  if (s.train.val_fraction == 0) s.train.val_fraction = 0.2;
+  complete_train_settings(s.train);
+}
+
+UNetOptions unet_options(const UNetSettings& s, std::int64_t channels) {
+  return {.in = channels, .classes = s.classes, .base = s.base, .depth = s.depth, .recompute = s.recompute};
+}
+
+std::string architecture_json(const UNetOptions& o) {
+  return nlohmann::ordered_json{{"model", "unet"}, {"in", o.in}, {"classes", o.classes}, {"base", o.base}, {"depth", o.depth}}.dump();
+}
+
+UNetOptions parse_unet_architecture(const std::string& json) {
+  const auto object = nlohmann::json::parse(json, nullptr, false);
+  check<CheckpointError>(object.is_object() && object.value("model", "") == "unet", "checkpoint: it holds no U-Net but '{}'", json);
+  try {
+    return {.in = object.at("in"), .classes = object.at("classes"), .base = object.at("base"), .depth = object.at("depth")};
+  } catch (const nlohmann::json::exception& error) {
+    throw CheckpointError(fmt::format("checkpoint: its description of the U-Net is damaged: {}", error.what()));
+  }
+}
+
+Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks) {
+  const ModulePathScope path("loss");
+  if (name == "ce") return cross_entropy(logits, masks.to(DType::i32));
+  const Tensor truth = masks.reshape({masks.dim(0), masks.dim(1), masks.dim(2), 1}).to(DType::f32);
+  if (name == "bce") return bce_with_logits(logits, truth);
+  const Variable overlap = dice(sigmoid(logits), truth, {.smooth = 1});
+  return name == "dice" ? overlap : bce_with_logits(logits, truth) + overlap;
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "examples/common/train_settings.h"
+#include "examples/unet/unet.h"
+
+namespace binade::examples {
+
+/// What `binade-unet train` takes beside the shared settings.
+struct UNetSettings {
+  TrainSettings train;
+  std::int64_t base = 16, depth = 3, size = 128, classes = 1;
+  std::string loss = "bce+dice";
+  bool augment = true;
+  bool recompute = false;
+};
+
+void add_unet_settings(Settings& table, UNetSettings& s);
+void complete_unet_settings(UNetSettings& s);
+
+UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
+
+/// Shape as one line of JSON, kept in checkpoints; and the inverse (CheckpointError when it describes no U-Net).
+std::string architecture_json(const UNetOptions& options);
+UNetOptions parse_unet_architecture(const std::string& json);
+
+/// The loss that --loss names. logits (N, H, W, classes); masks u8 (N, H, W): 0 or 1, or class ids.
+Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks);
+
+}  // namespace binade::examples

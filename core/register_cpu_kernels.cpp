@@ -1,9 +1,12 @@
 #include "core/kernel_slot.h"
+#include "core/ops/products.h"
 
 namespace binade {
 
 // The one list of CPU kernels: an op unit that has a KernelSlot declares `register_NAME_cpu()` in its header and is
 // called here. A call, not a static initializer: a static library's linker would drop those.
-void register_cpu_kernels() {}
+void register_cpu_kernels() {
+  ops::register_gemm_cpu();
+}
 
 }  // namespace binade

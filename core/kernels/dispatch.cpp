@@ -1,0 +1,97 @@
+#include "core/kernels/dispatch.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "core/build_config.h"
+#include "core/error.h"
+
+namespace binade::cpu {
+
+// What every level defines. A family of kernels adds its line in each block and a field in KernelTable.
+#if defined(BINADE_HAVE_ISA_GENERIC)
+namespace generic {
+const GemmKernels& gemm_kernels();
+}
+#endif
+#if defined(BINADE_HAVE_ISA_V3)
+namespace v3 {
+const GemmKernels& gemm_kernels();
+}
+#endif
+#if defined(BINADE_HAVE_ISA_V4)
+namespace v4 {
+const GemmKernels& gemm_kernels();
+}
+#endif
+#if defined(BINADE_HAVE_ISA_V4BF16)
+namespace v4bf16 {
+const GemmKernels& gemm_kernels();
+}
+#endif
+
+namespace {
+
+std::vector<KernelTable> usable_tables() {
+  std::vector<KernelTable> tables;
+#if defined(BINADE_HAVE_ISA_GENERIC)
+  tables.push_back({"generic", generic::gemm_kernels()});
+#endif
+#if defined(BINADE_HAVE_ISA_V3)
+  const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+  if (has_v3) tables.push_back({"v3", v3::gemm_kernels()});
+#endif
+#if defined(BINADE_HAVE_ISA_V4)
+  const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (has_v4) tables.push_back({"v4", v4::gemm_kernels()});
+#endif
+#if defined(BINADE_HAVE_ISA_V4BF16)
+  if (has_v4 && __builtin_cpu_supports("avx512bf16")) tables.push_back({"v4bf16", v4bf16::gemm_kernels()});
+#endif
+  return tables;
+}
+
+const std::vector<KernelTable>& tables() {
+  static const std::vector<KernelTable> all = usable_tables();
+  return all;
+}
+
+const KernelTable* find(std::string_view level) {
+  for (const KernelTable& table : tables())
+    if (table.isa == level) return &table;
+  std::string known;
+  for (const KernelTable& table : tables()) known += (known.empty() ? "" : ", ") + std::string(table.isa);
+  throw ArgumentError(
+      fmt::format("BINADE_ISA: wanted a level that is built and that this processor runs ({}), got '{}'", known, level));
+}
+
+const KernelTable* initial() {
+  const char* wanted = std::getenv("BINADE_ISA");
+  if (wanted != nullptr && *wanted != '\0') return find(wanted);
+  // Intel's cores issue vdpbf16ps at a quarter of the rate of FMA (AMD's at the same rate): there, widening bf16 to f32
+  // is twice as fast.
+  const KernelTable* best = &tables().back();
+  return best->isa == "v4bf16" && !__builtin_cpu_is("amd") ? find("v4") : best;
+}
+
+std::atomic<const KernelTable*>& selected() {
+  static std::atomic<const KernelTable*> table = initial();
+  return table;
+}
+
+}  // namespace
+
+const KernelTable& kernels() { return *selected().load(std::memory_order_acquire); }
+
+std::vector<std::string_view> isa_levels() {
+  std::vector<std::string_view> levels;
+  for (const KernelTable& table : tables()) levels.push_back(table.isa);
+  return levels;
+}
+
+void select_isa(std::string_view level) { selected().store(find(level), std::memory_order_release); }
+
+}  // namespace binade::cpu

@@ -1,0 +1,326 @@
+#include "core/kernels/gemm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/kernels/epilogue.h"
+#include "core/kernels/pack.h"
+#include "core/kernels/scratch.h"
+#include "core/parallel.h"
+
+/// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B packed once
+/// into panels that all tasks share, A packed by each task for its rows, the sums of a tile in registers. Sizes of
+/// blocks depend on the shape alone, and the sum over k is one chain (or fixed chunks for long k and small m n).
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+constexpr std::int64_t kDepthBlock = 384;             // lanes of k a task works through at a time
+constexpr std::int64_t kPackedLimit = 6 << 20;        // bytes of packed B per pass over the columns
+constexpr std::int64_t kRowBlock = 8 * kTileRows;     // rows of a task: its packed A stays in L2
+constexpr std::int64_t kEnoughTasks = 16;
+constexpr std::int64_t kDirectColumns = 4 * 32;       // so few columns do not pay for packing A
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Columns [first, first + count) and rows [begin, end) of product `index`.
+struct Part {
+  std::int64_t index = 0;
+  std::int64_t row_begin = 0, row_end = 0;
+  std::int64_t panel_begin = 0, panel_end = 0;
+  std::int64_t column_base = 0;  ///< column of panel 0 in C
+};
+
+template <class Lane, class T>
+class Product {
+  using Accumulator = typename Lane::Accumulator;
+  using Stored = typename Lane::Stored;
+  static constexpr int kDepth = Lane::kDepth;
+  static constexpr bool kNative = (kDepth == 2) || std::is_same_v<T, Stored>;
+
+ public:
+  Product(const GemmArgs& args, std::int64_t k) : g_(args), k_(k) {}
+
+  const T* a(std::int64_t i) const { return static_cast<const T*>(g_.a) + (g_.a_offsets ? g_.a_offsets[i] : 0); }
+  const T* b(std::int64_t i) const { return static_cast<const T*>(g_.b) + (g_.b_offsets ? g_.b_offsets[i] : 0); }
+
+  template <class Out>
+  void rows_times_panels(const Part& part, const PackedB<Lane>& packed) const {
+    const std::int64_t lanes = packed.lanes;
+    const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(lanes, kDepthBlock));
+    const std::int64_t rows = part.row_end - part.row_begin;
+    const EvenTiles tiles(rows);
+    const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && g_.n <= kDirectColumns;
+    const bool in_place = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && g_.pre_activation == nullptr &&
+                          g_.activation == Activation::kNone;
+    const std::int64_t width = blocks == 1 ? PackedB<Lane>::kWide
+                                           : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
+    Accumulator* sums = in_place ? nullptr
+                                 : Scratch::get<Accumulator>(ScratchSlot::kAccumulators,
+                                                             static_cast<std::size_t>((blocks == 1 ? kTileRows : rows) * width));
+    Stored* packed_a = direct ? nullptr
+                              : Scratch::get<Stored>(ScratchSlot::kPackedA,
+                                                     static_cast<std::size_t>(tiles.tiles * kTileRows * (kDepthBlock + 1)));
+    Out* c = static_cast<Out*>(g_.c) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
+    Out* z = g_.pre_activation == nullptr
+                 ? nullptr
+                 : static_cast<Out*>(g_.pre_activation) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
+    const T* a_rows = a(part.index) + part.row_begin * g_.a_row;
+    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation};
+
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t lane_begin = block * lanes / blocks;
+      const std::int64_t lane_end = (block + 1) * lanes / blocks;
+      const std::int64_t depth = lane_end - lane_begin;
+      const std::int64_t k_begin = lane_begin * kDepth;
+      const std::int64_t k_count = std::min(lane_end * kDepth, k_) - k_begin;
+      if (!direct)
+        for (std::int64_t i = 0; i < tiles.tiles; ++i)
+          pack_panel<Lane, T, kTileRows>(a_rows + tiles.begin(i) * g_.a_row + k_begin * g_.a_col, g_.a_row, g_.a_col,
+                                         tiles.begin(i + 1) - tiles.begin(i), k_count, packed_a + i * kTileRows * depth);
+      for (std::int64_t p = part.panel_begin; p < part.panel_end; ++p) {
+        const std::int64_t column = p * PackedB<Lane>::kWide;
+        TileArgs<Lane> tile;
+        tile.b_step = packed.step_bytes(p);
+        tile.b = packed.panel(p) + lane_begin * tile.b_step;
+        tile.depth = depth;
+        tile.columns = packed.width(p);
+        tile.accumulate = block > 0 || (in_place && g_.accumulate);
+        for (std::int64_t i = 0; i < tiles.tiles; ++i) {
+          const std::int64_t row = tiles.begin(i);
+          const int count = static_cast<int>(tiles.begin(i + 1) - row);
+          if (direct) {
+            tile.a = reinterpret_cast<const char*>(a_rows + row * g_.a_row + k_begin);
+            tile.a_row = g_.a_row * static_cast<std::int64_t>(sizeof(T));
+            tile.a_step = static_cast<std::int64_t>(sizeof(T)) * kDepth;
+          } else {
+            tile.a = reinterpret_cast<const char*>(packed_a + i * kTileRows * depth);
+            tile.a_row = sizeof(Stored);
+            tile.a_step = kTileRows * static_cast<std::int64_t>(sizeof(Stored));
+          }
+          const std::int64_t c_column = part.column_base + column;
+          if (in_place) {
+            tile.c = reinterpret_cast<Accumulator*>(c + (part.row_begin + row) * g_.c_row + c_column);
+            tile.c_row = g_.c_row;
+          } else {
+            tile.c = blocks == 1 ? sums : sums + row * width + (column - part.panel_begin * PackedB<Lane>::kWide);
+            tile.c_row = width;
+          }
+          run_tile(tile, count);
+          if (!in_place && block + 1 == blocks)
+            for (int r = 0; r < count; ++r) {
+              const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
+              epilogue.row(tile.c + r * tile.c_row, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at);
+            }
+        }
+      }
+    }
+  }
+
+  /// One small product by one thread.
+  template <class Out>
+  void whole(std::int64_t index) const {
+    over_columns([&](std::int64_t first, std::int64_t columns) {
+      PackedB<Lane> packed{columns, lanes(), Scratch::get<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
+      for (std::int64_t p = 0; p < packed.panels(); ++p)
+        packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
+      const std::int64_t row_tasks = ceil_div(g_.m, kRowBlock);
+      for (std::int64_t r = 0; r < row_tasks; ++r)
+        rows_times_panels<Out>({index, r * g_.m / row_tasks, (r + 1) * g_.m / row_tasks, 0, packed.panels(), first}, packed);
+    });
+  }
+
+  /// One large product by all threads.
+  template <class Out>
+  void shared(std::int64_t index) const {
+    over_columns([&](std::int64_t first, std::int64_t columns) {
+      PackedB<Lane> packed{columns, lanes(), Scratch::get<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
+      const std::int64_t panels = packed.panels();
+      const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (PackedB<Lane>::kWide * std::max<std::int64_t>(1, lanes())));
+      parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
+      });
+      // Rows first; columns are cut too where few rows would leave threads idle.
+      const std::int64_t tiles = ceil_div(g_.m, kTileRows);
+      const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowBlock), std::min<std::int64_t>(tiles / 2, kEnoughTasks)));
+      const std::int64_t row_parts = std::max<std::int64_t>(1, row_tasks);
+      const std::int64_t column_parts = std::clamp<std::int64_t>(ceil_div(kEnoughTasks, row_parts), 1, ceil_div(panels, 4));
+      parallel_blocks(row_parts * column_parts, [&](std::int64_t task) {
+        const std::int64_t r = task / column_parts;
+        const std::int64_t q = task % column_parts;
+        rows_times_panels<Out>({index, r * g_.m / row_parts, (r + 1) * g_.m / row_parts, q * panels / column_parts,
+                                (q + 1) * panels / column_parts, first},
+                               packed);
+      });
+    });
+  }
+
+ private:
+  std::int64_t lanes() const { return ceil_div(k_, kDepth); }
+
+  template <class F>
+  void over_columns(F&& f) const {
+    const std::int64_t bytes_per_column = std::max<std::int64_t>(1, lanes()) * static_cast<std::int64_t>(sizeof(Stored));
+    const std::int64_t limit = std::max<std::int64_t>(kPackedLimit / bytes_per_column, 8 * PackedB<Lane>::kWide);
+    const std::int64_t passes = std::max<std::int64_t>(1, ceil_div(g_.n, limit));
+    const std::int64_t step = ceil_div(ceil_div(g_.n, passes), PackedB<Lane>::kWide) * PackedB<Lane>::kWide;
+    for (std::int64_t first = 0; first < g_.n; first += step) f(first, std::min(step, g_.n - first));
+  }
+
+  const GemmArgs& g_;
+  std::int64_t k_;
+};
+
+constexpr double kSmallWork = 1 << 18;  // multiplications below which waking threads costs more than it gains
+
+template <class Lane, class T, class Out>
+void run(const GemmArgs& g) {
+  const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  const Product<Lane, T> product(g, g.k);
+  if (g.batch >= 8 || work * static_cast<double>(g.batch) < kSmallWork) {
+    const std::int64_t grain = std::max<std::int64_t>(1, static_cast<std::int64_t>(kSmallWork / std::max(work, 1.0)));
+    parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) product.template whole<Out>(i);
+    });
+    return;
+  }
+  for (std::int64_t i = 0; i < g.batch; ++i) product.template shared<Out>(i);
+}
+
+/// Long k and few outputs: k is cut into chunks by shape alone, each chunk a product of its own into scratch; the
+/// partial sums are then added in the order of the chunks.
+constexpr std::int64_t kLongDepth = 4096;
+constexpr std::int64_t kChunkDepth = 1024;
+constexpr std::int64_t kMaxChunks = 16;
+
+template <class Lane, class T, class Out>
+void run_chunks(const GemmArgs& g) {
+  using Accumulator = typename Lane::Accumulator;
+  const std::int64_t chunks = std::min(kMaxChunks, g.k / kChunkDepth);
+  const std::int64_t depth = ceil_div(ceil_div(g.k, chunks), 2) * 2;
+  const std::int64_t size = g.m * g.n;
+  Accumulator* partial = Scratch::get<Accumulator>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
+  for (std::int64_t i = 0; i < g.batch; ++i) {
+    parallel_blocks(chunks, [&](std::int64_t chunk) {
+      GemmArgs part = g;
+      const std::int64_t first = std::min(chunk * depth, g.k);
+      part.k = std::min(depth, g.k - first);
+      part.a = static_cast<const T*>(g.a) + (g.a_offsets ? g.a_offsets[i] : 0) + first * g.a_col;
+      part.b = static_cast<const T*>(g.b) + (g.b_offsets ? g.b_offsets[i] : 0) + first * g.b_row;
+      part.c = partial + chunk * size;
+      part.c_row = g.n;
+      part.a_offsets = part.b_offsets = part.c_offsets = nullptr;
+      part.accumulate = false;
+      part.bias = nullptr;
+      part.pre_activation = nullptr;
+      part.activation = Activation::kNone;
+      Product<Lane, T>(part, part.k).template whole<Accumulator>(0);
+    });
+    Out* c = static_cast<Out*>(g.c) + (g.c_offsets ? g.c_offsets[i] : 0);
+    Out* z = static_cast<Out*>(g.pre_activation);
+    if (z != nullptr && g.c_offsets) z += g.c_offsets[i];
+    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation};
+    parallel_for(g.m, std::max<std::int64_t>(1, (1 << 14) / g.n), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        Accumulator* sums = partial + r * g.n;
+        for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
+          for (std::int64_t j = 0; j < g.n; ++j) sums[j] += sums[chunk * size + j];
+        Out* to = c + r * g.c_row;
+        if constexpr (std::is_same_v<Out, Accumulator>)
+          if (g.accumulate)
+            for (std::int64_t j = 0; j < g.n; ++j) sums[j] += to[j];
+        epilogue.row(sums, 0, static_cast<int>(g.n), to, z == nullptr ? nullptr : z + r * g.c_row);
+      }
+    });
+  }
+}
+
+template <class Lane, class T, class Out>
+void choose(const GemmArgs& g) {
+  if (g.batch < 8 && g.k >= kLongDepth && ceil_div(g.m, kTileRows) * ceil_div(g.n, 32) < 64)
+    run_chunks<Lane, T, Out>(g);
+  else
+    run<Lane, T, Out>(g);
+}
+
+template <class Lane, class T>
+void to_output(const GemmArgs& g) {
+  switch (g.out) {
+    case DType::f16: return choose<Lane, T, float16>(g);
+    case DType::bf16: return choose<Lane, T, bfloat16>(g);
+    default: return choose<Lane, T, float>(g);
+  }
+}
+
+void gemm(const GemmArgs& g) {
+  if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
+  switch (g.in) {
+    case DType::f64: return choose<DoubleLane, double, double>(g);
+    case DType::f16: return to_output<FloatLane, float16>(g);
+    case DType::bf16:
+#if defined(__AVX512BF16__)
+      return to_output<Bf16PairLane, bfloat16>(g);
+#else
+      return to_output<FloatLane, bfloat16>(g);
+#endif
+    default: return to_output<FloatLane, float>(g);
+  }
+}
+
+// ---- what a linear layer needs beside products -------------------------------------------------------------------------
+
+constexpr std::int64_t kSumRows = 256;
+constexpr std::int64_t kMaxSumBlocks = 64;
+
+template <class T>
+void column_sums_of(const T* x, std::int64_t m, std::int64_t n, std::int64_t x_row, Compute<T>* sums) {
+  using Sum = Compute<T>;
+  const std::int64_t blocks = std::clamp<std::int64_t>(ceil_div(m, kSumRows), 1, kMaxSumBlocks);
+  Sum* partial = Scratch::get<Sum>(ScratchSlot::kShared, static_cast<std::size_t>(blocks * n));
+  parallel_blocks(blocks, [&](std::int64_t block) {
+    Sum* to = partial + block * n;
+    std::fill(to, to + n, Sum(0));
+    for (std::int64_t r = block * m / blocks; r < (block + 1) * m / blocks; ++r) {
+      const T* row = x + r * x_row;
+      std::int64_t j = 0;
+      if constexpr (!std::is_same_v<T, double>)
+        for (; j + kLanes<float> <= n; j += kLanes<float>)
+          store_vector<float>(to + j, load_vector<float>(to + j) + load_as_float(row + j));
+      for (; j < n; ++j) to[j] += load(row[j]);
+    }
+  });
+  for (std::int64_t j = 0; j < n; ++j) {
+    Sum sum = 0;
+    for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * n + j];
+    sums[j] = sum;
+  }
+}
+
+void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums) {
+  if (n <= 0) return;
+  dispatch_float(dtype, "column_sums", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    column_sums_of(static_cast<const T*>(x), m, n, x_row, static_cast<Compute<T>*>(sums));
+  });
+}
+
+void activation_backward(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
+                         std::int64_t count) {
+  dispatch_float(dtype, "activation_backward", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    parallel_for(count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Compute<T> slope = activation_slope(activation, load(static_cast<const T*>(z)[i]));
+        static_cast<T*>(gz)[i] = store<T>(load(static_cast<const T*>(gy)[i]) * slope);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+const GemmKernels& gemm_kernels() {
+  static constexpr GemmKernels kernels{&gemm, &column_sums, &activation_backward};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

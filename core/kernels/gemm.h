@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/ops/activation.h"
+
+namespace binade::cpu {
+
+/// C (m, n) = activation(A (m, k) B (k, n) + bias (n)), or C += A B.
+///
+/// Strides are in elements and may be anything, so a transpose is a swap of strides. Inputs are `in` (f32, f16, bf16,
+/// f64); sums are f32 (f64 for f64), one chain per element in the order of k cut at fixed places; the result is rounded
+/// to `out` once. f16 and bf16 products are exact in f32, as on a Tensor Core. Bits do not depend on the thread count.
+struct GemmArgs {
+  std::int64_t m = 0, n = 0, k = 0;
+  DType in = DType::f32;
+  DType out = DType::f32;  ///< f32, f16, bf16; f64 with f64 inputs
+  const void* a = nullptr;
+  std::int64_t a_row = 0, a_col = 1;
+  const void* b = nullptr;
+  std::int64_t b_row = 0, b_col = 1;
+  void* c = nullptr;
+  std::int64_t c_row = 0;  ///< columns of C lie next to each other
+
+  bool accumulate = false;      ///< C += A B; REQUIRES out f32 or f64 and none of the below
+  const void* bias = nullptr;   ///< n values of f32 (f64 with f64 inputs)
+  Activation activation = Activation::kNone;
+  void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept
+
+  /// Product i of `batch` reads a + a_offsets[i] and b + b_offsets[i] and writes c + c_offsets[i] (elements; null: all 0).
+  std::int64_t batch = 1;
+  const std::int64_t* a_offsets = nullptr;
+  const std::int64_t* b_offsets = nullptr;
+  const std::int64_t* c_offsets = nullptr;
+};
+
+struct GemmKernels {
+  void (*gemm)(const GemmArgs&);
+  /// sums (n) = column sums of x (m, n) with rows `x_row` apart, added in f32 (f64) in fixed blocks of rows.
+  void (*column_sums)(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums);
+  /// gz = gy * activation'(z) over `count` elements of one dtype, contiguous; gz may be gy.
+  void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
+                              std::int64_t count);
+};
+
+}  // namespace binade::cpu

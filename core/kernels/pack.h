@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/kernels/tile.h"
+
+/// Copying operands into the order in which the register tile reads them. Only for sources in `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+namespace pack_detail {
+
+template <int kHalf, std::size_t... kIndex>
+inline VFloat interleave(VFloat a, VFloat b, std::index_sequence<kIndex...>) {
+  constexpr int kN = kLanes<float>;
+  return __builtin_shufflevector(a, b, (static_cast<int>(kIndex / 2) + kHalf * (kN / 2) + static_cast<int>(kIndex % 2) * kN)...);
+}
+
+/// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
+inline void transpose(VFloat (&v)[kLanes<float>]) {
+  constexpr int kN = kLanes<float>;
+  using Index = std::make_index_sequence<kN>;
+  for (int round = 1; round < kN; round *= 2) {
+    VFloat w[kN];
+#pragma GCC unroll 8
+    for (int i = 0; i < kN / 2; ++i) {
+      w[2 * i] = interleave<0>(v[i], v[i + kN / 2], Index{});
+      w[2 * i + 1] = interleave<1>(v[i], v[i + kN / 2], Index{});
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kN; ++i) v[i] = w[i];
+  }
+}
+
+}  // namespace pack_detail
+
+/// Writes lanes of op(X) so that dst[k * kWidth + j] holds X[j, k] (for Bf16PairLane: X[j, 2k] low, X[j, 2k + 1] high),
+/// j < kWidth, k < ceil(k_count / Lane::kDepth). What lies beyond `j_count` or `k_count` becomes 0. Strides in elements.
+template <class Lane, class T, int kWidth>
+void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::int64_t j_count, std::int64_t k_count,
+                typename Lane::Stored* dst) {
+  using Stored = typename Lane::Stored;
+  constexpr int kDepth = Lane::kDepth;
+  constexpr int kN = kLanes<float>;
+  const std::int64_t lanes = (k_count + kDepth - 1) / kDepth;
+  const auto element = [&](std::int64_t j, std::int64_t k) -> Stored {
+    if constexpr (kDepth == 2) {
+      if (j >= j_count) return 0;
+      const std::uint32_t low = x[j * j_stride + 2 * k * k_stride].bits;
+      const std::uint32_t high = 2 * k + 1 < k_count ? x[j * j_stride + (2 * k + 1) * k_stride].bits : 0;
+      return low | high << 16;
+    } else {
+      return j < j_count ? static_cast<Stored>(load(x[j * j_stride + k * k_stride])) : Stored{0};
+    }
+  };
+
+  if constexpr (sizeof(Stored) == 4) {
+    if (k_stride == 1 && lanes >= kN) {
+      // k runs along memory: kN x kN words at a time through registers.
+      const auto row = [&](std::int64_t j, std::int64_t k) -> VFloat {
+        if (j >= j_count) return VFloat{};
+        if constexpr (kDepth == 2)
+          return load_vector<float>(x + j * j_stride + 2 * k);
+        else
+          return load_as_float(x + j * j_stride + k);
+      };
+      const std::int64_t whole = k_count / kDepth / kN * kN;
+      for (std::int64_t k = 0; k < whole; k += kN) {
+#pragma GCC unroll 4
+        for (int jb = 0; jb < kWidth; jb += kN) {
+          constexpr int kTail = kWidth % kN == 0 ? kN : kWidth % kN;
+          VFloat v[kN];
+#pragma GCC unroll 16
+          for (int i = 0; i < kN; ++i) v[i] = jb + i < kWidth ? row(jb + i, k) : VFloat{};
+          pack_detail::transpose(v);
+          float* to = reinterpret_cast<float*>(dst) + k * kWidth + jb;
+          if (jb + kN <= kWidth) {
+#pragma GCC unroll 16
+            for (int i = 0; i < kN; ++i) store_vector<float>(to + i * kWidth, v[i]);
+          } else {
+#pragma GCC unroll 16
+            for (int i = 0; i < kN; ++i) store_part(to + i * kWidth, v[i], kTail);
+          }
+        }
+      }
+      for (std::int64_t k = whole; k < lanes; ++k)
+        for (int j = 0; j < kWidth; ++j) dst[k * kWidth + j] = element(j, k);
+      return;
+    }
+    if (j_stride == 1) {
+      // j runs along memory: rows are copied (pairs: two rows are interleaved).
+      for (std::int64_t k = 0; k < lanes; ++k) {
+        Stored* to = dst + k * kWidth;
+#pragma GCC unroll 4
+        for (int jb = 0; jb < kWidth; jb += kN) {
+          const int count = static_cast<int>(j_count - jb < 0 ? 0 : (j_count - jb < kN ? j_count - jb : kN));
+          VFloat v{};
+          if constexpr (kDepth == 2) {
+            const T* low = x + 2 * k * k_stride + jb;
+            const bool both = 2 * k + 1 < k_count;
+            const VFloat l = count == kN ? load_as_float(low) : load_part_as_float(low, count);
+            VFloat h{};
+            if (both) h = count == kN ? load_as_float(low + k_stride) : load_part_as_float(low + k_stride, count);
+            v = (VFloat)(((VWord)l >> 16) | (VWord)h);
+          } else {
+            const T* from = x + k * k_stride + jb;
+            v = count == kN ? load_as_float(from) : load_part_as_float(from, count);
+          }
+          if (kWidth - jb >= kN)
+            store_vector<float>(to + jb, v);
+          else
+            store_part(reinterpret_cast<float*>(to + jb), v, kWidth % kN);
+        }
+      }
+      return;
+    }
+  }
+  for (std::int64_t k = 0; k < lanes; ++k)
+    for (int j = 0; j < kWidth; ++j) dst[k * kWidth + j] = element(j, k);
+}
+
+/// B (k, n) packed for the tile: panel p holds columns [p w, p w + w), w = kTileColumns, k-major. A last panel of at most
+/// one vector is packed one vector wide.
+template <class Lane>
+struct PackedB {
+  using Stored = typename Lane::Stored;
+  static constexpr int kWide = kTileColumns<Lane>;
+  static constexpr int kNarrow = kVectorWidth<Lane>;
+
+  std::int64_t columns = 0;
+  std::int64_t lanes = 0;  ///< of k
+  Stored* data = nullptr;
+
+  static std::int64_t panels(std::int64_t n) { return (n + kWide - 1) / kWide; }
+  static std::size_t size(std::int64_t n, std::int64_t k) {
+    return static_cast<std::size_t>(panels(n) * kWide * ((k + Lane::kDepth - 1) / Lane::kDepth));
+  }
+  std::int64_t panels() const { return panels(columns); }
+  int width(std::int64_t p) const {
+    const std::int64_t left = columns - p * kWide;
+    return static_cast<int>(left < kWide ? left : kWide);
+  }
+  std::int64_t step_bytes(std::int64_t p) const {
+    return static_cast<std::int64_t>(sizeof(Stored)) * (width(p) <= kNarrow ? kNarrow : kWide);
+  }
+  const char* panel(std::int64_t p) const { return reinterpret_cast<const char*>(data + p * kWide * lanes); }
+
+  /// Packs panel p of op(B): element (k, j) at b[k * k_stride + j * j_stride].
+  template <class T>
+  void pack(std::int64_t p, const T* b, std::int64_t k_stride, std::int64_t j_stride, std::int64_t k_count) const {
+    const T* from = b + p * kWide * j_stride;
+    Stored* to = data + p * kWide * lanes;
+    if (width(p) <= kNarrow)
+      pack_panel<Lane, T, kNarrow>(from, j_stride, k_stride, width(p), k_count, to);
+    else
+      pack_panel<Lane, T, kWide>(from, j_stride, k_stride, width(p), k_count, to);
+  }
+};
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/dtype.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+/// Vectors of the instruction-set level this file is compiled for (see core/kernels/dispatch.h). Only sources listed in
+/// `kernel_sources` may include it: the same names mean 4, 8 or 16 lanes there.
+namespace binade::cpu::BINADE_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+/// One register of T (float, double, 32-bit integers); + - * / and comparisons work lane by lane.
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes), may_alias));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+using VFloat = Vector<float>;
+using VInt = Vector<std::int32_t>;
+using VWord = Vector<std::uint32_t>;
+
+template <class T>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+template <class T>
+inline Vector<T> splat(T x) {
+  return x - Vector<T>{};  // x - 0 is x, -0 and NaN too, and folds to a plain broadcast; 0 + x is neither
+}
+
+/// Unaligned.
+template <class T>
+inline Vector<T> load_vector(const void* from) {
+  Vector<T> v;
+  std::memcpy(&v, from, sizeof(v));
+  return v;
+}
+template <class T>
+inline void store_vector(void* to, const Vector<T>& v) {
+  std::memcpy(to, &v, sizeof(v));
+}
+
+/// The first `count` lanes (0 … kLanes<float>); the rest reads as 0 and is not written. No byte beyond is touched.
+inline VFloat load_part(const float* from, int count) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
+#else
+  VFloat v{};
+  std::memcpy(&v, from, static_cast<std::size_t>(count) * sizeof(float));
+  return v;
+#endif
+}
+inline void store_part(float* to, const VFloat& v, int count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1u), (__m512)v);
+#else
+  std::memcpy(to, &v, static_cast<std::size_t>(count) * sizeof(float));
+#endif
+}
+
+/// a * b + c: fused, one rounding, wherever the level has FMA; two roundings at `generic`.
+inline VFloat multiply_add(VFloat a, VFloat b, VFloat c) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (VFloat)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+inline Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<double> c) {
+#if defined(__AVX512F__)
+  return (Vector<double>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__FMA__)
+  return (Vector<double>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+  return a * b + c;
+#endif
+}
+
+// ---- stored types <-> float vectors: widening is exact, narrowing rounds once to nearest even, NaN stays NaN -----------
+
+inline VFloat load_as_float(const float* from) { return load_vector<float>(from); }
+inline VFloat load_as_float(const bfloat16* from) {
+#if defined(__AVX512F__)
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  return (VFloat)_mm512_slli_epi32(wide, 16);
+#elif defined(__AVX2__)
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return (VFloat)_mm256_slli_epi32(wide, 16);
+#else
+  VFloat v;
+  for (int i = 0; i < kLanes<float>; ++i) v[i] = from[i].to_float();
+  return v;
+#endif
+}
+inline VFloat load_as_float(const float16* from) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__F16C__)
+  return (VFloat)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+  VFloat v;
+  for (int i = 0; i < kLanes<float>; ++i) v[i] = from[i].to_float();
+  return v;
+#endif
+}
+
+#if defined(__AVX2__)
+/// bf16 bits of each lane in the low halves of 32-bit lanes. Integer arithmetic: the conversion instruction of
+/// AVX512_BF16 would flush subnormals.
+inline VWord bf16_bits(VFloat x) {
+  const VWord u = (VWord)x;
+  const VWord rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const VWord quiet = (u >> 16) | 0x40u;
+  return (x == x) ? rounded : quiet;
+}
+#endif
+
+inline void store_from_float(float* to, VFloat x) { store_vector<float>(to, x); }
+inline void store_from_float(bfloat16* to, VFloat x) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)bf16_bits(x)));
+#elif defined(__AVX2__)
+  const __m256i u = (__m256i)bf16_bits(x);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(u, u), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+#else
+  for (int i = 0; i < kLanes<float>; ++i) to[i] = bfloat16::from_float(x[i]);
+#endif
+}
+inline void store_from_float(float16* to, VFloat x) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+  for (int i = 0; i < kLanes<float>; ++i) to[i] = float16::from_float(x[i]);
+#endif
+}
+
+/// The same for the first `count` lanes only.
+template <class T>
+inline VFloat load_part_as_float(const T* from, int count) {
+  T lanes[kLanes<float>] = {};
+  std::memcpy(static_cast<void*>(lanes), from, static_cast<std::size_t>(count) * sizeof(T));
+  return load_as_float(lanes);
+}
+inline VFloat load_part_as_float(const float* from, int count) { return load_part(from, count); }
+template <class T>
+inline void store_part_from_float(T* to, VFloat x, int count) {
+  T lanes[kLanes<float>];
+  store_from_float(lanes, x);
+  std::memcpy(static_cast<void*>(to), lanes, static_cast<std::size_t>(count) * sizeof(T));
+}
+inline void store_part_from_float(float* to, VFloat x, int count) { store_part(to, x, count); }
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,117 @@
+#include "core/ops/linear.h"
+
+#include "core/ops/products.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+namespace {
+
+constexpr const char* kName = "linear";
+
+void check_inputs(std::span<const Tensor> in) {
+  check<ArgumentError>(in.size() == 3, "{}: wanted x, w and bias (which may be undefined), got {} inputs", where(kName),
+                       in.size());
+  const Tensor &x = in[0], &w = in[1], &bias = in[2];
+  check<ShapeError>(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w.dim(1),
+                    "{}: wanted x (..., in) and w (out, in), got {} and {}", where(kName), x.shape().to_string(),
+                    w.shape().to_string());
+  check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
+                    "{}: wanted x and w of one floating dtype, got {} and {}", where(kName), name_of(x.dtype()),
+                    name_of(w.dtype()));
+  if (!bias.defined()) return;
+  check<ShapeError>(bias.shape() == Shape{w.dim(0)}, "{}: wanted bias ({}), got {}", where(kName), w.dim(0),
+                    bias.shape().to_string());
+  check<DTypeError>(is_floating(bias.dtype()) && (bias.dtype() == DType::f64) == (x.dtype() == DType::f64),
+                    "{}: wanted bias f32 (f64 with f64 inputs), got {} with {}", where(kName), name_of(bias.dtype()),
+                    name_of(x.dtype()));
+}
+
+/// Where a product's rows lie: every dimension but the last.
+cpu::GemmArgs product(const Tensor& a, const Tensor& b, Tensor& c) {
+  cpu::GemmArgs g;
+  g.in = a.dtype();
+  g.out = c.dtype();
+  g.a = a.raw();
+  g.a_row = a.pitch();
+  g.b = b.raw();
+  g.b_row = b.pitch();
+  g.c = c.mutable_raw();
+  return g;
+}
+
+}  // namespace
+
+Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check_inputs(in);
+  const Tensor &x = in[0], &w = in[1];
+  const std::int64_t outputs = w.dim(0);
+  const Shape shape = x.shape().with_dim(-1, outputs);
+  Tensor y = Tensor::empty(shape, ctx.store_dtype, x.device());
+  const bool smooth = p.activation == Activation::kGelu || p.activation == Activation::kGeluTanh;
+  Tensor z;
+  if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, x.device());
+  Tensor bias;
+  if (in[2].defined()) bias = in[2].to(x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+
+  cpu::GemmArgs g = product(x, w, y);
+  g.m = x.shape().rows();
+  g.n = outputs;
+  g.k = w.dim(1);
+  g.b_row = 1;
+  g.b_col = w.pitch();
+  g.c_row = outputs;
+  g.bias = bias.defined() ? bias.raw() : nullptr;
+  g.activation = p.activation;
+  g.pre_activation = z.defined() ? z.mutable_raw() : nullptr;
+  gemm_slot().on(x.device(), kName).gemm(g);
+
+  ctx.save(x);
+  ctx.save(w);
+  if (smooth && ctx.grad_enabled) ctx.save(z);
+  if (p.activation == Activation::kRelu) ctx.save(y);
+  return {y};
+}
+
+void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  const Tensor& x = ctx.saved(0, kName);
+  const Tensor& w = ctx.saved(1, kName);
+  const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
+  Tensor gz = gy[0].to(x.dtype()).contiguous_copy();
+  if (p.activation != Activation::kNone) {
+    const Tensor z = ctx.saved(2, kName).to(x.dtype());
+    const Tensor g = gz;
+    gz = Tensor::empty(g.shape(), g.dtype(), g.device());
+    kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
+  }
+  const std::int64_t rows = x.shape().rows(), inputs = w.dim(1), outputs = w.dim(0);
+  if (gx.needs(0)) {
+    Tensor to = gx.destination(0);
+    cpu::GemmArgs g = product(gz, w, to);
+    g.m = rows;
+    g.n = inputs;
+    g.k = outputs;
+    g.a_row = outputs;
+    g.c_row = inputs;
+    kernels.gemm(g);
+  }
+  if (gx.needs(1)) {
+    Tensor to = gx.destination(1);
+    cpu::GemmArgs g = product(gz, x, to);
+    g.m = outputs;
+    g.n = inputs;
+    g.k = rows;
+    g.a_row = 1;
+    g.a_col = outputs;
+    g.c_row = inputs;
+    kernels.gemm(g);
+  }
+  if (ctx.inputs[2].needs_grad && gx.needs(2)) {
+    Tensor to = gx.destination(2);
+    const DType sums = gz.dtype() == DType::f64 ? DType::f64 : DType::f32;
+    Tensor sum = to.dtype() == sums ? to : Tensor::empty(to.shape(), sums, to.device());
+    kernels.column_sums(gz.raw(), gz.dtype(), rows, outputs, outputs, sum.mutable_raw());
+    if (!sum.shares_storage_with(to)) to.copy_from(sum);
+  }
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,206 @@
+#include "core/ops/matmul.h"
+
+#include "core/ops/products.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+namespace {
+
+constexpr const char* kName = "matmul";
+
+/// The last two dimensions of a tensor seen as op(X) (rows, columns), and the batches before them.
+struct Matrices {
+  Tensor tensor;
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t row_stride = 0, column_stride = 0;
+  std::int64_t batch_stride = 0;
+  Shape batch;
+
+  Matrices(const Tensor& x, bool transpose) : tensor(x) {
+    rows = x.dim(-2);
+    columns = x.dim(-1);
+    row_stride = x.pitch();
+    column_stride = 1;
+    batch_stride = rows * x.pitch();
+    batch = Shape(x.shape().dims().first(static_cast<std::size_t>(x.rank() - 2)));
+    if (transpose) *this = transposed();
+  }
+  Matrices transposed() const {
+    Matrices t = *this;
+    std::swap(t.rows, t.columns);
+    std::swap(t.row_stride, t.column_stride);
+    return t;
+  }
+};
+
+/// For each batch of `whole`, the offset in elements of the batch of `part` that is broadcast to it.
+std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& part, std::int64_t stride) {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(whole.numel()));
+  for (std::int64_t i = 0; i < whole.numel(); ++i) {
+    std::int64_t rest = i, index = 0, scale = 1;
+    for (int d = 1; d <= whole.rank(); ++d) {
+      const std::int64_t coordinate = rest % whole[-d];
+      rest /= whole[-d];
+      if (d <= part.rank()) {
+        if (part[-d] != 1) index += coordinate * scale;
+        scale *= part[-d];
+      }
+    }
+    offsets[static_cast<std::size_t>(i)] = index * stride;
+  }
+  return offsets;
+}
+
+/// One b for every a, rows of a evenly spaced through all batches: a single product of many rows.
+bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
+
+void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
+  cpu::GemmArgs g;
+  g.m = a.rows;
+  g.n = b.columns;
+  g.k = a.columns;
+  g.in = a.tensor.dtype();
+  g.out = y.dtype();
+  g.a = a.tensor.raw();
+  g.a_row = a.row_stride;
+  g.a_col = a.column_stride;
+  g.b = b.tensor.raw();
+  g.b_row = b.row_stride;
+  g.b_col = b.column_stride;
+  g.c = y.mutable_raw();
+  g.c_row = b.columns;
+  std::vector<std::int64_t> a_offsets, b_offsets, c_offsets;
+  if (folds(a, b)) {
+    g.m *= batch.numel();
+  } else {
+    g.batch = batch.numel();
+    a_offsets = broadcast_offsets(batch, a.batch, a.batch_stride);
+    b_offsets = broadcast_offsets(batch, b.batch, b.batch_stride);
+    c_offsets = broadcast_offsets(batch, batch, g.m * g.n);
+    g.a_offsets = a_offsets.data();
+    g.b_offsets = b_offsets.data();
+    g.c_offsets = c_offsets.data();
+  }
+  gemm_slot().on(y.device(), kName).gemm(g);
+}
+
+/// gradient (its own batches) = sum over the batches broadcast onto it of left right; left and right have the batches
+/// of y or broadcast to them.
+void accumulate_gradient(const Matrices& left, const Matrices& right, const Shape& batch, const Shape& own, Tensor gradient) {
+  const std::int64_t size = left.rows * right.columns;
+  Tensor sum = is_half(gradient.dtype()) && own.numel() != batch.numel()
+                   ? Tensor::empty(gradient.shape(), DType::f32, gradient.device())
+                   : gradient;
+  const std::vector<std::int64_t> left_offsets = broadcast_offsets(batch, left.batch, left.batch_stride);
+  const std::vector<std::int64_t> right_offsets = broadcast_offsets(batch, right.batch, right.batch_stride);
+  const std::vector<std::int64_t> targets = broadcast_offsets(batch, own, size);
+
+  // Round r takes the r-th contribution to each gradient: within a round no two products share an output.
+  std::vector<std::vector<std::size_t>> contributions(static_cast<std::size_t>(own.numel()));
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    contributions[size == 0 ? 0 : static_cast<std::size_t>(targets[i] / size)].push_back(i);
+  if (size == 0) return;
+  if (targets.empty()) return sum.fill(0);
+  const std::size_t rounds = contributions.front().size();
+  std::vector<std::int64_t> a_offsets(contributions.size()), b_offsets(contributions.size()), c_offsets(contributions.size());
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < contributions.size(); ++i) {
+      const std::size_t from = contributions[i][round];
+      a_offsets[i] = left_offsets[from];
+      b_offsets[i] = right_offsets[from];
+      c_offsets[i] = static_cast<std::int64_t>(i) * size;
+    }
+    cpu::GemmArgs g;
+    g.m = left.rows;
+    g.n = right.columns;
+    g.k = left.columns;
+    g.in = left.tensor.dtype();
+    g.out = sum.dtype();
+    g.a = left.tensor.raw();
+    g.a_row = left.row_stride;
+    g.a_col = left.column_stride;
+    g.b = right.tensor.raw();
+    g.b_row = right.row_stride;
+    g.b_col = right.column_stride;
+    g.c = sum.mutable_raw();
+    g.c_row = right.columns;
+    g.accumulate = round > 0;
+    g.batch = own.numel();
+    g.a_offsets = a_offsets.data();
+    g.b_offsets = b_offsets.data();
+    g.c_offsets = c_offsets.data();
+    gemm_slot().on(sum.device(), kName).gemm(g);
+  }
+  if (!sum.shares_storage_with(gradient)) gradient.copy_from(sum);
+}
+
+/// gb of a folded product: the rows of all batches are one long k.
+void fold_gradient(const Matrices& left, const Matrices& right, std::int64_t batches, Tensor& gradient) {
+  cpu::GemmArgs g;
+  g.m = left.rows;
+  g.n = right.columns;
+  g.k = left.columns * batches;
+  g.in = left.tensor.dtype();
+  g.out = gradient.dtype();
+  g.a = left.tensor.raw();
+  g.a_row = left.row_stride;
+  g.a_col = left.column_stride;
+  g.b = right.tensor.raw();
+  g.b_row = right.row_stride;
+  g.b_col = right.column_stride;
+  g.c = gradient.mutable_raw();
+  g.c_row = right.columns;
+  gemm_slot().on(gradient.device(), kName).gemm(g);
+}
+
+}  // namespace
+
+Tensors Matmul::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check<ArgumentError>(in.size() == 2, "{}: wanted 2 inputs, got {}", where(kName), in.size());
+  check<ShapeError>(in[0].rank() >= 2 && in[1].rank() >= 2,
+                    "{}: wanted matrices (at least 2 dimensions), got {} and {}; reshape a vector to one row or column",
+                    where(kName), in[0].shape().to_string(), in[1].shape().to_string());
+  check<DTypeError>(in[0].dtype() == in[1].dtype() && is_floating(in[0].dtype()),
+                    "{}: wanted two inputs of one floating dtype, got {} and {}", where(kName), name_of(in[0].dtype()),
+                    name_of(in[1].dtype()));
+  const Matrices a(in[0], p.transpose_a), b(in[1], p.transpose_b);
+  check<ShapeError>(a.columns == b.rows, "{}: wanted op(a) (..., M, K) and op(b) (..., K, N), got {}{} and {}{}", where(kName),
+                    in[0].shape().to_string(), p.transpose_a ? " transposed" : "", in[1].shape().to_string(),
+                    p.transpose_b ? " transposed" : "");
+  const Shape batch = broadcast(a.batch, b.batch, kName);
+  std::vector<std::int64_t> dims(batch.dims().begin(), batch.dims().end());
+  dims.push_back(a.rows);
+  dims.push_back(b.columns);
+  Tensor y = Tensor::empty(Shape(dims), ctx.store_dtype, in[0].device());
+  multiply(a, b, batch, y);
+  ctx.save(in[0]);
+  ctx.save(in[1]);
+  return {y};
+}
+
+void Matmul::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  const Matrices a(ctx.saved(0, kName), p.transpose_a), b(ctx.saved(1, kName), p.transpose_b);
+  const Matrices g(gy[0].to(a.tensor.dtype()), false);
+  const Shape batch = broadcast(a.batch, b.batch, kName);
+  if (gx.needs(0)) {
+    Tensor ga = gx.destination(0);
+    if (p.transpose_a)
+      accumulate_gradient(b, g.transposed(), batch, a.batch, ga);
+    else if (folds(g, b) && a.batch.numel() == batch.numel())
+      multiply(g, b.transposed(), batch, ga);
+    else
+      accumulate_gradient(g, b.transposed(), batch, a.batch, ga);
+  }
+  if (gx.needs(1)) {
+    Tensor gb = gx.destination(1);
+    const bool fold = folds(a, b) && a.batch.numel() == batch.numel();
+    const Matrices left = p.transpose_b ? g.transposed() : a.transposed();
+    const Matrices right = p.transpose_b ? a : g;
+    if (fold)
+      fold_gradient(left, right, batch.numel(), gb);
+    else
+      accumulate_gradient(left, right, batch, b.batch, gb);
+  }
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,253 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/kernels/dispatch.h"
+#include "core/parallel.h"
+
+namespace binade::cpu {
+namespace {
+
+struct Case {
+  std::int64_t m, n, k;
+  bool transpose_a = false, transpose_b = false;
+};
+
+const std::vector<Case> kCases = {{1, 1, 1},
+                                  {0, 3, 3},
+                                  {3, 0, 3},
+                                  {5, 4, 0},
+                                  {1, 1, 300},
+                                  {17, 33, 65},
+                                  {17, 33, 65, false, true},
+                                  {17, 33, 65, true, false},
+                                  {31, 16, 7, true, true},
+                                  {64, 64, 64, false, true},
+                                  {113, 1, 3},
+                                  {1, 130, 40, false, true},
+                                  {40, 37, 801, true, false},
+                                  {130, 70, 390},
+                                  {9, 40, 5001, true, false},
+                                  {3, 5, 4097, false, true}};
+
+template <class T>
+class Problem {
+ public:
+  Problem(const Case& shape, DType out_type, unsigned seed) : a(values(shape.m * shape.k, seed)), b(values(shape.k * shape.n, seed + 1)) {
+    args.m = shape.m;
+    args.n = shape.n;
+    args.k = shape.k;
+    args.in = kDTypeOf<T>;
+    args.out = out_type;
+    args.a = a.data();
+    args.a_row = shape.transpose_a ? 1 : shape.k;
+    args.a_col = shape.transpose_a ? shape.m : 1;
+    args.b = b.data();
+    args.b_row = shape.transpose_b ? 1 : shape.n;
+    args.b_col = shape.transpose_b ? shape.k : 1;
+    args.c_row = shape.n;
+  }
+
+  /// The exact sum and the sum of magnitudes of element (i, j).
+  std::pair<double, double> reference(std::int64_t i, std::int64_t j) const {
+    double sum = 0, magnitude = 0;
+    for (std::int64_t k = 0; k < args.k; ++k) {
+      const double p = static_cast<double>(load(a[static_cast<std::size_t>(i * args.a_row + k * args.a_col)])) *
+                       static_cast<double>(load(b[static_cast<std::size_t>(k * args.b_row + j * args.b_col)]));
+      sum += p;
+      magnitude += std::abs(p);
+    }
+    return {sum, magnitude};
+  }
+
+  std::vector<T> a, b;
+  GemmArgs args;
+
+ private:
+  static std::vector<T> values(std::int64_t count, unsigned seed) {
+    std::mt19937 generator(seed);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    std::vector<T> x(static_cast<std::size_t>(count));
+    for (T& v : x) v = store<T>(uniform(generator));
+    return x;
+  }
+};
+
+/// Half a unit in the last place of `x` stored as `d`.
+double half_ulp(double x, DType d) {
+  const DTypeRange range = range_of(d);
+  const double magnitude = std::max(std::abs(x), range.smallest_normal);
+  return std::ldexp(0.5, std::ilogb(magnitude) - range.mantissa_bits);
+}
+
+class EachLevel : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override {
+    before_ = kernels().isa;
+    select_isa(GetParam());
+  }
+  void TearDown() override { select_isa(before_); }
+
+ private:
+  std::string_view before_;
+};
+
+using Gemm = EachLevel;
+INSTANTIATE_TEST_SUITE_P(Isa, Gemm, ::testing::ValuesIn(isa_levels()),
+                         [](const auto& param_info) { return std::string(param_info.param); });
+
+template <class T, class Out>
+void expect_within_bound(const Case& shape) {
+  SCOPED_TRACE(fmt::format("m {} n {} k {} {}{} {} -> {}", shape.m, shape.n, shape.k, shape.transpose_a ? "T" : "N",
+                           shape.transpose_b ? "T" : "N", name_of(kDTypeOf<T>), name_of(kDTypeOf<Out>)));
+  Problem<T> problem(shape, kDTypeOf<Out>, 7);
+  std::vector<Out> c(static_cast<std::size_t>(shape.m * shape.n));
+  problem.args.c = c.data();
+  kernels().gemm.gemm(problem.args);
+  const double unit = std::is_same_v<T, double> ? 0x1p-53 : 0x1p-24;
+  for (std::int64_t i = 0; i < shape.m; ++i)
+    for (std::int64_t j = 0; j < shape.n; ++j) {
+      const auto [sum, magnitude] = problem.reference(i, j);
+      const double got = static_cast<double>(load(c[static_cast<std::size_t>(i * shape.n + j)]));
+      const double bound = (static_cast<double>(shape.k) + 1) * unit * magnitude;
+      const double rounding = std::is_same_v<Out, Compute<T>> ? 0 : half_ulp(std::abs(sum) + bound, kDTypeOf<Out>);
+      ASSERT_LE(std::abs(got - sum), bound + rounding) << "at " << i << ", " << j;
+    }
+}
+
+TEST_P(Gemm, StaysWithinTheBoundOfItsContract) {
+  for (const Case& shape : kCases) {
+    expect_within_bound<float, float>(shape);
+    expect_within_bound<float, float16>(shape);
+    expect_within_bound<bfloat16, float>(shape);
+    expect_within_bound<bfloat16, bfloat16>(shape);
+    expect_within_bound<float16, float>(shape);
+    expect_within_bound<float16, float16>(shape);
+    expect_within_bound<double, double>(shape);
+  }
+}
+
+TEST_P(Gemm, GivesTheSameBitsAtAnyThreadCount) {
+  for (const Case& shape : {Case{200, 300, 500}, Case{9, 40, 5001, true, false}, Case{64, 64, 64, false, true}}) {
+    Problem<float> problem(shape, DType::f32, 11);
+    std::vector<float> first;
+    for (int threads : {1, 2, 3, 4, 8}) {
+      set_num_threads(threads);
+      std::vector<float> c(static_cast<std::size_t>(shape.m * shape.n));
+      problem.args.c = c.data();
+      kernels().gemm.gemm(problem.args);
+      if (first.empty()) first = c;
+      EXPECT_EQ(first, c) << threads << " threads";
+    }
+  }
+  set_num_threads(0);
+}
+
+TEST_P(Gemm, AddsToWhatIsThere) {
+  for (const Case& shape : {Case{20, 37, 50}, Case{9, 40, 5001, true, false}, Case{3, 3, 0}}) {
+    Problem<float> problem(shape, DType::f32, 3);
+    std::vector<float> plain(static_cast<std::size_t>(shape.m * shape.n)), sum(plain.size(), 2.5f);
+    problem.args.c = plain.data();
+    kernels().gemm.gemm(problem.args);
+    problem.args.c = sum.data();
+    problem.args.accumulate = true;
+    kernels().gemm.gemm(problem.args);
+    for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], plain[i] + 2.5f, 1e-4f * (1 + std::abs(plain[i])));
+  }
+}
+
+TEST_P(Gemm, AppliesBiasAndActivation) {
+  for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+    for (const Case& shape : {Case{19, 35, 40}, Case{6, 50, 900, false, true}, Case{9, 40, 5001, true, false}}) {
+      Problem<float> problem(shape, DType::f32, 5);
+      std::vector<float> bias(static_cast<std::size_t>(shape.n)), c(static_cast<std::size_t>(shape.m * shape.n)), z(c.size());
+      for (std::size_t j = 0; j < bias.size(); ++j) bias[j] = 0.1f * static_cast<float>(j) - 1;
+      problem.args.bias = bias.data();
+      problem.args.activation = activation;
+      problem.args.c = c.data();
+      problem.args.pre_activation = z.data();
+      kernels().gemm.gemm(problem.args);
+      for (std::int64_t i = 0; i < shape.m; ++i)
+        for (std::int64_t j = 0; j < shape.n; ++j) {
+          const auto at = static_cast<std::size_t>(i * shape.n + j);
+          const auto [sum, magnitude] = problem.reference(i, j);
+          const double x = sum + static_cast<double>(bias[static_cast<std::size_t>(j)]);
+          EXPECT_NEAR(z[at], x, 0x1p-24 * static_cast<double>(shape.k + 2) * (magnitude + 4));
+          const double v = static_cast<double>(z[at]);
+          double y = v;
+          if (activation == Activation::kRelu) y = std::max(v, 0.0);
+          if (activation == Activation::kGelu) y = 0.5 * v * std::erfc(-v / std::sqrt(2.0));
+          if (activation == Activation::kGeluTanh)
+            y = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+          EXPECT_NEAR(c[at], y, 4e-6 * std::max(1.0, std::abs(y)));
+        }
+    }
+}
+
+TEST_P(Gemm, PassesNonFiniteValuesOn) {
+  Problem<float> problem({4, 40, 20}, DType::f32, 5);
+  problem.a[20] = std::numeric_limits<float>::quiet_NaN();  // row 1
+  problem.a[40] = std::numeric_limits<float>::infinity();   // row 2
+  std::vector<float> c(160);
+  problem.args.c = c.data();
+  problem.args.activation = Activation::kRelu;
+  kernels().gemm.gemm(problem.args);
+  for (std::size_t j = 0; j < 40; ++j) {
+    EXPECT_TRUE(std::isfinite(c[j]) && std::isfinite(c[120 + j]));
+    EXPECT_TRUE(std::isnan(c[40 + j]));
+    EXPECT_TRUE(c[80 + j] == 0 || std::isinf(c[80 + j]));
+  }
+}
+
+TEST_P(Gemm, OverflowsInHalfAsATensorCoreDoes) {
+  // Products and sums live in f32: 300 * 300 * 4 is beyond f16 only when it is stored.
+  std::vector<float16> a(4, float16::from_float(300)), b(4, float16::from_float(300));
+  float16 half;
+  float wide = 0;
+  GemmArgs args{.m = 1, .n = 1, .k = 4, .in = DType::f16, .out = DType::f16, .a = a.data(), .b = b.data(), .b_row = 1, .c = &half};
+  kernels().gemm.gemm(args);
+  EXPECT_EQ(half.bits, 0x7c00);
+  args.out = DType::f32;
+  args.c = &wide;
+  kernels().gemm.gemm(args);
+  EXPECT_EQ(wide, 360000.0f);
+}
+
+TEST_P(Gemm, RunsManyProductsAtOffsets) {
+  constexpr std::int64_t kBatch = 9, kM = 5, kN = 18, kK = 6;
+  Problem<float> problem({kBatch * kM, kN, kK}, DType::f32, 9);  // b is shared, a and c advance
+  std::vector<std::int64_t> a_offsets, c_offsets;
+  for (std::int64_t i = 0; i < kBatch; ++i) {
+    a_offsets.push_back(i * kM * kK);
+    c_offsets.push_back(i * kM * kN);
+  }
+  std::vector<float> c(kBatch * kM * kN);
+  GemmArgs args = problem.args;
+  args.m = kM;
+  args.c = c.data();
+  args.batch = kBatch;
+  args.a_offsets = a_offsets.data();
+  args.c_offsets = c_offsets.data();
+  kernels().gemm.gemm(args);
+  for (std::int64_t i = 0; i < kBatch * kM; ++i)
+    for (std::int64_t j = 0; j < kN; ++j)
+      EXPECT_NEAR(c[static_cast<std::size_t>(i * kN + j)], problem.reference(i, j).first, 1e-5);
+}
+
+TEST_P(Gemm, SumsColumns) {
+  constexpr std::int64_t kM = 700, kN = 35;
+  std::vector<float> x(kM * 40), sums(kN);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) - 48;
+  kernels().gemm.column_sums(x.data(), DType::f32, kM, kN, 40, sums.data());
+  for (std::size_t j = 0; j < kN; ++j) {
+    float sum = 0;  // integers: exact in any order
+    for (std::size_t i = 0; i < kM; ++i) sum += x[i * 40 + j];
+    EXPECT_EQ(sums[j], sum);
+  }
+}
+
+}  // namespace
+}  // namespace binade::cpu

@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <cstring>
 #include <optional>
 
@@ -41,18 +42,18 @@ void check_user_block(std::span<const std::byte> image) {
                            kUserBlockBytes, layout::kMagic, image.size());
   const auto version = number_at<std::uint32_t>(image, layout::kVersionAt);
   const auto length = number_at<std::uint64_t>(image, layout::kLengthAt);
-  check<NoCheckpointError>(length == image.size(), "checkpoint is {}: it was written with {} bytes and has {}",
+  check<NoCheckpointError>(length == image.size(), "it is {}: it was written with {} bytes and has {}",
                            image.size() < length ? "cut short" : "longer than it was", length, image.size());
   const Sha256::Digest digest = layout::guarded_digest(image);
   check<NoCheckpointError>(std::memcmp(digest.data(), image.data() + layout::kDigestAt, digest.size()) == 0,
-                           "checkpoint is damaged: its SHA-256 does not fit its bytes");
+                           "it is damaged: its SHA-256 does not fit its bytes");
   check<CheckpointError>(version == layout::kUserBlockVersion && number_at<std::uint32_t>(image, layout::kBlockSizeAt) == kUserBlockBytes,
-                         "checkpoint has a user block of version {}; this Binade reads version {}: use a newer one", version,
+                         "it has a user block of version {}; this Binade reads version {}: use a newer one", version,
                          layout::kUserBlockVersion);
 }
 
 [[noreturn]] void bad_entry(const std::string& name, const std::string& what) {
-  throw NoCheckpointError(fmt::format("checkpoint entry {}: {}", name, what));
+  throw NoCheckpointError(fmt::format("entry {}: {}", name, what));
 }
 
 std::int64_t integer_in(const StoredAttributes& attributes, const std::string& name) {
@@ -82,11 +83,11 @@ void check_format(const StoredTree& tree, CheckpointInfo& info) {
   info.minor = integer_in(format, "minor");
   info.writer = text_of(format, "format/", "writer");
   check<CheckpointError>(info.major == kCheckpointMajor,
-                         "checkpoint has format {}.{}, this Binade reads {}.x: use the version that wrote it ({})", info.major,
+                         "it has format {}.{}, this Binade reads {}.x: use the version that wrote it ({})", info.major,
                          info.minor, kCheckpointMajor, info.writer);
   const std::int64_t required = integer_in(format, "required_features");
   integer_in(format, "optional_features");
-  check<CheckpointError>(required == 0, "checkpoint requires features {:#x} that this Binade does not know: use the version that wrote it ({})",
+  check<CheckpointError>(required == 0, "it requires features {:#x} that this Binade does not know: use the version that wrote it ({})",
                          required, info.writer);
 }
 
@@ -186,26 +187,41 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   if (manifest == tree.datasets.end() || manifest->second.type != StoredType::kText)
     bad_entry("manifest/tensors", "the list of tensors is missing");
   check<NoCheckpointError>(manifest->second.text() == info.manifest,
-                           "checkpoint is damaged: its tensors and the list in /manifest/tensors (name, dtype, shape, CRC) differ");
+                           "it is damaged: its tensors and the list in /manifest/tensors (name, dtype, shape, CRC) differ");
   return info;
+}
+
+template <class F>
+CheckpointInfo naming(const std::string& name, F&& read) {
+  try {
+    return read();
+  } catch (const NoCheckpointError& e) {
+    throw NoCheckpointError(fmt::format("{}: {}", name, e.what()));
+  } catch (const CheckpointError& e) {
+    throw CheckpointError(fmt::format("{}: {}", name, e.what()));
+  }
 }
 
 }  // namespace
 
-DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image) {
+DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std::string& name) {
   DecodedCheckpoint decoded;
-  decoded.info = read_image(image, &decoded.state);
+  decoded.info = naming(name, [&] { return read_image(image, &decoded.state); });
   return decoded;
 }
 
-CheckpointInfo verify_checkpoint(std::span<const std::byte> image) { return read_image(image, nullptr); }
+CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name) {
+  return naming(name, [&] { return read_image(image, nullptr); });
+}
 
 std::string image_sha256(std::span<const std::byte> image) { return to_hex(sha256(image)); }
 
 CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit) {
-  const auto must = [&](int error) { check<NoCheckpointError>(error == 0, "checkpoint {}: {}", name, error_text(error)); };
+  const auto must = [&](int error) { check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", name, error_text(error)); };
   int descriptor = -1;
-  must(ops.open_read(folder, name, descriptor));
+  const int error = ops.open_read(folder, name, descriptor);
+  check<NoCheckpointError>(error != ELOOP, "checkpoint {}: a symbolic link, wanted a regular file", name);
+  must(error);
   const FileHandle file(ops, descriptor);
   FileStatus before, after;
   must(ops.status(file.get(), before));
@@ -229,20 +245,14 @@ CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limi
   const std::string folder_path = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   int folder = -1;
   int error = ops.open_folder(folder_path, folder);
-  check<NoCheckpointError>(error == 0, "checkpoint {}: {}", path, error_text(error));
+  check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", path, error_text(error));
   const FileHandle folder_handle(ops, folder);
   return read_checkpoint_image(ops, folder, slash == std::string::npos ? path : path.substr(slash + 1), limit);
 }
 
 DecodedCheckpoint load_checkpoint(const std::string& path) {
   const CheckpointImage image = read_checkpoint_file(path);
-  try {
-    return decode_checkpoint(image.bytes());
-  } catch (const NoCheckpointError& e) {
-    throw NoCheckpointError(fmt::format("{}: {}", path, e.what()));
-  } catch (const CheckpointError& e) {
-    throw CheckpointError(fmt::format("{}: {}", path, e.what()));
-  }
+  return decode_checkpoint(image.bytes(), "checkpoint " + path);
 }
 
 }  // namespace binade::io

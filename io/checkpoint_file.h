@@ -31,6 +31,12 @@ inline constexpr std::size_t kUserBlockBytes = 512;
 inline constexpr std::int64_t kCheckpointMajor = 1;
 inline constexpr std::int64_t kCheckpointMinor = 0;
 
+/// The system would not hand the file over (permission, I/O error); its bytes may well be whole.
+class UnreadableCheckpointError : public NoCheckpointError {
+ public:
+  using NoCheckpointError::NoCheckpointError;
+};
+
 /// What a checkpoint says about itself.
 struct CheckpointInfo {
   std::int64_t major = kCheckpointMajor;
@@ -69,12 +75,15 @@ struct DecodedCheckpoint {
 /// Checks magic, length and SHA-256 of an image, then walks its structure and checks every CRC; changes nothing and copies
 /// nothing but the tensors. Throws NoCheckpointError saying what is broken when the file is not whole, CheckpointError when
 /// it is whole and of a format this version cannot read.
-DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image);
+///
+/// Messages begin with `name`.
+DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
 /// The checks of decode_checkpoint() without making tensors; cheap in memory.
-CheckpointInfo verify_checkpoint(std::span<const std::byte> image);
+CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
-/// A file from anywhere: regular, no link followed, at most `limit` bytes. Throws NoCheckpointError naming it.
+/// A file from anywhere: regular, no link followed, at most `limit` bytes. Throws NoCheckpointError naming it, or its
+/// UnreadableCheckpointError.
 CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit);
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
 DecodedCheckpoint load_checkpoint(const std::string& path);

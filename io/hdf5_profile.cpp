@@ -20,7 +20,7 @@ using Bytes = std::span<const std::byte>;
 constexpr std::uint64_t kUndefined = ~std::uint64_t{0};
 
 [[noreturn]] void refuse(std::uint64_t at, std::string_view what) {
-  throw NoCheckpointError(fmt::format("checkpoint structure at byte {}: {}; the file is not one that Binade wrote", at, what));
+  throw NoCheckpointError(fmt::format("structure at byte {}: {}; the file is not one that Binade wrote", at, what));
 }
 
 /// Reads forward through bytes that were proved to be there.

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cerrno>
+
+#include "core/error.h"
+#include "io/checkpoint_store.h"
+
+namespace binade::io {
+
+namespace {
+
+/// What stands in the way of a file: nothing, the system, or its bytes.
+enum class Obstacle { kNone, kUnreadable, kCorrupt };
+
+/// Loads one file of a folder; on a problem says which kind and fills `why`.
+Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded, std::string& why) {
+  try {
+    const CheckpointImage image = read_checkpoint_image(ops, folder, name, limit);
+    DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + name);
+    loaded.state = std::move(decoded.state);
+    loaded.info = std::move(decoded.info);
+    loaded.file = name;
+    loaded.step = *step_of_file_name(name);
+    return Obstacle::kNone;
+  } catch (const UnreadableCheckpointError& e) {
+    why = e.what();
+    return Obstacle::kUnreadable;
+  } catch (const NoCheckpointError& e) {
+    why = e.what();
+    return Obstacle::kCorrupt;
+  }
+}
+
+/// Checkpoint files of a folder, newest first.
+std::vector<std::string> newest_first(FileOps& ops, int folder, const std::string& path) {
+  std::vector<std::string> names;
+  const int error = ops.list(folder, names);
+  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", path, error_text(error));
+  std::erase_if(names, [](const std::string& n) { return !step_of_file_name(n); });
+  std::reverse(names.begin(), names.end());  // list() sorts, and 12 digits sort as numbers do
+  return names;
+}
+
+[[noreturn]] void none_left(const std::string& path, std::size_t tried) {
+  throw NoCheckpointError(tried == 0 ? fmt::format("checkpoints in {}: there is none; start a run without --resume", path)
+                                     : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
+}
+
+}  // namespace
+
+LoadedCheckpoint CheckpointStore::load_newest() {
+  wait();
+  FileOps& ops = *options_.ops;
+  const std::vector<std::string> names = newest_first(ops, folder_.get(), path_);
+  LoadedCheckpoint loaded;
+  std::vector<std::string> lost;
+  for (const std::string& name : names) {
+    std::string why;
+    const Obstacle obstacle = try_load(ops, folder_.get(), name, options_.largest_file, loaded, why);
+    if (obstacle == Obstacle::kNone) break;
+    if (obstacle == Obstacle::kCorrupt) why += "; moved to " + set_aside(name, "corrupt");
+    options_.warn(why + "; trying the one before");
+    lost.push_back(name);
+  }
+  if (!lost.empty()) {
+    Manifest now;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::erase_if(manifest_.entries,
+                    [&](const ManifestEntry& e) { return std::find(lost.begin(), lost.end(), e.file) != lost.end(); });
+      now = manifest_;
+    }
+    write_manifest(now);
+  }
+  if (loaded.file.empty()) none_left(path_, names.size());
+  return loaded;
+}
+
+LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn) {
+  FileOps& ops = FileOps::real();
+  int descriptor = -1;
+  const int error = ops.open_folder(folder, descriptor);
+  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, error_text(error));
+  const FileHandle handle(ops, descriptor);
+  std::size_t tried = 0;
+  // A writer may prune what was just listed; it has committed something newer then, so look again.
+  for (int round = 0; round < 10; ++round) {
+    bool vanished = false;
+    const std::vector<std::string> names = newest_first(ops, handle.get(), folder);
+    tried = names.size();
+    for (const std::string& name : names) {
+      LoadedCheckpoint loaded;
+      std::string why;
+      const Obstacle obstacle = try_load(ops, handle.get(), name, StoreOptions{}.largest_file, loaded, why);
+      if (obstacle == Obstacle::kNone) return loaded;
+      FileStatus status;
+      if (ops.status_of(handle.get(), name, status) == ENOENT) {
+        vanished = true;
+        break;
+      }
+      warn(why + "; trying the one before");
+    }
+    if (!vanished) break;
+  }
+  none_left(folder, tried);
+}
+
+}  // namespace binade::io

@@ -1,0 +1,28 @@
+#include "io/checkpoint_store.h"
+
+#include <algorithm>
+
+namespace binade::io {
+
+std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep) {
+  const std::size_t count = entries.size();
+  const auto ring = static_cast<std::size_t>(std::max(keep, 2));  // one alone would leave nothing beside a bad sector
+  std::vector<bool> kept(count, false);
+  std::optional<std::size_t> good, candidate, best;
+  for (std::size_t i = 0; i < count; ++i) {
+    const ManifestEntry& e = entries[i];
+    kept[i] = i + ring >= count;
+    if (e.status == CheckpointStatus::kGood) {
+      good = i;
+      candidate.reset();
+    } else if (e.status == CheckpointStatus::kVerified && !candidate) {
+      candidate = i;
+    }
+    if (e.score && (!best || *e.score < *entries[*best].score)) best = i;
+  }
+  for (const std::optional<std::size_t>& pinned : {good, candidate, best})
+    if (pinned) kept[*pinned] = true;
+  return kept;
+}
+
+}  // namespace binade::io

@@ -1,0 +1,325 @@
+#include "io/checkpoint_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace binade::io {
+
+namespace {
+
+constexpr const char* kManifestName = "MANIFEST";
+constexpr std::uint64_t kManifestLimit = 16u << 20;
+constexpr int kAttempts = 3;
+
+std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
+
+bool is_own_temporary(const std::string& name) {
+  constexpr std::string_view kEnd = ".saving";
+  if (name == std::string(".") + kManifestName + ".tmp") return true;
+  return name.size() > kEnd.size() + 1 && name.front() == '.' && name.ends_with(kEnd) &&
+         step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
+}
+
+/// A storage failure after which another attempt with a fresh file makes sense.
+class Retry : public StorageError {
+ public:
+  using StorageError::StorageError;
+};
+
+template <class E = StorageError>
+void must(int error, const std::string& path, const char* doing, const std::string& name) {
+  check<E>(error == 0, "checkpoint {}/{}: cannot {}: {}; the last commit is intact", path, name, doing, error_text(error));
+}
+
+}  // namespace
+
+void warn_on_stderr(const std::string& line) { std::fprintf(stderr, "binade: %s\n", line.c_str()); }
+
+StateDict staged_copy(const StateDict& state) {
+  StateDict copy;
+  for (const auto& [name, value] : state.values()) {
+    if (const auto* tensor = std::get_if<Tensor>(&value))
+      copy.put(name, tensor->device() == Device::cpu() ? tensor->clone() : tensor->to(Device::cpu()));
+    else
+      copy.put(name, value);
+  }
+  return copy;
+}
+
+CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
+    : options_(std::move(options)), path_(folder), folder_(open_folder(*options_.ops, folder)) {
+  check<ArgumentError>(options_.keep >= 1, "checkpoint store: wanted keep >= 1, got {}", options_.keep);
+  take_stock();
+  writer_ = std::thread([this] { write_loop(); });
+}
+
+CheckpointStore::~CheckpointStore() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+}
+
+void CheckpointStore::take_stock() {
+  FileOps& ops = *options_.ops;
+  std::vector<std::string> names;
+  must(ops.list(folder_.get(), names), path_, "list", ".");
+  std::vector<std::byte> text;
+  const int error = read_file(ops, folder_.get(), kManifestName, kManifestLimit, text);
+  ManifestReading reading;
+  if (error == 0)
+    reading = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
+  else
+    reading.whole = false;
+  std::vector<ManifestEntry> listed = std::move(reading.manifest.entries);
+  manifest_.last_trouble = reading.manifest.last_trouble;
+  bool changed = !reading.whole;
+  for (const std::string& name : names) {
+    if (is_own_temporary(name)) {
+      ops.unlink(folder_.get(), name);
+      continue;
+    }
+    const std::optional<std::int64_t> step = step_of_file_name(name);
+    if (!step) continue;  // not ours: left alone
+    const auto known = std::find_if(listed.begin(), listed.end(), [&](const ManifestEntry& e) { return e.file == name; });
+    if (known != listed.end()) {
+      manifest_.entries.push_back(*known);
+      continue;
+    }
+    changed = true;
+    try {
+      const CheckpointImage image = read_checkpoint_image(ops, folder_.get(), name, options_.largest_file);
+      ManifestEntry entry{*step, name, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kCommitted, true, {}};
+      try {
+        verify_checkpoint(image.bytes(), "checkpoint " + name);
+        entry.status = CheckpointStatus::kVerified;
+      } catch (const CheckpointError&) {
+        // Whole, and of a version this one cannot read: load_newest() will say so.
+      }
+      manifest_.entries.push_back(std::move(entry));
+    } catch (const UnreadableCheckpointError& e) {
+      options_.warn(fmt::format("{}; left as it is", e.what()));
+    } catch (const NoCheckpointError& e) {
+      options_.warn(fmt::format("{}; moved to {}", e.what(), set_aside(name, "corrupt")));
+    }
+  }
+  changed = changed || manifest_.entries.size() != listed.size();
+  if (changed && !(manifest_.entries.empty() && error == ENOENT)) write_manifest(manifest_);
+}
+
+bool CheckpointStore::saving() const {
+  const std::scoped_lock lock(mutex_);
+  return busy_;
+}
+
+bool CheckpointStore::start_save(SaveRequest request) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (busy_) return false;
+    busy_ = true;
+    request_ = std::move(request);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void CheckpointStore::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+}
+
+std::vector<SaveOutcome> CheckpointStore::finished() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(finished_, {});
+}
+
+void CheckpointStore::save(SaveRequest request) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+  busy_ = true;
+  lock.unlock();
+  const SaveOutcome outcome = commit(request);
+  lock.lock();
+  busy_ = false;
+  if (outcome.error) std::rethrow_exception(outcome.error);
+}
+
+void CheckpointStore::write_loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return request_.has_value() || closing_; });
+    if (!request_) return;
+    SaveRequest request = std::move(*request_);
+    request_.reset();
+    lock.unlock();
+    SaveOutcome outcome = commit(request);
+    lock.lock();
+    finished_.push_back(std::move(outcome));
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+SaveOutcome CheckpointStore::commit(SaveRequest& request) {
+  SaveOutcome outcome;
+  outcome.step = request.step;
+  outcome.file = checkpoint_file_name(request.step);
+  try {
+    check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits", request.step);
+    if (const std::optional<std::string> sick = first_non_finite(request.state))
+      throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
+    const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
+    request.state = StateDict();
+    verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
+    write_and_publish(image, outcome.file);
+    outcome.committed = true;
+    record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified, true, request.score});
+  } catch (const std::bad_alloc&) {
+    outcome.error = std::make_exception_ptr(OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step)));
+    outcome.problem = "no memory to build it";
+  } catch (const std::exception& e) {
+    outcome.error = std::current_exception();
+    outcome.problem = e.what();
+  }
+  return outcome;
+}
+
+void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name) {
+  FileOps& ops = *options_.ops;
+  if (same_on_disk(image, name)) return;
+  const std::string temporary = temporary_name(name);
+  for (int attempt = 1;; ++attempt) {
+    try {
+      write_temporary(image, temporary);
+      break;
+    } catch (const StorageError& e) {
+      ops.unlink(folder_.get(), temporary);
+      // A file that failed to sync may hold anything from now on; only a fresh one can be trusted.
+      if (dynamic_cast<const Retry*>(&e) == nullptr || attempt == kAttempts) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50 * attempt));
+    }
+  }
+  int error = move_without_replacing(ops, folder_.get(), temporary, name);
+  if (error == EEXIST) {
+    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name, set_aside(name, "abandoned")));
+    error = move_without_replacing(ops, folder_.get(), temporary, name);
+  }
+  if (error != 0) ops.unlink(folder_.get(), temporary);
+  must(error, path_, "rename into place", name);
+  error = ops.sync(folder_.get());
+  check<StorageError>(error == 0, "checkpoint {}/{}: it is there, but the folder could not be synced: {}; a power cut may lose it",
+                      path_, name, error_text(error));
+}
+
+void CheckpointStore::write_temporary(const CheckpointImage& image, const std::string& temporary) {
+  FileOps& ops = *options_.ops;
+  int descriptor = -1;
+  int error = ops.create_exclusive(folder_.get(), temporary, descriptor);
+  if (error == EEXIST) {
+    must(ops.unlink(folder_.get(), temporary), path_, "remove a stale file", temporary);
+    error = ops.create_exclusive(folder_.get(), temporary, descriptor);
+  }
+  must(error, path_, "create", temporary);
+  FileHandle file(ops, descriptor);
+  must(write_all(ops, file.get(), image.bytes()), path_, "write", temporary);
+  must<Retry>(ops.sync(file.get()), path_, "sync", temporary);
+  ops.drop_cache(file.get());
+  must<Retry>(file.close(), path_, "close", temporary);
+  compare_with_disk(image, temporary);
+}
+
+void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std::string& name) {
+  FileOps& ops = *options_.ops;
+  int descriptor = -1;
+  must<Retry>(ops.open_read(folder_.get(), name, descriptor), path_, "open to read back", name);
+  const FileHandle file(ops, descriptor);
+  FileStatus status;
+  must<Retry>(ops.status(file.get(), status), path_, "read back", name);
+  bool same = status.regular && status.bytes == image.bytes().size();
+  std::vector<std::byte> piece(std::size_t{4} << 20);
+  for (std::size_t at = 0; same && at < image.bytes().size(); at += piece.size()) {
+    const std::span<const std::byte> wanted = image.bytes().subspan(at, std::min(piece.size(), image.bytes().size() - at));
+    const std::span<std::byte> got = std::span(piece).first(wanted.size());
+    must<Retry>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
+    same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
+  }
+  check<Retry>(same, "checkpoint {}/{}: what was read back is not what was written; the last commit is intact", path_, name);
+}
+
+bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::string& name) {
+  FileStatus status;
+  if (options_.ops->status_of(folder_.get(), name, status) != 0) return false;
+  try {
+    compare_with_disk(image, name);
+    return true;
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+std::string CheckpointStore::set_aside(const std::string& name, const std::string& why) {
+  for (int n = 1; n < 10000; ++n) {
+    const std::string aside = fmt::format("{}.{}-{}", name, why, n);
+    const int error = move_without_replacing(*options_.ops, folder_.get(), name, aside);
+    if (error == 0) return aside;
+    if (error != EEXIST) return fmt::format("nowhere ({})", error_text(error));
+  }
+  return "nowhere (10000 are there already)";
+}
+
+void CheckpointStore::record(ManifestEntry entry) {
+  Manifest now;
+  std::vector<std::string> doomed;
+  {
+    const std::scoped_lock lock(mutex_);
+    auto& entries = manifest_.entries;
+    const std::int64_t step = entry.step;
+    std::erase_if(entries, [&](const ManifestEntry& e) { return e.step == step; });
+    entries.push_back(std::move(entry));
+    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+    const std::vector<bool> keep = kept_by_ring(entries, options_.keep);
+    std::vector<ManifestEntry> left;
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (keep[i])
+        left.push_back(entries[i]);
+      else
+        doomed.push_back(entries[i].file);
+    entries = std::move(left);
+    now = manifest_;
+  }
+  write_manifest(now);
+  for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
+}
+
+void CheckpointStore::write_manifest(const Manifest& manifest) {
+  const int error = write_file_atomically(*options_.ops, folder_.get(), kManifestName, bytes_of(to_text(manifest)));
+  if (error != 0)
+    options_.warn(fmt::format("{}/{}: {}; the checkpoints themselves are whole, and it is rebuilt from them", path_,
+                              kManifestName, error_text(error)));
+}
+
+void CheckpointStore::step_was_clean(std::int64_t step) {
+  const std::scoped_lock lock(mutex_);
+  for (ManifestEntry& e : manifest_.entries)
+    if (e.status == CheckpointStatus::kVerified && e.step < step && step - std::max(e.step, manifest_.last_trouble) >= options_.good_after)
+      e.status = CheckpointStatus::kGood;
+}
+
+void CheckpointStore::step_had_trouble(std::int64_t step) {
+  const std::scoped_lock lock(mutex_);
+  manifest_.last_trouble = std::max(manifest_.last_trouble, step);
+}
+
+std::vector<ManifestEntry> CheckpointStore::entries() const {
+  const std::scoped_lock lock(mutex_);
+  return manifest_.entries;
+}
+
+}  // namespace binade::io

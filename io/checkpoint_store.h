@@ -1,0 +1,131 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/state_dict.h"
+#include "io/checkpoint_file.h"
+#include "io/file_ops.h"
+#include "io/manifest.h"
+
+namespace binade::io {
+
+/// Called with one line for a person. The default prints it to stderr.
+using Warn = std::function<void(const std::string&)>;
+void warn_on_stderr(const std::string& line);
+
+struct StoreOptions {
+  int keep = 3;         ///< the newest files that stay, at least 2
+  int good_after = 50;  ///< clean steps after which a checkpoint is good
+  Warn warn = warn_on_stderr;
+  FileOps* ops = &FileOps::real();
+  std::uint64_t largest_file = std::uint64_t{1} << 40;
+};
+
+struct SaveRequest {
+  std::int64_t step = 0;
+  StateDict state;  ///< host tensors that nobody else writes to: see staged_copy()
+  std::string state_hash;
+  std::optional<double> score;  ///< what "best" is judged by, lower is better
+};
+
+/// How a save went. `problem` is empty when it was committed.
+struct SaveOutcome {
+  std::int64_t step = 0;
+  bool committed = false;
+  std::string file;
+  std::string problem;
+  std::exception_ptr error;  ///< what save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
+};
+
+struct LoadedCheckpoint {
+  std::int64_t step = 0;
+  std::string file;
+  StateDict state;
+  CheckpointInfo info;
+};
+
+/// A deep copy on the host, for a save that goes on while training changes the state.
+StateDict staged_copy(const StateDict& state);
+
+/// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.
+std::optional<std::string> first_non_finite(const StateDict& state);
+
+/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint exists whole and verified or it does
+/// not exist. One writer thread, at most one save in flight. A save goes: all numbers finite; a temporary file made for it
+/// alone, mode 0600; written; synced; read back and compared; renamed without replacing; folder synced. Only then is it
+/// committed: MANIFEST is replaced, and what the ring does not keep is deleted.
+///
+/// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best.
+///
+/// The caller holds the run's lock. Step numbers, not clocks, order everything. Calls from one thread.
+class CheckpointStore {
+ public:
+  /// Opens the folder (which must exist), deletes what a dead writer left half-made, and makes MANIFEST and files agree:
+  /// files that MANIFEST does not know are verified and taken in. Throws StorageError.
+  CheckpointStore(const std::string& folder, StoreOptions options = {});
+  ~CheckpointStore();  ///< waits for the save in flight
+  CheckpointStore(const CheckpointStore&) = delete;
+  CheckpointStore& operator=(const CheckpointStore&) = delete;
+
+  /// Hands a save to the writer thread and returns at once; false, and nothing happens, while one is in flight.
+  bool start_save(SaveRequest request);
+  bool saving() const;
+  /// Outcomes since the last call, in order.
+  std::vector<SaveOutcome> finished();
+  /// Waits for the save in flight.
+  void wait();
+  /// Saves and waits; throws what went wrong. A checkpoint of this step with the same bytes is enough.
+  void save(SaveRequest request);
+
+  /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1", never
+  /// deleted; those that the system cannot read are named and left. Throws NoCheckpointError when there is none, CheckpointError
+  /// when the newest is whole and of a format this version cannot read.
+  LoadedCheckpoint load_newest();
+
+  /// Tells the ladder that a step went through without incident, or not. MANIFEST follows with the next save.
+  void step_was_clean(std::int64_t step);
+  void step_had_trouble(std::int64_t step);
+
+  std::vector<ManifestEntry> entries() const;
+
+ private:
+  void take_stock();
+  void write_loop();
+  SaveOutcome commit(SaveRequest& request);
+  void write_and_publish(const CheckpointImage& image, const std::string& name);
+  void write_temporary(const CheckpointImage& image, const std::string& temporary);
+  void compare_with_disk(const CheckpointImage& image, const std::string& name);
+  bool same_on_disk(const CheckpointImage& image, const std::string& name);
+  void record(ManifestEntry entry);
+  void write_manifest(const Manifest& manifest);
+  std::string set_aside(const std::string& name, const std::string& why);
+
+  StoreOptions options_;
+  std::string path_;
+  FileHandle folder_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  Manifest manifest_;
+  std::optional<SaveRequest> request_;
+  bool busy_ = false;  // a request waits or is being written
+  bool closing_ = false;
+  std::vector<SaveOutcome> finished_;
+  std::thread writer_;
+};
+
+/// Which entries the ring keeps, by the rule above.
+std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep);
+
+/// The newest whole checkpoint of a folder that somebody else may be writing: only reads. As load_newest() otherwise.
+LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
+
+}  // namespace binade::io

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace binade::io {
+
+/// How far a checkpoint is trusted: on the disk; read back and found whole; followed by enough clean steps.
+enum class CheckpointStatus : std::uint8_t { kCommitted, kVerified, kGood };
+std::string_view name_of(CheckpointStatus status);
+
+struct ManifestEntry {
+  std::int64_t step = 0;
+  std::string file;
+  std::uint64_t bytes = 0;
+  std::string sha256;  ///< of the whole file, 64 hex digits
+  CheckpointStatus status = CheckpointStatus::kCommitted;
+  bool finite = true;            ///< the health gate found only finite numbers
+  std::optional<double> score;   ///< lower is better
+};
+
+/// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at the
+/// end of every line. A hint: what it says about a file is checked against the file, and it is rebuilt when it is lost.
+struct Manifest {
+  std::vector<ManifestEntry> entries;  ///< by step
+  std::int64_t last_trouble = 0;       ///< 0: none
+};
+
+std::string to_text(const Manifest& manifest);
+
+struct ManifestReading {
+  Manifest manifest;
+  bool whole = true;  ///< false when lines were missing or damaged; the others are in `manifest`
+};
+ManifestReading manifest_from(std::string_view text);
+
+/// "ckpt-000000000500.h5" and back; nothing for any other name.
+std::string checkpoint_file_name(std::int64_t step);
+std::optional<std::int64_t> step_of_file_name(std::string_view name);
+
+}  // namespace binade::io

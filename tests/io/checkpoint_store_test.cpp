@@ -1,0 +1,359 @@
+#include "io/checkpoint_store.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "core/error.h"
+
+namespace binade::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "binade-store-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Every value follows from the step, so that a loaded state can be checked against it.
+  static StateDict state_at(std::int64_t step, std::int64_t size = 1000) {
+    StateDict state;
+    state.put("model/weight", Tensor::full({size}, static_cast<double>(step)));
+    state.put("progress/step", step);
+    return state;
+  }
+  static SaveRequest request(std::int64_t step, std::optional<double> score = {}) {
+    return {step, state_at(step), std::string(64, '0'), score};
+  }
+  StoreOptions options(int keep = 3) {
+    StoreOptions o;
+    o.keep = keep;
+    o.warn = [this](const std::string& line) { warnings_.push_back(line); };
+    return o;
+  }
+  std::vector<std::int64_t> steps_on_disk() const {
+    std::vector<std::int64_t> steps;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      if (const auto step = step_of_file_name(entry.path().filename().string())) steps.push_back(*step);
+    std::sort(steps.begin(), steps.end());
+    return steps;
+  }
+  std::vector<std::string> names_on_disk() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string path_of(std::int64_t step) const { return folder_ + "/" + checkpoint_file_name(step); }
+  void damage(std::int64_t step) const {
+    std::fstream file(path_of(step), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(2000);
+    file.put('!');
+  }
+  static void expect_state(const LoadedCheckpoint& loaded, std::int64_t step) {
+    EXPECT_EQ(loaded.step, step);
+    EXPECT_EQ(loaded.state.integer("progress/step"), step);
+    EXPECT_EQ(loaded.state.tensor("model/weight").at(7), static_cast<double>(step));
+  }
+
+  std::string folder_;
+  std::vector<std::string> warnings_;
+};
+
+using Steps = std::vector<std::int64_t>;
+
+TEST_F(CheckpointStoreTest, TheNewestComesBack) {
+  CheckpointStore store(folder_, options());
+  for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
+  expect_state(store.load_newest(), 30);
+  expect_state(find_newest_checkpoint(folder_), 30);
+  EXPECT_TRUE(warnings_.empty());
+  struct stat s {};
+  ASSERT_EQ(::stat(path_of(30).c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0600u);
+}
+
+TEST_F(CheckpointStoreTest, AnEmptyFolderIsNoCheckpoint) {
+  CheckpointStore store(folder_, options());
+  EXPECT_THROW(store.load_newest(), NoCheckpointError);
+  EXPECT_THROW(find_newest_checkpoint(folder_), NoCheckpointError);
+  EXPECT_THROW(find_newest_checkpoint(folder_ + "/missing"), NoCheckpointError);
+  EXPECT_THROW(CheckpointStore(folder_ + "/missing"), StorageError);
+}
+
+TEST_F(CheckpointStoreTest, SavingTheSameStateAgainChangesNothing) {
+  CheckpointStore store(folder_, options());
+  store.save(request(10));
+  const auto before = fs::last_write_time(path_of(10));
+  store.save(request(10));
+  EXPECT_EQ(fs::last_write_time(path_of(10)), before);
+  EXPECT_EQ(names_on_disk(), (std::vector<std::string>{"MANIFEST", checkpoint_file_name(10)}));
+}
+
+TEST_F(CheckpointStoreTest, AnotherStateOfTheSameStepSetsTheOldOneAside) {
+  CheckpointStore store(folder_, options());
+  store.save(request(10));
+  SaveRequest other = request(10);
+  other.state = state_at(11);
+  store.save(std::move(other));
+  EXPECT_TRUE(fs::exists(path_of(10) + ".abandoned-1"));
+  EXPECT_EQ(store.load_newest().state.integer("progress/step"), 11);
+}
+
+TEST_F(CheckpointStoreTest, CorruptOnesAreNamedMovedAsideAndNeverDeleted) {
+  CheckpointStore store(folder_, options());
+  for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
+  damage(30);
+  fs::resize_file(path_of(20), 700);
+  expect_state(find_newest_checkpoint(folder_, [](const std::string&) {}), 10);
+  EXPECT_EQ(steps_on_disk(), (Steps{10, 20, 30}));  // a reader changes nothing
+  expect_state(store.load_newest(), 10);
+  EXPECT_EQ(steps_on_disk(), (Steps{10}));
+  EXPECT_TRUE(fs::exists(path_of(30) + ".corrupt-1"));
+  EXPECT_TRUE(fs::exists(path_of(20) + ".corrupt-1"));
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_NE(warnings_[0].find(checkpoint_file_name(30)), std::string::npos);
+  EXPECT_NE(warnings_[1].find("cut short"), std::string::npos);
+  damage(10);
+  EXPECT_THROW(store.load_newest(), NoCheckpointError);
+  store.save(request(40));
+  expect_state(store.load_newest(), 40);
+}
+
+TEST_F(CheckpointStoreTest, LinksFoldersAndPipesInPlaceOfACheckpointAreRefused) {
+  CheckpointStore store(folder_, options());
+  store.save(request(10));
+  fs::create_symlink(path_of(10), path_of(40));
+  fs::create_directory(path_of(30));
+  ASSERT_EQ(::mkfifo(path_of(20).c_str(), 0600), 0);
+  expect_state(store.load_newest(), 10);
+  EXPECT_EQ(warnings_.size(), 3u);
+}
+
+TEST_F(CheckpointStoreTest, ManifestIsRebuiltWhenLostOrTorn) {
+  {
+    CheckpointStore store(folder_, options());
+    for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
+  }
+  const std::string path = folder_ + "/MANIFEST";
+  std::string text;
+  {
+    std::ifstream file(path);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const std::vector<ManifestEntry> wanted = CheckpointStore(folder_, options()).entries();
+  ASSERT_EQ(wanted.size(), 3u);
+  for (int kind = 0; kind < 4; ++kind) {
+    SCOPED_TRACE(kind);
+    if (kind == 0) fs::remove(path);
+    if (kind == 1) std::ofstream(path) << text.substr(0, text.size() / 2);
+    if (kind == 2) std::ofstream(path) << std::string(5000, '\0');
+    if (kind == 3) std::ofstream(path) << text << "999 ckpt-000000000999.h5 1 x verified finite - 00000000\n";
+    CheckpointStore store(folder_, options());
+    const std::vector<ManifestEntry> got = store.entries();
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].step, wanted[i].step);
+      EXPECT_EQ(got[i].sha256, wanted[i].sha256);
+      EXPECT_EQ(got[i].bytes, wanted[i].bytes);
+    }
+    expect_state(store.load_newest(), 30);
+    std::ifstream file(path);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+  }
+}
+
+TEST_F(CheckpointStoreTest, EveryChangedByteOfManifestIsSeen) {
+  Manifest manifest;
+  manifest.entries = {{10, checkpoint_file_name(10), 5, std::string(64, 'a'), CheckpointStatus::kGood, true, 0.25},
+                      {20, checkpoint_file_name(20), 6, std::string(64, 'b'), CheckpointStatus::kVerified, true, {}}};
+  manifest.last_trouble = 15;
+  const std::string text = to_text(manifest);
+  const ManifestReading whole = manifest_from(text);
+  EXPECT_TRUE(whole.whole);
+  EXPECT_EQ(to_text(whole.manifest), text);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    EXPECT_FALSE(manifest_from(changed).whole) << i;
+    EXPECT_FALSE(manifest_from(text.substr(0, i)).whole) << i;
+  }
+}
+
+TEST_F(CheckpointStoreTest, LeftoversOfADeadWriterGoAndForeignFilesStay) {
+  std::ofstream(folder_ + "/.ckpt-000000000020.h5.saving") << "half";
+  std::ofstream(folder_ + "/.MANIFEST.tmp") << "half";
+  std::ofstream(folder_ + "/notes.txt") << "mine";
+  std::ofstream(folder_ + "/ckpt-20.h5") << "not our pattern";
+  CheckpointStore store(folder_, options());
+  EXPECT_EQ(names_on_disk(), (std::vector<std::string>{"ckpt-20.h5", "notes.txt"}));
+}
+
+TEST_F(CheckpointStoreTest, RingKeepsTheNewestTheBestTheGoodAndTheNextToBecomeGood) {
+  CheckpointStore store(folder_, options(2));
+  auto clean_to = [&, step = std::int64_t{0}](std::int64_t end) mutable {
+    while (step < end) store.step_was_clean(++step);
+  };
+  store.save(request(1, 0.9));
+  for (std::int64_t step = 10; step <= 40; step += 10) {
+    clean_to(step);
+    store.save(request(step, step == 20 ? 0.1 : 0.5));
+  }
+  EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 30, 40}));  // 1 is on probation, 20 is the best
+  clean_to(60);
+  store.save(request(60));
+  EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 40, 60}));  // 1 became good, 20 is best and next
+  EXPECT_EQ(store.entries()[0].status, CheckpointStatus::kGood);
+  EXPECT_EQ(store.entries()[1].status, CheckpointStatus::kVerified);
+  clean_to(70);
+  store.save(request(70));
+  EXPECT_EQ(steps_on_disk(), (Steps{20, 40, 60, 70}));  // 20 became good: 1 goes, 40 is next
+}
+
+TEST_F(CheckpointStoreTest, TroubleDelaysGood) {
+  CheckpointStore store(folder_, options());
+  store.save(request(10));
+  for (std::int64_t step = 11; step <= 40; ++step) store.step_was_clean(step);
+  store.step_had_trouble(40);
+  for (std::int64_t step = 41; step < 90; ++step) store.step_was_clean(step);
+  EXPECT_EQ(store.entries()[0].status, CheckpointStatus::kVerified);
+  store.step_was_clean(90);
+  EXPECT_EQ(store.entries()[0].status, CheckpointStatus::kGood);
+}
+
+TEST_F(CheckpointStoreTest, NothingSickIsEverWritten) {
+  CheckpointStore store(folder_, options());
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const float bad : {nan, inf, -inf})
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+      std::vector<float> values(5000, 1.0f);
+      values[4999] = bad;
+      SaveRequest sick = request(10);
+      sick.state.put("optim/v", Tensor::from<float>(values, {5000}).to(dtype));
+      try {
+        store.save(std::move(sick));
+        ADD_FAILURE() << "saved";
+      } catch (const NumericError& e) {
+        EXPECT_NE(std::string(e.what()).find("optim/v holds"), std::string::npos) << e.what();
+        EXPECT_NE(std::string(e.what()).find("4999"), std::string::npos) << e.what();
+      }
+    }
+  SaveRequest sick = request(10);
+  sick.state.put("guard/window", StateDict::Numbers{1, inf});
+  EXPECT_THROW(store.save(std::move(sick)), NumericError);
+  EXPECT_TRUE(steps_on_disk().empty());
+}
+
+TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
+  CheckpointStore store(folder_, options());
+  StateDict live = state_at(10, 3'000'000);
+  ASSERT_TRUE(store.start_save({10, staged_copy(live), "", {}}));
+  Tensor weight = live.tensor("model/weight");
+  weight.fill(-1);
+  int refused = 0;
+  while (store.saving()) refused += store.start_save(request(11)) ? 0 : 1;
+  store.wait();
+  const std::vector<SaveOutcome> outcomes = store.finished();
+  ASSERT_GE(outcomes.size(), 1u);
+  EXPECT_TRUE(outcomes[0].committed) << outcomes[0].problem;
+  EXPECT_TRUE(store.finished().empty());
+  std::ifstream probe(path_of(10));
+  EXPECT_EQ(load_checkpoint(path_of(10)).state.tensor("model/weight").at(2'999'999), 10.0);
+}
+
+TEST_F(CheckpointStoreTest, AFullDiskKeepsTheLastCommit) {
+  CheckpointStore store(folder_, options());
+  store.save(request(10));
+  ::signal(SIGXFSZ, SIG_IGN);  // programs ignore it too (io/signals.h): the write then fails with EFBIG
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  for (const rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{4096}, rlim_t{100'000}}) {
+    rlimit small = before;
+    small.rlim_cur = limit;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    const bool started = store.start_save({20, state_at(20, 100'000), "", {}});
+    store.wait();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    ASSERT_TRUE(started);
+    const std::vector<SaveOutcome> outcomes = store.finished();
+    ASSERT_EQ(outcomes.size(), 1u);
+    EXPECT_FALSE(outcomes[0].committed);
+    EXPECT_THROW(std::rethrow_exception(outcomes[0].error), StorageError);
+    EXPECT_EQ(names_on_disk(), (std::vector<std::string>{"MANIFEST", checkpoint_file_name(10)})) << limit;
+  }
+  expect_state(store.load_newest(), 10);
+  store.save(request(20));
+  expect_state(store.load_newest(), 20);
+}
+
+TEST_F(CheckpointStoreTest, AFolderDeletedUnderARunIsAStorageError) {
+  CheckpointStore store(folder_, options());
+  store.save(request(10));
+  fs::remove_all(folder_);
+  EXPECT_THROW(store.save(request(20)), StorageError);
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(CheckpointStoreTest, KilledAtAnyInstantTheNewestAcknowledgedCommitLoads) {
+  std::mt19937 random(11);
+  std::int64_t acknowledged = 0;
+  int landed_inside = 0;
+  for (int round = 0; round < 40; ++round) {
+    int pipe_ends[2];
+    ASSERT_EQ(::pipe(pipe_ends), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        StoreOptions quiet;
+        quiet.keep = 2;
+        quiet.warn = [](const std::string&) {};
+        CheckpointStore store(folder_, quiet);
+        for (std::int64_t step = acknowledged + 1;; ++step) {
+          store.save({step, state_at(step, 20'000), std::string(64, '0'), {}});
+          if (::write(pipe_ends[1], &step, sizeof(step)) != sizeof(step)) ::_exit(3);
+        }
+      } catch (...) {
+        ::_exit(4);
+      }
+    }
+    ::close(pipe_ends[1]);
+    std::int64_t step = 0;  // one commit, so that every round gets on, then the kill at any instant of the next few
+    if (::read(pipe_ends[0], &step, sizeof(step)) == sizeof(step)) acknowledged = step;
+    ::usleep(static_cast<useconds_t>(random() % 60'000));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child failed by itself";
+    while (::read(pipe_ends[0], &step, sizeof(step)) == sizeof(step)) acknowledged = step;
+    ::close(pipe_ends[0]);
+    CheckpointStore store(folder_, options());
+    const LoadedCheckpoint loaded = store.load_newest();
+    ASSERT_GE(loaded.step, acknowledged);
+    ASSERT_LE(loaded.step, acknowledged + 1);
+    landed_inside += loaded.step != acknowledged ? 1 : 0;
+    acknowledged = loaded.step;
+    expect_state(loaded, loaded.step);
+    ASSERT_TRUE(warnings_.empty()) << warnings_[0];
+  }
+  EXPECT_GT(acknowledged, 0);
+  std::printf("last step %lld, kills between rename and acknowledgement %d\n", static_cast<long long>(acknowledged), landed_inside);
+}
+
+}  // namespace
+}  // namespace binade::io

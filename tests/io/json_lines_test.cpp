@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "scratch_folder.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
-#include "scratch_folder.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {

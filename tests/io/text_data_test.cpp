@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "io/read_file.h"
-#include "scratch_folder.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "io/utf8.h"
-#include "scratch_folder.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {

@@ -52,7 +52,7 @@ def checkpoints(folder):
 
 
 def png(path, width, height, pixel, depth=8, color=0):
-    """Writes a PNG; pixel(x, y) gives a sample or, for colour images, a tuple of samples."""
+    """Writes a PNG; pixel(x, y) gives a sample or, for color images, a tuple of samples."""
     rows = bytearray()
     for y in range(height):
         rows.append(0)

@@ -1,0 +1,249 @@
+"""Holds the rules that the compiler does not know: lint.py [ROOT] prints one line per violation, exits 1 if any.
+
+Each rule is a generator `rule(tree)` of (file, line, what is wrong and what to do); lint_test.py plants a violation of
+each in a scratch tree. RULES at the end is the list.
+"""
+import os
+import re
+import sys
+
+LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "amp")
+ABOVE = ("tests", "examples", "bench")
+EVERY_FLOOR = {"core", "autograd", "nn", "optim", "io", "amp"}
+
+# Who may include whom. A folder may always include itself.
+FLOORS = {
+    "core": set(),
+    "autograd": {"core"},
+    "io": {"core"},
+    "cuda": {"core"},
+    "nn": {"autograd", "core"},
+    "optim": {"autograd", "core"},
+    "amp": {"nn", "optim", "io", "autograd", "core"},
+    "tests": EVERY_FLOOR | {"examples", "bench"},
+    "examples": EVERY_FLOOR,
+    "bench": EVERY_FLOOR | {"examples"},
+}
+
+# Third-party headers: (include, regular expression of the files that may have it, in words).
+THIRD_PARTY = (
+    (r"cuda|cublas|cudnn|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
+    (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
+    (r"Eigen/|unsupported/Eigen", r"core/.*\.cpp", "the .cpp files of core/"),
+    (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
+    (r"immintrin\.h|x86intrin\.h", r"core/.*\.cpp", "the .cpp files of core/"),
+    (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
+    (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
+    (r"CLI/", r"(amp|examples|bench)/.*\.cpp", "the programs' .cpp files"),
+    (r"nlohmann/", r"(io|amp|examples|bench|tests)/.*\.cpp", ".cpp files above core/"),
+    (r"fmt/(?!core\.h)", r".*\.cpp", ".cpp files (headers take fmt/core.h)"),
+    (r"spdlog/", r".*\.cpp", ".cpp files"),
+    (r"gtest/|gmock/", r"tests/", "tests/"),
+)
+
+GENERATED = {"core/build_config.h", "core/version_text.h"}
+MAX_LINES = 600
+BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)
+BRITISH = re.compile(r"\w*(?:[a-z](?:al|ial|mal|mar|imi|uan|tor|ten|ron|ect|ogn)is(?:e[ds]?|ing|ation)\b|colour|behaviour|neighbour|labelled)\w*",
+                     re.IGNORECASE)
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+class Tree:
+    """The source files under a root: path (relative, with /) -> text."""
+
+    def __init__(self, root):
+        self.root = root
+        self.files = {}
+        for top in LIBRARY + ABOVE + ("binade.h",):
+            start = os.path.join(root, top)
+            if os.path.isfile(start):
+                self._read(top)
+            for folder, _, names in os.walk(start):
+                for name in names:
+                    if name.endswith((".h", ".cpp", ".cu", ".cuh", ".py", ".build")):
+                        self._read(os.path.relpath(os.path.join(folder, name), root))
+
+    def _read(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            self.files[path.replace(os.sep, "/")] = file.read()
+
+    def cpp(self, *tops):
+        """(path, text) of the C++ and CUDA files, of the named top folders or of all."""
+        for path, text in sorted(self.files.items()):
+            if path.endswith((".h", ".cpp", ".cu", ".cuh")) and (not tops or path.split("/")[0] in tops):
+                yield path, text
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def code_only(text):
+    """The text with comments and literals blanked, every character still at its place."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match.group())
+    literal = r'R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\''
+    return re.sub(r"//[^\n]*|/\*(?:.|\n)*?\*/|" + literal, blank, text)
+
+
+def includes(text):
+    """(line, quoted path or None, bracketed path or None)"""
+    for match in INCLUDE.finditer(text):
+        yield line_of(text, match.start(1) if match[1] else match.start(2)), match[1], match[2]
+
+
+def floors(tree):
+    for path, text in tree.cpp():
+        top = path.split("/")[0]
+        if top not in FLOORS:
+            continue
+        allowed = FLOORS[top] | {top} | ({"cuda"} if path.startswith("tests/cuda/") else set())
+        for line, quoted, _ in includes(text):
+            floor = quoted.split("/")[0] if quoted else top
+            if quoted == "binade.h" and top in ABOVE:
+                continue
+            if floor not in allowed:
+                yield path, line, f'{top}/ must not include "{quoted}"; it may include {", ".join(sorted(allowed))}'
+
+
+def rooted_includes(tree):
+    for path, text in tree.cpp():
+        for line, quoted, _ in includes(text):
+            if quoted and quoted not in tree.files and quoted not in GENERATED:
+                yield path, line, f'"{quoted}" is no file: write includes from the repository root'
+
+
+def third_party_places(tree):
+    for path, text in tree.cpp():
+        for line, quoted, bracketed in includes(text):
+            for header, place, words in THIRD_PARTY:
+                if re.match(header, bracketed or "") and not re.match(place, path):
+                    yield path, line, f"<{bracketed}> belongs in {words} only"
+
+
+def own_header_first(tree):
+    # This makes compiling NAME.cpp the proof that NAME.h includes what it needs; headers.py compiles the other headers.
+    for path, text in tree.cpp():
+        own = re.sub(r"\.(cpp|cu)$", ".h", path)
+        if own != path and own in tree.files:
+            first = next(includes(text), None)
+            if not first or first[1] != own:
+                yield path, first[0] if first else 1, f'the first include must be "{own}": it proves that header whole'
+
+
+def one_policy_reader(tree):
+    """Only one file turns the precision policy into a dtype."""
+    callers = []
+    for path, text in tree.cpp(*LIBRARY):
+        if not re.match(r"core/precision\.(h|cpp)$", path):
+            callers += [(path, line_of(text, m.start())) for m in re.finditer(r"\bcompute_dtype\s*\(", code_only(text))]
+    files = sorted({path for path, _ in callers})
+    for path, line in callers:
+        if path != "autograd/apply.cpp":
+            yield path, line, "compute_dtype() is called by autograd/apply.cpp alone; declare the op's precision instead"
+    if tree.files.get("autograd/apply.cpp") and "autograd/apply.cpp" not in files:
+        yield "autograd/apply.cpp", 1, "nobody asks compute_dtype() here any more: move this rule with its caller"
+
+
+def file_size(tree):
+    for path, text in tree.files.items():
+        lines = text.count("\n")
+        if lines > MAX_LINES and not path.endswith(".build"):
+            yield path, lines, f"{lines} lines, the limit is {MAX_LINES}: one idea per file"
+
+
+def names(tree):
+    for path, text in tree.cpp():
+        words = set(re.split(r"[/_.]", path))
+        for word in sorted(words & BANNED_WORDS):
+            yield path, 1, f"'{word}' in a file name says nothing: name what it does"
+        code = code_only(text)
+        for match in re.finditer(r"(?<!std::)\b(?!EVP_|H5|png_)[A-Za-z_]\w*", code):
+            name = match.group()
+            found = {part.lower() for part in re.findall(r"[A-Z]?[a-z]+\d*|[A-Z]+(?![a-z])", name)} & BANNED_WORDS
+            if found and name != "new":
+                yield path, line_of(code, match.start()), f"'{name}': '{found.pop()}' in a name says nothing"
+
+
+def spelling(tree):
+    for path, text in tree.files.items():
+        if path.startswith("tests/lint/"):
+            continue
+        for match in BRITISH.finditer(text):
+            yield path, line_of(text, match.start()), f"'{match.group()}': American spelling, please"
+
+
+def finished(tree):
+    for path, text in tree.files.items():
+        if path.startswith("tests/lint/"):
+            continue
+        for match in UNFINISHED.finditer(text):
+            yield path, line_of(text, match.start()), f"'{match.group()}': finish it or leave it out"
+
+
+def macros(tree):
+    for path, text in tree.cpp():
+        code = code_only(text)
+        for match in re.finditer(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE):
+            if match[1] != "BINADE_HD":
+                yield path, line_of(code, match.start(1)), f"macro {match[1]}: a constant, function or template does it"
+
+
+def header_guards(tree):
+    for path, text in tree.cpp():
+        if path.endswith((".h", ".cuh")) and "#pragma once" not in text:
+            yield path, 1, "add #pragma once"
+
+
+def no_sudden_death(tree):
+    """User input leads to an exception, never to the end of the process."""
+    for path, text in tree.cpp(*LIBRARY):
+        code = code_only(text)
+        for match in re.finditer(r"(?<![\w.>])(?:std::)?(assert|abort|exit|quick_exit|terminate)\s*\(", code):
+            yield path, line_of(code, match.start(1)), f"{match[1]}(): throw an error of core/error.h instead"
+
+
+def nan_blind(tree):
+    for path, text in tree.cpp("core", "cuda"):
+        code = code_only(text)
+        for match in re.finditer(r"\b(fmaxf?|fminf?)\s*\(", code):
+            yield path, line_of(code, match.start()), f"{match[1]}() swallows NaN: compare so that NaN stays, !(x <= best)"
+
+
+def built(tree):
+    for path, _ in tree.cpp(*LIBRARY, "tests", "bench"):
+        if not path.endswith(".cpp") or path.startswith("tests/install/outside/"):
+            continue
+        folder, name = os.path.split(path)
+        around = folder
+        lists = []
+        while around:
+            if around + "/meson.build" in tree.files:
+                lists.append(tree.files[around + "/meson.build"])
+            around = os.path.dirname(around)
+        if lists and not any(name in text for text in lists):
+            yield path, 1, f"in no list of {folder}/meson.build: it is never compiled"
+
+
+RULES = (floors, rooted_includes, third_party_places, own_header_first, one_policy_reader, file_size, names, spelling,
+         finished, macros, header_guards, no_sudden_death, nan_blind, built)
+
+
+def violations(root):
+    tree = Tree(root)
+    for rule in RULES:
+        for path, line, what in rule(tree):
+            yield rule.__name__, path, line, what
+
+
+def main():
+    found = list(violations(sys.argv[1] if len(sys.argv) > 1 else "."))
+    for rule, path, line, what in found:
+        print(f"{path}:{line}: {what} [{rule}]")
+    print(f"{len(RULES)} rules, {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Plants one violation of each rule in a scratch tree and expects exactly that rule to see it."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import headers  # noqa: E402
+import lint  # noqa: E402
+
+HEADER = "#pragma once\n\n"
+# A small tree in which every rule is kept.
+CLEAN = {
+    "binade.h": HEADER + '#include "core/tensor.h"\n',
+    "core/meson.build": "files('tensor.cpp', 'precision.cpp')\n",
+    "core/tensor.h": HEADER + "#include <cstdint>\n// a fast path; \"new\" in words is no name\nstruct Tensor { std::int64_t n; };\n",
+    "core/tensor.cpp": '#include "core/tensor.h"\n#include <Eigen/Core>\n',
+    "core/precision.h": HEADER + "int compute_dtype(int x);\n",
+    "core/precision.cpp": '#include "core/precision.h"\nint compute_dtype(int x) { return x; }\n',
+    "autograd/meson.build": "files('apply.cpp')\n",
+    "autograd/apply.cpp": '#include "core/precision.h"\nint apply(int x) { return compute_dtype(x); }\n',
+    "io/meson.build": "files('checkpoint.cpp')\n",
+    "io/checkpoint.cpp": "#include <hdf5.h>\n",
+    "nn/linear.h": HEADER + '#include "core/tensor.h"\n',
+    "optim/sgd.h": HEADER + "int renew(int news);\n",
+    "amp/trainer.h": HEADER + '#include "nn/linear.h"\n#include "optim/sgd.h"\n',
+    "tests/core/meson.build": "files('tensor_test.cpp')\n",
+    "tests/core/tensor_test.cpp": '#include <gtest/gtest.h>\n#include "binade.h"\n',
+    "examples/01_tensor.cpp": '#include "binade.h"\n#include <CLI/CLI.hpp>\n',
+}
+
+# rule -> plantings: each is (file, text) put into the clean tree.
+PLANTED = {
+    "floors": [
+        ("nn/loss.h", HEADER + '#include "optim/sgd.h"\n'),
+        ("optim/adam.h", HEADER + '#include "nn/linear.h"\n'),
+        ("core/shape.h", HEADER + '#include "nn/linear.h"\n'),
+        ("io/loader.h", HEADER + '#include "amp/trainer.h"\n'),
+        ("autograd/tape.h", HEADER + '#include "examples/01_tensor.cpp"\n'),
+        ("core/all.h", HEADER + '#include "binade.h"\n'),
+    ],
+    "rooted_includes": [("nn/loss.h", HEADER + '#include "nn/gone.h"\n')],
+    "third_party_places": [
+        ("core/stream.h", HEADER + "#include <cuda_runtime.h>\n"),
+        ("nn/loss.h", HEADER + "#include <cudnn.h>\n"),
+        ("nn/loss.h", HEADER + "#include <hdf5.h>\n"),
+        ("core/matrix.h", HEADER + "#include <Eigen/Core>\n"),
+        ("nn/loss.h", HEADER + "#include <omp.h>\n"),
+        ("amp/settings.h", HEADER + "#include <CLI/CLI.hpp>\n"),
+        ("io/json.h", HEADER + "#include <nlohmann/json.hpp>\n"),
+        ("core/shape.h", HEADER + "#include <fmt/format.h>\n"),
+        ("core/check.h", HEADER + "#include <gtest/gtest.h>\n"),
+    ],
+    "own_header_first": [("core/tensor.cpp", '#include <cstdint>\n#include "core/tensor.h"\n')],
+    "one_policy_reader": [("nn/loss.h", HEADER + "inline int f() { return compute_dtype(1); }\n")],
+    "file_size": [("nn/loss.h", HEADER + "\n" * 600)],
+    "names": [
+        ("nn/helper.h", HEADER),
+        ("nn/loss.h", HEADER + "int new_shape;\n"),
+        ("nn/loss.h", HEADER + "struct TensorManager {};\n"),
+        ("nn/loss.h", HEADER + "int fast_exp(int x);\n"),
+    ],
+    "spelling": [("nn/loss.h", HEADER + "int normalise(int x);\n"), ("nn/loss.h", HEADER + "// the colour\n")],
+    "finished": [("nn/loss.h", HEADER + "// TODO: gradient\n"), ("nn/loss.h", HEADER + '// "not implemented"\n')],
+    "macros": [("nn/loss.h", HEADER + "#define SQUARE(x) ((x) * (x))\n")],
+    "header_guards": [("nn/loss.h", "int f();\n")],
+    "no_sudden_death": [("nn/loss.h", HEADER + "inline void f(int x) { assert(x); }\n"), ("nn/loss.h", HEADER + "inline void f() { std::abort(); }\n")],
+    "nan_blind": [("core/relu.h", HEADER + "inline float f(float x) { return std::fmax(x, 0.f); }\n")],
+    "built": [("core/shape.cpp", "int f() { return 1; }\n")],
+}
+
+
+def plant(root, files):
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(os.path.join(root, path)) or root, exist_ok=True)
+        with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+class Lint(unittest.TestCase):
+    def seen(self, extra):
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, CLEAN | extra)
+            return sorted({rule for rule, *_ in lint.violations(root)})
+
+    def test_a_clean_tree_is_clean(self):
+        self.assertEqual(self.seen({}), [])
+
+    def test_every_rule_has_a_planted_violation(self):
+        self.assertEqual(sorted(PLANTED), sorted(rule.__name__ for rule in lint.RULES))
+
+    def test_each_planted_violation_is_seen_by_its_rule_alone(self):
+        for rule, plantings in PLANTED.items():
+            for path, text in plantings:
+                with self.subTest(rule=rule, path=path, text=text[:80]):
+                    self.assertEqual(self.seen({path: text}), [rule])
+
+    def test_main_fails_on_a_violation(self):
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, {"nn/loss.h": "int f();\n"})
+            done = subprocess.run([sys.executable, os.path.join(HERE, "lint.py"), root], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("nn/loss.h:1: add #pragma once", done.stdout)
+
+
+class Headers(unittest.TestCase):
+    def failures(self, files):
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, files)
+            return [path for path, _ in headers.failures(root, ["c++", "-std=c++20"])]
+
+    def test_a_header_that_leans_on_its_includer_is_caught(self):
+        self.assertEqual(self.failures({"nn/loss.h": HEADER + "inline std::string f() { return {}; }\n"}), ["nn/loss.h"])
+
+    def test_a_header_without_a_guard_is_caught(self):
+        self.assertEqual(self.failures({"nn/loss.h": "struct Loss {};\n"}), ["nn/loss.h"])
+
+    def test_a_whole_header_passes(self):
+        self.assertEqual(self.failures(CLEAN), [])
+
+    def test_a_header_that_its_source_includes_first_is_left_to_the_build(self):
+        files = {"nn/loss.h": HEADER + "std::string f();\n", "nn/loss.cpp": '#include "nn/loss.h"\n'}
+        self.assertEqual(self.failures(files), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,23 @@
+/// Everything a program that builds and trains models needs. Includes only.
+#pragma once
+
+#include "amp/command_line.h"
+#include "autograd/apply.h"
+#include "autograd/recompute.h"
+#include "autograd/variable.h"
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/precision.h"
+#include "core/random.h"
+#include "core/runtime.h"
+#include "core/shape.h"
+#include "core/state_dict.h"
+#include "core/tensor.h"
+#include "core/version.h"
+#include "io/checkpoint_file.h"
+#include "io/loader.h"
+#include "io/text_data.h"
+#include "io/tokenizer.h"
+#include "nn/module.h"

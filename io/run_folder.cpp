@@ -1,0 +1,105 @@
+#include "io/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/error.h"
+#include "io/manifest.h"
+
+namespace binade::io {
+
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+constexpr std::uint64_t kConfigLimit = 16u << 20;
+
+/// mkdir -p. 0 or errno.
+int create_all(FileOps& ops, const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+    if (const int error = ops.create_folder(path.substr(0, slash)); error != 0 && error != EEXIST) {
+      int folder = -1;  // a parent that is there may refuse with another errno, as on a read-only system
+      if (ops.open_folder(path.substr(0, slash), folder) != 0) return error;
+      ops.close(folder);
+    }
+  const int error = ops.create_folder(path);
+  return error == EEXIST ? 0 : error;
+}
+
+bool exists(FileOps& ops, int folder, const std::string& name) {
+  FileStatus status;
+  return ops.status_of(folder, name, status) == 0;
+}
+
+bool holds_a_run(FileOps& ops, int folder, const std::string& path) {
+  if (exists(ops, folder, kConfigName) || exists(ops, folder, "metrics.jsonl")) return true;
+  int descriptor = -1;
+  if (ops.open_folder(path + "/checkpoints", descriptor) != 0) return false;
+  const FileHandle checkpoints(ops, descriptor);
+  std::vector<std::string> names;
+  ops.list(descriptor, names);
+  return std::any_of(names.begin(), names.end(), [](const std::string& n) { return step_of_file_name(n).has_value(); });
+}
+
+std::string config_in(FileOps& ops, int folder, const std::string& path) {
+  std::vector<std::byte> bytes;
+  const int error = read_file(ops, folder, kConfigName, kConfigLimit, bytes);
+  check<NoCheckpointError>(error == 0, "run folder {}: cannot read {}: {}", path, kConfigName, error_text(error));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
+  check<ArgumentError>(!path.empty(), "run folder: wanted a path, got an empty one");
+  int error = create_all(ops, path);
+  check<StorageError>(error == 0, "run folder {}: cannot make it: {}", path, error_text(error));
+  FileHandle folder = open_folder(ops, path);
+  if (holds_a_run(ops, folder.get(), path)) {
+    check<LockError>(!RunLock::is_held(ops, folder.get()), "run folder {}: another process is writing a run to it; use another --run", path);
+    throw ArgumentError(fmt::format("run folder {}: it holds a run already; go on with it by --resume, or use another --run", path));
+  }
+  RunLock lock(ops, folder.get(), path);
+  error = ops.create_folder(path + "/checkpoints");
+  if (error == 0) error = ops.sync(folder.get());
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path, error_text(error));
+  return RunFolder(path, ops, std::move(folder), std::move(lock));
+}
+
+RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  int error = ops.open_folder(path, descriptor);
+  check<NoCheckpointError>(error == 0, "run folder {}: {}; there is nothing to resume", path, error_text(error));
+  FileHandle folder(ops, descriptor);
+  check<NoCheckpointError>(holds_a_run(ops, descriptor, path), "run folder {}: it holds no run; there is nothing to resume", path);
+  RunLock lock(ops, descriptor, path);
+  error = ops.create_folder(path + "/checkpoints");
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path, error_text(error));
+  return RunFolder(path, ops, std::move(folder), std::move(lock));
+}
+
+std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
+  for (int n = 1;; ++n) {
+    const std::string path = fmt::format("{}/{}-{}", parent, name, n);
+    int descriptor = -1;
+    const int error = ops.open_folder(path, descriptor);
+    if (error == ENOENT) return path;
+    if (error == 0) ops.close(descriptor);
+  }
+}
+
+void RunFolder::write_config(const std::string& json) {
+  const int error = write_file_atomically(*ops_, folder_.get(), kConfigName, bytes_of(json));
+  check<StorageError>(error == 0, "run folder {}: cannot write {}: {}", path_, kConfigName, error_text(error));
+}
+
+std::string RunFolder::read_config() const { return config_in(*ops_, folder_.get(), path_); }
+
+std::string read_run_config(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  check<NoCheckpointError>(error == 0, "run folder {}: {}", path, error_text(error));
+  const FileHandle folder(ops, descriptor);
+  return config_in(ops, descriptor, path);
+}
+
+}  // namespace binade::io

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/file_ops.h"
+#include "io/run_lock.h"
+
+namespace binade::io {
+
+/// The folder of one run, locked for as long as the object lives:
+///
+///     config.json  metrics.jsonl  timing.jsonl  events.out.tfevents.*  checkpoints/
+///
+/// Movable. Its paths are what the caller gave, with the names appended.
+class RunFolder {
+ public:
+  /// A run that begins: makes the folder and those above it. Throws ArgumentError when it holds a run already (nothing is
+  /// touched), LockError when another process writes to it, StorageError when it cannot be written to.
+  static RunFolder create(const std::string& path, FileOps& ops = FileOps::real());
+  /// A run that goes on. Throws NoCheckpointError when the folder is missing or holds no run (nothing is made), LockError,
+  /// StorageError.
+  static RunFolder resume(const std::string& path, FileOps& ops = FileOps::real());
+  /// "runs/NAME-1", "runs/NAME-2", …: the first that is not there. Another process may take it first; create() then says so.
+  static std::string next_free(const std::string& parent, const std::string& name, FileOps& ops = FileOps::real());
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string checkpoints() const { return file("checkpoints"); }
+  std::string metrics() const { return file("metrics.jsonl"); }
+  std::string timing() const { return file("timing.jsonl"); }
+
+  /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.
+  void write_config(const std::string& json);
+  /// Throws NoCheckpointError when it is missing, larger than 16 MiB or cannot be read.
+  std::string read_config() const;
+
+ private:
+  RunFolder(std::string path, FileOps& ops, FileHandle folder, RunLock lock)
+      : path_(std::move(path)), ops_(&ops), folder_(std::move(folder)), lock_(std::move(lock)) {}
+
+  std::string path_;
+  FileOps* ops_;
+  FileHandle folder_;
+  RunLock lock_;
+};
+
+/// config.json of a run that somebody else may hold, for `eval`, `sample` and tools. Throws as RunFolder::read_config().
+std::string read_run_config(const std::string& path, FileOps& ops = FileOps::real());
+
+}  // namespace binade::io

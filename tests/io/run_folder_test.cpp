@@ -1,0 +1,153 @@
+#include "io/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "io/signals.h"
+
+namespace binade::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "binade-run-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    fs::permissions(folder_, fs::perms::owner_all);
+    fs::remove_all(folder_);
+  }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string folder_;
+};
+
+TEST_F(RunFolderTest, IsMadeWithItsParentsAndKeepsItsConfig) {
+  const std::string at = path("a/b/run");
+  {
+    RunFolder run = RunFolder::create(at);
+    EXPECT_TRUE(fs::is_directory(run.checkpoints()));
+    run.write_config("{\"seed\": 1}");
+    run.write_config("{\"seed\": 2}");
+    EXPECT_EQ(run.read_config(), "{\"seed\": 2}");
+    EXPECT_EQ(read_run_config(at), "{\"seed\": 2}");  // while it is held
+  }
+  EXPECT_EQ(RunFolder::resume(at).read_config(), "{\"seed\": 2}");
+}
+
+TEST_F(RunFolderTest, ARunIsNeverOverwritten) {
+  RunFolder::create(path("run")).write_config("{}");
+  const auto before = fs::last_write_time(path("run"));
+  EXPECT_THROW(RunFolder::create(path("run")), ArgumentError);
+  EXPECT_EQ(fs::last_write_time(path("run")), before);
+  fs::create_directories(path("other/checkpoints"));
+  std::ofstream(path("other/checkpoints/ckpt-000000000001.h5")) << "x";
+  EXPECT_THROW(RunFolder::create(path("other")), ArgumentError);
+  fs::create_directories(path("files"));
+  std::ofstream(path("files/notes.txt")) << "x";
+  EXPECT_NO_THROW(RunFolder::create(path("files")));
+}
+
+TEST_F(RunFolderTest, NothingToResumeIsSaidAndNothingIsMade) {
+  EXPECT_THROW(RunFolder::resume(path("missing")), NoCheckpointError);
+  EXPECT_FALSE(fs::exists(path("missing")));
+  fs::create_directory(path("empty"));
+  EXPECT_THROW(RunFolder::resume(path("empty")), NoCheckpointError);
+  EXPECT_TRUE(fs::is_empty(path("empty")));
+}
+
+TEST_F(RunFolderTest, AFileOrAFolderThatRefusesIsAStorageError) {
+  std::ofstream(path("file")) << "x";
+  EXPECT_THROW(RunFolder::create(path("file")), StorageError);
+  EXPECT_THROW(RunFolder::create(path("file/run")), StorageError);
+  EXPECT_THROW(RunFolder::create("/proc/binade-run"), StorageError);
+}
+
+TEST_F(RunFolderTest, NextFreeSkipsWhatIsThere) {
+  EXPECT_EQ(RunFolder::next_free(folder_, "gpt"), path("gpt-1"));
+  fs::create_directory(path("gpt-1"));
+  std::ofstream(path("gpt-2")) << "a file";
+  EXPECT_EQ(RunFolder::next_free(folder_, "gpt"), path("gpt-3"));
+}
+
+TEST_F(RunFolderTest, ASecondWriterIsToldWhoHoldsTheFolder) {
+  RunFolder run = RunFolder::create(path("run"));
+  run.write_config("{}");
+  for (const bool resume : {false, true}) try {
+      resume ? RunFolder::resume(path("run")) : RunFolder::create(path("run"));
+      ADD_FAILURE() << "two writers";
+    } catch (const LockError& e) {
+      if (resume) {
+        EXPECT_NE(std::string(e.what()).find("pid " + std::to_string(::getpid())), std::string::npos) << e.what();
+      }
+    }
+}
+
+TEST_F(RunFolderTest, TheLockDiesWithItsProcess) {
+  RunFolder::create(path("run")).write_config("{}");
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const RunFolder held = RunFolder::resume(path("run"));
+    if (::write(ready[1], "x", 1) != 1) ::_exit(1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_THROW(RunFolder::resume(path("run")), LockError);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_NO_THROW(RunFolder::resume(path("run")));
+}
+
+TEST(StopSignalsTest, TheFirstAsksAndItsTraceIsLeft) {
+  StopSignals signals;
+  EXPECT_FALSE(StopSignals::stop_requested());
+  ::raise(SIGTERM);
+  EXPECT_TRUE(StopSignals::stop_requested());
+  EXPECT_EQ(StopSignals::signal_received(), SIGTERM);
+  EXPECT_THROW(StopSignals(), ArgumentError);
+}
+
+TEST(StopSignalsTest, TheSecondEndsTheProcessWithEleven) {
+  for (const auto& [first, second] : {std::pair{SIGTERM, SIGTERM}, {SIGINT, SIGTERM}, {SIGINT, SIGINT}}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::close(STDERR_FILENO);
+      StopSignals signals;
+      ::raise(first);
+      if (!StopSignals::stop_requested()) ::_exit(1);
+      ::raise(second);
+      ::_exit(2);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 11);
+  }
+}
+
+TEST(StopSignalsTest, AClosedPipeIsAnErrorAndNotADeath) {
+  StopSignals signals;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  EXPECT_EQ(::write(ends[1], "x", 1), -1);
+  ::close(ends[1]);
+}
+
+}  // namespace
+}  // namespace binade::io

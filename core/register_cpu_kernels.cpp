@@ -1,5 +1,6 @@
 #include "core/kernel_slot.h"
 #include "core/ops/products.h"
+#include "core/optimizer_kernels.h"
 
 namespace binade {
 
@@ -7,6 +8,7 @@ namespace binade {
 // called here. A call, not a static initializer: a static library's linker would drop those.
 void register_cpu_kernels() {
   ops::register_gemm_cpu();
+  register_cpu_optimizer_kernels();
 }
 
 }  // namespace binade

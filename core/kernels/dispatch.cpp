@@ -13,21 +13,25 @@ namespace binade::cpu {
 #if defined(BINADE_HAVE_ISA_GENERIC)
 namespace generic {
 const GemmKernels& gemm_kernels();
+const OptimizerBlockKernels& optimizer_block_kernels();
 }
 #endif
 #if defined(BINADE_HAVE_ISA_V3)
 namespace v3 {
 const GemmKernels& gemm_kernels();
+const OptimizerBlockKernels& optimizer_block_kernels();
 }
 #endif
 #if defined(BINADE_HAVE_ISA_V4)
 namespace v4 {
 const GemmKernels& gemm_kernels();
+const OptimizerBlockKernels& optimizer_block_kernels();
 }
 #endif
 #if defined(BINADE_HAVE_ISA_V4BF16)
 namespace v4bf16 {
 const GemmKernels& gemm_kernels();
+const OptimizerBlockKernels& optimizer_block_kernels();
 }
 #endif
 
@@ -36,20 +40,20 @@ namespace {
 std::vector<KernelTable> usable_tables() {
   std::vector<KernelTable> tables;
 #if defined(BINADE_HAVE_ISA_GENERIC)
-  tables.push_back({"generic", generic::gemm_kernels()});
+  tables.push_back({"generic", generic::gemm_kernels(), generic::optimizer_block_kernels()});
 #endif
 #if defined(BINADE_HAVE_ISA_V3)
   const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                       __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
-  if (has_v3) tables.push_back({"v3", v3::gemm_kernels()});
+  if (has_v3) tables.push_back({"v3", v3::gemm_kernels(), v3::optimizer_block_kernels()});
 #endif
 #if defined(BINADE_HAVE_ISA_V4)
   const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (has_v4) tables.push_back({"v4", v4::gemm_kernels()});
+  if (has_v4) tables.push_back({"v4", v4::gemm_kernels(), v4::optimizer_block_kernels()});
 #endif
 #if defined(BINADE_HAVE_ISA_V4BF16)
-  if (has_v4 && __builtin_cpu_supports("avx512bf16")) tables.push_back({"v4bf16", v4bf16::gemm_kernels()});
+  if (has_v4 && __builtin_cpu_supports("avx512bf16")) tables.push_back({"v4bf16", v4bf16::gemm_kernels(), v4bf16::optimizer_block_kernels()});
 #endif
   return tables;
 }

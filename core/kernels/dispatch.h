@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/kernels/gemm.h"
+#include "core/kernels/optimizer.h"
 
 namespace binade::cpu {
 
@@ -12,6 +13,7 @@ namespace binade::cpu {
 struct KernelTable {
   std::string_view isa;  ///< "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16)
   GemmKernels gemm;
+  OptimizerBlockKernels optimizer;
 };
 
 /// The table of the level that serves this processor best (not always the highest), or of the level named by the environment variable BINADE_ISA.

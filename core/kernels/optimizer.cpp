@@ -1,0 +1,224 @@
+#include "core/kernels/optimizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/kernels/simd.h"
+#include "core/stochastic_rounding.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+constexpr std::uint32_t kMagnitude = 0x7fffffffu;
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+
+std::uint32_t largest_bits(const float* x, std::int64_t count) {
+  std::uint32_t largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[i]) & kMagnitude;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+// ---- scan --------------------------------------------------------------------------------------------------------------
+
+constexpr int kSumLanes = 32;  // element i goes to lane i mod 32, whatever the vector width
+
+float sum_squares(const float* x, std::int64_t count, float factor) {
+  constexpr int kVectors = kSumLanes / kLanes<float>;
+  VFloat sums[kVectors] = {};
+  std::int64_t i = 0;
+  for (; i + kSumLanes <= count; i += kSumLanes)
+    for (int v = 0; v < kVectors; ++v) {
+      const VFloat scaled = load_vector<float>(x + i + v * kLanes<float>) * factor;
+      sums[v] = multiply_add(scaled, scaled, sums[v]);
+    }
+  alignas(64) float lanes[kSumLanes];
+  for (int v = 0; v < kVectors; ++v) store_vector<float>(lanes + v * kLanes<float>, sums[v]);
+  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += (x[i] * factor) * (x[i] * factor);
+  for (int width = kSumLanes / 2; width > 0; width /= 2)
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  return lanes[0];
+}
+
+BlockScan scan(const float* values, std::int64_t count) {
+  BlockScan result{largest_bits(values, count), 0};
+  if (result.largest == 0 || result.largest >= kInfinity) return result;
+  // Scaled by a power of two to magnitudes below 4: neither overflow nor loss, and exact to undo in double.
+  const int exponent = std::clamp(static_cast<int>(result.largest >> 23) - 127, -126, 126);
+  const float sum = sum_squares(values, count, std::ldexp(1.0f, -exponent));
+  result.sum_squares = std::ldexp(static_cast<double>(sum), 2 * exponent);
+  return result;
+}
+
+// ---- 16-bit storage <-> float --------------------------------------------------------------------------------------------
+
+template <class T>
+void widen(const T* from, float* to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes<float> <= count; i += kLanes<float>) store_vector<float>(to + i, load_as_float(from + i));
+  for (; i < count; ++i) to[i] = from[i].to_float();
+}
+
+template <class T>
+void narrow(const float* from, T* to, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes<float> <= count; i += kLanes<float>) store_from_float(to + i, load_vector<float>(from + i));
+  for (; i < count; ++i) to[i] = T::from_float(from[i]);
+}
+
+void narrow_to(DType dtype, const float* from, void* base, std::int64_t begin, std::int64_t count) {
+  if (dtype == DType::f16)
+    narrow(from, static_cast<float16*>(base) + begin, count);
+  else
+    narrow(from, static_cast<bfloat16*>(base) + begin, count);
+}
+
+void narrow_stochastic(DType dtype, const float* from, void* base, const FlatBlock& block, RandomStream stream) {
+  stream.index = static_cast<std::uint32_t>(block.slice);
+  std::array<std::uint32_t, 4> words{};
+  for (std::int64_t i = 0; i < block.count; ++i) {
+    const std::int64_t at = block.begin + i;
+    if (i == 0 || at % 4 == 0) words = stream.block(static_cast<std::uint64_t>(at / 4));
+    const std::uint32_t word = words[static_cast<std::size_t>(at % 4)];
+    if (dtype == DType::f16)
+      static_cast<float16*>(base)[at] = round_stochastic_f16(from[i], word);
+    else
+      static_cast<bfloat16*>(base)[at] = round_stochastic_bf16(from[i], word);
+  }
+}
+
+/// Where one array of a block is read and written as float: in place when it is f32 and written, else through scratch.
+struct Stage {
+  const float* in = nullptr;
+  float* out = nullptr;
+};
+
+Stage stage(void* base, DType dtype, const FlatBlock& block, bool write, float* scratch) {
+  if (base == nullptr) return {};
+  switch (dtype) {
+    case DType::f16: widen(static_cast<const float16*>(base) + block.begin, scratch, block.count); return {scratch, scratch};
+    case DType::bf16: widen(static_cast<const bfloat16*>(base) + block.begin, scratch, block.count); return {scratch, scratch};
+    default: {
+      float* values = static_cast<float*>(base) + block.begin;
+      return {values, write ? values : scratch};
+    }
+  }
+}
+
+// ---- the rules -----------------------------------------------------------------------------------------------------------
+
+/// A clamp that lets NaN through: both comparisons are false for it.
+inline float clamped(float g, float limit) { return g > limit ? limit : (g < -limit ? -limit : g); }
+
+struct Rule {
+  const float* g;
+  Stage w, m, v;
+  std::int64_t count;
+  const UpdateSlice& s;
+};
+
+template <bool kMomentum>
+void sgd(const Rule& r) {
+  const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
+  const float l2 = r.s.l2, step = r.s.step_size, momentum = r.s.beta1;
+  // The first update starts the momentum at g itself: beta1 0, weight 1 say the same without a branch.
+  const float old_share = r.s.first ? 0.0f : momentum, new_share = r.s.first ? 1.0f : r.s.one_minus_beta1;
+  const float direct = r.s.nesterov ? 1.0f : 0.0f, through = r.s.nesterov ? momentum : 1.0f;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < r.count; ++i) {
+    const float w = r.w.in[i];
+    float d = clamped(r.g[i] * factor, limit) + l2 * w;
+    if constexpr (kMomentum) {
+      const float m = old_share * r.m.in[i] + new_share * d;
+      r.m.out[i] = m;
+      d = direct * d + through * m;
+    }
+    r.w.out[i] = w - step * d;
+  }
+}
+
+void adam(const Rule& r) {
+  const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
+  const float l2 = r.s.l2, keep = r.s.keep, step = r.s.step_size, eps = r.s.eps, root = r.s.root_factor;
+  const float m_share = r.s.one_minus_beta1, beta2 = r.s.beta2, v_share = r.s.one_minus_beta2;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < r.count; ++i) {
+    const float w = r.w.in[i];
+    const float g = clamped(r.g[i] * factor, limit) + l2 * w;
+    const float m = r.m.in[i] + m_share * (g - r.m.in[i]);
+    const float v = beta2 * r.v.in[i] + v_share * (g * g);
+    r.m.out[i] = m;
+    r.v.out[i] = v;
+    r.w.out[i] = keep * w - step * (m / (std::sqrt(v) * root + eps));
+  }
+}
+
+void lion(const Rule& r) {
+  const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
+  const float keep = r.s.keep, step = r.s.step_size;
+  const float beta1 = r.s.beta1, share1 = r.s.one_minus_beta1, beta2 = r.s.beta2, share2 = r.s.one_minus_beta2;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < r.count; ++i) {
+    const float g = clamped(r.g[i] * factor, limit);
+    const float m = r.m.in[i];
+    const float direction = beta1 * m + share1 * g;
+    const float sign = direction > 0.0f ? 1.0f : (direction < 0.0f ? -1.0f : direction);  // 0 and NaN stay
+    r.m.out[i] = beta2 * m + share2 * g;
+    r.w.out[i] = keep * r.w.in[i] - step * sign;
+  }
+}
+
+BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
+  const UpdateSlice& s = a.slices[static_cast<std::size_t>(block.slice)];
+  if (s.gradient == nullptr) return {};
+  alignas(64) float scratch[3][kFlatBlock];
+  const Rule rule{s.gradient + block.begin,
+                  stage(s.value, s.value_dtype, block, a.write, scratch[0]),
+                  stage(s.moment1, s.moment_dtype, block, a.write, scratch[1]),
+                  stage(s.moment2, s.moment_dtype, block, a.write, scratch[2]),
+                  block.count,
+                  s};
+  switch (a.rule) {
+    case UpdateRule::kSgd: s.moment1 != nullptr ? sgd<true>(rule) : sgd<false>(rule); break;
+    case UpdateRule::kAdam: adam(rule); break;
+    case UpdateRule::kLion: lion(rule); break;
+  }
+  const auto largest = [&](const Stage& written) { return written.out ? largest_bits(written.out, block.count) : 0u; };
+  const BlockExtremes extremes{largest(rule.w), largest(rule.m), largest(rule.v)};
+  if (!a.write) return extremes;
+
+  if (is_half(s.value_dtype)) {
+    if (a.stochastic)
+      narrow_stochastic(s.value_dtype, rule.w.out, s.value, block, a.rounding);
+    else
+      narrow_to(s.value_dtype, rule.w.out, s.value, block.begin, block.count);
+  }
+  if (s.low != nullptr) narrow_to(s.low_dtype, rule.w.out, s.low, block.begin, block.count);
+  if (is_half(s.moment_dtype)) {
+    if (s.moment1 != nullptr) narrow_to(s.moment_dtype, rule.m.out, s.moment1, block.begin, block.count);
+    if (s.moment2 != nullptr) narrow_to(s.moment_dtype, rule.v.out, s.moment2, block.begin, block.count);
+  }
+  return extremes;
+}
+
+void average(float* average, const void* value, DType value_dtype, std::int64_t count, float weight) {
+  alignas(64) float scratch[kFlatBlock];
+  const float* x = static_cast<const float*>(value);
+  if (value_dtype == DType::f16) widen(static_cast<const float16*>(value), scratch, count);
+  if (value_dtype == DType::bf16) widen(static_cast<const bfloat16*>(value), scratch, count);
+  if (is_half(value_dtype)) x = scratch;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) average[i] += weight * (x[i] - average[i]);
+}
+
+}  // namespace
+
+const OptimizerBlockKernels& optimizer_block_kernels() {
+  static constexpr OptimizerBlockKernels kernels{&scan, &update, &average};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,80 @@
+#include "optim/ema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace binade::optim {
+
+Ema::Ema(FlatParameters& parameters, const EmaOptions& options)
+    : parameters_(&parameters), options_(options), averages_(parameters.allocate(DType::f32)) {
+  check<ArgumentError>(options.decay >= 0 && options.decay < 1, "ema: wanted a decay in [0, 1), got {}", options.decay);
+  check<ArgumentError>(!(options.warmup && options.debias), "ema: warmup and debias both shorten the start; choose one");
+  for (std::size_t i = 0; i < parameters.size(); ++i) average(i).copy_from(parameters.slices()[i].variable.value());
+}
+
+void Ema::update() {
+  const auto t = static_cast<double>(updates_ + 1);
+  double weight = 1 - options_.decay;
+  if (options_.warmup) weight = 1 - std::min(options_.decay, (1 + t) / (10 + t));
+  // The average from nothing, divided by 1 - decay^t, is this running mean: no second buffer, and exact at t = 1.
+  if (options_.debias) weight /= 1 - std::pow(options_.decay, t);
+  std::vector<float*> averages;
+  std::vector<const void*> values;
+  std::vector<DType> dtypes;
+  for (std::size_t i = 0; i < parameters_->size(); ++i) {
+    const Tensor& value = parameters_->slices()[i].variable.value();
+    averages.push_back(average(i).mutable_data<float>());
+    values.push_back(value.raw());
+    dtypes.push_back(value.dtype());
+  }
+  optimizer_kernels().on(parameters_->device(), "ema").average(
+      {parameters_->blocks(), averages, values, dtypes, static_cast<float>(weight)});
+  averages_.bump_version();
+  ++updates_;
+}
+
+StateDict Ema::state() const {
+  StateDict state;
+  state.put("updates", updates_);
+  for (std::size_t i = 0; i < parameters_->size(); ++i) state.put("average/" + parameters_->slices()[i].name, average(i));
+  return state;
+}
+
+void Ema::check_state(const StateDict& state) const {
+  state.integer("updates");
+  for (const FlatParameters::Slice& slice : parameters_->slices()) {
+    const Tensor& saved = state.tensor("average/" + slice.name);
+    check<CheckpointError>(saved.shape() == slice.variable.shape() && saved.dtype() == DType::f32,
+                           "ema: {} is {} {} in the checkpoint, f32 {} here", slice.name, binade::name_of(saved.dtype()),
+                           saved.shape().to_string(), slice.variable.shape().to_string());
+  }
+}
+
+void Ema::load_state(const StateDict& state) {
+  check_state(state);
+  updates_ = state.integer("updates");
+  for (std::size_t i = 0; i < parameters_->size(); ++i)
+    average(i).copy_from(state.tensor("average/" + parameters_->slices()[i].name));
+}
+
+Ema::Scope::Scope(Ema& ema) : ema_(ema) {
+  for (std::size_t i = 0; i < ema.parameters_->size(); ++i) {
+    Variable::State& state = *ema.parameters_->slices()[i].variable.state();
+    kept_.push_back({state.value, state.low, state.low_version});
+    state.value = ema.average(i);
+    state.low = Tensor();
+  }
+}
+
+Ema::Scope::~Scope() {
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    Variable::State& state = *ema_.parameters_->slices()[i].variable.state();
+    state.value = kept_[i].value;
+    state.low = kept_[i].low;
+    state.low_version = kept_[i].low_version;
+  }
+}
+
+}  // namespace binade::optim

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/state_dict.h"
+#include "optim/flat_parameters.h"
+
+namespace binade::optim {
+
+struct EmaOptions {
+  double decay = 0.999;
+  bool warmup = false;  ///< decay of update t is min(decay, (1 + t) / (10 + t)): early weights fade sooner
+  bool debias = false;  ///< start from nothing and divide by 1 - decay^t, instead of starting from the first weights
+};
+
+/// Exponential moving average of all weights: a = decay a + (1 - decay) w after each update, in f32, from a = w before the
+/// first. Kept in one flat buffer.
+class Ema {
+ public:
+  /// Throws ArgumentError unless 0 <= decay < 1 and at most one of warmup and debias is on.
+  Ema(FlatParameters& parameters, const EmaOptions& options = {});
+
+  /// One update, from the values as they are.
+  void update();
+  std::int64_t updates() const { return updates_; }
+  Tensor average(std::size_t slice) const { return parameters_->view(averages_, slice); }
+
+  /// "updates", "average/NAME". Tensors alias.
+  StateDict state() const;
+  void check_state(const StateDict& state) const;
+  void load_state(const StateDict& state);
+
+  /// While one lives, the variables' values are the averages (for evaluation and export). 16-bit copies follow.
+  class Scope {
+   public:
+    explicit Scope(Ema& ema);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    struct Kept {
+      Tensor value, low;
+      std::uint64_t low_version = 0;
+    };
+    Ema& ema_;
+    std::vector<Kept> kept_;
+  };
+
+ private:
+  FlatParameters* parameters_;
+  EmaOptions options_;
+  Tensor averages_;
+  std::int64_t updates_ = 0;
+};
+
+}  // namespace binade::optim

@@ -1,0 +1,133 @@
+#include "optim/flat_parameters.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+
+namespace binade::optim {
+namespace {
+
+constexpr std::int64_t kAlignment = 128;  // elements: 256 bytes of a 16-bit buffer, 512 of a 32-bit one
+
+std::int64_t padded(std::int64_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
+
+void check_parameter(const NamedParameter& parameter) {
+  check<ArgumentError>(parameter.variable.requires_grad() && parameter.variable.is_leaf(),
+                       "optimizer: parameter '{}' wants no gradient; leave it out of the list", parameter.name);
+  check<DTypeError>(parameter.variable.dtype() == DType::f32,
+                    "optimizer: wanted parameter '{}' in f32, got {}; make it f32, a precision policy decides what ops read",
+                    parameter.name, name_of(parameter.variable.dtype()));
+}
+
+}  // namespace
+
+FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
+  std::set<const void*> seen;
+  std::set<std::string> names;
+  for (const NamedParameter& parameter : parameters) {
+    check_parameter(parameter);
+    if (!seen.insert(parameter.variable.state().get()).second) continue;  // tied
+    check<ArgumentError>(names.insert(parameter.name).second, "optimizer: two parameters are called '{}'", parameter.name);
+    const std::int64_t count = parameter.variable.value().numel();
+    slices_.push_back({parameter.name, parameter.variable, parameter.decays, flat_size_, count, {}});
+    const auto slice = static_cast<std::int32_t>(slices_.size() - 1);
+    for (std::int64_t begin = 0; begin < count; begin += kFlatBlock)
+      blocks_.push_back({slice, static_cast<std::int32_t>(std::min(kFlatBlock, count - begin)), begin});
+    count_ += count;
+    flat_size_ += padded(count);
+  }
+  check<ArgumentError>(!slices_.empty(), "optimizer: got no parameters; pass a model, or a list of named variables");
+  gradients_ = allocate(DType::f32);
+  place_values(DType::f32);
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    Variable::State& state = *slices_[i].variable.state();
+    Tensor gradient = view(gradients_, i);
+    if (state.grad_defined) gradient.copy_from(state.grad);
+    state.grad = gradient;
+    if (state.name.empty()) state.name = slices_[i].name;
+  }
+}
+
+Tensor FlatParameters::allocate(DType dtype) const {
+  return Tensor::zeros(Shape{flat_size_}, dtype, slices_.front().variable.device());
+}
+
+Tensor FlatParameters::view(const Tensor& flat, std::size_t slice) const {
+  return flat.view_at(slices_[slice].begin, slices_[slice].variable.shape());
+}
+
+void FlatParameters::place_values(DType weights) {
+  const auto dtype_of = [&](const Slice& slice) { return slice.variable.shape().rank() >= 2 ? weights : DType::f32; };
+  std::int64_t sizes[2] = {0, 0};  // of f32 values, of 16-bit ones
+  for (const Slice& slice : slices_) sizes[is_half(dtype_of(slice))] += padded(slice.count);
+  const Device device = slices_.front().variable.device();
+  Tensor buffers[2] = {Tensor::zeros(Shape{sizes[0]}, DType::f32, device), Tensor()};
+  if (is_half(weights)) buffers[1] = Tensor::zeros(Shape{sizes[1]}, weights, device);
+  std::int64_t next[2] = {0, 0};
+  for (Slice& slice : slices_) {
+    Variable::State& state = *slice.variable.state();
+    const bool half = is_half(dtype_of(slice));
+    Tensor value = buffers[half].view_at(next[half], state.value.shape());
+    next[half] += padded(slice.count);
+    value.copy_from(state.value);
+    state.value = value;
+    if (half) state.low = slice.low = Tensor();
+  }
+  values_ = buffers[0];
+  weights_low_ = buffers[1];
+}
+
+void FlatParameters::zero_grad() {
+  for (Slice& slice : slices_) slice.variable.zero_grad();
+}
+
+std::vector<const float*> FlatParameters::gradients() {
+  std::vector<const float*> pointers(slices_.size(), nullptr);
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    Variable::State& state = *slices_[i].variable.state();
+    if (!state.grad_defined) continue;
+    if (!state.grad.shares_storage_with(gradients_)) {
+      Tensor gradient = view(gradients_, i);
+      gradient.copy_from(state.grad);
+      state.grad = gradient;
+    }
+    pointers[i] = state.grad.data<float>();
+  }
+  return pointers;
+}
+
+void FlatParameters::adopt_low_copies() {
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    Slice& slice = slices_[i];
+    Variable::State& state = *slice.variable.state();
+    if (!state.low.defined() || state.low.shares_storage_with(low_)) continue;
+    if (!is_half(state.low.dtype())) continue;
+    if (!low_.defined()) low_ = allocate(state.low.dtype());
+    if (state.low.dtype() != low_.dtype()) {  // an override in another 16-bit dtype: written too, only not side by side
+      slice.low = state.low;
+      continue;
+    }
+    slice.low = view(low_, i);
+    slice.low.copy_from(state.low);
+    state.low = slice.low;
+  }
+}
+
+void FlatParameters::values_written(bool with_low_copies) {
+  values_.bump_version();
+  if (weights_low_.defined()) weights_low_.bump_version();
+  for (Slice& slice : slices_) {
+    Variable::State& state = *slice.variable.state();
+    if (with_low_copies && slice.low.defined() && state.low.shares_storage_with(slice.low)) state.low_version = state.value.version();
+  }
+}
+
+void FlatParameters::store_weights_in(DType dtype) {
+  check<DTypeError>(dtype == DType::f32 || is_half(dtype), "optimizer: weights can be stored in f32, f16 or bf16, got {}",
+                    name_of(dtype));
+  const DType now = weights_low_.defined() ? weights_low_.dtype() : DType::f32;
+  if (now != dtype) place_values(dtype);
+}
+
+}  // namespace binade::optim

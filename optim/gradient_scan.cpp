@@ -1,0 +1,34 @@
+#include "optim/gradient_scan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace binade::optim {
+
+double magnitude_of(std::uint32_t word) { return std::bit_cast<float>(word); }
+
+double GradientScan::norm() const {
+  if (has_nan()) return std::numeric_limits<double>::quiet_NaN();
+  if (!finite()) return std::numeric_limits<double>::infinity();
+  return std::sqrt(sum_squares);
+}
+
+GradientScan scan_gradients(FlatParameters& parameters) {
+  GradientScan scan;
+  scan.words.assign(parameters.size(), 0);
+  const std::vector<const float*> gradients = parameters.gradients();
+  std::vector<BlockScan> results(parameters.blocks().size());
+  optimizer_kernels().on(parameters.device(), "gradient scan").scan({parameters.blocks(), gradients, results});
+  for (std::size_t b = 0; b < results.size(); ++b) {
+    std::uint32_t& word = scan.words[static_cast<std::size_t>(parameters.blocks()[b].slice)];
+    word = std::max(word, results[b].largest);
+    scan.sum_squares += results[b].sum_squares;
+  }
+  for (const std::uint32_t word : scan.words) scan.largest = std::max(scan.largest, word);
+  scan.gradients = gradients.size() - static_cast<std::size_t>(std::ranges::count(gradients, nullptr));
+  return scan;
+}
+
+}  // namespace binade::optim

@@ -1,0 +1,36 @@
+#include "optim/lion.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace binade::optim {
+
+Lion::Lion(std::vector<NamedParameter> parameters, const LionOptions& options)
+    : Optimizer(std::move(parameters), {.kind = "lion",
+                                        .rule = UpdateRule::kLion,
+                                        .lr = options.lr,
+                                        .moments = 1,
+                                        .moment_dtype = options.moment_dtype,
+                                        .decays = options.decays}),
+      options_(options) {
+  detail::check_option("lion", "beta1", options.beta1, 0, 1, true);
+  detail::check_option("lion", "beta2", options.beta2, 0, 1, true);
+  detail::check_option("lion", "weight_decay", options.weight_decay, 0, 1e6);
+  detail::check_moment_settings("lion", options.moment_dtype, 0, options.beta2, options.weight_decay);
+}
+
+void Lion::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const {
+  slice.step_size = static_cast<float>(lr);
+  slice.keep = decays ? static_cast<float>(1 - lr * options_.weight_decay) : 1.0f;
+  slice.beta1 = static_cast<float>(options_.beta1);
+  slice.one_minus_beta1 = static_cast<float>(1 - options_.beta1);
+  slice.beta2 = static_cast<float>(options_.beta2);
+  slice.one_minus_beta2 = static_cast<float>(1 - options_.beta2);
+}
+
+Optimizer::Magnitudes Lion::bound(const Magnitudes& now, double gradient, bool decays, std::int64_t, double lr) const {
+  const double keep = decays ? std::abs(1 - lr * options_.weight_decay) : 1;
+  return {keep * now.value + lr, std::max(now.moment1, gradient), 0};
+}
+
+}  // namespace binade::optim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "optim/optimizer.h"
+
+namespace binade::optim {
+
+struct LionOptions {
+  double lr = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0;  ///< decoupled
+  DType moment_dtype = DType::f32;
+  DecayFilter decays{};
+};
+
+/// Lion (Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023, algorithm 2):
+///   w *= 1 - lr weight_decay;  w -= lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g.
+class Lion final : public Optimizer {
+ public:
+  explicit Lion(std::vector<NamedParameter> parameters, const LionOptions& options = {});
+  template <class Model>
+    requires requires(Model& model) { parameters_of(model); }
+  explicit Lion(Model& model, const LionOptions& options = {}) : Lion(parameters_of(model), options) {}
+
+  const LionOptions& options() const { return options_; }
+
+ protected:
+  void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const override;
+  Magnitudes bound(const Magnitudes& now, double gradient, bool decays, std::int64_t t, double lr) const override;
+
+ private:
+  LionOptions options_;
+};
+
+}  // namespace binade::optim

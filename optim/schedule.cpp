@@ -1,0 +1,95 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+
+namespace binade::optim {
+namespace {
+constexpr std::array<std::string_view, 4> kNames = {"constant", "linear", "cosine", "plateau"};
+}
+
+std::string_view name_of(ScheduleKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
+ScheduleKind schedule_kind(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if (kNames[i] == name) return static_cast<ScheduleKind>(i);
+  throw ArgumentError(fmt::format("schedule: wanted constant, linear, cosine or plateau, got '{}'", name));
+}
+
+Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_lr_(options.lr) {
+  const ScheduleOptions& o = options_;
+  check<ArgumentError>(std::isfinite(o.lr) && o.lr >= 0, "schedule: wanted a finite lr >= 0, got {}", o.lr);
+  check<ArgumentError>(o.min_lr >= 0 && o.min_lr <= o.lr, "schedule: wanted min_lr in [0, lr = {}], got {}", o.lr, o.min_lr);
+  check<ArgumentError>(o.warmup >= 0, "schedule: wanted warmup >= 0, got {}", o.warmup);
+  const bool ends = o.kind == ScheduleKind::kLinear || o.kind == ScheduleKind::kCosine;
+  check<ArgumentError>(!ends || o.steps > 0, "schedule: {} wants steps > 0, got {}", name_of(o.kind), o.steps);
+  check<ArgumentError>(o.kind != ScheduleKind::kPlateau || (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
+                       "schedule: plateau wants factor in (0, 1), patience >= 0 and threshold >= 0, got {}, {} and {}", o.factor,
+                       o.patience, o.threshold);
+}
+
+Schedule Schedule::constant(double lr, std::int64_t warmup) { return Schedule({.lr = lr, .warmup = warmup}); }
+Schedule Schedule::linear(double lr, std::int64_t steps, double min_lr, std::int64_t warmup) {
+  return Schedule({ScheduleKind::kLinear, lr, min_lr, warmup, steps});
+}
+Schedule Schedule::cosine(double lr, std::int64_t steps, double min_lr, std::int64_t warmup) {
+  return Schedule({ScheduleKind::kCosine, lr, min_lr, warmup, steps});
+}
+Schedule Schedule::plateau(double lr, double factor, std::int64_t patience, double min_lr) {
+  return Schedule({.kind = ScheduleKind::kPlateau, .lr = lr, .min_lr = min_lr, .factor = factor, .patience = patience});
+}
+
+double Schedule::lr(std::int64_t k) const {
+  const ScheduleOptions& o = options_;
+  const double peak = o.kind == ScheduleKind::kPlateau ? plateau_lr_ : o.lr;
+  if (k <= o.warmup) return peak * static_cast<double>(k) / static_cast<double>(o.warmup);
+  if (o.kind == ScheduleKind::kConstant || o.kind == ScheduleKind::kPlateau) return peak;
+  if (k >= o.steps) return o.min_lr;
+  const double f = static_cast<double>(k - o.warmup) / static_cast<double>(o.steps - o.warmup);
+  if (o.kind == ScheduleKind::kLinear) return o.lr + (o.min_lr - o.lr) * f;
+  return o.min_lr + 0.5 * (o.lr - o.min_lr) * (1 + std::cos(std::numbers::pi * f));
+}
+
+void Schedule::observe(double loss) {
+  if (options_.kind != ScheduleKind::kPlateau) return;
+  if (loss < best_ * (1 - options_.threshold)) {  // false for NaN
+    best_ = loss;
+    bad_ = 0;
+    return;
+  }
+  if (++bad_ <= options_.patience) return;
+  const double next = std::max(plateau_lr_ * options_.factor, options_.min_lr);
+  if (plateau_lr_ - next > 1e-8) plateau_lr_ = next;  // PyTorch's smallest drop
+  bad_ = 0;
+}
+
+StateDict Schedule::state() const {
+  StateDict state;
+  state.put("kind", std::string(name_of(options_.kind)));
+  state.put("plateau_lr", plateau_lr_);
+  state.put("best", best_);
+  state.put("bad", bad_);
+  return state;
+}
+
+void Schedule::check_state(const StateDict& state) const {
+  check<CheckpointError>(state.text("kind") == name_of(options_.kind),
+                         "schedule: the checkpoint was made with '{}', this run uses '{}'", state.text("kind"),
+                         name_of(options_.kind));
+  state.number("plateau_lr");
+  state.number("best");
+  state.integer("bad");
+}
+
+void Schedule::load_state(const StateDict& state) {
+  check_state(state);
+  plateau_lr_ = state.number("plateau_lr");
+  best_ = state.number("best");
+  bad_ = state.integer("bad");
+}
+
+}  // namespace binade::optim

@@ -1,0 +1,40 @@
+#include "optim/sgd.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace binade::optim {
+
+Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
+    : Optimizer(std::move(parameters), {.kind = "sgd",
+                                        .rule = UpdateRule::kSgd,
+                                        .lr = options.lr,
+                                        .moments = options.momentum > 0 ? 1 : 0,
+                                        .moment_dtype = options.moment_dtype,
+                                        .decays = options.decays}),
+      options_(options) {
+  detail::check_option("sgd", "momentum", options.momentum, 0, 1, true);
+  detail::check_option("sgd", "dampening", options.dampening, 0, 1);
+  detail::check_option("sgd", "weight_decay", options.weight_decay, 0, 1e6);
+  check<ArgumentError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+                       "sgd: nesterov wants momentum > 0 and dampening 0, got {} and {}", options.momentum, options.dampening);
+  detail::check_moment_settings("sgd", options.moment_dtype, 0, 0, options.weight_decay);
+}
+
+void Sgd::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const {
+  slice.step_size = static_cast<float>(lr);
+  slice.l2 = decays ? static_cast<float>(options_.weight_decay) : 0.0f;
+  slice.beta1 = static_cast<float>(options_.momentum);
+  slice.one_minus_beta1 = static_cast<float>(1 - options_.dampening);
+  slice.nesterov = options_.nesterov;
+}
+
+Optimizer::Magnitudes Sgd::bound(const Magnitudes& now, double gradient, bool decays, std::int64_t, double lr) const {
+  const double g = gradient + (decays ? options_.weight_decay : 0) * now.value;
+  const double m = options_.momentum * now.moment1 + g;
+  const double d = options_.momentum > 0 ? std::max(m, g + options_.momentum * m) : g;
+  return {now.value + lr * d, options_.momentum > 0 ? m : 0, 0};
+}
+
+}  // namespace binade::optim

@@ -1,0 +1,61 @@
+#include "optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace binade::optim {
+namespace {
+
+TEST(Schedule, WarmsUpLinearlyThenFollowsItsCurve) {
+  const Schedule cosine = Schedule::cosine(1e-3, 2000, 1e-4, 100);
+  EXPECT_DOUBLE_EQ(cosine.lr(1), 1e-5);
+  EXPECT_DOUBLE_EQ(cosine.lr(100), 1e-3);
+  EXPECT_DOUBLE_EQ(cosine.lr(1050), 5.5e-4) << "half way";
+  EXPECT_DOUBLE_EQ(cosine.lr(2000), 1e-4);
+  EXPECT_DOUBLE_EQ(cosine.lr(9999), 1e-4) << "stays";
+  const Schedule linear = Schedule::linear(1, 10);
+  EXPECT_DOUBLE_EQ(linear.lr(5), 0.5);
+  EXPECT_DOUBLE_EQ(linear.lr(10), 0);
+  EXPECT_DOUBLE_EQ(Schedule::constant(0.25, 4).lr(2), 0.125);
+  EXPECT_DOUBLE_EQ(Schedule::constant(0.25, 4).lr(400), 0.25);
+}
+
+TEST(Schedule, PlateauDropsAfterPatienceAndNeverBelowItsFloor) {
+  Schedule s = Schedule::plateau(1, 0.5, 2, 0.2);
+  s.observe(1.0);
+  for (int i = 0; i < 2; ++i) s.observe(1.0);
+  EXPECT_DOUBLE_EQ(s.lr(1), 1) << "two bad ones are within patience";
+  s.observe(std::nan(""));
+  EXPECT_DOUBLE_EQ(s.lr(1), 0.5) << "a NaN is no improvement";
+  s.observe(0.5);
+  EXPECT_DOUBLE_EQ(s.lr(1), 0.5) << "an improvement after a NaN still counts";
+  for (int i = 0; i < 12; ++i) s.observe(0.5);
+  EXPECT_DOUBLE_EQ(s.lr(1), 0.2);
+}
+
+TEST(Schedule, StateGoesOnWhereItWas) {
+  Schedule s = Schedule::plateau(1, 0.5, 1), twin = Schedule::plateau(1, 0.5, 1);
+  for (const double loss : {3.0, 2.0, 2.5, 2.4}) s.observe(loss);
+  twin.load_state(s.state());
+  for (const double loss : {2.3, 2.2, 1.0, 1.1, 1.2}) {
+    s.observe(loss);
+    twin.observe(loss);
+    EXPECT_EQ(s.lr(7), twin.lr(7));
+  }
+  EXPECT_THROW(Schedule::constant(1).load_state(s.state()), CheckpointError);
+}
+
+TEST(Schedule, OptionsOutOfRangeAreRefused) {
+  EXPECT_THROW(Schedule::cosine(1, 0), ArgumentError);
+  EXPECT_THROW(Schedule::linear(1, 10, 2), ArgumentError);
+  EXPECT_THROW(Schedule::plateau(1, 1.5), ArgumentError);
+  EXPECT_THROW(Schedule::constant(std::nan("")), ArgumentError);
+  EXPECT_EQ(schedule_kind("cosine"), ScheduleKind::kCosine);
+  EXPECT_THROW(schedule_kind("cosin"), ArgumentError);
+}
+
+}  // namespace
+}  // namespace binade::optim

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/error.h"
+#include "core/sha256.h"
+#include "io/hdf5.h"
+#include "io/image_data.h"
+
+namespace binade::io {
+namespace {
+
+struct Dataset {
+  hdf5::Handle id;
+  std::vector<std::int64_t> dims;
+  H5T_class_t kind = H5T_NO_CLASS;
+  std::size_t bytes = 0;  // of one element in the file
+};
+
+Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const char* name) {
+  const std::string what = path + ": dataset \"" + name + "\"";
+  check<DataError>(H5Lexists(file.get(), name, H5P_DEFAULT) > 0, "{} is missing; wanted \"images\" and \"masks\"",
+                   what);
+  Dataset data;
+  data.id = hdf5::own(H5Dopen2(file.get(), name, H5P_DEFAULT), H5Dclose, what);
+  const auto plist = hdf5::own(H5Dget_create_plist(data.id.get()), H5Pclose, what);
+  check<DataError>(H5Pget_external_count(plist.get()) == 0 && H5Pget_layout(plist.get()) != H5D_VIRTUAL,
+                   "{} keeps its values in other files, which are not followed", what);
+  const auto space = hdf5::own(H5Dget_space(data.id.get()), H5Sclose, what);
+  const int rank = hdf5::checked(H5Sget_simple_extent_ndims(space.get()), what);
+  check<DataError>(rank == 3 || rank == 4, "{}: wanted (N, H, W) or (N, H, W, C), got rank {}", what, rank);
+  std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+  hdf5::checked(H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr), what);
+  double elements = 1;
+  for (const hsize_t extent : dims) {
+    elements *= static_cast<double>(extent);
+    data.dims.push_back(static_cast<std::int64_t>(extent));
+  }
+  check<DataError>(elements >= 1, "{}: wanted at least one element, got an empty dataset", what);
+  check<DataError>(elements <= 0x1p36, "{}: wanted at most 2^36 elements, got {}", what, elements);
+  const auto type = hdf5::own(H5Dget_type(data.id.get()), H5Tclose, what);
+  data.kind = H5Tget_class(type.get());
+  if (data.kind == H5T_ENUM) data.kind = H5T_INTEGER;  // how h5py writes bool
+  data.bytes = H5Tget_size(type.get());
+  check<DataError>(data.kind == H5T_INTEGER || data.kind == H5T_FLOAT, "{}: wanted numbers, got another type", what);
+  return data;
+}
+
+/// Item n of the first dimension, converted by the library to `memory_type`.
+template <class T>
+std::vector<T> read_item(const Dataset& data, std::int64_t n, hid_t memory_type, const std::string& what) {
+  std::vector<hsize_t> start(data.dims.size(), 0);
+  std::vector<hsize_t> count(data.dims.begin(), data.dims.end());
+  start[0] = static_cast<hsize_t>(n);
+  count[0] = 1;
+  std::size_t elements = 1;
+  for (const hsize_t extent : count) elements *= extent;
+  const auto space = hdf5::own(H5Dget_space(data.id.get()), H5Sclose, what);
+  hdf5::checked(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), what);
+  const hsize_t flat = elements;
+  const auto memory = hdf5::own(H5Screate_simple(1, &flat, nullptr), H5Sclose, what);
+  std::vector<T> values(elements);
+  hdf5::checked(H5Dread(data.id.get(), memory_type, memory.get(), space.get(), H5P_DEFAULT, values.data()), what);
+  return values;
+}
+
+/// Integers are shown on the scale of their type: u8 by 255, u16 by 65535.
+float scale_of(const Dataset& data) {
+  if (data.kind == H5T_FLOAT) return 1;
+  return data.bytes == 1 ? 255.0f : 65535.0f;
+}
+
+}  // namespace
+
+ImageSet read_image_file(const std::string& path, const ImageReadOptions& options) {
+  const hdf5::QuietErrors quiet;
+  hdf5::disable_plugins();
+  const auto file = hdf5::own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
+                              path + ": wanted a folder with images/ and masks/ or an HDF5 file");
+  const Dataset images = open_dataset(file, path, "images");
+  const Dataset masks = open_dataset(file, path, "masks");
+  const std::int64_t channels = images.dims.size() == 4 ? images.dims[3] : 1;
+  check<DataError>(channels == 1 || channels == 3, "{}: \"images\": wanted 1 or 3 channels in the last place, got {}",
+                   path, channels);
+  check<DataError>(masks.dims.size() == 3 || masks.dims[3] == 1, "{}: \"masks\": wanted one channel, got {}", path,
+                   masks.dims.back());
+  for (std::size_t i = 0; i < 3; ++i)
+    check<DataError>(images.dims[i] == masks.dims[i],
+                     "{}: \"masks\" must have the images' extents: axis {} is {}, wanted {}", path, i, masks.dims[i],
+                     images.dims[i]);
+  check<DataError>(masks.kind == H5T_INTEGER, "{}: \"masks\": wanted integers, got floating point numbers", path);
+  check<DataError>(images.kind == H5T_FLOAT || images.bytes <= 2,
+                   "{}: \"images\": wanted u8, u16 or float, got integers of {} bytes", path, images.bytes);
+
+  ImageSet set;
+  set.classes = options.classes;
+  set.channels = static_cast<int>(channels);
+  const std::int64_t height = images.dims[1];
+  const std::int64_t width = images.dims[2];
+  std::vector<std::vector<std::int32_t>> ids;
+  std::int32_t largest = 0;
+  for (std::int64_t n = 0; n < images.dims[0]; ++n) {
+    ids.push_back(read_item<std::int32_t>(masks, n, H5T_NATIVE_INT32, path + ": \"masks\""));
+    largest = std::max(largest, *std::max_element(ids.back().begin(), ids.back().end()));
+  }
+  const std::int32_t threshold = largest <= 1 ? 0 : masks.bytes == 1 ? 127 : 127 * 257;
+  for (std::int64_t n = 0; n < images.dims[0]; ++n) {
+    auto& mask = ids[static_cast<std::size_t>(n)];
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      if (options.classes == 1)
+        mask[i] = mask[i] > threshold;
+      else
+        check<DataError>(mask[i] >= 0 && mask[i] < options.classes,
+                         "{}: \"masks\": wanted class ids 0 to {}, got {} in mask {}", path, options.classes - 1,
+                         mask[i], n);
+    }
+    std::vector<float> values = read_item<float>(images, n, H5T_NATIVE_FLOAT, path + ": \"images\"");
+    for (float& value : values) {
+      check<DataError>(std::isfinite(value), "{}: \"images\": image {} holds a number that is not finite", path, n);
+      value /= scale_of(images);
+    }
+    ImageSample sample;
+    sample.name = std::to_string(n);
+    sample.pair = {Tensor::from(values, {height, width, channels}), Tensor::from(mask, {height, width})};
+    if (options.normalize) normalize(sample.pair.image);
+    Sha256 hash;
+    hash.update(sample.pair.image.raw(), sample.pair.image.bytes());
+    hash.update(sample.pair.mask.raw(), sample.pair.mask.bytes());
+    sample.content = to_hex(hash.digest());
+    set.samples.push_back(std::move(sample));
+  }
+  return set;
+}
+
+}  // namespace binade::io

@@ -1,5 +1,11 @@
 #include "core/kernel_slot.h"
+#include "core/ops/batch_norm.h"
+#include "core/ops/embedding.h"
+#include "core/ops/group_norm.h"
+#include "core/ops/max_pool2d.h"
+#include "core/ops/move.h"
 #include "core/ops/products.h"
+#include "core/ops/row_norm.h"
 #include "core/optimizer_kernels.h"
 
 namespace binade {
@@ -7,6 +13,12 @@ namespace binade {
 // The one list of CPU kernels: an op unit that has a KernelSlot declares `register_NAME_cpu()` in its header and is
 // called here. A call, not a static initializer: a static library's linker would drop those.
 void register_cpu_kernels() {
+  ops::register_row_norm_cpu();
+  ops::register_move_cpu();
+  ops::register_pool_cpu();
+  ops::register_group_norm_cpu();
+  ops::register_embedding_cpu();
+  ops::register_batch_norm_cpu();
   ops::register_gemm_cpu();
   register_cpu_optimizer_kernels();
 }

@@ -9,53 +9,46 @@
 
 namespace binade::cpu {
 
-// What every level defines. A family of kernels adds its line in each block and a field in KernelTable.
-#if defined(BINADE_HAVE_ISA_GENERIC)
+// Defined by core/kernels/table.cpp, once per level that is built.
 namespace generic {
-const GemmKernels& gemm_kernels();
-const OptimizerBlockKernels& optimizer_block_kernels();
+KernelTable kernel_table();
 }
-#endif
-#if defined(BINADE_HAVE_ISA_V3)
 namespace v3 {
-const GemmKernels& gemm_kernels();
-const OptimizerBlockKernels& optimizer_block_kernels();
+KernelTable kernel_table();
 }
-#endif
-#if defined(BINADE_HAVE_ISA_V4)
 namespace v4 {
-const GemmKernels& gemm_kernels();
-const OptimizerBlockKernels& optimizer_block_kernels();
+KernelTable kernel_table();
 }
-#endif
-#if defined(BINADE_HAVE_ISA_V4BF16)
 namespace v4bf16 {
-const GemmKernels& gemm_kernels();
-const OptimizerBlockKernels& optimizer_block_kernels();
+KernelTable kernel_table();
 }
-#endif
 
 namespace {
 
 std::vector<KernelTable> usable_tables() {
-  std::vector<KernelTable> tables;
+  std::vector<KernelTable> usable;
+  [[maybe_unused]] const auto add = [&usable](bool supported, std::string_view level, KernelTable (*table)()) {
+    if (!supported) return;
+    usable.push_back(table());
+    usable.back().isa = level;
+  };
+  [[maybe_unused]] const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                                       __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+  [[maybe_unused]] const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #if defined(BINADE_HAVE_ISA_GENERIC)
-  tables.push_back({"generic", generic::gemm_kernels(), generic::optimizer_block_kernels()});
+  add(true, "generic", &generic::kernel_table);
 #endif
 #if defined(BINADE_HAVE_ISA_V3)
-  const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
-  if (has_v3) tables.push_back({"v3", v3::gemm_kernels(), v3::optimizer_block_kernels()});
+  add(has_v3, "v3", &v3::kernel_table);
 #endif
 #if defined(BINADE_HAVE_ISA_V4)
-  const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (has_v4) tables.push_back({"v4", v4::gemm_kernels(), v4::optimizer_block_kernels()});
+  add(has_v4, "v4", &v4::kernel_table);
 #endif
 #if defined(BINADE_HAVE_ISA_V4BF16)
-  if (has_v4 && __builtin_cpu_supports("avx512bf16")) tables.push_back({"v4bf16", v4bf16::gemm_kernels(), v4bf16::optimizer_block_kernels()});
+  add(has_v4 && __builtin_cpu_supports("avx512bf16"), "v4bf16", &v4bf16::kernel_table);
 #endif
-  return tables;
+  return usable;
 }
 
 const std::vector<KernelTable>& tables() {

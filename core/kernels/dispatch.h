@@ -3,21 +3,28 @@
 #include <string_view>
 #include <vector>
 
+#include "core/kernels/embedding.h"
 #include "core/kernels/gemm.h"
+#include "core/kernels/norm.h"
 #include "core/kernels/optimizer.h"
+#include "core/kernels/pool.h"
 
 namespace binade::cpu {
 
 /// The CPU kernels of one instruction-set level. A family of kernels is one struct of function pointers; its sources in
-/// `kernel_sources` define it once per level inside `namespace binade::cpu::BINADE_ISA`.
+/// `kernel_sources` define it once per level inside `namespace binade::cpu::BINADE_ISA`; table.cpp gathers them.
 struct KernelTable {
   std::string_view isa;  ///< "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16)
   GemmKernels gemm;
   OptimizerBlockKernels optimizer;
+  RowNormKernels row_norm;
+  ColumnNormKernels column_norm;
+  PoolKernels pool;
+  EmbeddingKernels embedding;
 };
 
-/// The table of the level that serves this processor best (not always the highest), or of the level named by the environment variable BINADE_ISA.
-/// Chosen once. Throws ArgumentError when that level is unknown, not built, or not supported by the processor.
+/// The table of the level that serves this processor best (not always the highest), or of the level named by the
+/// environment variable BINADE_ISA. Chosen once. Throws ArgumentError when that level is unknown, not built, or not supported by the processor.
 const KernelTable& kernels();
 
 /// Levels that are built and that this processor runs, lowest first.

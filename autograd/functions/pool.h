@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "autograd/variable.h"
+#include "core/ops/upsample.h"
+
+namespace binade {
+
+using ops::UpsampleMode;
+
+/// Windows over images (N, H, W, C); formulas: core/ops/{max_pool2d,avg_pool2d,upsample}.h.
+struct PoolOptions {
+  std::int64_t kernel = 2;
+  std::optional<std::int64_t> stride;  ///< left out: the kernel
+  std::int64_t padding = 0;
+  bool count_include_pad = true;  ///< average pooling: padding counts as zeros
+};
+Variable max_pool2d(const Variable& x, const PoolOptions& options = {});
+Variable avg_pool2d(const Variable& x, const PoolOptions& options = {});
+
+/// `factor` times as high and wide.
+Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest);
+Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width, UpsampleMode mode = UpsampleMode::kNearest);
+
+}  // namespace binade

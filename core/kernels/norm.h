@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+/// CPU kernels of the norms. Pointers to values are of `dtype`; statistics, parameters and their gradients are of its
+/// computing type (f32, or f64 for f64). Pitches are in elements. A null pointer leaves that part out.
+namespace binade::cpu {
+
+/// Rows normalized over their columns (layer norm; RMS norm where `rms`):
+///   h = round(x + r); mean = sum h / cols (0 for rms); rstd = 1 / sqrt(sum (h - mean)^2 / cols + eps)
+///   y = (h - mean) rstd w + b
+struct RowNormForward {
+  DType dtype = DType::f32;
+  std::int64_t rows = 0, cols = 0;
+  bool rms = false;
+  double eps = 0;
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  const void* residual = nullptr;
+  std::int64_t residual_pitch = 0;
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  void* h = nullptr;  ///< contiguous; only with a residual
+  void* y = nullptr;  ///< contiguous
+  void* mean = nullptr;
+  void* rstd = nullptr;
+};
+
+/// With xhat = (h - mean) rstd and g = gy w:
+///   gx = rstd (g - avg(g) - xhat avg(g xhat)) + gh, gw = sum over rows of gy xhat, gb = sum over rows of gy
+/// (avg(g) counts as 0 for rms). Rows are cut into blocks of `rows_per_block`; the blocks' parts of gw and gb are added in
+/// block order.
+struct RowNormBackward {
+  DType dtype = DType::f32;
+  std::int64_t rows = 0, cols = 0, rows_per_block = 1;
+  bool rms = false;
+  const void* h = nullptr;
+  std::int64_t h_pitch = 0;
+  const void* gy = nullptr;
+  const void* gh = nullptr;
+  const void* weight = nullptr;
+  const void* mean = nullptr;
+  const void* rstd = nullptr;
+  void* gx = nullptr;
+  void* gw = nullptr;
+  void* gb = nullptr;
+  void* partial = nullptr;  ///< scratch of (blocks, 2, cols); null when neither gw nor gb is wanted
+  std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }
+};
+
+/// What the column kernels share: `samples` x `rows` rows of `cols` channels, each sample with its own channel vectors
+/// (samples, cols). Batch norm is one sample; group norm is one per image. Rows are cut into blocks of `rows_per_block`
+/// that never cross a sample.
+struct ColumnShape {
+  DType dtype = DType::f32;
+  std::int64_t samples = 1, rows = 0, cols = 0, rows_per_block = 1;
+  std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }  ///< of one sample
+};
+
+/// mean and sum of squared deviations from it, per channel and block, in two passes over the (cached) block.
+struct ColumnMoments : ColumnShape {
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  void* partial = nullptr;  ///< (samples, blocks, 2, cols): mean and squared deviations
+};
+
+/// y = act((x - mean) scale + bias + r)
+struct ColumnApply : ColumnShape {
+  bool relu = false;
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  const void* residual = nullptr;
+  std::int64_t residual_pitch = 0;
+  const void* mean = nullptr;
+  const void* scale = nullptr;
+  const void* bias = nullptr;
+  void* y = nullptr;
+};
+
+/// sum gy' and sum gy' (x - mean) per channel and block, where gy' is gy behind the ReLU's mask. The mask is taken from
+/// `y` where given, else from (x - mean) scale + bias, which are the bits that ColumnApply compared.
+struct ColumnGradientSums : ColumnShape {
+  bool relu = false;
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  const void* y = nullptr;
+  const void* gy = nullptr;
+  const void* mean = nullptr;
+  const void* scale = nullptr;
+  const void* bias = nullptr;
+  void* partial = nullptr;  ///< (samples, blocks, 2, cols)
+};
+
+/// gx = scale gy' + slope (x - mean) + offset; gr = gy'
+struct ColumnGradientApply : ColumnGradientSums {
+  const void* slope = nullptr;
+  const void* offset = nullptr;
+  void* gx = nullptr;
+  void* gr = nullptr;
+};
+
+struct RowNormKernels {
+  void (*forward)(const RowNormForward&);
+  void (*backward)(const RowNormBackward&);
+};
+
+struct ColumnNormKernels {
+  void (*moments)(const ColumnMoments&);
+  void (*apply)(const ColumnApply&);
+  void (*gradient_sums)(const ColumnGradientSums&);
+  void (*gradient_apply)(const ColumnGradientApply&);
+};
+
+}  // namespace binade::cpu

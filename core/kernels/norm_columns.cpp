@@ -1,0 +1,203 @@
+#include <algorithm>
+
+#include "core/kernels/lanes.h"
+#include "core/kernels/norm.h"
+#include "core/parallel.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+/// Registers of channels that one sweep over a block carries.
+constexpr int kSweep = 4;
+
+/// One block of rows of one sample.
+struct Block {
+  std::int64_t sample, index, begin, end;  ///< begin and end count rows of the whole tensor
+};
+
+template <class F>
+void each_block(const ColumnShape& s, F&& f) {
+  const std::int64_t blocks = s.blocks();
+  parallel_blocks(s.samples * blocks, [&](std::int64_t i) {
+    const std::int64_t sample = i / blocks, index = i % blocks, first = sample * s.rows;
+    f(Block{sample, index, first + index * s.rows_per_block,
+            first + std::min(s.rows, (index + 1) * s.rows_per_block)});
+  });
+}
+
+/// f(column, registers as a compile-time constant, Full{} or Part{n}) over the channels: sweeps of kSweep registers, then
+/// single ones.
+template <class T, class F>
+void each_sweep(std::int64_t cols, F&& f) {
+  constexpr int lanes = kWideLanes<T>;
+  std::int64_t c = 0;
+  for (; c + kSweep * lanes <= cols; c += kSweep * lanes) f(c, std::integral_constant<int, kSweep>{}, Full{});
+  for (; c + lanes <= cols; c += lanes) f(c, std::integral_constant<int, 1>{}, Full{});
+  if (c < cols) f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
+}
+
+/// `n` registers of a per-channel vector from column c on; zero where the vector is absent.
+template <class T, int n>
+struct Channels {
+  Wide<T> v[n];
+  template <class P>
+  Channels(const void* base, std::int64_t offset, P part) {
+    for (int i = 0; i < n; ++i)
+      v[i] = base == nullptr ? Wide<T>{} : get(static_cast<const Compute<T>*>(base) + offset + i * kWideLanes<T>, part);
+  }
+};
+
+template <class T>
+void moments(const ColumnMoments& a) {
+  using C = Compute<T>;
+  each_block(a, [&](const Block& block) {
+    C* mean_out = static_cast<C*>(a.partial) + (block.sample * a.blocks() + block.index) * 2 * a.cols;
+    C* squares_out = mean_out + a.cols;
+    const C count = static_cast<C>(block.end - block.begin);
+    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+      const T* x = static_cast<const T*>(a.x) + c;
+      // Sums are taken from the block's first row on: a large common offset costs no digits.
+      Wide<T> origin[n], sum[n] = {}, squares[n] = {};
+      for (int i = 0; i < n; ++i) origin[i] = get(x + block.begin * a.x_pitch + i * kWideLanes<T>, part);
+      for (std::int64_t r = block.begin; r < block.end; ++r)
+        for (int i = 0; i < n; ++i) sum[i] += get(x + r * a.x_pitch + i * kWideLanes<T>, part) - origin[i];
+      for (int i = 0; i < n; ++i) sum[i] = origin[i] + sum[i] / splat(count);
+      for (std::int64_t r = block.begin; r < block.end; ++r)
+        for (int i = 0; i < n; ++i) {
+          const Wide<T> d = get(x + r * a.x_pitch + i * kWideLanes<T>, part) - sum[i];
+          squares[i] = multiply_add(d, d, squares[i]);
+        }
+      for (int i = 0; i < n; ++i) {
+        put(mean_out + c + i * kWideLanes<T>, sum[i], part);
+        put(squares_out + c + i * kWideLanes<T>, squares[i], part);
+      }
+    });
+  });
+}
+
+template <class T, bool relu, bool residual>
+void apply_rows(const ColumnApply& a) {
+  each_block(a, [&](const Block& block) {
+    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+      const std::int64_t at = block.sample * a.cols + c;
+      const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
+      for (std::int64_t r = block.begin; r < block.end; ++r)
+        for (int i = 0; i < n; ++i) {
+          const std::int64_t ci = c + i * kWideLanes<T>;
+          Wide<T> v = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - mean.v[i], scale.v[i], bias.v[i]);
+          if constexpr (residual) v += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
+          if constexpr (relu) v = v <= Wide<T>{} ? Wide<T>{} : v;  // NaN fails the comparison and stays
+          put(static_cast<T*>(a.y) + r * a.cols + ci, v, part);
+        }
+    });
+  });
+}
+
+/// gy behind the ReLU's mask, and x - mean.
+template <class T>
+struct Masked {
+  Wide<T> gy, centered;
+};
+
+enum class Mask { kNone, kFromOutput, kRecomputed };
+
+template <class T, Mask mask, class P>
+Masked<T> masked(const ColumnGradientSums& a, std::int64_t row, std::int64_t c, Wide<T> mean, Wide<T> scale, Wide<T> bias, P part) {
+  Masked<T> m;
+  m.centered = get(static_cast<const T*>(a.x) + row * a.x_pitch + c, part) - mean;
+  m.gy = get(static_cast<const T*>(a.gy) + row * a.cols + c, part);
+  if constexpr (mask == Mask::kFromOutput)
+    m.gy = get(static_cast<const T*>(a.y) + row * a.cols + c, part) <= Wide<T>{} ? Wide<T>{} : m.gy;
+  if constexpr (mask == Mask::kRecomputed)
+    m.gy = multiply_add(m.centered, scale, bias) <= Wide<T>{} ? Wide<T>{} : m.gy;
+  return m;
+}
+
+template <class T, Mask mask>
+void gradient_sums(const ColumnGradientSums& a) {
+  using C = Compute<T>;
+  each_block(a, [&](const Block& block) {
+    C* sums = static_cast<C*>(a.partial) + (block.sample * a.blocks() + block.index) * 2 * a.cols;
+    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+      const std::int64_t at = block.sample * a.cols + c;
+      const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
+      Wide<T> sum[n] = {}, product[n] = {};
+      for (std::int64_t r = block.begin; r < block.end; ++r)
+        for (int i = 0; i < n; ++i) {
+          const Masked<T> m = masked<T, mask>(a, r, c + i * kWideLanes<T>, mean.v[i], scale.v[i], bias.v[i], part);
+          sum[i] += m.gy;
+          product[i] = multiply_add(m.gy, m.centered, product[i]);
+        }
+      for (int i = 0; i < n; ++i) {
+        put(sums + c + i * kWideLanes<T>, sum[i], part);
+        put(sums + a.cols + c + i * kWideLanes<T>, product[i], part);
+      }
+    });
+  });
+}
+
+template <class T, Mask mask>
+void gradient_apply(const ColumnGradientApply& a) {
+  each_block(a, [&](const Block& block) {
+    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+      const std::int64_t at = block.sample * a.cols + c;
+      const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
+      const Channels<T, n> slope(a.slope, at, part), offset(a.offset, at, part);
+      for (std::int64_t r = block.begin; r < block.end; ++r)
+        for (int i = 0; i < n; ++i) {
+          const std::int64_t ci = c + i * kWideLanes<T>;
+          const Masked<T> m = masked<T, mask>(a, r, ci, mean.v[i], scale.v[i], bias.v[i], part);
+          if (a.gx != nullptr)
+            put(static_cast<T*>(a.gx) + r * a.cols + ci,
+                multiply_add(m.gy, scale.v[i], multiply_add(m.centered, slope.v[i], offset.v[i])), part);
+          if (a.gr != nullptr) put(static_cast<T*>(a.gr) + r * a.cols + ci, m.gy, part);
+        }
+    });
+  });
+}
+
+/// Calls f with the mask as a compile-time constant.
+template <class F>
+void with_mask(const ColumnGradientSums& a, F&& f) {
+  if (!a.relu)
+    f(std::integral_constant<Mask, Mask::kNone>{});
+  else if (a.y != nullptr)
+    f(std::integral_constant<Mask, Mask::kFromOutput>{});
+  else
+    f(std::integral_constant<Mask, Mask::kRecomputed>{});
+}
+
+void column_moments(const ColumnMoments& a) {
+  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) { moments<T>(a); });
+}
+
+void column_apply(const ColumnApply& a) {
+  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
+    if (a.residual != nullptr)
+      a.relu ? apply_rows<T, true, true>(a) : apply_rows<T, false, true>(a);
+    else
+      a.relu ? apply_rows<T, true, false>(a) : apply_rows<T, false, false>(a);
+  });
+}
+
+void column_gradient_sums(const ColumnGradientSums& a) {
+  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
+    with_mask(a, [&](auto mask) { gradient_sums<T, mask>(a); });
+  });
+}
+
+void column_gradient_apply(const ColumnGradientApply& a) {
+  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
+    with_mask(a, [&](auto mask) { gradient_apply<T, mask>(a); });
+  });
+}
+
+}  // namespace
+
+const ColumnNormKernels& column_norm_kernels() {
+  static constexpr ColumnNormKernels kernels{&column_moments, &column_apply, &column_gradient_sums,
+                                             &column_gradient_apply};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

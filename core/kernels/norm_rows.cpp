@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/kernels/lanes.h"
+#include "core/kernels/norm.h"
+#include "core/parallel.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+/// Rows that make a task worth handing to a thread, by size alone.
+std::int64_t row_grain(std::int64_t cols) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols)); }
+
+template <class T>
+struct RowStatistics {
+  Compute<T> mean;
+  Compute<T> rstd;
+};
+
+template <class T>
+RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double eps) {
+  using C = Compute<T>;
+  C mean = 0;
+  if (!rms) {
+    Wide<T> sum{};
+    each_group<T>(cols, [&](std::int64_t c, auto part) { sum += get(h + c, part); });
+    mean = sum_lanes(sum) / static_cast<C>(cols);
+  }
+  const Wide<T> center = splat(mean);
+  Wide<T> squares{};
+  each_group<T>(cols, [&](std::int64_t c, auto part) {
+    const Wide<T> d = keep(get(h + c, part) - center, part);
+    squares = multiply_add(d, d, squares);
+  });
+  const C variance = sum_lanes(squares) / static_cast<C>(cols);
+  return {mean, C{1} / std::sqrt(variance + static_cast<C>(eps))};
+}
+
+template <class T>
+void forward_row(const RowNormForward& a, std::int64_t row) {
+  using C = Compute<T>;
+  const T* h = static_cast<const T*>(a.x) + row * a.x_pitch;
+  if (a.residual != nullptr) {
+    const T* x = h;
+    const T* r = static_cast<const T*>(a.residual) + row * a.residual_pitch;
+    T* sum = static_cast<T*>(a.h) + row * a.cols;
+    each_group<T>(a.cols, [&](std::int64_t c, auto part) { put(sum + c, get(x + c, part) + get(r + c, part), part); });
+    h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
+  }
+  const auto [mean, rstd] = row_statistics(h, a.cols, a.rms, a.eps);
+  if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean;
+  if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;
+  const auto* w = static_cast<const C*>(a.weight);
+  const auto* b = static_cast<const C*>(a.bias);
+  T* y = static_cast<T*>(a.y) + row * a.cols;
+  const Wide<T> center = splat(mean), factor = splat(rstd);
+  each_group<T>(a.cols, [&](std::int64_t c, auto part) {
+    Wide<T> v = (get(h + c, part) - center) * factor;
+    if (w != nullptr && b != nullptr)
+      v = multiply_add(v, get(w + c, part), get(b + c, part));
+    else if (w != nullptr)
+      v = v * get(w + c, part);
+    else if (b != nullptr)
+      v = v + get(b + c, part);
+    put(y + c, v, part);
+  });
+}
+
+template <class T>
+void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Compute<T>* gb) {
+  using C = Compute<T>;
+  const T* h = static_cast<const T*>(a.h) + row * a.h_pitch;
+  const T* gy = static_cast<const T*>(a.gy) + row * a.cols;
+  const T* gh = a.gh != nullptr ? static_cast<const T*>(a.gh) + row * a.cols : nullptr;
+  T* gx = a.gx != nullptr ? static_cast<T*>(a.gx) + row * a.cols : nullptr;
+  const auto* w = static_cast<const C*>(a.weight);
+  const C rstd = static_cast<const C*>(a.rstd)[row];
+  const Wide<T> center = splat(a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C{0}), factor = splat(rstd);
+
+  Wide<T> sum_g{}, sum_gx{};
+  each_group<T>(a.cols, [&](std::int64_t c, auto part) {
+    const Wide<T> dy = get(gy + c, part);
+    const Wide<T> xhat = keep((get(h + c, part) - center) * factor, part);
+    const Wide<T> g = w != nullptr ? dy * get(w + c, part) : dy;
+    sum_g += g;
+    sum_gx = multiply_add(g, xhat, sum_gx);
+    if (gw != nullptr) {
+      put(gw + c, multiply_add(dy, xhat, get(gw + c, part)), part);
+      put(gb + c, get(gb + c, part) + dy, part);
+    }
+  });
+  if (gx == nullptr) return;
+  const C cols = static_cast<C>(a.cols);
+  const Wide<T> mean_g = splat(a.rms ? C{0} : sum_lanes(sum_g) / cols), mean_gx = splat(sum_lanes(sum_gx) / cols);
+  each_group<T>(a.cols, [&](std::int64_t c, auto part) {
+    const Wide<T> dy = get(gy + c, part);
+    const Wide<T> xhat = (get(h + c, part) - center) * factor;
+    const Wide<T> g = w != nullptr ? dy * get(w + c, part) : dy;
+    Wide<T> v = (g - mean_g - xhat * mean_gx) * factor;
+    if (gh != nullptr) v += get(gh + c, part);
+    put(gx + c, v, part);
+  });
+}
+
+/// to = the blocks' parts added in block order; `part` 0 is gw, 1 is gb.
+template <class C>
+void combine(const RowNormBackward& a, int part, void* to) {
+  if (to == nullptr) return;
+  const C* parts = static_cast<const C*>(a.partial) + part * a.cols;
+  each_group<C>(a.cols, [&](std::int64_t c, auto lanes) {
+    Wide<C> sum{};
+    for (std::int64_t block = 0; block < a.blocks(); ++block) sum += get(parts + block * 2 * a.cols + c, lanes);
+    put(static_cast<C*>(to) + c, sum, lanes);
+  });
+}
+
+void row_norm_forward(const RowNormForward& a) {
+  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
+    parallel_for(a.rows, row_grain(a.cols), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) forward_row<T>(a, row);
+    });
+  });
+}
+
+void row_norm_backward(const RowNormBackward& a) {
+  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
+    using C = Compute<T>;
+    parallel_blocks(a.blocks(), [&](std::int64_t block) {
+      C* gw = a.partial != nullptr ? static_cast<C*>(a.partial) + block * 2 * a.cols : nullptr;
+      if (gw != nullptr) std::fill_n(gw, 2 * a.cols, C{0});
+      const std::int64_t end = std::min(a.rows, (block + 1) * a.rows_per_block);
+      for (std::int64_t row = block * a.rows_per_block; row < end; ++row)
+        backward_row<T>(a, row, gw, gw != nullptr ? gw + a.cols : nullptr);
+    });
+    combine<C>(a, 0, a.gw);
+    combine<C>(a, 1, a.gb);
+  });
+}
+
+}  // namespace
+
+const RowNormKernels& row_norm_kernels() {
+  static constexpr RowNormKernels kernels{&row_norm_forward, &row_norm_backward};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,161 @@
+#include "core/kernels/pool.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/kernels/lanes.h"
+#include "core/parallel.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+/// Integers as wide as the computing type: what comparisons of its registers give.
+template <class T>
+using Word = std::conditional_t<std::is_same_v<T, double>, std::int64_t, std::int32_t>;
+template <class T>
+using Words = Vector<Word<T>>;
+
+template <class I, int lanes>
+struct Stored {
+  typedef I type __attribute__((vector_size(lanes * sizeof(I))));
+};
+
+template <class T, class I, class P>
+void put_index(I* to, const Words<T>& index, P part) {
+  const auto narrow = __builtin_convertvector(index, typename Stored<I, kWideLanes<T>>::type);
+  if constexpr (std::is_same_v<P, Full>)
+    std::memcpy(to, &narrow, sizeof(narrow));
+  else
+    std::memcpy(to, &narrow, static_cast<std::size_t>(part.count) * sizeof(I));
+}
+template <class T, class I, class P>
+Words<T> get_index(const I* from, P part) {
+  typename Stored<I, kWideLanes<T>>::type narrow{};
+  if constexpr (std::is_same_v<P, Full>)
+    std::memcpy(&narrow, from, sizeof(narrow));
+  else
+    std::memcpy(&narrow, from, static_cast<std::size_t>(part.count) * sizeof(I));
+  return __builtin_convertvector(narrow, Words<T>);
+}
+
+/// Output rows (image, oh) per task, by size alone.
+std::int64_t grain_of(std::int64_t width, std::int64_t channels) {
+  return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, width * channels));
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
+template <class T, class I>
+void max_forward_pixel(const MaxPool& a, std::int64_t image, std::int64_t oh, std::int64_t ow) {
+  const std::int64_t top = oh * a.stride_h - a.padding_h, left = ow * a.stride_w - a.padding_w;
+  const std::int64_t h0 = std::max<std::int64_t>(0, top), h1 = std::min(a.height, top + a.kernel_h);
+  const std::int64_t w0 = std::max<std::int64_t>(0, left), w1 = std::min(a.width, left + a.kernel_w);
+  const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels;
+  each_group<T>(a.channels, [&](std::int64_t c, auto part) {
+    const T* x = static_cast<const T*>(a.x) + c;
+    Wide<T> best = splat(-std::numeric_limits<Compute<T>>::infinity());
+    Words<T> taken = splat(static_cast<Word<T>>((h0 - top) * a.kernel_w + w0 - left));
+    for (std::int64_t h = h0; h < h1; ++h)
+      for (std::int64_t w = w0; w < w1; ++w) {
+        const Wide<T> v = get(x + ((image * a.height + h) * a.width + w) * a.x_pitch, part);
+        const Words<T> take = (v > best) | (v != v);  // a NaN is taken, and nothing is larger than it afterwards
+        best = take ? v : best;
+        taken = take ? splat(static_cast<Word<T>>((h - top) * a.kernel_w + w - left)) : taken;
+      }
+    put(static_cast<T*>(a.y) + out + c, best, part);
+    if (a.index != nullptr) put_index<T>(static_cast<I*>(a.index) + out + c, taken, part);
+  });
+}
+
+template <class T, class I>
+void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, std::int64_t w) {
+  // Windows [oh0, oh1) x [ow0, ow1) contain the pixel.
+  const std::int64_t oh0 = std::max<std::int64_t>(0, ceil_div(h + a.padding_h - a.kernel_h + 1, a.stride_h));
+  const std::int64_t oh1 = std::min(a.out_height, (h + a.padding_h) / a.stride_h + 1);
+  const std::int64_t ow0 = std::max<std::int64_t>(0, ceil_div(w + a.padding_w - a.kernel_w + 1, a.stride_w));
+  const std::int64_t ow1 = std::min(a.out_width, (w + a.padding_w) / a.stride_w + 1);
+  T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.channels;
+  each_group<T>(a.channels, [&](std::int64_t c, auto part) {
+    Wide<T> sum{};
+    for (std::int64_t oh = oh0; oh < oh1; ++oh)
+      for (std::int64_t ow = ow0; ow < ow1; ++ow) {
+        const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c;
+        const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w - (ow * a.stride_w - a.padding_w);
+        const Words<T> mine = get_index<T>(static_cast<const I*>(a.index) + out, part) == splat(static_cast<Word<T>>(here));
+        sum = mine ? sum + get(static_cast<const T*>(a.gy) + out, part) : sum;
+      }
+    put(gx + c, sum, part);
+  });
+}
+
+/// f(image, row, col) over every pixel of `height` x `width`, rows in parallel.
+template <class F>
+void each_pixel(std::int64_t images, std::int64_t height, std::int64_t width, std::int64_t channels, F&& f) {
+  parallel_for(images * height, grain_of(width, channels), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t w = 0; w < width; ++w) f(i / height, i % height, w);
+  });
+}
+
+/// f(TypeTag of values, TypeTag of indices).
+template <class F>
+void dispatch_pool(const MaxPool& a, F&& f) {
+  dispatch_float(a.dtype, "max_pool2d", [&](auto value) {
+    a.index_dtype == DType::u8 ? f(value, TypeTag<std::uint8_t>{}) : f(value, TypeTag<std::int32_t>{});
+  });
+}
+
+void max_forward(const MaxPool& a) {
+  dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
+    each_pixel(a.images, a.out_height, a.out_width, a.channels,
+               [&](std::int64_t n, std::int64_t oh, std::int64_t ow) { max_forward_pixel<T, I>(a, n, oh, ow); });
+  });
+}
+
+void max_backward(const MaxPool& a) {
+  dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
+    each_pixel(a.images, a.height, a.width, a.channels,
+               [&](std::int64_t n, std::int64_t h, std::int64_t w) { max_backward_pixel<T, I>(a, n, h, w); });
+  });
+}
+
+double divisor(const Taps& rows, const Taps& cols, std::int64_t row, std::int64_t col) {
+  return rows.divisor == nullptr ? 1.0 : rows.divisor[row] * cols.divisor[col];
+}
+
+template <class T>
+void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std::int64_t ow) {
+  using C = Compute<T>;
+  const bool after = !a.divide_before && a.rows.divisor != nullptr;
+  const Wide<T> divisor_after = splat(static_cast<C>(after ? divisor(a.rows, a.cols, oh, ow) : 1.0));
+  T* y = static_cast<T*>(a.y) + ((image * a.out_height + oh) * a.out_width + ow) * a.channels;
+  each_group<T>(a.channels, [&](std::int64_t c, auto part) {
+    const T* x = static_cast<const T*>(a.x) + c;
+    Wide<T> sum{};
+    for (std::int64_t i = a.rows.begin[oh]; i < a.rows.begin[oh + 1]; ++i)
+      for (std::int64_t j = a.cols.begin[ow]; j < a.cols.begin[ow + 1]; ++j) {
+        const std::int64_t h = a.rows.source[i], w = a.cols.source[j];
+        Wide<T> v = get(x + ((image * a.height + h) * a.width + w) * a.x_pitch, part);
+        if (a.divide_before) v /= splat(static_cast<C>(divisor(a.rows, a.cols, h, w)));
+        sum = multiply_add(v, splat(static_cast<C>(a.rows.weight[i] * a.cols.weight[j])), sum);
+      }
+    if (after) sum /= divisor_after;
+    put(y + c, sum, part);
+  });
+}
+
+void resample(const Resample& a) {
+  dispatch_float(a.dtype, "resample", [&]<class T>(TypeTag<T>) {
+    each_pixel(a.images, a.out_height, a.out_width, a.channels,
+               [&](std::int64_t n, std::int64_t oh, std::int64_t ow) { resample_pixel<T>(a, n, oh, ow); });
+  });
+}
+
+}  // namespace
+
+const PoolKernels& pool_kernels() {
+  static constexpr PoolKernels kernels{&max_forward, &max_backward, &resample};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+/// CPU kernels that move a window or taps over images (N, H, W, C), channels in vectors. Pitches are elements from pixel
+/// to pixel.
+namespace binade::cpu {
+
+/// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the taken one (u8 or i32).
+/// A NaN is larger than everything.
+struct MaxPool {
+  DType dtype = DType::f32;
+  std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;
+  std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, padding_h = 0, padding_w = 0;
+  DType index_dtype = DType::u8;
+  void* index = nullptr;    ///< (N, OH, OW, C); null: not wanted
+  const void* x = nullptr;  ///< forward
+  std::int64_t x_pitch = 0;
+  void* y = nullptr;
+  const void* gy = nullptr;  ///< backward: gx gathers, for each pixel, gy of the windows that took it, in window order
+  void* gx = nullptr;
+};
+
+/// For each output position, the source positions it reads, with their weights: source[begin[o] … begin[o + 1]).
+struct Taps {
+  const std::int64_t* begin = nullptr;
+  const std::int64_t* source = nullptr;
+  const double* weight = nullptr;
+  const double* divisor = nullptr;  ///< per output (divide_after) or per source (divide_before); null: none
+};
+
+/// y[n, oh, ow] = sum over taps of height and width of weight_h weight_w x[n, h, w], in tap order; average pooling,
+/// upsampling and, with the taps turned round, their gradients.
+struct Resample {
+  DType dtype = DType::f32;
+  std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;
+  Taps rows, cols;
+  bool divide_before = false;  ///< x / (divisor_h[h] divisor_w[w]) is summed; else the sum is divided
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  void* y = nullptr;
+};
+
+struct PoolKernels {
+  void (*max_forward)(const MaxPool&);
+  void (*max_backward)(const MaxPool&);
+  void (*resample)(const Resample&);
+};
+
+}  // namespace binade::cpu

@@ -1,0 +1,25 @@
+#include "core/kernels/dispatch.h"
+
+namespace binade::cpu::BINADE_ISA {
+
+// Each family of kernels is defined, once per level, by a source of kernel_sources: one line here, one in the table, one
+// field in KernelTable.
+const GemmKernels& gemm_kernels();
+const OptimizerBlockKernels& optimizer_block_kernels();
+const RowNormKernels& row_norm_kernels();
+const ColumnNormKernels& column_norm_kernels();
+const PoolKernels& pool_kernels();
+const EmbeddingKernels& embedding_kernels();
+
+KernelTable kernel_table() {
+  return {
+      .gemm = gemm_kernels(),
+      .optimizer = optimizer_block_kernels(),
+      .row_norm = row_norm_kernels(),
+      .column_norm = column_norm_kernels(),
+      .pool = pool_kernels(),
+      .embedding = embedding_kernels(),
+  };
+}
+
+}  // namespace binade::cpu::BINADE_ISA

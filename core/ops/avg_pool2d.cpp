@@ -1,0 +1,48 @@
+#include "core/ops/avg_pool2d.h"
+
+#include <algorithm>
+
+#include "core/ops/max_pool2d.h"
+#include "core/ops/resample.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+namespace {
+
+TapList windows(const char* dimension, std::int64_t extent, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                bool count_include_pad) {
+  TapList list;
+  const std::int64_t outputs = pooled_extent(AvgPool2d::info, dimension, extent, kernel, stride, padding);
+  for (std::int64_t out = 0; out < outputs; ++out) {
+    const std::int64_t first = out * stride - padding;
+    const std::int64_t begin = std::max<std::int64_t>(0, first), end = std::min(extent, first + kernel);
+    for (std::int64_t i = begin; i < end; ++i) list.add(i, 1);
+    // A window may reach past the padding at the far edge; what lies there was never counted.
+    const std::int64_t counted = count_include_pad ? std::min(first + kernel, extent + padding) - first : end - begin;
+    list.close(static_cast<double>(counted));
+  }
+  return list;
+}
+
+TapList rows(const Shape& x, const AvgPool2d::Params& p) {
+  return windows("height", x[1], p.kernel_h, p.stride_h, p.padding_h, p.count_include_pad);
+}
+TapList cols(const Shape& x, const AvgPool2d::Params& p) {
+  return windows("width", x[2], p.kernel_w, p.stride_w, p.padding_w, p.count_include_pad);
+}
+
+}  // namespace
+
+Tensors AvgPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
+  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape().to_string());
+  const Tensor x = in[0].to(ctx.store_dtype);
+  return {resample(info, x, rows(x.shape(), p), cols(x.shape(), p), true)};
+}
+
+void AvgPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  const OpContext::Input& x = ctx.inputs[0];
+  resample_backward(info, gy[0], x, gx, rows(x.shape, p), cols(x.shape, p), true);
+}
+
+}  // namespace binade::ops

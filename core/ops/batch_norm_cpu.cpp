@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/kernels/dispatch.h"
+#include "core/ops/batch_norm.h"
+#include "core/ops/column_blocks.h"
+
+namespace binade::ops {
+namespace {
+
+template <class C>
+const C* values(const void* p) {
+  return static_cast<const C*>(p);
+}
+
+template <class C>
+void forward_typed(const BatchNormForward& a) {
+  const auto cols = static_cast<std::size_t>(a.cols);
+  const cpu::ColumnShape shape = column_blocks(a.dtype, 1, a.rows, a.cols);
+  if (a.training) {
+    const ChannelMoments moments = channel_moments<C>(shape, a.x, a.x_pitch);
+    for (std::size_t c = 0; c < cols; ++c) {
+      static_cast<C*>(a.mean)[c] = static_cast<C>(moments.mean[c]);
+      static_cast<C*>(a.var)[c] = static_cast<C>(moments.squares[c] / static_cast<double>(a.rows));
+    }
+  }
+  std::vector<C> scale(cols), bias(cols);
+  for (std::size_t c = 0; c < cols; ++c) {
+    const C rstd = C{1} / std::sqrt(values<C>(a.var)[c] + static_cast<C>(a.eps));
+    static_cast<C*>(a.rstd)[c] = rstd;
+    scale[c] = a.weight != nullptr ? rstd * values<C>(a.weight)[c] : rstd;
+    bias[c] = a.bias != nullptr ? values<C>(a.bias)[c] : C{0};
+  }
+  cpu::ColumnApply apply{shape};
+  apply.relu = a.relu;
+  apply.x = a.x;
+  apply.x_pitch = a.x_pitch;
+  apply.residual = a.residual;
+  apply.residual_pitch = a.residual_pitch;
+  apply.mean = a.mean;
+  apply.scale = scale.data();
+  apply.bias = bias.data();
+  apply.y = a.y;
+  cpu::kernels().column_norm.apply(apply);
+}
+
+template <class C>
+void backward_typed(const BatchNormBackward& a) {
+  const auto cols = static_cast<std::size_t>(a.cols);
+  std::vector<C> scale(cols), bias(cols), slope(cols, C{0}), offset(cols, C{0});
+  for (std::size_t c = 0; c < cols; ++c) {
+    scale[c] = a.weight != nullptr ? values<C>(a.rstd)[c] * values<C>(a.weight)[c] : values<C>(a.rstd)[c];
+    bias[c] = a.bias != nullptr ? values<C>(a.bias)[c] : C{0};
+  }
+  cpu::ColumnGradientApply g{{column_blocks(a.dtype, 1, a.rows, a.cols)}};
+  g.relu = a.relu;
+  g.x = a.x;
+  g.x_pitch = a.x_pitch;
+  g.y = a.y;
+  g.gy = a.gy;
+  g.mean = a.mean;
+  g.scale = scale.data();
+  g.bias = bias.data();
+  if (a.gweight != nullptr || a.gbias != nullptr || (a.training && a.gx != nullptr)) {
+    const ChannelSums sums = channel_gradient_sums<C>(g);
+    const double count = static_cast<double>(a.rows);
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double rstd = values<C>(a.rstd)[c], product = sums.product[c] * rstd;  // sum of gy' xhat
+      if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(sums.sum[c]);
+      if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
+      if (!a.training) continue;
+      slope[c] = static_cast<C>(-static_cast<double>(scale[c]) * rstd * product / count);
+      offset[c] = static_cast<C>(-static_cast<double>(scale[c]) * sums.sum[c] / count);
+    }
+  }
+  if (a.gx == nullptr && a.gresidual == nullptr) return;
+  g.slope = slope.data();
+  g.offset = offset.data();
+  g.gx = a.gx;
+  g.gr = a.gresidual;
+  cpu::kernels().column_norm.gradient_apply(g);
+}
+
+}  // namespace
+
+void register_batch_norm_cpu() {
+  batch_norm_slot().fill(
+      DeviceType::kCpu,
+      {[](const BatchNormForward& a) { a.dtype == DType::f64 ? forward_typed<double>(a) : forward_typed<float>(a); },
+       [](const BatchNormBackward& a) { a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a); }});
+}
+
+}  // namespace binade::ops

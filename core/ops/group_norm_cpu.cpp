@@ -1,0 +1,110 @@
+#include <cmath>
+#include <vector>
+
+#include "core/kernels/dispatch.h"
+#include "core/ops/column_blocks.h"
+#include "core/ops/group_norm.h"
+
+namespace binade::ops {
+namespace {
+
+/// f(sample, channel, position in (samples, cols), position in (samples, groups))
+template <class F>
+void each_channel(const GroupNormCall& a, F&& f) {
+  const std::int64_t width = a.cols / a.groups;
+  for (std::int64_t sample = 0; sample < a.samples; ++sample)
+    for (std::int64_t c = 0; c < a.cols; ++c)
+      f(c, static_cast<std::size_t>(sample * a.cols + c), static_cast<std::size_t>(sample * a.groups + c / width));
+}
+
+template <class C>
+C weight_of(const GroupNormCall& a, std::int64_t c) {
+  return a.weight != nullptr ? static_cast<const C*>(a.weight)[c] : C{1};
+}
+
+template <class C>
+void forward_typed(const GroupNormCall& a) {
+  const cpu::ColumnShape shape = column_blocks(a.dtype, a.samples, a.rows, a.cols);
+  const ChannelMoments channels = channel_moments<C>(shape, a.x, a.x_pitch);
+  std::vector<RunningMoments> groups(static_cast<std::size_t>(a.samples * a.groups));
+  each_channel(a, [&](std::int64_t, std::size_t at, std::size_t group) {
+    groups[group].add(static_cast<double>(a.rows), channels.mean[at], channels.squares[at]);
+  });
+  C* mean = static_cast<C*>(a.mean);
+  C* rstd = static_cast<C*>(a.rstd);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    mean[g] = static_cast<C>(groups[g].mean);
+    rstd[g] = C{1} / std::sqrt(static_cast<C>(groups[g].squares / groups[g].count) + static_cast<C>(a.eps));
+  }
+  const auto values = static_cast<std::size_t>(a.samples * a.cols);
+  std::vector<C> center(values), scale(values), bias(values);
+  each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
+    center[at] = mean[group];
+    scale[at] = rstd[group] * weight_of<C>(a, c);
+    bias[at] = a.bias != nullptr ? static_cast<const C*>(a.bias)[c] : C{0};
+  });
+  cpu::ColumnApply apply{shape};
+  apply.x = a.x;
+  apply.x_pitch = a.x_pitch;
+  apply.mean = center.data();
+  apply.scale = scale.data();
+  apply.bias = bias.data();
+  apply.y = a.y;
+  cpu::kernels().column_norm.apply(apply);
+}
+
+template <class C>
+void backward_typed(const GroupNormCall& a) {
+  const auto values = static_cast<std::size_t>(a.samples * a.cols);
+  const C* mean = static_cast<const C*>(a.mean);
+  const C* rstd = static_cast<const C*>(a.rstd);
+  std::vector<C> center(values), scale(values), slope(values), offset(values);
+  each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
+    center[at] = mean[group];
+    scale[at] = rstd[group] * weight_of<C>(a, c);
+  });
+  cpu::ColumnGradientApply g{{column_blocks(a.dtype, a.samples, a.rows, a.cols)}};
+  g.x = a.x;
+  g.x_pitch = a.x_pitch;
+  g.gy = a.gy;
+  g.mean = center.data();
+  g.scale = scale.data();
+  const ChannelSums sums = channel_gradient_sums<C>(g);
+
+  const auto channels = static_cast<std::size_t>(a.cols);
+  std::vector<double> gweight(channels, 0.0), gbias(channels, 0.0);
+  std::vector<double> sum_g(static_cast<std::size_t>(a.samples * a.groups), 0.0), sum_gx = sum_g;
+  each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
+    const double product = sums.product[at] * rstd[group];  // sum of gy xhat
+    gbias[static_cast<std::size_t>(c)] += sums.sum[at];
+    gweight[static_cast<std::size_t>(c)] += product;
+    sum_g[group] += weight_of<C>(a, c) * sums.sum[at];
+    sum_gx[group] += weight_of<C>(a, c) * product;
+  });
+  for (std::size_t c = 0; c < channels; ++c) {
+    if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(gweight[c]);
+    if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(gbias[c]);
+  }
+  if (a.gx == nullptr) return;
+  const double count = static_cast<double>(a.rows) * static_cast<double>(a.cols / a.groups);
+  each_channel(a, [&](std::int64_t, std::size_t at, std::size_t group) {
+    const double r = rstd[group];
+    slope[at] = static_cast<C>(-r * r * sum_gx[group] / count);
+    offset[at] = static_cast<C>(-r * sum_g[group] / count);
+  });
+  g.slope = slope.data();
+  g.offset = offset.data();
+  g.gx = a.gx;
+  cpu::kernels().column_norm.gradient_apply(g);
+}
+
+}  // namespace
+
+void register_group_norm_cpu() {
+  group_norm_slot().fill(
+      DeviceType::kCpu,
+      {[](const GroupNormCall& a) { a.dtype == DType::f64 ? forward_typed<double>(a) : forward_typed<float>(a); },
+       [](const GroupNormCall& a) { a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a); }});
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,80 @@
+#include "core/ops/max_pool2d.h"
+
+#include "core/kernels/dispatch.h"
+#include "core/ops/parameter_gradient.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+
+std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
+                           std::int64_t stride, std::int64_t padding) {
+  check<ShapeError>(kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
+                    "{}: wanted kernel >= 1, stride >= 1 and 0 <= padding <= kernel / 2, got kernel {}, stride {}, padding {}",
+                    where(info.name), kernel, stride, padding);
+  check<ShapeError>(extent + 2 * padding >= kernel, "{}: wanted {} + 2 padding >= kernel {}, got {} {} and padding {}; use a smaller kernel",
+                    where(info.name), dimension, kernel, dimension, extent, padding);
+  return (extent + 2 * padding - kernel) / stride + 1;
+}
+
+namespace {
+
+cpu::MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
+  cpu::MaxPool a{.dtype = dtype, .images = x[0], .height = x[1], .width = x[2], .channels = x[3]};
+  a.out_height = pooled_extent(MaxPool2d::info, "height", x[1], p.kernel_h, p.stride_h, p.padding_h);
+  a.out_width = pooled_extent(MaxPool2d::info, "width", x[2], p.kernel_w, p.stride_w, p.padding_w);
+  a.kernel_h = p.kernel_h;
+  a.kernel_w = p.kernel_w;
+  a.stride_h = p.stride_h;
+  a.stride_w = p.stride_w;
+  a.padding_h = p.padding_h;
+  a.padding_w = p.padding_w;
+  a.index_dtype = p.kernel_h * p.kernel_w <= 256 ? DType::u8 : DType::i32;
+  return a;
+}
+
+}  // namespace
+
+Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
+  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape().to_string());
+  const Tensor x = in[0].to(ctx.store_dtype);
+  cpu::MaxPool a = describe(x.shape(), x.dtype(), p);
+  const Shape out{a.images, a.out_height, a.out_width, a.channels};
+  Tensor y = Tensor::empty(out, x.dtype(), x.device());
+  Tensor index;
+  if (ctx.grad_enabled) {
+    index = Tensor::empty(out, a.index_dtype, x.device());
+    a.index = index.mutable_raw();
+  }
+  a.x = x.raw();
+  a.x_pitch = x.pitch();
+  a.y = y.mutable_raw();
+  pool_slot().on(x.device(), info.name).max_forward(a);
+  ctx.save(index);
+  return {y};
+}
+
+void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  if (!gx.needs(0)) return;
+  const Tensor& index = ctx.saved(0, info.name);
+  cpu::MaxPool a = describe(ctx.inputs[0].shape, gy[0].dtype(), p);
+  ParameterGradient g(gx, 0, gy[0].dtype());
+  a.index = const_cast<void*>(index.raw());
+  a.gy = gy[0].raw();
+  a.gx = g.raw();
+  pool_slot().on(gy[0].device(), info.name).max_backward(a);
+  g.finish();
+}
+
+KernelSlot<cpu::PoolKernels>& pool_slot() {
+  static KernelSlot<cpu::PoolKernels> slot;
+  return slot;
+}
+
+void register_pool_cpu() {
+  pool_slot().fill(DeviceType::kCpu, {[](const cpu::MaxPool& a) { cpu::kernels().pool.max_forward(a); },
+                                      [](const cpu::MaxPool& a) { cpu::kernels().pool.max_backward(a); },
+                                      [](const cpu::Resample& a) { cpu::kernels().pool.resample(a); }});
+}
+
+}  // namespace binade::ops

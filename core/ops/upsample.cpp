@@ -1,0 +1,48 @@
+#include "core/ops/upsample.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/ops/resample.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+namespace {
+
+TapList grid(std::int64_t extent, std::int64_t outputs, UpsampleMode mode) {
+  TapList list;
+  const double scale = static_cast<double>(extent) / static_cast<double>(outputs);
+  for (std::int64_t out = 0; out < outputs; ++out) {
+    if (mode == UpsampleMode::kNearest) {
+      list.add(out * extent / outputs, 1);
+    } else {
+      const double u = std::max(0.0, (static_cast<double>(out) + 0.5) * scale - 0.5);
+      const auto i = std::min(static_cast<std::int64_t>(u), extent - 1);
+      const double f = i + 1 < extent ? u - static_cast<double>(i) : 0;
+      list.add(i, 1 - f);
+      if (f > 0) list.add(i + 1, f);
+    }
+    list.close();
+  }
+  return list;
+}
+
+}  // namespace
+
+Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
+  const Shape& shape = in[0].shape();
+  check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), shape.to_string());
+  check<ShapeError>(shape[1] >= 1 && shape[2] >= 1 && p.out_height >= 1 && p.out_width >= 1,
+                    "{}: wanted height and width of 1 or more, got {} to ({}, {})", where(info.name), shape.to_string(),
+                    p.out_height, p.out_width);
+  const Tensor x = in[0].to(ctx.store_dtype);
+  return {resample(info, x, grid(shape[1], p.out_height, p.mode), grid(shape[2], p.out_width, p.mode), false)};
+}
+
+void Upsample::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  const OpContext::Input& x = ctx.inputs[0];
+  resample_backward(info, gy[0], x, gx, grid(x.shape[1], p.out_height, p.mode), grid(x.shape[2], p.out_width, p.mode), false);
+}
+
+}  // namespace binade::ops

@@ -1,0 +1,154 @@
+#include "autograd/functions/norm.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/kernels/dispatch.h"
+#include "core/runtime.h"
+#include "tests/core/op_check.h"
+
+namespace binade {
+namespace {
+
+using test::noise;
+
+class Norms : public ::testing::Test {
+ protected:
+  Runtime runtime_{{.seed = 3}};
+};
+
+/// y over rows x cols, plain loops in double; `rms` leaves the mean out.
+std::vector<double> reference_rows(const Tensor& x, const Tensor& w, const Tensor& b, double eps, bool rms) {
+  const std::int64_t rows = x.shape().rows(), cols = x.shape().cols();
+  std::vector<double> y;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double mean = 0, var = 0;
+    for (std::int64_t c = 0; c < cols; ++c) mean += rms ? 0 : x.at(r * cols + c) / static_cast<double>(cols);
+    for (std::int64_t c = 0; c < cols; ++c) var += std::pow(x.at(r * cols + c) - mean, 2) / static_cast<double>(cols);
+    for (std::int64_t c = 0; c < cols; ++c)
+      y.push_back((x.at(r * cols + c) - mean) / std::sqrt(var + eps) * w.at(c) + (b.defined() ? b.at(c) : 0));
+  }
+  return y;
+}
+
+TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
+  const std::string_view before = cpu::kernels().isa;
+  for (const std::string_view level : cpu::isa_levels()) {
+    cpu::select_isa(level);
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (const std::int64_t cols : {1, 3, 16, 31, 64, 129}) {
+        const Tensor x = noise({5, cols}, 1, dtype, 2), w = noise({cols}, 2, DType::f32), b = noise({cols}, 3, DType::f32);
+        test::check_close(layer_norm(x, w, b).value(), reference_rows(x, w, b, 1e-5, false), 8);
+        test::check_close(rms_norm(x, w, 1e-5).value(), reference_rows(x, w, {}, 1e-5, true), 8);
+      }
+  }
+  cpu::select_isa(before);
+}
+
+TEST_F(Norms, RowNormGradientsEqualDifferences) {
+  for (const std::int64_t cols : {1, 2, 7, 17}) {
+    const Tensor x = noise({2, 3, cols}, 1), r = noise({2, 3, cols}, 2), w = noise({cols}, 3), b = noise({cols}, 4);
+    test::check_gradients([](const auto& v) { return std::vector{layer_norm(v[0], v[1], v[2])}; }, {x, w, b});
+    test::check_gradients([](const auto& v) { return std::vector{layer_norm(v[0])}; }, {x});
+    test::check_gradients([](const auto& v) { return std::vector{rms_norm(v[0], v[1])}; }, {x, w});
+    const auto both = [](const AddNormResult& n) { return std::vector{n.h, n.y}; };
+    test::check_gradients([&](const auto& v) { return both(add_layer_norm(v[0], v[1], v[2], v[3])); }, {x, r, w, b});
+    test::check_gradients([&](const auto& v) { return both(add_rms_norm(v[0], v[1], v[2])); }, {x, r, w});
+    test::check_gradients([](const auto& v) { return std::vector{add_layer_norm(v[0], v[1], v[2], v[3]).y}; }, {x, r, w, b});
+  }
+}
+
+TEST_F(Norms, GroupAndBatchNormGradientsEqualDifferences) {
+  for (const std::int64_t cols : {2, 4, 18}) {
+    const Tensor x = noise({2, 3, 2, cols}, 1), r = noise({2, 3, 2, cols}, 2), w = noise({cols}, 3), b = noise({cols}, 4);
+    test::check_gradients([](const auto& v) { return std::vector{group_norm(v[0], 2, v[1], v[2])}; }, {x, w, b});
+    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2]).y}; }, {x, w, b});
+    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true}).y}; }, {x, w, b});
+    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true, .residual = v[3]}).y}; },
+                          {x, w, b, r});
+    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.residual = v[3]}).y}; }, {x, w, b, r});
+    const Tensor mean = noise({cols}, 5), var = Tensor::full({cols}, 0.7, DType::f64);
+    test::check_gradients([&](const auto& v) { return std::vector{batch_norm_with(v[0], mean, var, v[1], v[2], {.relu = true})}; },
+                          {x, w, b});
+  }
+}
+
+TEST_F(Norms, BatchNormStatisticsSurviveALargeOffset) {
+  // 1000 + noise: a one-pass variance in f32 would lose every digit of it.
+  Tensor x = noise({4, 16, 16, 5}, 7, DType::f64);
+  std::vector<double> shifted = x.to_vector<double>();
+  double mean = 0, var = 0;
+  for (double& v : shifted) v = static_cast<float>(v + 1000);
+  for (std::size_t i = 0; i < shifted.size(); i += 5) mean += shifted[i] / 1024;
+  for (std::size_t i = 0; i < shifted.size(); i += 5) var += std::pow(shifted[i] - mean, 2) / 1024;
+  const BatchNormResult n = batch_norm(Tensor::from(shifted, x.shape()).to(DType::f32), {}, {});
+  EXPECT_NEAR(n.mean.value().at(0), mean, 1e-4);        // f32 near 1000 has a step of 6e-5
+  EXPECT_NEAR(n.var.value().at(0) / var, 1, 1e-5);
+}
+
+TEST_F(Norms, TheThreadCountNeverShows) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor x = noise({3, 40, 33, 24}, 1, dtype), r = noise({3, 40, 33, 24}, 2, dtype);
+    const Tensor w = noise({24}, 3, DType::f32), b = noise({24}, 4, DType::f32);
+    test::check_threads([](const auto& v) { return std::vector{layer_norm(v[0], v[1], v[2])}; }, {x, w, b});
+    test::check_threads([](const auto& v) { return std::vector{group_norm(v[0], 3, v[1], v[2])}; }, {x, w, b});
+    test::check_threads([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true, .residual = v[3]}).y}; },
+                        {x, w, b, r});
+  }
+}
+
+TEST_F(Norms, NaNSpreadsOverWhatItWasAveragedWith) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> values = noise({4, 6}, 1).to_vector<double>();
+  values[7] = nan;  // row 1, channel 1
+  const Tensor x = Tensor::from(values, {4, 6}).to(DType::f32);
+  const auto is_nan = [](const Variable& y, std::int64_t i) { return std::isnan(y.value().at(i)); };
+  const Variable rows = layer_norm(x), rms = rms_norm(x), groups = group_norm(x, 2);
+  const BatchNormResult columns = batch_norm(x, {}, {}, {.relu = true});
+  for (std::int64_t i = 0; i < 24; ++i) {
+    EXPECT_EQ(is_nan(rows, i), i / 6 == 1);
+    EXPECT_EQ(is_nan(rms, i), i / 6 == 1);
+    EXPECT_EQ(is_nan(groups, i), i / 6 == 1 && i % 6 < 3);
+    EXPECT_EQ(is_nan(columns.y, i), i % 6 == 1);
+  }
+  EXPECT_TRUE(is_nan(columns.mean, 1) && is_nan(columns.var, 1));
+}
+
+TEST_F(Norms, AChannelSliceGivesTheBitsOfItsCopy) {
+  const Tensor wide = noise({2, 4, 4, 24}, 1, DType::f32), x = wide.channel_slice(5, 9);
+  EXPECT_FALSE(x.contiguous());
+  const auto same = [](const Variable& a, const Variable& b) { EXPECT_EQ(a.value().to_vector<float>(), b.value().to_vector<float>()); };
+  same(layer_norm(x), layer_norm(x.clone()));
+  same(group_norm(x, 3), group_norm(x.clone(), 3));
+  same(batch_norm(x, {}, {}).y, batch_norm(x.clone(), {}, {}).y);
+}
+
+TEST_F(Norms, AddLayerNormIsAddThenLayerNorm) {
+  const Tensor x = noise({3, 20}, 1, DType::f16), r = noise({3, 20}, 2, DType::f16);
+  const AddNormResult n = add_layer_norm(x, r);
+  std::vector<float> sum;
+  for (std::int64_t i = 0; i < 60; ++i) sum.push_back(float16::from_float(static_cast<float>(x.at(i)) + static_cast<float>(r.at(i))).to_float());
+  EXPECT_EQ(n.h.value().to_vector<float>(), sum);
+  EXPECT_EQ(n.y.value().to_vector<float>(), layer_norm(n.h.detach()).value().to_vector<float>());
+}
+
+TEST_F(Norms, WrongShapesAreNamed) {
+  const Tensor x = noise({4, 6}, 1, DType::f32), w = noise({5}, 2, DType::f32);
+  EXPECT_THROW(layer_norm(x, w), ShapeError);
+  EXPECT_THROW(group_norm(x, 4), ShapeError);
+  EXPECT_THROW(batch_norm(Tensor::zeros({0, 3}), {}, {}), ShapeError);
+  EXPECT_THROW(layer_norm(Tensor::zeros({2, 3}, DType::i32)), DTypeError);
+}
+
+TEST_F(Norms, EmptyInputsGiveEmptyOutputs) {
+  EXPECT_EQ(layer_norm(Tensor::zeros({0, 6})).shape(), (Shape{0, 6}));
+  EXPECT_EQ(group_norm(Tensor::zeros({0, 2, 2, 6}), 2).shape(), (Shape{0, 2, 2, 6}));
+  Variable x(Tensor::zeros({0, 6}), true), w(Tensor::full({6}, 1), true);
+  const Variable y = layer_norm(x, w);
+  backward(y, Tensor::zeros({0, 6}));
+  EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(6, 0.0f));
+}
+
+}  // namespace
+}  // namespace binade

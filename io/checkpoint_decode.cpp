@@ -241,13 +241,12 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
 
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit) {
   FileOps& ops = FileOps::real();
-  const std::size_t slash = path.rfind('/');
-  const std::string folder_path = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const auto [folder_path, name] = split_path(path);
   int folder = -1;
   int error = ops.open_folder(folder_path, folder);
   check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", path, error_text(error));
   const FileHandle folder_handle(ops, folder);
-  return read_checkpoint_image(ops, folder, slash == std::string::npos ? path : path.substr(slash + 1), limit);
+  return read_checkpoint_image(ops, folder, name, limit);
 }
 
 DecodedCheckpoint load_checkpoint(const std::string& path) {

@@ -197,6 +197,12 @@ std::string error_text(int error) {
                      name != nullptr ? name : std::to_string(error).c_str());
 }
 
+std::pair<std::string, std::string> split_path(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
 FileHandle open_folder(FileOps& ops, const std::string& path) {
   int descriptor = -1;
   const int error = ops.open_folder(path, descriptor);

@@ -102,6 +102,9 @@ int move_without_replacing(FileOps& ops, int folder, const std::string& from, co
 /// "No space left on device (ENOSPC)": for messages.
 std::string error_text(int error);
 
+/// "a/b/c" -> "a/b", "c"; "c" -> ".", "c".
+std::pair<std::string, std::string> split_path(const std::string& path);
+
 /// Opens a folder; throws StorageError naming it.
 FileHandle open_folder(FileOps& ops, const std::string& path);
 

@@ -1,0 +1,264 @@
+#include "io/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/error.h"
+#include "io/file_ops.h"
+
+namespace binade::io {
+
+namespace {
+
+constexpr std::uint64_t kMostHeader = 100'000'000;
+constexpr std::size_t kAlignment = 64;
+constexpr const char* kMetadataName = "__metadata__";
+
+struct NamedType {
+  const char* name;
+  DType dtype;
+};
+constexpr NamedType kTypes[] = {{"F64", DType::f64}, {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16},
+                                {"I64", DType::i64}, {"I32", DType::i32}, {"U8", DType::u8},   {"BOOL", DType::boolean}};
+
+[[noreturn]] void refuse(const std::string& what) { throw DataError("safetensors: " + what); }
+
+struct Entry {
+  std::string name;
+  std::optional<DType> dtype;
+  bool has_shape = false;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> offsets;
+};
+
+/// Takes the header's events as they come and allows nothing but {"name": {"dtype": …, "shape": […], "data_offsets": […]}}.
+/// No tree of JSON values is built, so depth and size of what a hostile header says cost nothing.
+class HeaderReader {
+ public:
+  using number_integer_t = std::int64_t;
+  using number_unsigned_t = std::uint64_t;
+  using number_float_t = double;
+  using string_t = std::string;
+  using binary_t = nlohmann::json::binary_t;
+
+  std::vector<Entry> entries;
+  std::map<std::string, std::string> metadata;
+
+  bool null() { wrong("null"); }
+  bool boolean(bool) { wrong("a boolean"); }
+  bool number_integer(number_integer_t) { wrong("a negative number"); }
+  bool number_float(number_float_t, const string_t&) { wrong("a fraction"); }
+  bool binary(binary_t&) { wrong("binary data"); }
+  bool number_unsigned(number_unsigned_t value) {
+    if (place_ != Place::kList) wrong("a number");
+    if (list_->size() >= limit_) wrong("a longer list");
+    list_->push_back(value);
+    return true;
+  }
+  bool string(string_t& value) {
+    if (place_ == Place::kMetadata) {
+      if (!metadata.emplace(key_, value).second) refuse("metadata names \"" + printable(key_) + "\" twice");
+      return true;
+    }
+    if (place_ != Place::kTensor || key_ != "dtype" || entries.back().dtype) wrong("a text");
+    for (const NamedType& t : kTypes)
+      if (value == t.name) entries.back().dtype = t.dtype;
+    if (!entries.back().dtype) refuse(where() + ": dtype " + printable(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
+    return true;
+  }
+  bool start_object(std::size_t) {
+    switch (place_) {
+      case Place::kStart: place_ = Place::kTop; return true;
+      case Place::kTop:
+        if (key_ == kMetadataName) {
+          if (metadata_seen_) refuse("two metadata objects");
+          metadata_seen_ = true;
+          place_ = Place::kMetadata;
+        } else {
+          entries.push_back({});
+          entries.back().name = key_;
+          place_ = Place::kTensor;
+        }
+        return true;
+      default: wrong("an object");
+    }
+  }
+  bool end_object() {
+    if (place_ == Place::kTensor) {
+      const Entry& e = entries.back();
+      if (!e.dtype || !e.has_shape || e.offsets.size() != 2) refuse(where() + ": wanted dtype, shape and two data_offsets");
+    }
+    place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
+    return true;
+  }
+  bool start_array(std::size_t) {
+    if (place_ != Place::kTensor) wrong("a list");
+    Entry& e = entries.back();
+    if (key_ == "shape" && !e.has_shape) {
+      e.has_shape = true;
+      list_ = &e.shape;
+      limit_ = Shape::kMaxRank;
+    } else if (key_ == "data_offsets" && e.offsets.empty()) {
+      list_ = &e.offsets;
+      limit_ = 2;
+    } else {
+      wrong("a list");
+    }
+    place_ = Place::kList;
+    return true;
+  }
+  bool end_array() {
+    place_ = Place::kTensor;
+    return true;
+  }
+  bool key(string_t& value) {
+    key_ = value;
+    return true;
+  }
+  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) {
+    refuse(fmt::format("the header is not JSON at byte {}", at));
+  }
+
+ private:
+  enum class Place { kStart, kTop, kMetadata, kTensor, kList, kEnd };
+
+  static std::string printable(const std::string& text) {
+    std::string out;
+    for (const char c : text.substr(0, 80)) out += c < ' ' && c >= 0 ? '?' : c;
+    return out;
+  }
+  std::string where() const { return entries.empty() ? "header" : "tensor \"" + printable(entries.back().name) + "\""; }
+  [[noreturn]] void wrong(const std::string& got) { refuse(where() + ": " + got + " where it does not belong (\"" + printable(key_) + "\")"); }
+
+  Place place_ = Place::kStart;
+  std::string key_;
+  std::vector<std::uint64_t>* list_ = nullptr;
+  std::size_t limit_ = 0;
+  bool metadata_seen_ = false;
+};
+
+Shape shape_of(const Entry& e, std::uint64_t data_bytes) {
+  std::vector<std::int64_t> dims;
+  std::uint64_t count = 1;
+  for (const std::uint64_t d : e.shape) {
+    if (d > (std::uint64_t{1} << 48) || (d != 0 && count > (std::uint64_t{1} << 48) / d))
+      refuse("tensor \"" + e.name + "\": its extents multiply to more than any file holds");
+    count *= d;
+    dims.push_back(static_cast<std::int64_t>(d));
+  }
+  const std::uint64_t begin = e.offsets[0], end = e.offsets[1];
+  if (begin > end || end > data_bytes) refuse(fmt::format("tensor \"{}\": bytes {} to {} of {}", e.name, begin, end, data_bytes));
+  if (end - begin != count * size_of(*e.dtype))
+    refuse(fmt::format("tensor \"{}\": its shape and dtype need {} bytes, it has {}", e.name, count * size_of(*e.dtype), end - begin));
+  return Shape(std::span<const std::int64_t>(dims));
+}
+
+/// In the order of their bytes; refuses overlap, holes and what is left over.
+void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
+  std::uint64_t at = 0;
+  for (const Entry& e : entries) {
+    if (e.offsets[0] != at)
+      refuse(fmt::format("tensor \"{}\" begins at byte {}, wanted {}: tensors may neither overlap nor leave holes", e.name, e.offsets[0], at));
+    at = e.offsets[1];
+  }
+  if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor", data_bytes - at));
+}
+
+const char* type_name(DType dtype) {
+  for (const NamedType& t : kTypes)
+    if (t.dtype == dtype) return t.name;
+  return "?";
+}
+
+}  // namespace
+
+Safetensors decode_safetensors(std::span<const std::byte> file) {
+  std::uint64_t header_bytes = 0;
+  if (file.size() < sizeof(header_bytes)) refuse(fmt::format("{} bytes are too few for a file", file.size()));
+  std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
+  if (header_bytes > kMostHeader || header_bytes > file.size() - sizeof(header_bytes))
+    refuse(fmt::format("a header of {} bytes in a file of {}", header_bytes, file.size()));
+  const auto* text = reinterpret_cast<const char*>(file.data()) + sizeof(header_bytes);
+  if (header_bytes == 0 || text[0] != '{') refuse("the header does not begin with {");
+  HeaderReader header;
+  nlohmann::json::sax_parse(text, text + header_bytes, &header);
+  const std::span<const std::byte> data = file.subspan(sizeof(header_bytes) + header_bytes);
+
+  Safetensors content;
+  content.metadata = std::move(header.metadata);
+  std::vector<std::string> names;
+  for (const Entry& e : header.entries) names.push_back(e.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) refuse("tensor \"" + *twice + "\" is there twice");
+  for (const Entry& e : header.entries) shape_of(e, data.size());
+  check_coverage(header.entries, data.size());
+  for (const Entry& e : header.entries) {
+    Tensor t = Tensor::empty(shape_of(e, data.size()), *e.dtype);
+    const std::span<const std::byte> bytes = data.subspan(e.offsets[0], e.offsets[1] - e.offsets[0]);
+    if (*e.dtype == DType::boolean && std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
+      refuse("tensor \"" + e.name + "\" holds a bool that is neither 0 nor 1");
+    if (!bytes.empty()) std::memcpy(t.mutable_raw(), bytes.data(), bytes.size());
+    content.tensors.emplace(e.name, std::move(t));
+  }
+  return content;
+}
+
+std::vector<std::byte> encode_safetensors(const Safetensors& content) {
+  std::vector<std::pair<std::string, Tensor>> sorted;
+  for (const auto& [name, tensor] : content.tensors) {
+    check<ArgumentError>(name != kMetadataName, "safetensors: no tensor may be called {}", kMetadataName);
+    sorted.emplace_back(name, tensor.contiguous_copy().to(Device::cpu()));
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!content.metadata.empty()) header[kMetadataName] = content.metadata;
+  std::uint64_t data_bytes = 0;
+  for (const auto& [name, tensor] : sorted) {
+    const std::vector<std::int64_t> shape(tensor.shape().dims().begin(), tensor.shape().dims().end());
+    header[name] = {{"dtype", type_name(tensor.dtype())}, {"shape", shape}, {"data_offsets", {data_bytes, data_bytes + tensor.bytes()}}};
+    data_bytes += tensor.bytes();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + sizeof(std::uint64_t) + kAlignment - 1) / kAlignment * kAlignment - sizeof(std::uint64_t), ' ');
+  const std::uint64_t header_bytes = text.size();
+  std::vector<std::byte> file(sizeof(header_bytes) + header_bytes + data_bytes);
+  std::memcpy(file.data(), &header_bytes, sizeof(header_bytes));
+  std::memcpy(file.data() + sizeof(header_bytes), text.data(), text.size());
+  std::byte* at = file.data() + sizeof(header_bytes) + header_bytes;
+  for (const auto& [name, tensor] : sorted) {
+    if (tensor.bytes() > 0) std::memcpy(at, tensor.raw(), tensor.bytes());
+    at += tensor.bytes();
+  }
+  return file;
+}
+
+Safetensors read_safetensors(const std::string& path, std::uint64_t limit) {
+  const auto [folder_path, name] = split_path(path);
+  FileOps& ops = FileOps::real();
+  int descriptor = -1;
+  int error = ops.open_folder(folder_path, descriptor);
+  check<DataError>(error == 0, "{}: {}", path, error_text(error));
+  const FileHandle folder(ops, descriptor);
+  std::vector<std::byte> bytes;
+  error = read_file(ops, folder.get(), name, limit, bytes);
+  check<DataError>(error == 0, "{}: {}", path, error_text(error));
+  try {
+    return decode_safetensors(bytes);
+  } catch (const DataError& e) {
+    throw DataError(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+void write_safetensors(const std::string& path, const Safetensors& content) {
+  const auto [folder_path, name] = split_path(path);
+  FileOps& ops = FileOps::real();
+  const FileHandle folder = open_folder(ops, folder_path);
+  const int error = write_file_atomically(ops, folder.get(), name, encode_safetensors(content));
+  check<StorageError>(error == 0, "{}: cannot write: {}", path, error_text(error));
+}
+
+}  // namespace binade::io

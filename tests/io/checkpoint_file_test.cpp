@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -210,7 +211,9 @@ TEST(CheckpointFile, StockToolsReadIt) {
     EXPECT_EQ(run("h5dump " + path), 0);
     EXPECT_EQ(run("h5dump -d /model/known.f16 " + path + " | grep -q '1.5, -2, 6.10352e-05'"), 0);
   }
-  if (run("/usr/bin/python3 -c 'import h5py'") != 0) GTEST_SKIP() << "h5py is not installed for /usr/bin/python3";
+  const char* given = std::getenv("BINADE_PYTHON");
+  const std::string python = given != nullptr ? given : "/usr/bin/python3";
+  if (run(python + " -c 'import h5py'") != 0) GTEST_SKIP() << "h5py is not installed for " << python;
   const std::string script = folder + "/read.py";
   std::ofstream(script) << "import h5py, sys\n"
                            "f = h5py.File('" << path << "', 'r')\n"
@@ -226,7 +229,7 @@ TEST(CheckpointFile, StockToolsReadIt) {
                            "assert list(f['data'].attrs['quarantine']) == [5, -7, 1 << 30]\n"
                            "assert f['guard/long'][4999] == 1.25\n"
                            "assert f.userblock_size == 512\n";
-  EXPECT_EQ(run("/usr/bin/python3 " + script), 0);
+  EXPECT_EQ(run(python + " " + script), 0);
 }
 
 }  // namespace

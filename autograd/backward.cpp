@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "autograd/node.h"
+#include "autograd/reachable.h"
 #include "autograd/variable.h"
 #include "core/accumulate.h"
 #include "core/error.h"
@@ -103,17 +103,6 @@ class NodeSink final : public GradSink {
   Tensors temporaries_;
 };
 
-/// Every node the output depends on, latest first: the tape, walked in reverse.
-std::vector<std::shared_ptr<Node>> reachable(const std::shared_ptr<Node>& root) {
-  std::vector<std::shared_ptr<Node>> nodes{root};
-  std::unordered_set<const Node*> seen{root.get()};
-  for (std::size_t next = 0; next < nodes.size(); ++next)
-    for (const Edge& edge : nodes[next]->edges())
-      if (edge.node && seen.insert(edge.node.get()).second) nodes.push_back(edge.node);
-  std::ranges::sort(nodes, [](const auto& a, const auto& b) { return a->order() > b->order(); });
-  return nodes;
-}
-
 void check_not_released(const Node& node) {
   const std::string at = node.module_path().empty() ? "" : " [" + node.module_path() + "]";
   check<AutogradError>(!node.released(),
@@ -140,7 +129,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   }
   Pending pending;
   pending.add({output.state()->node, output.state()->output, nullptr}, seed, false);
-  std::vector<std::shared_ptr<Node>> nodes = reachable(output.state()->node);
+  std::vector<std::shared_ptr<Node>> nodes = reachable_nodes(output.state()->node);
   for (const auto& node : nodes) check_not_released(*node);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {

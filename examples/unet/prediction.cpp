@@ -6,37 +6,24 @@
 namespace binade::examples {
 namespace {
 
-/// Copies images of (N, H, W, C) f32 to another height and width, repeating the last row and column or dropping them.
-Tensor with_size(const Tensor& images, std::int64_t height, std::int64_t width) {
-  const Tensor source = images.contiguous_copy();
-  const std::int64_t count = source.dim(0), h = source.dim(1), w = source.dim(2), c = source.dim(3);
-  if (h == height && w == width) return source;
-  check<ShapeError>(h > 0 && w > 0, "unet: wanted images with pixels, got {}", source.shape().to_string());
-  Tensor result = Tensor::empty({count, height, width, c}, DType::f32);
-  const float* from = source.data<float>();
-  float* to = result.mutable_data<float>();
-  const auto pixel = static_cast<std::size_t>(c) * sizeof(float);
-  for (std::int64_t n = 0; n < count; ++n)
-    for (std::int64_t y = 0; y < height; ++y)
-      for (std::int64_t x = 0; x < width; ++x)
-        std::memcpy(to + ((n * height + y) * width + x) * c, from + ((n * h + std::min(y, h - 1)) * w + std::min(x, w - 1)) * c, pixel);
+/// The upper left (height, width) of one image (1, H, W, C), f32.
+Tensor crop(const Tensor& image, std::int64_t height, std::int64_t width) {
+  const std::int64_t w = image.dim(2), c = image.dim(3);
+  Tensor result = Tensor::empty({1, height, width, c}, DType::f32);
+  for (std::int64_t y = 0; y < height; ++y)
+    std::memcpy(result.mutable_data<float>() + y * width * c, image.data<float>() + y * w * c, static_cast<std::size_t>(width * c) * sizeof(float));
   return result;
 }
 
-std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
 }  // namespace
 
-Tensor pad_to_multiple(const Tensor& images, std::int64_t multiple) {
-  return with_size(images, round_up(images.dim(1), multiple), round_up(images.dim(2), multiple));
-}
-
-Tensor crop(const Tensor& images, std::int64_t height, std::int64_t width) { return with_size(images, height, width); }
-
-Tensor predict_logits(UNet& model, const Tensor& images) {
+Tensor predict_logits(UNet& model, const Tensor& image) {
+  check<ShapeError>(image.rank() == 4 && image.dim(0) == 1, "predict: wanted one image (1, H, W, C), got {}", image.shape().to_string());
   const NoGradGuard no_grad;
-  const Variable logits = model(pad_to_multiple(images, model.multiple()));
-  return crop(logits.value().to(DType::f32), images.dim(1), images.dim(2));
+  const std::int64_t height = image.dim(1), width = image.dim(2), channels = image.dim(3);
+  const Tensor padded = io::pad_to_multiple(image.reshape({height, width, channels}), model.multiple());
+  const Variable logits = model(padded.reshape({1, padded.dim(0), padded.dim(1), channels}));
+  return crop(logits.value().to(DType::f32).contiguous_copy(), height, width);
 }
 
 Tensor classes_of(const Tensor& logits) {

@@ -6,14 +6,9 @@
 
 namespace binade::examples {
 
-/// Images (N, H, W, C) with H and W padded up to multiples of `multiple` by repeating the last row and column.
-Tensor pad_to_multiple(const Tensor& images, std::int64_t multiple);
-/// The upper left (height, width) of images (N, H, W, C).
-Tensor crop(const Tensor& images, std::int64_t height, std::int64_t width);
-
-/// Logits (N, H, W, classes), f32, for images of any size: padded, run, cropped back. No gradient; the caller chose
-/// eval mode and policy.
-Tensor predict_logits(UNet& model, const Tensor& images);
+/// Logits (1, H, W, classes), f32, for one image (1, H, W, C) of any size: mirrored up to multiples of the model's, run,
+/// cut back. No gradient; the caller chose eval mode and policy.
+Tensor predict_logits(UNet& model, const Tensor& image);
 
 /// Logits -> class ids, u8 (N, H, W): one logit per pixel: sigmoid > 0.5; more: the largest. NaN counts as class 0.
 Tensor classes_of(const Tensor& logits);

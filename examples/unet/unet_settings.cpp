@@ -50,11 +50,10 @@ UNetOptions parse_unet_architecture(const std::string& json) {
 
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks) {
   const ModulePathScope path("loss");
-  if (name == "ce") return cross_entropy(logits, masks.to(DType::i32));
-  const Tensor truth = masks.reshape({masks.dim(0), masks.dim(1), masks.dim(2), 1}).to(DType::f32);
-  if (name == "bce") return bce_with_logits(logits, truth);
-  const Variable overlap = dice(sigmoid(logits), truth, {.smooth = 1});
-  return name == "dice" ? overlap : bce_with_logits(logits, truth) + overlap;
+  if (name == "ce") return cross_entropy(logits, masks);
+  if (name == "bce") return bce_with_logits(logits, masks);
+  const Variable overlap = dice_with_logits(logits, masks);
+  return name == "dice" ? overlap : bce_with_logits(logits, masks) + overlap;
 }
 
 }  // namespace binade::examples

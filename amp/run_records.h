@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "amp/training_run.h"
+#include "io/json_lines.h"
+#include "io/run_folder.h"
+
+namespace binade::amp {
+
+/// Everything a run writes down beside its checkpoints: metrics.jsonl (a function of the run alone: a resumed run writes
+/// the same bytes), timing.jsonl (everything that depends on the clock), TensorBoard events, and the terminal.
+class RunRecords {
+ public:
+  RunRecords(const io::RunFolder& folder, const RunPlan& plan);
+  ~RunRecords();
+
+  void attempt(const StepResult& attempt);
+  void timing(const StepStats& stats, double seconds);
+  void evaluation(std::int64_t step, const Evaluation& evaluation);
+  /// A line for the person at the terminal.
+  void say(const std::string& line);
+  /// Completes the terminal's picture of the run.
+  void finish();
+
+  /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back.
+  std::int64_t metrics_bytes() const { return metrics_.offset(); }
+  void cut_back_to(std::int64_t bytes) { metrics_.truncate(bytes); }
+
+ private:
+  struct Displays;
+  const RunPlan& plan_;
+  io::JsonLines metrics_;
+  io::JsonLines timing_;
+  std::unique_ptr<Displays> displays_;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "binade.h"
+
+namespace binade::examples {
+
+/// What `eval`, `sample` and `predict` are told: --run or --checkpoint.
+struct ModelChoice {
+  std::string run, checkpoint;
+};
+
+/// The state of the chosen checkpoint; of --run, the newest that verifies. Throws ArgumentError when neither is named.
+StateDict read_checkpoint(const ModelChoice& choice);
+
+/// Weights and statistics of a checkpoint into a model: the averaged weights where the run kept any and `averaged` is on.
+void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = true);
+
+/// Weights alone, from a checkpoint or a .safetensors file whose names are the model's (`binade-doctor import` makes one
+/// from PyTorch's and Hugging Face's). Throws CheckpointError listing both sides when they do not fit.
+void load_weights(nn::Module& model, const std::string& path);
+
+/// The policy that the checkpoint was trained under.
+PrecisionPolicy policy_of(const StateDict& checkpoint);
+
+/// Throws ArgumentError for the first override that matches no module path and no op on the way to `output`.
+void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Variable& output);
+
+/// Every module path with its kind, every parameter with its shape, and every op with its path, as lines for people.
+std::string describe_modules(nn::Module& model, const Variable& output);
+
+}  // namespace binade::examples

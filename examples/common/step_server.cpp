@@ -1,0 +1,95 @@
+#include "examples/common/step_server.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/version.h"
+#include "io/json_lines.h"
+
+namespace binade::examples {
+namespace {
+
+constexpr int kWarmUp = 2;
+
+double peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+class Timer {
+ public:
+  explicit Timer(const Workload& workload) : workload_(workload) {}
+
+  double milliseconds() {
+    const auto before = std::chrono::steady_clock::now();
+    loss_ = workload_.step();
+    if (!first_loss_) first_loss_ = loss_;
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count();
+  }
+  io::JsonObject answer(int steps, double ms) const {
+    return io::JsonObject().add("steps", steps).add("ms", ms).add("loss", loss_).add("first_loss", first_loss_.value_or(loss_)).add("peak_mib", peak_mib());
+  }
+
+ private:
+  const Workload& workload_;
+  double loss_ = 0;
+  std::optional<double> first_loss_;
+};
+
+void say(const io::JsonObject& line) {
+  std::printf("%s\n", line.text().c_str());
+  std::fflush(stdout);
+}
+
+/// The count in "step N"; nothing for another line.
+std::optional<int> requested(std::string_view line) {
+  constexpr std::string_view kWord = "step ";
+  int count = 0;
+  if (!line.starts_with(kWord)) return std::nullopt;
+  const auto [end, error] = std::from_chars(line.data() + kWord.size(), line.data() + line.size(), count);
+  if (error != std::errc{} || count < 1) return std::nullopt;
+  return count;
+}
+
+}  // namespace
+
+int serve_steps(const Workload& workload, bool interactive, int steps) {
+  Timer timer(workload);
+  io::JsonObject about;
+  about.add("ready", true)
+      .add("backend", "binade " + std::string(version()))
+      .add("workload", workload.name)
+      .add("precision", workload.precision)
+      .add("threads", num_threads())
+      .add("parameters", workload.parameters);
+  if (interactive) {
+    say(about);
+    for (std::string line; std::getline(std::cin, line) && line != "quit";) {
+      const std::optional<int> count = requested(line);
+      check<ArgumentError>(count.has_value(), "bench: wanted 'step N' or 'quit', got '{}'", line);
+      double sum = 0;
+      for (int i = 0; i < *count; ++i) sum += timer.milliseconds();
+      say(timer.answer(*count, sum / *count));
+    }
+    return 0;
+  }
+  for (int i = 0; i < kWarmUp; ++i) timer.milliseconds();
+  std::vector<double> times;
+  for (int i = 0; i < steps; ++i) times.push_back(timer.milliseconds());
+  std::ranges::sort(times);
+  say(timer.answer(steps, times[times.size() / 2]).add("ms_min", times.front()).add("ms_max", times.back()).add("workload", workload.name).add("precision", workload.precision));
+  return 0;
+}
+
+}  // namespace binade::examples

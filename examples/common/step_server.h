@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace binade::examples {
+
+/// What is being timed.
+struct Workload {
+  std::string name, precision;
+  std::int64_t parameters = 0;
+  std::function<double()> step;  ///< one training step; returns its loss
+};
+
+/// Runs steps on request, so that a harness can interleave them with another process's: speaks the protocol of
+/// bench/run.py on stdin and stdout (see there), or, when not `interactive`, times `steps` of them after two to warm up and
+/// prints one JSON object. Returns the exit code.
+int serve_steps(const Workload& workload, bool interactive, int steps);
+
+}  // namespace binade::examples

@@ -1,0 +1,57 @@
+#include "examples/common/train_program.h"
+
+#include <cstdio>
+
+#include "io/read_file.h"
+#include "io/run_folder.h"
+
+namespace binade::examples {
+
+void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
+  table.apply_flags();  // --run, --resume and --config themselves, and every range check
+  if (s.resume) {
+    check<ArgumentError>(!s.run.empty(), "--resume: wanted --run DIR with it, the folder of the run to go on with");
+    check<ArgumentError>(s.config.empty(), "--config: a resumed run takes its settings from its own config.json; leave it out");
+    table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
+    table.apply_flags_to_resumed();
+  } else if (!s.config.empty()) {
+    table.apply_json(io::read_file(s.config), s.config);
+    table.apply_flags();
+  }
+  complete();
+}
+
+amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table, const TrainSettings& s, const Runtime& runtime) {
+  return {.folder = s.run.empty() ? io::RunFolder::next_free("runs", name) : s.run,
+          .resume = s.resume,
+          .config = config_text(program, table, runtime),
+          .steps = s.steps,
+          .checkpoint_every = s.checkpoint_every,
+          .eval_every = s.eval_every,
+          .log_every = s.log_every,
+          .keep = static_cast<int>(s.keep)};
+}
+
+amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy) {
+  amp::TrainerOptions o{.precision = policy,
+                        .loss_scale = loss_scale_options(s, policy),
+                        .schedule = make_schedule(s),
+                        .accumulate = s.accumulate,
+                        .steps = s.steps,
+                        .state_hash = s.state_hash};
+  if (s.clip_mode == "norm") o.clip_norm = s.clip;
+  if (s.clip_mode == "value") o.clip_value = s.clip;
+  if (s.clip_mode == "adaptive") o.clip_adaptive = s.clip;
+  if (s.ema > 0) o.ema = optim::EmaOptions{.decay = s.ema};
+  return o;
+}
+
+int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer, const amp::RunTask& task) {
+  const amp::RunEnd end = amp::run_training(plan, trainer, task);
+  std::fprintf(stderr, "run folder %s\n", plan.folder.c_str());
+  std::fprintf(stderr, "go on with: %s train --run %s --resume --steps %lld\n", program.c_str(), plan.folder.c_str(),
+               static_cast<long long>(end == amp::RunEnd::kDone ? 2 * plan.steps : plan.steps));
+  return end == amp::RunEnd::kDone ? 0 : 10;
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,67 @@
+#include <CLI/CLI.hpp>
+
+#include "examples/common/program.h"
+#include "examples/common/step_server.h"
+#include "examples/transformer/commands.h"
+#include "examples/transformer/gpt.h"
+
+namespace binade::examples {
+namespace {
+
+struct BenchSettings {
+  TrainSettings train;
+  std::string workload = "gpt-tiny";
+  bool interactive = false;
+  std::int64_t steps = 10;
+};
+
+/// The workloads of docs/performance.md: a shape, a batch, and how many of the positions are used.
+struct Shape {
+  const char* name;
+  GptOptions model;
+  std::int64_t batch, length;
+};
+const Shape kShapes[] = {
+    {"gpt-tiny", {.layers = 4, .heads = 4, .dim = 128, .context = 64, .vocabulary = 256, .table = 256}, 16, 64},
+    {"gpt", {.layers = 6, .heads = 6, .dim = 384, .context = 256, .vocabulary = 256, .table = 256}, 8, 256},
+    {"gpt2", {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true}, 4, 64}};
+
+Tensor random_tokens(const Shape& shape, std::uint32_t which) {
+  const RandomStream numbers{1, RngPurpose::kData, 0, 0, which};
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.batch * shape.length));
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<std::int32_t>(numbers.below(i, static_cast<std::uint64_t>(shape.model.vocabulary)));
+  return Tensor::from(tokens, {shape.batch, shape.length});
+}
+
+int bench(Settings& table, BenchSettings& s) {
+  table.apply_flags();
+  const Shape& shape = *std::ranges::find(kShapes, s.workload, &Shape::name);
+  Runtime runtime({.seed = 1, .threads = static_cast<int>(s.train.threads)});
+  const amp::Policy policy = choose_policy(s.train);
+  Gpt model(shape.model);
+  s.train.lr = 1e-4;
+  s.train.weight_decay = 0.01;
+  const auto optimizer = make_optimizer(s.train, model);
+  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy});
+  const Tensor tokens = random_tokens(shape, 0), targets = random_tokens(shape, 1);
+  const auto step = [&] { return trainer.step(tokens, [&](const Tensor& t) { return nn::cross_entropy(model(t), targets); }).loss; };
+  return serve_steps({s.workload, s.train.precision, nn::count_parameters(model), step}, s.interactive, static_cast<int>(s.steps));
+}
+
+}  // namespace
+
+Command add_bench(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("bench", "Times training steps on random tokens");
+  auto s = std::make_shared<BenchSettings>();
+  auto table = std::make_shared<Settings>();
+  table->add({.name = "workload", .target = &s->workload, .help = "model and batch", .choices = {"gpt-tiny", "gpt", "gpt2"}});
+  table->add({.name = "precision", .target = &s->train.precision, .help = "what products compute in", .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+  table->add({.name = "threads", .target = &s->train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
+  table->add({.name = "steps", .target = &s->steps, .help = "steps timed", .low = 1, .high = 1e6});
+  table->add({.name = "interactive", .target = &s->interactive, .help = "wait for 'step N' on stdin", .on_resume = OnResume::kNotASetting});
+  table->declare(*app);
+  return [app, s, table] { return app->parsed() ? bench(*table, *s) : 0; };
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,62 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "examples/common/model_file.h"
+#include "examples/common/program.h"
+#include "examples/transformer/commands.h"
+#include "examples/transformer/gpt_settings.h"
+#include "examples/transformer/sampling.h"
+
+namespace binade::examples {
+namespace {
+
+struct SampleSettings {
+  ModelChoice model;
+  std::string prompt = "\n", device = "auto";
+  std::int64_t tokens = 200, top_k = 0, seed = 1, threads = 0;
+  double temperature = 0.8;
+  bool cache = true;
+};
+
+int sample_text(Settings& table, SampleSettings& s) {
+  table.apply_flags();
+  check<ArgumentError>(!s.prompt.empty(), "--prompt: wanted some text, got none");
+  Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
+  const StateDict checkpoint = read_checkpoint(s.model);
+  const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
+  const std::vector<std::int32_t> prompt = tokenizer->encode(s.prompt, io::TextOrigin::kPrompt);
+  Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
+  load_model(model, checkpoint);
+  model.eval();
+  const PolicyScope policy(policy_of(checkpoint));
+  std::fputs(s.prompt.c_str(), stdout);
+  sample(model, prompt, {.tokens = s.tokens, .temperature = s.temperature, .top_k = s.top_k, .seed = static_cast<std::uint64_t>(s.seed), .cache = s.cache},
+         [&](std::int32_t token) {
+           std::fputs(tokenizer->decode(std::span(&token, 1)).c_str(), stdout);
+           std::fflush(stdout);
+         });
+  std::fputs("\n", stdout);
+  return 0;
+}
+
+}  // namespace
+
+Command add_sample(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("sample", "Continues a prompt");
+  auto s = std::make_shared<SampleSettings>();
+  auto table = std::make_shared<Settings>();
+  table->add({.name = "run", .target = &s->model.run, .help = "run folder: its newest verified checkpoint"});
+  table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
+  table->add({.name = "prompt", .target = &s->prompt, .help = "what to continue"});
+  table->add({.name = "tokens", .target = &s->tokens, .help = "how many to add", .low = 0, .high = 1e9});
+  table->add({.name = "temperature", .target = &s->temperature, .help = "0: always the likeliest", .low = 0, .high = 1000});
+  table->add({.name = "top-k", .target = &s->top_k, .help = "draw from the k likeliest (0: all)", .low = 0, .high = 1e9});
+  table->add({.name = "seed", .target = &s->seed, .help = "fixes the draws", .low = 0, .high = 1e15});
+  table->add({.name = "cache", .target = &s->cache, .help = "keep keys and values between tokens (on|off)"});
+  table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
+  table->add({.name = "device", .target = &s->device, .help = "auto, cpu, cuda or cuda:N"});
+  table->declare(*app);
+  return [app, s, table] { return app->parsed() ? sample_text(*table, *s) : 0; };
+}
+
+}  // namespace binade::examples

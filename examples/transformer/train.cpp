@@ -1,0 +1,68 @@
+#include <CLI/CLI.hpp>
+
+#include "examples/common/model_file.h"
+#include "examples/common/train_program.h"
+#include "examples/transformer/commands.h"
+#include "examples/transformer/evaluation.h"
+#include "examples/transformer/gpt_settings.h"
+#include "examples/transformer/probe.h"
+#include "examples/transformer/text_source.h"
+
+namespace binade::examples {
+namespace {
+
+void check_same(const StateDict& state, const std::string& architecture) {
+  const std::string& stored = state.text("progress/architecture");
+  check<CheckpointError>(stored == architecture, "checkpoint: it holds the model {}, this run has {}", stored, architecture);
+}
+
+int train(Settings& table, GptSettings& s) {
+  settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
+  const TrainSettings& t = s.train;
+  Runtime runtime({.device = choose_device(t.device), .seed = static_cast<std::uint64_t>(t.seed), .threads = static_cast<int>(t.threads), .deterministic = t.deterministic});
+  const amp::Policy policy = choose_policy(s.train);
+  const TextSource source = read_text_source(t, s.tokenizer);
+
+  Gpt model(gpt_options(s, source.tokenizer->vocabulary_size()));
+  check_overrides(policy, model, probe_loss(model));
+  if (!t.init_from.empty() && !t.resume) load_weights(model, t.init_from);
+  const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
+  amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
+
+  auto loader = io::training_batches(source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed), .content = source.content});
+  trainer.attach(loader);
+  const std::string architecture = architecture_json(model.options());
+
+  amp::RunPlan plan = make_plan("binade-gpt", "gpt", table, t, runtime);
+  plan.unit = "tokens";
+  plan.units_per_step = static_cast<double>(t.batch * t.accumulate * s.context);
+  plan.score = "val_loss";
+
+  amp::RunTask task;
+  task.update = [&] {
+    amp::MicroBatches<io::TextBatch> batches;
+    for (std::int64_t i = 0; i < t.accumulate; ++i) batches.parts.push_back(loader.next());
+    trainer.step(batches, [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); });
+  };
+  task.evaluate = [&]() -> amp::Evaluation {
+    const TextScore score = evaluate(model, source.split.validation, t.batch);
+    return {{"val_loss", score.loss}, {"val_accuracy", score.accuracy}};
+  };
+  task.constants.put("progress/architecture", architecture);
+  task.constants.merge("progress/tokenizer", io::tokenizer_state(*source.tokenizer));
+  task.check_constants = [&](const StateDict& state) { check_same(state, architecture); };
+  return train_and_tell("binade-gpt", plan, trainer, task);
+}
+
+}  // namespace
+
+Command add_train(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("train", "Trains on text; commits checkpoints; evaluates on what was held out");
+  auto settings = std::make_shared<GptSettings>();
+  auto table = std::make_shared<Settings>();
+  add_gpt_settings(*table, *settings);
+  table->declare(*app);
+  return [app, settings, table] { return app->parsed() ? train(*table, *settings) : 0; };
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,30 @@
+#include "examples/unet/evaluation.h"
+
+#include "examples/unet/unet_settings.h"
+
+namespace binade::examples {
+
+MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss) {
+  const NoGradGuard no_grad;
+  const bool was_training = model.training();
+  model.eval();
+  auto batches = io::evaluation_batches(images, 1);
+  Overlap foreground(1), background(0);
+  MaskScore score;
+  for (std::int64_t i = 0; i < images.size(); ++i) {
+    const io::ImageBatch batch = batches.next();
+    const Tensor logits = predict_logits(model, batch.images);
+    const Tensor ids = classes_of(logits);
+    const Tensor truth = batch.masks.to(DType::u8);
+    score.loss += segmentation_loss(loss, logits, batch.masks).item() / static_cast<double>(images.size());
+    foreground.add(ids, truth);
+    background.add(ids, truth);
+  }
+  model.train(was_training);
+  score.dice = foreground.dice();
+  score.iou = foreground.iou();
+  score.background_dice = background.dice();
+  return score;
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,29 @@
+#include "examples/unet/image_source.h"
+
+#include "core/sha256.h"
+#include "examples/unet/cells.h"
+
+namespace binade::examples {
+namespace {
+
+constexpr std::int64_t kCells = 40;
+constexpr std::int64_t kCellSize = 128;
+constexpr std::uint64_t kCellSeed = 1;  // the embedded data are the same whatever --seed is
+
+}  // namespace
+
+ImageSource read_image_source(const TrainSettings& s, std::int64_t classes) {
+  const io::ImageReadOptions options{.classes = static_cast<int>(classes)};
+  const io::ImageSet images = s.data.empty() ? draw_cells({.count = kCells, .size = kCellSize, .seed = kCellSeed}) : io::read_images(s.data, options);
+  ImageSource source;
+  source.content = images.content();
+  if (s.val_data.empty()) {
+    source.split = io::split_images(images, s.val_fraction);
+    return source;
+  }
+  source.split = {images, io::read_images(s.val_data, options)};
+  source.content = sha256_hex(source.content + source.split.validation.content());
+  return source;
+}
+
+}  // namespace binade::examples

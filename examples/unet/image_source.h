@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "examples/common/train_settings.h"
+#include "io/image_data.h"
+
+namespace binade::examples {
+
+/// Images to train on and images held out.
+struct ImageSource {
+  io::ImageSplit split;
+  std::string content;  ///< hash of what was read: a resumed run must find the same
+};
+
+/// Reads --data (a folder with images/ and masks/, or an HDF5 file; drawn cells when left out) and --val-data.
+ImageSource read_image_source(const TrainSettings& s, std::int64_t classes);
+
+}  // namespace binade::examples

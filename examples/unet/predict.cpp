@@ -1,0 +1,86 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "examples/common/model_file.h"
+#include "examples/common/program.h"
+#include "examples/unet/commands.h"
+#include "examples/unet/prediction.h"
+#include "examples/unet/unet_settings.h"
+#include "io/image_data.h"
+
+namespace binade::examples {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PredictSettings {
+  ModelChoice model;
+  std::string input, output, device = "auto";
+  std::int64_t threads = 0;
+};
+
+struct Job {
+  fs::path from, to;
+};
+
+/// One file to one file, or every PNG of a folder (or of its images/) to the same name in another.
+std::vector<Job> jobs_of(const PredictSettings& s) {
+  check<ArgumentError>(!s.input.empty() && !s.output.empty(), "predict: wanted --input FILE|DIR and --output PATH");
+  std::error_code error;
+  if (!fs::is_directory(s.input, error)) return {{s.input, s.output}};
+  const fs::path folder = fs::is_directory(fs::path(s.input) / "images", error) ? fs::path(s.input) / "images" : fs::path(s.input);
+  std::vector<Job> jobs;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".png") jobs.push_back({entry.path(), fs::path(s.output) / entry.path().filename()});
+  check<DataError>(!jobs.empty(), "predict: no .png files in {}", folder.string());
+  std::ranges::sort(jobs, {}, &Job::from);
+  fs::create_directories(s.output, error);
+  check<StorageError>(!error, "predict: cannot make the folder {}: {}", s.output, error.message());
+  return jobs;
+}
+
+/// Binary masks as 0 and 255, class ids as they are.
+io::Image mask_image(const Tensor& ids, std::int64_t classes) {
+  io::Image image{.width = ids.dim(2), .height = ids.dim(1), .channels = 1, .depth = 8, .values = {}};
+  for (const std::uint8_t id : ids.to_vector<std::uint8_t>()) image.values.push_back(classes == 1 ? (id ? 255 : 0) : id);
+  return image;
+}
+
+int predict(Settings& table, PredictSettings& s) {
+  table.apply_flags();
+  const std::vector<Job> jobs = jobs_of(s);
+  Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
+  const StateDict checkpoint = read_checkpoint(s.model);
+  UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
+  load_model(model, checkpoint);
+  model.eval();
+  const PolicyScope policy(policy_of(checkpoint));
+  const int channels = static_cast<int>(model.options().in);
+  for (const Job& job : jobs) {
+    const Tensor image = io::to_tensor(io::read_png(job.from.string()), channels, true);
+    const Tensor logits = predict_logits(model, image.reshape({1, image.dim(0), image.dim(1), channels}));
+    io::write_png(job.to.string(), mask_image(classes_of(logits), model.options().classes));
+    std::printf("%s\n", job.to.string().c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_predict(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("predict", "Writes a mask for each image");
+  auto s = std::make_shared<PredictSettings>();
+  auto table = std::make_shared<Settings>();
+  table->add({.name = "run", .target = &s->model.run, .help = "run folder: its newest verified checkpoint"});
+  table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
+  table->add({.name = "input", .target = &s->input, .help = "a PNG file, or a folder of them"});
+  table->add({.name = "output", .target = &s->output, .help = "where the mask goes, or the folder for all of them"});
+  table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
+  table->add({.name = "device", .target = &s->device, .help = "auto, cpu, cuda or cuda:N"});
+  table->declare(*app);
+  return [app, s, table] { return app->parsed() ? predict(*table, *s) : 0; };
+}
+
+}  // namespace binade::examples

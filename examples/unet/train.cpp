@@ -1,0 +1,108 @@
+#include <CLI/CLI.hpp>
+
+#include "examples/common/model_file.h"
+#include "examples/common/train_program.h"
+#include "examples/unet/commands.h"
+#include "examples/unet/evaluation.h"
+#include "examples/unet/image_source.h"
+#include "examples/unet/unet_settings.h"
+
+namespace binade::examples {
+namespace {
+
+void check_same(const StateDict& state, const std::string& architecture) {
+  const std::string& stored = state.text("progress/architecture");
+  check<CheckpointError>(stored == architecture, "checkpoint: it holds the model {}, this run has {}", stored, architecture);
+}
+
+/// What a training step records, on the smallest image there is. Evaluation mode: statistics must not move.
+Variable probe_loss(UNet& model, const UNetSettings& s) {
+  const std::int64_t side = model.multiple();
+  model.eval();
+  const Variable logits = model(Tensor::zeros({1, side, side, model.options().in}));
+  model.train();
+  const Tensor masks = s.classes > 1 ? Tensor::zeros({1, side, side}, DType::i32) : Tensor::zeros({1, side, side, 1});
+  return segmentation_loss(s.loss, logits, masks);
+}
+
+io::ImageLoaderOptions loader_options(const UNetSettings& s) {
+  return {.batch = s.train.batch,
+          .size = s.size,
+          .seed = static_cast<std::uint64_t>(s.train.seed),
+          .augment = s.augment ? io::AugmentOptions{} : io::AugmentOptions::none()};
+}
+
+int train(Settings& table, UNetSettings& s) {
+  settle_settings(table, s.train, [&] { complete_unet_settings(s); });
+  const TrainSettings& t = s.train;
+  Runtime runtime({.device = choose_device(t.device), .seed = static_cast<std::uint64_t>(t.seed), .threads = static_cast<int>(t.threads), .deterministic = t.deterministic});
+  const amp::Policy policy = choose_policy(s.train);
+  const ImageSource source = read_image_source(t, s.classes);
+
+  UNet model(unet_options(s, source.split.train.channels));
+  {
+    const PolicyScope scope(policy);
+    check_overrides(policy, model, probe_loss(model, s));
+  }
+  if (!t.init_from.empty() && !t.resume) load_weights(model, t.init_from);
+  const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
+  amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
+
+  auto loader = io::training_batches(source.split.train, loader_options(s));
+  trainer.attach(loader);
+  const std::string architecture = architecture_json(model.options());
+
+  amp::RunPlan plan = make_plan("binade-unet", "unet", table, t, runtime);
+  plan.unit = "images";
+  plan.units_per_step = static_cast<double>(t.batch * t.accumulate);
+  plan.score = "val_dice";
+  plan.higher_is_better = true;
+
+  amp::RunTask task;
+  task.update = [&] {
+    amp::MicroBatches<io::ImageBatch> batches;
+    for (std::int64_t i = 0; i < t.accumulate; ++i) batches.parts.push_back(loader.next());
+    trainer.step(batches, [&](const io::ImageBatch& b) { return segmentation_loss(s.loss, model(b.images), b.masks); });
+  };
+  task.evaluate = [&]() -> amp::Evaluation {
+    const MaskScore score = evaluate(model, source.split.validation, s.loss);
+    return {{"val_loss", score.loss}, {"val_dice", score.dice}, {"val_iou", score.iou}};
+  };
+  task.constants.put("progress/architecture", architecture);
+  task.constants.put("progress/loss", s.loss);
+  task.check_constants = [&](const StateDict& state) { check_same(state, architecture); };
+  return train_and_tell("binade-unet", plan, trainer, task);
+}
+
+int modules(Settings& table, UNetSettings& s, std::int64_t channels) {
+  table.apply_flags();
+  complete_unet_settings(s);
+  Runtime runtime;
+  UNet model(unet_options(s, channels));
+  std::fputs(describe_modules(model, probe_loss(model, s)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+Command add_train(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("train", "Trains on images and masks; commits checkpoints; evaluates on what was held out");
+  auto settings = std::make_shared<UNetSettings>();
+  auto table = std::make_shared<Settings>();
+  add_unet_settings(*table, *settings);
+  table->declare(*app);
+  return [app, settings, table] { return app->parsed() ? train(*table, *settings) : 0; };
+}
+
+Command add_modules(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("modules", "Prints every module path, parameter and op of a model");
+  auto s = std::make_shared<UNetSettings>();
+  auto channels = std::make_shared<std::int64_t>(1);
+  auto table = std::make_shared<Settings>();
+  add_unet_settings(*table, *s);
+  table->add({.name = "channels", .target = channels.get(), .help = "1 for grey images, 3 for color", .low = 1, .high = 64});
+  table->declare(*app);
+  return [app, s, channels, table] { return app->parsed() ? modules(*table, *s, *channels) : 0; };
+}
+
+}  // namespace binade::examples

@@ -36,11 +36,11 @@ ImagePair move_pixels(const ImagePair& pair, std::int64_t height, std::int64_t w
   const Tensor image = pair.image.contiguous_copy();
   const Tensor mask = pair.mask.defined() ? pair.mask.contiguous_copy() : Tensor();
   ImagePair result{Tensor::empty({height, width, channels}),
-                   mask.defined() ? Tensor::empty({height, width}, DType::i32) : Tensor()};
+                   mask.defined() ? Tensor::empty({height, width}, DType::u8) : Tensor()};
   const float* source = image.data<float>();
-  const std::int32_t* source_mask = mask.defined() ? mask.data<std::int32_t>() : nullptr;
+  const std::uint8_t* source_mask = mask.defined() ? mask.data<std::uint8_t>() : nullptr;
   float* to = result.image.mutable_data<float>();
-  std::int32_t* to_mask = mask.defined() ? result.mask.mutable_data<std::int32_t>() : nullptr;
+  std::uint8_t* to_mask = mask.defined() ? result.mask.mutable_data<std::uint8_t>() : nullptr;
   for (std::int64_t i = 0; i < height; ++i) {
     for (std::int64_t j = 0; j < width; ++j) {
       const auto [y, x] = from(i, j);
@@ -164,7 +164,7 @@ ImagePair sample(const ImagePair& pair, const CoordinateMap& map) {
   const Tensor image = pair.image.contiguous_copy();
   const Tensor mask = pair.mask.defined() ? pair.mask.contiguous_copy() : Tensor();
   ImagePair result{Tensor::empty({map.height, map.width, channels}),
-                   mask.defined() ? Tensor::empty({map.height, map.width}, DType::i32) : Tensor()};
+                   mask.defined() ? Tensor::empty({map.height, map.width}, DType::u8) : Tensor()};
   const float* source = image.data<float>();
   float* to = result.image.mutable_data<float>();
   for (std::size_t k = 0; k < map.y.size(); ++k) {
@@ -182,8 +182,8 @@ ImagePair sample(const ImagePair& pair, const CoordinateMap& map) {
       to[static_cast<std::int64_t>(k) * channels + c] = (1 - v) * above + v * below;
     }
     if (mask.defined())
-      result.mask.mutable_data<std::int32_t>()[k] =
-          mask.data<std::int32_t>()[mirror(static_cast<std::int64_t>(std::floor(map.y[k] + 0.5f)), rows) * columns +
+      result.mask.mutable_data<std::uint8_t>()[k] =
+          mask.data<std::uint8_t>()[mirror(static_cast<std::int64_t>(std::floor(map.y[k] + 0.5f)), rows) * columns +
                                     mirror(static_cast<std::int64_t>(std::floor(map.x[k] + 0.5f)), columns)];
   }
   return result;

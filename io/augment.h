@@ -8,7 +8,7 @@
 
 namespace binade::io {
 
-/// An image (H, W, C) f32 and its mask (H, W) i32, on the CPU. Every function here moves both alike: the image
+/// An image (H, W, C) f32 and its mask (H, W) u8, on the CPU. Every function here moves both alike: the image
 /// bilinear, the mask by its nearest pixel (it holds class ids, which have no mean). Outside the image its mirror image
 /// is seen (the border pixel not repeated), as in Ronneberger et al. 2015. The mask may be undefined.
 struct ImagePair {

@@ -88,8 +88,8 @@ Image read_mask_png(const std::string& path, int classes) {
 }
 
 Tensor to_mask(const Image& image, int classes, const std::string& name) {
-  Tensor mask = Tensor::empty({image.height, image.width}, DType::i32);
-  auto* to = mask.mutable_data<std::int32_t>();
+  Tensor mask = Tensor::empty({image.height, image.width}, DType::u8);
+  auto* to = mask.mutable_data<std::uint8_t>();
   for (std::int64_t i = 0; i < image.height * image.width; ++i) {
     const std::uint16_t* pixel = image.values.data() + i * image.channels;
     if (classes == 1) {
@@ -101,7 +101,7 @@ Tensor to_mask(const Image& image, int classes, const std::string& name) {
                      i / image.width, i % image.width);
     check<DataError>(pixel[0] < classes, "{}: wanted class ids 0 to {}, got {} at row {}, column {}", name, classes - 1,
                      pixel[0], i / image.width, i % image.width);
-    to[i] = pixel[0];
+    to[i] = static_cast<std::uint8_t>(pixel[0]);
   }
   return mask;
 }
@@ -149,6 +149,8 @@ ImageSet read_image_folder(const std::string& folder, const ImageReadOptions& op
 }
 
 ImageSet read_images(const std::string& path, const ImageReadOptions& options) {
+  check<ArgumentError>(options.classes >= 1 && options.classes <= 256, "images: wanted 1 to 256 classes, got {}",
+                       options.classes);
   std::error_code error;
   check<DataError>(fs::exists(path, error), "{}: there is no such file or folder", path);
   return fs::is_directory(path, error) ? read_image_folder(path, options) : read_image_file(path, options);
@@ -196,24 +198,20 @@ ImageBatch ImageBatch::rows(std::int64_t begin, std::int64_t count) const {
 namespace {
 
 /// Pairs of one size, side by side.
-ImageBatch stack(const std::vector<ImagePair>& pairs, int classes) {
+ImageBatch stack(const std::vector<ImagePair>& pairs) {
   const auto count = static_cast<std::int64_t>(pairs.size());
   const std::int64_t height = pairs[0].image.dim(0);
   const std::int64_t width = pairs[0].image.dim(1);
   const std::int64_t channels = pairs[0].image.dim(2);
   ImageBatch batch;
   batch.images = Tensor::empty({count, height, width, channels});
-  batch.masks =
-      classes == 1 ? Tensor::empty({count, height, width, 1}) : Tensor::empty({count, height, width}, DType::i32);
+  batch.masks = Tensor::empty({count, height, width}, DType::u8);
   for (std::int64_t n = 0; n < count; ++n) {
     const ImagePair& pair = pairs[static_cast<std::size_t>(n)];
     std::copy_n(pair.image.data<float>(), pair.image.numel(),
                 batch.images.mutable_data<float>() + n * pair.image.numel());
-    const auto* mask = pair.mask.data<std::int32_t>();
-    if (classes == 1)
-      std::copy_n(mask, pair.mask.numel(), batch.masks.mutable_data<float>() + n * pair.mask.numel());
-    else
-      std::copy_n(mask, pair.mask.numel(), batch.masks.mutable_data<std::int32_t>() + n * pair.mask.numel());
+    std::copy_n(pair.mask.data<std::uint8_t>(), pair.mask.numel(),
+                batch.masks.mutable_data<std::uint8_t>() + n * pair.mask.numel());
   }
   return batch;
 }
@@ -236,7 +234,7 @@ Loader<ImageBatch> training_batches(const ImageSet& images, const ImageLoaderOpt
               const ImageSample& sample = images.samples[static_cast<std::size_t>(origin.samples[row])];
               pairs.push_back(augment(sample.pair, options.size, options.augment, stream));
             }
-            return stack(pairs, images.classes);
+            return stack(pairs);
           }};
 }
 
@@ -247,7 +245,7 @@ Loader<ImageBatch> evaluation_batches(const ImageSet& images, int prefetch) {
                        .content = images.content(),
                        .prefetch = prefetch};
   return {loader, [images](const BatchOrigin& origin) {
-            return stack({images.samples[static_cast<std::size_t>(origin.samples[0])].pair}, images.classes);
+            return stack({images.samples[static_cast<std::size_t>(origin.samples[0])].pair});
           }};
 }
 

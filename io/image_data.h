@@ -11,13 +11,13 @@
 namespace binade::io {
 
 struct ImageReadOptions {
-  int classes = 1;        ///< 1: binary masks; more: masks hold class ids 0 … classes - 1
+  int classes = 1;        ///< 1: binary masks; more: masks hold class ids 0 … classes - 1; at most 256
   bool normalize = true;  ///< zero mean and unit standard deviation per image, all channels together; else 0 … 1
 };
 
 struct ImageSample {
   std::string name;     ///< file name, or index in an HDF5 file
-  ImagePair pair;       ///< image (H, W, C) f32, mask (H, W) i32 (0 and 1, or class ids)
+  ImagePair pair;       ///< image (H, W, C) f32, mask (H, W) u8 (0 and 1, or class ids)
   std::string content;  ///< SHA-256 in hex of both
 };
 
@@ -53,7 +53,7 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
 Tensor to_tensor(const Image& image, int channels, bool normalize);
 /// Zero mean and unit standard deviation in place; a constant image becomes zeros.
 void normalize(Tensor& image);
-/// (H, W) i32 from a mask's pixels, see read_image_folder(). `name` is for the error.
+/// (H, W) u8 from a mask's pixels, see read_image_folder(). `name` is for the error.
 Tensor to_mask(const Image& image, int classes, const std::string& name);
 /// How a mask file must be read for to_mask().
 Image read_mask_png(const std::string& path, int classes);
@@ -68,7 +68,7 @@ ImageSplit split_images(const ImageSet& images, double fraction);
 /// Images of one size and their masks.
 struct ImageBatch {
   Tensor images;  ///< (N, H, W, C) f32
-  Tensor masks;   ///< binary: (N, H, W, 1) f32, 0 or 1; else (N, H, W) i32 class ids
+  Tensor masks;   ///< (N, H, W) u8: 0 or 1, or class ids
   BatchOrigin origin;
 
   std::int64_t size() const { return images.dim(0); }

@@ -121,7 +121,7 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
     }
     ImageSample sample;
     sample.name = std::to_string(n);
-    sample.pair = {Tensor::from(values, {height, width, channels}), Tensor::from(mask, {height, width})};
+    sample.pair = {Tensor::from(values, {height, width, channels}), Tensor::from(mask, {height, width}).to(DType::u8)};
     if (options.normalize) normalize(sample.pair.image);
     Sha256 hash;
     hash.update(sample.pair.image.raw(), sample.pair.image.bytes());

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "png_bytes.h"
-#include "scratch_folder.h"
+#include "tests/io/png_bytes.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {
@@ -158,7 +158,7 @@ ImageSet numbered(std::int64_t count) {
     sample.name = std::to_string(i);
     sample.content = sample.name;
     sample.pair = {Tensor::full({6, 6, 1}, static_cast<double>(i)),
-                   Tensor::full({6, 6}, static_cast<double>(i % 2), DType::i32)};
+                   Tensor::full({6, 6}, static_cast<double>(i % 2), DType::u8)};
     set.samples.push_back(sample);
   }
   return set;
@@ -179,7 +179,8 @@ TEST(ImageBatches, RowsBelongToTheirSamplesAndRepeatExactly) {
   for (int i = 0; i < 10; ++i) {
     const ImageBatch batch = loader.next();
     EXPECT_EQ(batch.images.shape(), (Shape{3, 4, 4, 1}));
-    EXPECT_EQ(batch.masks.shape(), (Shape{3, 4, 4, 1}));
+    EXPECT_EQ(batch.masks.shape(), (Shape{3, 4, 4}));
+    EXPECT_EQ(batch.masks.dtype(), DType::u8);
     for (std::size_t row = 0; row < 3; ++row) {
       EXPECT_EQ(batch.images.at(static_cast<std::int64_t>(row) * 16), batch.origin.samples[row]);
       EXPECT_EQ(batch.masks.at(static_cast<std::int64_t>(row) * 16), batch.origin.samples[row] % 2);
@@ -197,14 +198,6 @@ TEST(ImageBatches, EvaluationSeesWholeImagesOnce) {
     EXPECT_EQ(batch.images.at(0), i);
   }
   EXPECT_EQ(loader.batches_per_epoch(), 3);
-}
-
-TEST(ImageBatches, ClassMasksAreIds) {
-  ImageSet set = numbered(2);
-  set.classes = 3;
-  const ImageBatch batch = evaluation_batches(set).next();
-  EXPECT_EQ(batch.masks.shape(), (Shape{1, 6, 6}));
-  EXPECT_EQ(batch.masks.dtype(), DType::i32);
 }
 
 /// Writes one dataset by plain HDF5 calls.

@@ -5,8 +5,8 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "png_bytes.h"
-#include "scratch_folder.h"
+#include "tests/io/png_bytes.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {

@@ -70,7 +70,7 @@ inline VFloat activate(Activation activation, VFloat x) {
   return y;
 }
 
-/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbours. With a stored z the activation
+/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. With a stored z the activation
 /// reads the rounded z, which is what backward will see.
 template <class T>
 struct Epilogue {

@@ -125,14 +125,14 @@ void sgd(const Rule& r) {
   const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
   const float l2 = r.s.l2, step = r.s.step_size, momentum = r.s.beta1;
   // The first update starts the momentum at g itself: beta1 0, weight 1 say the same without a branch.
-  const float old_share = r.s.first ? 0.0f : momentum, new_share = r.s.first ? 1.0f : r.s.one_minus_beta1;
+  const float old_share = r.s.first ? 0.0f : momentum, share_of_gradient = r.s.first ? 1.0f : r.s.one_minus_beta1;
   const float direct = r.s.nesterov ? 1.0f : 0.0f, through = r.s.nesterov ? momentum : 1.0f;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < r.count; ++i) {
     const float w = r.w.in[i];
     float d = clamped(r.g[i] * factor, limit) + l2 * w;
     if constexpr (kMomentum) {
-      const float m = old_share * r.m.in[i] + new_share * d;
+      const float m = old_share * r.m.in[i] + share_of_gradient * d;
       r.m.out[i] = m;
       d = direct * d + through * m;
     }

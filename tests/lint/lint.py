@@ -31,7 +31,7 @@ THIRD_PARTY = (
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
     (r"Eigen/|unsupported/Eigen", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
-    (r"immintrin\.h|x86intrin\.h", r"core/.*\.cpp", "the .cpp files of core/"),
+    (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)", "core/kernels/ and the .cpp files of core/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
     (r"CLI/", r"(amp|examples|bench)/.*\.cpp", "the programs' .cpp files"),

@@ -71,7 +71,8 @@ StateDict Schedule::state() const {
   StateDict state;
   state.put("kind", std::string(name_of(options_.kind)));
   state.put("plateau_lr", plateau_lr_);
-  state.put("best", best_);
+  // Nothing observed yet is an empty list: a checkpoint holds finite numbers only.
+  state.put("best", std::isfinite(best_) ? StateDict::Numbers{best_} : StateDict::Numbers{});
   state.put("bad", bad_);
   return state;
 }
@@ -81,14 +82,15 @@ void Schedule::check_state(const StateDict& state) const {
                          "schedule: the checkpoint was made with '{}', this run uses '{}'", state.text("kind"),
                          name_of(options_.kind));
   state.number("plateau_lr");
-  state.number("best");
+  state.numbers("best");
   state.integer("bad");
 }
 
 void Schedule::load_state(const StateDict& state) {
   check_state(state);
   plateau_lr_ = state.number("plateau_lr");
-  best_ = state.number("best");
+  const StateDict::Numbers& best = state.numbers("best");
+  best_ = best.empty() ? std::numeric_limits<double>::infinity() : best.front();
   bad_ = state.integer("bad");
 }
 

@@ -1,0 +1,120 @@
+#include "amp/loss_scaler.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "core/error.h"
+#include "optim/clip.h"
+
+namespace binade::amp {
+
+LossScaleOptions LossScaleOptions::parse(std::string_view text, double init_scale) {
+  if (text == "dynamic") return dynamic(init_scale);
+  if (text == "off") return off();
+  double scale = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), scale);
+  check<ArgumentError>(error == std::errc{} && end == text.data() + text.size() && std::isfinite(scale) && scale > 0,
+                       "loss scale: wanted dynamic, off or a number above 0, got '{}'", text);
+  return fixed(scale);
+}
+
+std::string explain(ScaleVerdict verdict, const LossScaleOptions& o) {
+  switch (verdict) {
+    case ScaleVerdict::kLowered: return "";
+    case ScaleVerdict::kNotAdjustable:
+      return o.mode == LossScaleMode::kOff ? "there is no loss scale to lower"
+                                           : fmt::format("the loss scale is fixed at {}; use a dynamic one, or a smaller number", o.init_scale);
+    case ScaleVerdict::kAtFloor: return fmt::format("the loss scale is at its floor of {} already", o.floor);
+    case ScaleVerdict::kTooManyInARow:
+      return fmt::format("more than {} attempts in a row overflowed", o.aborts_in_a_row);
+    case ScaleVerdict::kTooOften:
+      return fmt::format("more than {} attempts overflowed within {} commits", o.aborts_per_window, o.window);
+  }
+  return "";
+}
+
+LossScaler::LossScaler(const LossScaleOptions& options) : options_(options) {
+  const LossScaleOptions& o = options_;
+  check<ArgumentError>(o.init_scale >= 0x1p-24 && o.init_scale <= 0x1p127, "loss scale: wanted an initial scale in [2^-24, 2^127], got {}",
+                       o.init_scale);
+  check<ArgumentError>(o.growth_factor >= 1 && o.backoff_factor > 0 && o.backoff_factor < 1,
+                       "loss scale: wanted growth_factor >= 1 and backoff_factor in (0, 1), got {} and {}", o.growth_factor,
+                       o.backoff_factor);
+  check<ArgumentError>(o.growth_interval > 0 && o.floor > 0 && o.ceiling >= o.floor && o.aborts_in_a_row >= 0 &&
+                           o.aborts_per_window >= 0 && o.window > 0,
+                       "loss scale: wanted growth_interval, floor and window above 0 and ceiling >= floor, got {}, {}, {} and {}",
+                       o.growth_interval, o.floor, o.window, o.ceiling);
+  state_.scale = o.mode == LossScaleMode::kOff ? 1 : o.init_scale;
+}
+
+void LossScaler::committed() {
+  ++state_.commits;
+  state_.in_a_row = 0;
+  ++state_.clean;
+  if (!adjustable() || state_.clean < options_.growth_interval) return;
+  state_.clean = 0;
+  const double grown = state_.scale * options_.growth_factor;
+  if (grown <= options_.ceiling) state_.scale = grown;
+}
+
+ScaleVerdict LossScaler::overflowed() {
+  if (!adjustable()) return ScaleVerdict::kNotAdjustable;
+  if (!can_lower()) return ScaleVerdict::kAtFloor;
+  ++state_.overflows;
+  if (++state_.in_a_row > options_.aborts_in_a_row) return ScaleVerdict::kTooManyInARow;
+  if (state_.commits >= options_.window) {
+    state_.recent.push_back(state_.commits);
+    std::erase_if(state_.recent, [&](std::int64_t at) { return at <= state_.commits - options_.window; });
+    if (static_cast<std::int64_t>(state_.recent.size()) > options_.aborts_per_window) return ScaleVerdict::kTooOften;
+  }
+  state_.clean = 0;
+  state_.scale = std::max(state_.scale * options_.backoff_factor, options_.floor);
+  return ScaleVerdict::kLowered;
+}
+
+StepStats LossScaler::step(optim::Optimizer& optimizer, const StepOptions& options) {
+  const optim::GradientScan scan = optim::scan_gradients(optimizer.parameters());
+  StepStats stats{.step = optimizer.updates() + 1, .loss_scale = scale()};
+  stats.lr = options.lr < 0 ? optimizer.lr() : options.lr;
+  stats.grad_norm = scan.norm() / scale();
+  if (scan.finite()) {
+    optim::StepInput input{.inverse_scale = 1 / scale(), .lr = stats.lr};
+    if (options.clip_norm > 0) input.clip_factor = optim::clip_factor(stats.grad_norm, options.clip_norm);
+    const optim::UpdateProof proof = optimizer.prove_finite(input, scan);
+    check<NumericError>(proof.finite, "step {}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate",
+                        stats.step, proof.parameter, proof.largest, proof.limit);
+    optimizer.step(input);
+    committed();
+    stats.committed = true;
+  } else {
+    const ScaleVerdict verdict = overflowed();
+    for (std::size_t i = 0; i < scan.words.size(); ++i)
+      check<NumericError>(scan.words[i] < 0x7f800000u || verdict == ScaleVerdict::kLowered,
+                          "step {}: the gradient of {} holds {} at loss scale {}; nothing was changed; {}", stats.step,
+                          optimizer.parameters().slices()[i].name, optim::magnitude_of(scan.words[i]), stats.loss_scale,
+                          explain(verdict, options_));
+  }
+  stats.skipped_total = state_.overflows;
+  optimizer.zero_grad();
+  return stats;
+}
+
+StateDict LossScaler::state() const {
+  StateDict state;
+  state.put("scale", state_.scale);
+  state.put("clean", state_.clean);
+  state.put("commits", state_.commits);
+  state.put("overflows", state_.overflows);
+  state.put("in_a_row", state_.in_a_row);
+  state.put("recent", state_.recent);
+  return state;
+}
+
+LossScaler::State LossScaler::decode(const StateDict& saved) const {
+  State state{saved.number("scale"),       saved.integer("clean"),    saved.integer("commits"),
+              saved.integer("overflows"), saved.integer("in_a_row"), saved.integers("recent")};
+  check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}", state.scale);
+  return state;
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "autograd/variable.h"
+#include "core/state_dict.h"
+#include "core/step_stats.h"
+#include "optim/optimizer.h"
+
+namespace binade::amp {
+
+enum class LossScaleMode : std::uint8_t { kDynamic, kStatic, kOff };
+
+struct LossScaleOptions {
+  LossScaleMode mode = LossScaleMode::kDynamic;
+  double init_scale = 65536;  ///< kStatic: the scale for good. May lie above the ceiling
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  std::int64_t growth_interval = 2000;  ///< clean commits in a row before the scale grows
+  double floor = 1;                     ///< an overflow here is not explained by the scale any more
+  double ceiling = 0x1p24;              ///< growth stops here
+  std::int64_t aborts_in_a_row = 64;    ///< more than these stop the run
+  std::int64_t aborts_per_window = 5;   ///< more than these in any `window` commits after the first `window` stop it
+  std::int64_t window = 100;
+
+  static LossScaleOptions dynamic(double init_scale = 65536) { return {.init_scale = init_scale}; }
+  static LossScaleOptions fixed(double scale) { return {.mode = LossScaleMode::kStatic, .init_scale = scale}; }
+  static LossScaleOptions off() { return {.mode = LossScaleMode::kOff, .init_scale = 1}; }
+  /// "dynamic", "off" or a number. Throws ArgumentError.
+  static LossScaleOptions parse(std::string_view text, double init_scale = 65536);
+};
+
+/// What an abort led to.
+enum class ScaleVerdict : std::uint8_t {
+  kLowered,         ///< the step may be tried again
+  kNotAdjustable,   ///< static or off: the scale explains nothing
+  kAtFloor,         ///< cannot go lower
+  kTooManyInARow,
+  kTooOften,
+};
+
+/// A sentence for the report; empty for kLowered.
+std::string explain(ScaleVerdict verdict, const LossScaleOptions& options);
+
+/// The loss scale as a state machine: x growth_factor after growth_interval clean commits (never beyond the ceiling),
+/// x backoff_factor on overflow, never below the floor. One scale per loss. All scales are plain doubles; powers of two by
+/// default, so that scaling is exact.
+class LossScaler {
+ public:
+  /// Throws ArgumentError naming the option that is out of range.
+  explicit LossScaler(const LossScaleOptions& options = {});
+
+  const LossScaleOptions& options() const { return options_; }
+  double scale() const { return state_.scale; }
+  bool adjustable() const { return options_.mode == LossScaleMode::kDynamic; }
+  /// Whether an overflow now could be explained by the scale.
+  bool can_lower() const { return adjustable() && state_.scale > options_.floor; }
+
+  /// A step was committed with this scale.
+  void committed();
+  /// A step was aborted because scaled gradients overflowed: lowers the scale, or says why that is no way out (and then
+  /// leaves it as it is).
+  ScaleVerdict overflowed();
+
+  std::int64_t commits() const { return state_.commits; }
+  std::int64_t overflows() const { return state_.overflows; }
+
+  // ---- for loops without a Trainer ------------------------------------------------------------------------------------
+
+  struct StepOptions {
+    double clip_norm = 0;  ///< 0: none
+    double lr = -1;        ///< below 0: the optimizer's own
+  };
+  /// binade::backward with the scale as seed.
+  void backward(const Variable& loss) const { binade::backward(loss, state_.scale); }
+  /// Judges the gradients, updates or leaves everything as it is, moves the scale, forgets the gradients. The result's loss
+  /// is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more). A NaN is
+  /// taken for an overflow until the floor is reached: telling them apart takes the replay that a Trainer has.
+  StepStats step(optim::Optimizer& optimizer, const StepOptions& options);
+  StepStats step(optim::Optimizer& optimizer) { return step(optimizer, StepOptions{}); }
+
+  // ---- state ------------------------------------------------------------------------------------------------------------
+
+  struct State {
+    double scale = 65536;
+    std::int64_t clean = 0;      ///< commits since the last change of scale
+    std::int64_t commits = 0;
+    std::int64_t overflows = 0;  ///< in all
+    std::int64_t in_a_row = 0;
+    std::vector<std::int64_t> recent{};  ///< commits at the latest overflows after the first window
+    friend bool operator==(const State&, const State&) = default;
+  };
+  /// For a trainer that takes an overflow back when it proves to be none.
+  const State& snapshot() const { return state_; }
+  void restore(const State& state) { state_ = state; }
+
+  StateDict state() const;
+  /// Throws CheckpointError on a state that no run leaves behind.
+  void check_state(const StateDict& state) const { decode(state); }
+  void load_state(const StateDict& state) { state_ = decode(state); }
+
+ private:
+  State decode(const StateDict& state) const;
+
+  LossScaleOptions options_;
+  State state_;
+};
+
+}  // namespace binade::amp

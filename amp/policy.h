@@ -1,0 +1,60 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/ops/op.h"
+#include "core/precision.h"
+
+namespace binade::amp {
+
+/// Which dtypes a run computes in, by preset, with overrides. A value: printable, comparable, saved in checkpoints.
+///
+///   preset                | weights the ops read             | products compute in | loss scale
+///   fp32, tf32            | f32                              | f32 / TF32          | off
+///   fp16                  | f16 copy of an f32 master        | f16                 | dynamic
+///   bf16                  | bf16 copy of an f32 master       | bf16                | off
+///   pure_fp16, pure_bf16  | no master, stochastic rounding   | f16, bf16           | dynamic / off
+///
+///     Policy::fp16().with("decoder.*", DType::f32).with<ops::Softmax>(DType::f16)
+///
+/// An override sets what an op reads and stores; what its contract computes in f32 stays f32. The last match wins.
+struct Policy : PrecisionPolicy {
+  Policy() = default;
+  Policy(PrecisionPolicy policy) : PrecisionPolicy(std::move(policy)) {}  // NOLINT(google-explicit-constructor)
+
+  static Policy fp32();
+  static Policy tf32();
+  static Policy fp16();
+  static Policy bf16();
+  static Policy pure_fp16();
+  static Policy pure_bf16();
+  /// "fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16". Throws ArgumentError listing them.
+  static Policy by_name(std::string_view name);
+
+  /// A copy with one more override, of modules by path (`*` matches any characters, dots too) or of an op by name.
+  Policy with(std::string glob, DType dtype) const { return PrecisionPolicy::with(std::move(glob), dtype); }
+  /// The same for one op type, Binade's or a user's.
+  template <class Op>
+  Policy with(DType dtype) const {
+    return PrecisionPolicy::with(Op::info.name, dtype);
+  }
+};
+
+/// Throws ArgumentError for the first override that matches none of `names` (module paths and op names), naming the
+/// nearest one.
+void check_overrides(const PrecisionPolicy& policy, std::span<const std::string> names);
+
+/// Installs a policy for hand-written loops: ops called while it lives read and store what it says.
+class AutocastScope {
+ public:
+  explicit AutocastScope(Policy policy) : scope_(std::move(policy)) {}
+
+ private:
+  PolicyScope scope_;
+};
+
+}  // namespace binade::amp

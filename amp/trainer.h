@@ -1,0 +1,243 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "amp/loss_scaler.h"
+#include "amp/policy.h"
+#include "amp/verdict.h"
+#include "core/runtime.h"
+#include "core/state_dict.h"
+#include "core/step_context.h"
+#include "core/step_stats.h"
+#include "io/batch_order.h"
+#include "nn/module.h"
+#include "optim/ema.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace binade::amp {
+
+/// Something about a step that the loss scale does not explain.
+struct Incident {
+  std::int64_t step = 0;
+  std::int64_t attempt = 1;
+  std::string what;    ///< what is known, one line
+  std::string action;  ///< what was done about it
+};
+std::ostream& operator<<(std::ostream& out, const Incident& incident);
+
+/// One attempt at a step.
+struct StepResult : StepStats {
+  std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
+  std::vector<int> left_out;                        ///< micro-batches that did not count
+  std::optional<Incident> incident;
+};
+
+struct TrainerOptions {
+  Policy precision = Policy::fp32();
+  std::optional<LossScaleOptions> loss_scale{};  ///< left out: dynamic or off, as the policy says
+  std::optional<optim::Schedule> schedule{};     ///< left out: the optimizer's lr
+  double clip_norm = 0;      ///< > 0: gradients of a larger norm are scaled down to it
+  double clip_value = 0;     ///< > 0: each gradient is clamped to [-clip_value, clip_value]
+  double clip_adaptive = 0;  ///< > 0: each unit's gradient is at most this times its weights (optim/clip.h)
+  std::optional<optim::EmaOptions> ema{};
+  std::int64_t accumulate = 1;  ///< batches per step that batches() reads
+  std::int64_t steps = 0;       ///< batches() ends after this many committed updates; 0: never
+  bool state_hash = false;
+};
+
+/// The micro-batches of one step.
+template <class Batch>
+struct MicroBatches {
+  std::vector<Batch> parts;
+};
+
+/// Runs training steps as transactions: weights, moments, statistics, averages, counters, schedule, loss scale and data
+/// cursor change together, or not at all (except that an abort lowers the scale and is counted).
+///
+/// The closure is the whole step's maths and reads data only through its argument, so that the same step can be run again.
+/// A step whose scaled gradients overflow is tried again at a lower scale. A NaN in backward with a finite loss is tried at
+/// half the scale, and, when it stays, at the floor: finite there means the scale explains it; otherwise the scale goes
+/// back to what it was. With several micro-batches one that is bad for another reason is left out and the step run again
+/// over the rest. Whatever else keeps a step from being committed ends in a NumericError, with everything as before it.
+class Trainer {
+ public:
+  /// The runtime, model and optimizer must outlive the trainer. With a policy without masters the weights are stored in 16
+  /// bits from here on.
+  Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Makes a loader's cursor part of the transaction and of the state. It has state(), load_state() and
+  /// commit(batch.origin), as io::Loader.
+  template <class Loader>
+  void attach(Loader& loader) {
+    data_ = {[&loader] { return loader.state(); }, [&loader](const StateDict& state) { loader.load_state(state); },
+             [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }};
+  }
+
+  /// `for (const auto& batch : trainer.batches(loader)) trainer.step(batch, closure);` until options.steps are committed.
+  template <class Loader>
+  auto batches(Loader& loader);
+
+  /// One step; returns when it is committed. `closure(batch)` returns the loss, a mean over its batch: one element.
+  template <class Batch, class Maths>
+  StepResult step(const Batch& batch, Maths&& closure) {
+    return run_step(1, [&](int) -> Variable { return closure(batch); }, origin_of(batch));
+  }
+  /// The same over several micro-batches of equal weight.
+  template <class Batch, class Maths>
+  StepResult step(const MicroBatches<Batch>& batches, Maths&& closure) {
+    return run_step(static_cast<int>(batches.parts.size()),
+                    [&](int i) -> Variable { return closure(batches.parts[static_cast<std::size_t>(i)]); },
+                    batches.parts.empty() ? nullptr : origin_of(batches.parts.back()));
+  }
+
+  /// Attempts that ended since the last call, in order.
+  std::vector<StepResult> finished();
+
+  /// Runs `f` under the run's policy, without recording, in evaluation mode, on averaged weights where there are any, and
+  /// returns what it returns. Training is as before afterwards, whatever f does.
+  template <class F>
+  decltype(auto) evaluate(F&& f) {
+    const EvaluationScope scope(*this);
+    return std::forward<F>(f)();
+  }
+  /// Tells a plateau schedule a validation loss.
+  void observe(double loss) { schedule_.observe(loss); }
+
+  std::int64_t steps() const { return steps_; }  ///< committed
+  std::int64_t skipped() const { return skipped_; }
+  double next_lr() const;
+  const Policy& policy() const { return options_.precision; }
+  const LossScaler& scaler() const { return scaler_; }
+  const optim::Schedule& schedule() const { return schedule_; }
+  optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+
+  /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng, data,
+  /// progress. Tensors are copies.
+  StateDict state() const;
+  /// Goes on from there. Throws CheckpointError (another model, optimizer, precision, seed) or DataError; then everything
+  /// is as before.
+  void load_state(const StateDict& state);
+  /// amp::state_hash of the state as it is.
+  std::string state_hash() const;
+
+ private:
+  struct DataHooks {
+    std::function<StateDict()> state;
+    std::function<void(const StateDict&)> load_state;
+    std::function<void(const io::BatchOrigin&)> commit;
+  };
+  class EvaluationScope {
+   public:
+    explicit EvaluationScope(Trainer& trainer);
+    ~EvaluationScope();
+    EvaluationScope(const EvaluationScope&) = delete;
+    EvaluationScope& operator=(const EvaluationScope&) = delete;
+
+   private:
+    std::vector<std::pair<nn::Module*, bool>> modes_;  // parents before what is below them
+    StepContext context_;
+    NoGradGuard no_grad_;
+    PolicyScope policy_;
+    std::optional<optim::Ema::Scope> averages_;
+  };
+  struct Retries;
+
+  template <class Batch>
+  static const io::BatchOrigin* origin_of(const Batch& batch) {
+    if constexpr (requires { static_cast<const io::BatchOrigin&>(batch.origin); })
+      return &batch.origin;
+    else
+      return nullptr;
+  }
+
+  using Closure = std::function<Variable(int)>;
+  StepResult run_step(int parts, const Closure& closure, const io::BatchOrigin* origin);
+  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale);
+  void run_parts(StepState& state, const std::vector<int>& parts, const Closure& closure);
+  AbortCause run_part(StepState& state, int part, const Closure& closure);
+  void judge_update(StepState& state);
+  void commit(const StepState& state, const io::BatchOrigin* origin);
+  void abandon();
+  bool try_again(const StepState& state, Retries& retries, const Closure& closure, Incident& incident);
+  bool leave_out(const StepState& state, Retries& retries, Incident& incident);
+  bool finite_at_floor(const Retries& retries, const Closure& closure);
+  optim::StepInput step_input(const StepState& state) const;
+  void check_overrides(const Variable& loss);
+  StateDict collect() const;
+  void check_state(const StateDict& state) const;
+
+  Runtime& runtime_;
+  nn::Module& model_;
+  optim::Optimizer& optimizer_;
+  TrainerOptions options_;
+  LossScaler scaler_;
+  optim::Schedule schedule_;
+  std::optional<optim::Ema> ema_;
+  DataHooks data_;
+  std::vector<StepResult> finished_;
+  std::int64_t steps_ = 0;
+  std::int64_t skipped_ = 0;
+  bool overrides_checked_ = false;
+};
+
+namespace detail {
+
+/// What Trainer::batches returns.
+template <class Loader>
+class BatchRange {
+ public:
+  using Batch = std::remove_cvref_t<decltype(std::declval<Loader&>().next())>;
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(BatchRange& range) : range_(range) {}
+    const MicroBatches<Batch>& operator*() {
+      if (!read_) {
+        range_.current_.parts.clear();
+        for (std::int64_t i = 0; i < range_.accumulate_; ++i) range_.current_.parts.push_back(range_.loader_.next());
+        read_ = true;
+      }
+      return range_.current_;
+    }
+    Iterator& operator++() {
+      read_ = false;
+      return *this;
+    }
+    bool operator!=(End) const { return range_.steps_ == 0 || range_.trainer_.steps() < range_.steps_; }
+
+   private:
+    BatchRange& range_;
+    bool read_ = false;
+  };
+
+  BatchRange(Trainer& trainer, Loader& loader, std::int64_t accumulate, std::int64_t steps)
+      : trainer_(trainer), loader_(loader), accumulate_(accumulate), steps_(steps) {}
+  Iterator begin() { return Iterator(*this); }
+  End end() { return {}; }
+
+ private:
+  Trainer& trainer_;
+  Loader& loader_;
+  std::int64_t accumulate_, steps_;
+  MicroBatches<Batch> current_;
+};
+
+}  // namespace detail
+
+template <class Loader>
+auto Trainer::batches(Loader& loader) {
+  attach(loader);
+  return detail::BatchRange<Loader>(*this, loader, options_.accumulate, options_.steps);
+}
+
+}  // namespace binade::amp

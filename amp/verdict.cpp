@@ -1,0 +1,80 @@
+#include "amp/verdict.h"
+
+#include <cmath>
+
+namespace binade::amp {
+namespace {
+
+/// "a, b, c and 4 more"
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
+
+std::string describe_gradients(const StepState& state, const optim::FlatParameters& parameters) {
+  std::vector<std::string> with_nan, with_inf;
+  for (std::size_t i = 0; i < state.scan.words.size(); ++i) {
+    if (state.scan.words[i] > 0x7f800000u) with_nan.push_back(parameters.slices()[i].name);
+    if (state.scan.words[i] == 0x7f800000u) with_inf.push_back(parameters.slices()[i].name);
+  }
+  std::string text;
+  if (!with_nan.empty()) text += fmt::format("gradients are nan in {}", listed(with_nan));
+  if (!with_inf.empty()) text += fmt::format("{}gradients are inf in {}", text.empty() ? "" : "; ", listed(with_inf));
+  return text;
+}
+
+std::string bad_weights(const optim::FlatParameters& parameters) {
+  std::vector<std::string> names;
+  for (const optim::FlatParameters::Slice& slice : parameters.slices())
+    if (!all_finite(slice.variable.value())) names.push_back(slice.name);
+  return names.empty() ? "" : fmt::format("; weights are not finite in {}", listed(names));
+}
+
+}  // namespace
+
+bool all_finite(const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating(tensor.dtype())) return true;
+  const Tensor flat = tensor.contiguous_copy();
+  return dispatch_float(flat.dtype(), "finite check", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = flat.data<T>();
+    for (std::int64_t i = 0; i < flat.numel(); ++i)
+      if (!std::isfinite(load(x[i]))) return false;
+    return true;
+  });
+}
+
+std::string first_bad_buffer(nn::Module& model) {
+  for (const auto& [name, buffer] : nn::named_buffers(model))
+    if (buffer->pending() && !all_finite(buffer->value())) return name;
+  return "";
+}
+
+AbortCause judge_gradients(const optim::GradientScan& scan) {
+  if (scan.has_nan()) return AbortCause::kNan;
+  return scan.finite() ? AbortCause::kNone : AbortCause::kOverflow;
+}
+
+std::string describe(const StepState& state, optim::FlatParameters& parameters) {
+  const std::string part = state.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", state.bad_micro_batch) : "";
+  switch (state.cause) {
+    case AbortCause::kNone: return "";
+    case AbortCause::kLoss:
+      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", state.loss, part, bad_weights(parameters));
+    case AbortCause::kStatistics:
+      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", state.bad_buffer, part, state.loss);
+    case AbortCause::kOverflow:
+    case AbortCause::kNan:
+      return fmt::format("{}{} at loss scale {}, though the loss is {}{}", describe_gradients(state, parameters), part,
+                         state.loss_scale, state.loss, bad_weights(parameters));
+    case AbortCause::kUpdate:
+      return fmt::format("the update would bring {} to {}, beyond the {} that it can hold (gradient norm {}, learning rate {})",
+                         state.proof.parameter, state.proof.largest, state.proof.limit, state.grad_norm, state.lr);
+  }
+  return "";
+}
+
+}  // namespace binade::amp

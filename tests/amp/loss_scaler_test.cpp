@@ -1,0 +1,140 @@
+#include "amp/loss_scaler.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/amp/toy.h"
+
+namespace binade::amp {
+namespace {
+
+/// Plays a script: '+' a commit, '!' an overflow. Returns the last verdict.
+ScaleVerdict play(LossScaler& scaler, std::string_view script) {
+  ScaleVerdict verdict = ScaleVerdict::kLowered;
+  for (const char c : script) {
+    if (c == '+')
+      scaler.committed();
+    else
+      verdict = scaler.overflowed();
+  }
+  return verdict;
+}
+
+TEST(LossScaler, DefaultsAreThePublishedOnes) {
+  const LossScaler scaler;
+  EXPECT_EQ(scaler.scale(), 65536);
+  EXPECT_EQ(scaler.options().growth_interval, 2000);
+  EXPECT_EQ(scaler.options().ceiling, 16777216);
+  EXPECT_EQ(scaler.options().floor, 1);
+}
+
+TEST(LossScaler, GrowsAfterACleanIntervalAndOverflowStartsItAnew) {
+  LossScaler scaler({.init_scale = 1024, .growth_interval = 3});
+  play(scaler, "++");
+  EXPECT_EQ(scaler.scale(), 1024);
+  play(scaler, "!");
+  EXPECT_EQ(scaler.scale(), 512);
+  play(scaler, "++");
+  EXPECT_EQ(scaler.scale(), 512) << "the interval began anew";
+  play(scaler, "+");
+  EXPECT_EQ(scaler.scale(), 1024);
+  play(scaler, "+++");
+  EXPECT_EQ(scaler.scale(), 2048);
+}
+
+TEST(LossScaler, StopsGrowingAtTheCeilingAndMayStartAboveIt) {
+  LossScaler scaler({.init_scale = 0x1p23, .growth_interval = 1});
+  play(scaler, "+++");
+  EXPECT_EQ(scaler.scale(), 0x1p24);
+  LossScaler above({.init_scale = 0x1p32, .growth_interval = 1});
+  play(above, "+++");
+  EXPECT_EQ(above.scale(), 0x1p32) << "neither grown nor cut";
+  play(above, "!");
+  EXPECT_EQ(above.scale(), 0x1p31);
+}
+
+TEST(LossScaler, AtTheFloorAnOverflowIsNotExplained) {
+  LossScaler scaler({.init_scale = 2});
+  EXPECT_EQ(play(scaler, "!"), ScaleVerdict::kLowered);
+  EXPECT_EQ(scaler.scale(), 1);
+  EXPECT_FALSE(scaler.can_lower());
+  EXPECT_EQ(play(scaler, "!"), ScaleVerdict::kAtFloor);
+  EXPECT_EQ(scaler.scale(), 1);
+}
+
+TEST(LossScaler, SixtyFourAbortsInARowAreTheMost) {
+  LossScaler scaler({.init_scale = 0x1p100, .backoff_factor = 0.9});
+  EXPECT_EQ(play(scaler, std::string(64, '!')), ScaleVerdict::kLowered);
+  LossScaler other = scaler;
+  EXPECT_EQ(play(scaler, "!"), ScaleVerdict::kTooManyInARow);
+  EXPECT_EQ(play(other, "+!"), ScaleVerdict::kLowered) << "a commit ends the row";
+}
+
+TEST(LossScaler, FiveAbortsInAHundredCommitsAreTheMostAfterTheFirstHundred) {
+  const std::string hundred(100, '+');
+  LossScaler early({.init_scale = 0x1p60, .growth_interval = 1});
+  EXPECT_EQ(play(early, "!!!!!!!!!!" + std::string(99, '+') + "!!!!!!!!!!"), ScaleVerdict::kLowered) << "the first hundred are free";
+  LossScaler scaler({.init_scale = 0x1p60});
+  EXPECT_EQ(play(scaler, hundred + "!+!+!+!+!"), ScaleVerdict::kLowered);
+  LossScaler same = scaler;
+  EXPECT_EQ(play(same, std::string(94, '+') + "!"), ScaleVerdict::kTooOften) << "the first is 98 commits ago";
+  EXPECT_EQ(play(scaler, std::string(96, '+') + "!"), ScaleVerdict::kLowered) << "the first is 100 commits ago";
+}
+
+TEST(LossScaler, StaticAndOffNeverMove) {
+  LossScaler fixed(LossScaleOptions::fixed(128)), off(LossScaleOptions::off());
+  EXPECT_EQ(play(fixed, std::string(5000, '+') + "!"), ScaleVerdict::kNotAdjustable);
+  EXPECT_EQ(fixed.scale(), 128);
+  EXPECT_EQ(play(off, "+!"), ScaleVerdict::kNotAdjustable);
+  EXPECT_EQ(off.scale(), 1);
+}
+
+TEST(LossScaler, StateGoesOnWhereItWas) {
+  const LossScaleOptions options{.init_scale = 0x1p30, .growth_interval = 7};
+  LossScaler scaler(options), twin(options);
+  play(scaler, std::string(105, '+') + "!+!++");
+  twin.load_state(scaler.state());
+  EXPECT_EQ(twin.snapshot(), scaler.snapshot());
+  play(scaler, "+++++!!!++");
+  play(twin, "+++++!!!++");
+  EXPECT_EQ(twin.snapshot(), scaler.snapshot());
+  StateDict missing;
+  missing.put("scale", 1.0);
+  EXPECT_THROW(twin.load_state(missing), CheckpointError);
+}
+
+TEST(LossScaler, ParsesWhatTheFlagTakes) {
+  EXPECT_EQ(LossScaleOptions::parse("dynamic", 8).init_scale, 8);
+  EXPECT_EQ(LossScaleOptions::parse("off").mode, LossScaleMode::kOff);
+  EXPECT_EQ(LossScaleOptions::parse("1024").mode, LossScaleMode::kStatic);
+  for (const char* bad : {"", "on", "-1", "0", "12x", "inf", "nan"}) EXPECT_THROW(LossScaleOptions::parse(bad), ArgumentError) << bad;
+  EXPECT_THROW(LossScaler({.init_scale = 0}), ArgumentError);
+}
+
+TEST(LossScaler, DrivesAHandWrittenLoop) {
+  const Runtime runtime;
+  toy::Net net;
+  optim::Sgd optimizer(net, {.lr = 0.1});
+  LossScaler scaler({.init_scale = 0x1p40});
+  const AutocastScope autocast(Policy::fp16());
+  int aborted = 0;
+  double first = 0, last = 0;
+  for (std::uint32_t k = 0; k < 60; ++k) {
+    const Variable loss = toy::loss(net, toy::batch(k % 4));
+    scaler.backward(loss);
+    const StepStats stats = scaler.step(optimizer, {.clip_norm = 1});
+    aborted += stats.committed ? 0 : 1;
+    if (k == 0) first = loss.item();
+    last = loss.item();
+  }
+  EXPECT_GE(aborted, 20);
+  EXPECT_LT(aborted, 40);
+  EXPECT_EQ(optimizer.updates(), 60 - aborted);
+  EXPECT_LT(last, first);
+  LossScaler off(LossScaleOptions::off());
+  toy::set_gradient_inf(net.bias);
+  EXPECT_THROW(off.step(optimizer), NumericError);
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include "amp/state_hash.h"
+#include "core/error.h"
+#include "io/checkpoint_file.h"
+#include "io/loader.h"
+#include "tests/amp/toy.h"
+
+namespace binade::amp {
+namespace {
+
+using toy::Training;
+
+io::Loader<toy::Batch> make_loader() {
+  return io::Loader<toy::Batch>({.batch = 4, .seed = 3, .samples = 10, .content = "toy"}, [](const io::BatchOrigin& origin) {
+    return toy::batch(static_cast<std::uint32_t>(origin.samples[0]) + 10 * static_cast<std::uint32_t>(origin.samples[1]));
+  });
+}
+
+TrainerOptions options_for(const std::string& precision) {
+  return {.precision = Policy::by_name(precision),
+          .schedule = optim::Schedule::cosine(0.02, 12, 0.001, 3),
+          .clip_norm = 1,
+          .ema = optim::EmaOptions{.decay = 0.8},
+          .accumulate = 2,
+          .steps = 12,
+          .state_hash = true};
+}
+
+/// Steps until `until`, with the loader's order; returns the hash after each.
+std::vector<std::string> train(Training& run, io::Loader<toy::Batch>& loader, std::int64_t until) {
+  std::vector<std::string> hashes;
+  for (const auto& batch : run.trainer.batches(loader)) {
+    hashes.push_back(run.step(batch).state_hash_after);
+    if (run.trainer.steps() == until) break;
+  }
+  return hashes;
+}
+
+TEST(Resume, GoesOnToTheSameBitsFromAnyStepInEveryPrecision) {
+  for (const char* precision : {"fp32", "fp16", "bf16", "pure-bf16"}) {
+    std::vector<std::string> whole;
+    {
+      Training run(options_for(precision));
+      io::Loader<toy::Batch> loader = make_loader();
+      whole = train(run, loader, 0);
+      ASSERT_EQ(whole.size(), 12u) << "batches() ends at options.steps";
+    }
+    for (const std::int64_t cut : {1, 4, 11}) {
+      StateDict saved;
+      {
+        Training run(options_for(precision));
+        io::Loader<toy::Batch> loader = make_loader();
+        train(run, loader, cut);
+        saved = run.trainer.state();
+        EXPECT_EQ(amp::state_hash(saved), whole[static_cast<std::size_t>(cut - 1)]);
+        train(run, loader, cut + 1);
+        EXPECT_EQ(amp::state_hash(saved), whole[static_cast<std::size_t>(cut - 1)]) << "a state is a copy";
+      }
+      // Through a checkpoint's bytes, as a file would hold them.
+      const io::CheckpointImage image = io::encode_checkpoint(saved, amp::state_hash(saved));
+      const StateDict read = io::decode_checkpoint(image.bytes()).state;
+      EXPECT_EQ(amp::state_hash(read), amp::state_hash(saved));
+      Training run(options_for(precision));
+      io::Loader<toy::Batch> loader = make_loader();
+      run.trainer.attach(loader);
+      run.trainer.load_state(read);
+      EXPECT_EQ(run.trainer.steps(), cut);
+      const std::vector<std::string> rest = train(run, loader, 0);
+      EXPECT_EQ(rest, std::vector<std::string>(whole.begin() + cut, whole.end())) << precision << " cut after " << cut;
+    }
+  }
+}
+
+TEST(Resume, AStateThatDoesNotFitChangesNothing) {
+  StateDict saved;
+  {
+    Training run(options_for("fp16"));
+    run.step(0);
+    saved = run.trainer.state();
+  }
+  const auto refused = [&](const TrainerOptions& options, const StateDict& state) {
+    Training run(options);
+    const std::string before = run.trainer.state_hash();
+    EXPECT_THROW(run.trainer.load_state(state), CheckpointError);
+    EXPECT_EQ(run.trainer.state_hash(), before);
+  };
+  refused(options_for("bf16"), saved);
+  TrainerOptions no_average = options_for("fp16");
+  no_average.ema.reset();
+  refused(no_average, saved);
+  for (const char* missing : {"model/up.bias", "norm/mean", "optim/moment2/down.weight", "amp/scaler/scale", "sched/kind", "rng/seed"}) {
+    StateDict part;
+    for (const auto& [name, value] : saved.values())
+      if (name != missing) part.put(name, value);
+    refused(options_for("fp16"), part);
+  }
+  StateDict other_shape;
+  for (const auto& [name, value] : saved.values())
+    other_shape.put(name, name == "model/up.bias" ? StateDict::Value(Tensor::zeros({15})) : value);
+  refused(options_for("fp16"), other_shape);
+}
+
+TEST(StateHash, CoversWhatDecidesTrainingAndNothingElse) {
+  StateDict base;
+  base.put("model/w", Tensor::full({2, 3}, 1));
+  base.put("rng/step", std::int64_t{4});
+  const auto with = [&](const std::string& name, const StateDict::Value& value) {
+    StateDict changed;
+    for (const auto& [n, v] : base.values())
+      if (n != name) changed.put(n, v);
+    changed.put(name, value);
+    return state_hash(changed);
+  };
+  const std::string hash = state_hash(base);
+  EXPECT_EQ(hash.size(), 64u);
+  EXPECT_EQ(with("amp/scaler/scale", 2.0), hash);
+  EXPECT_EQ(with("progress/skipped_total", std::int64_t{9}), hash);
+  EXPECT_EQ(with("guard/quarantine", std::string("x")), hash);
+  EXPECT_NE(with("rng/step", std::int64_t{5}), hash);
+  EXPECT_NE(with("model/w", Tensor::full({3, 2}, 1)), hash) << "the shape counts";
+  EXPECT_NE(with("model/w", Tensor::full({2, 3}, 1, DType::bf16)), hash);
+  EXPECT_NE(with("norm/mean", Tensor::full({2}, 0)), hash);
+  EXPECT_NE(with("modelx", std::int64_t{1}), "");
+  EXPECT_EQ(with("modelx/w", std::int64_t{1}), hash) << "sections are whole words";
+}
+
+}  // namespace
+}  // namespace binade::amp

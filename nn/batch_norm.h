@@ -1,0 +1,42 @@
+#pragma once
+
+#include "nn/module.h"
+
+namespace binade::nn {
+
+struct BatchNormOptions {
+  std::int64_t channels = 0;
+  double momentum = 0.1;  ///< share of the batch in the running statistics
+  double eps = 1e-5;
+  bool relu = false;  ///< a ReLU in the same pass
+};
+
+/// Batch norm of images (N, H, W, channels) or rows (N, channels): see ops::BatchNorm. Training normalizes with the
+/// batch's statistics and moves the running ones,
+///
+///   running = (1 - momentum) running + momentum batch, the variance unbiased: n / (n - 1), n values per channel
+///
+/// once per forward: not in a recomputed segment's second run. Inside a step transaction they move in a shadow that is
+/// committed or dropped with the step. Evaluation normalizes with the running ones.
+class BatchNorm2d : public Module {
+ public:
+  explicit BatchNorm2d(const BatchNormOptions& options);
+  void visit(Visitor& v) override;
+  std::string kind() const override { return "BatchNorm2d"; }
+  Variable forward(const Variable& x) override { return forward(x, Variable()); }
+  /// act(norm(x) + residual) in one pass.
+  Variable operator()(const Variable& x, const Variable& residual);
+  using Module::operator();
+
+  Parameter weight, bias;
+  Buffer running_mean, running_var;   ///< (channels), 0 and 1 at first
+  Buffer num_batches_tracked;         ///< i64 scalar
+
+ private:
+  Variable forward(const Variable& x, const Variable& residual);
+  void move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count);
+
+  BatchNormOptions options_;
+};
+
+}  // namespace binade::nn

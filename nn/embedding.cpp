@@ -1,0 +1,17 @@
+#include "nn/embedding.h"
+
+#include "autograd/functions/embedding.h"
+#include "core/error.h"
+#include "nn/init.h"
+
+namespace binade::nn {
+
+Embedding::Embedding(const EmbeddingOptions& o) {
+  check<ArgumentError>(o.count > 0 && o.dim > 0, "Embedding: wanted count > 0 and dim > 0, got {} and {}", o.count, o.dim);
+  weight = Parameter(Tensor::empty({o.count, o.dim}));
+  init::normal(weight);
+}
+
+Variable Embedding::forward(const Variable& indices) { return embedding(weight, indices); }
+
+}  // namespace binade::nn

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "nn/module.h"
+
+namespace binade::nn {
+
+struct GroupNormOptions {
+  std::int64_t groups = 1, channels = 0;
+  double eps = 1e-5;
+};
+
+/// Group norm of x (N, …, channels), with weight (1 at first) and bias (0): see ops::GroupNorm.
+class GroupNorm : public Module {
+ public:
+  explicit GroupNorm(const GroupNormOptions& options);
+  void visit(Visitor& v) override;
+  std::string kind() const override { return "GroupNorm"; }
+  Variable forward(const Variable& x) override;
+
+  Parameter weight, bias;
+
+ private:
+  GroupNormOptions options_;
+};
+
+}  // namespace binade::nn

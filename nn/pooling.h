@@ -1,0 +1,49 @@
+#pragma once
+
+#include "autograd/functions/pool.h"
+#include "nn/module.h"
+
+namespace binade::nn {
+
+/// Maximum over windows of images (N, H, W, C): MaxPool2d({.kernel = 2}).
+class MaxPool2d : public Module {
+ public:
+  explicit MaxPool2d(const PoolOptions& options = {}) : options_(options) {}
+  void visit(Visitor&) override {}
+  std::string kind() const override { return "MaxPool2d"; }
+  Variable forward(const Variable& x) override { return max_pool2d(x, options_); }
+
+ private:
+  PoolOptions options_;
+};
+
+/// Average over windows of images.
+class AvgPool2d : public Module {
+ public:
+  explicit AvgPool2d(const PoolOptions& options = {}) : options_(options) {}
+  void visit(Visitor&) override {}
+  std::string kind() const override { return "AvgPool2d"; }
+  Variable forward(const Variable& x) override { return avg_pool2d(x, options_); }
+
+ private:
+  PoolOptions options_;
+};
+
+struct UpsampleOptions {
+  std::int64_t factor = 2;
+  UpsampleMode mode = UpsampleMode::kNearest;
+};
+
+/// Images `factor` times as high and wide.
+class Upsample : public Module {
+ public:
+  explicit Upsample(const UpsampleOptions& options = {}) : options_(options) {}
+  void visit(Visitor&) override {}
+  std::string kind() const override { return "Upsample"; }
+  Variable forward(const Variable& x) override { return upsample(x, options_.factor, options_.mode); }
+
+ private:
+  UpsampleOptions options_;
+};
+
+}  // namespace binade::nn

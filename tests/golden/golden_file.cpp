@@ -103,12 +103,18 @@ Tensor convert(const std::vector<double>& values, const Shape& shape) {
 
 Tensor Array::tensor(DType as) const {
   switch (as) {
-    case DType::f64: return convert<double>(values, shape());
-    case DType::f32: return convert<float>(values, shape());
-    case DType::i64: return convert<std::int64_t>(values, shape());
-    case DType::i32: return convert<std::int32_t>(values, shape());
-    case DType::boolean: return convert<bool>(values, shape());
-    default: return convert<float>(values, shape()).to(as);
+    case DType::f64:
+      return convert<double>(values, shape());
+    case DType::f32:
+      return convert<float>(values, shape());
+    case DType::i64:
+      return convert<std::int64_t>(values, shape());
+    case DType::i32:
+      return convert<std::int32_t>(values, shape());
+    case DType::boolean:
+      return convert<bool>(values, shape());
+    default:
+      return convert<float>(values, shape()).to(as);
   }
 }
 
@@ -134,7 +140,8 @@ double Case::number(const std::string& key) const { return to_number(text(key), 
 
 bool Case::flag(const std::string& key) const {
   const std::string& value = text(key);
-  if (value != "true" && value != "false") fail(fmt::format("golden case {}: {} is '{}', not true or false", name, key, value));
+  if (value != "true" && value != "false")
+    fail(fmt::format("golden case {}: {} is '{}', not true or false", name, key, value));
   return value == "true";
 }
 
@@ -197,7 +204,8 @@ std::string difference(const Tensor& got, const Array& want, const Tolerance& to
     const double excess = std::abs(g - w) / allowed;
     if (excess <= 1 || excess <= worst) continue;
     worst = std::isnan(excess) ? HUGE_VAL : excess;
-    text = fmt::format("element {}: wanted {:.9g}, got {:.9g}, off by {:.3g}, allowed {:.3g}", i, w, g, std::abs(g - w), allowed);
+    text = fmt::format("element {}: wanted {:.9g}, got {:.9g}, off by {:.3g}, allowed {:.3g}", i, w, g, std::abs(g - w),
+                       allowed);
   }
   return text;
 }

@@ -23,8 +23,9 @@ class Inputs {
 using Outputs = std::map<std::string, Variable>;
 using Function = std::function<Outputs(const Case&, const Inputs&)>;
 
-/// Runs every case of data/ops.FAMILY.txt forward and backward, in f32 and in f64, and compares outputs and gradients with
-/// the exact values; a failure names case, role and element. A case without a function and a function without a case fail.
+/// Runs every case of data/ops.FAMILY.txt forward and backward, in f32 and in f64, and compares outputs and gradients
+/// with the exact values; a failure names case, role and element. A case without a function and a function without a
+/// case fail.
 ///
 /// f32: rtol 1e-5 and 1e-6 of the largest element: sums here have at most some hundred terms of 2^-24 each, and values
 /// that come out of cancellation are judged by what cancelled. f64: rtol 2e-9, the ten digits of the file.

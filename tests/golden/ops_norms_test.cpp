@@ -28,22 +28,30 @@ Outputs run_batch_norm(const Case& c, const Inputs& in) {
 Outputs outputs_of(const AddNormResult& result) { return {{"y", result.y}, {"sum", result.h}}; }
 
 TEST(GoldenOps, NormsMatchPyTorch) {
-  check_family("norms", {
-    {"batch_norm", run_batch_norm},
-    {"layer_norm", [](const Case& c, const Inputs& in) -> Outputs {
-       return {{"y", layer_norm(in["x"], in["w"], in["b"], c.number("eps"))}};
-     }},
-    {"layer_norm_residual", [](const Case& c, const Inputs& in) {
-       return outputs_of(add_layer_norm(in["x"], in["residual"], in["w"], in["b"], c.number("eps")));
-     }},
-    {"rms_norm", [](const Case& c, const Inputs& in) -> Outputs { return {{"y", rms_norm(in["x"], in["w"], c.number("eps"))}}; }},
-    {"rms_norm_residual", [](const Case& c, const Inputs& in) {
-       return outputs_of(add_rms_norm(in["x"], in["residual"], in["w"], c.number("eps")));
-     }},
-    {"group_norm", [](const Case& c, const Inputs& in) -> Outputs {
-       return {{"y", group_norm(in["x"], c.integer("groups"), in["w"], in["b"], c.number("eps"))}};
-     }},
-  });
+  check_family("norms",
+               {
+                   {"batch_norm", run_batch_norm},
+                   {"layer_norm",
+                    [](const Case& c, const Inputs& in) -> Outputs {
+                      return {{"y", layer_norm(in["x"], in["w"], in["b"], c.number("eps"))}};
+                    }},
+                   {"layer_norm_residual",
+                    [](const Case& c, const Inputs& in) {
+                      return outputs_of(add_layer_norm(in["x"], in["residual"], in["w"], in["b"], c.number("eps")));
+                    }},
+                   {"rms_norm",
+                    [](const Case& c, const Inputs& in) -> Outputs {
+                      return {{"y", rms_norm(in["x"], in["w"], c.number("eps"))}};
+                    }},
+                   {"rms_norm_residual",
+                    [](const Case& c, const Inputs& in) {
+                      return outputs_of(add_rms_norm(in["x"], in["residual"], in["w"], c.number("eps")));
+                    }},
+                   {"group_norm",
+                    [](const Case& c, const Inputs& in) -> Outputs {
+                      return {{"y", group_norm(in["x"], c.integer("groups"), in["w"], in["b"], c.number("eps"))}};
+                    }},
+               });
 }
 
 }  // namespace

@@ -21,15 +21,24 @@ Outputs run_transpose(const Case& c, const Inputs& in) {
 }
 
 TEST(GoldenOps, DataMovementMatchesPyTorch) {
-  check_family("shapes", {
-    {"embedding", [](const Case&, const Inputs& in) -> Outputs { return {{"y", embedding(in["w"], in["indices"])}}; }},
-    {"concat", run_concat},
-    {"slice", [](const Case& c, const Inputs& in) -> Outputs {
-       return {{"y", slice(in["x"], static_cast<int>(c.integer("axis")), c.integer("begin"), c.integer("end"))}};
-     }},
-    {"reshape", [](const Case& c, const Inputs& in) -> Outputs { return {{"y", reshape(in["x"], c.integers("shape"))}}; }},
-    {"transpose", run_transpose},
-  });
+  check_family(
+      "shapes",
+      {
+          {"embedding",
+           [](const Case&, const Inputs& in) -> Outputs {
+             return {{"y", embedding(in["w"], in["indices"])}};
+           }},
+          {"concat", run_concat},
+          {"slice",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", slice(in["x"], static_cast<int>(c.integer("axis")), c.integer("begin"), c.integer("end"))}};
+           }},
+          {"reshape",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", reshape(in["x"], c.integers("shape"))}};
+           }},
+          {"transpose", run_transpose},
+      });
 }
 
 }  // namespace

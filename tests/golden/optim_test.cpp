@@ -25,19 +25,23 @@ std::vector<Case> cases() { return read(folder() + "/optim.txt"); }
 std::unique_ptr<optim::Optimizer> make_optimizer(const Case& c, std::vector<optim::NamedParameter> parameters) {
   const double lr = c.number("lr"), decay = c.number("weight_decay");
   if (c.op == "sgd")
-    return std::make_unique<optim::Sgd>(std::move(parameters), optim::SgdOptions{.lr = lr, .momentum = c.number("momentum"),
-                                                                                 .weight_decay = decay, .nesterov = c.flag("nesterov")});
+    return std::make_unique<optim::Sgd>(
+        std::move(parameters),
+        optim::SgdOptions{
+            .lr = lr, .momentum = c.number("momentum"), .weight_decay = decay, .nesterov = c.flag("nesterov")});
   const double beta1 = c.number("beta1"), beta2 = c.number("beta2");
   if (c.op == "lion")
-    return std::make_unique<optim::Lion>(std::move(parameters),
-                                         optim::LionOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2, .weight_decay = decay});
+    return std::make_unique<optim::Lion>(
+        std::move(parameters), optim::LionOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2, .weight_decay = decay});
   const double eps = c.number("eps");
   if (c.op == "adam")
-    return std::make_unique<optim::Adam>(std::move(parameters), optim::AdamOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2,
-                                                                                   .eps = eps, .weight_decay = decay});
+    return std::make_unique<optim::Adam>(
+        std::move(parameters),
+        optim::AdamOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = decay});
   if (c.op == "adamw")
-    return std::make_unique<optim::AdamW>(std::move(parameters), optim::AdamWOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2,
-                                                                                     .eps = eps, .weight_decay = decay});
+    return std::make_unique<optim::AdamW>(
+        std::move(parameters),
+        optim::AdamWOptions{.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = decay});
   ADD_FAILURE() << "no optimizer " << c.op;
   return nullptr;
 }
@@ -64,7 +68,8 @@ void run(const Case& c) {
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(c, parameters);
   ASSERT_TRUE(optimizer);
   std::unique_ptr<optim::Ema> ema;
-  if (c.text("ema") != "none") ema = std::make_unique<optim::Ema>(optimizer->parameters(), optim::EmaOptions{.decay = c.number("ema")});
+  if (c.text("ema") != "none")
+    ema = std::make_unique<optim::Ema>(optimizer->parameters(), optim::EmaOptions{.decay = c.number("ema")});
   for (int step = 1; step <= kSteps; ++step) {
     SCOPED_TRACE(step);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -101,8 +106,11 @@ TEST(GoldenOptim, SchedulesMatchTheirFormulas) {
   for (const Case& c : cases()) {
     if (c.op != "schedule") continue;
     SCOPED_TRACE(c.name);
-    const optim::Schedule schedule({.kind = optim::schedule_kind(c.text("schedule")), .lr = c.number("lr"), .min_lr = c.number("min_lr"),
-                                    .warmup = c.integer("warmup"), .steps = c.integer("steps")});
+    const optim::Schedule schedule({.kind = optim::schedule_kind(c.text("schedule")),
+                                    .lr = c.number("lr"),
+                                    .min_lr = c.number("min_lr"),
+                                    .warmup = c.integer("warmup"),
+                                    .steps = c.integer("steps")});
     const std::vector<double>& want = c.array("lr").values;
     for (std::size_t k = 0; k < want.size(); ++k)
       EXPECT_NEAR(schedule.lr(static_cast<std::int64_t>(k) + 1), want[k], 1e-9 * want[k]) << "step " << k + 1;
@@ -115,8 +123,12 @@ TEST(GoldenOptim, PlateauMatchesPyTorch) {
   int met = 0;
   for (const Case& c : cases()) {
     if (c.op != "plateau") continue;
-    optim::Schedule schedule({.kind = optim::ScheduleKind::kPlateau, .lr = c.number("lr"), .min_lr = c.number("min_lr"),
-                              .factor = c.number("factor"), .patience = c.integer("patience"), .threshold = c.number("threshold")});
+    optim::Schedule schedule({.kind = optim::ScheduleKind::kPlateau,
+                              .lr = c.number("lr"),
+                              .min_lr = c.number("min_lr"),
+                              .factor = c.number("factor"),
+                              .patience = c.integer("patience"),
+                              .threshold = c.number("threshold")});
     const std::vector<double>&losses = c.array("loss").values, &want = c.array("lr").values;
     for (std::size_t k = 0; k < want.size(); ++k) {
       schedule.observe(losses[k]);

@@ -35,13 +35,17 @@ struct RandomStream {
   std::uint32_t micro_batch = 0;  ///< low 16 bits are used
   std::uint32_t index = 0;
 
-  /// Words 4 block … 4 block + 3; block < 2^32.
-  BINADE_HD std::array<std::uint32_t, 4> block(std::uint64_t block) const {
-    return philox4x32({static_cast<std::uint32_t>(block), index, static_cast<std::uint32_t>(step),
-                       (static_cast<std::uint32_t>(step >> 32) & 0xffu) | ((micro_batch & 0xffffu) << 8) |
-                           (static_cast<std::uint32_t>(purpose) << 24)},
-                      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  /// What Philox is given: kernels that draw many words at once step counter(0)[0] themselves.
+  BINADE_HD std::array<std::uint32_t, 4> counter(std::uint64_t block) const {
+    return {static_cast<std::uint32_t>(block), index, static_cast<std::uint32_t>(step),
+            (static_cast<std::uint32_t>(step >> 32) & 0xffu) | ((micro_batch & 0xffffu) << 8) |
+                (static_cast<std::uint32_t>(purpose) << 24)};
   }
+  BINADE_HD std::array<std::uint32_t, 2> key() const {
+    return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  }
+  /// Words 4 block … 4 block + 3; block < 2^32.
+  BINADE_HD std::array<std::uint32_t, 4> block(std::uint64_t block) const { return philox4x32(counter(block), key()); }
   /// Word i.
   BINADE_HD std::uint32_t word(std::uint64_t i) const { return block(i / 4)[i % 4]; }
   /// Uniform in [0, 1), 24 bits.

@@ -1,11 +1,16 @@
 #include "core/kernel_slot.h"
 #include "core/ops/batch_norm.h"
+#include "core/ops/dropout.h"
+#include "core/ops/element_losses.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
 #include "core/ops/group_norm.h"
 #include "core/ops/max_pool2d.h"
 #include "core/ops/move.h"
 #include "core/ops/products.h"
+#include "core/ops/reduce.h"
 #include "core/ops/row_norm.h"
+#include "core/ops/softmax.h"
 #include "core/optimizer_kernels.h"
 
 namespace binade {
@@ -13,6 +18,11 @@ namespace binade {
 // The one list of CPU kernels: an op unit that has a KernelSlot declares `register_NAME_cpu()` in its header and is
 // called here. A call, not a static initializer: a static library's linker would drop those.
 void register_cpu_kernels() {
+  ops::register_elementwise_cpu();
+  ops::register_reduce_cpu();
+  ops::register_softmax_cpu();
+  ops::register_dropout_cpu();
+  ops::register_losses_cpu();
   ops::register_row_norm_cpu();
   ops::register_move_cpu();
   ops::register_pool_cpu();

@@ -7,6 +7,7 @@
 #include "core/kernels/gemm.h"
 #include "core/kernels/norm.h"
 #include "core/kernels/optimizer.h"
+#include "core/kernels/pointwise.h"
 #include "core/kernels/pool.h"
 
 namespace binade::cpu {
@@ -21,6 +22,7 @@ struct KernelTable {
   ColumnNormKernels column_norm;
   PoolKernels pool;
   EmbeddingKernels embedding;
+  PointwiseKernels pointwise;
 };
 
 /// The table of the level that serves this processor best (not always the highest), or of the level named by the

@@ -1,0 +1,144 @@
+#include "core/kernels/elementwise.h"
+
+#include "core/kernels/chunk.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+template <class... D>
+bool any_double(D... dtypes) {
+  return ((dtypes == DType::f64) || ...);
+}
+
+template <class Op, class C>
+void unary_forward(In x, Out y, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> xs(x);
+  Writer<C> ys(y);
+  const typename Op::Params q = p;
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* __restrict from = xs.read(at, count);
+    C* __restrict to = ys.target(at);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = Op::value(from[i], q);
+    ys.done(at, count);
+  });
+}
+
+template <class Op, class C>
+void unary_backward(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> kept(saved), gys(gy);
+  Writer<C> gxs(gx);
+  const typename Op::Params q = p;
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* s = kept.read(at, count);
+    const C* g = gys.read(at, count);
+    C* __restrict to = gxs.target(at);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = Op::gradient(s[i], g[i], q);
+    gxs.done(at, count);
+  });
+}
+
+template <class Op>
+UnaryLoops<Op> unary_loops() {
+  using Params = typename Op::Params;
+  return {[](In x, Out y, std::int64_t n, const Params& p) {
+            any_double(x.dtype, y.dtype) ? unary_forward<Op, double>(x, y, n, p) : unary_forward<Op, float>(x, y, n, p);
+          },
+          [](In saved, In gy, Out gx, std::int64_t n, const Params& p) {
+            any_double(saved.dtype, gy.dtype, gx.dtype) ? unary_backward<Op, double>(saved, gy, gx, n, p)
+                                                        : unary_backward<Op, float>(saved, gy, gx, n, p);
+          }};
+}
+
+template <class Op, class C>
+void binary_forward(Stepped a, Stepped b, Out y, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> as(a.x, a.step, n), bs(b.x, b.step, n);
+  Writer<C> ys(y);
+  const typename Op::Params q = p;
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_a = as.read(at, count);
+    const C* from_b = bs.read(at, count);
+    C* __restrict to = ys.target(at);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = Op::value(from_a[i], from_b[i], q);
+    ys.done(at, count);
+  });
+}
+
+template <class Op, class C>
+void binary_backward(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> as(a.x, a.step, n), bs(b.x, b.step, n), gys(gy);
+  Writer<C> gs(g);
+  const typename Op::Params q = p;
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_a = as.read(at, count);
+    const C* from_b = bs.read(at, count);
+    const C* from_gy = gys.read(at, count);
+    C* __restrict to = gs.target(at);
+    if (which == 0)
+      for (std::int64_t i = 0; i < count; ++i) to[i] = Op::gradient_a(from_a[i], from_b[i], from_gy[i], q);
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i] = Op::gradient_b(from_a[i], from_b[i], from_gy[i], q);
+    gs.done(at, count);
+  });
+}
+
+template <class Op>
+BinaryLoops<Op> binary_loops() {
+  using Params = typename Op::Params;
+  return {[](Stepped a, Stepped b, Out y, std::int64_t n, const Params& p) {
+            any_double(a.x.dtype, b.x.dtype, y.dtype) ? binary_forward<Op, double>(a, b, y, n, p)
+                                                      : binary_forward<Op, float>(a, b, y, n, p);
+          },
+          [](int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const Params& p) {
+            any_double(a.x.dtype, b.x.dtype, gy.dtype, g.dtype) ? binary_backward<Op, double>(which, a, b, gy, g, n, p)
+                                                                : binary_backward<Op, float>(which, a, b, gy, g, n, p);
+          }};
+}
+
+template <class C>
+void where_of(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n) {
+  Reader<C> as(a.x, a.step, n), bs(b.x, b.step, n);
+  Writer<C> ys(y);
+  const std::uint8_t* conditions = static_cast<const std::uint8_t*>(condition.x.data);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_a = as.read(at, count);
+    const C* from_b = bs.read(at, count);
+    C* __restrict to = ys.target(at);
+    if (condition.step == 0)
+      std::memcpy(to, conditions[0] != 0 ? from_a : from_b, static_cast<std::size_t>(count) * sizeof(C));
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i] = conditions[at + i] != 0 ? from_a[i] : from_b[i];
+    ys.done(at, count);
+  });
+}
+
+void where(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n) {
+  any_double(a.x.dtype, b.x.dtype, y.dtype) ? where_of<double>(condition, a, b, y, n) : where_of<float>(condition, a, b, y, n);
+}
+
+template <class C>
+void convert_of(In x, Out y, std::int64_t n) {
+  Reader<C> xs(x);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) { round(xs.read(at, count), y.at(at), count); });
+}
+
+void convert(In x, Out y, std::int64_t n) {
+  any_double(x.dtype, y.dtype) ? convert_of<double>(x, y, n) : convert_of<float>(x, y, n);
+}
+
+template <class... Ops>
+UnaryTable<ops::OpList<Ops...>> unary_table(ops::OpList<Ops...>) {
+  return {unary_loops<Ops>()...};
+}
+template <class... Ops>
+BinaryTable<ops::OpList<Ops...>> binary_table(ops::OpList<Ops...>) {
+  return {binary_loops<Ops>()...};
+}
+
+}  // namespace
+
+const ElementwiseKernels& elementwise_kernels() {
+  static const ElementwiseKernels kernels{unary_table(ops::UnaryOps{}), binary_table(ops::BinaryOps{}), &where, &convert};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/kernels/run.h"
+#include "core/ops/lists.h"
+
+namespace binade::cpu {
+
+/// The serial loops of one unary op over n elements side by side.
+template <class Op>
+struct UnaryLoops {
+  void (*forward)(In x, Out y, std::int64_t n, const typename Op::Params& p);
+  void (*backward)(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p);
+};
+
+/// An operand of which element i lies at i * step: step 1, or 0 for one element that repeats.
+struct Stepped {
+  In x;
+  std::int64_t step = 1;
+};
+
+template <class Op>
+struct BinaryLoops {
+  void (*forward)(Stepped a, Stepped b, Out y, std::int64_t n, const typename Op::Params& p);
+  void (*backward)(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p);
+};
+
+template <class List>
+struct UnaryTable;
+template <class... Ops>
+struct UnaryTable<ops::OpList<Ops...>> : UnaryLoops<Ops>... {};
+template <class List>
+struct BinaryTable;
+template <class... Ops>
+struct BinaryTable<ops::OpList<Ops...>> : BinaryLoops<Ops>... {};
+
+/// One instruction-set level's elementwise loops. A table converts to the entry of each op in its list.
+struct ElementwiseKernels {
+  UnaryTable<ops::UnaryOps> unary;
+  BinaryTable<ops::BinaryOps> binary;
+  /// y = condition ? a : b; condition is one byte an element.
+  void (*where)(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n);
+  /// y = x in another dtype, one rounding.
+  void (*convert)(In x, Out y, std::int64_t n);
+};
+
+}  // namespace binade::cpu

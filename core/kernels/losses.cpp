@@ -1,0 +1,156 @@
+#include "core/kernels/losses.h"
+
+#include <limits>
+
+#include "core/kernels/chunk.h"
+#include "core/ops/math.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+template <class Op, class C>
+void sum_of(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum) {
+  Reader<C> xs(x), ts(t);
+  LaneSum<C> lanes;
+  alignas(64) C values[kChunk];
+  const typename Op::Params q = p;
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_x = xs.read(at, count);
+    const C* from_t = ts.read(at, count);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = Op::value(from_x[i], from_t[i], q);
+    lanes.add(values, count);
+  });
+  *static_cast<C*>(sum) = lanes.total();
+}
+
+template <class Op, class C>
+void gradient_of(int which, In x, In t, C scale, Out g, std::int64_t n, const typename Op::Params& p) {
+  Reader<C> xs(x), ts(t);
+  Writer<C> gs(g);
+  const typename Op::Params q = p;
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_x = xs.read(at, count);
+    const C* from_t = ts.read(at, count);
+    C* __restrict to = gs.target(at);
+    if (which == 0)
+      for (std::int64_t i = 0; i < count; ++i) to[i] = scale * Op::gradient_x(from_x[i], from_t[i], q);
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i] = scale * Op::gradient_t(from_x[i], from_t[i], q);
+    gs.done(at, count);
+  });
+}
+
+template <class Op>
+LossLoops<Op> loss_loops() {
+  using Params = typename Op::Params;
+  return {[](In x, In t, std::int64_t n, const Params& p, void* sum) {
+            x.dtype == DType::f64 ? sum_of<Op, double>(x, t, n, p, sum) : sum_of<Op, float>(x, t, n, p, sum);
+          },
+          [](int which, In x, In t, double scale, Out g, std::int64_t n, const Params& p) {
+            if (x.dtype == DType::f64)
+              gradient_of<Op, double>(which, x, t, scale, g, n, p);
+            else
+              gradient_of<Op, float>(which, x, t, static_cast<float>(scale), g, n, p);
+          }};
+}
+template <class... Ops>
+LossTable<ops::OpList<Ops...>> loss_table(ops::OpList<Ops...>) {
+  return {loss_loops<Ops>()...};
+}
+
+template <class C>
+void dice_of(In x, In t, std::int64_t n, C* sums) {
+  Reader<C> xs(x), ts(t);
+  LaneSum<C> product, of_x, of_t;
+  alignas(64) C products[kChunk];
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_x = xs.read(at, count);
+    const C* from_t = ts.read(at, count);
+    for (std::int64_t i = 0; i < count; ++i) products[i] = from_x[i] * from_t[i];
+    product.add(products, count);
+    of_x.add(from_x, count);
+    of_t.add(from_t, count);
+  });
+  sums[0] = product.total();
+  sums[1] = of_x.total();
+  sums[2] = of_t.total();
+}
+
+template <class C>
+void affine_of(In other, C offset, C factor, Out g, std::int64_t n) {
+  Reader<C> others(other);
+  Writer<C> gs(g);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from = others.read(at, count);
+    C* __restrict to = gs.target(at);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = offset - factor * from[i];
+    gs.done(at, count);
+  });
+}
+
+template <class C>
+void row_statistics_of(In x, std::int64_t n, C* three) {
+  Reader<C> xs(x);
+  LaneMax<C> largest(-std::numeric_limits<C>::infinity());
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
+  const C max = largest.total();
+  LaneSum<C> sum, distance;
+  alignas(64) C below[kChunk];
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from = xs.read(at, count);
+    for (std::int64_t i = 0; i < count; ++i) below[i] = from[i] - max;
+    distance.add(below, count);
+    for (std::int64_t i = 0; i < count; ++i) below[i] = math::exp(below[i]);
+    sum.add(below, count);
+  });
+  three[0] = max;
+  three[1] = sum.total();
+  three[2] = distance.total();
+}
+
+template <class C>
+void row_gradient_of(In x, std::int64_t n, const C* statistics, C scale, C share, C at_target, std::int64_t target, Out gx) {
+  Reader<C> xs(x);
+  Writer<C> gxs(gx);
+  const C max = statistics[0], per_sum = 1 / statistics[1];
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from = xs.read(at, count);
+    C* __restrict to = gxs.target(at);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = scale * (math::exp(from[i] - max) * per_sum - share);
+    if (target >= at && target < at + count) {
+      const C p = math::exp(from[target - at] - max) * per_sum;
+      to[target - at] = scale * (p - share - at_target);
+    }
+    gxs.done(at, count);
+  });
+}
+
+}  // namespace
+
+const LossKernels& loss_kernels() {
+  static const LossKernels kernels{
+      loss_table(ops::ElementLosses{}),
+      [](In x, In t, std::int64_t n, void* sums) {
+        x.dtype == DType::f64 ? dice_of(x, t, n, static_cast<double*>(sums)) : dice_of(x, t, n, static_cast<float*>(sums));
+      },
+      [](In other, double offset, double factor, Out g, std::int64_t n, bool is_double) {
+        if (is_double)
+          affine_of<double>(other, offset, factor, g, n);
+        else
+          affine_of<float>(other, static_cast<float>(offset), static_cast<float>(factor), g, n);
+      },
+      [](In x, std::int64_t n, void* three) {
+        x.dtype == DType::f64 ? row_statistics_of(x, n, static_cast<double*>(three))
+                              : row_statistics_of(x, n, static_cast<float*>(three));
+      },
+      [](In x, std::int64_t n, const void* statistics, double scale, double share, double at_target, std::int64_t target, Out gx) {
+        if (x.dtype == DType::f64)
+          row_gradient_of(x, n, static_cast<const double*>(statistics), scale, share, at_target, target, gx);
+        else
+          row_gradient_of(x, n, static_cast<const float*>(statistics), static_cast<float>(scale), static_cast<float>(share),
+                          static_cast<float>(at_target), target, gx);
+      }};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,0 +1,118 @@
+#include "core/kernels/reduce.h"
+
+#include <limits>
+
+#include "core/kernels/chunk.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+template <class C>
+struct Adding {
+  using Lanes = LaneSum<C>;
+  static Lanes lanes() { return {}; }
+  static constexpr C kStart = 0;
+  static C combine(C a, C b) { return a + b; }
+};
+
+template <class C>
+struct Largest {
+  using Lanes = LaneMax<C>;
+  static constexpr C kStart = -std::numeric_limits<C>::infinity();
+  static Lanes lanes() { return Lanes(kStart); }
+  static C combine(C a, C b) { return Lanes::larger(a, b); }
+};
+
+template <class R, class C>
+void run_of(In x, std::int64_t n, void* result) {
+  Reader<C> xs(x);
+  typename R::Lanes lanes = R::lanes();
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) { lanes.add(xs.read(at, count), count); });
+  *static_cast<C*>(result) = lanes.total();
+}
+
+template <class R, class C>
+void combine_of(C* __restrict a, const C* __restrict b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) a[i] = R::combine(a[i], b[i]);
+}
+
+template <class R, class C>
+void rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, C* result) {
+  for (std::int64_t c = 0; c < cols; ++c) result[c] = R::kStart;
+  Reader<C> xs(x);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for_chunks(cols, [&](std::int64_t at, std::int64_t count) {
+      combine_of<R, C>(result + at, xs.read(r * pitch + at, count), count);
+    });
+}
+
+/// Few columns side by side leave vector lanes empty; taking several rows as one long row fills them.
+template <class R, class C>
+void narrow_rows_of(In x, std::int64_t rows, std::int64_t cols, C* result) {
+  constexpr std::int64_t kWide = 64;
+  const std::int64_t together = kWide / cols;
+  C wide[kWide];
+  rows_of<R, C>(x, rows / together, together * cols, together * cols, wide);
+  rows_of<R, C>(x.at(rows / together * together * cols), rows % together, cols, cols, result);
+  for (std::int64_t r = 0; r < together; ++r) combine_of<R, C>(result, wide + r * cols, cols);
+}
+
+template <class R, class C>
+void any_rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, C* result) {
+  if (pitch == cols && cols <= 32)
+    narrow_rows_of<R, C>(x, rows, cols, result);
+  else
+    rows_of<R, C>(x, rows, pitch, cols, result);
+}
+
+template <template <class> class R>
+constexpr ReduceLoops loops() {
+  return {[](In x, std::int64_t n, void* result) {
+            x.dtype == DType::f64 ? run_of<R<double>, double>(x, n, result) : run_of<R<float>, float>(x, n, result);
+          },
+          [](In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, void* result) {
+            if (x.dtype == DType::f64)
+              any_rows_of<R<double>, double>(x, rows, pitch, cols, static_cast<double*>(result));
+            else
+              any_rows_of<R<float>, float>(x, rows, pitch, cols, static_cast<float*>(result));
+          },
+          [](void* a, const void* b, std::int64_t n, bool is_double) {
+            if (is_double)
+              combine_of<R<double>, double>(static_cast<double*>(a), static_cast<const double*>(b), n);
+            else
+              combine_of<R<float>, float>(static_cast<float*>(a), static_cast<const float*>(b), n);
+          }};
+}
+
+template <class C>
+void max_gradient_of(In x, In y, std::int64_t y_step, In g, std::int64_t g_step, Out gx, std::int64_t n) {
+  Reader<C> xs(x), ys(y, y_step, n), gs(g, g_step, n);
+  Writer<C> gxs(gx);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_x = xs.read(at, count);
+    const C* from_y = ys.read(at, count);
+    const C* from_g = gs.read(at, count);
+    C* __restrict to = gxs.target(at);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool both_nan = from_x[i] != from_x[i] && from_y[i] != from_y[i];
+      to[i] = from_x[i] == from_y[i] || both_nan ? from_g[i] : C(0);
+    }
+    gxs.done(at, count);
+  });
+}
+
+void max_gradient(In x, In y, std::int64_t y_step, In g, std::int64_t g_step, Out gx, std::int64_t n) {
+  if (x.dtype == DType::f64)
+    max_gradient_of<double>(x, y, y_step, g, g_step, gx, n);
+  else
+    max_gradient_of<float>(x, y, y_step, g, g_step, gx, n);
+}
+
+}  // namespace
+
+const ReductionKernels& reduction_kernels() {
+  static constexpr ReductionKernels kernels{loops<Adding>(), loops<Largest>(), &max_gradient};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

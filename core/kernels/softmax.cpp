@@ -1,0 +1,147 @@
+#include "core/kernels/softmax.h"
+
+#include <limits>
+
+#include "core/kernels/chunk.h"
+#include "core/ops/math.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+template <class C>
+struct RowStatistics {
+  C max, sum;  ///< the largest, and the sum of exp(x - max)
+};
+
+template <class C>
+RowStatistics<C> statistics_of(In x, std::int64_t n) {
+  Reader<C> xs(x);
+  LaneMax<C> largest(-std::numeric_limits<C>::infinity());
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
+  const C max = largest.total();
+  LaneSum<C> sum;
+  alignas(64) C terms[kChunk];
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from = xs.read(at, count);
+    for (std::int64_t i = 0; i < count; ++i) terms[i] = math::exp(from[i] - max);
+    sum.add(terms, count);
+  });
+  return {max, sum.total()};
+}
+
+template <class C>
+void softmax_of(In x, Out y, std::int64_t n, bool log) {
+  const RowStatistics<C> s = statistics_of<C>(x, n);
+  const C log_sum = math::log(s.sum);
+  Reader<C> xs(x);
+  Writer<C> ys(y);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from = xs.read(at, count);
+    C* __restrict to = ys.target(at);
+    if (log)
+      for (std::int64_t i = 0; i < count; ++i) to[i] = (from[i] - s.max) - log_sum;
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i] = math::exp(from[i] - s.max) / s.sum;
+    ys.done(at, count);
+  });
+}
+
+template <class C>
+void softmax_backward_of(In y, In gy, Out gx, std::int64_t n, bool log) {
+  Reader<C> ys(y), gys(gy);
+  Writer<C> gxs(gx);
+  LaneSum<C> lanes;
+  alignas(64) C terms[kChunk];
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_y = ys.read(at, count);
+    const C* from_gy = gys.read(at, count);
+    for (std::int64_t i = 0; i < count; ++i) terms[i] = log ? from_gy[i] : from_gy[i] * from_y[i];
+    lanes.add(terms, count);
+  });
+  const C sum = lanes.total();
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from_y = ys.read(at, count);
+    const C* from_gy = gys.read(at, count);
+    C* __restrict to = gxs.target(at);
+    if (log)
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from_gy[i] - math::exp(from_y[i]) * sum;
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from_y[i] * (from_gy[i] - sum);
+    gxs.done(at, count);
+  });
+}
+
+/// words[i] = word (first + i) of the stream for i < kChunk: Philox over 16 counters side by side.
+void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
+  constexpr int kLanes = 16;
+  const std::array<std::uint32_t, 4> zero = stream.counter(0);
+  for (std::int64_t at = 0; at < n; at += 4 * kLanes) {
+    std::uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+    for (int l = 0; l < kLanes; ++l) {
+      c0[l] = static_cast<std::uint32_t>((first + at) / 4 + l);
+      c1[l] = zero[1];
+      c2[l] = zero[2];
+      c3[l] = zero[3];
+    }
+    std::array<std::uint32_t, 2> key = stream.key();
+    for (int round = 0; round < 10; ++round) {
+      for (int l = 0; l < kLanes; ++l) {
+        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[l];
+        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[l];
+        const std::uint32_t old1 = c1[l], old3 = c3[l];
+        c0[l] = static_cast<std::uint32_t>(p1 >> 32) ^ old1 ^ key[0];
+        c1[l] = static_cast<std::uint32_t>(p1);
+        c2[l] = static_cast<std::uint32_t>(p0 >> 32) ^ old3 ^ key[1];
+        c3[l] = static_cast<std::uint32_t>(p0);
+      }
+      key[0] += 0x9E3779B9u;
+      key[1] += 0xBB67AE85u;
+    }
+    for (int l = 0; l < kLanes; ++l) {
+      words[at + 4 * l] = c0[l];
+      words[at + 4 * l + 1] = c1[l];
+      words[at + 4 * l + 2] = c2[l];
+      words[at + 4 * l + 3] = c3[l];
+    }
+  }
+}
+
+template <class C>
+void dropout_of(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop, C scale) {
+  Reader<C> xs(x);
+  Writer<C> ys(y);
+  alignas(64) std::uint32_t words[kChunk];
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    draw(stream, first + at, count, words);
+    const C* from = xs.read(at, count);
+    C* __restrict to = ys.target(at);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const C scaled = from[i] * scale;
+      to[i] = words[i] >> 8 >= drop ? scaled : C(0);
+    }
+    ys.done(at, count);
+  });
+}
+
+bool is_double(DType a, DType b) { return a == DType::f64 || b == DType::f64; }
+
+}  // namespace
+
+const RowKernels& row_kernels() {
+  static constexpr RowKernels kernels{
+      [](In x, Out y, std::int64_t n, bool log) {
+        is_double(x.dtype, y.dtype) ? softmax_of<double>(x, y, n, log) : softmax_of<float>(x, y, n, log);
+      },
+      [](In y, In gy, Out gx, std::int64_t n, bool log) {
+        is_double(y.dtype, gx.dtype) ? softmax_backward_of<double>(y, gy, gx, n, log) : softmax_backward_of<float>(y, gy, gx, n, log);
+      },
+      [](In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop, double scale) {
+        if (is_double(x.dtype, y.dtype))
+          dropout_of<double>(x, y, n, stream, first, drop, scale);
+        else
+          dropout_of<float>(x, y, n, stream, first, drop, static_cast<float>(scale));
+      }};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

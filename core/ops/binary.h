@@ -1,0 +1,142 @@
+#pragma once
+
+#include "core/ops/elementwise.h"
+#include "core/ops/math.h"
+
+/// The elementwise ops of two inputs, with NumPy's broadcasting: shapes are aligned at the right, and an extent of 1
+/// repeats. Each reads and stores the wider of the two dtypes (f16 with bf16 gives f32), computes in float (double for
+/// f64) and rounds once. The gradient of a broadcast input is summed in f32 over the dimensions that repeated it.
+namespace binade::ops {
+
+/// y = a + b.
+struct Add : Binary<Add> {
+  using Params = NoParams;
+  static constexpr OpInfo info{.name = "add",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
+  static constexpr bool passes_gradient = true;
+  template <class C>
+  BINADE_HD static C value(C a, C b, const Params&) {
+    return a + b;
+  }
+  template <class C>
+  BINADE_HD static C gradient_a(C, C, C gy, const Params&) {
+    return gy;
+  }
+  template <class C>
+  BINADE_HD static C gradient_b(C, C, C gy, const Params&) {
+    return gy;
+  }
+};
+
+/// y = a - b.
+struct Sub : Binary<Sub> {
+  using Params = NoParams;
+  static constexpr OpInfo info{.name = "sub",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
+  template <class C>
+  BINADE_HD static C value(C a, C b, const Params&) {
+    return a - b;
+  }
+  template <class C>
+  BINADE_HD static C gradient_a(C, C, C gy, const Params&) {
+    return gy;
+  }
+  template <class C>
+  BINADE_HD static C gradient_b(C, C, C gy, const Params&) {
+    return -gy;
+  }
+};
+
+/// y = a b. ga = gy b, gb = gy a.
+struct Mul : Binary<Mul> {
+  using Params = NoParams;
+  static constexpr OpInfo info{.name = "mul",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kA;
+  template <class C>
+  BINADE_HD static C value(C a, C b, const Params&) {
+    return a * b;
+  }
+  template <class C>
+  BINADE_HD static C gradient_a(C, C b, C gy, const Params&) {
+    return gy * b;
+  }
+  template <class C>
+  BINADE_HD static C gradient_b(C a, C, C gy, const Params&) {
+    return gy * a;
+  }
+};
+
+/// y = a / b. ga = gy / b, gb = -gy (a / b) / b.
+struct Div : Binary<Div> {
+  using Params = NoParams;
+  static constexpr OpInfo info{.name = "div",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kBoth;
+  template <class C>
+  BINADE_HD static C value(C a, C b, const Params&) {
+    return a / b;
+  }
+  template <class C>
+  BINADE_HD static C gradient_a(C, C b, C gy, const Params&) {
+    return gy / b;
+  }
+  template <class C>
+  BINADE_HD static C gradient_b(C a, C b, C gy, const Params&) {
+    return -gy * (a / b) / b;
+  }
+};
+
+/// y = the larger; NaN from either side. The gradient goes to the larger, half to each where they are equal.
+struct Maximum : Binary<Maximum> {
+  using Params = NoParams;
+  static constexpr OpInfo info{.name = "maximum",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
+  template <class C>
+  BINADE_HD static C value(C a, C b, const Params&) {
+    return math::maximum(a, b);
+  }
+  template <class C>
+  BINADE_HD static C gradient_a(C a, C b, C gy, const Params&) {
+    const C tied = a == b ? C(0.5) * gy : gy;
+    return a < b ? C(0) : tied;
+  }
+  template <class C>
+  BINADE_HD static C gradient_b(C a, C b, C gy, const Params&) {
+    const C tied = a == b ? C(0.5) * gy : gy;
+    return b < a ? C(0) : tied;
+  }
+};
+
+/// y = the smaller; NaN from either side. The gradient goes to the smaller, half to each where they are equal.
+struct Minimum : Binary<Minimum> {
+  using Params = NoParams;
+  static constexpr OpInfo info{.name = "minimum",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
+  template <class C>
+  BINADE_HD static C value(C a, C b, const Params&) {
+    return math::minimum(a, b);
+  }
+  template <class C>
+  BINADE_HD static C gradient_a(C a, C b, C gy, const Params&) {
+    const C tied = a == b ? C(0.5) * gy : gy;
+    return a > b ? C(0) : tied;
+  }
+  template <class C>
+  BINADE_HD static C gradient_b(C a, C b, C gy, const Params&) {
+    const C tied = a == b ? C(0.5) * gy : gy;
+    return b > a ? C(0) : tied;
+  }
+};
+
+}  // namespace binade::ops

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "core/ops/op.h"
+
+namespace binade::ops {
+
+/// y = x / (1 - p) with probability 1 - p, else 0, each element on its own (Srivastava et al., 2014; inverted scaling).
+/// Element i is kept where word i of the call's random stream, cut to 24 bits, is not below p 2^24: the same elements in
+/// recompute, replay and resume. Nothing is saved: backward draws the same words. A NaN that is kept stays NaN; p = 0
+/// keeps and p = 1 drops everything. Throws ArgumentError unless 0 <= p <= 1.
+struct Dropout {
+  struct Params {
+    double p = 0.5;
+  };
+  static constexpr OpInfo info{.name = "dropout", .numerics = {.ulp_f32 = 1, .ulp_half = 1}};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+
+  /// x may be a channel slice, y is contiguous; `drop` is p in units of 2^-24.
+  struct Kernels {
+    void (*apply)(const Tensor& x, Tensor& y, const RandomStream& stream, std::uint32_t drop, double scale);
+  };
+  static inline KernelSlot<Kernels> kernels;
+};
+void register_dropout_cpu();
+
+}  // namespace binade::ops

@@ -1,0 +1,206 @@
+#pragma once
+
+#include "core/ops/elementwise.h"
+#include "core/ops/math.h"
+
+/// Losses that are a sum over elements: each is one scalar function of a prediction x and a target t of the same shape,
+/// and its two derivatives. They read any dtype (targets may be integers), compute and add up in f32 (f64 when x is f64)
+/// in a tree that depends on the size alone, and give one number.
+namespace binade::ops {
+
+enum class Reduction {
+  kMean,       ///< divided by the number of elements; NaN when there is none
+  kSum,        ///<
+  kBatchMean,  ///< divided by the extent of dimension 0
+};
+
+/// What a device supplies for such a loss.
+template <class Op>
+struct ElementLossKernels {
+  /// loss (one element) = sum of value(x, t) / divisor.
+  void (*forward)(const Tensor& x, const Tensor& t, double divisor, Tensor& loss, const typename Op::Params& p) = nullptr;
+  /// g = gy / divisor times the derivative by x (which == 0) or t (1). gy has one element.
+  void (*backward)(int which, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor, Tensor& g,
+                   const typename Op::Params& p) = nullptr;
+};
+template <class Op>
+inline KernelSlot<ElementLossKernels<Op>> element_loss_kernels;
+
+namespace detail {
+void check_loss(const OpInfo& info, std::span<const Tensor> in);
+double divisor_of(Reduction reduction, const Shape& shape);
+}  // namespace detail
+
+/// Derive from it and state Params (with a `reduction`), info, value(x, t, p), gradient_x and gradient_t. Saved: x, t.
+/// Throws ShapeError unless x and t have one shape.
+template <class Op>
+struct ElementLoss {
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
+    detail::check_loss(Op::info, in);
+    if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
+    Tensor loss = Tensor::empty(Shape{}, ctx.store_dtype, in[0].device());
+    element_loss_kernels<Op>.on(loss.device(), Op::info.name)
+        .forward(in[0], in[1], detail::divisor_of(p.reduction, in[0].shape()), loss, p);
+    ctx.save(in[0]);
+    ctx.save(in[1]);
+    return {loss};
+  }
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const auto& p) {
+    const Tensor& x = ctx.saved(0, Op::info.name);
+    const Tensor& t = ctx.saved(1, Op::info.name);
+    for (int i = 0; i < 2; ++i) {
+      if (!gx.needs(i)) continue;
+      Tensor destination = gx.destination(i);
+      element_loss_kernels<Op>.on(x.device(), Op::info.name)
+          .backward(i, x, t, gy[0], detail::divisor_of(p.reduction, x.shape()), destination, p);
+    }
+  }
+};
+
+struct LossParams {
+  Reduction reduction = Reduction::kMean;
+};
+
+/// (x - t)^2.
+struct Mse : ElementLoss<Mse> {
+  using Params = LossParams;
+  static constexpr OpInfo info{.name = "mse", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  template <class C>
+  BINADE_HD static C value(C x, C t, const Params&) {
+    return (x - t) * (x - t);
+  }
+  template <class C>
+  BINADE_HD static C gradient_x(C x, C t, const Params&) {
+    return 2 * (x - t);
+  }
+  template <class C>
+  BINADE_HD static C gradient_t(C x, C t, const Params&) {
+    return 2 * (t - x);
+  }
+};
+
+/// |x - t|; derivative 0 where they are equal.
+struct L1 : ElementLoss<L1> {
+  using Params = LossParams;
+  static constexpr OpInfo info{.name = "l1", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  template <class C>
+  BINADE_HD static C value(C x, C t, const Params&) {
+    return math::abs(x - t);
+  }
+  template <class C>
+  BINADE_HD static C gradient_x(C x, C t, const Params&) {
+    const C d = x - t;
+    const C sign = d < 0 ? C(-1) : C(1);
+    return d == 0 || d != d ? d : sign;
+  }
+  template <class C>
+  BINADE_HD static C gradient_t(C x, C t, const Params& p) {
+    return -gradient_x(x, t, p);
+  }
+};
+
+/// d^2 / 2 for |d| <= delta, delta (|d| - delta / 2) beyond, d = x - t (Huber, 1964). Throws ArgumentError unless
+/// delta > 0.
+struct Huber : ElementLoss<Huber> {
+  struct Params {
+    double delta = 1;
+    Reduction reduction = Reduction::kMean;
+  };
+  static constexpr OpInfo info{.name = "huber", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static void check_params(const Params& p) {
+    check<ArgumentError>(p.delta > 0, "{}: wanted delta > 0, got {}", where(info.name), p.delta);
+  }
+  template <class C>
+  BINADE_HD static C value(C x, C t, const Params& p) {
+    const C d = math::abs(x - t), delta = C(p.delta);
+    const C far = delta * (d - C(0.5) * delta);
+    return d > delta ? far : C(0.5) * d * d;
+  }
+  template <class C>
+  BINADE_HD static C gradient_x(C x, C t, const Params& p) {
+    return math::clamp(x - t, C(-p.delta), C(p.delta));
+  }
+  template <class C>
+  BINADE_HD static C gradient_t(C x, C t, const Params& p) {
+    return -gradient_x(x, t, p);
+  }
+};
+
+/// Binary cross entropy of a logit x: (1 - t) softplus(x) + pos_weight t softplus(-x), t in [0, 1]. No cancellation at
+/// either end: this is the form to train with.
+struct BceWithLogits : ElementLoss<BceWithLogits> {
+  struct Params {
+    double pos_weight = 1;  ///< weight of the positive class against imbalance
+    Reduction reduction = Reduction::kMean;
+  };
+  static constexpr OpInfo info{.name = "bce_with_logits", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  template <class C>
+  BINADE_HD static C value(C x, C t, const Params& p) {
+    const C tail = math::log1p(math::exp(-math::abs(x)));
+    const C above = x > 0 ? x : C(0), below = x < 0 ? -x : C(0);
+    return (1 - t) * (above + tail) + C(p.pos_weight) * t * (below + tail);
+  }
+  template <class C>
+  BINADE_HD static C gradient_x(C x, C t, const Params& p) {
+    return (1 - t) * math::sigmoid(x) - C(p.pos_weight) * t * math::sigmoid(-x);
+  }
+  template <class C>
+  BINADE_HD static C gradient_t(C x, C, const Params& p) {
+    return C(p.pos_weight) * math::softplus(-x) - math::softplus(x);
+  }
+};
+
+/// Binary cross entropy of a probability x in [0, 1]: -(t log x + (1 - t) log(1 - x)), where a term whose factor is 0
+/// counts 0. Infinite where x is 0 or 1 and t is not: nothing is clamped, so that the pole is seen. bce_with_logits has
+/// none.
+struct Bce : ElementLoss<Bce> {
+  using Params = LossParams;
+  static constexpr OpInfo info{.name = "bce",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.safe_low = 0, .safe_high = 1, .pole = 0},
+                               .policy_inputs = 1};
+  template <class C>
+  BINADE_HD static C log_complement(C x) {
+    const C near_one = math::log(1 - x), near_zero = math::log1p(-x);
+    return x > C(0.5) ? near_one : near_zero;
+  }
+  template <class C>
+  BINADE_HD static C value(C x, C t, const Params&) {
+    const C positive = t * math::log(x), negative = (1 - t) * log_complement(x);
+    const C sum = (t == 0 && x == x ? C(0) : positive) + (t == 1 && x == x ? C(0) : negative);
+    return -sum;
+  }
+  template <class C>
+  BINADE_HD static C gradient_x(C x, C t, const Params&) {
+    const C positive = t / x, negative = (1 - t) / (1 - x);
+    return (t == 1 && x == x ? C(0) : negative) - (t == 0 && x == x ? C(0) : positive);
+  }
+  template <class C>
+  BINADE_HD static C gradient_t(C x, C, const Params&) {
+    return log_complement(x) - math::log(x);
+  }
+};
+
+/// Kullback-Leibler divergence from log-probabilities x to probabilities t: t (log t - x), 0 where t is 0.
+struct KlDiv : ElementLoss<KlDiv> {
+  using Params = LossParams;
+  static constexpr OpInfo info{.name = "kl_div", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  template <class C>
+  BINADE_HD static C value(C x, C t, const Params&) {
+    const C term = t * (math::log(t) - x);
+    return t == 0 && x == x ? C(0) : term;
+  }
+  template <class C>
+  BINADE_HD static C gradient_x(C x, C t, const Params&) {
+    return x == x ? -t : x;
+  }
+  template <class C>
+  BINADE_HD static C gradient_t(C x, C t, const Params&) {
+    return math::log(t) + 1 - x;
+  }
+};
+
+/// Fills the CPU slots of these losses, of cross_entropy and of dice.
+void register_losses_cpu();
+
+}  // namespace binade::ops

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/ops/op.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+
+/// What the derivative of a unary op is computed from, and so what the tape keeps.
+enum class Saves { kNothing, kInput, kOutput };
+/// The same for one of the two derivatives of a binary op.
+enum class Reads : unsigned { kNone = 0, kA = 1, kB = 2, kBoth = 3 };
+
+struct NoParams {};
+
+/// What a device supplies for a unary op. x and `saved` may be channel slices; y, gy and gx are contiguous.
+template <class Op>
+struct UnaryKernels {
+  void (*forward)(const Tensor& x, Tensor& y, const typename Op::Params& p) = nullptr;
+  /// `saved` is x or y as Op::saves says (gy where it keeps nothing).
+  void (*backward)(const Tensor& saved, const Tensor& gy, Tensor& gx, const typename Op::Params& p) = nullptr;
+};
+template <class Op>
+inline KernelSlot<UnaryKernels<Op>> unary_kernels;
+
+/// The same for a binary op: a and b broadcast to y.
+template <class Op>
+struct BinaryKernels {
+  void (*forward)(const Tensor& a, const Tensor& b, Tensor& y, const typename Op::Params& p) = nullptr;
+  /// g, of the broadcast shape: the gradient of input `which` before it is summed down to that input's shape.
+  void (*backward)(int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
+                   const typename Op::Params& p) = nullptr;
+};
+template <class Op>
+inline KernelSlot<BinaryKernels<Op>> binary_kernels;
+
+namespace detail {
+
+/// Checks what every elementwise op wants: `count` floating tensors on one device.
+void check_elementwise(const OpInfo& info, std::span<const Tensor> in, std::size_t count);
+
+/// Gives input i its gradient from `g`, of the output's shape: `g` itself where shape and dtype fit, else summed over
+/// the dimensions in which the input was broadcast.
+void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g);
+
+}  // namespace detail
+
+/// An elementwise op of one input. Derive from it (`struct Relu : Unary<Relu>`) and state
+///
+///   Params                                  options; empty for most
+///   info, saves                             contract; what backward reads
+///   value(x, p)                             y for one element, C = float or double
+///   gradient(saved, gy, p)                  gx for one element, from the x or y that was saved
+///   check_params(p)                         optional: throws ArgumentError
+///   passes_gradient = true                  optional: gx is gy, nothing is computed
+///
+/// All dtypes, channel slices and devices follow.
+template <class Op>
+struct Unary {
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
+    detail::check_elementwise(Op::info, in, 1);
+    if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
+    Tensor y = Tensor::empty(in[0].shape(), ctx.store_dtype, in[0].device());
+    unary_kernels<Op>.on(y.device(), Op::info.name).forward(in[0], y, p);
+    if (Op::saves == Saves::kInput) ctx.save(in[0]);
+    if (Op::saves == Saves::kOutput) ctx.save(y);
+    return {y};
+  }
+
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const auto& p) {
+    if (!gx.needs(0)) return;
+    if constexpr (requires { Op::passes_gradient; }) return detail::sink_broadcast(ctx, gx, 0, gy[0]);
+    Tensor destination = gx.destination(0);
+    const Tensor& saved = Op::saves == Saves::kNothing ? gy[0] : ctx.saved(0, Op::info.name);
+    unary_kernels<Op>.on(gy[0].device(), Op::info.name).backward(saved, gy[0], destination, p);
+  }
+};
+
+/// An elementwise op of two inputs under NumPy's broadcasting. Derive from it and state
+///
+///   Params, info
+///   value(a, b, p)
+///   gradient_a(a, b, gy, p), gradient_b(a, b, gy, p)
+///   a_reads, b_reads                        which inputs each gradient reads (the tape keeps no other)
+///   passes_gradient = true                  optional: both gradients are gy
+template <class Op>
+struct Binary {
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
+    detail::check_elementwise(Op::info, in, 2);
+    Tensor y = Tensor::empty(broadcast(in[0].shape(), in[1].shape(), Op::info.name), ctx.store_dtype, in[0].device());
+    binary_kernels<Op>.on(y.device(), Op::info.name).forward(in[0], in[1], y, p);
+    const unsigned reads = reads_of(ctx);
+    if (reads & 1u) ctx.save(in[0]);
+    if (reads & 2u) ctx.save(in[1]);
+    return {y};
+  }
+
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const auto& p) {
+    const unsigned reads = reads_of(ctx);
+    const Tensor& a = reads & 1u ? ctx.saved(0, Op::info.name) : gy[0];
+    const Tensor& b = reads & 2u ? ctx.saved(reads & 1u ? 1 : 0, Op::info.name) : gy[0];
+    for (int i = 0; i < 2; ++i) {
+      if (!gx.needs(i)) continue;
+      if constexpr (requires { Op::passes_gradient; }) {
+        detail::sink_broadcast(ctx, gx, i, gy[0]);
+        continue;
+      }
+      const OpContext::Input& input = ctx.inputs[static_cast<std::size_t>(i)];
+      const BinaryKernels<Op>& kernel = binary_kernels<Op>.on(gy[0].device(), Op::info.name);
+      if (input.shape == gy[0].shape()) {
+        Tensor destination = gx.destination(i);
+        kernel.backward(i, a, b, gy[0], destination, p);
+      } else {
+        Tensor full = Tensor::empty(gy[0].shape(), input.dtype == DType::f64 ? DType::f64 : DType::f32, gy[0].device());
+        kernel.backward(i, a, b, gy[0], full, p);
+        detail::sink_broadcast(ctx, gx, i, full);
+      }
+    }
+  }
+
+ private:
+  static unsigned reads_of(const OpContext& ctx) {
+    return (ctx.inputs[0].needs_grad ? static_cast<unsigned>(Op::a_reads) : 0u) | (ctx.inputs[1].needs_grad ? static_cast<unsigned>(Op::b_reads) : 0u);
+  }
+};
+
+/// Fills the CPU slots of every elementwise op.
+void register_elementwise_cpu();
+
+}  // namespace binade::ops

@@ -1,0 +1,302 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/host_device.h"
+
+/// Scalar maths shared by host and device. Every function comes for float and for double. The float forms are
+/// branch-free (arithmetic and selects), so that a loop over them becomes vector code on any instruction set: no call
+/// into libm, no table. Their errors, in ulp of the float result, stand beside each; all pass NaN on. The double forms
+/// serve gradcheck and references and lean on the C++ library.
+///
+/// Range reduction after Cody and Waite; polynomials are weighted minimax fits of the functions named beside them.
+namespace binade::math {
+
+
+template <class C>
+BINADE_HD C abs(C x) {
+  if constexpr (sizeof(C) == 4)
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
+  else
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7fffffffffffffffu);
+}
+/// |magnitude| with the sign of `sign`; `magnitude` must not be negative.
+BINADE_HD float with_sign(float magnitude, float sign) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
+}
+BINADE_HD double with_sign(double magnitude, double sign) { return std::copysign(magnitude, sign); }
+
+/// NaN from either side wins (unlike fmin and fmax).
+template <class C>
+BINADE_HD C minimum(C a, C b) {
+  const C lower = a < b ? a : b;  // b where either is NaN
+  return a != a ? a : lower;
+}
+template <class C>
+BINADE_HD C maximum(C a, C b) {
+  const C upper = a > b ? a : b;
+  return a != a ? a : upper;
+}
+/// min(max(x, low), high) for constants low <= high; NaN stays.
+template <class C>
+BINADE_HD C clamp(C x, C low, C high) {
+  const C raised = x < low ? low : x;
+  return raised > high ? high : raised;
+}
+
+BINADE_HD float sqrt(float x) { return __builtin_sqrtf(x); }  ///< correctly rounded
+BINADE_HD double sqrt(double x) { return __builtin_sqrt(x); }
+
+/// exp(hi + lo) where |lo| is a small correction to hi: exp of an argument known to more than 24 bits. 1 ulp.
+BINADE_HD float exp_sum(float hi, float lo) {
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  const float x = clamp(hi, -104.0f, 89.0f);
+  const float shifted = x * 1.44269504088896341f + kRound;
+  const float n = shifted - kRound;
+  float r = x - n * 0.693359375f;  // ln 2 in two parts; the first has 9 bits, so the product is exact
+  r = r + n * 2.12194440e-4f;
+  r = r + lo;
+  float q = 1.381459837e-03f;  // (exp(r) - 1 - r) / r^2
+  q = q * r + 8.368716898e-03f;
+  q = q * r + 4.166838805e-02f;
+  q = q * r + 1.666652063e-01f;
+  q = q * r + 4.999999345e-01f;
+  const float p = (q * r) * r + r + 1.0f;
+  // 2^n in two halves: n runs from -150 to 128 and one factor would leave the exponent's range.
+  const std::int32_t whole = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
+  const std::int32_t half = whole >> 1;
+  const std::int32_t rest = whole - half;
+  return p * std::bit_cast<float>((half + 127) << 23) * std::bit_cast<float>((rest + 127) << 23);
+}
+BINADE_HD double exp_sum(double hi, double lo) { return std::exp(hi) * (1 + lo); }
+
+BINADE_HD float exp(float x) { return exp_sum(x, 0.0f); }
+BINADE_HD double exp(double x) { return std::exp(x); }
+
+/// 1 ulp. log 0 = -inf, log of a negative number = NaN.
+BINADE_HD float log(float x) {
+  const bool tiny = x < 0x1p-126f;
+  const float scaled = tiny ? x * 0x1p23f : x;
+  const std::int32_t bits = std::bit_cast<std::int32_t>(scaled);
+  const std::int32_t exponent = (bits - 0x3f3504f3) >> 23;  // mantissa ends up in [sqrt(1/2), sqrt(2))
+  const float f = std::bit_cast<float>(bits - (exponent << 23)) - 1.0f;
+  const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
+  float p = 6.746638272e-02f;  // (log(1 + f) - f + f^2 / 2) / f^3
+  p = p * f + -1.167565122e-01f;
+  p = p * f + 1.188816297e-01f;
+  p = p * f + -1.240558906e-01f;
+  p = p * f + 1.421955228e-01f;
+  p = p * f + -1.666799584e-01f;
+  p = p * f + 2.000211866e-01f;
+  p = p * f + -2.500000960e-01f;
+  p = p * f + 3.333331260e-01f;
+  const float square = f * f;
+  float y = f * square * p;
+  y = y + e * -2.12194440e-4f;
+  y = y - 0.5f * square;
+  const float finite = (f + y) + e * 0.693359375f;
+  const float at_zero = x == 0.0f ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  const float above = x < std::numeric_limits<float>::infinity() ? finite : x;  // inf and NaN pass
+  return x <= 0.0f ? at_zero : above;
+}
+BINADE_HD double log(double x) { return std::log(x); }
+
+/// log(1 + x) for x >= -1/2, 2 ulp. The second term restores what 1 + x rounded away.
+BINADE_HD float log1p(float x) {
+  const float u = 1.0f + x;
+  const float lost = (x - (u - 1.0f)) / u;
+  return log(u) + (x < std::numeric_limits<float>::infinity() ? lost : 0.0f);
+}
+BINADE_HD double log1p(double x) { return std::log1p(x); }
+
+/// 2 ulp.
+BINADE_HD float tanh(float x) {
+  const float a = abs(x);
+  const float s = x * x;
+  float p = -5.515163244e-03f;  // (tanh(x) / x - 1) / x^2
+  p = p * s + 2.046941921e-02f;
+  p = p * s + -5.368802286e-02f;
+  p = p * s + 1.333083034e-01f;
+  p = p * s + -3.333325985e-01f;
+  const float near = x + x * (s * p);
+  const float far = with_sign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
+  return a < 0.65f ? near : far;
+}
+BINADE_HD double tanh(double x) { return std::tanh(x); }
+
+/// 1 / (1 + exp(-x)), 3 ulp, from exp(-|x|): no overflow, no cancellation on either side.
+template <class C>
+BINADE_HD C sigmoid(C x) {
+  const C e = exp(-abs(x));
+  return (x >= 0 ? C(1) : (x == x ? e : x)) / (1 + e);
+}
+
+/// log(1 + exp(x)), 3 ulp.
+template <class C>
+BINADE_HD C softplus(C x) {
+  const C positive = x < 0 ? C(0) : x;
+  return positive + log1p(exp(-abs(x)));
+}
+
+/// For a >= 0: Phi(-a) exp(a^2 / 2), the upper tail of the normal distribution without its exponential. It falls
+/// slowly (0.5 at 0, 0.0266 at 15), which keeps the tail's relative accuracy. REQUIRES a <= 15. 2 ulp.
+BINADE_HD float scaled_normal_tail(float a) {
+  const float t = 4.0f / (a + 4.0f);
+  float p = 1.695148893e-02f;
+  p = p * t + -6.486594317e-02f;
+  p = p * t + 5.667350626e-02f;
+  p = p * t + 2.152045155e-02f;
+  p = p * t + 1.867139247e-02f;
+  p = p * t + 8.333030817e-02f;
+  p = p * t + 7.320002209e-02f;
+  p = p * t + 9.524599998e-02f;
+  p = p * t + 9.952673375e-02f;
+  p = p * t + 9.974604433e-02f;
+  return p * t;
+}
+
+/// Phi(-|x|), exp(-x^2 / 2) and |x| held to 15, beyond which both are 0 in float.
+template <class C>
+struct NormalTail {
+  C probability;
+  C density;  ///< times sqrt(2 pi)
+};
+BINADE_HD NormalTail<float> normal_tail(float x) {
+  const float a = clamp(abs(x), 0.0f, 15.0f);
+  // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
+  const float head = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0xfffff000u);
+  const float density = exp_sum(-0.5f * head * head, -0.5f * (a - head) * (a + head));
+  return {scaled_normal_tail(a) * density, density};
+}
+BINADE_HD NormalTail<double> normal_tail(double x) {
+  const double a = abs(x);
+  return {0.5 * std::erfc(a * 0.70710678118654752440), std::exp(-0.5 * a * a)};
+}
+
+/// x Phi(x), 4 ulp of a normal result; the negative tail keeps its relative accuracy because nothing is subtracted.
+template <class C>
+BINADE_HD C gelu(C x) {
+  const C tail = normal_tail(x).probability;
+  return x * (x >= 0 ? 1 - tail : tail);
+}
+/// Phi(x) + x phi(x).
+template <class C>
+BINADE_HD C gelu_slope(C x) {
+  const NormalTail<C> tail = normal_tail(x);
+  const C held = clamp(x, C(-40), C(40));
+  return (x >= 0 ? 1 - tail.probability : tail.probability) + held * (tail.density * C(0.39894228040143267794));
+}
+
+/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 u): no cancellation in the tail.
+template <class C>
+BINADE_HD C gelu_tanh(C x) {
+  const C twice_u = C(1.5957691216057308) * (x + C(0.044715) * x * x * x);
+  const C e = exp(-abs(twice_u));
+  return x * (x >= 0 ? C(1) : e) / (1 + e);
+}
+template <class C>
+BINADE_HD C gelu_tanh_slope(C x) {
+  const C held = clamp(x, C(-40), C(40));  // beyond, s (1 - s) is 0 and must not meet an infinity
+  const C square = held * held;
+  const C e = exp(-abs(C(1.5957691216057308) * (held + C(0.044715) * held * square)));
+  const C denominator = 1 + e;
+  const C s = (x >= 0 ? C(1) : e) / denominator;
+  return s + held * (e / (denominator * denominator)) * (C(1.5957691216057308) * (1 + C(0.134145) * square));
+}
+
+/// x sigmoid(x), 4 ulp.
+template <class C>
+BINADE_HD C silu(C x) {
+  const C e = exp(-abs(x));
+  return x * (x >= 0 ? C(1) : e) / (1 + e);
+}
+template <class C>
+BINADE_HD C silu_slope(C x) {
+  const C held = clamp(x, C(-800), C(800));
+  const C e = exp(-abs(held));
+  const C denominator = 1 + e;
+  return (x >= 0 ? C(1) : e) / denominator + held * (e / (denominator * denominator));
+}
+
+/// 4 ulp.
+BINADE_HD float erf(float x) {
+  const float a = abs(x);
+  const float s = x * x;
+  float p = 7.853860896e-05f;  // erf(x) / x
+  p = p * s + -8.010193486e-04f;
+  p = p * s + 5.188327670e-03f;
+  p = p * s + -2.685381193e-02f;
+  p = p * s + 1.128358515e-01f;
+  p = p * s + -3.761262582e-01f;
+  p = p * s + 1.128379166e+00f;
+  const float far = with_sign(1.0f - 2.0f * normal_tail(a * 1.41421356237f).probability, x);
+  return a <= 1.0f ? x * p : far;
+}
+BINADE_HD double erf(double x) { return std::erf(x); }
+
+namespace detail {
+
+/// log2 of a float given as double, to 1e-13: 2 atanh((m - 1) / (m + 1)) over ln 2. REQUIRES x >= 0 or NaN.
+BINADE_HD double log2_of_float(double x) {
+  const std::int64_t bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t exponent = (bits - 0x3fe6a09e667f3bcd) >> 52;
+  const double m = std::bit_cast<double>(bits - (exponent << 52));
+  const double t = (m - 1) / (m + 1);
+  const double s = t * t;
+  double p = 1.0 / 15;
+  p = p * s + 1.0 / 13;
+  p = p * s + 1.0 / 11;
+  p = p * s + 1.0 / 9;
+  p = p * s + 1.0 / 7;
+  p = p * s + 1.0 / 5;
+  p = p * s + 1.0 / 3;
+  p = p * s + 1.0;
+  const double finite = static_cast<double>(exponent) + t * p * 2.8853900817779268;
+  const double above = x < std::numeric_limits<double>::infinity() ? finite : x;
+  return x == 0 ? -std::numeric_limits<double>::infinity() : above;
+}
+
+/// 2^x to 1e-12, for results that a float can hold; outside it goes to 2^+-300, which rounds to inf or 0 in float.
+BINADE_HD double exp2_for_float(double x) {
+  constexpr double kRound = 0x1.8p52;
+  const double held = clamp(x, -300.0, 300.0);
+  const double shifted = held + kRound;
+  const double r = (held - (shifted - kRound)) * 0.69314718055994530942;
+  double p = 1.0 / 3628800;
+  p = p * r + 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  const std::int64_t n = std::bit_cast<std::int64_t>(shifted) - std::bit_cast<std::int64_t>(kRound);
+  return p * std::bit_cast<double>((n + 1023) << 52);
+}
+
+}  // namespace detail
+
+/// x^p for one exponent p, 1 ulp: the float form computes in double, as p log x needs more than 24 bits. NaN stays NaN
+/// even for p = 0 (C's pow gives 1). Otherwise as
+/// C: a negative x has a power for whole p only, 0 and the infinities follow the limits. REQUIRES p finite.
+BINADE_HD float pow(float x, double p) {
+  const bool whole = p == static_cast<double>(static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53))) || abs(p) >= 0x1p53;
+  const bool odd = abs(p) < 0x1p53 && whole && (static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53)) & 1) != 0;
+  const double magnitude = detail::exp2_for_float(p * detail::log2_of_float(static_cast<double>(abs(x))));
+  const float y = static_cast<float>(p == 0 ? 1.0 : magnitude);
+  const float negated = odd ? -y : y;
+  const bool limit = x == 0.0f || x == -std::numeric_limits<float>::infinity();
+  const float below = whole || limit ? negated : std::numeric_limits<float>::quiet_NaN();
+  const bool minus = std::bit_cast<std::int32_t>(x) < 0;
+  const float number = minus ? below : y;
+  return x == x ? number : x;
+}
+BINADE_HD double pow(double x, double p) { return x == x ? std::pow(x, p) : x; }
+
+}  // namespace binade::math

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include "core/ops/op.h"
+
+/// Reductions over chosen axes. Each adds up in f32 (f64 for f64) in a tree that depends on the shapes alone, never on
+/// the thread count: 16 lanes side by side in chunks of 512, at most 32 chunks in a row, those combined pairwise.
+namespace binade::ops {
+
+struct ReduceParams {
+  std::vector<int> axes;  ///< negative ones count from the back; none: all of them
+  bool keepdim = false;   ///< reduced axes stay with extent 1
+};
+
+/// y = the sum of x over `axes`; 0 where there is nothing to add. gx = gy, repeated. Nothing is saved. Throws
+/// ShapeError for an axis that x does not have, ArgumentError for one named twice.
+struct Sum {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "sum", .precision = PrecisionClass::kFull};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// y = the sum over `axes` divided by the count; NaN where there is nothing to add, as 0 / 0 is. gx = gy / count.
+struct Mean {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "mean", .precision = PrecisionClass::kFull};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// y = the largest over `axes`; NaN where there is one. The gradient is shared equally by all elements that equal y.
+/// Saved: x, y. Throws ShapeError when there is nothing to take the largest of.
+struct Max {
+  using Params = ReduceParams;
+  static constexpr OpInfo info{.name = "max", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// What a device supplies. `y` has x's rank, with extent 1 in every reduced dimension.
+struct ReduceKernels {
+  void (*sum)(const Tensor& x, Tensor& y, double divisor) = nullptr;
+  void (*max)(const Tensor& x, Tensor& y) = nullptr;
+  /// gx = g where x equals y (both repeated), else 0; and the same with 1 in place of g, for counting.
+  void (*max_gradient)(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx) = nullptr;
+};
+inline KernelSlot<ReduceKernels> reduce_kernels;
+void register_reduce_cpu();
+
+/// x's shape with 1 at every axis in `axes` (all when empty); the checks of the ops above, in the name of `op`.
+Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op);
+
+}  // namespace binade::ops

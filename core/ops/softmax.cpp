@@ -1,0 +1,122 @@
+#include "core/ops/softmax.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/kernels/dispatch.h"
+#include "core/kernels/softmax.h"
+#include "core/ops/elementwise.h"
+#include "core/parallel.h"
+
+namespace binade::ops {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 13;
+
+cpu::In row(const Tensor& t, std::int64_t r) { return cpu::In{t.raw(), t.dtype()}.at(r * t.pitch()); }
+cpu::Out row(Tensor& t, std::int64_t r) { return cpu::Out{t.mutable_raw(), t.dtype()}.at(r * t.pitch()); }
+
+template <class F>
+void for_rows(const Tensor& t, F&& body) {
+  if (t.numel() == 0) return;
+  parallel_for(t.shape().rows(), std::max<std::int64_t>(1, kGrain / t.shape().cols()), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) body(r);
+  });
+}
+
+void forward_rows(const Tensor& x, Tensor& y, bool log) {
+  for_rows(x, [&](std::int64_t r) { cpu::kernels().pointwise.rows->softmax(row(x, r), row(y, r), x.shape().cols(), log); });
+}
+
+void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
+  for_rows(y, [&](std::int64_t r) {
+    cpu::kernels().pointwise.rows->softmax_backward(row(y, r), row(gy, r), row(gx, r), y.shape().cols(), log);
+  });
+}
+
+/// (outer, n, inner) <-> (outer, inner, n), copying elements of any size.
+Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::int64_t n, std::int64_t inner) {
+  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  const auto copy = [&]<class T>(TypeTag<T>) {
+    const T* from = x.data<T>();
+    T* to = y.mutable_data<T>();
+    parallel_for(outer * inner, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(n, 1)), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        for (std::int64_t j = 0; j < n; ++j) to[i * n + j] = from[(i / inner * n + j) * inner + i % inner];
+    });
+  };
+  dispatch_float(x.dtype(), "softmax", copy);
+  return y;
+}
+
+struct Split {
+  int axis;
+  std::int64_t outer = 1, n = 1, inner = 1;
+  bool last = true;
+  Split(const Shape& shape, int wanted, std::string_view op) : axis(wanted < 0 ? wanted + std::max(shape.rank(), 1) : wanted) {
+    check<ShapeError>(axis >= 0 && axis < std::max(shape.rank(), 1), "{}: wanted an axis of {} (rank {}), got {}", op,
+                      shape.to_string(), shape.rank(), wanted);
+    if (shape.rank() == 0) return;
+    last = axis == shape.rank() - 1;
+    n = shape.dim(axis);
+    for (int d = 0; d < axis; ++d) outer *= shape.dim(d);
+    for (int d = axis + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
+  }
+  Shape moved() const { return {outer, inner, n}; }
+};
+
+Tensor rows_first(const Tensor& x, const Split& s) { return swap_inner(x.contiguous_copy(), s.moved(), s.outer, s.n, s.inner); }
+Tensor back(const Tensor& x, const Split& s, const Shape& shape) { return swap_inner(x, shape, s.outer, s.inner, s.n); }
+
+Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, int axis, bool log) {
+  detail::check_elementwise(info, in, 1);
+  const Shape& shape = in[0].shape();
+  const Split split(shape, axis, where(info.name));
+  const SoftmaxKernels& kernel = softmax_kernels.on(in[0].device(), info.name);
+  Tensor y;
+  if (split.last) {
+    y = Tensor::empty(shape, ctx.store_dtype, in[0].device());
+    kernel.forward(in[0], y, log);
+  } else {
+    Tensor moved = Tensor::empty(split.moved(), ctx.store_dtype, in[0].device());
+    kernel.forward(rows_first(in[0], split), moved, log);
+    y = back(moved, split, shape);
+  }
+  ctx.save(y);
+  return {y};
+}
+
+void backward_of(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, int axis, bool log) {
+  if (!gx.needs(0)) return;
+  const Tensor& y = ctx.saved(0, info.name);
+  const Split split(y.shape(), axis, info.name);
+  const SoftmaxKernels& kernel = softmax_kernels.on(y.device(), info.name);
+  if (split.last) {
+    Tensor destination = gx.destination(0);
+    kernel.backward(y, gy, destination, log);
+  } else {
+    Tensor moved = Tensor::empty(split.moved(), ctx.inputs[0].grad_dtype, y.device());
+    kernel.backward(rows_first(y, split), rows_first(gy, split), moved, log);
+    gx.set(0, back(moved, split, y.shape()));
+  }
+}
+
+}  // namespace
+
+Tensors Softmax::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  return forward_of(info, ctx, in, p.axis, false);
+}
+void Softmax::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  backward_of(info, ctx, gy[0], gx, p.axis, false);
+}
+
+Tensors LogSoftmax::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  return forward_of(info, ctx, in, p.axis, true);
+}
+void LogSoftmax::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  backward_of(info, ctx, gy[0], gx, p.axis, true);
+}
+
+void register_softmax_cpu() { softmax_kernels.fill(DeviceType::kCpu, {&forward_rows, &backward_rows}); }
+
+}  // namespace binade::ops

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "core/ops/op.h"
+
+namespace binade::ops {
+
+struct AxisParams {
+  int axis = -1;  ///< negative counts from the back
+};
+
+/// y = exp(x - max) / sum(exp(x - max)) over one axis. Statistics in f32 (f64 for f64), stored as the class says. -inf
+/// is a legal value and gives 0 (masks); a slice that is all -inf, or holds a +inf, is NaN throughout.
+/// gx = y (gy - sum(gy y)). Saved: y. Throws ShapeError for an axis that x does not have.
+struct Softmax {
+  using Params = AxisParams;
+  static constexpr OpInfo info{.name = "softmax",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8}};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// y = (x - max) - log(sum(exp(x - max))) over one axis; otherwise as softmax. gx = gy - exp(y) sum(gy). Saved: y.
+struct LogSoftmax {
+  using Params = AxisParams;
+  static constexpr OpInfo info{.name = "log_softmax",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8}};
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+};
+
+/// What a device supplies, over the last dimension. x may be a channel slice; the rest is contiguous.
+struct SoftmaxKernels {
+  void (*forward)(const Tensor& x, Tensor& y, bool log) = nullptr;
+  void (*backward)(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) = nullptr;
+};
+inline KernelSlot<SoftmaxKernels> softmax_kernels;
+void register_softmax_cpu();
+
+}  // namespace binade::ops

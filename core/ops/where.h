@@ -1,0 +1,27 @@
+#pragma once
+
+#include "core/ops/op.h"
+
+namespace binade::ops {
+
+/// y = condition ? a : b, all three broadcast together.
+///   condition (u8 or bool), a, b (floating)   ->   y in the wider dtype of a and b
+/// ga = gy where the condition holds, else 0; gb the other way round (chosen, never multiplied by a mask: a NaN in the
+/// branch not taken does no harm). Saved: condition.
+struct Where {
+  struct Params {};
+  static constexpr OpInfo info{.name = "where",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .policy_inputs = 0b110};
+
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
+
+  struct Kernels {
+    void (*select)(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y);
+  };
+  static inline KernelSlot<Kernels> kernels;
+};
+
+}  // namespace binade::ops

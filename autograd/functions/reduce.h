@@ -1,0 +1,25 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "autograd/apply.h"
+#include "core/ops/reduce.h"
+#include "core/ops/softmax.h"
+
+/// Reductions of variables; contracts in core/ops/reduce.h and core/ops/softmax.h. No axes: over everything.
+namespace binade {
+
+inline Variable sum(const Variable& x, std::vector<int> axes = {}, bool keepdim = false) {
+  return apply_one<ops::Sum>({std::move(axes), keepdim}, {x});
+}
+inline Variable mean(const Variable& x, std::vector<int> axes = {}, bool keepdim = false) {
+  return apply_one<ops::Mean>({std::move(axes), keepdim}, {x});
+}
+inline Variable max(const Variable& x, std::vector<int> axes = {}, bool keepdim = false) {
+  return apply_one<ops::Max>({std::move(axes), keepdim}, {x});
+}
+inline Variable softmax(const Variable& x, int axis = -1) { return apply_one<ops::Softmax>({axis}, {x}); }
+inline Variable log_softmax(const Variable& x, int axis = -1) { return apply_one<ops::LogSoftmax>({axis}, {x}); }
+
+}  // namespace binade

@@ -30,14 +30,16 @@ std::string utc_now() {
 }  // namespace
 
 struct RunRecords::Displays {
-  io::EventWriter events;
+  io::TensorBoardWriter events;
   io::ProgressBar bar;
 };
 
 RunRecords::RunRecords(const io::RunFolder& folder, const RunPlan& plan)
-    : plan_(plan), metrics_(folder.metrics()), timing_(folder.timing()) {
-  displays_ = std::make_unique<Displays>(Displays{
-      io::EventWriter(folder.path()), io::ProgressBar({.total = plan.steps, .every = plan.log_every, .unit = plan.unit})});
+    : folder_(folder.path()), plan_(plan), metrics_(folder.metrics()), timing_(folder.timing()) {}
+
+void RunRecords::begin(std::int64_t step) {
+  displays_.reset(new Displays{io::TensorBoardWriter(folder_, step + 1),
+                               io::ProgressBar({.first = step, .total = plan_.steps, .every = plan_.log_every, .unit = plan_.unit + "/s"})});
 }
 
 RunRecords::~RunRecords() = default;
@@ -55,10 +57,10 @@ void RunRecords::attempt(const StepResult& s) {
   if (!s.state_hash_before.empty()) line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
   metrics_.write(line);
   if (!s.committed) return;
-  displays_->events.scalar("train/loss", s.step, s.loss);
-  displays_->events.scalar("train/grad_norm", s.step, s.grad_norm);
-  displays_->events.scalar("train/loss_scale", s.step, s.loss_scale);
-  displays_->events.scalar("train/lr", s.step, s.lr);
+  displays_->events.scalar("train/loss", s.step, static_cast<float>(s.loss));
+  displays_->events.scalar("train/grad_norm", s.step, static_cast<float>(s.grad_norm));
+  displays_->events.scalar("train/loss_scale", s.step, static_cast<float>(s.loss_scale));
+  displays_->events.scalar("train/lr", s.step, static_cast<float>(s.lr));
 }
 
 void RunRecords::timing(const StepStats& stats, double seconds) {
@@ -69,7 +71,10 @@ void RunRecords::timing(const StepStats& stats, double seconds) {
                     .add(plan_.unit + "_per_s", static_cast<float>(rate))
                     .add("mem_mb", static_cast<float>(peak_memory_mib()))
                     .add("time", utc_now()));
-  displays_->bar.update({.step = stats.step, .loss = stats.loss, .loss_scale = stats.loss_scale, .rate = rate});
+  displays_->bar.update({.step = stats.step,
+                         .loss = stats.loss,
+                         .scale = plan_.scaled ? std::optional<double>(stats.loss_scale) : std::nullopt,
+                         .rate = rate});
 }
 
 void RunRecords::evaluation(std::int64_t step, const Evaluation& evaluation) {
@@ -79,13 +84,18 @@ void RunRecords::evaluation(std::int64_t step, const Evaluation& evaluation) {
   for (const auto& [name, value] : evaluation) {
     line.add(name, static_cast<float>(value));
     text += fmt::format(" {} {:.4f}", name, value);
-    displays_->events.scalar("eval/" + name, step, value);
+    displays_->events.scalar("eval/" + name, step, static_cast<float>(value));
   }
   metrics_.write(line);
   say(text);
 }
 
-void RunRecords::say(const std::string& line) { displays_->bar.say(line); }
+void RunRecords::say(const std::string& line) {
+  if (displays_)
+    displays_->bar.message(line);
+  else
+    std::fprintf(stderr, "%s\n", line.c_str());
+}
 
 void RunRecords::finish() {
   displays_->bar.finish();

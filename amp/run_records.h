@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,6 +20,8 @@ class RunRecords {
   void attempt(const StepResult& attempt);
   void timing(const StepStats& stats, double seconds);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
+  /// Opens the displays; `step` updates were done before. Before the first attempt().
+  void begin(std::int64_t step);
   /// A line for the person at the terminal.
   void say(const std::string& line);
   /// Completes the terminal's picture of the run.
@@ -32,6 +33,8 @@ class RunRecords {
 
  private:
   struct Displays;
+
+  std::string folder_;
   const RunPlan& plan_;
   io::JsonLines metrics_;
   io::JsonLines timing_;

@@ -30,6 +30,7 @@ class Loop {
         records_(folder_, plan) {
     if (plan.resume) load();
     folder_.write_config(plan.config);
+    records_.begin(started_at_);
   }
 
   RunEnd run() {

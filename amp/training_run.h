@@ -25,6 +25,7 @@ struct RunPlan {
   double units_per_step = 1;
   std::string score;                  ///< the evaluation field that "best" and a plateau schedule are judged by
   bool higher_is_better = false;
+  bool scaled = false;                ///< there is a loss scale worth showing
 };
 
 /// Fields of an evaluation, in the order in which they are written: {"val_loss", 1.9}.

@@ -29,7 +29,8 @@ amp::RunPlan make_plan(const std::string& program, const std::string& name, cons
           .checkpoint_every = s.checkpoint_every,
           .eval_every = s.eval_every,
           .log_every = s.log_every,
-          .keep = static_cast<int>(s.keep)};
+          .keep = static_cast<int>(s.keep),
+          .scaled = s.precision == "fp16" || s.precision == "pure-fp16"};
 }
 
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy) {

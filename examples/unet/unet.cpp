@@ -5,8 +5,8 @@ namespace binade::examples {
 DoubleConv::DoubleConv(std::int64_t in, std::int64_t out)
     : conv1({.in = in, .out = out, .kernel = 3, .padding = 1, .bias = false}),
       conv2({.in = out, .out = out, .kernel = 3, .padding = 1, .bias = false}),
-      norm1({.channels = out}),
-      norm2({.channels = out}) {
+      norm1({.channels = out, .relu = true}),
+      norm2({.channels = out, .relu = true}) {
   for (nn::Conv2d* conv : {&conv1, &conv2}) nn::init::kaiming_normal(conv->weight);
 }
 
@@ -17,7 +17,7 @@ void DoubleConv::visit(nn::Visitor& v) {
   v("norm2", norm2);
 }
 
-Variable DoubleConv::forward(const Variable& x) { return relu(norm2(conv2(relu(norm1(conv1(x)))))); }
+Variable DoubleConv::forward(const Variable& x) { return norm2(conv2(norm1(conv1(x)))); }
 
 UpBlock::UpBlock(std::int64_t in, std::int64_t out) : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {}
 

@@ -12,7 +12,7 @@ struct UNetOptions {
   bool recompute = false;
 };
 
-/// (convolution 3x3 without bias, batch norm, ReLU) twice. x (N, H, W, C) -> (N, H, W, K)
+/// (convolution 3x3 without bias, batch norm with its ReLU) twice. x (N, H, W, C) -> (N, H, W, K)
 struct DoubleConv : nn::Module {
   nn::Conv2d conv1, conv2;
   nn::BatchNorm2d norm1, norm2;

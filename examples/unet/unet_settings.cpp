@@ -52,7 +52,7 @@ Variable segmentation_loss(const std::string& name, const Variable& logits, cons
   const ModulePathScope path("loss");
   if (name == "ce") return cross_entropy(logits, masks);
   if (name == "bce") return bce_with_logits(logits, masks);
-  const Variable overlap = dice_with_logits(logits, masks);
+  const Variable overlap = dice(sigmoid(cast(logits, DType::f32)), masks);
   return name == "dice" ? overlap : bce_with_logits(logits, masks) + overlap;
 }
 

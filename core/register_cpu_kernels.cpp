@@ -1,5 +1,6 @@
 #include "core/kernel_slot.h"
 #include "core/ops/batch_norm.h"
+#include "core/ops/convolutions.h"
 #include "core/ops/dropout.h"
 #include "core/ops/element_losses.h"
 #include "core/ops/elementwise.h"
@@ -29,6 +30,7 @@ void register_cpu_kernels() {
   ops::register_group_norm_cpu();
   ops::register_embedding_cpu();
   ops::register_batch_norm_cpu();
+  ops::register_conv_cpu();
   ops::register_gemm_cpu();
   register_cpu_optimizer_kernels();
 }

@@ -1,9 +1,9 @@
 #include "core/kernels/gemm.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/kernels/epilogue.h"
+#include "core/kernels/lane_types.h"
 #include "core/kernels/pack.h"
 #include "core/kernels/scratch.h"
 #include "core/parallel.h"
@@ -12,6 +12,9 @@
 /// into panels that all tasks share, A packed by each task for its rows, the sums of a tile in registers. Sizes of
 /// blocks depend on the shape alone, and the sum over k is one chain (or fixed chunks for long k and small m n).
 namespace binade::cpu::BINADE_ISA {
+
+const GemmKernels& gemm_kernels();
+
 namespace {
 
 constexpr std::int64_t kDepthBlock = 384;             // lanes of k a task works through at a time
@@ -242,28 +245,9 @@ void choose(const GemmArgs& g) {
     run<Lane, T, Out>(g);
 }
 
-template <class Lane, class T>
-void to_output(const GemmArgs& g) {
-  switch (g.out) {
-    case DType::f16: return choose<Lane, T, float16>(g);
-    case DType::bf16: return choose<Lane, T, bfloat16>(g);
-    default: return choose<Lane, T, float>(g);
-  }
-}
-
 void gemm(const GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
-  switch (g.in) {
-    case DType::f64: return choose<DoubleLane, double, double>(g);
-    case DType::f16: return to_output<FloatLane, float16>(g);
-    case DType::bf16:
-#if defined(__AVX512BF16__)
-      return to_output<Bf16PairLane, bfloat16>(g);
-#else
-      return to_output<FloatLane, bfloat16>(g);
-#endif
-    default: return to_output<FloatLane, float>(g);
-  }
+  dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { choose<Lane, T, Out>(g); });
 }
 
 // ---- what a linear layer needs beside products -------------------------------------------------------------------------

@@ -5,6 +5,7 @@ namespace binade::cpu::BINADE_ISA {
 // Each family of kernels is defined, once per level, by a source of kernel_sources: one line here, one in the table, one
 // field in KernelTable.
 const GemmKernels& gemm_kernels();
+const ConvKernels& conv_kernels();
 const OptimizerBlockKernels& optimizer_block_kernels();
 const RowNormKernels& row_norm_kernels();
 const ColumnNormKernels& column_norm_kernels();
@@ -15,6 +16,7 @@ const PointwiseKernels& pointwise_kernels();
 KernelTable kernel_table() {
   return {
       .gemm = gemm_kernels(),
+      .conv = conv_kernels(),
       .optimizer = optimizer_block_kernels(),
       .row_norm = row_norm_kernels(),
       .column_norm = column_norm_kernels(),

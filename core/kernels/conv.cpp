@@ -1,0 +1,298 @@
+#include "core/kernels/conv.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/kernels/lane_types.h"
+#include "core/kernels/epilogue.h"
+#include "core/kernels/gemm.h"
+#include "core/kernels/image.h"
+#include "core/kernels/pack.h"
+#include "core/kernels/scratch.h"
+#include "core/parallel.h"
+
+/// Direct convolution: the pixels of a zero-bordered copy of a few image rows (in L2) are broadcast against packed
+/// filters; there is no im2col. The data gradient is the same sweep over gy with transposed filters, once for each
+/// position that a result pixel can have within the stride.
+namespace binade::cpu::BINADE_ISA {
+
+const GemmKernels& gemm_kernels();
+void conv_weight_gradient(const ConvWeightArgs& args);
+
+namespace {
+
+constexpr std::int64_t kDepthBlock = 384;      // lanes of k between two visits of a result tile
+constexpr std::int64_t kSourceBytes = 192 << 10;
+constexpr std::int64_t kEnoughTasks = 16;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// One filter position: source pixel = step * result pixel + (y, x), weights at filter position `index`.
+struct Tap {
+  std::int64_t y = 0, x = 0;
+  std::int64_t index = 0;
+};
+
+/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels.
+struct Sweep {
+  std::vector<Tap> taps;
+  std::int64_t source_step[2] = {1, 1};
+  std::int64_t height = 0, width = 0;
+  std::int64_t first[2] = {0, 0};
+  std::int64_t result_step[2] = {1, 1};
+  // Filter element (result channel j, source channel i of group g, position p) lies at
+  // g * filter_group + j * filter_j + i * filter_i + p * filter_position.
+  std::int64_t filter_group = 0, filter_j = 0, filter_i = 0, filter_position = 0;
+};
+
+template <class Lane, class T, class Out>
+class Convolution {
+  using Stored = typename Lane::Stored;
+  using Accumulator = typename Lane::Accumulator;
+  static constexpr int kWide = PackedB<Lane>::kWide;
+  static constexpr std::int64_t kLaneBytes = sizeof(Stored);
+
+ public:
+  /// `source` and `result` are one image each; image n lies n * pixels * pitch further.
+  Convolution(const Image<T>& source, std::int64_t images, std::int64_t result_height, std::int64_t result_width,
+              std::int64_t result_channels, const ConvArgs& args)
+      : source_(source),
+        images_(images),
+        result_height_(result_height),
+        result_width_(result_width),
+        result_channels_(result_channels),
+        args_(args) {
+    group_lanes_ = ceil_div(source.channels, Lane::kDepth);
+    pixel_lanes_ = group_lanes_ * source.groups;
+    // Pixels a multiple of 4 KiB apart would fall into one set of the first cache.
+    if (pixel_lanes_ * kLaneBytes % 4096 == 0) pixel_lanes_ += 64 / kLaneBytes;
+  }
+
+  void run(const Sweep& sweep) {
+    if (sweep.height <= 0 || sweep.width <= 0) return;
+    const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
+    panels_ = PackedB<Lane>::panels(result_channels_);
+    const std::int64_t lanes = taps * group_lanes_;
+    std::vector<PackedB<Lane>> filters(static_cast<std::size_t>(source_.groups));
+    const std::size_t group_size = static_cast<std::size_t>(panels_ * kWide * lanes);
+    Stored* packed = Scratch::get<Stored>(ScratchSlot::kShared, group_size * filters.size());
+    for (std::size_t g = 0; g < filters.size(); ++g) filters[g] = {result_channels_, lanes, packed + g * group_size};
+    pack_filters(sweep, filters);
+
+    y_low_ = x_low_ = y_high_ = x_high_ = 0;
+    for (std::int64_t t = 0; t < taps; ++t) {
+      const Tap& tap = sweep.taps[static_cast<std::size_t>(t)];
+      y_low_ = t == 0 ? tap.y : std::min(y_low_, tap.y);
+      x_low_ = t == 0 ? tap.x : std::min(x_low_, tap.x);
+      y_high_ = t == 0 ? tap.y : std::max(y_high_, tap.y);
+      x_high_ = t == 0 ? tap.x : std::max(x_high_, tap.x);
+    }
+    columns_ = (sweep.width - 1) * sweep.source_step[1] + x_high_ - x_low_ + 1;
+    a_offsets_.clear();
+    for (const Tap& tap : sweep.taps)
+      a_offsets_.push_back(((tap.y - y_low_) * columns_ + tap.x - x_low_) * pixel_lanes_ * kLaneBytes);
+
+    const std::int64_t row_bytes = columns_ * pixel_lanes_ * kLaneBytes * sweep.source_step[0];
+    std::int64_t blocks = ceil_div(sweep.height, std::max<std::int64_t>(1, kSourceBytes / row_bytes));
+    while (images_ * blocks < kEnoughTasks && ceil_div(sweep.height, blocks) >= 8) blocks *= 2;
+    const std::int64_t all_panels = panels_ * source_.groups;
+    const std::int64_t parts = std::clamp<std::int64_t>(kEnoughTasks / (images_ * blocks), 1, ceil_div(all_panels, 2));
+    parallel_blocks(images_ * blocks * parts, [&](std::int64_t task) {
+      const std::int64_t part = task % parts;
+      const std::int64_t block = task / parts % blocks;
+      rows(sweep, filters, task / parts / blocks, block * sweep.height / blocks, (block + 1) * sweep.height / blocks,
+           part * all_panels / parts, (part + 1) * all_panels / parts);
+    });
+  }
+
+ private:
+  void pack_filters(const Sweep& sweep, const std::vector<PackedB<Lane>>& filters) const {
+    const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
+    const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (kWide * std::max<std::int64_t>(1, group_lanes_)));
+    parallel_for(source_.groups * panels_ * taps, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t t = i % taps, p = i / taps % panels_, g = i / taps / panels_;
+        const PackedB<Lane>& to = filters[static_cast<std::size_t>(g)];
+        const T* from = static_cast<const T*>(args_.filter) + g * sweep.filter_group + p * kWide * sweep.filter_j +
+                        sweep.taps[static_cast<std::size_t>(t)].index * sweep.filter_position;
+        char* at = const_cast<char*>(to.panel(p)) + t * group_lanes_ * to.step_bytes(p);
+        if (to.width(p) <= PackedB<Lane>::kNarrow)
+          pack_panel<Lane, T, PackedB<Lane>::kNarrow>(from, sweep.filter_j, sweep.filter_i, to.width(p), source_.channels,
+                                                      reinterpret_cast<Stored*>(at));
+        else
+          pack_panel<Lane, T, kWide>(from, sweep.filter_j, sweep.filter_i, to.width(p), source_.channels,
+                                     reinterpret_cast<Stored*>(at));
+      }
+    });
+  }
+
+  /// Rows [begin, end) of the sweep in image n, panels [first_panel, last_panel) counted through all groups.
+  void rows(const Sweep& sweep, const std::vector<PackedB<Lane>>& filters, std::int64_t n, std::int64_t begin,
+            std::int64_t end, std::int64_t first_panel, std::int64_t last_panel) const {
+    const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
+    Image<T> image = source_;
+    image.data += n * source_.height * source_.width * source_.pitch;
+    const std::int64_t y = begin * sweep.source_step[0] + y_low_;
+    const std::int64_t source_rows = (end - 1 - begin) * sweep.source_step[0] + y_high_ - y_low_ + 1;
+    Stored* pixels = Scratch::get<Stored>(ScratchSlot::kImage, static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
+    if (taps > 0) copy_with_border<Lane>(image, y, source_rows, x_low_, columns_, pixel_lanes_, pixels);
+
+    const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
+    const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock, 1, std::max<std::int64_t>(1, taps));
+    const EvenTiles tiles(sweep.width);
+    const std::int64_t sum_pixels = chunks == 1 ? kTileRows : (end - begin) * sweep.width;
+    Accumulator* sums = in_place ? nullptr : Scratch::get<Accumulator>(ScratchSlot::kAccumulators, static_cast<std::size_t>(sum_pixels * kWide));
+    Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch;
+    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(args_.bias)};
+    std::vector<std::int64_t> b_offsets(sweep.taps.size());
+
+    for (std::int64_t panel = first_panel; panel < last_panel; ++panel) {
+      const std::int64_t g = panel / panels_, p = panel % panels_;
+      const PackedB<Lane>& filter = filters[static_cast<std::size_t>(g)];
+      const std::int64_t channel = g * result_channels_ + p * kWide;
+      TileArgs<Lane> tile;
+      tile.a_row = sweep.source_step[1] * pixel_lanes_ * kLaneBytes;
+      tile.a_step = kLaneBytes;
+      tile.b = filter.panel(p);
+      tile.b_step = filter.step_bytes(p);
+      tile.depth = group_lanes_;
+      tile.columns = filter.width(p);
+      for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * tile.b_step;
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const std::int64_t first_tap = chunk * taps / chunks;
+        tile.segments = (chunk + 1) * taps / chunks - first_tap;
+        tile.a_offsets = a_offsets_.data() + first_tap;
+        tile.b_offsets = b_offsets.data() + first_tap;
+        tile.accumulate = chunk > 0;
+        for (std::int64_t row = begin; row < end; ++row) {
+          const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ + g * group_lanes_;
+          Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) * args_.result_pitch + channel;
+          for (std::int64_t i = 0; i < tiles.tiles; ++i) {
+            const std::int64_t x = tiles.begin(i);
+            const int count = static_cast<int>(tiles.begin(i + 1) - x);
+            const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
+            tile.a = reinterpret_cast<const char*>(source_row) + x * tile.a_row;
+            if (in_place) {
+              tile.c = reinterpret_cast<Accumulator*>(result_row + x * spacing);
+              tile.c_row = spacing;
+            } else {
+              tile.c = chunks == 1 ? sums : sums + ((row - begin) * sweep.width + x) * kWide;
+              tile.c_row = kWide;
+            }
+            run_tile(tile, count);
+            if (!in_place && chunk + 1 == chunks)
+              for (int r = 0; r < count; ++r)
+                epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr);
+          }
+        }
+      }
+    }
+  }
+
+  Image<T> source_;
+  std::int64_t images_, result_height_, result_width_, result_channels_;  // channels of one group
+  const ConvArgs& args_;
+  std::int64_t group_lanes_ = 0, pixel_lanes_ = 0, panels_ = 0;
+  std::int64_t y_low_ = 0, x_low_ = 0, y_high_ = 0, x_high_ = 0, columns_ = 0;
+  std::vector<std::int64_t> a_offsets_;
+};
+
+/// A 1x1 filter that touches every pixel once is a plain product over pixels.
+bool is_product(const ConvShape& s) {
+  return s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
+         s.padding[0] == 0 && s.padding[1] == 0;
+}
+
+void product(const ConvArgs& args, bool transposed) {
+  const ConvShape& s = args.shape;
+  GemmArgs g;
+  g.m = s.images * s.height * s.width;
+  g.k = transposed ? s.filters : s.channels;
+  g.n = transposed ? s.channels : s.filters;
+  g.in = args.in;
+  g.out = args.out;
+  g.a = args.source;
+  g.a_row = args.source_pitch;
+  g.b = args.filter;
+  g.b_row = transposed ? s.channels : 1;
+  g.b_col = transposed ? 1 : s.channels;
+  g.c = args.result;
+  g.c_row = args.result_pitch;
+  g.bias = args.bias;
+  gemm_kernels().gemm(g);
+}
+
+template <class Lane, class T, class Out>
+void forward_as(const ConvArgs& args) {
+  const ConvShape& s = args.shape;
+  const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
+  Sweep sweep;
+  for (std::int64_t r = 0; r < s.filter_height; ++r)
+    for (std::int64_t c = 0; c < s.filter_width; ++c)
+      sweep.taps.push_back({r * s.dilation[0] - s.padding[0], c * s.dilation[1] - s.padding[1], r * s.filter_width + c});
+  sweep.source_step[0] = s.stride[0];
+  sweep.source_step[1] = s.stride[1];
+  sweep.height = s.out_height;
+  sweep.width = s.out_width;
+  sweep.filter_i = 1;
+  sweep.filter_position = channels;
+  sweep.filter_j = s.filter_height * s.filter_width * channels;
+  sweep.filter_group = filters * sweep.filter_j;
+  const Image<T> source{static_cast<const T*>(args.source), s.height, s.width, channels, s.groups, args.source_pitch};
+  Convolution<Lane, T, Out>(source, s.images, s.out_height, s.out_width, filters, args).run(sweep);
+}
+
+template <class Lane, class T, class Out>
+void data_gradient_as(const ConvArgs& args) {
+  const ConvShape& s = args.shape;
+  const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
+  const Image<T> source{static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
+  Convolution<Lane, T, Out> convolution(source, s.images, s.height, s.width, channels, args);
+  // x pixel h meets y pixel p where h + padding = p stride + r dilation: for the pixels h = phase + i stride these are
+  // the r with (phase + padding - r dilation) divisible by the stride, and p = i + that quotient.
+  for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)
+    for (std::int64_t phase_x = 0; phase_x < std::min(s.stride[1], s.width); ++phase_x) {
+      Sweep sweep;
+      for (std::int64_t r = 0; r < s.filter_height; ++r)
+        for (std::int64_t c = 0; c < s.filter_width; ++c) {
+          const std::int64_t y = phase_y + s.padding[0] - r * s.dilation[0];
+          const std::int64_t x = phase_x + s.padding[1] - c * s.dilation[1];
+          if (y % s.stride[0] == 0 && x % s.stride[1] == 0)
+            sweep.taps.push_back({y / s.stride[0], x / s.stride[1], r * s.filter_width + c});
+        }
+      sweep.height = ceil_div(s.height - phase_y, s.stride[0]);
+      sweep.width = ceil_div(s.width - phase_x, s.stride[1]);
+      sweep.first[0] = phase_y;
+      sweep.first[1] = phase_x;
+      sweep.result_step[0] = s.stride[0];
+      sweep.result_step[1] = s.stride[1];
+      sweep.filter_j = 1;
+      sweep.filter_position = channels;
+      sweep.filter_i = s.filter_height * s.filter_width * channels;
+      sweep.filter_group = filters * sweep.filter_i;
+      convolution.run(sweep);
+    }
+}
+
+void forward(const ConvArgs& args) {
+  const ConvShape& s = args.shape;
+  if (s.images * s.out_height * s.out_width * s.filters == 0) return;
+  if (is_product(s)) return product(args, false);
+  dispatch_lanes(args.in, args.out, [&]<class Lane, class T, class Out>() { forward_as<Lane, T, Out>(args); });
+}
+
+void data_gradient(const ConvArgs& args) {
+  const ConvShape& s = args.shape;
+  if (s.images * s.height * s.width * s.channels == 0) return;
+  if (is_product(s)) return product(args, true);
+  dispatch_lanes(args.in, args.out, [&]<class Lane, class T, class Out>() { data_gradient_as<Lane, T, Out>(args); });
+}
+
+}  // namespace
+
+const ConvKernels& conv_kernels() {
+  static constexpr ConvKernels kernels{&forward, &data_gradient, &conv_weight_gradient};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

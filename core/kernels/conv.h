@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace binade::cpu {
+
+/// A convolution x (N, H, W, C) -> y (N, P, Q, K) with filters (K, R, S, C / groups):
+///
+///   y[n, p, q, k] = sum over r, s, c of x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k, r, s, c]
+///
+/// where x is 0 outside. [0] is the vertical direction, [1] the horizontal one.
+struct ConvShape {
+  std::int64_t images = 0, height = 0, width = 0, channels = 0;
+  std::int64_t out_height = 0, out_width = 0, filters = 0;
+  std::int64_t filter_height = 0, filter_width = 0;
+  std::int64_t stride[2] = {1, 1};
+  std::int64_t padding[2] = {0, 0};
+  std::int64_t dilation[2] = {1, 1};
+  std::int64_t groups = 1;
+};
+
+/// Forward: source x, result y. Data gradient: source gy, result gx. Pixels lie `pitch` elements apart (channel slices).
+/// Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread count.
+struct ConvArgs {
+  ConvShape shape;
+  DType in = DType::f32;
+  DType out = DType::f32;
+  const void* source = nullptr;
+  std::int64_t source_pitch = 0;
+  const void* filter = nullptr;  ///< (K, R, S, C / groups), contiguous, dtype `in`
+  void* result = nullptr;
+  std::int64_t result_pitch = 0;
+  const void* bias = nullptr;  ///< one f32 (f64 with f64 inputs) for each channel of the result
+};
+
+/// gw (K, R, S, C / groups) in f32 (f64 with f64 inputs), overwritten.
+struct ConvWeightArgs {
+  ConvShape shape;
+  DType in = DType::f32;
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  const void* gy = nullptr;
+  std::int64_t gy_pitch = 0;
+  void* gw = nullptr;
+};
+
+struct ConvKernels {
+  void (*forward)(const ConvArgs&);
+  void (*data_gradient)(const ConvArgs&);
+  void (*weight_gradient)(const ConvWeightArgs&);
+};
+
+}  // namespace binade::cpu

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/kernels/tile.h"
+
+/// Copies of image rows with a border of zeros, in the lanes that the register tile reads. Only for sources in
+/// `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+/// `channels` neighbours as lanes; an odd last one of a pair gets a zero partner.
+template <class Lane, class T>
+inline void to_lanes(const T* from, std::int64_t channels, typename Lane::Stored* to) {
+  using Stored = typename Lane::Stored;
+  if constexpr (Lane::kDepth == 2) {
+    if (channels % 2 != 0) to[channels / 2] = 0;
+    std::memcpy(to, from, static_cast<std::size_t>(channels) * sizeof(T));
+  } else if constexpr (std::is_same_v<T, Stored>) {
+    std::memcpy(to, from, static_cast<std::size_t>(channels) * sizeof(T));
+  } else {
+    std::int64_t i = 0;
+    for (; i + kLanes<float> <= channels; i += kLanes<float>) store_vector<float>(to + i, load_as_float(from + i));
+    for (; i < channels; ++i) to[i] = load(from[i]);
+  }
+}
+
+/// One image (height, width, groups x channels), pixels `pitch` apart.
+template <class T>
+struct Image {
+  const T* data = nullptr;
+  std::int64_t height = 0, width = 0;
+  std::int64_t channels = 0;  ///< of one group
+  std::int64_t groups = 1;
+  std::int64_t pitch = 0;
+};
+
+/// Rows [y, y + rows) and columns [x, x + columns) as (rows, columns, pixel_lanes): group g begins at lane
+/// g * ceil(channels / kDepth). What lies outside the image is 0; lanes behind the last group are left as they are.
+template <class Lane, class T>
+void copy_with_border(const Image<T>& image, std::int64_t y, std::int64_t rows, std::int64_t x, std::int64_t columns,
+                      std::int64_t pixel_lanes, typename Lane::Stored* to) {
+  using Stored = typename Lane::Stored;
+  const std::int64_t group_lanes = (image.channels + Lane::kDepth - 1) / Lane::kDepth;
+  const std::int64_t all = image.channels * image.groups;
+  const bool joined = image.groups == 1 || image.channels % Lane::kDepth == 0;
+  const bool one_run = joined && image.pitch == all && pixel_lanes * Lane::kDepth == all;
+  const std::int64_t row_lanes = columns * pixel_lanes;
+  const std::int64_t begin = x < 0 ? (-x < columns ? -x : columns) : 0;  // columns [begin, end) lie inside
+  const std::int64_t end = image.width - x < begin ? begin : (image.width - x < columns ? image.width - x : columns);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    Stored* row = to + r * row_lanes;
+    if (y + r < 0 || y + r >= image.height) {
+      std::memset(row, 0, static_cast<std::size_t>(row_lanes) * sizeof(Stored));
+      continue;
+    }
+    std::memset(row, 0, static_cast<std::size_t>(begin * pixel_lanes) * sizeof(Stored));
+    std::memset(row + end * pixel_lanes, 0, static_cast<std::size_t>((columns - end) * pixel_lanes) * sizeof(Stored));
+    const T* from = image.data + ((y + r) * image.width + x) * image.pitch;
+    if (one_run) {
+      to_lanes<Lane>(from + begin * image.pitch, (end - begin) * all, row + begin * pixel_lanes);
+      continue;
+    }
+    for (std::int64_t c = begin; c < end; ++c) {
+      const T* pixel = from + c * image.pitch;
+      Stored* lanes = row + c * pixel_lanes;
+      if (joined)
+        to_lanes<Lane>(pixel, all, lanes);
+      else
+        for (std::int64_t g = 0; g < image.groups; ++g)
+          to_lanes<Lane>(pixel + g * image.channels, image.channels, lanes + g * group_lanes);
+    }
+  }
+}
+
+}  // namespace binade::cpu::BINADE_ISA

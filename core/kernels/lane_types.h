@@ -1,0 +1,40 @@
+#pragma once
+
+#include "core/kernels/tile.h"
+
+/// Which register tile multiplies which stored type. Only for sources in `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+/// Calls f.operator()<Lane, T>() for inputs of dtype `in`.
+template <class F>
+void dispatch_lane(DType in, F&& f) {
+  switch (in) {
+    case DType::f64: return f.template operator()<DoubleLane, double>();
+    case DType::f16: return f.template operator()<FloatLane, float16>();
+    case DType::bf16:
+#if defined(__AVX512BF16__)
+      return f.template operator()<Bf16PairLane, bfloat16>();
+#else
+      return f.template operator()<FloatLane, bfloat16>();
+#endif
+    default: return f.template operator()<FloatLane, float>();
+  }
+}
+
+/// Calls f.operator()<Lane, T, Out>() for inputs of dtype `in` and a result of dtype `out`.
+template <class F>
+void dispatch_lanes(DType in, DType out, F&& f) {
+  dispatch_lane(in, [&]<class Lane, class T>() {
+    if constexpr (std::is_same_v<T, double>) {
+      f.template operator()<Lane, T, double>();
+    } else {
+      switch (out) {
+        case DType::f16: return f.template operator()<Lane, T, float16>();
+        case DType::bf16: return f.template operator()<Lane, T, bfloat16>();
+        default: return f.template operator()<Lane, T, float>();
+      }
+    }
+  });
+}
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -1,4 +1,5 @@
 #include "core/kernel_slot.h"
+#include "core/ops/attention.h"
 #include "core/ops/batch_norm.h"
 #include "core/ops/convolutions.h"
 #include "core/ops/dropout.h"
@@ -30,6 +31,7 @@ void register_cpu_kernels() {
   ops::register_group_norm_cpu();
   ops::register_embedding_cpu();
   ops::register_batch_norm_cpu();
+  ops::register_attention_cpu();
   ops::register_conv_cpu();
   ops::register_gemm_cpu();
   register_cpu_optimizer_kernels();

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/kernels/attention.h"
 #include "core/kernels/conv.h"
 #include "core/kernels/embedding.h"
 #include "core/kernels/gemm.h"
@@ -19,6 +20,7 @@ struct KernelTable {
   std::string_view isa;  ///< "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16)
   GemmKernels gemm;
   ConvKernels conv;
+  AttentionKernels attention;
   OptimizerBlockKernels optimizer;
   RowNormKernels row_norm;
   ColumnNormKernels column_norm;

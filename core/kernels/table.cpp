@@ -6,6 +6,7 @@ namespace binade::cpu::BINADE_ISA {
 // field in KernelTable.
 const GemmKernels& gemm_kernels();
 const ConvKernels& conv_kernels();
+const AttentionKernels& attention_kernels();
 const OptimizerBlockKernels& optimizer_block_kernels();
 const RowNormKernels& row_norm_kernels();
 const ColumnNormKernels& column_norm_kernels();
@@ -17,6 +18,7 @@ KernelTable kernel_table() {
   return {
       .gemm = gemm_kernels(),
       .conv = conv_kernels(),
+      .attention = attention_kernels(),
       .optimizer = optimizer_block_kernels(),
       .row_norm = row_norm_kernels(),
       .column_norm = column_norm_kernels(),

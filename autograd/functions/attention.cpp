@@ -1,0 +1,12 @@
+#include "autograd/functions/attention.h"
+
+#include "autograd/apply.h"
+
+namespace binade {
+
+Variable attention(const Variable& q, const Variable& k, const Variable& v, const ops::Attention::Params& params,
+                   const Variable& mask) {
+  return apply_one<ops::Attention>(params, {q, k, v, mask});
+}
+
+}  // namespace binade

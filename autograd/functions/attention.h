@@ -1,0 +1,13 @@
+#pragma once
+
+#include "autograd/variable.h"
+#include "core/ops/attention.h"
+
+namespace binade {
+
+/// Attention of q (B, T, H, D) on k, v (B, S, G, D), or of (B, T, H D) on (B, S, G D) with `heads` given; an undefined
+/// mask is left out: see ops::Attention.
+Variable attention(const Variable& q, const Variable& k, const Variable& v, const ops::Attention::Params& params = {},
+                   const Variable& mask = {});
+
+}  // namespace binade

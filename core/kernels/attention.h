@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/random.h"
+
+namespace binade::cpu {
+
+/// Attention of `queries` on `keys`, for `heads` heads of `depth` values; head h reads key-value head
+/// h / (heads / key_heads).
+///
+///   l[t, s] = scale q[t] . k[s] + mask;   p = softmax over s;   y[t] = sum over s of dropout(p[t, s]) v[s]
+///
+/// Element (b, t, h, d) of a tensor lies at (b * tokens + t) * token + h * head + d.
+struct AttentionArgs {
+  std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
+  float scale = 1;
+  bool causal = false;  ///< query t sees keys s <= t + keys - queries
+  DType dtype = DType::f32;  ///< of q, k, v, y and their gradients
+
+  struct Tokens {
+    const void* data = nullptr;
+    std::int64_t token = 0, head = 0;
+  };
+  Tokens q, k, v;
+
+  /// Added to the logits; -inf hides a key. Null: none. Strides in elements, 0 where it repeats; keys lie side by side.
+  const float* mask = nullptr;
+  std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;
+
+  float dropout = 0;  ///< share of p set to 0; the rest is divided by 1 - dropout
+  RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides about p[b, h, t, s]
+};
+
+/// y and, for backward, the logarithm of each row's sum of exponentials: lse (batch, heads, queries), f32 (f64 for f64);
+/// +inf for a row that sees nothing, whose y is 0.
+struct AttentionForward {
+  AttentionArgs args;
+  void* y = nullptr;
+  std::int64_t y_token = 0, y_head = 0;
+  void* lse = nullptr;  ///< null: not kept
+};
+
+/// Gradients, contiguous (batch, tokens, heads, depth); null: not wanted.
+struct AttentionBackward {
+  AttentionArgs args;
+  AttentionArgs::Tokens y, gy;
+  const void* lse = nullptr;
+  void* gq = nullptr;
+  void* gk = nullptr;
+  void* gv = nullptr;
+};
+
+struct AttentionKernels {
+  void (*forward)(const AttentionForward&);
+  void (*backward)(const AttentionBackward&);
+};
+
+}  // namespace binade::cpu

@@ -1,0 +1,168 @@
+#include "core/ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/kernels/dispatch.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+namespace {
+
+constexpr const char* kName = "attention";
+
+/// How a tensor of tokens is laid out: (B, T, H, D) or (B, T, H D).
+struct Layout {
+  std::int64_t batch, tokens, heads, depth;
+  std::int64_t token, head;
+
+  Layout(const Tensor& x, std::int64_t head_count) : batch(x.dim(0)), tokens(x.dim(1)) {
+    if (x.rank() == 4) {
+      heads = x.dim(2);
+      depth = x.dim(3);
+      token = heads * x.pitch();
+      head = x.pitch();
+    } else {
+      heads = head_count;
+      depth = x.dim(2) / head_count;
+      token = x.pitch();
+      head = depth;
+    }
+  }
+  cpu::AttentionArgs::Tokens tokens_of(const Tensor& x) const { return {x.raw(), token, head}; }
+};
+
+std::int64_t key_heads(const Attention::Params& p) { return p.key_heads > 0 ? p.key_heads : p.heads; }
+
+void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
+  check<ArgumentError>(in.size() == 4, "{}: wanted q, k, v and mask (which may be undefined), got {} inputs", where(kName),
+                       in.size());
+  const Tensor &q = in[0], &k = in[1], &v = in[2];
+  check<DTypeError>(is_floating(q.dtype()) && k.dtype() == q.dtype() && v.dtype() == q.dtype(),
+                    "{}: wanted q, k and v of one floating dtype, got {}, {} and {}", where(kName), name_of(q.dtype()),
+                    name_of(k.dtype()), name_of(v.dtype()));
+  check<ShapeError>((q.rank() == 4 || q.rank() == 3) && k.rank() == q.rank() && v.shape() == k.shape() && k.dim(0) == q.dim(0),
+                    "{}: wanted q (B, T, H, D), k and v (B, S, G, D), got {}, {} and {}", where(kName),
+                    q.shape().to_string(), k.shape().to_string(), v.shape().to_string());
+  if (q.rank() == 3)
+    check<ShapeError>(p.heads > 0 && q.dim(2) % p.heads == 0 && k.dim(2) % key_heads(p) == 0,
+                      "{}: inputs (B, T, H D) need `heads` and `key_heads` that divide {} and {}, got {} and {}",
+                      where(kName), q.dim(2), k.dim(2), p.heads, key_heads(p));
+  const Layout a(q, p.heads), b(k, key_heads(p));
+  check<ShapeError>(a.depth == b.depth && b.heads > 0 && a.heads % b.heads == 0,
+                    "{}: wanted heads of one depth and a multiple of the key heads, got {} x {} and {} x {}", where(kName),
+                    a.heads, a.depth, b.heads, b.depth);
+  check<ArgumentError>(p.dropout >= 0 && p.dropout < 1, "{}: wanted dropout in [0, 1), got {}", where(kName), p.dropout);
+}
+
+/// The mask as values to add.
+Tensor additive(const Tensor& mask) {
+  if (is_floating(mask.dtype())) return mask.to(DType::f32).contiguous_copy();
+  Tensor sum = Tensor::empty(mask.shape(), DType::f32, mask.device());
+  const Tensor source = mask.contiguous_copy();
+  const std::uint8_t* seen = static_cast<const std::uint8_t*>(source.raw());
+  for (std::int64_t i = 0; i < mask.numel(); ++i)
+    sum.mutable_data<float>()[i] = seen[i] != 0 ? 0.0f : -std::numeric_limits<float>::infinity();
+  return sum;
+}
+
+cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Attention::Params& p,
+                             const RandomStream& rng) {
+  const Layout a(q, p.heads), b(k, key_heads(p)), c(v, key_heads(p));
+  cpu::AttentionArgs args;
+  args.batch = a.batch;
+  args.queries = a.tokens;
+  args.keys = b.tokens;
+  args.heads = a.heads;
+  args.key_heads = b.heads;
+  args.depth = a.depth;
+  args.scale = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<float>(a.depth));
+  args.causal = p.causal;
+  args.dtype = q.dtype();
+  args.q = a.tokens_of(q);
+  args.k = b.tokens_of(k);
+  args.v = c.tokens_of(v);
+  args.dropout = p.dropout;
+  args.rng = rng;
+  if (!mask.defined()) return args;
+  const auto stride = [&](int d, std::int64_t extent, std::int64_t step) {
+    check<ShapeError>(mask.dim(d) == extent || mask.dim(d) == 1, "{}: wanted mask (B, S) or (B, H, T, S) with B {}, H {}, T {}, S {}, got {}",
+                      where(kName), a.batch, a.heads, a.tokens, b.tokens, mask.shape().to_string());
+    return mask.dim(d) == 1 ? 0 : step;
+  };
+  check<ShapeError>((mask.rank() == 2 || mask.rank() == 4) && mask.dim(-1) == b.tokens,
+                    "{}: wanted mask (B, S) or (B, H, T, S) with S {}, got {}", where(kName), b.tokens, mask.shape().to_string());
+  args.mask = mask.data<float>();
+  if (mask.rank() == 2) {
+    args.mask_batch = stride(0, a.batch, b.tokens);
+  } else {
+    args.mask_query = stride(2, a.tokens, b.tokens);
+    args.mask_head = stride(1, a.heads, mask.dim(2) * b.tokens);
+    args.mask_batch = stride(0, a.batch, mask.dim(1) * mask.dim(2) * b.tokens);
+  }
+  return args;
+}
+
+}  // namespace
+
+KernelSlot<cpu::AttentionKernels>& attention_slot() {
+  static KernelSlot<cpu::AttentionKernels> slot;
+  return slot;
+}
+
+void register_attention_cpu() {
+  attention_slot().fill(DeviceType::kCpu,
+                        {.forward = [](const cpu::AttentionForward& f) { cpu::kernels().attention.forward(f); },
+                         .backward = [](const cpu::AttentionBackward& b) { cpu::kernels().attention.backward(b); }});
+}
+
+Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check_inputs(in, p);
+  const Tensor &q = in[0], &k = in[1], &v = in[2];
+  const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
+  const Layout a(q, p.heads);
+  Tensor y = Tensor::empty(q.shape(), q.dtype(), q.device());
+  Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, q.dtype() == DType::f64 ? DType::f64 : DType::f32, q.device());
+  const Layout c(y, p.heads);
+  attention_slot().on(q.device(), kName).forward({.args = arguments(q, k, v, mask, p, ctx.rng),
+                                                  .y = y.mutable_raw(),
+                                                  .y_token = c.token,
+                                                  .y_head = c.head,
+                                                  .lse = lse.mutable_raw()});
+  ctx.save(q);
+  ctx.save(k);
+  ctx.save(v);
+  ctx.save(y);
+  ctx.save(lse);
+  if (mask.defined()) ctx.save(mask);
+  return {y.to(ctx.store_dtype)};
+}
+
+void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  const Tensor &q = ctx.saved(0, kName), &k = ctx.saved(1, kName), &v = ctx.saved(2, kName), &y = ctx.saved(3, kName);
+  const bool masked = ctx.inputs[3].shape.rank() > 0;
+  const Tensor mask = masked ? ctx.saved(5, kName) : Tensor();
+  check<AutogradError>(!ctx.inputs[3].needs_grad, "{}: the mask has no gradient; pass mask.detach()", where(kName));
+  const Tensor g = gy[0].to(q.dtype());
+  const Layout a(y, p.heads), b(g, p.heads);
+  cpu::AttentionBackward work{.args = arguments(q, k, v, mask, p, ctx.rng), .y = a.tokens_of(y), .gy = b.tokens_of(g),
+                              .lse = ctx.saved(4, kName).raw()};
+  // Gradients of one dtype: a destination of another takes a converted copy.
+  struct Target {
+    Tensor to, written;
+  };
+  const auto target = [&](int i, const Tensor& like) -> Target {
+    if (!gx.needs(i)) return {};
+    Tensor to = gx.destination(i);
+    return {to, to.dtype() == q.dtype() ? to : Tensor::empty(like.shape(), q.dtype(), q.device())};
+  };
+  Target targets[3] = {target(0, q), target(1, k), target(2, v)};
+  void** written[3] = {&work.gq, &work.gk, &work.gv};
+  for (int i = 0; i < 3; ++i)
+    if (targets[i].written.defined()) *written[i] = targets[i].written.mutable_raw();
+  attention_slot().on(q.device(), kName).backward(work);
+  for (Target& t : targets)
+    if (t.to.defined() && !t.to.shares_storage_with(t.written)) t.to.copy_from(t.written);
+}
+
+}  // namespace binade::ops

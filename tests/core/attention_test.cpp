@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/kernels/dispatch.h"
+#include "core/parallel.h"
+
+namespace binade::cpu {
+namespace {
+
+struct Case {
+  std::int64_t batch, queries, keys, heads, key_heads, depth;
+  bool causal = false;
+  float dropout = 0;
+  bool mask = false;  // every third key of odd batches is hidden; all keys of batch 2
+};
+
+const std::vector<Case> kCases = {{1, 1, 1, 1, 1, 1},
+                                  {2, 5, 7, 2, 2, 4},
+                                  {2, 6, 6, 4, 2, 3, true},
+                                  {1, 70, 70, 2, 1, 16, true},
+                                  {1, 130, 33, 1, 1, 40},
+                                  {1, 2, 60, 2, 2, 64, true},
+                                  {1, 6, 3, 1, 1, 8, true},  // the first queries see nothing
+                                  {3, 9, 20, 2, 2, 17, false, 0, true},
+                                  {3, 20, 20, 2, 2, 32, true, 0, true},
+                                  {2, 9, 11, 2, 1, 8, false, 0.3f},
+                                  {3, 12, 12, 2, 2, 8, true, 0.25f, true},
+                                  {1, 4, 0, 1, 1, 4}};
+
+/// Inputs, and what the formulas give in double.
+template <class T>
+struct Problem {
+  explicit Problem(const Case& shape) : c(shape) {
+    fill(q, c.batch * c.queries * c.heads * c.depth, 1);
+    fill(k, c.batch * c.keys * c.key_heads * c.depth, 2);
+    fill(v, k.size(), 3);
+    fill(gy, static_cast<std::int64_t>(q.size()), 4);
+    args.batch = c.batch;
+    args.queries = c.queries;
+    args.keys = c.keys;
+    args.heads = c.heads;
+    args.key_heads = c.key_heads;
+    args.depth = c.depth;
+    args.scale = 1 / std::sqrt(static_cast<float>(c.depth));
+    args.causal = c.causal;
+    args.dtype = kDTypeOf<T>;
+    args.q = {q.data(), c.heads * c.depth, c.depth};
+    args.k = {k.data(), c.key_heads * c.depth, c.depth};
+    args.v = {v.data(), c.key_heads * c.depth, c.depth};
+    args.dropout = c.dropout;
+    args.rng = {.seed = 5, .purpose = RngPurpose::kDropout, .step = 3, .index = 2};
+    if (c.mask) {
+      for (std::int64_t b = 0; b < c.batch; ++b)
+        for (std::int64_t s = 0; s < c.keys; ++s)
+          mask.push_back(b == 2 || (b == 1 && s % 3 == 0) ? -std::numeric_limits<float>::infinity() : 0.1f * static_cast<float>(s % 2));
+      args.mask = mask.data();
+      args.mask_batch = c.keys;
+    }
+  }
+
+  void reference() {
+    y.assign(q.size(), 0);
+    gq.assign(q.size(), 0);
+    gk.assign(k.size(), 0);
+    gv.assign(v.size(), 0);
+    const std::int64_t d = c.depth;
+    for (std::int64_t b = 0; b < c.batch; ++b)
+      for (std::int64_t h = 0; h < c.heads; ++h)
+        for (std::int64_t t = 0; t < c.queries; ++t) {
+          const std::size_t at = static_cast<std::size_t>(((b * c.queries + t) * c.heads + h) * d);
+          const auto key = [&](std::int64_t s) {
+            return static_cast<std::size_t>(((b * c.keys + s) * c.key_heads + h / (c.heads / c.key_heads)) * d);
+          };
+          const std::int64_t seen = c.causal ? std::max<std::int64_t>(0, t + 1 + c.keys - c.queries) : c.keys;
+          std::vector<double> p(static_cast<std::size_t>(seen)), factor(p.size(), 1);
+          double highest = -INFINITY, sum = 0;
+          for (std::int64_t s = 0; s < seen; ++s) {
+            double l = 0;
+            for (std::int64_t i = 0; i < d; ++i) l += at_of(q, at, i) * at_of(k, key(s), i);
+            p[static_cast<std::size_t>(s)] = l * static_cast<double>(args.scale) + (c.mask ? static_cast<double>(mask[static_cast<std::size_t>(b * c.keys + s)]) : 0.0);
+            highest = std::max(highest, p[static_cast<std::size_t>(s)]);
+            if (c.dropout > 0) {
+              const auto word = static_cast<std::uint64_t>(((b * c.heads + h) * c.queries + t) * c.keys + s);
+              factor[static_cast<std::size_t>(s)] = args.rng.uniform(word) >= c.dropout ? 1 / (1 - static_cast<double>(c.dropout)) : 0;
+            }
+          }
+          if (highest == -INFINITY) continue;
+          for (double& x : p) sum += x = std::exp(x - highest);
+          double delta = 0;
+          for (std::size_t s = 0; s < p.size(); ++s) {
+            p[s] /= sum;
+            for (std::int64_t i = 0; i < d; ++i) y[at + static_cast<std::size_t>(i)] += p[s] * factor[s] * at_of(v, key(static_cast<std::int64_t>(s)), i);
+          }
+          for (std::int64_t i = 0; i < d; ++i) delta += y[at + static_cast<std::size_t>(i)] * at_of(gy, at, i);
+          for (std::size_t s = 0; s < p.size(); ++s) {
+            const std::size_t j = key(static_cast<std::int64_t>(s));
+            double gp = 0;
+            for (std::int64_t i = 0; i < d; ++i) gp += at_of(gy, at, i) * at_of(v, j, i);
+            const double gl = p[s] * (gp * factor[s] - delta) * static_cast<double>(args.scale);
+            for (std::size_t i = 0; i < static_cast<std::size_t>(d); ++i) {
+              gv[j + i] += p[s] * factor[s] * at_of(gy, at, static_cast<std::int64_t>(i));
+              gq[at + i] += gl * at_of(k, j, static_cast<std::int64_t>(i));
+              gk[j + i] += gl * at_of(q, at, static_cast<std::int64_t>(i));
+            }
+          }
+        }
+  }
+
+  /// y, gq, gk, gv by the kernels, one after another.
+  std::vector<T> compute() const {
+    std::vector<T> all(2 * q.size() + 2 * k.size());
+    std::vector<Compute<T>> lse(static_cast<std::size_t>(c.batch * c.heads * c.queries));
+    T* to = all.data();
+    kernels().attention.forward({.args = args, .y = to, .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.data()});
+    kernels().attention.backward({.args = args,
+                                  .y = {to, c.heads * c.depth, c.depth},
+                                  .gy = {gy.data(), c.heads * c.depth, c.depth},
+                                  .lse = lse.data(),
+                                  .gq = to + q.size(),
+                                  .gk = to + 2 * q.size(),
+                                  .gv = to + 2 * q.size() + k.size()});
+    return all;
+  }
+
+  static double at_of(const std::vector<T>& x, std::size_t at, std::int64_t i) {
+    return static_cast<double>(load(x[at + static_cast<std::size_t>(i)]));
+  }
+  static void fill(std::vector<T>& x, std::int64_t size, unsigned seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    x.resize(static_cast<std::size_t>(size));
+    for (T& value : x) value = store<T>(normal(generator));
+  }
+  static void fill(std::vector<T>& x, std::size_t size, unsigned seed) { fill(x, static_cast<std::int64_t>(size), seed); }
+
+  Case c;
+  AttentionArgs args;
+  std::vector<T> q, k, v, gy;
+  std::vector<float> mask;
+  std::vector<double> y, gq, gk, gv;
+};
+
+class Attention : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override {
+    before_ = kernels().isa;
+    select_isa(GetParam());
+  }
+  void TearDown() override { select_isa(before_); }
+
+ private:
+  std::string_view before_;
+};
+INSTANTIATE_TEST_SUITE_P(Isa, Attention, ::testing::ValuesIn(isa_levels()),
+                         [](const auto& param_info) { return std::string(param_info.param); });
+
+/// Each result within `unit` of the largest magnitude around it: probabilities are rounded to that unit.
+template <class T>
+void expect_close(const Case& c, double unit) {
+  SCOPED_TRACE(fmt::format("B {} T {} S {} H {} G {} D {} causal {} dropout {} mask {} {}", c.batch, c.queries, c.keys, c.heads,
+                           c.key_heads, c.depth, c.causal, c.dropout, c.mask, name_of(kDTypeOf<T>)));
+  Problem<T> problem(c);
+  problem.reference();
+  const std::vector<T> got = problem.compute();
+  std::size_t at = 0;
+  for (const std::vector<double>* want : {&problem.y, &problem.gq, &problem.gk, &problem.gv}) {
+    double largest = 1;
+    for (double x : *want) largest = std::max(largest, std::abs(x));
+    for (std::size_t i = 0; i < want->size(); ++i, ++at)
+      ASSERT_LE(std::abs(static_cast<double>(load(got[at])) - (*want)[i]), unit * largest) << "at " << at;
+  }
+}
+
+TEST_P(Attention, MatchesTheFormulasForwardAndBackward) {
+  for (const Case& c : kCases) {
+    expect_close<double>(c, 1e-13);
+    expect_close<float>(c, 4e-6);      // exponentials and sums of up to 130 terms at 2^-24
+    expect_close<float16>(c, 4e-3);    // p, the gradients of the logits, y and each result rounded at 2^-11
+    expect_close<bfloat16>(c, 3e-2);   // the same at 2^-8
+  }
+}
+
+TEST_P(Attention, GivesTheSameBitsAtAnyThreadCount) {
+  const Problem<float> problem({2, 150, 150, 4, 2, 24, true, 0.1f, true});
+  std::vector<float> first;
+  for (int threads : {1, 2, 3, 4, 8}) {
+    set_num_threads(threads);
+    const std::vector<float> all = problem.compute();
+    if (first.empty()) first = all;
+    EXPECT_EQ(first, all) << threads << " threads";
+  }
+  set_num_threads(0);
+}
+
+TEST_P(Attention, ARowThatSeesNothingIsZeroAndSoAreItsGradients) {
+  Problem<float> problem({3, 4, 5, 1, 1, 6, false, 0, true});  // batch 2 sees nothing
+  const std::vector<float> all = problem.compute();
+  const std::size_t queries = problem.q.size(), keys = problem.k.size();
+  for (std::size_t i = queries / 3 * 2; i < queries; ++i) {
+    EXPECT_EQ(all[i], 0);
+    EXPECT_EQ(all[queries + i], 0);
+  }
+  for (std::size_t i = keys / 3 * 2; i < keys; ++i) {
+    EXPECT_EQ(all[2 * queries + i], 0);
+    EXPECT_EQ(all[2 * queries + keys + i], 0);
+  }
+}
+
+TEST_P(Attention, NanReachesTheRowsThatSeeIt) {
+  Problem<float> problem({1, 20, 20, 1, 1, 8, true});
+  problem.k[10 * 8] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> all = problem.compute();
+  for (std::size_t t = 0; t < 20; ++t) EXPECT_EQ(std::isnan(all[t * 8]), t >= 10) << t;
+}
+
+}  // namespace
+}  // namespace binade::cpu

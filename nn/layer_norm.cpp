@@ -1,6 +1,5 @@
 #include "nn/layer_norm.h"
 
-#include "autograd/functions/norm.h"
 #include "core/error.h"
 
 namespace binade::nn {
@@ -17,5 +16,10 @@ void LayerNorm::visit(Visitor& v) {
 }
 
 Variable LayerNorm::forward(const Variable& x) { return layer_norm(x, weight, bias, options_.eps); }
+
+AddNormResult LayerNorm::operator()(const Variable& x, const Variable& residual) {
+  const ModuleScope scope(*this);
+  return add_layer_norm(x, residual, weight, bias, options_.eps);
+}
 
 }  // namespace binade::nn

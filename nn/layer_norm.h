@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/functions/norm.h"
 #include "nn/module.h"
 
 namespace binade::nn {
@@ -17,6 +18,10 @@ class LayerNorm : public Module {
   void visit(Visitor& v) override;
   std::string kind() const override { return "LayerNorm"; }
   Variable forward(const Variable& x) override;
+
+  using Module::operator();
+  /// h = x + residual, y = norm(h), in one pass.
+  AddNormResult operator()(const Variable& x, const Variable& residual);
   const LayerNormOptions& options() const { return options_; }
 
   Parameter weight, bias;

@@ -1,6 +1,5 @@
 #include "nn/rms_norm.h"
 
-#include "autograd/functions/norm.h"
 #include "core/error.h"
 
 namespace binade::nn {
@@ -11,5 +10,10 @@ RmsNorm::RmsNorm(const RmsNormOptions& o) : options_(o) {
 }
 
 Variable RmsNorm::forward(const Variable& x) { return rms_norm(x, weight, options_.eps); }
+
+AddNormResult RmsNorm::operator()(const Variable& x, const Variable& residual) {
+  const ModuleScope scope(*this);
+  return add_rms_norm(x, residual, weight, options_.eps);
+}
 
 }  // namespace binade::nn

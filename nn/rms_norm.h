@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/functions/norm.h"
 #include "nn/module.h"
 
 namespace binade::nn {
@@ -16,6 +17,10 @@ class RmsNorm : public Module {
   void visit(Visitor& v) override { v("weight", weight); }
   std::string kind() const override { return "RmsNorm"; }
   Variable forward(const Variable& x) override;
+
+  using Module::operator();
+  /// h = x + residual, y = norm(h), in one pass.
+  AddNormResult operator()(const Variable& x, const Variable& residual);
 
   Parameter weight;
 

@@ -15,27 +15,45 @@ using Word = std::conditional_t<std::is_same_v<T, double>, std::int64_t, std::in
 template <class T>
 using Words = Vector<Word<T>>;
 
-template <class I, int lanes>
-struct Stored {
-  typedef I type __attribute__((vector_size(lanes * sizeof(I))));
-};
+/// The general case of the two below: lane by lane.
+template <class T, class I>
+void put_index_lanes(I* to, const Words<T>& index, int count) {
+  for (int i = 0; i < count; ++i) to[i] = static_cast<I>(index[i]);
+}
+template <class T, class I>
+Words<T> get_index_lanes(const I* from, int count) {
+  Words<T> index{};
+  for (int i = 0; i < count; ++i) index[i] = from[i];
+  return index;
+}
 
 template <class T, class I, class P>
 void put_index(I* to, const Words<T>& index, P part) {
-  const auto narrow = __builtin_convertvector(index, typename Stored<I, kWideLanes<T>>::type);
-  if constexpr (std::is_same_v<P, Full>)
-    std::memcpy(to, &narrow, sizeof(narrow));
-  else
-    std::memcpy(to, &narrow, static_cast<std::size_t>(part.count) * sizeof(I));
+  if constexpr (std::is_same_v<P, Part>) return put_index_lanes<T>(to, index, part.count);
+  if constexpr (sizeof(I) == sizeof(Word<T>)) return store_vector<Word<T>>(to, index);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(I) == 1 && !std::is_same_v<T, double>)
+    return _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)index));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(I) == 1 && !std::is_same_v<T, double>) {
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)index), _mm256_extracti128_si256((__m256i)index, 1));
+    return _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
+  }
+#endif
+  put_index_lanes<T>(to, index, kWideLanes<T>);
 }
 template <class T, class I, class P>
 Words<T> get_index(const I* from, P part) {
-  typename Stored<I, kWideLanes<T>>::type narrow{};
-  if constexpr (std::is_same_v<P, Full>)
-    std::memcpy(&narrow, from, sizeof(narrow));
-  else
-    std::memcpy(&narrow, from, static_cast<std::size_t>(part.count) * sizeof(I));
-  return __builtin_convertvector(narrow, Words<T>);
+  if constexpr (std::is_same_v<P, Part>) return get_index_lanes<T>(from, part.count);
+  if constexpr (sizeof(I) == sizeof(Word<T>)) return load_vector<Word<T>>(from);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(I) == 1 && !std::is_same_v<T, double>)
+    return (Words<T>)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(I) == 1 && !std::is_same_v<T, double>)
+    return (Words<T>)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+#endif
+  return get_index_lanes<T>(from, kWideLanes<T>);
 }
 
 /// Output rows (image, oh) per task, by size alone.

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "nn/dropout.h"
+#include "nn/linear.h"
+
+namespace binade::nn {
+
+struct MlpOptions {
+  std::int64_t dim = 0;
+  std::int64_t hidden = 0;  ///< 0: 4 dim
+  Activation activation = Activation::kGelu;
+  bool bias = true;
+  double dropout = 0;  ///< behind `down`
+};
+
+/// x (…, dim) -> down(activation(up(x))), (…, dim).
+class Mlp : public Module {
+ public:
+  explicit Mlp(const MlpOptions& o)
+      : up({.in = o.dim, .out = o.hidden > 0 ? o.hidden : 4 * o.dim, .bias = o.bias, .activation = o.activation}),
+        down({.in = o.hidden > 0 ? o.hidden : 4 * o.dim, .out = o.dim, .bias = o.bias}),
+        dropout_({.p = o.dropout}) {}
+  void visit(Visitor& v) override {
+    v("up", up);
+    v("down", down);
+    v("dropout", dropout_);
+  }
+  std::string kind() const override { return "Mlp"; }
+  Variable forward(const Variable& x) override { return dropout_(down(up(x))); }
+
+  Linear up, down;
+
+ private:
+  Dropout dropout_;
+};
+
+}  // namespace binade::nn

@@ -2,6 +2,10 @@
 #pragma once
 
 #include "amp/command_line.h"
+#include "amp/loss_scaler.h"
+#include "amp/policy.h"
+#include "amp/state_hash.h"
+#include "amp/trainer.h"
 #include "autograd/apply.h"
 #include "autograd/recompute.h"
 #include "autograd/variable.h"
@@ -21,3 +25,9 @@
 #include "io/text_data.h"
 #include "io/tokenizer.h"
 #include "nn/module.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/ema.h"
+#include "optim/lion.h"
+#include "optim/schedule.h"
+#include "optim/sgd.h"

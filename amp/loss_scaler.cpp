@@ -20,11 +20,14 @@ LossScaleOptions LossScaleOptions::parse(std::string_view text, double init_scal
 
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& o) {
   switch (verdict) {
-    case ScaleVerdict::kLowered: return "";
+    case ScaleVerdict::kLowered:
+      return "";
     case ScaleVerdict::kNotAdjustable:
-      return o.mode == LossScaleMode::kOff ? "there is no loss scale to lower"
-                                           : fmt::format("the loss scale is fixed at {}; use a dynamic one, or a smaller number", o.init_scale);
-    case ScaleVerdict::kAtFloor: return fmt::format("the loss scale is at its floor of {} already", o.floor);
+      return o.mode == LossScaleMode::kOff
+                 ? "there is no loss scale to lower"
+                 : fmt::format("the loss scale is fixed at {}; use a dynamic one, or a smaller number", o.init_scale);
+    case ScaleVerdict::kAtFloor:
+      return fmt::format("the loss scale is at its floor of {} already", o.floor);
     case ScaleVerdict::kTooManyInARow:
       return fmt::format("more than {} attempts in a row overflowed", o.aborts_in_a_row);
     case ScaleVerdict::kTooOften:
@@ -35,15 +38,16 @@ std::string explain(ScaleVerdict verdict, const LossScaleOptions& o) {
 
 LossScaler::LossScaler(const LossScaleOptions& options) : options_(options) {
   const LossScaleOptions& o = options_;
-  check<ArgumentError>(o.init_scale >= 0x1p-24 && o.init_scale <= 0x1p127, "loss scale: wanted an initial scale in [2^-24, 2^127], got {}",
-                       o.init_scale);
+  check<ArgumentError>(o.init_scale >= 0x1p-24 && o.init_scale <= 0x1p127,
+                       "loss scale: wanted an initial scale in [2^-24, 2^127], got {}", o.init_scale);
   check<ArgumentError>(o.growth_factor >= 1 && o.backoff_factor > 0 && o.backoff_factor < 1,
-                       "loss scale: wanted growth_factor >= 1 and backoff_factor in (0, 1), got {} and {}", o.growth_factor,
-                       o.backoff_factor);
-  check<ArgumentError>(o.growth_interval > 0 && o.floor > 0 && o.ceiling >= o.floor && o.aborts_in_a_row >= 0 &&
-                           o.aborts_per_window >= 0 && o.window > 0,
-                       "loss scale: wanted growth_interval, floor and window above 0 and ceiling >= floor, got {}, {}, {} and {}",
-                       o.growth_interval, o.floor, o.window, o.ceiling);
+                       "loss scale: wanted growth_factor >= 1 and backoff_factor in (0, 1), got {} and {}",
+                       o.growth_factor, o.backoff_factor);
+  check<ArgumentError>(
+      o.growth_interval > 0 && o.floor > 0 && o.ceiling >= o.floor && o.aborts_in_a_row >= 0 &&
+          o.aborts_per_window >= 0 && o.window > 0,
+      "loss scale: wanted growth_interval, floor and window above 0 and ceiling >= floor, got {}, {}, {} and {}",
+      o.growth_interval, o.floor, o.window, o.ceiling);
   state_.scale = o.mode == LossScaleMode::kOff ? 1 : o.init_scale;
 }
 
@@ -81,8 +85,10 @@ StepStats LossScaler::step(optim::Optimizer& optimizer, const StepOptions& optio
     optim::StepInput input{.inverse_scale = 1 / scale(), .lr = stats.lr};
     if (options.clip_norm > 0) input.clip_factor = optim::clip_factor(stats.grad_norm, options.clip_norm);
     const optim::UpdateProof proof = optimizer.prove_finite(input, scan);
-    check<NumericError>(proof.finite, "step {}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate",
-                        stats.step, proof.parameter, proof.largest, proof.limit);
+    check<NumericError>(
+        proof.finite,
+        "step {}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate", stats.step,
+        proof.parameter, proof.largest, proof.limit);
     optimizer.step(input);
     committed();
     stats.committed = true;
@@ -111,9 +117,10 @@ StateDict LossScaler::state() const {
 }
 
 LossScaler::State LossScaler::decode(const StateDict& saved) const {
-  State state{saved.number("scale"),       saved.integer("clean"),    saved.integer("commits"),
+  State state{saved.number("scale"),      saved.integer("clean"),    saved.integer("commits"),
               saved.integer("overflows"), saved.integer("in_a_row"), saved.integers("recent")};
-  check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}", state.scale);
+  check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}",
+                         state.scale);
   return state;
 }
 

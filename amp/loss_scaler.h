@@ -35,9 +35,9 @@ struct LossScaleOptions {
 
 /// What an abort led to.
 enum class ScaleVerdict : std::uint8_t {
-  kLowered,         ///< the step may be tried again
-  kNotAdjustable,   ///< static or off: the scale explains nothing
-  kAtFloor,         ///< cannot go lower
+  kLowered,        ///< the step may be tried again
+  kNotAdjustable,  ///< static or off: the scale explains nothing
+  kAtFloor,        ///< cannot go lower
   kTooManyInARow,
   kTooOften,
 };
@@ -46,8 +46,8 @@ enum class ScaleVerdict : std::uint8_t {
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& options);
 
 /// The loss scale as a state machine: x growth_factor after growth_interval clean commits (never beyond the ceiling),
-/// x backoff_factor on overflow, never below the floor. One scale per loss. All scales are plain doubles; powers of two by
-/// default, so that scaling is exact.
+/// x backoff_factor on overflow, never below the floor. One scale per loss. All scales are plain doubles; powers of two
+/// by default, so that scaling is exact.
 class LossScaler {
  public:
   /// Throws ArgumentError naming the option that is out of range.
@@ -68,7 +68,8 @@ class LossScaler {
   std::int64_t commits() const { return state_.commits; }
   std::int64_t overflows() const { return state_.overflows; }
 
-  // ---- for loops without a Trainer ------------------------------------------------------------------------------------
+  // ---- for loops without a Trainer
+  // ------------------------------------------------------------------------------------
 
   struct StepOptions {
     double clip_norm = 0;  ///< 0: none
@@ -76,17 +77,18 @@ class LossScaler {
   };
   /// binade::backward with the scale as seed.
   void backward(const Variable& loss) const { binade::backward(loss, state_.scale); }
-  /// Judges the gradients, updates or leaves everything as it is, moves the scale, forgets the gradients. The result's loss
-  /// is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more). A NaN is
-  /// taken for an overflow until the floor is reached: telling them apart takes the replay that a Trainer has.
+  /// Judges the gradients, updates or leaves everything as it is, moves the scale, forgets the gradients. The result's
+  /// loss is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more).
+  /// A NaN is taken for an overflow until the floor is reached: telling them apart takes the replay that a Trainer has.
   StepStats step(optim::Optimizer& optimizer, const StepOptions& options);
   StepStats step(optim::Optimizer& optimizer) { return step(optimizer, StepOptions{}); }
 
-  // ---- state ------------------------------------------------------------------------------------------------------------
+  // ---- state
+  // ------------------------------------------------------------------------------------------------------------
 
   struct State {
     double scale = 65536;
-    std::int64_t clean = 0;      ///< commits since the last change of scale
+    std::int64_t clean = 0;  ///< commits since the last change of scale
     std::int64_t commits = 0;
     std::int64_t overflows = 0;  ///< in all
     std::int64_t in_a_row = 0;

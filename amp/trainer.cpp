@@ -14,6 +14,8 @@
 namespace binade::amp {
 namespace {
 
+constexpr std::size_t kKeptResults = 10000;
+
 LossScaleOptions loss_scale_of(const TrainerOptions& options) {
   if (options.loss_scale) return *options.loss_scale;
   return options.precision.dynamic_loss_scale ? LossScaleOptions::dynamic() : LossScaleOptions::off();
@@ -37,18 +39,19 @@ class StepContextScope {
 
 void check_options(const TrainerOptions& o) {
   check<ArgumentError>(o.clip_norm >= 0 && o.clip_value >= 0 && o.clip_adaptive >= 0,
-                       "trainer: wanted clip bounds >= 0, got norm {}, value {} and adaptive {}", o.clip_norm, o.clip_value,
-                       o.clip_adaptive);
+                       "trainer: wanted clip bounds >= 0, got norm {}, value {} and adaptive {}", o.clip_norm,
+                       o.clip_value, o.clip_adaptive);
   check<ArgumentError>((o.clip_norm > 0) + (o.clip_value > 0) + (o.clip_adaptive > 0) <= 1,
                        "trainer: clip_norm, clip_value and clip_adaptive are alternatives; set one");
-  check<ArgumentError>(o.accumulate >= 1 && o.steps >= 0, "trainer: wanted accumulate >= 1 and steps >= 0, got {} and {}",
-                       o.accumulate, o.steps);
+  check<ArgumentError>(o.accumulate >= 1 && o.steps >= 0,
+                       "trainer: wanted accumulate >= 1 and steps >= 0, got {} and {}", o.accumulate, o.steps);
 }
 
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Incident& incident) {
-  return out << "step " << incident.step << ", attempt " << incident.attempt << ": " << incident.what << "; " << incident.action;
+  return out << "step " << incident.step << ", attempt " << incident.attempt << ": " << incident.what << "; "
+             << incident.action;
 }
 
 /// What is remembered between the attempts of one step.
@@ -80,9 +83,13 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
 
 double Trainer::next_lr() const { return options_.schedule ? schedule_.lr(steps_ + 1) : optimizer_.lr(); }
 
-std::vector<StepResult> Trainer::finished() { return std::exchange(finished_, {}); }
+std::vector<StepResult> Trainer::finished() {
+  const std::deque<StepResult> ended = std::exchange(finished_, {});
+  return {ended.begin(), ended.end()};
+}
 
-// ---- one step ------------------------------------------------------------------------------------------------------------
+// ---- one step
+// ------------------------------------------------------------------------------------------------------------
 
 StepResult Trainer::run_step(int parts, const Closure& closure, const io::BatchOrigin* origin) {
   check<ArgumentError>(parts >= 1, "trainer: a step wants at least one micro-batch");
@@ -116,6 +123,7 @@ StepResult Trainer::run_step(int parts, const Closure& closure, const io::BatchO
     result.skipped_total = skipped_;
     if (options_.state_hash) result.state_hash_after = state_hash();
     finished_.push_back(result);
+    if (finished_.size() > kKeptResults) finished_.pop_front();
     if (result.committed) return result;
     if (!again)
       throw NumericError(fmt::format("step {}: {}; {}", result.step, result.incident->what, result.incident->action));
@@ -205,7 +213,8 @@ void Trainer::abandon() {
   optimizer_.zero_grad();
 }
 
-// ---- after an abort --------------------------------------------------------------------------------------------------------
+// ---- after an abort
+// --------------------------------------------------------------------------------------------------------
 
 bool Trainer::finite_at_floor(const Retries& retries, const Closure& closure) {
   if (!scaler_.can_lower()) return false;
@@ -235,7 +244,8 @@ bool Trainer::try_again(const StepState& state, Retries& retries, const Closure&
   if (nan && retries.before_nan)
     why = "lowering the loss scale does not help; ";
   else if (nan || state.cause == AbortCause::kOverflow)
-    why = explain(scaler_.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler_.options()) + "; ";
+    why =
+        explain(scaler_.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler_.options()) + "; ";
   incident.action = why + "nothing was committed";
   return false;
 }
@@ -269,9 +279,11 @@ void Trainer::check_overrides(const Variable& loss) {
   amp::check_overrides(options_.precision, names);
 }
 
-// ---- evaluation ------------------------------------------------------------------------------------------------------------
+// ---- evaluation
+// ------------------------------------------------------------------------------------------------------------
 
-Trainer::EvaluationScope::EvaluationScope(Trainer& trainer) : context_(step_context()), policy_(trainer.options_.precision) {
+Trainer::EvaluationScope::EvaluationScope(Trainer& trainer)
+    : context_(step_context()), policy_(trainer.options_.precision) {
   modes_.emplace_back(&trainer.model_, trainer.model_.training());
   for (const auto& [path, module] : nn::named_modules(trainer.model_)) modes_.emplace_back(module, module->training());
   step_context().seed = trainer.runtime_.seed();
@@ -286,7 +298,8 @@ Trainer::EvaluationScope::~EvaluationScope() {
   step_context() = std::move(context_);
 }
 
-// ---- state -----------------------------------------------------------------------------------------------------------------
+// ---- state
+// -----------------------------------------------------------------------------------------------------------------
 
 StateDict Trainer::collect() const {
   StateDict state;
@@ -318,10 +331,11 @@ StateDict Trainer::state() const {
 std::string Trainer::state_hash() const { return amp::state_hash(collect()); }
 
 void Trainer::check_state(const StateDict& state) const {
-  check<CheckpointError>(state.text("amp/policy") == options_.precision.to_string(),
-                         "trainer: the checkpoint was made in {}, this run computes in {}; use the same precision, or start from "
-                         "its weights alone",
-                         state.text("amp/policy"), options_.precision.to_string());
+  check<CheckpointError>(
+      state.text("amp/policy") == options_.precision.to_string(),
+      "trainer: the checkpoint was made in {}, this run computes in {}; use the same precision, or start from "
+      "its weights alone",
+      state.text("amp/policy"), options_.precision.to_string());
   check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(runtime_.seed()),
                          "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
                          runtime_.seed());

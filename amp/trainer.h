@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <iosfwd>
 #include <optional>
@@ -44,8 +45,8 @@ struct TrainerOptions {
   Policy precision = Policy::fp32();
   std::optional<LossScaleOptions> loss_scale{};  ///< left out: dynamic or off, as the policy says
   std::optional<optim::Schedule> schedule{};     ///< left out: the optimizer's lr
-  double clip_norm = 0;      ///< > 0: gradients of a larger norm are scaled down to it
-  double clip_value = 0;     ///< > 0: each gradient is clamped to [-clip_value, clip_value]
+  double clip_norm = 0;                          ///< > 0: gradients of a larger norm are scaled down to it
+  double clip_value = 0;                         ///< > 0: each gradient is clamped to [-clip_value, clip_value]
   double clip_adaptive = 0;  ///< > 0: each unit's gradient is at most this times its weights (optim/clip.h)
   std::optional<optim::EmaOptions> ema{};
   std::int64_t accumulate = 1;  ///< batches per step that batches() reads
@@ -62,15 +63,16 @@ struct MicroBatches {
 /// Runs training steps as transactions: weights, moments, statistics, averages, counters, schedule, loss scale and data
 /// cursor change together, or not at all (except that an abort lowers the scale and is counted).
 ///
-/// The closure is the whole step's maths and reads data only through its argument, so that the same step can be run again.
-/// A step whose scaled gradients overflow is tried again at a lower scale. A NaN in backward with a finite loss is tried at
-/// half the scale, and, when it stays, at the floor: finite there means the scale explains it; otherwise the scale goes
-/// back to what it was. With several micro-batches one that is bad for another reason is left out and the step run again
-/// over the rest. Whatever else keeps a step from being committed ends in a NumericError, with everything as before it.
+/// The closure is the whole step's maths and reads data only through its argument, so that the same step can be run
+/// again. A step whose scaled gradients overflow is tried again at a lower scale. A NaN in backward with a finite loss
+/// is tried at half the scale, and, when it stays, at the floor: finite there means the scale explains it; otherwise
+/// the scale goes back to what it was. With several micro-batches one that is bad for another reason is left out and
+/// the step run again over the rest. Whatever else keeps a step from being committed ends in a NumericError, with
+/// everything as before it.
 class Trainer {
  public:
-  /// The runtime, model and optimizer must outlive the trainer. With a policy without masters the weights are stored in 16
-  /// bits from here on.
+  /// The runtime, model and optimizer must outlive the trainer. With a policy without masters the weights are stored in
+  /// 16 bits from here on.
   Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -83,28 +85,31 @@ class Trainer {
              [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }};
   }
 
-  /// `for (const auto& batch : trainer.batches(loader)) trainer.step(batch, closure);` until options.steps are committed.
+  /// `for (const auto& batch : trainer.batches(loader)) trainer.step(batch, closure);` until options.steps are
+  /// committed.
   template <class Loader>
   auto batches(Loader& loader);
 
   /// One step; returns when it is committed. `closure(batch)` returns the loss, a mean over its batch: one element.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
-    return run_step(1, [&](int) -> Variable { return closure(batch); }, origin_of(batch));
+    return run_step(
+        1, [&](int) -> Variable { return closure(batch); }, origin_of(batch));
   }
   /// The same over several micro-batches of equal weight.
   template <class Batch, class Maths>
   StepResult step(const MicroBatches<Batch>& batches, Maths&& closure) {
-    return run_step(static_cast<int>(batches.parts.size()),
-                    [&](int i) -> Variable { return closure(batches.parts[static_cast<std::size_t>(i)]); },
-                    batches.parts.empty() ? nullptr : origin_of(batches.parts.back()));
+    return run_step(
+        static_cast<int>(batches.parts.size()),
+        [&](int i) -> Variable { return closure(batches.parts[static_cast<std::size_t>(i)]); },
+        batches.parts.empty() ? nullptr : origin_of(batches.parts.back()));
   }
 
-  /// Attempts that ended since the last call, in order.
+  /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
   std::vector<StepResult> finished();
 
-  /// Runs `f` under the run's policy, without recording, in evaluation mode, on averaged weights where there are any, and
-  /// returns what it returns. Training is as before afterwards, whatever f does.
+  /// Runs `f` under the run's policy, without recording, in evaluation mode, on averaged weights where there are any,
+  /// and returns what it returns. Training is as before afterwards, whatever f does.
   template <class F>
   decltype(auto) evaluate(F&& f) {
     const EvaluationScope scope(*this);
@@ -121,11 +126,11 @@ class Trainer {
   const optim::Schedule& schedule() const { return schedule_; }
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
 
-  /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng, data,
-  /// progress. Tensors are copies.
+  /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
+  /// data, progress. Tensors are copies.
   StateDict state() const;
-  /// Goes on from there. Throws CheckpointError (another model, optimizer, precision, seed) or DataError; then everything
-  /// is as before.
+  /// Goes on from there. Throws CheckpointError (another model, optimizer, precision, seed) or DataError; then
+  /// everything is as before.
   void load_state(const StateDict& state);
   /// amp::state_hash of the state as it is.
   std::string state_hash() const;
@@ -184,7 +189,7 @@ class Trainer {
   optim::Schedule schedule_;
   std::optional<optim::Ema> ema_;
   DataHooks data_;
-  std::vector<StepResult> finished_;
+  std::deque<StepResult> finished_;
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;
   bool overrides_checked_ = false;

@@ -61,18 +61,22 @@ AbortCause judge_gradients(const optim::GradientScan& scan) {
 std::string describe(const StepState& state, optim::FlatParameters& parameters) {
   const std::string part = state.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", state.bad_micro_batch) : "";
   switch (state.cause) {
-    case AbortCause::kNone: return "";
+    case AbortCause::kNone:
+      return "";
     case AbortCause::kLoss:
-      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", state.loss, part, bad_weights(parameters));
+      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", state.loss, part,
+                         bad_weights(parameters));
     case AbortCause::kStatistics:
-      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", state.bad_buffer, part, state.loss);
+      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", state.bad_buffer, part,
+                         state.loss);
     case AbortCause::kOverflow:
     case AbortCause::kNan:
       return fmt::format("{}{} at loss scale {}, though the loss is {}{}", describe_gradients(state, parameters), part,
                          state.loss_scale, state.loss, bad_weights(parameters));
     case AbortCause::kUpdate:
-      return fmt::format("the update would bring {} to {}, beyond the {} that it can hold (gradient norm {}, learning rate {})",
-                         state.proof.parameter, state.proof.largest, state.proof.limit, state.grad_norm, state.lr);
+      return fmt::format(
+          "the update would bring {} to {}, beyond the {} that it can hold (gradient norm {}, learning rate {})",
+          state.proof.parameter, state.proof.largest, state.proof.limit, state.grad_norm, state.lr);
   }
   return "";
 }

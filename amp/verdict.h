@@ -13,22 +13,22 @@ namespace binade::amp {
 /// Why an attempt cannot be committed.
 enum class AbortCause : std::uint8_t {
   kNone,
-  kLoss,       ///< the loss of a micro-batch is not finite: forward, whatever the scale
-  kStatistics, ///< a buffer that forward wrote (batch-norm statistics) is not finite
-  kOverflow,   ///< gradients hold infinities, no NaN
-  kNan,        ///< gradients hold NaN although the loss is finite
-  kUpdate,     ///< gradients are finite, what the optimizer would write is not
+  kLoss,        ///< the loss of a micro-batch is not finite: forward, whatever the scale
+  kStatistics,  ///< a buffer that forward wrote (batch-norm statistics) is not finite
+  kOverflow,    ///< gradients hold infinities, no NaN
+  kNan,         ///< gradients hold NaN although the loss is finite
+  kUpdate,      ///< gradients are finite, what the optimizer would write is not
 };
 
 /// Everything one attempt found out, in one place: what decides between commit and abort, and what is told about it.
 struct StepState {
   double loss_scale = 1;
-  int micro_batches = 1;       ///< that count
-  int bad_micro_batch = -1;    ///< the first that brought something non-finite; -1: none, or not known
-  double loss = 0;             ///< mean over micro-batches, unscaled
+  int micro_batches = 1;     ///< that count
+  int bad_micro_batch = -1;  ///< the first that brought something non-finite; -1: none, or not known
+  double loss = 0;           ///< mean over micro-batches, unscaled
   double lr = 0;
-  optim::GradientScan scan;    ///< of the scaled, summed gradients
-  double grad_norm = 0;        ///< unscaled, before clipping
+  optim::GradientScan scan;  ///< of the scaled, summed gradients
+  double grad_norm = 0;      ///< unscaled, before clipping
   double clip_factor = 1;
   std::string bad_buffer;
   optim::UpdateProof proof;
@@ -47,8 +47,8 @@ bool all_finite(const Tensor& tensor);
 /// Sets the cause that the gradients speak for: kNan, kOverflow or kNone.
 AbortCause judge_gradients(const optim::GradientScan& scan);
 
-/// What is known about an abort, as one line for people: cause, the parameters or the buffer concerned, and weights that
-/// are not finite themselves.
+/// What is known about an abort, as one line for people: cause, the parameters or the buffer concerned, and weights
+/// that are not finite themselves.
 std::string describe(const StepState& state, optim::FlatParameters& parameters);
 
 }  // namespace binade::amp

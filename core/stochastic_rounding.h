@@ -8,9 +8,10 @@
 
 namespace binade {
 
-/// Stochastic rounding (Croci et al., "Stochastic rounding: implementation, error analysis and applications", 2022, mode
-/// SR-nearness): x becomes one of its two neighbors, the nearer the likelier, so that the mean over `word` (uniform, 32
-/// bits) is x. Values of the target stay what they are; NaN stays NaN; beyond the largest value it may become infinity.
+/// Stochastic rounding (Croci et al., "Stochastic rounding: implementation, error analysis and applications", 2022,
+/// mode SR-nearness): x becomes one of its two neighbors, the nearer the likelier, so that the mean over `word`
+/// (uniform, 32 bits) is x. Values of the target stay what they are; NaN stays NaN; beyond the largest value it may
+/// become infinity.
 BINADE_HD bfloat16 round_stochastic_bf16(float x, std::uint32_t word) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
   if ((u & 0x7f800000u) == 0x7f800000u) return bfloat16::from_float(x);

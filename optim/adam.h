@@ -14,8 +14,8 @@ struct AdamOptions {
   DecayFilter decays{};
 };
 
-/// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015) and AdamW (Loshchilov & Hutter, "Decoupled
-/// weight decay regularization", ICLR 2019), as PyTorch defines them; t counts the parameter's own updates:
+/// Adam (Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015) and AdamW (Loshchilov & Hutter,
+/// "Decoupled weight decay regularization", ICLR 2019), as PyTorch defines them; t counts the parameter's own updates:
 ///   Adam:  g += weight_decay w.   AdamW: w *= 1 - lr weight_decay.
 ///   m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;
 ///   w -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps).
@@ -38,7 +38,7 @@ class Adam final : public AdamBase {
   explicit Adam(std::vector<NamedParameter> parameters, const AdamOptions& options = {})
       : AdamBase(std::move(parameters), options, false) {}
   template <class Model>
-    requires requires(Model& model) { parameters_of(model); }
+  requires requires(Model& model) { parameters_of(model); }
   explicit Adam(Model& model, const AdamOptions& options = {}) : Adam(parameters_of(model), options) {}
 };
 
@@ -57,7 +57,7 @@ class AdamW final : public AdamBase {
  public:
   explicit AdamW(std::vector<NamedParameter> parameters, const AdamWOptions& options = {});
   template <class Model>
-    requires requires(Model& model) { parameters_of(model); }
+  requires requires(Model& model) { parameters_of(model); }
   explicit AdamW(Model& model, const AdamWOptions& options = {}) : AdamW(parameters_of(model), options) {}
 };
 

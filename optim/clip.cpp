@@ -59,8 +59,8 @@ void clip_by_value(FlatParameters& parameters, double limit) {
 }
 
 void clip_adaptive(FlatParameters& parameters, const AdaptiveClipOptions& options, double inverse_scale) {
-  check<ArgumentError>(options.limit > 0 && options.floor >= 0, "adaptive clip: wanted limit > 0 and floor >= 0, got {} and {}",
-                       options.limit, options.floor);
+  check<ArgumentError>(options.limit > 0 && options.floor >= 0,
+                       "adaptive clip: wanted limit > 0 and floor >= 0, got {} and {}", options.limit, options.floor);
   parameters.gradients();
   for (std::size_t s = 0; s < parameters.size(); ++s) {
     if (!parameters.has_gradient(s)) continue;

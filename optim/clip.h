@@ -23,9 +23,9 @@ struct AdaptiveClipOptions {
 };
 
 /// Adaptive clipping (Brock et al., "High-performance large-scale image recognition without normalization", ICML 2021,
-/// eq. 3), in place: the gradient of each unit is brought down to limit * max(|w|, floor) where its norm is larger. A unit
-/// is one row of the first dimension; a vector is one unit. `inverse_scale`: gradients are compared after this factor.
-/// Norms are computed in double, each by one thread.
+/// eq. 3), in place: the gradient of each unit is brought down to limit * max(|w|, floor) where its norm is larger. A
+/// unit is one row of the first dimension; a vector is one unit. `inverse_scale`: gradients are compared after this
+/// factor. Norms are computed in double, each by one thread.
 void clip_adaptive(FlatParameters& parameters, const AdaptiveClipOptions& options, double inverse_scale = 1);
 
 }  // namespace binade::optim

@@ -10,7 +10,8 @@ namespace binade::optim {
 Ema::Ema(FlatParameters& parameters, const EmaOptions& options)
     : parameters_(&parameters), options_(options), averages_(parameters.allocate(DType::f32)) {
   check<ArgumentError>(options.decay >= 0 && options.decay < 1, "ema: wanted a decay in [0, 1), got {}", options.decay);
-  check<ArgumentError>(!(options.warmup && options.debias), "ema: warmup and debias both shorten the start; choose one");
+  check<ArgumentError>(!(options.warmup && options.debias),
+                       "ema: warmup and debias both shorten the start; choose one");
   for (std::size_t i = 0; i < parameters.size(); ++i) average(i).copy_from(parameters.slices()[i].variable.value());
 }
 
@@ -29,8 +30,9 @@ void Ema::update() {
     values.push_back(value.raw());
     dtypes.push_back(value.dtype());
   }
-  optimizer_kernels().on(parameters_->device(), "ema").average(
-      {parameters_->blocks(), averages, values, dtypes, static_cast<float>(weight)});
+  optimizer_kernels()
+      .on(parameters_->device(), "ema")
+      .average({parameters_->blocks(), averages, values, dtypes, static_cast<float>(weight)});
   averages_.bump_version();
   ++updates_;
 }
@@ -38,7 +40,8 @@ void Ema::update() {
 StateDict Ema::state() const {
   StateDict state;
   state.put("updates", updates_);
-  for (std::size_t i = 0; i < parameters_->size(); ++i) state.put("average/" + parameters_->slices()[i].name, average(i));
+  for (std::size_t i = 0; i < parameters_->size(); ++i)
+    state.put("average/" + parameters_->slices()[i].name, average(i));
   return state;
 }
 
@@ -47,8 +50,9 @@ void Ema::check_state(const StateDict& state) const {
   for (const FlatParameters::Slice& slice : parameters_->slices()) {
     const Tensor& saved = state.tensor("average/" + slice.name);
     check<CheckpointError>(saved.shape() == slice.variable.shape() && saved.dtype() == DType::f32,
-                           "ema: {} is {} {} in the checkpoint, f32 {} here", slice.name, binade::name_of(saved.dtype()),
-                           saved.shape().to_string(), slice.variable.shape().to_string());
+                           "ema: {} is {} {} in the checkpoint, f32 {} here", slice.name,
+                           binade::name_of(saved.dtype()), saved.shape().to_string(),
+                           slice.variable.shape().to_string());
   }
 }
 

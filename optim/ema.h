@@ -13,8 +13,8 @@ struct EmaOptions {
   bool debias = false;  ///< start from nothing and divide by 1 - decay^t, instead of starting from the first weights
 };
 
-/// Exponential moving average of all weights: a = decay a + (1 - decay) w after each update, in f32, from a = w before the
-/// first. Kept in one flat buffer.
+/// Exponential moving average of all weights: a = decay a + (1 - decay) w after each update, in f32, from a = w before
+/// the first. Kept in one flat buffer.
 class Ema {
  public:
   /// Throws ArgumentError unless 0 <= decay < 1 and at most one of warmup and debias is on.

@@ -15,9 +15,10 @@ std::int64_t padded(std::int64_t count) { return (count + kAlignment - 1) / kAli
 void check_parameter(const NamedParameter& parameter) {
   check<ArgumentError>(parameter.variable.requires_grad() && parameter.variable.is_leaf(),
                        "optimizer: parameter '{}' wants no gradient; leave it out of the list", parameter.name);
-  check<DTypeError>(parameter.variable.dtype() == DType::f32,
-                    "optimizer: wanted parameter '{}' in f32, got {}; make it f32, a precision policy decides what ops read",
-                    parameter.name, name_of(parameter.variable.dtype()));
+  check<DTypeError>(
+      parameter.variable.dtype() == DType::f32,
+      "optimizer: wanted parameter '{}' in f32, got {}; make it f32, a precision policy decides what ops read",
+      parameter.name, name_of(parameter.variable.dtype()));
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& parameter : parameters) {
     check_parameter(parameter);
     if (!seen.insert(parameter.variable.state().get()).second) continue;  // tied
-    check<ArgumentError>(names.insert(parameter.name).second, "optimizer: two parameters are called '{}'", parameter.name);
+    check<ArgumentError>(names.insert(parameter.name).second, "optimizer: two parameters are called '{}'",
+                         parameter.name);
     const std::int64_t count = parameter.variable.value().numel();
     slices_.push_back({parameter.name, parameter.variable, parameter.decays, flat_size_, count, {}});
     const auto slice = static_cast<std::int32_t>(slices_.size() - 1);
@@ -119,13 +121,14 @@ void FlatParameters::values_written(bool with_low_copies) {
   if (weights_low_.defined()) weights_low_.bump_version();
   for (Slice& slice : slices_) {
     Variable::State& state = *slice.variable.state();
-    if (with_low_copies && slice.low.defined() && state.low.shares_storage_with(slice.low)) state.low_version = state.value.version();
+    if (with_low_copies && slice.low.defined() && state.low.shares_storage_with(slice.low))
+      state.low_version = state.value.version();
   }
 }
 
 void FlatParameters::store_weights_in(DType dtype) {
-  check<DTypeError>(dtype == DType::f32 || is_half(dtype), "optimizer: weights can be stored in f32, f16 or bf16, got {}",
-                    name_of(dtype));
+  check<DTypeError>(dtype == DType::f32 || is_half(dtype),
+                    "optimizer: weights can be stored in f32, f16 or bf16, got {}", name_of(dtype));
   const DType now = weights_low_.defined() ? weights_low_.dtype() : DType::f32;
   if (now != dtype) place_values(dtype);
 }

@@ -24,16 +24,18 @@ inline bool decays_by_rank(const Variable& variable) { return variable.shape().r
 /// All parameters below a model, found through its `named_parameters` (nn's by argument-dependent lookup, so that this
 /// floor need not know modules).
 template <class Model>
-  requires requires(Model& model) { named_parameters(model); }
+requires requires(Model& model) { named_parameters(model); }
 std::vector<NamedParameter> parameters_of(Model& model) {
   std::vector<NamedParameter> found;
-  for (auto& [name, parameter] : named_parameters(model)) found.push_back({name, *parameter, decays_by_rank(*parameter)});
+  for (auto& [name, parameter] : named_parameters(model))
+    found.push_back({name, *parameter, decays_by_rank(*parameter)});
   return found;
 }
 
-/// Parameters moved into flat storage: f32 values (masters), f32 gradients and 16-bit copies each lie in one buffer, every
-/// slice aligned to 256 bytes, so that a pass over the model is one kernel. The variables keep working: their value and
-/// gradient tensors become views. A tied parameter (one variable under two names) is stored once, under its first name.
+/// Parameters moved into flat storage: f32 values (masters), f32 gradients and 16-bit copies each lie in one buffer,
+/// every slice aligned to 256 bytes, so that a pass over the model is one kernel. The variables keep working: their
+/// value and gradient tensors become views. A tied parameter (one variable under two names) is stored once, under its
+/// first name.
 ///
 /// Weights of a policy without masters live in 16 bits: see store_weights_in().
 class FlatParameters {
@@ -54,8 +56,8 @@ class FlatParameters {
   const std::vector<Slice>& slices() const { return slices_; }
   const std::vector<FlatBlock>& blocks() const { return blocks_; }
   std::size_t size() const { return slices_.size(); }
-  std::int64_t count() const { return count_; }           ///< trainable numbers
-  std::int64_t flat_size() const { return flat_size_; }   ///< elements of a flat buffer, padding included
+  std::int64_t count() const { return count_; }          ///< trainable numbers
+  std::int64_t flat_size() const { return flat_size_; }  ///< elements of a flat buffer, padding included
   Device device() const { return gradients_.device(); }
 
   /// A zeroed buffer with the slices' layout (moments, averages), and slice i of such a buffer as a tensor.
@@ -87,7 +89,7 @@ class FlatParameters {
   std::vector<FlatBlock> blocks_;
   std::int64_t count_ = 0;
   std::int64_t flat_size_ = 0;
-  Tensor values_;       // f32 values, masters
+  Tensor values_;  // f32 values, masters
   Tensor gradients_;
   Tensor low_;          // 16-bit copies; its dtype is the first one asked for
   Tensor weights_low_;  // values without masters

@@ -19,7 +19,7 @@ class Lion final : public Optimizer {
  public:
   explicit Lion(std::vector<NamedParameter> parameters, const LionOptions& options = {});
   template <class Model>
-    requires requires(Model& model) { parameters_of(model); }
+  requires requires(Model& model) { parameters_of(model); }
   explicit Lion(Model& model, const LionOptions& options = {}) : Lion(parameters_of(model), options) {}
 
   const LionOptions& options() const { return options_; }

@@ -28,8 +28,8 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, Settings settings)
       parameters_(with_filter(std::move(parameters), settings.decays)),
       slice_updates_(parameters_.size(), 0) {
   detail::check_option(kind_, "lr", lr_, 0, 1e6);
-  check<DTypeError>(moment_dtype_ == DType::f32 || is_half(moment_dtype_), "{}: wanted moments in f32, f16 or bf16, got {}",
-                    kind_, name_of(moment_dtype_));
+  check<DTypeError>(moment_dtype_ == DType::f32 || is_half(moment_dtype_),
+                    "{}: wanted moments in f32, f16 or bf16, got {}", kind_, name_of(moment_dtype_));
   for (int i = 0; i < settings.moments; ++i) moments_.push_back(parameters_.allocate(moment_dtype_));
 }
 
@@ -52,8 +52,8 @@ bool Optimizer::within(const Magnitudes& m, std::size_t slice) const {
 }
 
 std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input) {
-  check<ArgumentError>(std::isfinite(input.lr) && input.lr >= 0, "{}: wanted a finite learning rate >= 0, got {}", kind_,
-                       input.lr);
+  check<ArgumentError>(std::isfinite(input.lr) && input.lr >= 0, "{}: wanted a finite learning rate >= 0, got {}",
+                       kind_, input.lr);
   const std::vector<const float*> gradients = parameters_.gradients();
   parameters_.adopt_low_copies();
   std::vector<UpdateSlice> slices(parameters_.size());
@@ -99,7 +99,8 @@ std::vector<Optimizer::Magnitudes> Optimizer::run(const StepInput& input, bool w
   }
   std::vector<Magnitudes> magnitudes(slices.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    magnitudes[i] = {magnitude_of(largest[i].value), magnitude_of(largest[i].moment1), magnitude_of(largest[i].moment2)};
+    magnitudes[i] = {magnitude_of(largest[i].value), magnitude_of(largest[i].moment1),
+                     magnitude_of(largest[i].moment2)};
     if (slices[i].gradient == nullptr && !known_.empty()) magnitudes[i] = known_[i];
   }
   return magnitudes;
@@ -156,10 +157,11 @@ StateDict Optimizer::state() const {
 }
 
 void Optimizer::check_state(const StateDict& state) const {
-  check<CheckpointError>(state.text("kind") == kind_,
-                         "optimizer: the checkpoint was made with '{}', this run uses '{}'; use the same optimizer, or start "
-                         "from its weights alone",
-                         state.text("kind"), kind_);
+  check<CheckpointError>(
+      state.text("kind") == kind_,
+      "optimizer: the checkpoint was made with '{}', this run uses '{}'; use the same optimizer, or start "
+      "from its weights alone",
+      state.text("kind"), kind_);
   check<CheckpointError>(state.integers("parameter_updates").size() == parameters_.size(),
                          "{}: the checkpoint holds {} parameters, this model has {}", kind_,
                          state.integers("parameter_updates").size(), parameters_.size());
@@ -181,8 +183,8 @@ void Optimizer::load_state(const StateDict& state) {
   slice_updates_ = state.integers("parameter_updates");
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      parameters_.view(moments_[m], i).copy_from(
-          state.tensor(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name)));
+      parameters_.view(moments_[m], i)
+          .copy_from(state.tensor(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name)));
   known_.clear();
   distrust_until_ = updates_ + kDistrust;
 }
@@ -202,13 +204,14 @@ void check_moment_settings(std::string_view kind, DType dtype, double eps, doubl
   };
   const DTypeRange range = range_of(dtype);
   const double smallest = std::ldexp(range.smallest_normal, -range.mantissa_bits);
-  check<ArgumentError>(eps <= 0 || rounded(eps) > 0, "{}: eps {} rounds to 0 in {} moments; use at least {}, or f32 moments", kind,
-                       eps, name_of(dtype), smallest);
-  check<ArgumentError>(rounded(beta2) < 1, "{}: beta2 {} rounds to 1 in {} moments; use at most {}, or f32 moments", kind, beta2,
-                       name_of(dtype), 1 - std::ldexp(1.0, -range.mantissa_bits - 1));
-  check<ArgumentError>(weight_decay <= 0 || rounded(weight_decay) > 0,
-                       "{}: weight_decay {} rounds to 0 in {} moments; use 0 or at least {}, or f32 moments", kind, weight_decay,
+  check<ArgumentError>(eps <= 0 || rounded(eps) > 0,
+                       "{}: eps {} rounds to 0 in {} moments; use at least {}, or f32 moments", kind, eps,
                        name_of(dtype), smallest);
+  check<ArgumentError>(rounded(beta2) < 1, "{}: beta2 {} rounds to 1 in {} moments; use at most {}, or f32 moments",
+                       kind, beta2, name_of(dtype), 1 - std::ldexp(1.0, -range.mantissa_bits - 1));
+  check<ArgumentError>(weight_decay <= 0 || rounded(weight_decay) > 0,
+                       "{}: weight_decay {} rounds to 0 in {} moments; use 0 or at least {}, or f32 moments", kind,
+                       weight_decay, name_of(dtype), smallest);
 }
 
 }  // namespace detail

@@ -18,13 +18,13 @@ using DecayFilter = std::function<bool(std::string_view name, const Variable& pa
 /// For `decays`: every parameter, as other frameworks do by default.
 inline bool decay_all(std::string_view, const Variable&) { return true; }
 
-/// What one update is given. Gradients are still multiplied by the loss scale and unclipped: both factors are applied in
-/// the update's own pass.
+/// What one update is given. Gradients are still multiplied by the loss scale and unclipped: both factors are applied
+/// in the update's own pass.
 struct StepInput {
-  bool commit = true;       ///< the verdict: false leaves everything as it is
-  double inverse_scale = 1; ///< 1 / (loss scale x micro-batches)
-  double clip_factor = 1;   ///< of clipping by norm
-  double clip_value = 0;    ///< > 0: each unscaled gradient is clamped to [-clip_value, clip_value]
+  bool commit = true;        ///< the verdict: false leaves everything as it is
+  double inverse_scale = 1;  ///< 1 / (loss scale x micro-batches)
+  double clip_factor = 1;    ///< of clipping by norm
+  double clip_value = 0;     ///< > 0: each unscaled gradient is clamped to [-clip_value, clip_value]
   double lr = 0;
 };
 
@@ -37,9 +37,9 @@ struct UpdateProof {
   double limit = 0;       ///< what its dtype (or its 16-bit copy) holds
 };
 
-/// Turns gradients into new values. One fused pass writes masters, moments and 16-bit copies; computing is in f32, moments
-/// are f32 unless asked otherwise. A parameter without a gradient in this pass is left as it is, and its own count of
-/// updates stands still.
+/// Turns gradients into new values. One fused pass writes masters, moments and 16-bit copies; computing is in f32,
+/// moments are f32 unless asked otherwise. A parameter without a gradient in this pass is left as it is, and its own
+/// count of updates stands still.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -94,7 +94,8 @@ class Optimizer {
 
   /// This rule's numbers for update `t` (from 1) of a parameter.
   virtual void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const = 0;
-  /// An upper bound of what one update leaves, given the largest unscaled, clipped gradient; infinity where none is known.
+  /// An upper bound of what one update leaves, given the largest unscaled, clipped gradient; infinity where none is
+  /// known.
   virtual Magnitudes bound(const Magnitudes& now, double gradient, bool decays, std::int64_t t, double lr) const = 0;
 
  private:
@@ -120,9 +121,10 @@ class Optimizer {
 namespace detail {
 
 /// Throws ArgumentError unless low <= value <= high (or < high when `open`), naming the option.
-void check_option(std::string_view kind, std::string_view option, double value, double low, double high, bool open = false);
-/// Refuses moments in 16 bits with settings that vanish there: eps or weight_decay that round to 0, beta2 that rounds to 1.
-/// The text says which number would work. No-op for f32.
+void check_option(std::string_view kind, std::string_view option, double value, double low, double high,
+                  bool open = false);
+/// Refuses moments in 16 bits with settings that vanish there: eps or weight_decay that round to 0, beta2 that rounds
+/// to 1. The text says which number would work. No-op for f32.
 void check_moment_settings(std::string_view kind, DType dtype, double eps, double beta2, double weight_decay);
 
 }  // namespace detail

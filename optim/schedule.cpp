@@ -23,13 +23,15 @@ ScheduleKind schedule_kind(std::string_view name) {
 Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_lr_(options.lr) {
   const ScheduleOptions& o = options_;
   check<ArgumentError>(std::isfinite(o.lr) && o.lr >= 0, "schedule: wanted a finite lr >= 0, got {}", o.lr);
-  check<ArgumentError>(o.min_lr >= 0 && o.min_lr <= o.lr, "schedule: wanted min_lr in [0, lr = {}], got {}", o.lr, o.min_lr);
+  check<ArgumentError>(o.min_lr >= 0 && o.min_lr <= o.lr, "schedule: wanted min_lr in [0, lr = {}], got {}", o.lr,
+                       o.min_lr);
   check<ArgumentError>(o.warmup >= 0, "schedule: wanted warmup >= 0, got {}", o.warmup);
   const bool ends = o.kind == ScheduleKind::kLinear || o.kind == ScheduleKind::kCosine;
   check<ArgumentError>(!ends || o.steps > 0, "schedule: {} wants steps > 0, got {}", name_of(o.kind), o.steps);
-  check<ArgumentError>(o.kind != ScheduleKind::kPlateau || (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
-                       "schedule: plateau wants factor in (0, 1), patience >= 0 and threshold >= 0, got {}, {} and {}", o.factor,
-                       o.patience, o.threshold);
+  check<ArgumentError>(
+      o.kind != ScheduleKind::kPlateau || (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
+      "schedule: plateau wants factor in (0, 1), patience >= 0 and threshold >= 0, got {}, {} and {}", o.factor,
+      o.patience, o.threshold);
 }
 
 Schedule Schedule::constant(double lr, std::int64_t warmup) { return Schedule({.lr = lr, .warmup = warmup}); }

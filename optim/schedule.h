@@ -13,18 +13,19 @@ enum class ScheduleKind : std::uint8_t { kConstant, kLinear, kCosine, kPlateau }
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double lr = 1e-3;         ///< peak
-  double min_lr = 0;        ///< where linear and cosine end and stay; the floor of plateau
-  std::int64_t warmup = 0;  ///< updates of linear warm-up
-  std::int64_t steps = 0;   ///< linear, cosine: the update that reaches min_lr
-  double factor = 0.1;      ///< plateau: each drop
+  double lr = 1e-3;            ///< peak
+  double min_lr = 0;           ///< where linear and cosine end and stay; the floor of plateau
+  std::int64_t warmup = 0;     ///< updates of linear warm-up
+  std::int64_t steps = 0;      ///< linear, cosine: the update that reaches min_lr
+  double factor = 0.1;         ///< plateau: each drop
   std::int64_t patience = 10;  ///< plateau: observations without a better one before a drop
-  double threshold = 1e-4;  ///< plateau: better means below best x (1 - threshold)
+  double threshold = 1e-4;     ///< plateau: better means below best x (1 - threshold)
 };
 
 /// The learning rate of every update, as a value with state. With W = warmup, N = steps, for update k from 1:
 ///   k <= W: lr k / W;  then with f = (k - W) / (N - W), held at 1:
-///   linear: lr + (min_lr - lr) f;   cosine: min_lr + (lr - min_lr)(1 + cos(pi f)) / 2;   constant, plateau: lr x drops.
+///   linear: lr + (min_lr - lr) f;   cosine: min_lr + (lr - min_lr)(1 + cos(pi f)) / 2;   constant, plateau: lr x
+///   drops.
 /// Plateau follows PyTorch's ReduceLROnPlateau (mode min, relative threshold). It moves by observe() alone, so that
 /// constant, linear and cosine are functions of k.
 class Schedule {

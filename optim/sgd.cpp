@@ -18,7 +18,8 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
   detail::check_option("sgd", "dampening", options.dampening, 0, 1);
   detail::check_option("sgd", "weight_decay", options.weight_decay, 0, 1e6);
   check<ArgumentError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-                       "sgd: nesterov wants momentum > 0 and dampening 0, got {} and {}", options.momentum, options.dampening);
+                       "sgd: nesterov wants momentum > 0 and dampening 0, got {} and {}", options.momentum,
+                       options.dampening);
   detail::check_moment_settings("sgd", options.moment_dtype, 0, 0, options.weight_decay);
 }
 

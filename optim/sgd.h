@@ -21,7 +21,7 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options = {});
   template <class Model>
-    requires requires(Model& model) { parameters_of(model); }
+  requires requires(Model& model) { parameters_of(model); }
   explicit Sgd(Model& model, const SgdOptions& options = {}) : Sgd(parameters_of(model), options) {}
 
   const SgdOptions& options() const { return options_; }

@@ -22,7 +22,8 @@ std::uint32_t largest_bits(const float* x, std::int64_t count) {
   return largest;
 }
 
-// ---- scan --------------------------------------------------------------------------------------------------------------
+// ---- scan
+// --------------------------------------------------------------------------------------------------------------
 
 constexpr int kSumLanes = 32;  // element i goes to lane i mod 32, whatever the vector width
 
@@ -53,7 +54,8 @@ BlockScan scan(const float* values, std::int64_t count) {
   return result;
 }
 
-// ---- 16-bit storage <-> float --------------------------------------------------------------------------------------------
+// ---- 16-bit storage <-> float
+// --------------------------------------------------------------------------------------------
 
 template <class T>
 void widen(const T* from, float* to, std::int64_t count) {
@@ -99,8 +101,12 @@ struct Stage {
 Stage stage(void* base, DType dtype, const FlatBlock& block, bool write, float* scratch) {
   if (base == nullptr) return {};
   switch (dtype) {
-    case DType::f16: widen(static_cast<const float16*>(base) + block.begin, scratch, block.count); return {scratch, scratch};
-    case DType::bf16: widen(static_cast<const bfloat16*>(base) + block.begin, scratch, block.count); return {scratch, scratch};
+    case DType::f16:
+      widen(static_cast<const float16*>(base) + block.begin, scratch, block.count);
+      return {scratch, scratch};
+    case DType::bf16:
+      widen(static_cast<const bfloat16*>(base) + block.begin, scratch, block.count);
+      return {scratch, scratch};
     default: {
       float* values = static_cast<float*>(base) + block.begin;
       return {values, write ? values : scratch};
@@ -108,7 +114,8 @@ Stage stage(void* base, DType dtype, const FlatBlock& block, bool write, float* 
   }
 }
 
-// ---- the rules -----------------------------------------------------------------------------------------------------------
+// ---- the rules
+// -----------------------------------------------------------------------------------------------------------
 
 /// A clamp that lets NaN through: both comparisons are false for it.
 inline float clamped(float g, float limit) { return g > limit ? limit : (g < -limit ? -limit : g); }
@@ -182,9 +189,15 @@ BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
                   block.count,
                   s};
   switch (a.rule) {
-    case UpdateRule::kSgd: s.moment1 != nullptr ? sgd<true>(rule) : sgd<false>(rule); break;
-    case UpdateRule::kAdam: adam(rule); break;
-    case UpdateRule::kLion: lion(rule); break;
+    case UpdateRule::kSgd:
+      s.moment1 != nullptr ? sgd<true>(rule) : sgd<false>(rule);
+      break;
+    case UpdateRule::kAdam:
+      adam(rule);
+      break;
+    case UpdateRule::kLion:
+      lion(rule);
+      break;
   }
   const auto largest = [&](const Stage& written) { return written.out ? largest_bits(written.out, block.count) : 0u; };
   const BlockExtremes extremes{largest(rule.w), largest(rule.m), largest(rule.v)};

@@ -73,7 +73,8 @@ TEST(LossScaler, SixtyFourAbortsInARowAreTheMost) {
 TEST(LossScaler, FiveAbortsInAHundredCommitsAreTheMostAfterTheFirstHundred) {
   const std::string hundred(100, '+');
   LossScaler early({.init_scale = 0x1p60, .growth_interval = 1});
-  EXPECT_EQ(play(early, "!!!!!!!!!!" + std::string(99, '+') + "!!!!!!!!!!"), ScaleVerdict::kLowered) << "the first hundred are free";
+  EXPECT_EQ(play(early, "!!!!!!!!!!" + std::string(99, '+') + "!!!!!!!!!!"), ScaleVerdict::kLowered)
+      << "the first hundred are free";
   LossScaler scaler({.init_scale = 0x1p60});
   EXPECT_EQ(play(scaler, hundred + "!+!+!+!+!"), ScaleVerdict::kLowered);
   LossScaler same = scaler;
@@ -107,7 +108,8 @@ TEST(LossScaler, ParsesWhatTheFlagTakes) {
   EXPECT_EQ(LossScaleOptions::parse("dynamic", 8).init_scale, 8);
   EXPECT_EQ(LossScaleOptions::parse("off").mode, LossScaleMode::kOff);
   EXPECT_EQ(LossScaleOptions::parse("1024").mode, LossScaleMode::kStatic);
-  for (const char* bad : {"", "on", "-1", "0", "12x", "inf", "nan"}) EXPECT_THROW(LossScaleOptions::parse(bad), ArgumentError) << bad;
+  for (const char* bad : {"", "on", "-1", "0", "12x", "inf", "nan"})
+    EXPECT_THROW(LossScaleOptions::parse(bad), ArgumentError) << bad;
   EXPECT_THROW(LossScaler({.init_scale = 0}), ArgumentError);
 }
 

@@ -22,7 +22,8 @@ TEST(Policy, PresetsSayWhatTheirNamesSay) {
 }
 
 TEST(Policy, OverridesByPathAndByOpTheLastMatchWins) {
-  const Policy policy = Policy::fp16().with("decoder.*", DType::f32).with<toy::SquaredError>(DType::f16).with("decoder.1", DType::bf16);
+  const Policy policy =
+      Policy::fp16().with("decoder.*", DType::f32).with<toy::SquaredError>(DType::f16).with("decoder.1", DType::bf16);
   EXPECT_EQ(policy.override_for("decoder.0", "linear"), DType::f32);
   EXPECT_EQ(policy.override_for("decoder.1", "linear"), DType::bf16);
   EXPECT_EQ(policy.override_for("head", "squared_error"), DType::f16);

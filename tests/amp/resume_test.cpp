@@ -12,9 +12,11 @@ namespace {
 using toy::Training;
 
 io::Loader<toy::Batch> make_loader() {
-  return io::Loader<toy::Batch>({.batch = 4, .seed = 3, .samples = 10, .content = "toy"}, [](const io::BatchOrigin& origin) {
-    return toy::batch(static_cast<std::uint32_t>(origin.samples[0]) + 10 * static_cast<std::uint32_t>(origin.samples[1]));
-  });
+  return io::Loader<toy::Batch>({.batch = 4, .seed = 3, .samples = 10, .content = "toy"},
+                                [](const io::BatchOrigin& origin) {
+                                  return toy::batch(static_cast<std::uint32_t>(origin.samples[0]) +
+                                                    10 * static_cast<std::uint32_t>(origin.samples[1]));
+                                });
 }
 
 TrainerOptions options_for(const std::string& precision) {
@@ -89,7 +91,8 @@ TEST(Resume, AStateThatDoesNotFitChangesNothing) {
   TrainerOptions no_average = options_for("fp16");
   no_average.ema.reset();
   refused(no_average, saved);
-  for (const char* missing : {"model/up.bias", "norm/mean", "optim/moment2/down.weight", "amp/scaler/scale", "sched/kind", "rng/seed"}) {
+  for (const char* missing :
+       {"model/up.bias", "norm/mean", "optim/moment2/down.weight", "amp/scaler/scale", "sched/kind", "rng/seed"}) {
     StateDict part;
     for (const auto& [name, value] : saved.values())
       if (name != missing) part.put(name, value);

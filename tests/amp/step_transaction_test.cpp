@@ -2,6 +2,8 @@
 
 #include "amp/state_hash.h"
 #include "core/error.h"
+#include "nn/batch_norm.h"
+#include "nn/linear.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {
@@ -160,7 +162,8 @@ TEST(StepTransaction, NonFiniteStatisticsAreCaughtThoughTheLossIsFinite) {
 MicroBatches<toy::Batch> split(const toy::Batch& b, std::int64_t parts) {
   MicroBatches<toy::Batch> m;
   const std::int64_t rows = b.x.dim(0) / parts;
-  for (std::int64_t i = 0; i < parts; ++i) m.parts.push_back({b.x.narrow(i * rows, rows), b.target.narrow(i * rows, rows)});
+  for (std::int64_t i = 0; i < parts; ++i)
+    m.parts.push_back({b.x.narrow(i * rows, rows), b.target.narrow(i * rows, rows)});
   return m;
 }
 
@@ -177,7 +180,8 @@ TEST(StepTransaction, MicroBatchesGiveTheBigBatchsGradient) {
     parts_norm = run.step(split(toy::batch(5, 24), 3)).grad_norm;
     parts = run.net.down.value().to_vector<float>();
   }
-  // Sums of 24 rows in another order: a few 2^-24 of each gradient; Adam's first step is lr sign-like, so weights agree too.
+  // Sums of 24 rows in another order: a few 2^-24 of each gradient; Adam's first step is lr sign-like, so weights agree
+  // too.
   EXPECT_NEAR(parts_norm / whole_norm, 1, 1e-6);
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-6);
 }
@@ -237,6 +241,55 @@ TEST(StepTransaction, EvaluationUsesAveragesAndLeavesTrainingUnharmed) {
   EXPECT_TRUE(run.net.training());
   EXPECT_EQ(run.trainer.state_hash(), before);
   EXPECT_NE(run.net.up.value().at(3), run.trainer.ema()->average(0).at(3));
+}
+
+/// Rows through linear, batch norm with ReLU, linear.
+struct NormNet : nn::Module {
+  nn::Linear in{{.in = 4, .out = 8}}, head{{.in = 8, .out = 2}};
+  nn::BatchNorm2d norm{{.channels = 8, .relu = true}};
+  void visit(nn::Visitor& v) override {
+    v("in", in);
+    v("norm", norm);
+    v("head", head);
+  }
+  Variable forward(const Variable& x) override { return head(norm(in(x))); }
+};
+
+/// Trains `steps` steps from an initial scale; then one batch whose input is infinite. Returns running mean and variance.
+std::vector<float> statistics_after(double init_scale, std::uint32_t steps, std::int64_t* aborted) {
+  Runtime runtime({.seed = 2});
+  NormNet net;
+  optim::AdamW optimizer(net, {.lr = 0.01});
+  TrainerOptions options = hashed(Policy::fp16());
+  options.loss_scale = LossScaleOptions::dynamic(init_scale);
+  Trainer trainer(runtime, net, optimizer, options);
+  const auto maths = [&](const toy::Batch& b) {
+    return apply_one<toy::SquaredError>({}, {net(b.x), Variable(b.target)});
+  };
+  for (std::uint32_t k = 0; k < steps; ++k) trainer.step(toy::batch(k), maths);
+  toy::Batch bad = toy::batch(99);
+  bad.x.mutable_data<float>()[3] = INFINITY;
+  EXPECT_THROW(trainer.step(bad, maths), NumericError);
+  for (const StepResult& r : trainer.finished()) {
+    if (r.committed) continue;
+    EXPECT_EQ(r.state_hash_before, r.state_hash_after) << "step " << r.step << " attempt " << r.attempt;
+  }
+  *aborted = trainer.skipped();
+  EXPECT_EQ(net.norm.num_batches_tracked.committed().at(0), steps);
+  std::vector<float> values = net.norm.running_mean.committed().to_vector<float>();
+  for (const float x : net.norm.running_var.committed().to_vector<float>()) values.push_back(x);
+  return values;
+}
+
+TEST(StepTransaction, BatchNormStatisticsMoveWithCommitsAlone) {
+  std::int64_t aborted = 0, aborted_high = 0;
+  const std::vector<float> plain = statistics_after(256, 6, &aborted);
+  const std::vector<float> high = statistics_after(0x1p32, 6, &aborted_high);
+  EXPECT_EQ(aborted, 1) << "only the infinite input";
+  EXPECT_GT(aborted_high, 8);
+  for (const float x : plain) EXPECT_TRUE(std::isfinite(x));
+  // The first update is made at another power of two of loss scale: the same but for subnormal halves.
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(high[i], plain[i], 2e-3);
 }
 
 TEST(StepTransaction, ThreadsDoNotShowInTheState) {

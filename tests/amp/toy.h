@@ -127,7 +127,9 @@ struct Training {
   Trainer trainer;
 
   explicit Training(const TrainerOptions& options = {}, int threads = 1, double lr = 0.01)
-      : runtime({.seed = 1, .threads = threads}), optimizer(net, {.lr = lr}), trainer(runtime, net, optimizer, options) {}
+      : runtime({.seed = 1, .threads = threads}),
+        optimizer(net, {.lr = lr}),
+        trainer(runtime, net, optimizer, options) {}
   StepResult step(std::uint32_t k) { return step(batch(k)); }
   StepResult step(const Batch& b) {
     return trainer.step(b, [&](const Batch& x) { return loss(net, x); });

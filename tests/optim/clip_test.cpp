@@ -14,8 +14,7 @@ namespace {
 class Clip : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (std::size_t p = 0; p < parameters_.size(); ++p)
-      toy::set_gradient(parameters_[p].variable, gradient(p));
+    for (std::size_t p = 0; p < parameters_.size(); ++p) toy::set_gradient(parameters_[p].variable, gradient(p));
   }
   std::vector<float> gradient(std::size_t p) const {
     return toy::gradient(parameters_[p].variable.value().numel(), static_cast<std::uint32_t>(p), 1);
@@ -87,7 +86,8 @@ TEST_F(Clip, AdaptiveBoundsEachUnitByItsWeights) {
 
 TEST(Ema, FollowsItsFormulaFromTheFirstWeights) {
   const Runtime runtime;
-  for (const EmaOptions options : {EmaOptions{.decay = 0.9}, EmaOptions{.decay = 0.9, .warmup = true}, EmaOptions{.decay = 0.9, .debias = true}}) {
+  for (const EmaOptions options :
+       {EmaOptions{.decay = 0.9}, EmaOptions{.decay = 0.9, .warmup = true}, EmaOptions{.decay = 0.9, .debias = true}}) {
     std::vector<NamedParameter> parameters = toy::parameters();
     FlatParameters flat(parameters);
     Ema ema(flat, options);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "core/kernels/dispatch.h"
 #include "core/parallel.h"
 #include "optim/adam.h"
 #include "optim/lion.h"
@@ -21,8 +22,8 @@ struct Reference {
 };
 using Rule = std::function<void(Reference&, const std::vector<double>& g, bool decays, int t)>;
 
-/// Runs kSteps of both and compares. Float arithmetic of one update errs by a few ulp of its largest term; over 20 updates
-/// that is below 1e-5 of the weights (of size 1) and of each moment's own scale.
+/// Runs kSteps of both and compares. Float arithmetic of one update errs by a few ulp of its largest term; over 20
+/// updates that is below 1e-5 of the weights (of size 1) and of each moment's own scale.
 void expect_matches(Optimizer& optimizer, const std::vector<NamedParameter>& parameters, const Rule& rule, double lr,
                     double tolerance = 1e-5) {
   std::vector<Reference> references;
@@ -32,7 +33,8 @@ void expect_matches(Optimizer& optimizer, const std::vector<NamedParameter>& par
   }
   for (int t = 1; t <= kSteps; ++t) {
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const std::vector<float> g = toy::gradient(parameters[p].variable.value().numel(), static_cast<std::uint32_t>(p), t);
+      const std::vector<float> g =
+          toy::gradient(parameters[p].variable.value().numel(), static_cast<std::uint32_t>(p), t);
       toy::set_gradient(parameters[p].variable, g);
       rule(references[p], toy::widened(g), parameters[p].decays, t);
     }
@@ -40,7 +42,8 @@ void expect_matches(Optimizer& optimizer, const std::vector<NamedParameter>& par
   }
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::vector<float> w = parameters[p].variable.value().to_vector<float>();
-    for (std::size_t i = 0; i < w.size(); ++i) ASSERT_NEAR(w[i], references[p].w[i], tolerance) << parameters[p].name << " " << i;
+    for (std::size_t i = 0; i < w.size(); ++i)
+      ASSERT_NEAR(w[i], references[p].w[i], tolerance) << parameters[p].name << " " << i;
   }
 }
 
@@ -52,36 +55,39 @@ class OptimizerFormula : public ::testing::Test {
 
 TEST_F(OptimizerFormula, PlainSgdSubtractsTheGradient) {
   Sgd optimizer(parameters_, {.lr = 0.1, .weight_decay = 0.01});
-  expect_matches(optimizer, parameters_,
-                 [](Reference& r, const std::vector<double>& g, bool decays, int) {
-                   for (std::size_t i = 0; i < g.size(); ++i) r.w[i] -= 0.1 * (g[i] + (decays ? 0.01 : 0) * r.w[i]);
-                 },
-                 0.1);
+  expect_matches(
+      optimizer, parameters_,
+      [](Reference& r, const std::vector<double>& g, bool decays, int) {
+        for (std::size_t i = 0; i < g.size(); ++i) r.w[i] -= 0.1 * (g[i] + (decays ? 0.01 : 0) * r.w[i]);
+      },
+      0.1);
 }
 
 TEST_F(OptimizerFormula, SgdWithMomentumAndDampening) {
   Sgd optimizer(parameters_, {.momentum = 0.9, .dampening = 0.25, .weight_decay = 0.1});
-  expect_matches(optimizer, parameters_,
-                 [](Reference& r, const std::vector<double>& g, bool decays, int t) {
-                   for (std::size_t i = 0; i < g.size(); ++i) {
-                     const double d = g[i] + (decays ? 0.1 : 0) * r.w[i];
-                     r.m[i] = t == 1 ? d : 0.9 * r.m[i] + 0.75 * d;
-                     r.w[i] -= 0.05 * r.m[i];
-                   }
-                 },
-                 0.05);
+  expect_matches(
+      optimizer, parameters_,
+      [](Reference& r, const std::vector<double>& g, bool decays, int t) {
+        for (std::size_t i = 0; i < g.size(); ++i) {
+          const double d = g[i] + (decays ? 0.1 : 0) * r.w[i];
+          r.m[i] = t == 1 ? d : 0.9 * r.m[i] + 0.75 * d;
+          r.w[i] -= 0.05 * r.m[i];
+        }
+      },
+      0.05);
 }
 
 TEST_F(OptimizerFormula, NesterovLooksAhead) {
   Sgd optimizer(parameters_, {.momentum = 0.8, .nesterov = true});
-  expect_matches(optimizer, parameters_,
-                 [](Reference& r, const std::vector<double>& g, bool, int t) {
-                   for (std::size_t i = 0; i < g.size(); ++i) {
-                     r.m[i] = t == 1 ? g[i] : 0.8 * r.m[i] + g[i];
-                     r.w[i] -= 0.05 * (g[i] + 0.8 * r.m[i]);
-                   }
-                 },
-                 0.05);
+  expect_matches(
+      optimizer, parameters_,
+      [](Reference& r, const std::vector<double>& g, bool, int t) {
+        for (std::size_t i = 0; i < g.size(); ++i) {
+          r.m[i] = t == 1 ? g[i] : 0.8 * r.m[i] + g[i];
+          r.w[i] -= 0.05 * (g[i] + 0.8 * r.m[i]);
+        }
+      },
+      0.05);
 }
 
 void adam_reference(Reference& r, const std::vector<double>& g, double lr, double l2, double keep, int t) {
@@ -97,34 +103,37 @@ void adam_reference(Reference& r, const std::vector<double>& g, double lr, doubl
 
 TEST_F(OptimizerFormula, AdamAddsDecayToTheGradient) {
   Adam optimizer(parameters_, {.beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
-  expect_matches(optimizer, parameters_,
-                 [](Reference& r, const std::vector<double>& g, bool decays, int t) {
-                   adam_reference(r, g, 0.01, decays ? 0.1 : 0, 1, t);
-                 },
-                 0.01);
+  expect_matches(
+      optimizer, parameters_,
+      [](Reference& r, const std::vector<double>& g, bool decays, int t) {
+        adam_reference(r, g, 0.01, decays ? 0.1 : 0, 1, t);
+      },
+      0.01);
 }
 
 TEST_F(OptimizerFormula, AdamWDecaysTheWeightAlone) {
   AdamW optimizer(parameters_, {.beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1});
-  expect_matches(optimizer, parameters_,
-                 [](Reference& r, const std::vector<double>& g, bool decays, int t) {
-                   adam_reference(r, g, 0.01, 0, decays ? 1 - 0.01 * 0.1 : 1, t);
-                 },
-                 0.01);
+  expect_matches(
+      optimizer, parameters_,
+      [](Reference& r, const std::vector<double>& g, bool decays, int t) {
+        adam_reference(r, g, 0.01, 0, decays ? 1 - 0.01 * 0.1 : 1, t);
+      },
+      0.01);
 }
 
 TEST_F(OptimizerFormula, LionStepsBySign) {
   Lion optimizer(parameters_, {.weight_decay = 0.3});
-  expect_matches(optimizer, parameters_,
-                 [](Reference& r, const std::vector<double>& g, bool decays, int) {
-                   for (std::size_t i = 0; i < g.size(); ++i) {
-                     const double c = 0.9 * r.m[i] + 0.1 * g[i];
-                     r.w[i] *= decays ? 1 - 0.001 * 0.3 : 1;
-                     r.w[i] -= 0.001 * (c > 0 ? 1 : c < 0 ? -1 : 0);
-                     r.m[i] = 0.99 * r.m[i] + 0.01 * g[i];
-                   }
-                 },
-                 0.001);
+  expect_matches(
+      optimizer, parameters_,
+      [](Reference& r, const std::vector<double>& g, bool decays, int) {
+        for (std::size_t i = 0; i < g.size(); ++i) {
+          const double c = 0.9 * r.m[i] + 0.1 * g[i];
+          r.w[i] *= decays ? 1 - 0.001 * 0.3 : 1;
+          r.w[i] -= 0.001 * (c > 0 ? 1 : c < 0 ? -1 : 0);
+          r.m[i] = 0.99 * r.m[i] + 0.01 * g[i];
+        }
+      },
+      0.001);
 }
 
 TEST_F(OptimizerFormula, ScaleAndClipFactorsAreUndoneInThePass) {
@@ -144,7 +153,8 @@ TEST_F(OptimizerFormula, ScaleAndClipFactorsAreUndoneInThePass) {
 
 TEST_F(OptimizerFormula, ARefusedUpdateChangesNothing) {
   AdamW optimizer(parameters_);
-  for (const NamedParameter& p : parameters_) toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, 1));
+  for (const NamedParameter& p : parameters_)
+    toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, 1));
   const std::vector<float> before = parameters_[2].variable.value().to_vector<float>();
   optimizer.step({.commit = false, .lr = 1});
   EXPECT_EQ(parameters_[2].variable.value().to_vector<float>(), before);
@@ -172,7 +182,8 @@ TEST_F(OptimizerFormula, LowCopiesAreTheRoundedMasters) {
     AdamW optimizer(parameters);
     parameters[2].variable.state()->low_copy(dtype);
     for (int t = 1; t <= 3; ++t) {
-      for (const NamedParameter& p : parameters) toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, t));
+      for (const NamedParameter& p : parameters)
+        toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, t));
       optimizer.step({.lr = 0.01});
       Variable::State& state = *parameters[2].variable.state();
       const void* written = state.low.raw();
@@ -186,7 +197,8 @@ TEST_F(OptimizerFormula, LowCopiesAreTheRoundedMasters) {
 TEST_F(OptimizerFormula, SixteenBitMomentsStayNearTheF32Ones) {
   // Adam with bf16 moments: each moment is rounded to 8 bits per step, so steps differ by about 1 %.
   std::vector<NamedParameter> twins = toy::parameters();
-  AdamW half(parameters_, {.beta2 = 0.9, .eps = 1e-6, .moment_dtype = DType::bf16}), full(twins, {.beta2 = 0.9, .eps = 1e-6});
+  AdamW half(parameters_, {.beta2 = 0.9, .eps = 1e-6, .moment_dtype = DType::bf16}),
+      full(twins, {.beta2 = 0.9, .eps = 1e-6});
   for (int t = 1; t <= 10; ++t) {
     for (std::size_t p = 0; p < twins.size(); ++p)
       for (const Variable& v : {parameters_[p].variable, twins[p].variable})
@@ -216,11 +228,15 @@ TEST(OptimizerOptions, SettingsThatVanishIn16BitsAreRefusedWithTheNumberThatWork
     }
     return "accepted";
   };
-  EXPECT_NE(text([] { AdamW(toy::parameters(), {.moment_dtype = DType::f16}); }).find("use at least 5.96"), std::string::npos);
-  EXPECT_NE(text([] { AdamW(toy::parameters(), {.moment_dtype = DType::bf16}); }).find("use at most 0.99609375"), std::string::npos);
+  EXPECT_NE(text([] { AdamW(toy::parameters(), {.moment_dtype = DType::f16}); }).find("use at least 5.96"),
+            std::string::npos);
+  EXPECT_NE(text([] { AdamW(toy::parameters(), {.moment_dtype = DType::bf16}); }).find("use at most 0.99609375"),
+            std::string::npos);
   EXPECT_EQ(text([] { AdamW(toy::parameters(), {.beta2 = 0.99609375, .moment_dtype = DType::bf16}); }), "accepted");
   EXPECT_EQ(text([] { AdamW(toy::parameters(), {.eps = 5.97e-8, .moment_dtype = DType::f16}); }), "accepted");
-  EXPECT_NE(text([] { Adam(toy::parameters(), {.eps = 1e-4, .weight_decay = 1e-9, .moment_dtype = DType::f16}); }).find("weight_decay"),
+  EXPECT_NE(text([] {
+              Adam(toy::parameters(), {.eps = 1e-4, .weight_decay = 1e-9, .moment_dtype = DType::f16});
+            }).find("weight_decay"),
             std::string::npos);
   EXPECT_NE(text([] { Sgd(toy::parameters(), {.nesterov = true}); }).find("nesterov"), std::string::npos);
   EXPECT_NE(text([] { AdamW(toy::parameters(), {.lr = std::nan("")}); }).find("lr"), std::string::npos);
@@ -334,12 +350,14 @@ TEST(OptimizerState, SavedAndLoadedGoesOnToTheSameBits) {
   AdamW optimizer(parameters), twin(twins);
   const auto run = [](AdamW& o, std::vector<NamedParameter>& list, int from, int to) {
     for (int t = from; t <= to; ++t) {
-      for (const NamedParameter& p : list) toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 2, t));
+      for (const NamedParameter& p : list)
+        toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 2, t));
       o.step({.lr = 0.01});
     }
   };
   run(optimizer, parameters, 1, 5);
-  for (std::size_t p = 0; p < twins.size(); ++p) twins[p].variable.state()->value.copy_from(parameters[p].variable.value());
+  for (std::size_t p = 0; p < twins.size(); ++p)
+    twins[p].variable.state()->value.copy_from(parameters[p].variable.value());
   twin.load_state(optimizer.state());
   run(optimizer, parameters, 6, 9);
   run(twin, twins, 6, 9);
@@ -357,7 +375,8 @@ TEST(OptimizerThreads, AnyNumberOfThreadsGivesTheSameBits) {
     std::vector<NamedParameter> parameters = toy::parameters();
     AdamW optimizer(parameters);
     for (int t = 1; t <= 4; ++t) {
-      for (const NamedParameter& p : parameters) toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 3, t));
+      for (const NamedParameter& p : parameters)
+        toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 3, t));
       norms.push_back(scan_gradients(optimizer.parameters()).norm());
       optimizer.step({.lr = 0.01});
     }
@@ -365,6 +384,33 @@ TEST(OptimizerThreads, AnyNumberOfThreadsGivesTheSameBits) {
     EXPECT_EQ(results.back(), results.front()) << threads;
     EXPECT_EQ(norms[norms.size() - 1], norms[3]) << threads;
   }
+}
+
+TEST(OptimizerKernelLevels, EveryInstructionSetGivesTheSameUpdateButForContraction) {
+  const std::string_view chosen = cpu::kernels().isa;
+  std::vector<std::vector<float>> results;
+  std::vector<double> norms;
+  for (const std::string_view level : cpu::isa_levels()) {
+    cpu::select_isa(level);
+    const Runtime runtime;
+    std::vector<NamedParameter> parameters = toy::parameters();
+    AdamW optimizer(parameters, {.eps = 1e-6, .weight_decay = 0.1});
+    parameters[2].variable.state()->low_copy(DType::f16);
+    for (int t = 1; t <= 3; ++t) {
+      for (const NamedParameter& p : parameters)
+        toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 4, t));
+      norms.push_back(scan_gradients(optimizer.parameters()).norm());
+      optimizer.step({.lr = 0.01});
+    }
+    results.push_back(parameters[2].variable.value().to_vector<float>());
+    EXPECT_EQ(parameters[2].variable.state()->low.to_vector<float>(),
+              parameters[2].variable.value().to(DType::f16).to_vector<float>())
+        << level;
+    EXPECT_NEAR(norms.back() / norms[2], 1, 1e-6) << level;
+    // One rounding fewer in each multiply-add: a few ulp of weights of size 1 over three updates.
+    for (std::size_t i = 0; i < results[0].size(); ++i) ASSERT_NEAR(results.back()[i], results[0][i], 1e-6) << level;
+  }
+  cpu::select_isa(chosen);
 }
 
 TEST(WeightsWithoutMasters, AreRoundedStochasticallyAndKeepTheirMean) {
@@ -381,7 +427,8 @@ TEST(WeightsWithoutMasters, AreRoundedStochasticallyAndKeepTheirMean) {
     optimizer.step({.lr = spacing / 10});
     double mean = 0;
     for (const float w : weight.value().to_vector<float>()) mean += w / 100000.0;
-    // Below 1 the spacing is half: probability 0.2 per element, sd of the mean 0.4 x spacing / 2 / sqrt(1e5). Six of them.
+    // Below 1 the spacing is half: probability 0.2 per element, sd of the mean 0.4 x spacing / 2 / sqrt(1e5). Six of
+    // them.
     EXPECT_NEAR(mean, 1 - spacing / 10, 6 * 0.4 * spacing / 2 / std::sqrt(1e5));
   }
 }

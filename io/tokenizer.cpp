@@ -5,6 +5,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "io/bpe.h"
+#include "io/bpe_vocabulary.h"
 #include "io/utf8.h"
 
 namespace binade::io {
@@ -114,6 +116,7 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text) {
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name, std::string_view text) {
   if (name == "byte") return make_byte_tokenizer();
   if (name == "char") return make_char_tokenizer(text);
+  if (name.starts_with("bpe:")) return make_bpe_tokenizer(read_bpe_vocabulary(std::string(name.substr(4))));
   throw ArgumentError(fmt::format("--tokenizer: wanted byte, char or bpe:FILE, got '{}'", name));
 }
 
@@ -121,6 +124,7 @@ std::unique_ptr<Tokenizer> restore_tokenizer(const std::string& kind, const std:
   try {
     if (kind == "byte") return make_byte_tokenizer();
     if (kind == "char") return make_char_tokenizer(vocabulary);
+    if (kind == "bpe") return make_bpe_tokenizer(vocabulary);
   } catch (const DataError& error) {
     throw CheckpointError(fmt::format("tokenizer in the checkpoint: {}", error.what()));
   }

@@ -10,7 +10,7 @@
 
 /// gw[k, r, s, c] = sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c]: a product whose long dimension is
 /// the pixels. Pixels are worked through in blocks of a few rows: x is copied with its border into panels of
-/// neighbouring channels, gy into panels of kTileRows filters, and every (filters, position, channels) tile adds the block.
+/// neighboring channels, gy into panels of kTileRows filters, and every (filters, position, channels) tile adds the block.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();

@@ -10,7 +10,7 @@
 /// `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// `channels` neighbours as lanes; an odd last one of a pair gets a zero partner.
+/// `channels` neighbors as lanes; an odd last one of a pair gets a zero partner.
 template <class Lane, class T>
 inline void to_lanes(const T* from, std::int64_t channels, typename Lane::Stored* to) {
   using Stored = typename Lane::Stored;

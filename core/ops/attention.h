@@ -7,7 +7,7 @@
 namespace binade::ops {
 
 /// y[b, t, h] = sum over s of dropout(p[b, h, t, s]) v[b, s, g],  p = softmax over s of (scale q[b, t, h] . k[b, s, g] + mask),
-/// g = h / (H / G): each of the G key-value heads serves H / G neighbouring heads.
+/// g = h / (H / G): each of the G key-value heads serves H / G neighboring heads.
 ///
 ///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given, q (B, T, H D), k and v (B, S, G D),
 ///   y (B, T, H D), which may be channel slices of one projection.

@@ -1,5 +1,6 @@
 #include "core/accumulate.h"
 
+#include "core/kernels/dispatch.h"
 #include "core/parallel.h"
 
 namespace binade {
@@ -16,6 +17,8 @@ void accumulate(Tensor& into, const Tensor& from) {
       To* y = into.mutable_data<To>();
       const From* x = from.data<From>();
       const auto add = [](To* to, const From* source, std::int64_t n) {
+        if constexpr (!std::is_same_v<To, double> && !std::is_same_v<From, double>)
+          return cpu::kernels().accumulate.run(kDTypeOf<From>, source, kDTypeOf<To>, to, n);
         for (std::int64_t i = 0; i < n; ++i)
           to[i] = store<To>(static_cast<Compute<To>>(load(to[i]) + load(source[i])));
       };

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/kernels/dispatch.h"
+#include "core/kernels/elementwise.h"
 #include "core/parallel.h"
 
 namespace binade {
@@ -26,6 +28,10 @@ To convert(From x) {
     return static_cast<To>(x);
 }
 
+/// Types that the vector kernels convert between.
+template <class T>
+inline constexpr bool kConverted = std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
 template <class To, class From>
 void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t from_pitch, std::int64_t rows,
                   std::int64_t cols) {
@@ -36,6 +42,8 @@ void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t 
       const From* x = from + r * from_pitch;
       if constexpr (std::is_same_v<To, From>) {
         std::memcpy(y, x, static_cast<std::size_t>(cols) * sizeof(To));
+      } else if constexpr (kConverted<To> && kConverted<From>) {
+        cpu::kernels().pointwise.elementwise->convert({x, kDTypeOf<From>}, {y, kDTypeOf<To>}, cols);
       } else {
         for (std::int64_t c = 0; c < cols; ++c) y[c] = convert<To>(x[c]);
       }

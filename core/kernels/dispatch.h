@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/kernels/accumulate.h"
 #include "core/kernels/attention.h"
 #include "core/kernels/conv.h"
 #include "core/kernels/embedding.h"
@@ -26,6 +27,7 @@ struct KernelTable {
   ColumnNormKernels column_norm;
   PoolKernels pool;
   EmbeddingKernels embedding;
+  AccumulateKernels accumulate;
   PointwiseKernels pointwise;
 };
 

@@ -12,6 +12,7 @@ const RowNormKernels& row_norm_kernels();
 const ColumnNormKernels& column_norm_kernels();
 const PoolKernels& pool_kernels();
 const EmbeddingKernels& embedding_kernels();
+const AccumulateKernels& accumulate_kernels();
 const PointwiseKernels& pointwise_kernels();
 
 KernelTable kernel_table() {
@@ -24,6 +25,7 @@ KernelTable kernel_table() {
       .column_norm = column_norm_kernels(),
       .pool = pool_kernels(),
       .embedding = embedding_kernels(),
+      .accumulate = accumulate_kernels(),
       .pointwise = pointwise_kernels(),
   };
 }

@@ -1,0 +1,40 @@
+#include "core/kernels/accumulate.h"
+
+#include "core/kernels/lanes.h"
+
+namespace binade::cpu::BINADE_ISA {
+namespace {
+
+template <class From, class To>
+void accumulate_typed(const void* from, void* to, std::int64_t n) {
+  each_group<float>(n, [&](std::int64_t i, auto part) {
+    To* sum = static_cast<To*>(to) + i;
+    put(sum, get(static_cast<const To*>(sum), part) + get(static_cast<const From*>(from) + i, part), part);
+  });
+}
+
+template <class To>
+void accumulate_from(DType from_dtype, const void* from, void* to, std::int64_t n) {
+  switch (from_dtype) {
+    case DType::f16: return accumulate_typed<float16, To>(from, to, n);
+    case DType::bf16: return accumulate_typed<bfloat16, To>(from, to, n);
+    default: return accumulate_typed<float, To>(from, to, n);
+  }
+}
+
+void accumulate(DType from_dtype, const void* from, DType to_dtype, void* to, std::int64_t n) {
+  switch (to_dtype) {
+    case DType::f16: return accumulate_from<float16>(from_dtype, from, to, n);
+    case DType::bf16: return accumulate_from<bfloat16>(from_dtype, from, to, n);
+    default: return accumulate_from<float>(from_dtype, from, to, n);
+  }
+}
+
+}  // namespace
+
+const AccumulateKernels& accumulate_kernels() {
+  static constexpr AccumulateKernels kernels{&accumulate};
+  return kernels;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

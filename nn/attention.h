@@ -1,0 +1,50 @@
+#pragma once
+
+#include "nn/dropout.h"
+#include "nn/linear.h"
+
+namespace binade::nn {
+
+/// Keys and values of the tokens so far, for sampling: grows by each call. Start with a default one.
+struct AttentionCache {
+  Variable key, value;  ///< (B, S, kv_heads D)
+  std::int64_t length() const { return key.defined() ? key.dim(1) : 0; }
+};
+
+struct MultiHeadAttentionOptions {
+  std::int64_t dim = 0, heads = 1;
+  std::int64_t kv_heads = 0;  ///< grouped heads: heads / kv_heads queries share a key and a value; 0: as many as heads
+  bool causal = false;        ///< a token sees itself and what came before
+  double dropout = 0;         ///< on the attention weights
+  bool bias = true;
+  bool composed = false;      ///< matmul, softmax, matmul as separate ops, each under the policy and attributable
+};
+
+/// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v), D = dim /
+/// heads, for each head. Parameters at query|key|value|out.
+class MultiHeadAttention : public Module {
+ public:
+  explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
+  void visit(Visitor& v) override;
+  std::string kind() const override { return "MultiHeadAttention"; }
+  Variable forward(const Variable& x) override;
+
+  using Module::operator();
+  /// The next T tokens behind those of `cache`, which grows by them.
+  Variable operator()(const Variable& x, AttentionCache& cache);
+  /// With an additive mask that broadcasts to (B, heads, T, T): 0 where a token may look, -inf where not. A row that is
+  /// masked whole gives 0 in the one op and NaN in the composed form, where it is a softmax over nothing.
+  Variable operator()(const Variable& x, const Variable& mask);
+
+  const MultiHeadAttentionOptions& options() const { return options_; }
+
+  Linear query, key, value, out;
+
+ private:
+  Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
+  Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
+
+  MultiHeadAttentionOptions options_;
+};
+
+}  // namespace binade::nn

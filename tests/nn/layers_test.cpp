@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "autograd/functions/elementwise.h"
+#include "autograd/node.h"
+#include "core/error.h"
+#include "core/runtime.h"
+#include "nn/activation.h"
+#include "nn/attention.h"
+#include "nn/conv2d.h"
+#include "nn/conv_transpose2d.h"
+#include "nn/dropout.h"
+#include "nn/flatten.h"
+#include "nn/losses.h"
+#include "nn/mlp.h"
+#include "nn/pooling.h"
+#include "nn/sequential.h"
+#include "tests/core/op_check.h"
+
+namespace binade::nn {
+namespace {
+
+class Layers : public ::testing::Test {
+ protected:
+  Runtime runtime_{{.seed = 5}};
+};
+using Attention = Layers;
+
+/// softmax(q k^T / sqrt(D)) v by plain loops in double, from the layer's own projections.
+std::vector<double> reference(MultiHeadAttention& a, const Tensor& x) {
+  const auto& o = a.options();
+  const std::int64_t batch = x.dim(0), tokens = x.dim(1), size = o.dim / o.heads;
+  const std::int64_t groups = o.kv_heads > 0 ? o.kv_heads : o.heads;
+  const NoGradGuard no_grad;
+  const Tensor q = a.query(x).value(), k = a.key(x).value(), v = a.value(x).value();
+  std::vector<double> mixed(static_cast<std::size_t>(batch * tokens * o.dim), 0);
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t h = 0; h < o.heads; ++h)
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const std::int64_t g = h / (o.heads / groups), last = o.causal ? i : tokens - 1;
+        std::vector<double> p;
+        double sum = 0;
+        for (std::int64_t j = 0; j <= last; ++j) {
+          double dot = 0;
+          for (std::int64_t d = 0; d < size; ++d)
+            dot += q.at(((b * tokens + i) * o.heads + h) * size + d) * k.at(((b * tokens + j) * groups + g) * size + d);
+          p.push_back(std::exp(dot / std::sqrt(static_cast<double>(size))));
+          sum += p.back();
+        }
+        for (std::int64_t j = 0; j <= last; ++j)
+          for (std::int64_t d = 0; d < size; ++d)
+            mixed[static_cast<std::size_t>(((b * tokens + i) * o.heads + h) * size + d)] +=
+                p[static_cast<std::size_t>(j)] / sum * v.at(((b * tokens + j) * groups + g) * size + d);
+      }
+  return a.out(Tensor::from(mixed, {batch, tokens, o.dim}).to(DType::f32)).value().to_vector<double>();
+}
+
+TEST_F(Attention, EqualsPlainLoopsFusedAndComposedWithGroupedHeads) {
+  for (const bool composed : {false, true})
+    for (const bool causal : {false, true})
+      for (const std::int64_t kv_heads : {0, 1, 2}) {
+        MultiHeadAttention a({.dim = 12, .heads = 4, .kv_heads = kv_heads, .causal = causal, .composed = composed});
+        const Tensor x = test::noise({2, 5, 12}, 1, DType::f32, 2);
+        const std::vector<double> wanted = reference(a, x);
+        const Variable y = a(x);
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          EXPECT_NEAR(y.value().at(static_cast<std::int64_t>(i)), wanted[i], 1e-6) << composed << causal << kv_heads;
+      }
+}
+
+TEST_F(Attention, ParametersLieAtQueryKeyValueOut) {
+  MultiHeadAttention a({.dim = 8, .heads = 2, .kv_heads = 1, .bias = false});
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : named_parameters(a)) names.push_back(name + parameter->shape().to_string());
+  EXPECT_EQ(names, (std::vector<std::string>{"query.weight(8, 8)", "key.weight(4, 8)", "value.weight(4, 8)", "out.weight(8, 8)"}));
+}
+
+TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {
+  for (const bool composed : {false, true}) {
+    MultiHeadAttention a({.dim = 8, .heads = 2, .causal = true, .composed = composed});
+    const Tensor x = test::noise({2, 6, 8}, 1, DType::f32);
+    const Tensor whole = a(x).value();
+    AttentionCache cache;
+    const NoGradGuard no_grad;
+    for (std::int64_t t = 0; t < 6; t += t == 0 ? 3 : 1) {  // a prompt of three, then one by one
+      const std::int64_t count = t == 0 ? 3 : 1;
+      const Tensor y = a(slice(x, 1, t, t + count), cache).value();
+      for (std::int64_t b = 0; b < 2; ++b)
+        for (std::int64_t i = 0; i < count * 8; ++i)
+          EXPECT_NEAR(y.at(b * count * 8 + i), whole.at((b * 6 + t) * 8 + i), 1e-6) << t;
+    }
+    EXPECT_EQ(cache.length(), 6);
+  }
+}
+
+TEST_F(Attention, AMaskTakesKeysOut) {
+  for (const bool composed : {false, true}) {
+    MultiHeadAttention a({.dim = 8, .heads = 2, .composed = composed});
+    std::vector<float> mask(9, 0.0f);
+    for (std::size_t i = 0; i < 3; ++i) mask[i * 3 + 2] = -std::numeric_limits<float>::infinity();
+    const Tensor x = test::noise({1, 3, 8}, 1, DType::f32);
+    Tensor changed = x.clone();
+    changed.narrow(0, 1).mutable_data<float>()[17] = 5;  // token 2, which nobody may look at
+    const Variable first = a(x, Tensor::from(mask, {3, 3})), second = a(changed, Tensor::from(mask, {3, 3}));
+    for (std::int64_t i = 0; i < 16; ++i) EXPECT_EQ(first.value().at(i), second.value().at(i));
+  }
+}
+
+TEST_F(Attention, BadHeadsAreRefused) {
+  EXPECT_THROW(MultiHeadAttention({.dim = 10, .heads = 4}), ArgumentError);
+  EXPECT_THROW(MultiHeadAttention({.dim = 8, .heads = 4, .kv_heads = 3}), ArgumentError);
+}
+
+TEST_F(Layers, DropoutActsInTrainingOnly) {
+  Dropout half({.p = 0.5});
+  const Tensor x = Tensor::full({1000}, 1);
+  double kept = 0;
+  for (const float v : half(x).value().to_vector<float>()) {
+    EXPECT_TRUE(v == 0 || v == 2);
+    kept += v / 2;
+  }
+  EXPECT_NEAR(kept, 500, 80);  // five standard deviations
+  half.eval();
+  EXPECT_EQ(half(x).value().to_vector<float>(), x.to_vector<float>());
+  EXPECT_THROW(Dropout({.p = 1}), ArgumentError);
+}
+
+TEST_F(Layers, MlpIsDownOfActivationOfUp) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
+    Mlp mlp({.dim = 4, .activation = activation});
+    EXPECT_EQ(mlp.up.weight.shape(), (Shape{16, 4}));
+    const Tensor x = test::noise({3, 4}, 1, DType::f32);
+    Linear plain({.in = 4, .out = 16});
+    plain.weight = mlp.up.weight;
+    plain.bias = mlp.up.bias;
+    Variable hidden = plain(x);
+    if (activation == Activation::kRelu) hidden = relu(hidden);
+    if (activation == Activation::kGelu) hidden = gelu(hidden);
+    if (activation == Activation::kGeluTanh) hidden = gelu_tanh(hidden);
+    const Variable wanted = mlp.down(hidden), got = mlp(x);
+    for (std::int64_t i = 0; i < 12; ++i) EXPECT_NEAR(got.value().at(i), wanted.value().at(i), 1e-6);
+  }
+}
+
+TEST_F(Layers, SequentialRunsAndNamesItsPartsInOrder) {
+  Sequential net(Conv2d({.in = 1, .out = 2, .kernel = 3, .padding = 1}), Relu(), MaxPool2d(),
+                 ConvTranspose2d({.in = 2, .out = 3, .kernel = 2, .stride = 2}), AvgPool2d(), Upsample(), Flatten(),
+                 Linear({.in = 48, .out = 5}));
+  const Variable y = net(test::noise({2, 4, 4, 1}, 1, DType::f32));
+  EXPECT_EQ(y.shape(), (Shape{2, 5}));
+  EXPECT_EQ(y.state()->node->module_path(), "7");
+  EXPECT_EQ(named_parameters(net).front().first, "0.weight");
+  EXPECT_EQ(named_parameters(net).front().second->shape(), (Shape{2, 3, 3, 1}));
+}
+
+TEST_F(Layers, LossesGoByThePathLoss) {
+  Variable x(test::noise({2, 3}, 1, DType::f32), true);
+  const Variable loss = nn::mse(x, Tensor::zeros({2, 3}));
+  EXPECT_EQ(loss.state()->node->module_path(), "loss");
+}
+
+}  // namespace
+}  // namespace binade::nn

@@ -1,0 +1,90 @@
+#include "nn/summary.h"
+
+#include <gtest/gtest.h>
+
+#include "core/precision.h"
+#include "core/runtime.h"
+#include "nn/activation.h"
+#include "nn/attention.h"
+#include "nn/batch_norm.h"
+#include "nn/conv2d.h"
+#include "nn/conv_transpose2d.h"
+#include "nn/layer_norm.h"
+#include "nn/linear.h"
+#include "nn/pooling.h"
+#include "nn/sequential.h"
+
+namespace binade::nn {
+namespace {
+
+const SummaryRow& row(const Summary& s, const std::string& path) {
+  for (const SummaryRow& r : s.rows)
+    if (r.path == path) return r;
+  ADD_FAILURE() << "no row for " << path;
+  return s.rows.front();
+}
+
+TEST(ModelSummary, CountsTheFlopsOfConvolutionsByHand) {
+  const Runtime runtime({.seed = 1});
+  Sequential net(Conv2d({.in = 3, .out = 8, .kernel = 3, .padding = 1, .bias = false}), BatchNorm2d({.channels = 8}), Relu(),
+                 MaxPool2d(), ConvTranspose2d({.in = 8, .out = 4, .kernel = 2, .stride = 2}),
+                 Conv2d({.in = 4, .out = 6, .kernel = 3, .stride = 2, .groups = 2}));
+  const Summary s = summary(net, Tensor::zeros({2, 10, 12, 3}));
+  // every output value of a convolution costs one multiply-add per value of its filter: R S C / groups
+  EXPECT_EQ(row(s, "0").flops, 2LL * (2 * 10 * 12 * 8) * (3 * 3 * 3));
+  // a transposed one is a product per input value with each filter value it paints
+  EXPECT_EQ(row(s, "4").flops, 2LL * (2 * 5 * 6 * 8) * (2 * 2 * 4));
+  EXPECT_EQ(row(s, "5").flops, 2LL * (2 * 4 * 5 * 6) * (3 * 3 * 2));
+  EXPECT_EQ(s.flops, row(s, "0").flops + row(s, "4").flops + row(s, "5").flops);
+  EXPECT_EQ(row(s, "0").output_shape, "(2, 10, 12, 8)");
+  EXPECT_EQ(row(s, "3").output_shape, "(2, 5, 6, 8)");
+  EXPECT_EQ(row(s, "").output_shape, "(2, 4, 5, 6)");
+  EXPECT_EQ(row(s, "1").kind, "BatchNorm2d");
+  EXPECT_EQ(row(s, "1").parameters, 16);
+  EXPECT_EQ(s.parameters, 3 * 3 * 3 * 8 + 16 + (8 * 2 * 2 * 4 + 4) + (6 * 3 * 3 * 2 + 6));
+}
+
+TEST(ModelSummary, CountsTheFlopsOfAttentionTheSameFusedAndComposed) {
+  const Runtime runtime({.seed = 1});
+  for (const bool composed : {false, true}) {
+    MultiHeadAttention a({.dim = 12, .heads = 3, .composed = composed});
+    const Summary s = summary(a, Tensor::zeros({2, 5, 12}));
+    EXPECT_EQ(row(s, "query").flops, 2LL * 10 * 12 * 12);
+    // q k^T and p v: per head and batch, T x T dot products of 4 values, twice
+    EXPECT_EQ(row(s, "").flops, 2LL * (2 * 2 * 3 * 5 * 5 * 4)) << "composed: " << composed;
+    EXPECT_EQ(s.flops, 4 * row(s, "query").flops + row(s, "").flops);
+  }
+}
+
+TEST(ModelSummary, CountsKeptMemoryOnceAndReportsThePrecisionInForce) {
+  const Runtime runtime({.seed = 1});
+  Sequential net(Linear({.in = 16, .out = 32}), LayerNorm({.dim = 32}), Linear({.in = 32, .out = 8}));
+  {
+    const Summary s = summary(net, Tensor::zeros({10, 16}));
+    // linear keeps x; the norm its x, mean and rstd; the second linear its x. Weights are parameters, not activations.
+    EXPECT_EQ(row(s, "0").activation_bytes, 10 * 16 * 4);
+    EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 4 + 2 * 10 * 4);
+    EXPECT_EQ(row(s, "2").activation_bytes, 10 * 32 * 4);
+    EXPECT_EQ(row(s, "2").precision, "f32");
+  }
+  const PolicyScope scope(PrecisionPolicy{.name = "fp16", .low = DType::f16}.with("2", DType::f32));
+  const Summary s = summary(net, Tensor::zeros({10, 16}));
+  EXPECT_EQ(row(s, "0").precision, "f16");
+  EXPECT_EQ(row(s, "1").precision, "f16");
+  EXPECT_NE(row(s, "2").precision.find("f32"), std::string::npos);
+  EXPECT_EQ(row(s, "1").activation_bytes, 10 * 32 * 2 + 2 * 10 * 4);
+}
+
+TEST(ModelSummary, LeavesStatisticsAloneAndPrintsATotal) {
+  const Runtime runtime({.seed = 1});
+  BatchNorm2d norm({.channels = 4});
+  const Summary s = summary(norm, Tensor::full({2, 3, 3, 4}, 5));
+  EXPECT_EQ(norm.running_mean.value().at(0), 0);
+  EXPECT_FALSE(norm.running_mean.pending());
+  const std::string text = s.to_string();
+  EXPECT_NE(text.find("BatchNorm2d"), std::string::npos);
+  EXPECT_NE(text.find("total"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace binade::nn

@@ -260,9 +260,7 @@ bool Trainer::leave_out(const StepState& state, Retries& retries, Incident& inci
 }
 
 void Trainer::check_overrides(const Variable& loss) {
-  if (overrides_checked_) return;
-  overrides_checked_ = true;
-  if (options_.precision.overrides.empty()) return;
+  if (overrides_checked_ || options_.precision.overrides.empty()) return;
   std::vector<std::string> names;
   for (const auto& [path, module] : nn::named_modules(model_)) names.push_back(path);
   std::vector<const Node*> nodes;
@@ -277,6 +275,7 @@ void Trainer::check_overrides(const Variable& loss) {
     for (const Edge& edge : nodes[i]->edges()) add(edge.node.get());
   }
   amp::check_overrides(options_.precision, names);
+  overrides_checked_ = true;
 }
 
 // ---- evaluation

@@ -13,12 +13,16 @@ StateDict read_checkpoint(const ModelChoice& choice) {
 }
 
 void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
-  StateDict weights = checkpoint.section("model");
+  const StateDict weights = checkpoint.section("model"), statistics = checkpoint.section("norm");
   const StateDict averages = checkpoint.section("optim/ema/average");
   StateDict merged;
-  for (const auto& [name, value] : weights.values())
-    merged.put(name, averaged && averages.contains(name) ? averages.values().at(name) : value);
-  for (const auto& [name, value] : checkpoint.section("norm").values()) merged.put(name, value);
+  for (const auto& [name, value] : weights.values()) {
+    const StateDict::Value& chosen = averaged && averages.contains(name) ? averages.values().at(name) : value;
+    // Weights without masters are 16-bit in the file; a model is made of f32 ones, which hold them exactly.
+    const Tensor* tensor = std::get_if<Tensor>(&chosen);
+    merged.put(name, tensor != nullptr && is_half(tensor->dtype()) ? StateDict::Value(tensor->to(DType::f32)) : chosen);
+  }
+  for (const auto& [name, value] : statistics.values()) merged.put(name, value);
   nn::load_state_dict(model, merged);
 }
 

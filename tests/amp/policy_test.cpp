@@ -45,6 +45,7 @@ TEST(Policy, AnOverrideThatMatchesNothingNamesTheNearest) {
 TEST(Policy, TheTrainerRefusesAnOverrideThatMatchesNothingInTheModel) {
   toy::Training bad({.precision = Policy::fp16().with("linaer", DType::f32)});
   EXPECT_THROW(bad.step(0), ArgumentError);
+  EXPECT_THROW(bad.step(0), ArgumentError) << "and again";
   EXPECT_EQ(bad.trainer.steps(), 0);
 }
 

@@ -120,11 +120,12 @@ TEST(StateHash, CoversWhatDecidesTrainingAndNothingElse) {
   EXPECT_EQ(with("amp/scaler/scale", 2.0), hash);
   EXPECT_EQ(with("progress/skipped_total", std::int64_t{9}), hash);
   EXPECT_EQ(with("guard/quarantine", std::string("x")), hash);
+  EXPECT_EQ(with("data/quarantine", StateDict::Integers{3}), hash);
+  EXPECT_NE(with("data/position", std::int64_t{3}), hash);
   EXPECT_NE(with("rng/step", std::int64_t{5}), hash);
   EXPECT_NE(with("model/w", Tensor::full({3, 2}, 1)), hash) << "the shape counts";
   EXPECT_NE(with("model/w", Tensor::full({2, 3}, 1, DType::bf16)), hash);
   EXPECT_NE(with("norm/mean", Tensor::full({2}, 0)), hash);
-  EXPECT_NE(with("modelx", std::int64_t{1}), "");
   EXPECT_EQ(with("modelx/w", std::int64_t{1}), hash) << "sections are whole words";
 }
 

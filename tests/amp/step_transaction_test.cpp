@@ -217,6 +217,23 @@ TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
   EXPECT_EQ(with_bad, without);
 }
 
+TEST(StepTransaction, AMicroBatchWhoseGradientsAreNanAtAnyScaleIsLeftOutAtTheOldScale) {
+  Training run({.precision = Policy::fp16(), .state_hash = true});
+  MicroBatches<toy::Batch> parts;
+  for (const std::uint32_t k : {0u, 1u, 2u}) parts.parts.push_back(toy::batch(k));
+  const void* bad = parts.parts[2].x.raw();
+  const StepResult r = run.trainer.step(parts, [&](const toy::Batch& b) {
+    run.net.fragile = b.x.raw() == bad ? 0.0 : INFINITY;
+    return toy::loss(run.net, b);
+  });
+  EXPECT_TRUE(r.committed);
+  EXPECT_EQ(r.left_out, std::vector<int>{2});
+  EXPECT_EQ(r.loss_scale, 65536);
+  EXPECT_EQ(run.trainer.scaler().overflows(), 0);
+  for (const StepResult& attempt : run.trainer.finished())
+    if (!attempt.committed) EXPECT_EQ(attempt.state_hash_before, attempt.state_hash_after);
+}
+
 TEST(StepTransaction, WhenEveryMicroBatchIsBadNothingIsCommitted) {
   Training run({.state_hash = true});
   MicroBatches<toy::Batch> bad;

@@ -74,7 +74,7 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
     app.parse(argc, argv);
     return body();
   } catch (const CLI::CallForHelp&) {
-    std::fputs(innermost(app).help(app.get_name()).c_str(), stdout);
+    std::fputs(innermost(app).help(&innermost(app) == &app ? "" : app.get_name()).c_str(), stdout);
     return 0;
   } catch (const CLI::CallForVersion& version) {
     std::printf("%s\n", version.what());
@@ -82,6 +82,8 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
   } catch (const CLI::ExtrasError&) {
     return fail(unknown_word_text(app), kBadArguments);
   } catch (const CLI::ParseError& error) {
+    // A misspelt sub-command is told as a missing one otherwise.
+    if (app.get_subcommands().empty() && !app.remaining(true).empty()) return fail(unknown_word_text(app), kBadArguments);
     return fail(fmt::format("{}: {}; see --help", innermost(app).get_name(), error.what()), kBadArguments);
   } catch (const Error& error) {
     return fail(error.what(), error.exit_code());

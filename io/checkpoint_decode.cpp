@@ -216,26 +216,26 @@ CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::st
 
 std::string image_sha256(std::span<const std::byte> image) { return to_hex(sha256(image)); }
 
-CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit) {
-  const auto must = [&](int error) { check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", name, error_text(error)); };
+CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, const std::string& shown) {
+  const auto must = [&](int error) { check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", shown, error_text(error)); };
   int descriptor = -1;
   const int error = ops.open_read(folder, name, descriptor);
-  check<NoCheckpointError>(error != ELOOP, "checkpoint {}: a symbolic link, wanted a regular file", name);
+  check<NoCheckpointError>(error != ELOOP, "checkpoint {}: a symbolic link, wanted a regular file", shown);
   must(error);
   const FileHandle file(ops, descriptor);
   FileStatus before, after;
   must(ops.status(file.get(), before));
-  check<NoCheckpointError>(before.regular, "checkpoint {}: wanted a regular file", name);
-  check<NoCheckpointError>(before.bytes >= kUserBlockBytes, "checkpoint {}: {} bytes are too few for a checkpoint", name,
+  check<NoCheckpointError>(before.regular, "checkpoint {}: wanted a regular file", shown);
+  check<NoCheckpointError>(before.bytes >= kUserBlockBytes, "checkpoint {}: {} bytes are too few for a checkpoint", shown,
                            before.bytes);
-  check<NoCheckpointError>(before.bytes <= limit, "checkpoint {}: {} bytes are more than the limit of {}", name, before.bytes,
+  check<NoCheckpointError>(before.bytes <= limit, "checkpoint {}: {} bytes are more than the limit of {}", shown, before.bytes,
                            limit);
   auto* memory = static_cast<std::byte*>(std::malloc(before.bytes));
-  check<OutOfMemoryError>(memory != nullptr, "checkpoint {}: no memory for its {} bytes", name, before.bytes);
+  check<OutOfMemoryError>(memory != nullptr, "checkpoint {}: no memory for its {} bytes", shown, before.bytes);
   CheckpointImage image(memory, before.bytes);
   must(read_exactly(ops, file.get(), 0, image.mutable_bytes()));
   must(ops.status(file.get(), after));
-  check<NoCheckpointError>(after.bytes == before.bytes, "checkpoint {}: it changed size while it was read", name);
+  check<NoCheckpointError>(after.bytes == before.bytes, "checkpoint {}: it changed size while it was read", shown);
   return image;
 }
 
@@ -246,7 +246,7 @@ CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limi
   int error = ops.open_folder(folder_path, folder);
   check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", path, error_text(error));
   const FileHandle folder_handle(ops, folder);
-  return read_checkpoint_image(ops, folder, name, limit);
+  return read_checkpoint_image(ops, folder, name, limit, path);
 }
 
 DecodedCheckpoint load_checkpoint(const std::string& path) {

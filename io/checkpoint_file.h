@@ -82,9 +82,10 @@ DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std:
 /// The checks of decode_checkpoint() without making tensors; cheap in memory.
 CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
+/// A file of an open folder; messages call it `shown`. As below otherwise.
+CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, const std::string& shown);
 /// A file from anywhere: regular, no link followed, at most `limit` bytes. Throws NoCheckpointError naming it, or its
 /// UnreadableCheckpointError.
-CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit);
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
 DecodedCheckpoint load_checkpoint(const std::string& path);
 

@@ -14,7 +14,7 @@ enum class Obstacle { kNone, kUnreadable, kCorrupt };
 /// Loads one file of a folder; on a problem says which kind and fills `why`.
 Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded, std::string& why) {
   try {
-    const CheckpointImage image = read_checkpoint_image(ops, folder, name, limit);
+    const CheckpointImage image = read_checkpoint_image(ops, folder, name, limit, name);
     DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + name);
     loaded.state = std::move(decoded.state);
     loaded.info = std::move(decoded.info);

@@ -95,7 +95,7 @@ void CheckpointStore::take_stock() {
     }
     changed = true;
     try {
-      const CheckpointImage image = read_checkpoint_image(ops, folder_.get(), name, options_.largest_file);
+      const CheckpointImage image = read_checkpoint_image(ops, folder_.get(), name, options_.largest_file, name);
       ManifestEntry entry{*step, name, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kCommitted, true, {}};
       try {
         verify_checkpoint(image.bytes(), "checkpoint " + name);

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// The sub-commands of binade-doctor. Each writes its findings to stdout, throws binade::Error on what it cannot work with,
+/// and returns the exit code.
+namespace binade::doctor {
+
+/// Versions, processor, threads and device.
+int env();
+
+/// What a checkpoint or a run folder holds, in one screen; every entry with `all`.
+int inspect(const std::string& path, bool all);
+
+/// Whether a checkpoint, or every one of a run, is whole: 0, or 22 after naming those that are not.
+int verify(const std::string& path);
+
+/// The state hash of a checkpoint, computed from its contents.
+int hash(const std::string& path);
+
+/// Which entries differ between two checkpoints: 0 when none does, else 1.
+int diff(const std::string& a, const std::string& b, bool all);
+
+struct ExchangeOptions {
+  std::string from, to;
+  std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2
+  std::int64_t vocabulary = 0;   ///< rows of the token table in the exchange file (export) or in Binade (import); 0: as it is
+};
+/// Weights and statistics of a checkpoint as safetensors.
+int export_weights(const ExchangeOptions& options);
+/// Weights in safetensors as a checkpoint that holds nothing else, for --init-from.
+int import_weights(const ExchangeOptions& options);
+
+}  // namespace binade::doctor

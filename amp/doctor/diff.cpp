@@ -1,0 +1,76 @@
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "amp/doctor/commands.h"
+#include "amp/doctor/subject.h"
+
+namespace binade::doctor {
+
+namespace {
+
+constexpr int kScreen = 40;
+
+/// How two entries of one name differ; empty when they are the same to the bit.
+std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
+  if (a.index() != b.index() || type_text(a) != type_text(b)) return fmt::format("{} -> {}", type_text(a), type_text(b));
+  const auto* t = std::get_if<Tensor>(&a);
+  if (t == nullptr) {
+    if (const auto* x = std::get_if<double>(&a); x != nullptr && std::bit_cast<std::uint64_t>(*x) == std::bit_cast<std::uint64_t>(std::get<double>(b)))
+      return "";
+    const std::string was = value_text(a), is = value_text(b);
+    const bool same = std::visit(
+        [&](const auto& x) {
+          using T = std::decay_t<decltype(x)>;
+          if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, double>)
+            return false;
+          else if constexpr (std::is_same_v<T, StateDict::Numbers>)
+            return x.size() == std::get<T>(b).size() && std::memcmp(x.data(), std::get<T>(b).data(), x.size() * sizeof(double)) == 0;
+          else
+            return x == std::get<T>(b);
+        },
+        a);
+    return same ? "" : was == is ? "differ beyond what fits here" : was + " -> " + is;
+  }
+  const Tensor& u = std::get<Tensor>(b);
+  if (t->bytes() == 0 || std::memcmp(t->raw(), u.raw(), t->bytes()) == 0) return "";
+  std::int64_t count = 0;
+  double largest = 0;
+  const std::size_t size = size_of(t->dtype());
+  for (std::int64_t i = 0; i < t->numel(); ++i) {
+    const auto at = static_cast<std::size_t>(i) * size;
+    if (std::memcmp(static_cast<const std::byte*>(t->raw()) + at, static_cast<const std::byte*>(u.raw()) + at, size) == 0) continue;
+    ++count;
+    const double gap = std::abs(t->at(i) - u.at(i));
+    if (!(gap <= largest)) largest = gap;  // a NaN stays
+  }
+  return fmt::format("{}: {} of {} elements differ, by {:.3g} at most", type_text(a), count, t->numel(), largest);
+}
+
+}  // namespace
+
+int diff(const std::string& a, const std::string& b, bool all) {
+  const StateDict before = load(a).state, after = load(b).state;
+  int differing = 0;
+  const auto tell = [&](const std::string& name, const std::string& what) {
+    if (++differing <= kScreen || all) std::printf("%-48s %s\n", name.c_str(), what.c_str());
+  };
+  for (const auto& [name, value] : before.values()) {
+    const auto found = after.values().find(name);
+    if (found == after.values().end())
+      tell(name, "only in the first: " + type_text(value));
+    else if (const std::string what = difference(value, found->second); !what.empty())
+      tell(name, what);
+  }
+  for (const auto& [name, value] : after.values())
+    if (!before.contains(name)) tell(name, "only in the second: " + type_text(value));
+  if (differing > kScreen && !all) std::printf("… and %d more: --all\n", differing - kScreen);
+  if (differing == 0)
+    std::printf("the same state to the bit, %zu entries\n", before.values().size());
+  else
+    std::printf("%d entries differ\n", differing);
+  return differing == 0 ? 0 : 1;
+}
+
+}  // namespace binade::doctor

@@ -1,0 +1,70 @@
+#include <cstdio>
+#include <cstring>
+
+#include "amp/doctor/commands.h"
+#include "amp/doctor/subject.h"
+#include "core/error.h"
+#include "io/checkpoint_store.h"
+#include "io/file_ops.h"
+#include "io/name_maps/hf_gpt2.h"
+#include "io/name_maps/pytorch_unet.h"
+#include "io/safetensors.h"
+
+namespace binade::doctor {
+
+namespace {
+
+constexpr const char* kTable = "tokens.weight";
+
+/// Statistics of normalization lie in a section of their own; exchange files keep them beside the weights.
+bool is_statistic(const std::string& name) { return name.ends_with(".running_mean") || name.ends_with(".running_var"); }
+
+Tensor padded_rows(const Tensor& t, std::int64_t rows) {
+  check<ArgumentError>(t.rank() == 2 && rows >= t.dim(0), "--vocabulary: wanted at least the table's {} rows, got {}", t.dim(0), rows);
+  Tensor padded = Tensor::zeros({rows, t.dim(1)}, t.dtype());
+  if (t.bytes() > 0) std::memcpy(padded.mutable_raw(), t.contiguous_copy().raw(), t.bytes());
+  return padded;
+}
+
+}  // namespace
+
+int export_weights(const ExchangeOptions& options) {
+  const io::DecodedCheckpoint checkpoint = load(options.from);
+  io::Safetensors content;
+  for (const char* group : {"model", "norm"}) {
+    const StateDict section = checkpoint.state.section(group);
+    for (const auto& [name, value] : section.values())
+      if (const auto* tensor = std::get_if<Tensor>(&value)) content.tensors.emplace(name, *tensor);
+  }
+  check<CheckpointError>(!content.tensors.empty(), "{}: it holds no weights (no tensors in /model)", options.from);
+  if (options.names == "pytorch-unet") content.tensors = io::unet_to_pytorch(content.tensors);
+  if (options.names == "hf-gpt2") content.tensors = io::gpt2_to_hugging_face(content.tensors, options.vocabulary);
+  content.metadata = {{"format", "pt"}, {"writer", checkpoint.info.writer}};
+  io::write_safetensors(options.to, content);
+  std::printf("%zu tensors in %s\n", content.tensors.size(), options.to.c_str());
+  return 0;
+}
+
+int import_weights(const ExchangeOptions& options) {
+  io::TensorMap tensors = io::read_safetensors(options.from).tensors;
+  if (options.names == "pytorch-unet") tensors = io::unet_from_pytorch(tensors);
+  if (options.names == "hf-gpt2") {
+    tensors = io::gpt2_from_hugging_face(tensors);
+    if (options.vocabulary > 0) tensors.at(kTable) = padded_rows(tensors.at(kTable), options.vocabulary);
+  }
+  StateDict state;
+  for (const auto& [name, tensor] : tensors)
+    state.put((is_statistic(name) ? "norm/" : "model/") + name, is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor);
+  const std::optional<std::string> sick = io::first_non_finite(state);
+  check<DataError>(!sick, "{}: {}", options.from, sick.value_or(""));
+  const io::CheckpointImage image = io::encode_checkpoint(state, "");
+  const auto [folder_path, name] = io::split_path(options.to);
+  io::FileOps& ops = io::FileOps::real();
+  const io::FileHandle folder = io::open_folder(ops, folder_path);
+  const int error = io::write_file_atomically(ops, folder.get(), name, image.bytes());
+  check<StorageError>(error == 0, "{}: cannot write: {}", options.to, io::error_text(error));
+  std::printf("%zu tensors in %s\n", tensors.size(), options.to.c_str());
+  return 0;
+}
+
+}  // namespace binade::doctor

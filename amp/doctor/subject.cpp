@@ -1,0 +1,83 @@
+#include "amp/doctor/subject.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error.h"
+#include "io/checkpoint_store.h"
+#include "io/manifest.h"
+
+namespace binade::doctor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+std::string list_text(const std::vector<T>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(values.size(), 8); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", values[i]);
+  return fmt::format("[{}{}]", text, values.size() > 8 ? fmt::format(", … {} in all", values.size()) : "");
+}
+
+}  // namespace
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+std::string checkpoints_folder(const std::string& run) {
+  const std::string inside = run + "/checkpoints";
+  return is_folder(inside) ? inside : run;
+}
+
+std::vector<std::string> checkpoint_files(const std::string& path) {
+  if (!is_folder(path)) return {path};
+  std::vector<std::string> files;
+  std::error_code error;
+  const std::string folder = checkpoints_folder(path);
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (io::step_of_file_name(entry.path().filename().string())) files.push_back(entry.path().string());
+  check<NoCheckpointError>(!files.empty(), "{}: it holds no checkpoint", folder);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+io::DecodedCheckpoint load(const std::string& path) {
+  if (!is_folder(path)) return io::load_checkpoint(path);
+  io::LoadedCheckpoint newest = io::find_newest_checkpoint(checkpoints_folder(path));
+  return {std::move(newest.state), std::move(newest.info)};
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
+}
+
+std::string type_text(const StateDict::Value& value) {
+  if (const auto* t = std::get_if<Tensor>(&value)) return fmt::format("{} {}", name_of(t->dtype()), t->shape().to_string());
+  constexpr const char* kKinds[] = {"tensor", "integer", "number", "text", "integers", "numbers"};
+  return kKinds[value.index()];
+}
+
+std::string value_text(const StateDict::Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* integers = std::get_if<StateDict::Integers>(&value)) return list_text(*integers);
+  if (const auto* numbers = std::get_if<StateDict::Numbers>(&value)) return list_text(*numbers);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    std::string shown;  // a file from elsewhere may hold escape sequences for the terminal
+    for (const char c : text->substr(0, 60)) shown += c >= 0 && c < ' ' ? '?' : c == 0x7f ? '?' : c;
+    return fmt::format("\"{}{}\"", shown, text->size() > 60 ? "…" : "");
+  }
+  return type_text(value);
+}
+
+}  // namespace binade::doctor

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/checkpoint_file.h"
+
+namespace binade::doctor {
+
+/// The checkpoint files that a path means: itself; those of a run folder or of its checkpoints/, oldest first. Throws
+/// NoCheckpointError when there is none.
+std::vector<std::string> checkpoint_files(const std::string& path);
+
+/// A checkpoint file, or the newest one of a run folder that proves whole.
+io::DecodedCheckpoint load(const std::string& path);
+
+bool is_folder(const std::string& path);
+/// The folder that holds the checkpoints of a run folder.
+std::string checkpoints_folder(const std::string& run);
+
+/// "1.5 GB": for people, three digits.
+std::string bytes_text(std::uint64_t bytes);
+/// One line of text for a value that is not a tensor, cut to a width.
+std::string value_text(const StateDict::Value& value);
+/// "f32 (256, 128)"
+std::string type_text(const StateDict::Value& value);
+
+}  // namespace binade::doctor

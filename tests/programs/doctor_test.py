@@ -1,0 +1,119 @@
+"""binade-doctor on files that were made for it: what it prints, what it refuses, and with which exit code."""
+import json
+import os
+import pathlib
+import random
+import struct
+import unittest
+
+from programs import DOCTOR, ProgramTest, run
+
+GOLDEN = pathlib.Path(os.environ.get("BINADE_GOLDEN_DIR", "tests/golden/data"))
+
+
+def header(path):
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    return {k: (v["dtype"], v["shape"], data[8 + length + v["data_offsets"][0]:8 + length + v["data_offsets"][1]])
+            for k, v in json.loads(data[8:8 + length]).items() if k != "__metadata__"}
+
+
+class Doctor(ProgramTest):
+    def doctor(self, *args, expect=0):
+        done = run(DOCTOR, *args)
+        self.assertEqual(done.returncode, expect, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def refuse(self, code, *args, words=()):
+        line = self.doctor(*args, expect=code).stderr.strip().splitlines()[-1]
+        for word in words:
+            self.assertIn(word, line)
+
+    def imported(self, name, names):
+        path = self.folder / (name + ".h5")
+        self.doctor("import", GOLDEN / (name + ".safetensors"), path, "--names", names)
+        return path
+
+    def test_env_names_libraries_and_device(self):
+        out = self.doctor("env").stdout
+        for word in ("build", "hdf5", "kernels", "threads", "device"):
+            self.assertIn(word, out)
+
+    def test_weights_come_back_to_the_bit(self):
+        for name, names in (("gpt2_lm", "hf-gpt2"), ("gpt2_hub", "hf-gpt2"), ("unet_torch", "pytorch-unet")):
+            checkpoint = self.imported(name, names)
+            back = self.folder / (name + ".safetensors")
+            self.doctor("export", checkpoint, back, "--names", names)
+            theirs = {k.removeprefix("transformer."): v for k, v in header(GOLDEN / (name + ".safetensors")).items()
+                      if not k.endswith((".attn.bias", "num_batches_tracked"))}
+            self.assertEqual(header(back), theirs)
+
+    def test_binade_names_need_no_map(self):
+        checkpoint = self.imported("unet_torch", "pytorch-unet")
+        self.doctor("export", checkpoint, self.folder / "w.safetensors")
+        self.doctor("import", self.folder / "w.safetensors", self.folder / "again.h5")
+        self.assertEqual(checkpoint.read_bytes(), (self.folder / "again.h5").read_bytes())
+
+    def test_vocabulary_is_padded_and_cut_back(self):
+        self.doctor("import", GOLDEN / "gpt2_hub.safetensors", self.folder / "p.h5", "--names", "hf-gpt2", "--vocabulary", 128)
+        self.assertIn("(128, 12)", self.doctor("inspect", "--all", self.folder / "p.h5").stdout)
+        self.doctor("export", self.folder / "p.h5", self.folder / "p.safetensors", "--names", "hf-gpt2", "--vocabulary", 20)
+        self.assertEqual(header(self.folder / "p.safetensors")["wte.weight"], header(GOLDEN / "gpt2_hub.safetensors")["wte.weight"])
+        self.refuse(20, "import", GOLDEN / "gpt2_hub.safetensors", self.folder / "q.h5", "--names", "hf-gpt2", "--vocabulary", 3,
+                    words=["20 rows"])
+
+    def test_hash_and_diff(self):
+        a, b = self.imported("gpt2_lm", "hf-gpt2"), self.imported("gpt2_hub", "hf-gpt2")
+        digits = self.doctor("hash", a).stdout.strip()
+        self.assertRegex(digits, "^[0-9a-f]{64}$")
+        self.assertNotEqual(digits, self.doctor("hash", b).stdout.strip())
+        self.assertIn("to the bit", self.doctor("diff", a, a).stdout)
+        self.assertIn("model/tokens.weight", self.doctor("diff", a, b, expect=1).stdout)
+
+    def test_damage_is_found_at_any_place(self):
+        path = self.imported("gpt2_hub", "hf-gpt2")
+        whole = path.read_bytes()
+        self.assertIn("whole", self.doctor("verify", path).stdout)
+        source = random.Random(3)
+        for _ in range(10):
+            broken = bytearray(whole)
+            broken[source.randrange(len(whole))] ^= 1 << source.randrange(8)
+            path.write_bytes(broken)
+            self.refuse(22, "verify", path, words=[str(path)])
+            path.write_bytes(whole[:source.randrange(len(whole))])
+            self.refuse(22, "verify", path, words=[str(path)])
+            self.refuse(22, "inspect", path)
+
+    def test_a_run_folder_is_verified_file_by_file(self):
+        run_folder = self.folder / "run" / "checkpoints"
+        run_folder.mkdir(parents=True)
+        whole = self.imported("gpt2_hub", "hf-gpt2").read_bytes()
+        for step in (5, 10):
+            (run_folder / f"ckpt-{step:012}.h5").write_bytes(whole)
+        self.assertEqual(self.doctor("verify", self.folder / "run").stdout.count("whole"), 2)
+        (run_folder / "ckpt-000000000010.h5").write_bytes(whole[:-1])
+        done = self.doctor("verify", self.folder / "run", expect=22)
+        self.assertEqual((done.stdout.count("whole"), done.stdout.count("damaged")), (1, 1))
+        self.assertIn("newest", self.doctor("inspect", self.folder / "run").stdout)
+        self.assertEqual(len(list(run_folder.iterdir())), 2)  # a look changes nothing
+
+    def test_what_is_not_there_or_not_ours(self):
+        self.refuse(22, "verify", self.folder / "missing.h5", words=["missing.h5"])
+        self.refuse(22, "inspect", self.folder)
+        self.refuse(22, "hash", self.text, words=["not a Binade checkpoint"])
+        self.refuse(40, "import", self.text, self.folder / "x.h5", words=["safetensors"])
+        self.refuse(40, "import", GOLDEN / "unet_torch.safetensors", self.folder / "x.h5", "--names", "hf-gpt2", words=["missing"])
+        self.refuse(24, "import", GOLDEN / "gpt2_hub.safetensors", self.folder / "no" / "x.h5", words=["No such file"])
+        self.assertFalse((self.folder / "x.h5").exists())
+
+    def test_misspelt_words_are_put_right(self):
+        self.refuse(20, "verfy", "x", words=["verfy", "verify"])
+        self.refuse(20, "inspect", "x", "--al", words=["--al", "--all"])
+        self.refuse(20, "export", "a", "b", "--names", "keras", words=["--names", "hf-gpt2"])
+        self.refuse(20, "verify", words=["path"])
+        self.refuse(20)
+        self.assertIn("SUBCOMMAND", self.doctor("--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "core/error.h"
@@ -225,15 +225,32 @@ TEST(NameMapsTest, WhatDoesNotFitIsListed) {
   EXPECT_NE(error.find("unknown extra"), std::string::npos) << error;
 }
 
-TEST(NameMapsTest, FixturesOfOtherProgramsAreRead) {
+/// A file of tests/golden/data, which are kept as base64 text.
+TensorMap fixture(const std::string& name) {
   const char* given = std::getenv("BINADE_GOLDEN_DIR");
-  const std::filesystem::path data = given != nullptr ? given : "tests/golden/data";
-  const TensorMap gpt2 = gpt2_from_hugging_face(read_safetensors((data / "gpt2_lm.safetensors").string()).tensors);
+  std::ifstream text(std::string(given != nullptr ? given : "tests/golden/data") + "/" + name + ".safetensors.b64");
+  EXPECT_TRUE(text.good()) << name;
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<std::byte> bytes;
+  unsigned bits = 0;
+  int held = 0;
+  for (char c = 0; text.get(c);) {
+    const std::size_t digit = digits.find(c);
+    if (digit == std::string::npos) continue;  // line ends and padding
+    bits = (bits << 6) | static_cast<unsigned>(digit);
+    held += 6;
+    if (held >= 8) bytes.push_back(std::byte{static_cast<unsigned char>(bits >> (held -= 8))});
+  }
+  return decode_safetensors(bytes).tensors;
+}
+
+TEST(NameMapsTest, FixturesOfOtherProgramsAreRead) {
+  const TensorMap gpt2 = gpt2_from_hugging_face(fixture("gpt2_lm"));
   EXPECT_EQ(gpt2.at("tokens.weight").shape(), (Shape{50, 32}));
   EXPECT_EQ(gpt2.at("blocks.1.attention.key.weight").shape(), (Shape{32, 32}));
-  const TensorMap hub = gpt2_from_hugging_face(read_safetensors((data / "gpt2_hub.safetensors").string()).tensors);
+  const TensorMap hub = gpt2_from_hugging_face(fixture("gpt2_hub"));
   EXPECT_EQ(hub.at("blocks.0.mlp.down.weight").shape(), (Shape{12, 48}));
-  const TensorMap unet = unet_from_pytorch(read_safetensors((data / "unet_torch.safetensors").string()).tensors);
+  const TensorMap unet = unet_from_pytorch(fixture("unet_torch"));
   EXPECT_EQ(unet.at("decoder.0.up.weight").shape(), (Shape{8, 2, 2, 4}));
 }
 

@@ -1,4 +1,5 @@
 """binade-doctor on files that were made for it: what it prints, what it refuses, and with which exit code."""
+import base64
 import json
 import os
 import pathlib
@@ -9,6 +10,13 @@ import unittest
 from programs import DOCTOR, ProgramTest, run
 
 GOLDEN = pathlib.Path(os.environ.get("BINADE_GOLDEN_DIR", "tests/golden/data"))
+
+
+def fixture(folder, name):
+    """A file of tests/golden/data, kept there as text, as the binary file that another program wrote."""
+    path = folder / (name + ".safetensors")
+    path.write_bytes(base64.b64decode((GOLDEN / (name + ".safetensors.b64")).read_text()))
+    return path
 
 
 def header(path):
@@ -31,7 +39,7 @@ class Doctor(ProgramTest):
 
     def imported(self, name, names):
         path = self.folder / (name + ".h5")
-        self.doctor("import", GOLDEN / (name + ".safetensors"), path, "--names", names)
+        self.doctor("import", fixture(self.shared, name), path, "--names", names)
         return path
 
     def test_env_names_libraries_and_device(self):
@@ -44,7 +52,7 @@ class Doctor(ProgramTest):
             checkpoint = self.imported(name, names)
             back = self.folder / (name + ".safetensors")
             self.doctor("export", checkpoint, back, "--names", names)
-            theirs = {k.removeprefix("transformer."): v for k, v in header(GOLDEN / (name + ".safetensors")).items()
+            theirs = {k.removeprefix("transformer."): v for k, v in header(fixture(self.shared, name)).items()
                       if not k.endswith((".attn.bias", "num_batches_tracked"))}
             self.assertEqual(header(back), theirs)
 
@@ -55,11 +63,11 @@ class Doctor(ProgramTest):
         self.assertEqual(checkpoint.read_bytes(), (self.folder / "again.h5").read_bytes())
 
     def test_vocabulary_is_padded_and_cut_back(self):
-        self.doctor("import", GOLDEN / "gpt2_hub.safetensors", self.folder / "p.h5", "--names", "hf-gpt2", "--vocabulary", 128)
+        self.doctor("import", fixture(self.shared, "gpt2_hub"), self.folder / "p.h5", "--names", "hf-gpt2", "--vocabulary", 128)
         self.assertIn("(128, 12)", self.doctor("inspect", "--all", self.folder / "p.h5").stdout)
         self.doctor("export", self.folder / "p.h5", self.folder / "p.safetensors", "--names", "hf-gpt2", "--vocabulary", 20)
-        self.assertEqual(header(self.folder / "p.safetensors")["wte.weight"], header(GOLDEN / "gpt2_hub.safetensors")["wte.weight"])
-        self.refuse(20, "import", GOLDEN / "gpt2_hub.safetensors", self.folder / "q.h5", "--names", "hf-gpt2", "--vocabulary", 3,
+        self.assertEqual(header(self.folder / "p.safetensors")["wte.weight"], header(fixture(self.shared, "gpt2_hub"))["wte.weight"])
+        self.refuse(20, "import", fixture(self.shared, "gpt2_hub"), self.folder / "q.h5", "--names", "hf-gpt2", "--vocabulary", 3,
                     words=["20 rows"])
 
     def test_hash_and_diff(self):
@@ -102,8 +110,8 @@ class Doctor(ProgramTest):
         self.refuse(22, "inspect", self.folder)
         self.refuse(22, "hash", self.text, words=["not a Binade checkpoint"])
         self.refuse(40, "import", self.text, self.folder / "x.h5", words=["safetensors"])
-        self.refuse(40, "import", GOLDEN / "unet_torch.safetensors", self.folder / "x.h5", "--names", "hf-gpt2", words=["missing"])
-        self.refuse(24, "import", GOLDEN / "gpt2_hub.safetensors", self.folder / "no" / "x.h5", words=["No such file"])
+        self.refuse(40, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", "hf-gpt2", words=["missing"])
+        self.refuse(24, "import", fixture(self.shared, "gpt2_hub"), self.folder / "no" / "x.h5", words=["No such file"])
         self.assertFalse((self.folder / "x.h5").exists())
 
     def test_misspelt_words_are_put_right(self):

@@ -56,4 +56,6 @@ Sha256::Digest sha256(std::span<const std::byte> bytes) {
   return stream.digest();
 }
 
+std::string sha256_hex(std::string_view text) { return to_hex(sha256(std::as_bytes(std::span(text)))); }
+
 }  // namespace binade

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace binade {
 
@@ -33,5 +34,7 @@ class Sha256 {
 std::string to_hex(const Sha256::Digest& digest);
 
 Sha256::Digest sha256(std::span<const std::byte> bytes);
+/// The same of a text, as hexadecimal digits.
+std::string sha256_hex(std::string_view text);
 
 }  // namespace binade

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "core/kernels/dispatch.h"
+#include "io/json_lines.h"
 
 namespace binade::examples {
 namespace {

@@ -7,6 +7,18 @@
 
 namespace binade::examples {
 
+namespace {
+
+std::string read_config_file(const std::string& path) {
+  try {
+    return io::read_json_text(path);
+  } catch (const DataError& error) {  // a file named on the command line is an argument, not training data
+    throw ArgumentError(fmt::format("--config: {}", error.what()));
+  }
+}
+
+}  // namespace
+
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
   table.apply_flags();  // --run, --resume and --config themselves, and every range check
   if (s.resume) {
@@ -15,7 +27,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
     table.apply_flags_to_resumed();
   } else if (!s.config.empty()) {
-    table.apply_json(io::read_file(s.config), s.config);
+    table.apply_json(read_config_file(s.config), s.config);
     table.apply_flags();
   }
   complete();
@@ -45,6 +57,22 @@ amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& p
   if (s.clip_mode == "adaptive") o.clip_adaptive = s.clip;
   if (s.ema > 0) o.ema = optim::EmaOptions{.decay = s.ema};
   return o;
+}
+
+StateDict run_constants(const std::string& content, const std::string& architecture) {
+  StateDict constants;
+  constants.put("progress/data", content);
+  constants.put("progress/architecture", architecture);
+  return constants;
+}
+
+void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
+  check<DataError>(checkpoint.text("progress/data") == run.text("progress/data"),
+                   "--data: not what the run was trained on: its content has the hash {}, the checkpoint's {}", run.text("progress/data"),
+                   checkpoint.text("progress/data"));
+  const std::string& stored = checkpoint.text("progress/architecture");
+  check<CheckpointError>(stored == run.text("progress/architecture"), "checkpoint: it holds the model {}, this run has {}", stored,
+                         run.text("progress/architecture"));
 }
 
 int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer, const amp::RunTask& task) {

@@ -17,6 +17,11 @@ amp::RunPlan make_plan(const std::string& program, const std::string& name, cons
 
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
 
+/// What every checkpoint of a run repeats: the hash of its data and the model's shape.
+StateDict run_constants(const std::string& content, const std::string& architecture);
+/// Throws DataError when a checkpoint was trained on other data, CheckpointError when it holds another model.
+void check_run_constants(const StateDict& checkpoint, const StateDict& run);
+
 /// run_training(), with the lines a person wants at the end, and the exit code.
 int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer, const amp::RunTask& task);
 

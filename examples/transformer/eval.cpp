@@ -7,6 +7,8 @@
 #include "examples/transformer/evaluation.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/text_source.h"
+#include "io/json_lines.h"
+#include "io/run_folder.h"
 
 namespace binade::examples {
 namespace {

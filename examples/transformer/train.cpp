@@ -11,11 +11,6 @@
 namespace binade::examples {
 namespace {
 
-void check_same(const StateDict& state, const std::string& architecture) {
-  const std::string& stored = state.text("progress/architecture");
-  check<CheckpointError>(stored == architecture, "checkpoint: it holds the model {}, this run has {}", stored, architecture);
-}
-
 int train(Settings& table, GptSettings& s) {
   settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
   const TrainSettings& t = s.train;
@@ -29,9 +24,8 @@ int train(Settings& table, GptSettings& s) {
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 
-  auto loader = io::training_batches(source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed), .content = source.content});
+  auto loader = io::training_batches(source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed)});
   trainer.attach(loader);
-  const std::string architecture = architecture_json(model.options());
 
   amp::RunPlan plan = make_plan("binade-gpt", "gpt", table, t, runtime);
   plan.unit = "tokens";
@@ -48,9 +42,9 @@ int train(Settings& table, GptSettings& s) {
     const TextScore score = evaluate(model, source.split.validation, t.batch);
     return {{"val_loss", score.loss}, {"val_accuracy", score.accuracy}};
   };
-  task.constants.put("progress/architecture", architecture);
+  task.constants = run_constants(source.content, architecture_json(model.options()));
   task.constants.merge("progress/tokenizer", io::tokenizer_state(*source.tokenizer));
-  task.check_constants = [&](const StateDict& state) { check_same(state, architecture); };
+  task.check_constants = [&](const StateDict& state) { check_run_constants(state, task.constants); };
   return train_and_tell("binade-gpt", plan, trainer, task);
 }
 

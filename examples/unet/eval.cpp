@@ -7,6 +7,7 @@
 #include "examples/unet/evaluation.h"
 #include "examples/unet/image_source.h"
 #include "examples/unet/unet_settings.h"
+#include "io/json_lines.h"
 #include "io/run_folder.h"
 
 namespace binade::examples {

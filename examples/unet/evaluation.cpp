@@ -15,10 +15,9 @@ MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& l
     const io::ImageBatch batch = batches.next();
     const Tensor logits = predict_logits(model, batch.images);
     const Tensor ids = classes_of(logits);
-    const Tensor truth = batch.masks.to(DType::u8);
     score.loss += segmentation_loss(loss, logits, batch.masks).item() / static_cast<double>(images.size());
-    foreground.add(ids, truth);
-    background.add(ids, truth);
+    foreground.add(ids, batch.masks);
+    background.add(ids, batch.masks);
   }
   model.train(was_training);
   score.dice = foreground.dice();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/augment.h"
+
 namespace binade::examples {
 namespace {
 

@@ -10,19 +10,13 @@
 namespace binade::examples {
 namespace {
 
-void check_same(const StateDict& state, const std::string& architecture) {
-  const std::string& stored = state.text("progress/architecture");
-  check<CheckpointError>(stored == architecture, "checkpoint: it holds the model {}, this run has {}", stored, architecture);
-}
-
 /// What a training step records, on the smallest image there is. Evaluation mode: statistics must not move.
 Variable probe_loss(UNet& model, const UNetSettings& s) {
   const std::int64_t side = model.multiple();
   model.eval();
   const Variable logits = model(Tensor::zeros({1, side, side, model.options().in}));
   model.train();
-  const Tensor masks = s.classes > 1 ? Tensor::zeros({1, side, side}, DType::i32) : Tensor::zeros({1, side, side, 1});
-  return segmentation_loss(s.loss, logits, masks);
+  return segmentation_loss(s.loss, logits, Tensor::zeros({1, side, side}, DType::u8));
 }
 
 io::ImageLoaderOptions loader_options(const UNetSettings& s) {
@@ -50,7 +44,6 @@ int train(Settings& table, UNetSettings& s) {
 
   auto loader = io::training_batches(source.split.train, loader_options(s));
   trainer.attach(loader);
-  const std::string architecture = architecture_json(model.options());
 
   amp::RunPlan plan = make_plan("binade-unet", "unet", table, t, runtime);
   plan.unit = "images";
@@ -68,9 +61,9 @@ int train(Settings& table, UNetSettings& s) {
     const MaskScore score = evaluate(model, source.split.validation, s.loss);
     return {{"val_loss", score.loss}, {"val_dice", score.dice}, {"val_iou", score.iou}};
   };
-  task.constants.put("progress/architecture", architecture);
+  task.constants = run_constants(source.content, architecture_json(model.options()));
   task.constants.put("progress/loss", s.loss);
-  task.check_constants = [&](const StateDict& state) { check_same(state, architecture); };
+  task.check_constants = [&](const StateDict& state) { check_run_constants(state, task.constants); };
   return train_and_tell("binade-unet", plan, trainer, task);
 }
 

@@ -50,10 +50,11 @@ UNetOptions parse_unet_architecture(const std::string& json) {
 
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks) {
   const ModulePathScope path("loss");
-  if (name == "ce") return cross_entropy(logits, masks);
-  if (name == "bce") return bce_with_logits(logits, masks);
-  const Variable overlap = dice(sigmoid(cast(logits, DType::f32)), masks);
-  return name == "dice" ? overlap : bce_with_logits(logits, masks) + overlap;
+  if (name == "ce") return cross_entropy(logits, masks.to(DType::i32));
+  const Tensor truth = masks.reshape(logits.shape()).to(DType::f32);
+  if (name == "bce") return bce_with_logits(logits, truth);
+  const Variable overlap = dice(sigmoid(cast(logits, DType::f32)), truth);
+  return name == "dice" ? overlap : bce_with_logits(logits, truth) + overlap;
 }
 
 }  // namespace binade::examples

@@ -26,8 +26,7 @@ UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
 std::string architecture_json(const UNetOptions& options);
 UNetOptions parse_unet_architecture(const std::string& json);
 
-/// The loss that --loss names. logits (N, H, W, classes); masks as io::ImageBatch has them: (N, H, W, 1) f32, or
-/// (N, H, W) i32 class ids.
+/// The loss that --loss names. logits (N, H, W, classes); masks u8 (N, H, W): 0 or 1, or class ids.
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks);
 
 }  // namespace binade::examples

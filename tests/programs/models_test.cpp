@@ -1,0 +1,163 @@
+// The example models against other programs' weights, and the promises that need a whole model.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string_view>
+
+#include "examples/transformer/gpt.h"
+#include "examples/transformer/sampling.h"
+#include "examples/unet/prediction.h"
+#include "examples/unet/unet.h"
+#include "io/name_maps/hf_gpt2.h"
+#include "io/name_maps/pytorch_unet.h"
+#include "io/safetensors.h"
+#include "tests/golden/golden_file.h"
+
+namespace binade::examples {
+namespace {
+
+GptOptions small_gpt() { return {.layers = 2, .heads = 2, .dim = 16, .context = 12, .vocabulary = 23, .table = 23}; }
+
+Tensor tokens_of(std::int64_t rows, std::int64_t length, std::uint32_t which = 0) {
+  const RandomStream numbers{5, RngPurpose::kData, 0, 0, which};
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows * length));
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(numbers.below(i, 23));
+  return Tensor::from(tokens, {rows, length});
+}
+
+void load(nn::Module& model, const io::TensorMap& tensors) {
+  StateDict state;
+  for (const auto& [name, tensor] : tensors) state.put(name, tensor);
+  for (const auto& [name, buffer] : nn::named_buffers(model))
+    if (!state.contains(name)) state.put(name, buffer->value());  // PyTorch's count of batches is left out by the map
+  nn::load_state_dict(model, state);
+}
+
+/// The tensors of a safetensors file that is kept as base64.
+io::TensorMap fixture(const std::string& name) {
+  std::ifstream in(golden::folder() + "/" + name + ".safetensors.b64");
+  std::vector<std::byte> bytes;
+  std::uint32_t bits = 0;
+  int have = 0;
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (char c = 0; in.get(c);) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == kDigits.npos) continue;
+    bits = bits << 6 | static_cast<std::uint32_t>(digit);
+    if ((have += 6) >= 8) bytes.push_back(static_cast<std::byte>(bits >> (have -= 8)));
+  }
+  return io::decode_safetensors(bytes).tensors;
+}
+
+const golden::Case& case_of(const std::vector<golden::Case>& cases, const std::string& name) {
+  for (const golden::Case& c : cases)
+    if (c.name == name) return c;
+  throw std::runtime_error("no golden case " + name);
+}
+
+// ---- sampling -----------------------------------------------------------------------------------------------------------
+
+TEST(Sampling, CacheOnAndOffGiveTheSameTokensAlsoBeyondTheContext) {
+  Runtime runtime({.seed = 3});
+  Gpt model(small_gpt());
+  model.eval();
+  for (const double temperature : {0.0, 1.0}) {
+    SamplingOptions options{.tokens = 40, .temperature = temperature, .top_k = 7, .seed = 9};
+    const auto with = sample(model, {1, 2, 3}, options);
+    options.cache = false;
+    EXPECT_EQ(with, sample(model, {1, 2, 3}, options)) << "temperature " << temperature;
+    EXPECT_EQ(with.size(), 43u);
+  }
+}
+
+TEST(Sampling, DrawsFollowTheDistribution) {
+  const std::vector<float> logits{0, std::log(2.0f), std::log(5.0f), -INFINITY};
+  EXPECT_EQ(draw_token(logits, 0, 0, 0.99), 2);
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.0), 2);     // likeliest first: [0, 5/8) is token 2
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.626), 1);   // [5/8, 7/8) is token 1
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.876), 0);
+  EXPECT_EQ(draw_token(logits, 1, 1, 0.999), 2);
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.9999999), 0);
+  EXPECT_THROW(draw_token({NAN, NAN}, 1, 0, 0.5), NumericError);
+}
+
+// ---- weights from elsewhere -------------------------------------------------------------------------------------------------
+
+class ForeignGpt : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ForeignGpt, GivesTheLogitsOfTransformers) {
+  const auto cases = golden::read(golden::folder() + "/imports.txt");
+  const golden::Case& c = case_of(cases, GetParam());
+  Runtime runtime({.seed = 1});
+  const io::TensorMap tensors = io::gpt2_from_hugging_face(fixture(GetParam()));
+  const Shape table = tensors.at("tokens.weight").shape();
+  Gpt model({.layers = c.integer("layers"),
+             .heads = c.integer("heads"),
+             .dim = table.dim(1),
+             .context = tensors.at("positions.weight").dim(0),
+             .vocabulary = table.dim(0),
+             .table = table.dim(0),
+             .tanh_gelu = true});
+  load(model, tensors);
+  model.eval();
+  const Variable logits = model(c.array("in.tokens").tensor(DType::i32));
+  // transformers computed in double from the same f32 weights; 1e-4 is what the import promises.
+  EXPECT_EQ(golden::difference(logits.value(), c.array("out.logits"), {.rtol = 1e-4, .share = 1e-5}), "");
+}
+INSTANTIATE_TEST_SUITE_P(Fixtures, ForeignGpt, ::testing::Values("gpt2_lm", "gpt2_hub"));
+
+TEST(ForeignUNet, GivesTheOutputOfPyTorch) {
+  const auto cases = golden::read(golden::folder() + "/imports.txt");
+  const golden::Case& c = case_of(cases, "unet_torch");
+  Runtime runtime({.seed = 1});
+  UNet model({.in = 1, .classes = 1, .base = 4, .depth = 2});
+  load(model, io::unet_from_pytorch(fixture("unet_torch")));
+  model.eval();
+  const Variable y = model(c.array("in.x").tensor(DType::f32));
+  EXPECT_EQ(golden::difference(y.value(), c.array("out.y"), {.rtol = 1e-4, .share = 1e-5}), "");
+}
+
+// ---- recompute ----------------------------------------------------------------------------------------------------------------
+
+/// The state after three steps in fp16 with dropout.
+std::string trained_hash(bool recompute) {
+  Runtime runtime({.seed = 2});
+  GptOptions options = small_gpt();
+  options.dropout = 0.2;
+  options.recompute = recompute;
+  Gpt model(options);
+  optim::AdamW optimizer(model, {.lr = 1e-2});
+  amp::Trainer trainer(runtime, model, optimizer, {.precision = amp::Policy::fp16(), .clip_norm = 1});
+  for (std::uint32_t step = 0; step < 3; ++step)
+    trainer.step(tokens_of(4, 12, step), [&](const Tensor& t) { return nn::cross_entropy(model(t), t); });
+  return trainer.state_hash();
+}
+
+TEST(Recompute, OnAndOffGiveTheSameBits) { EXPECT_EQ(trained_hash(true), trained_hash(false)); }
+
+// ---- images of any size ------------------------------------------------------------------------------------------------------
+
+TEST(UNetPrediction, AnyImageSizeWorks) {
+  Runtime runtime({.seed = 1});
+  UNet model({.in = 1, .classes = 2, .base = 4, .depth = 3});
+  model.eval();
+  for (const auto& [h, w] : {std::pair{1, 1}, {7, 33}, {16, 8}}) {
+    const Tensor logits = predict_logits(model, Tensor::full({1, h, w, 1}, 0.5));
+    EXPECT_EQ(logits.shape(), Shape({1, h, w, 2}));
+    EXPECT_EQ(classes_of(logits).shape(), Shape({1, h, w}));
+  }
+}
+
+TEST(Overlap, DiceAndIouByHand) {
+  const auto mask = [](std::vector<std::uint8_t> v) { return Tensor::from(v, {static_cast<std::int64_t>(v.size())}); };
+  Overlap overlap;
+  EXPECT_EQ(overlap.dice(), 1.0);
+  overlap.add(mask({1, 1, 0, 0}), mask({1, 0, 1, 0}));
+  EXPECT_DOUBLE_EQ(overlap.dice(), 0.5);
+  EXPECT_DOUBLE_EQ(overlap.iou(), 1.0 / 3);
+  overlap.add(mask({1}), mask({1}));  // pooled, not averaged
+  EXPECT_DOUBLE_EQ(overlap.dice(), 4.0 / 6);
+}
+
+}  // namespace
+}  // namespace binade::examples

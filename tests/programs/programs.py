@@ -107,11 +107,13 @@ class ProgramTest(unittest.TestCase):
 
 
 def kill_after_step(process, folder, step, sig=signal.SIGKILL, timeout=120):
-    """Sends `sig` once metrics.jsonl shows that `step` was committed; returns the exit status."""
+    """Sends `sig` once metrics.jsonl shows that `step` was committed and a checkpoint is there; returns the exit status."""
     path = pathlib.Path(folder) / "metrics.jsonl"
+    wants_checkpoint = sig == signal.SIGKILL
     end = time.monotonic() + timeout
     while time.monotonic() < end and process.poll() is None:
-        if path.exists() and f'"step":{step},' in path.read_text(errors="replace"):
+        reached = path.exists() and f'"step":{step},' in path.read_text(errors="replace")
+        if reached and (checkpoints(folder) or not wants_checkpoint):
             process.send_signal(sig)
             break
         time.sleep(0.002)

@@ -94,7 +94,9 @@ class Overflow(ProgramTest):
                         self.assertNotEqual(m["state_hash_before"], m["state_hash_after"], m)
                 self.assertEqual([m["step"] for m in lines if m["committed"]], [1, 2, 3, 4, 5, 6])
                 self.assertEqual(lines[0]["step"], 1)
-                self.assertEqual([m["attempt"] for m in lines if m["step"] == 1], list(range(1, len(aborted) + 2)))
+                first = [m for m in lines if m["step"] == 1]
+                self.assertEqual([m["attempt"] for m in first], list(range(1, len(first) + 1)))
+                self.assertEqual([m["committed"] for m in first], [False] * (len(first) - 1) + [True])
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ inline VFloat activate(Activation activation, VFloat x) {
   return y;
 }
 
-/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. With a stored z the activation
-/// reads the rounded z, which is what backward will see.
+/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. Both
+/// round the same sum once: y must not depend on whether backward wants z (recompute, evaluation).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
@@ -82,20 +82,14 @@ struct Epilogue {
     for (; j + kLanes<float> <= count; j += kLanes<float>) {
       VFloat v = load_vector<float>(sums + j);
       if (bias != nullptr) v += load_vector<float>(bias + column + j);
-      if (z != nullptr) {
-        store_from_float(z + j, v);
-        v = load_as_float(z + j);
-      }
+      if (z != nullptr) store_from_float(z + j, v);
       store_from_float(y + j, activate(activation, v));
     }
     if (j < count) {
       const int left = count - j;
       VFloat v = load_part(sums + j, left);
       if (bias != nullptr) v += load_part(bias + column + j, left);
-      if (z != nullptr) {
-        store_part_from_float(z + j, v, left);
-        v = load_part_as_float(z + j, left);
-      }
+      if (z != nullptr) store_part_from_float(z + j, v, left);
       store_part_from_float(y + j, activate(activation, v), left);
     }
   }

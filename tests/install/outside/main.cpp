@@ -1,12 +1,27 @@
-// A program outside Binade's tree: it sees the installed headers, links the library and computes with it.
+// A program outside Binade's tree: it sees the installed headers, links the library and trains a layer with it.
 #include <binade.h>
 
 #include <cstdio>
+#include <vector>
 
 #include "core/tensor.h"
 
+using namespace binade;
+
 int main() {
-  const binade::Shape shape({2, 3});
-  std::printf("%s: %s\n", binade::build_id().c_str(), shape.to_string().c_str());
-  return shape.numel() == 6 ? 0 : 1;
+  Runtime runtime({.seed = 1});
+  nn::Linear layer({.in = 2, .out = 1});
+  optim::Sgd optimizer(layer, {.lr = 0.1});
+  const Tensor x = Tensor::from(std::vector<float>{0, 0, 0, 1, 1, 0, 1, 1}, {4, 2});
+  const Tensor y = Tensor::from(std::vector<float>{1, 3, 0, 2}, {4, 1});  // y = 1 - x0 + 2 x1
+  double loss = 1;
+  for (int step = 0; step < 200; ++step) {
+    optimizer.zero_grad();
+    const Variable distance = nn::mse(layer(x), y);
+    backward(distance);
+    optimizer.step();
+    loss = distance.item();
+  }
+  std::printf("%s: loss %g\n", build_id().c_str(), loss);
+  return loss < 1e-3 ? 0 : 1;
 }

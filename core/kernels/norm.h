@@ -93,10 +93,11 @@ struct ColumnGradientSums : ColumnShape {
   void* partial = nullptr;  ///< (samples, blocks, 2, cols)
 };
 
-/// gx = scale gy' + slope (x - mean) + offset; gr = gy'
+/// gx = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
 struct ColumnGradientApply : ColumnGradientSums {
+  const void* center = nullptr;
   const void* slope = nullptr;
-  const void* offset = nullptr;
+  const void* constant = nullptr;
   void* gx = nullptr;
   void* gr = nullptr;
 };

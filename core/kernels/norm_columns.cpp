@@ -62,14 +62,18 @@ void moments(const ColumnMoments& a) {
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) sum[i] += get(x + r * a.x_pitch + i * kWideLanes<T>, part) - origin[i];
       for (int i = 0; i < n; ++i) sum[i] = origin[i] + sum[i] / splat(count);
+      // What the first pass rounded off the mean is what deviations from it add up to.
+      Wide<T> rest[n] = {};
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
           const Wide<T> d = get(x + r * a.x_pitch + i * kWideLanes<T>, part) - sum[i];
+          rest[i] += d;
           squares[i] = multiply_add(d, d, squares[i]);
         }
       for (int i = 0; i < n; ++i) {
-        put(mean_out + c + i * kWideLanes<T>, sum[i], part);
-        put(squares_out + c + i * kWideLanes<T>, squares[i], part);
+        const Wide<T> correction = rest[i] / splat(count);
+        put(mean_out + c + i * kWideLanes<T>, sum[i] + correction, part);
+        put(squares_out + c + i * kWideLanes<T>, squares[i] - rest[i] * correction, part);
       }
     });
   });
@@ -142,14 +146,14 @@ void gradient_apply(const ColumnGradientApply& a) {
     each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
-      const Channels<T, n> slope(a.slope, at, part), offset(a.offset, at, part);
+      const Channels<T, n> slope(a.slope, at, part), center(a.center, at, part), constant(a.constant, at, part);
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
           const std::int64_t ci = c + i * kWideLanes<T>;
           const Masked<T> m = masked<T, mask>(a, r, ci, mean.v[i], scale.v[i], bias.v[i], part);
           if (a.gx != nullptr)
             put(static_cast<T*>(a.gx) + r * a.cols + ci,
-                multiply_add(m.gy, scale.v[i], multiply_add(m.centered, slope.v[i], offset.v[i])), part);
+                multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i])), part);
           if (a.gr != nullptr) put(static_cast<T*>(a.gr) + r * a.cols + ci, m.gy, part);
         }
     });

@@ -48,7 +48,7 @@ void forward_typed(const BatchNormForward& a) {
 template <class C>
 void backward_typed(const BatchNormBackward& a) {
   const auto cols = static_cast<std::size_t>(a.cols);
-  std::vector<C> scale(cols), bias(cols), slope(cols, C{0}), offset(cols, C{0});
+  std::vector<C> scale(cols), bias(cols), slope(cols, C{0}), center(cols, C{0});
   for (std::size_t c = 0; c < cols; ++c) {
     scale[c] = a.weight != nullptr ? values<C>(a.rstd)[c] * values<C>(a.weight)[c] : values<C>(a.rstd)[c];
     bias[c] = a.bias != nullptr ? values<C>(a.bias)[c] : C{0};
@@ -71,12 +71,12 @@ void backward_typed(const BatchNormBackward& a) {
       if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
       if (!a.training) continue;
       slope[c] = static_cast<C>(-static_cast<double>(scale[c]) * rstd * product / count);
-      offset[c] = static_cast<C>(-static_cast<double>(scale[c]) * sums.sum[c] / count);
+      center[c] = static_cast<C>(sums.sum[c] / count);
     }
   }
   if (a.gx == nullptr && a.gresidual == nullptr) return;
   g.slope = slope.data();
-  g.offset = offset.data();
+  g.center = center.data();
   g.gx = a.gx;
   g.gr = a.gresidual;
   cpu::kernels().column_norm.gradient_apply(g);

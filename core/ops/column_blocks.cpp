@@ -10,6 +10,8 @@ namespace {
 
 /// Values in a block: 128 KiB of f32, which a second pass finds in the level-2 cache.
 constexpr std::int64_t kBlockValues = 1 << 15;
+/// Rows added up in f32 before double takes over.
+constexpr std::int64_t kBlockRows = 512;
 
 Tensor partials(const cpu::ColumnShape& s) {
   return Tensor::empty(Shape{s.samples, s.blocks(), 2, s.cols}, s.dtype == DType::f64 ? DType::f64 : DType::f32);
@@ -19,7 +21,7 @@ Tensor partials(const cpu::ColumnShape& s) {
 
 cpu::ColumnShape column_blocks(DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t cols) {
   cpu::ColumnShape shape{.dtype = dtype, .samples = samples, .rows = rows, .cols = cols};
-  shape.rows_per_block = std::max<std::int64_t>(1, kBlockValues / std::max<std::int64_t>(1, cols));
+  shape.rows_per_block = std::clamp<std::int64_t>(kBlockValues / std::max<std::int64_t>(1, cols), 1, kBlockRows);
   return shape;
 }
 

@@ -58,16 +58,16 @@ void backward_typed(const GroupNormCall& a) {
   const auto values = static_cast<std::size_t>(a.samples * a.cols);
   const C* mean = static_cast<const C*>(a.mean);
   const C* rstd = static_cast<const C*>(a.rstd);
-  std::vector<C> center(values), scale(values), slope(values), offset(values);
+  std::vector<C> mean_of(values), scale(values), slope(values), center(values), constant(values);
   each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
-    center[at] = mean[group];
+    mean_of[at] = mean[group];
     scale[at] = rstd[group] * weight_of<C>(a, c);
   });
   cpu::ColumnGradientApply g{{column_blocks(a.dtype, a.samples, a.rows, a.cols)}};
   g.x = a.x;
   g.x_pitch = a.x_pitch;
   g.gy = a.gy;
-  g.mean = center.data();
+  g.mean = mean_of.data();
   g.scale = scale.data();
   const ChannelSums sums = channel_gradient_sums<C>(g);
 
@@ -87,13 +87,16 @@ void backward_typed(const GroupNormCall& a) {
   }
   if (a.gx == nullptr) return;
   const double count = static_cast<double>(a.rows) * static_cast<double>(a.cols / a.groups);
-  each_channel(a, [&](std::int64_t, std::size_t at, std::size_t group) {
-    const double r = rstd[group];
+  // rstd (gy weight - avg(g)), split at the channel's own average of gy, so that what cancels does so before it is scaled.
+  each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
+    const double r = rstd[group], own = sums.sum[at] / static_cast<double>(a.rows);
+    center[at] = static_cast<C>(own);
     slope[at] = static_cast<C>(-r * r * sum_gx[group] / count);
-    offset[at] = static_cast<C>(-r * sum_g[group] / count);
+    constant[at] = static_cast<C>(r * (weight_of<C>(a, c) * own - sum_g[group] / count));
   });
+  g.center = center.data();
   g.slope = slope.data();
-  g.offset = offset.data();
+  g.constant = constant.data();
   g.gx = a.gx;
   cpu::kernels().column_norm.gradient_apply(g);
 }

@@ -100,7 +100,7 @@ class Attention {
       const Rows<C> k{arena.take(a_.keys * pitch_), pitch_};
       widen(a_.k, a_.keys, b, kh, 0, a_.keys, k);
       const Rows<C> gk{arena.take(a_.keys * pitch_), pitch_}, gv{arena.take(a_.keys * pitch_), pitch_};
-      std::fill(gk.data, gk.data + 2 * a_.keys * pitch_, C(0));
+      for (const Rows<C>& sums : {gk, gv}) std::fill(sums.data, sums.data + a_.keys * pitch_, C(0));
       const Rows<C> q{arena.take(kQueryRows * pitch_), pitch_}, gq{arena.take(kQueryRows * pitch_), pitch_};
       const Rows<C> gy{arena.take(kQueryRows * pitch_), pitch_}, y{arena.take(kQueryRows * pitch_), pitch_};
       const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_}, gp{arena.take(kQueryRows * logit_pitch_), logit_pitch_};

@@ -128,7 +128,9 @@ ImageSet read_image_folder(const std::string& folder, const ImageReadOptions& op
   for (const std::string& name : names) pixels.push_back(read_png(images + "/" + name));
   ImageSet set;
   set.classes = options.classes;
-  set.channels = std::any_of(pixels.begin(), pixels.end(), is_colored) ? 3 : 1;
+  set.channels = options.channels > 0                                    ? options.channels
+                 : std::any_of(pixels.begin(), pixels.end(), is_colored) ? 3
+                                                                         : 1;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string mask_path = masks + "/" + names[i];
     const Image mask = read_mask_png(mask_path, options.classes);
@@ -151,6 +153,8 @@ ImageSet read_image_folder(const std::string& folder, const ImageReadOptions& op
 ImageSet read_images(const std::string& path, const ImageReadOptions& options) {
   check<ArgumentError>(options.classes >= 1 && options.classes <= 256, "images: wanted 1 to 256 classes, got {}",
                        options.classes);
+  check<ArgumentError>(options.channels == 0 || options.channels == 1 || options.channels == 3,
+                       "images: wanted 1 or 3 channels, got {}", options.channels);
   std::error_code error;
   check<DataError>(fs::exists(path, error), "{}: there is no such file or folder", path);
   return fs::is_directory(path, error) ? read_image_folder(path, options) : read_image_file(path, options);

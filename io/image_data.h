@@ -12,6 +12,7 @@ namespace binade::io {
 
 struct ImageReadOptions {
   int classes = 1;        ///< 1: binary masks; more: masks hold class ids 0 … classes - 1; at most 256
+  int channels = 0;       ///< 1 or 3; 0: as the files are (see ImageSet)
   bool normalize = true;  ///< zero mean and unit standard deviation per image, all channels together; else 0 … 1
 };
 

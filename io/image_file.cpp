@@ -84,6 +84,8 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
                    path, channels);
   check<DataError>(masks.dims.size() == 3 || masks.dims[3] == 1, "{}: \"masks\": wanted one channel, got {}", path,
                    masks.dims.back());
+  check<DataError>(options.channels == 0 || options.channels == channels, "{}: \"images\": wanted {} channels, got {}",
+                   path, options.channels, channels);
   for (std::size_t i = 0; i < 3; ++i)
     check<DataError>(images.dims[i] == masks.dims[i],
                      "{}: \"masks\" must have the images' extents: axis {} is {}, wanted {}", path, i, masks.dims[i],

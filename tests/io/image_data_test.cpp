@@ -57,6 +57,9 @@ TEST(ImageFolder, OneColorImageMakesAllThreeChannels) {
   EXPECT_EQ(set.channels, 3);
   EXPECT_THAT(set.samples[0].pair.image.to_vector<float>(), ElementsAre(0.2f, 0.2f, 0.2f));
   EXPECT_THAT(set.samples[1].pair.image.to_vector<float>(), ElementsAre(1, 0, 0.2f));
+  const ImageSet grey_set = read_images(folder.path(), {.channels = 1, .normalize = false});
+  EXPECT_THAT(grey_set.samples[1].pair.image.to_vector<float>(),
+              ElementsAre(::testing::FloatNear(0.299f + 0.114f * 0.2f, 1e-6f)));
 }
 
 TEST(ImageFolder, NormalizedImagesHaveZeroMeanAndUnitDeviation) {

@@ -5,6 +5,9 @@
 namespace binade::amp {
 namespace {
 
+/// A NaN's sign means nothing to a reader.
+double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
+
 /// "a, b, c and 4 more"
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 3;
@@ -64,7 +67,7 @@ std::string describe(const StepState& state, optim::FlatParameters& parameters) 
     case AbortCause::kNone:
       return "";
     case AbortCause::kLoss:
-      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", state.loss, part,
+      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", without_sign_of_nan(state.loss), part,
                          bad_weights(parameters));
     case AbortCause::kStatistics:
       return fmt::format("the statistics {} would not be finite{}, though the loss is {}", state.bad_buffer, part,

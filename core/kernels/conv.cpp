@@ -24,6 +24,10 @@ namespace {
 constexpr std::int64_t kDepthBlock = 384;      // lanes of k between two visits of a result tile
 constexpr std::int64_t kSourceBytes = 192 << 10;
 constexpr std::int64_t kEnoughTasks = 16;
+// Beyond so many bytes of packed filters, with images no larger than this, filters are not packed for all tasks at once:
+constexpr std::int64_t kManyFilterBytes = 1 << 20;
+constexpr std::int64_t kManyFilterSource = 4 << 20;
+constexpr std::int64_t kManyFilterPanel = 1 << 20;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -43,6 +47,14 @@ struct Sweep {
   // Filter element (result channel j, source channel i of group g, position p) lies at
   // g * filter_group + j * filter_j + i * filter_i + p * filter_position.
   std::int64_t filter_group = 0, filter_j = 0, filter_i = 0, filter_position = 0;
+};
+
+/// Filters of up to kWide result channels, packed for the register tile.
+template <class Lane>
+struct FilterPanel {
+  const char* data = nullptr;
+  std::int64_t step = 0;  ///< bytes from one lane of k to the next
+  int width = 0;
 };
 
 template <class Lane, class T, class Out>
@@ -72,13 +84,6 @@ class Convolution {
     if (sweep.height <= 0 || sweep.width <= 0) return;
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     panels_ = PackedB<Lane>::panels(result_channels_);
-    const std::int64_t lanes = taps * group_lanes_;
-    std::vector<PackedB<Lane>> filters(static_cast<std::size_t>(source_.groups));
-    const std::size_t group_size = static_cast<std::size_t>(panels_ * kWide * lanes);
-    Stored* packed = Scratch::get<Stored>(ScratchSlot::kShared, group_size * filters.size());
-    for (std::size_t g = 0; g < filters.size(); ++g) filters[g] = {result_channels_, lanes, packed + g * group_size};
-    pack_filters(sweep, filters);
-
     y_low_ = x_low_ = y_high_ = x_high_ = 0;
     for (std::int64_t t = 0; t < taps; ++t) {
       const Tap& tap = sweep.taps[static_cast<std::size_t>(t)];
@@ -92,98 +97,129 @@ class Convolution {
     for (const Tap& tap : sweep.taps)
       a_offsets_.push_back(((tap.y - y_low_) * columns_ + tap.x - x_low_) * pixel_lanes_ * kLaneBytes);
 
-    const std::int64_t row_bytes = columns_ * pixel_lanes_ * kLaneBytes * sweep.source_step[0];
-    std::int64_t blocks = ceil_div(sweep.height, std::max<std::int64_t>(1, kSourceBytes / row_bytes));
-    while (images_ * blocks < kEnoughTasks && ceil_div(sweep.height, blocks) >= 8) blocks *= 2;
-    const std::int64_t all_panels = panels_ * source_.groups;
-    const std::int64_t parts = std::clamp<std::int64_t>(kEnoughTasks / (images_ * blocks), 1, ceil_div(all_panels, 2));
-    parallel_blocks(images_ * blocks * parts, [&](std::int64_t task) {
-      const std::int64_t part = task % parts;
-      const std::int64_t block = task / parts % blocks;
-      rows(sweep, filters, task / parts / blocks, block * sweep.height / blocks, (block + 1) * sweep.height / blocks,
-           part * all_panels / parts, (part + 1) * all_panels / parts);
-    });
+    const std::int64_t source_rows = (sweep.height - 1) * sweep.source_step[0] + y_high_ - y_low_ + 1;
+    const std::int64_t source_bytes = images_ * source_rows * columns_ * pixel_lanes_ * kLaneBytes;
+    const std::int64_t panel_bytes = taps * group_lanes_ * kWide * kLaneBytes;
+    const bool many_filters = panels_ * source_.groups >= 4 && panels_ * source_.groups * panel_bytes > kManyFilterBytes;
+    if (taps > 0 && many_filters && source_bytes <= kManyFilterSource && panel_bytes <= kManyFilterPanel)
+      by_filters(sweep, source_rows);
+    else
+      by_rows(sweep);
   }
 
  private:
-  void pack_filters(const Sweep& sweep, const std::vector<PackedB<Lane>>& filters) const {
+  /// Few filters: packed once, then each task takes some rows of an image.
+  void by_rows(const Sweep& sweep) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
-    const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (kWide * std::max<std::int64_t>(1, group_lanes_)));
-    parallel_for(source_.groups * panels_ * taps, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t t = i % taps, p = i / taps % panels_, g = i / taps / panels_;
-        const PackedB<Lane>& to = filters[static_cast<std::size_t>(g)];
-        const T* from = static_cast<const T*>(args_.filter) + g * sweep.filter_group + p * kWide * sweep.filter_j +
-                        sweep.taps[static_cast<std::size_t>(t)].index * sweep.filter_position;
-        char* at = const_cast<char*>(to.panel(p)) + t * group_lanes_ * to.step_bytes(p);
-        if (to.width(p) <= PackedB<Lane>::kNarrow)
-          pack_panel<Lane, T, PackedB<Lane>::kNarrow>(from, sweep.filter_j, sweep.filter_i, to.width(p), source_.channels,
-                                                      reinterpret_cast<Stored*>(at));
-        else
-          pack_panel<Lane, T, kWide>(from, sweep.filter_j, sweep.filter_i, to.width(p), source_.channels,
-                                     reinterpret_cast<Stored*>(at));
-      }
+    const std::int64_t all_panels = panels_ * source_.groups;
+    const std::int64_t panel_size = taps * group_lanes_ * kWide;
+    Stored* packed = Scratch::get<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(panel_size * all_panels));
+    const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, panel_size));
+    parallel_for(all_panels, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) pack_panel_of(sweep, i, packed + i * panel_size);
+    });
+    const std::int64_t row_bytes = columns_ * pixel_lanes_ * kLaneBytes * sweep.source_step[0];
+    std::int64_t blocks = ceil_div(sweep.height, std::max<std::int64_t>(1, kSourceBytes / row_bytes));
+    while (images_ * blocks < kEnoughTasks && ceil_div(sweep.height, blocks) >= 8) blocks *= 2;
+    const std::int64_t parts = std::clamp<std::int64_t>(kEnoughTasks / (images_ * blocks), 1, ceil_div(all_panels, 2));
+    parallel_blocks(images_ * blocks * parts, [&](std::int64_t task) {
+      const std::int64_t part = task % parts, block = task / parts % blocks, n = task / parts / blocks;
+      const std::int64_t begin = block * sweep.height / blocks, end = (block + 1) * sweep.height / blocks;
+      const std::int64_t source_rows = (end - 1 - begin) * sweep.source_step[0] + y_high_ - y_low_ + 1;
+      Stored* pixels = Scratch::get<Stored>(ScratchSlot::kImage, static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
+      if (taps > 0) copy_rows(n, begin * sweep.source_step[0] + y_low_, source_rows, pixels);
+      for (std::int64_t i = part * all_panels / parts; i < (part + 1) * all_panels / parts; ++i)
+        sweep_rows(sweep, panel(i, packed + i * panel_size), i, n, begin, end, pixels);
     });
   }
 
-  /// Rows [begin, end) of the sweep in image n, panels [first_panel, last_panel) counted through all groups.
-  void rows(const Sweep& sweep, const std::vector<PackedB<Lane>>& filters, std::int64_t n, std::int64_t begin,
-            std::int64_t end, std::int64_t first_panel, std::int64_t last_panel) const {
-    const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
+  /// Many filters, small images: all images are copied once, then each task packs a panel of filters, which stays in its
+  /// cache, and takes it over all of them.
+  void by_filters(const Sweep& sweep, std::int64_t source_rows) const {
+    const std::int64_t panel_size = static_cast<std::int64_t>(sweep.taps.size()) * group_lanes_ * kWide;
+    const std::int64_t image_size = source_rows * columns_ * pixel_lanes_;
+    Stored* pixels = Scratch::get<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(images_ * image_size));
+    parallel_blocks(images_, [&](std::int64_t n) { copy_rows(n, y_low_, source_rows, pixels + n * image_size); });
+    parallel_blocks(panels_ * source_.groups, [&](std::int64_t i) {
+      Stored* packed = Scratch::get<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size));
+      pack_panel_of(sweep, i, packed);
+      for (std::int64_t n = 0; n < images_; ++n)
+        sweep_rows(sweep, panel(i, packed), i, n, 0, sweep.height, pixels + n * image_size);
+    });
+  }
+
+  void copy_rows(std::int64_t n, std::int64_t y, std::int64_t rows, Stored* to) const {
     Image<T> image = source_;
     image.data += n * source_.height * source_.width * source_.pitch;
-    const std::int64_t y = begin * sweep.source_step[0] + y_low_;
-    const std::int64_t source_rows = (end - 1 - begin) * sweep.source_step[0] + y_high_ - y_low_ + 1;
-    Stored* pixels = Scratch::get<Stored>(ScratchSlot::kImage, static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
-    if (taps > 0) copy_with_border<Lane>(image, y, source_rows, x_low_, columns_, pixel_lanes_, pixels);
+    copy_with_border<Lane>(image, y, rows, x_low_, columns_, pixel_lanes_, to);
+  }
 
+  FilterPanel<Lane> panel(std::int64_t i, const Stored* packed) const {
+    const int width = static_cast<int>(std::min<std::int64_t>(kWide, result_channels_ - i % panels_ * kWide));
+    return {reinterpret_cast<const char*>(packed), (width <= PackedB<Lane>::kNarrow ? PackedB<Lane>::kNarrow : kWide) * kLaneBytes, width};
+  }
+
+  /// Packs panel i, counted through all groups, one tap after another.
+  void pack_panel_of(const Sweep& sweep, std::int64_t i, Stored* to) const {
+    const FilterPanel<Lane> shape = panel(i, to);
+    const T* filters = static_cast<const T*>(args_.filter) + i / panels_ * sweep.filter_group + i % panels_ * kWide * sweep.filter_j;
+    for (const Tap& tap : sweep.taps) {
+      const T* from = filters + tap.index * sweep.filter_position;
+      if (shape.width <= PackedB<Lane>::kNarrow)
+        pack_panel<Lane, T, PackedB<Lane>::kNarrow>(from, sweep.filter_j, sweep.filter_i, shape.width, source_.channels, to);
+      else
+        pack_panel<Lane, T, kWide>(from, sweep.filter_j, sweep.filter_i, shape.width, source_.channels, to);
+      to += group_lanes_ * shape.step / kLaneBytes;
+    }
+  }
+
+  /// Rows [begin, end) of the sweep in image n for panel i; `pixels` begins with the first source row that they need.
+  void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n, std::int64_t begin,
+                  std::int64_t end, const Stored* pixels) const {
+    const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
     const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock, 1, std::max<std::int64_t>(1, taps));
     const EvenTiles tiles(sweep.width);
     const std::int64_t sum_pixels = chunks == 1 ? kTileRows : (end - begin) * sweep.width;
     Accumulator* sums = in_place ? nullptr : Scratch::get<Accumulator>(ScratchSlot::kAccumulators, static_cast<std::size_t>(sum_pixels * kWide));
-    Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch;
+    const std::int64_t channel = i / panels_ * result_channels_ + i % panels_ * kWide;
+    Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch + channel;
+    const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(args_.bias)};
     std::vector<std::int64_t> b_offsets(sweep.taps.size());
+    for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * filter.step;
 
-    for (std::int64_t panel = first_panel; panel < last_panel; ++panel) {
-      const std::int64_t g = panel / panels_, p = panel % panels_;
-      const PackedB<Lane>& filter = filters[static_cast<std::size_t>(g)];
-      const std::int64_t channel = g * result_channels_ + p * kWide;
-      TileArgs<Lane> tile;
-      tile.a_row = sweep.source_step[1] * pixel_lanes_ * kLaneBytes;
-      tile.a_step = kLaneBytes;
-      tile.b = filter.panel(p);
-      tile.b_step = filter.step_bytes(p);
-      tile.depth = group_lanes_;
-      tile.columns = filter.width(p);
-      for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * tile.b_step;
-      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const std::int64_t first_tap = chunk * taps / chunks;
-        tile.segments = (chunk + 1) * taps / chunks - first_tap;
-        tile.a_offsets = a_offsets_.data() + first_tap;
-        tile.b_offsets = b_offsets.data() + first_tap;
-        tile.accumulate = chunk > 0;
-        for (std::int64_t row = begin; row < end; ++row) {
-          const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ + g * group_lanes_;
-          Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) * args_.result_pitch + channel;
-          for (std::int64_t i = 0; i < tiles.tiles; ++i) {
-            const std::int64_t x = tiles.begin(i);
-            const int count = static_cast<int>(tiles.begin(i + 1) - x);
-            const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
-            tile.a = reinterpret_cast<const char*>(source_row) + x * tile.a_row;
-            if (in_place) {
-              tile.c = reinterpret_cast<Accumulator*>(result_row + x * spacing);
-              tile.c_row = spacing;
-            } else {
-              tile.c = chunks == 1 ? sums : sums + ((row - begin) * sweep.width + x) * kWide;
-              tile.c_row = kWide;
-            }
-            run_tile(tile, count);
-            if (!in_place && chunk + 1 == chunks)
-              for (int r = 0; r < count; ++r)
-                epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr);
+    TileArgs<Lane> tile;
+    tile.a_row = sweep.source_step[1] * pixel_lanes_ * kLaneBytes;
+    tile.a_step = kLaneBytes;
+    tile.b = filter.data;
+    tile.b_step = filter.step;
+    tile.depth = group_lanes_;
+    tile.columns = filter.width;
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t first_tap = chunk * taps / chunks;
+      tile.segments = (chunk + 1) * taps / chunks - first_tap;
+      tile.a_offsets = a_offsets_.data() + first_tap;
+      tile.b_offsets = b_offsets.data() + first_tap;
+      tile.accumulate = chunk > 0;
+      for (std::int64_t row = begin; row < end; ++row) {
+        const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ + i / panels_ * group_lanes_;
+        Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) * args_.result_pitch;
+        for (std::int64_t piece = 0; piece < tiles.tiles; ++piece) {
+          const std::int64_t x = tiles.begin(piece);
+          const int count = static_cast<int>(tiles.begin(piece + 1) - x);
+          tile.a = reinterpret_cast<const char*>(source_row) + x * tile.a_row;
+          if (in_place) {
+            tile.c = reinterpret_cast<Accumulator*>(result_row + x * spacing);
+            tile.c_row = spacing;
+          } else {
+            tile.c = chunks == 1 ? sums : sums + ((row - begin) * sweep.width + x) * kWide;
+            tile.c_row = kWide;
           }
+          run_tile(tile, count);
+          if (!in_place && chunk + 1 == chunks)
+            for (int r = 0; r < count; ++r)
+              epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr);
         }
       }
     }

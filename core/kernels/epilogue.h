@@ -1,96 +1,77 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "core/kernels/gemm.h"
 #include "core/kernels/simd.h"
+#include "core/ops/math.h"
 
 /// What happens to a tile of sums on its way to memory. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-template <class T>
-inline T gelu_erf(T x) {
-  // erfc keeps the relative accuracy of the lower tail.
-  return x * T(0.5) * std::erfc(-x * T(0.70710678118654752440));
+/// `count` values in place. The inner loops are of one register each, so that they become vector code.
+template <class F>
+inline void for_lanes(float* x, int count, F&& f) {
+  for (int i = 0; i < count; i += kLanes<float>)
+    for (int lane = 0; lane < kLanes<float>; ++lane) x[i + lane] = f(x[i + lane]);
 }
-template <class T>
-inline T gelu_erf_slope(T x) {
-  const T density = T(0.39894228040143267794) * std::exp(-T(0.5) * x * x);
-  return T(0.5) * std::erfc(-x * T(0.70710678118654752440)) + (std::abs(x) < T(40) || x != x ? x * density : T(0));
-}
-/// 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3): no cancellation in the lower tail.
-template <class T>
-inline T gelu_tanh(T x) {
-  const T u = T(0.79788456080286535588) * x * (T(1) + T(0.044715) * x * x);
-  const T e = std::exp(T(-2) * u);
-  return std::isinf(e) ? T(0) * (x == x ? T(-1) : x) : x / (T(1) + e);
-}
-template <class T>
-inline T gelu_tanh_slope(T x) {
-  if (std::abs(x) > T(40)) return x > T(0) ? T(1) : T(0);
-  const T u = T(0.79788456080286535588) * x * (T(1) + T(0.044715) * x * x);
-  const T s = T(1) / (T(1) + std::exp(T(-2) * u));
-  const T du = T(0.79788456080286535588) * (T(1) + T(3 * 0.044715) * x * x);
-  return s + T(2) * x * s * (T(1) - s) * du;
+template <class F>
+inline void for_lanes(double* x, int count, F&& f) {
+  for (int i = 0; i < count; ++i) x[i] = f(x[i]);
 }
 
-/// NaN passes: !(x <= 0) holds for it.
-template <class T>
-inline T relu(T x) {
-  return !(x <= T(0)) ? x : T(0);
-}
-
-template <class T>
-inline T activate(Activation activation, T x) {
+/// x = activation(x). Reads and writes whole registers: room for them must lie behind the last value.
+template <class C>
+inline void activate(Activation activation, C* x, int count) {
   switch (activation) {
-    case Activation::kNone: return x;
-    case Activation::kRelu: return relu(x);
-    case Activation::kGelu: return gelu_erf(x);
-    case Activation::kGeluTanh: return gelu_tanh(x);
+    case Activation::kNone: return;
+    case Activation::kRelu: return for_lanes(x, count, [](C v) { return v <= 0 ? C(0) : v; });  // NaN passes
+    case Activation::kGelu: return for_lanes(x, count, [](C v) { return math::gelu(v); });
+    case Activation::kGeluTanh: return for_lanes(x, count, [](C v) { return math::gelu_tanh(v); });
   }
-  return x;
 }
-template <class T>
-inline T activation_slope(Activation activation, T x) {
+/// x = activation'(x), likewise.
+template <class C>
+inline void activation_slope(Activation activation, C* x, int count) {
   switch (activation) {
-    case Activation::kNone: return T(1);
-    case Activation::kRelu: return !(x <= T(0)) ? T(1) : T(0);
-    case Activation::kGelu: return gelu_erf_slope(x);
-    case Activation::kGeluTanh: return gelu_tanh_slope(x);
+    case Activation::kNone: return for_lanes(x, count, [](C) { return C(1); });
+    case Activation::kRelu: return for_lanes(x, count, [](C v) { return v <= 0 ? C(0) : C(1); });
+    case Activation::kGelu: return for_lanes(x, count, [](C v) { return math::gelu_slope(v); });
+    case Activation::kGeluTanh: return for_lanes(x, count, [](C v) { return math::gelu_tanh_slope(v); });
   }
-  return T(1);
 }
 
-inline VFloat activate(Activation activation, VFloat x) {
-  if (activation == Activation::kNone) return x;
-  if (activation == Activation::kRelu) return (x <= 0.0f) ? VFloat{} : x;
-  VFloat y;
-  for (int i = 0; i < kLanes<float>; ++i) y[i] = activate(activation, x[i]);
-  return y;
-}
-
-/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. Both
-/// round the same sum once: y must not depend on whether backward wants z (recompute, evaluation).
+/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. Both round the same sum once: y must
+/// not depend on whether backward wants z (recompute, evaluation).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
   Activation activation = Activation::kNone;
 
   void row(const float* sums, std::int64_t column, int count, T* y, T* z) const {
-    int j = 0;
-    for (; j + kLanes<float> <= count; j += kLanes<float>) {
-      VFloat v = load_vector<float>(sums + j);
-      if (bias != nullptr) v += load_vector<float>(bias + column + j);
-      if (z != nullptr) store_from_float(z + j, v);
-      store_from_float(y + j, activate(activation, v));
-    }
-    if (j < count) {
-      const int left = count - j;
-      VFloat v = load_part(sums + j, left);
-      if (bias != nullptr) v += load_part(bias + column + j, left);
-      if (z != nullptr) store_part_from_float(z + j, v, left);
-      store_part_from_float(y + j, activate(activation, v), left);
+    constexpr int kPiece = 4 * kLanes<float>;
+    const float* shift = bias == nullptr ? nullptr : bias + column;
+    for (; count > 0; count -= kPiece) {
+      const int piece = count < kPiece ? count : kPiece;
+      alignas(64) float v[kPiece];
+      for (int j = 0; j < piece; j += kLanes<float>) {
+        const int left = piece - j;
+        const bool whole = left >= kLanes<float>;
+        VFloat x = whole ? load_vector<float>(sums + j) : load_part(sums + j, left);
+        if (shift != nullptr) x += whole ? load_vector<float>(shift + j) : load_part(shift + j, left);
+        if (z != nullptr) whole ? store_from_float(z + j, x) : store_part_from_float(z + j, x, left);
+        store_vector<float>(v + j, x);
+      }
+      activate(activation, v, piece);
+      for (int j = 0; j < piece; j += kLanes<float>) {
+        const int left = piece - j;
+        const VFloat x = load_vector<float>(v + j);
+        left >= kLanes<float> ? store_from_float(y + j, x) : store_part_from_float(y + j, x, left);
+      }
+      sums += kPiece;
+      y += kPiece;
+      if (shift != nullptr) shift += kPiece;
+      if (z != nullptr) z += kPiece;
     }
   }
 };
@@ -104,7 +85,8 @@ struct Epilogue<double> {
     for (int j = 0; j < count; ++j) {
       const double v = sums[j] + (bias != nullptr ? bias[column + j] : 0.0);
       if (z != nullptr) z[j] = v;
-      y[j] = activate(activation, v);
+      y[j] = v;
+      activate(activation, y + j, 1);
     }
   }
 };

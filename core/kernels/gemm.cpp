@@ -17,9 +17,9 @@ const GemmKernels& gemm_kernels();
 
 namespace {
 
-constexpr std::int64_t kDepthBlock = 384;             // lanes of k a task works through at a time
+constexpr std::int64_t kDepthBlock = 512;             // lanes of k a task works through at a time
 constexpr std::int64_t kPackedLimit = 6 << 20;        // bytes of packed B per pass over the columns
-constexpr std::int64_t kRowBlock = 8 * kTileRows;     // rows of a task: its packed A stays in L2
+constexpr std::int64_t kRowBlock = 16 * kTileRows;    // rows of a task: its packed A stays in L2, B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
 constexpr std::int64_t kDirectColumns = 4 * 32;       // so few columns do not pay for packing A
 
@@ -292,9 +292,24 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
   dispatch_float(dtype, "activation_backward", [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_for(count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Compute<T> slope = activation_slope(activation, load(static_cast<const T*>(z)[i]));
-        static_cast<T*>(gz)[i] = store<T>(load(static_cast<const T*>(gy)[i]) * slope);
+      constexpr std::int64_t kPiece = 256;
+      alignas(64) Compute<T> slope[kPiece];
+      for (std::int64_t at = begin; at < end; at += kPiece) {
+        const std::int64_t piece = std::min(kPiece, end - at);
+        const T* from = static_cast<const T*>(z) + at;
+        const T* incoming = static_cast<const T*>(gy) + at;
+        T* to = static_cast<T*>(gz) + at;
+        std::fill(slope, slope + kPiece, Compute<T>(0));
+        std::int64_t i = 0;
+        if constexpr (!std::is_same_v<T, double>)
+          for (; i + kLanes<float> <= piece; i += kLanes<float>) store_vector<float>(slope + i, load_as_float(from + i));
+        for (; i < piece; ++i) slope[i] = load(from[i]);
+        activation_slope(activation, slope, static_cast<int>(piece));
+        i = 0;
+        if constexpr (!std::is_same_v<T, double>)
+          for (; i + kLanes<float> <= piece; i += kLanes<float>)
+            store_from_float(to + i, load_as_float(incoming + i) * load_vector<float>(slope + i));
+        for (; i < piece; ++i) to[i] = store<T>(load(incoming[i]) * slope[i]);
       }
     });
   });

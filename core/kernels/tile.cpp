@@ -35,6 +35,10 @@ void run(const TileArgs<Lane>& t) {
   constexpr int kGroups = (kRows + 2) / 3;  // three rows share one base register: base, base + row, base + 2 row
   const int tail = t.columns - (kVectors - 1) * kWidth;
 
+  // The tile's lines of C are fetched while the products run.
+#pragma GCC unroll 14
+  for (int i = 0; i < kRows; ++i) __builtin_prefetch(t.c + i * t.c_row, 1);
+
   V acc[kRows][kVectors];
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i)

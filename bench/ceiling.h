@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+
+#include "core/parallel.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/// The machine's own limit, measured in the process that is to be judged by it.
+namespace binade::bench {
+
+inline double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+/// Processor time of the calling thread: what a disturbed machine cannot add to.
+inline double thread_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+#if defined(__x86_64__)
+/// `rounds` x 12 independent multiply-adds of one 512-bit (256-bit) register.
+__attribute__((target("avx512f"))) inline void multiply_adds_512(std::int64_t rounds) {
+  __m512 x = _mm512_set1_ps(1.0f), y = _mm512_set1_ps(1e-9f);
+  __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
+  for (; rounds > 0; --rounds) {
+    asm volatile(
+        "vfmadd231ps %12, %13, %0\n vfmadd231ps %12, %13, %1\n vfmadd231ps %12, %13, %2\n vfmadd231ps %12, %13, %3\n"
+        "vfmadd231ps %12, %13, %4\n vfmadd231ps %12, %13, %5\n vfmadd231ps %12, %13, %6\n vfmadd231ps %12, %13, %7\n"
+        "vfmadd231ps %12, %13, %8\n vfmadd231ps %12, %13, %9\n vfmadd231ps %12, %13, %10\n vfmadd231ps %12, %13, %11\n"
+        : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h), "+v"(i), "+v"(j), "+v"(k), "+v"(l)
+        : "v"(x), "v"(y));
+  }
+}
+__attribute__((target("avx2,fma"))) inline void multiply_adds_256(std::int64_t rounds) {
+  __m256 x = _mm256_set1_ps(1.0f), y = _mm256_set1_ps(1e-9f);
+  __m256 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
+  for (; rounds > 0; --rounds) {
+    asm volatile(
+        "vfmadd231ps %12, %13, %0\n vfmadd231ps %12, %13, %1\n vfmadd231ps %12, %13, %2\n vfmadd231ps %12, %13, %3\n"
+        "vfmadd231ps %12, %13, %4\n vfmadd231ps %12, %13, %5\n vfmadd231ps %12, %13, %6\n vfmadd231ps %12, %13, %7\n"
+        "vfmadd231ps %12, %13, %8\n vfmadd231ps %12, %13, %9\n vfmadd231ps %12, %13, %10\n vfmadd231ps %12, %13, %11\n"
+        : "+x"(a), "+x"(b), "+x"(c), "+x"(d), "+x"(e), "+x"(f), "+x"(g), "+x"(h), "+x"(i), "+x"(j), "+x"(k), "+x"(l)
+        : "x"(x), "x"(y));
+  }
+}
+#endif
+
+/// Best f32 multiply-add rate of all threads together, GFLOP/s; 0 where it cannot be measured.
+inline double peak_gflops() {
+#if defined(__x86_64__)
+  const bool wide = __builtin_cpu_supports("avx512f");
+  if (!wide && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 0;
+  constexpr std::int64_t kRounds = 400'000;
+  double best = 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const int threads = num_threads();
+    const double start = threads == 1 ? thread_seconds() : seconds();
+    parallel_blocks(threads, [&](std::int64_t) { wide ? multiply_adds_512(kRounds) : multiply_adds_256(kRounds); });
+    const double took = (threads == 1 ? thread_seconds() : seconds()) - start;
+    const double work = static_cast<double>(threads) * kRounds * 12 * (wide ? 32 : 16);
+    best = best < work / took * 1e-9 ? work / took * 1e-9 : best;
+  }
+  return best;
+#else
+  return 0;
+#endif
+}
+
+/// The shortest time of `repeats` calls: thread time with one thread, else wall time.
+template <class F>
+double best_seconds(int repeats, F&& f) {
+  const bool one = num_threads() == 1;
+  double best = 1e30;
+  for (int i = 0; i < repeats; ++i) {
+    const double start = one ? thread_seconds() : seconds();
+    f();
+    const double took = (one ? thread_seconds() : seconds()) - start;
+    best = took < best ? took : best;
+  }
+  return best;
+}
+
+}  // namespace binade::bench

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "core/accumulate.h"
 #include "core/kernels/dispatch.h"
 #include "core/runtime.h"
 #include "tests/core/op_check.h"
@@ -85,6 +86,25 @@ TEST_F(Norms, BatchNormStatisticsSurviveALargeOffset) {
   const BatchNormResult n = batch_norm(Tensor::from(shifted, x.shape()).to(DType::f32), {}, {});
   EXPECT_NEAR(n.mean.value().at(0), mean, 1e-4);        // f32 near 1000 has a step of 6e-5
   EXPECT_NEAR(n.var.value().at(0) / var, 1, 1e-5);
+}
+
+TEST_F(Norms, LongChannelsKeepTheirDigits) {
+  // Plain f32 sums over these rows lost 3e-6 of the mean and 7e-4 of the weight's gradient.
+  const Tensor x = noise({4, 64, 64, 3}, 1, DType::f32, 2), gy = noise({4, 64, 64, 3}, 2, DType::f32);
+  Tensor shifted = gy.clone();  // an average that does not vanish is what the mean's error is multiplied by
+  accumulate(shifted, Tensor::full(gy.shape(), 1));
+  const auto run = [&](DType dtype) {
+    Variable w(Tensor::full({3}, 1, dtype), true);
+    const BatchNormResult n = batch_norm(x.to(dtype), w, {});
+    backward(n.y, shifted.to(dtype));
+    return std::pair(n.mean.value(), w.grad());
+  };
+  const auto [mean, gw] = run(DType::f32);
+  const auto [exact_mean, exact_gw] = run(DType::f64);
+  for (std::int64_t c = 0; c < 3; ++c) {
+    EXPECT_NEAR(mean.at(c), exact_mean.at(c), 1e-8);  // one rounding of a mean of about 0.02
+    EXPECT_NEAR(gw.at(c), exact_gw.at(c), 1e-3);      // 16,384 products of about 1 in f32 blocks: 2^-24 of their magnitude
+  }
 }
 
 TEST_F(Norms, TheThreadCountNeverShows) {

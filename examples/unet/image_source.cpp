@@ -13,7 +13,7 @@ constexpr std::uint64_t kCellSeed = 1;  // the embedded data are the same whatev
 }  // namespace
 
 ImageSource read_image_source(const TrainSettings& s, std::int64_t classes) {
-  const io::ImageReadOptions options{.classes = static_cast<int>(classes)};
+  io::ImageReadOptions options{.classes = static_cast<int>(classes)};
   const io::ImageSet images = s.data.empty() ? embedded_cells({.count = kCells, .size = kCellSize, .seed = kCellSeed}) : io::read_images(s.data, options);
   ImageSource source;
   source.content = images.content();
@@ -21,6 +21,7 @@ ImageSource read_image_source(const TrainSettings& s, std::int64_t classes) {
     source.split = io::split_images(images, s.val_fraction);
     return source;
   }
+  options.channels = images.channels;  // a model for grey images sees color ones in grey
   source.split = {images, io::read_images(s.val_data, options)};
   source.content = sha256_hex(source.content + source.split.validation.content());
   return source;

@@ -26,6 +26,7 @@ constexpr unsigned kMostCompact = 65535;  // links and attributes never move to 
 struct ImageOwner {
   void* bytes = nullptr;
   std::size_t capacity = 0;
+  bool exhausted = false;  // the library tells no memory from any other failure
   ~ImageOwner() { std::free(bytes); }
 };
 void* image_allocate(std::size_t bytes, H5FD_file_image_op_t, void* owner) {
@@ -40,6 +41,8 @@ void* image_reallocate(void* old, std::size_t bytes, H5FD_file_image_op_t, void*
   if (grown != nullptr) {
     o.bytes = grown;
     o.capacity = bytes;
+  } else {
+    o.exhausted = true;
   }
   return grown;
 }
@@ -138,6 +141,8 @@ class ImageWriter {
     else
       attribute(name, type, {&count, 1}, values.data());
   }
+
+  bool exhausted() const { return owner_.exhausted; }
 
   /// Closes the file and hands its bytes over, user block filled in.
   CheckpointImage finish() {
@@ -249,10 +254,7 @@ std::size_t expected_size(const StateDict& state) {
   return bytes;
 }
 
-}  // namespace
-
-CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash) {
-  ImageWriter writer(expected_size(state), contents_of(state));
+CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::string& state_hash) {
   writer.text("format/name", std::string(layout::kFormatName));
   writer.scalar("format/major", kCheckpointMajor);
   writer.scalar("format/minor", kCheckpointMinor);
@@ -283,6 +285,18 @@ CheckpointImage encode_checkpoint(const StateDict& state, const std::string& sta
   writer.text("manifest/tensors", manifest, true);
   writer.text("manifest/state_hash", state_hash);
   return writer.finish();
+}
+
+}  // namespace
+
+CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash) {
+  ImageWriter writer(expected_size(state), contents_of(state));
+  try {
+    return write(writer, state, state_hash);
+  } catch (const Error&) {
+    check<OutOfMemoryError>(!writer.exhausted(), "checkpoint: no memory to build its {} bytes", expected_size(state));
+    throw;
+  }
 }
 
 }  // namespace binade::io

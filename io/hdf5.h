@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -11,7 +12,8 @@
 /// Owned handles over HDF5's C API. For the .cpp files of io/ only: nothing outside sees hdf5.h.
 namespace binade::io::hdf5 {
 
-/// Keeps the library from printing its error stack to stderr on this thread; the stack goes into our messages.
+/// Open one around every use of the library. Keeps it from printing its error stack to stderr on this thread (the stack goes
+/// into our messages), and other threads out of it where it was built without a lock of its own.
 class QuietErrors {
  public:
   QuietErrors();
@@ -20,6 +22,7 @@ class QuietErrors {
   QuietErrors& operator=(const QuietErrors&) = delete;
 
  private:
+  std::unique_lock<std::recursive_mutex> alone_;
   H5E_auto2_t function_ = nullptr;
   void* data_ = nullptr;
 };

@@ -1,6 +1,8 @@
 /// Every function of variables. Includes only: one header a family under autograd/functions/.
 #pragma once
 
+#include "autograd/functions/attention.h"
+#include "autograd/functions/conv.h"
 #include "autograd/functions/elementwise.h"
 #include "autograd/functions/embedding.h"
 #include "autograd/functions/losses.h"

@@ -1,0 +1,112 @@
+#include "autograd/gradcheck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/node.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/step_context.h"
+
+namespace binade {
+namespace {
+
+using Function = std::function<Variable(const std::vector<Variable>&)>;
+
+/// The same shape and pitch in f64, so that kernels walk what they would walk.
+Tensor in_double(const Tensor& x) {
+  if (!is_floating(x.dtype())) return x;
+  if (x.contiguous()) return x.dtype() == DType::f64 ? x.clone() : x.to(DType::f64);
+  Tensor wide = Tensor::zeros(x.shape().with_dim(-1, x.pitch()), DType::f64);
+  Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
+  slice.copy_from(x);
+  return slice;
+}
+
+double* element(Tensor& x, std::int64_t i) {
+  return x.mutable_data<double>() + i / x.shape().cols() * x.pitch() + i % x.shape().cols();
+}
+
+/// Values between 0.25 and 1.25 of either sign, none like its neighbor.
+Tensor cotangent_for(const Tensor& y, const RandomStream& stream) {
+  Tensor g = Tensor::empty(y.shape(), DType::f64);
+  for (std::int64_t i = 0; i < g.numel(); ++i)
+    *element(g, i) = (0.25 + stream.uniform(static_cast<std::uint64_t>(2 * i))) *
+                     ((stream.word(static_cast<std::uint64_t>(2 * i + 1)) & 1u) != 0 ? 1 : -1);
+  return g;
+}
+
+double dot(const Tensor& any, const Tensor& b) {
+  const Tensor a = any.contiguous_copy();
+  return std::inner_product(a.data<double>(), a.data<double>() + a.numel(), b.data<double>(), 0.0);
+}
+
+std::string position(const Shape& shape, std::int64_t index) {
+  std::string text;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    text = fmt::format("{}{}{}", index % shape.dim(d), text.empty() ? "" : ", ", text);
+    index /= shape.dim(d);
+  }
+  return "(" + text + ")";
+}
+
+std::vector<std::int64_t> elements_to_check(std::int64_t count, int most, const RandomStream& stream) {
+  std::vector<std::int64_t> elements(static_cast<std::size_t>(std::min<std::int64_t>(count, most)));
+  std::iota(elements.begin(), elements.end(), 0);
+  if (count > most)
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      elements[i] = static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(count)));
+  return elements;
+}
+
+}  // namespace
+
+GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+  const std::int64_t tape_index = step_context().tape_index;
+  const auto run = [&](const std::vector<Variable>& x) {
+    step_context().tape_index = tape_index;
+    return f(x);
+  };
+  std::vector<Tensor> values;
+  std::vector<Variable> variables;
+  for (const Tensor& x : inputs) {
+    values.push_back(in_double(x));
+    variables.emplace_back(values.back(), is_floating(x.dtype()));
+  }
+  const Variable y = run(variables);
+  check<AutogradError>(y.dtype() == DType::f64, "gradcheck: wanted an f64 output of f64 inputs, got {}", name_of(y.dtype()));
+  const std::string op = y.state()->node ? y.state()->node->info().name : "a constant";
+  const Tensor cotangent = cotangent_for(y.value(), {.seed = options.seed, .purpose = RngPurpose::kData});
+  if (y.requires_grad()) backward(y, cotangent);
+
+  GradcheckResult result;
+  const NoGradGuard no_grad;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    if (!is_floating(inputs[k].dtype())) continue;
+    Tensor& x = values[k];
+    const Tensor gradient = variables[k].grad();
+    const RandomStream draw{.seed = options.seed, .purpose = RngPurpose::kData, .index = static_cast<std::uint32_t>(k + 1)};
+    for (const std::int64_t i : elements_to_check(x.numel(), options.max_elements, draw)) {
+      const double before = *element(x, i);
+      const double h = options.step * std::max(1.0, std::abs(before));
+      *element(x, i) = before + h;
+      const double up = dot(run(variables).value(), cotangent);
+      *element(x, i) = before - h;
+      const double down = dot(run(variables).value(), cotangent);
+      *element(x, i) = before;
+      const double difference = (up - down) / (2 * h);
+      const double got = gradient.defined() ? gradient.at(i) : 0;
+      ++result.checked;
+      const double noise = 0x1p-48 * (std::abs(up) + std::abs(down)) / h;  // what rounding leaves of the quotient
+      if (std::abs(got - difference) <= options.atol + options.rtol * std::abs(difference) + noise) continue;  // false for NaN
+      result.passed = false;
+      result.message = fmt::format("gradcheck of {}: input {} {}, element {}: backward gives {:.10g}, the difference quotient {:.10g}",
+                                   op, k, x.shape().to_string(), position(x.shape(), i), got, difference);
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace binade

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/dtype.h"
+#include "core/ops/op.h"
+
+namespace binade::conformance {
+
+/// The distance between neighboring numbers of `dtype` around `value`.
+inline double ulp_of(double value, DType dtype) {
+  const DTypeRange range = range_of(dtype);
+  int exponent = 0;
+  std::frexp(std::max(std::abs(value), range.smallest_normal), &exponent);
+  return std::ldexp(1.0, exponent - 1 - range.mantissa_bits);
+}
+
+/// The largest |value| that still rounds to a finite number of `dtype`.
+inline double overflow_of(DType dtype) {
+  const DTypeRange range = range_of(dtype);
+  return range.largest + ulp_of(range.largest, dtype) / 2;
+}
+
+/// What the op's contract allows around an exact result: its ulp, and n 2^-24 sum|ab| for what it added up.
+inline double bound_of(const Numerics& numerics, DType dtype, double exact, double terms, double magnitude) {
+  const double ulp = is_half(dtype) ? numerics.ulp_half : numerics.ulp_f32;
+  return ulp * ulp_of(exact, dtype) + terms * 0x1p-24 * magnitude;
+}
+
+/// Whether `got` is what `exact` rounds to within `bound`; same NaN, same infinity.
+inline bool agrees(double got, double exact, double bound, DType dtype) {
+  if (std::isnan(exact)) return std::isnan(got);
+  if (std::isinf(got)) return (got > 0) == (exact > 0) && std::abs(exact) + bound >= overflow_of(dtype);
+  if (std::isinf(exact)) return false;
+  return std::abs(got - exact) <= bound;
+}
+
+}  // namespace binade::conformance

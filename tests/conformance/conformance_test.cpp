@@ -1,0 +1,190 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "autograd/gradcheck.h"
+#include "core/parallel.h"
+#include "core/precision.h"
+#include "core/runtime.h"
+#include "core/step_context.h"
+#include "tests/conformance/bound.h"
+#include "tests/conformance/case.h"
+
+// Every op x shape class x dtype, generated: nothing here names an op. See case.h for how an op gets in.
+namespace binade::conformance {
+namespace {
+
+constexpr DType kTrained[] = {DType::f32, DType::f16, DType::bf16};
+
+class Conformance : public testing::TestWithParam<const Case*> {
+ protected:
+  const Case& c() const { return *GetParam(); }
+
+  /// Sizes that are there for blocks and partitions; their elements are sampled.
+  bool large() const {
+    std::int64_t most = 0;
+    for (const Tensor& x : c().inputs) most = std::max(most, x.numel());
+    return most > 5000;
+  }
+  /// Floating inputs in `dtype`; those that the policy never casts (fp32 parameters) in f32.
+  std::vector<Tensor> inputs_in(DType dtype) const {
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < c().inputs.size(); ++i) {
+      const bool cast = (c().info->policy_inputs >> i & 1u) != 0 || c().info->policy_inputs == 0;
+      inputs.push_back(in_dtype(c().inputs[i], cast || dtype == DType::f64 ? dtype : DType::f32));
+    }
+    return inputs;
+  }
+  Expected expected_of(const std::vector<Tensor>& inputs) const {
+    std::vector<Array> arrays;
+    for (const Tensor& x : inputs) arrays.push_back(array_of(x));
+    return c().reference(arrays);
+  }
+  /// One run in which the op reads and stores `dtype`, whatever its class.
+  Variable run(const std::vector<Tensor>& inputs, DType dtype, bool with_gradient = false) const {
+    std::vector<Variable> variables;
+    for (const Tensor& x : inputs) variables.emplace_back(x, with_gradient && is_floating(x.dtype()));
+    return run(variables, dtype);
+  }
+  Variable run(const std::vector<Variable>& variables, DType dtype) const {
+    const PolicyScope scope(is_half(dtype) ? PrecisionPolicy{}.with("*", dtype) : PrecisionPolicy{});
+    step_context().tape_index = 5;
+    return c().run(variables);
+  }
+  void compare(const Tensor& got, const Expected& exact, const std::string& what) const {
+    ASSERT_EQ(static_cast<std::size_t>(got.numel()), exact.values.size()) << what;
+    const std::vector<double> values = got.to_vector<double>();
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const double bound = bound_of(c().info->numerics, got.dtype(), exact.values[k], exact.terms.empty() ? 0 : exact.terms[k],
+                                    exact.magnitude.empty() ? 0 : exact.magnitude[k]);
+      ASSERT_TRUE(agrees(values[k], exact.values[k], bound, got.dtype()))
+          << what << ", element " << k << ": got " << values[k] << ", exact " << exact.values[k] << ", allowed " << bound;
+    }
+  }
+};
+
+TEST_P(Conformance, ForwardStaysWithinItsContract) {
+  for (const DType dtype : kTrained) {
+    const std::vector<Tensor> inputs = inputs_in(dtype);
+    const Tensor y = run(inputs, dtype).value();
+    compare(y, expected_of(inputs), std::string(name_of(dtype)));
+  }
+}
+
+TEST_P(Conformance, BackwardIsTheDerivative) {
+  if (!c().differentiable) GTEST_SKIP() << "no derivative here";
+  const GradcheckResult result = gradcheck(c().run, c().inputs, {.max_elements = large() ? 4 : 24});
+  EXPECT_TRUE(result.passed) << result.message;
+}
+
+/// gradcheck judges the double form of a derivative; this holds the float and half forms against it. f32: rounding
+/// and sums of 2^-24 each. Halves: what forward saved was rounded to 2^-11 or 2^-8, and derivatives move with it.
+TEST_P(Conformance, BackwardInLowPrecisionFollowsDouble) {
+  if (!c().differentiable) GTEST_SKIP() << "no derivative here";
+  for (const DType dtype : kTrained) {
+    const double tolerance = dtype == DType::f32 ? 2e-5 : dtype == DType::f16 ? 8e-3 : 6e-2;
+    std::vector<Variable> low, wide;
+    for (const Tensor& x : inputs_in(dtype)) {
+      low.emplace_back(x, is_floating(x.dtype()));
+      wide.emplace_back(in_dtype(x, DType::f64), is_floating(x.dtype()));
+    }
+    const Variable y = run(low, dtype), exact = run(wide, DType::f64);
+    if (!y.requires_grad()) return;
+    const Tensor cotangent = random(y.shape(), 77, 0.5, 1.5).to(y.dtype());
+    backward(y, cotangent);
+    backward(exact, cotangent.to(DType::f64));
+    for (std::size_t k = 0; k < low.size(); ++k) {
+      if (!low[k].requires_grad()) continue;
+      const Tensor got = low[k].grad(), want = wide[k].grad();
+      ASSERT_EQ(got.defined(), want.defined());
+      if (!got.defined()) continue;
+      const std::vector<double> values = got.to_vector<double>(), exact_values = want.to_vector<double>();
+      double scale = 0;
+      for (const double v : exact_values) scale = std::max(scale, std::abs(v));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        ASSERT_LE(std::abs(values[i] - exact_values[i]), tolerance * scale + 1e-7)
+            << name_of(dtype) << ", input " << k << ", element " << i << ": got " << values[i] << ", double " << exact_values[i];
+    }
+  }
+}
+
+TEST_P(Conformance, NonFiniteInputsFollowTheFormula) {
+  if (!c().poison) GTEST_SKIP() << "has a test of its own";
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
+      const std::vector<Tensor> clean = inputs_in(dtype);
+      for (std::size_t k = 0; k < clean.size(); ++k) {
+        if (!is_floating(clean[k].dtype()) || clean[k].numel() == 0) continue;
+        const std::int64_t last = clean[k].numel() - 1;
+        for (const std::int64_t at : large() ? std::vector{last} : std::vector{std::int64_t{0}, last / 2, last}) {
+          std::vector<Tensor> inputs = inputs_in(dtype);
+          Tensor bad = inputs[k].clone().to(DType::f64);
+          bad.mutable_data<double>()[at] = value;
+          inputs[k].copy_from(bad);
+          const Tensor y = run(inputs, dtype).value();
+          const std::string what = fmt::format("{} with {} in input {} at {}", name_of(dtype), value, k, at);
+          compare(y, expected_of(inputs), what);
+          if (!std::isnan(value) || !c().nan_must_show || y.numel() == 0) continue;
+          const std::vector<double> values = y.to_vector<double>();
+          ASSERT_TRUE(std::ranges::any_of(values, [](double v) { return std::isnan(v); })) << what << ": swallowed";
+        }
+      }
+    }
+}
+
+/// FNV-1a over the bytes of a contiguous tensor.
+std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
+  const Tensor t = any.contiguous_copy();
+  const unsigned char* bytes = static_cast<const unsigned char*>(t.raw());
+  for (std::size_t i = 0; i < t.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
+  return hash;
+}
+
+TEST_P(Conformance, SameBitsAtEveryThreadCount) {
+  const int before = num_threads();
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    std::uint64_t first = 0;
+    for (const int threads : {1, 2, 3, 4, 8}) {
+      set_num_threads(threads);
+      std::vector<Variable> x;
+      for (const Tensor& t : inputs_in(dtype)) x.emplace_back(t, c().differentiable && is_floating(t.dtype()));
+      const Variable y = run(x, dtype);
+      std::uint64_t hash = hash_of(y.value(), 0xcbf29ce484222325ull);
+      if (y.requires_grad()) {
+        backward(y, random(y.shape(), 78).to(y.dtype()));
+        for (const Variable& v : x)
+          if (v.requires_grad() && v.grad().defined()) hash = hash_of(v.grad(), hash);
+      }
+      if (threads == 1) first = hash;
+      EXPECT_EQ(hash, first) << name_of(dtype) << " at " << threads << " threads";
+    }
+  }
+  set_num_threads(before);
+}
+
+std::vector<const Case*> pointers() {
+  std::vector<const Case*> all;
+  for (const Case& c : all_cases()) all.push_back(&c);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::ValuesIn(pointers()),
+                         [](const testing::TestParamInfo<const Case*>& info) { return info.param->full_name(); });
+
+/// Kernels are there from the first test on; threads enough that partitions differ.
+class WithRuntime : public testing::Environment {
+ public:
+  void SetUp() override { runtime_ = std::make_unique<Runtime>(RuntimeOptions{.seed = 1, .threads = 2}); }
+  void TearDown() override { runtime_.reset(); }
+
+ private:
+  std::unique_ptr<Runtime> runtime_;
+};
+[[maybe_unused]] const testing::Environment* const environment = testing::AddGlobalTestEnvironment(new WithRuntime);
+
+}  // namespace
+}  // namespace binade::conformance

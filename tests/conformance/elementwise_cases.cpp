@@ -1,0 +1,166 @@
+#include "autograd/functions/elementwise.h"
+#include "tests/conformance/reference.h"
+#include "tests/conformance/registry.h"
+
+namespace binade::conformance {
+namespace {
+
+/// Index into an operand of shape `from` of the element of `to` with row-major index i, by NumPy's rule.
+std::int64_t source_index(const Shape& from, const Shape& to, std::int64_t i) {
+  std::int64_t index = 0, stride = 1;
+  for (int d = 1; d <= to.rank(); ++d) {
+    const std::int64_t position = i % to.dim(-d);
+    i /= to.dim(-d);
+    if (d > from.rank()) continue;
+    if (from.dim(-d) != 1) index += position * stride;
+    stride *= from.dim(-d);
+  }
+  return index;
+}
+
+std::string numbered(const char* name, std::size_t set) { return set == 0 ? name : std::string(name) + "_options" + std::to_string(set); }
+
+template <class Op>
+void add_unary(std::vector<Case>& cases) {
+  const auto sets = Sampling<Op>::params();
+  for (std::size_t s = 0; s < sets.size(); ++s)
+    for (const ShapeClass& shape : shape_classes()) {
+      const auto params = sets[s];
+      cases.push_back({.info = &Op::info,
+                       .name = numbered(shape.name, s),
+                       .inputs = {random(shape, 1 + s, Sampling<Op>::low, Sampling<Op>::high)},
+                       .run = [params](const std::vector<Variable>& x) { return apply_one<Op>(params, {x[0]}); },
+                       .reference =
+                           [params](const std::vector<Array>& in) {
+                             Expected y;
+                             for (const double x : in[0].values) y.values.push_back(static_cast<double>(Reference<Op>::value(params, static_cast<Real>(x))));
+                             return y;
+                           }});
+    }
+}
+
+struct Pair {
+  const char* name;
+  ShapeClass a, b;
+};
+const std::vector<Pair>& pairs() {
+  static const std::vector<Pair> all = [] {
+    std::vector<Pair> list;
+    for (const ShapeClass& c : shape_classes()) list.push_back({c.name, c, c});
+    list.push_back({"row_and_column", {"", {3, 1}}, {"", {1, 5}}});
+    list.push_back({"tensor_and_scalar", {"", {3, 5}}, {"", Shape{}}});
+    list.push_back({"scalar_and_tensor", {"", Shape{}}, {"", {7, 3}}});
+    list.push_back({"channels", {"", {2, 5, 7, 3}}, {"", {3}}});
+    list.push_back({"channel_slice_and_vector", {"", {4, 3, 6}, true}, {"", {6}}});
+    list.push_back({"size_1_inside", {"", {2, 1, 3}}, {"", {2, 4, 3}}});
+    list.push_back({"size_1_last", {"", {33, 65}}, {"", {33, 1}}});
+    list.push_back({"size_1_slice", {"", {6, 5}}, {"", {6, 1}, true}});
+    list.push_back({"crossed", {"", {2, 1, 3, 1}}, {"", {4, 1, 5}}});
+    list.push_back({"broadcast_empty", {"", {0, 3}}, {"", {1, 3}}});
+    list.push_back({"large_rows", {"", {257, 131}}, {"", {131}}});
+    return list;
+  }();
+  return all;
+}
+
+template <class Op>
+void add_binary(std::vector<Case>& cases) {
+  for (const Pair& pair : pairs())
+    cases.push_back({.info = &Op::info,
+                     .name = pair.name,
+                     .inputs = {random(pair.a, 1, Sampling<Op>::low, Sampling<Op>::high), random(pair.b, 2, Sampling<Op>::low, Sampling<Op>::high)},
+                     .run = [](const std::vector<Variable>& x) { return apply_one<Op>({}, {x[0], x[1]}); },
+                     .reference =
+                         [](const std::vector<Array>& in) {
+                           const Shape shape = broadcast(in[0].shape, in[1].shape, "reference");
+                           Expected y;
+                           for (std::int64_t i = 0; i < shape.numel(); ++i)
+                             y.values.push_back(static_cast<double>(Reference<Op>::value({}, static_cast<Real>(in[0][source_index(in[0].shape, shape, i)]),
+                                                                                         static_cast<Real>(in[1][source_index(in[1].shape, shape, i)]))));
+                           return y;
+                         }});
+}
+
+Tensor condition_for(const Shape& shape) {
+  const Tensor labels = random_labels(shape, 9, 2);
+  return labels.to(DType::u8);
+}
+
+}  // namespace
+
+std::vector<Case> unary_cases() {
+  std::vector<Case> cases;
+  ops::for_each_op(ops::UnaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_unary<Op>(cases); });
+  return cases;
+}
+
+std::vector<Case> binary_cases() {
+  std::vector<Case> cases;
+  ops::for_each_op(ops::BinaryOps{}, [&]<class Op>(ops::OpTag<Op>) { add_binary<Op>(cases); });
+  return cases;
+}
+
+std::vector<Case> where_cases() {
+  std::vector<Case> cases;
+  for (const Pair& pair : pairs()) {
+    const Shape shape = broadcast(pair.a.shape, pair.b.shape, "where");
+    for (const bool own_shape : {true, false}) {
+      const Shape condition = own_shape || shape.rank() == 0 ? shape : shape.with_dim(-1, 1);
+      cases.push_back({.info = &ops::Where::info,
+                       .name = std::string(pair.name) + (own_shape ? "" : "_condition_repeats"),
+                       .inputs = {condition_for(condition), random(pair.a, 1), random(pair.b, 2)},
+                       .run = [](const std::vector<Variable>& x) { return where(x[0], x[1], x[2]); },
+                       .reference =
+                           [shape](const std::vector<Array>& in) {
+                             Expected y;
+                             for (std::int64_t i = 0; i < shape.numel(); ++i) {
+                               const Array& taken = in[in[0][source_index(in[0].shape, shape, i)] != 0 ? 1 : 2];
+                               y.values.push_back(taken[source_index(taken.shape, shape, i)]);
+                             }
+                             return y;
+                           },
+                       .nan_must_show = false});
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> cast_cases() {
+  std::vector<Case> cases;
+  for (const ShapeClass& shape : shape_classes())
+    cases.push_back({.info = &ops::Cast::info,
+                     .name = shape.name,
+                     .inputs = {random(shape, 1)},
+                     .run = [](const std::vector<Variable>& x) { return apply_one<ops::Cast>({x[0].dtype() == DType::f32 ? DType::bf16 : x[0].dtype()}, {x[0]}); },
+                     .reference = [](const std::vector<Array>& in) { return Expected{in[0].values, {}, {}}; }});
+  return cases;
+}
+
+std::vector<Case> dropout_cases() {
+  std::vector<Case> cases;
+  for (const ShapeClass& shape : shape_classes())
+    for (const double p : {0.0, 0.25, 1.0}) {
+      const auto keeps = [p](const RandomStream& stream, std::int64_t i) {
+        return stream.word(static_cast<std::uint64_t>(i)) >> 8 >= static_cast<std::uint32_t>(p * 0x1p24);
+      };
+      cases.push_back({.info = &ops::Dropout::info,
+                       .name = std::string(shape.name) + (p == 0 ? "_none" : p == 1 ? "_all" : "_quarter"),
+                       .inputs = {random(shape, 1)},
+                       .run = [p](const std::vector<Variable>& x) {
+                         step_context().tape_index = 5;
+                         return dropout(x[0], p);
+                       },
+                       .reference =
+                           [p, keeps](const std::vector<Array>& in) {
+                             const RandomStream stream = random_stream(RngPurpose::kDropout, 5);
+                             Expected y;
+                             for (std::size_t i = 0; i < in[0].values.size(); ++i)
+                               y.values.push_back(keeps(stream, static_cast<std::int64_t>(i)) ? in[0].values[i] / (1 - p) : 0);
+                             return y;
+                           },
+                       .nan_must_show = false});
+    }
+  return cases;
+}
+
+}  // namespace binade::conformance

@@ -1,0 +1,26 @@
+#include "tests/conformance/registry.h"
+
+namespace binade::conformance {
+
+const std::vector<Case>& all_cases() {
+  static const std::vector<Case> cases = [] {
+    std::vector<Case> all;
+    for (const auto family : {
+             unary_cases,
+             binary_cases,
+             where_cases,
+             cast_cases,
+             reduce_cases,
+             softmax_cases,
+             dropout_cases,
+             element_loss_cases,
+             cross_entropy_cases,
+             dice_cases,
+         })
+      for (Case& c : family()) all.push_back(std::move(c));
+    return all;
+  }();
+  return cases;
+}
+
+}  // namespace binade::conformance

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "tests/conformance/case.h"
+
+/// One function a family. To test a structured op: write a function that returns its cases (see softmax_cases for a
+/// short one), declare it here, and name it in registry.cpp.
+namespace binade::conformance {
+
+std::vector<Case> unary_cases();
+std::vector<Case> binary_cases();
+std::vector<Case> where_cases();
+std::vector<Case> cast_cases();
+std::vector<Case> reduce_cases();
+std::vector<Case> softmax_cases();
+std::vector<Case> dropout_cases();
+std::vector<Case> element_loss_cases();
+std::vector<Case> cross_entropy_cases();
+std::vector<Case> dice_cases();
+
+}  // namespace binade::conformance

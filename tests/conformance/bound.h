@@ -25,15 +25,17 @@ inline double overflow_of(DType dtype) {
 
 /// What the op's contract allows around an exact result: its ulp, and n 2^-24 sum|ab| for what it added up.
 inline double bound_of(const Numerics& numerics, DType dtype, double exact, double terms, double magnitude) {
+  if (!std::isfinite(exact)) return 0;
   const double ulp = is_half(dtype) ? numerics.ulp_half : numerics.ulp_f32;
-  return ulp * ulp_of(exact, dtype) + terms * 0x1p-24 * magnitude;
+  const double sum = terms * 0x1p-24 * magnitude;
+  return ulp * ulp_of(exact, dtype) + (std::isfinite(sum) ? sum : 0);
 }
 
 /// Whether `got` is what `exact` rounds to within `bound`; same NaN, same infinity.
 inline bool agrees(double got, double exact, double bound, DType dtype) {
   if (std::isnan(exact)) return std::isnan(got);
+  if (std::isinf(exact)) return got == exact;
   if (std::isinf(got)) return (got > 0) == (exact > 0) && std::abs(exact) + bound >= overflow_of(dtype);
-  if (std::isinf(exact)) return false;
   return std::abs(got - exact) <= bound;
 }
 

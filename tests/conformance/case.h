@@ -35,6 +35,7 @@ struct Case {
   std::function<Expected(const std::vector<Array>&)> reference;           ///< in double, independent of the op's own code
   bool differentiable = true;   ///< gradcheck applies (not where inputs sit on a kink)
   bool poison = true;           ///< the reference also says what NaN and infinities give
+  double half_roundings = 0;    ///< intermediates that the contract rounds to a half on the way, each of the given magnitude
   bool nan_must_show = true;    ///< a NaN in any element of any floating input reaches the output (not: a branch not taken)
 
   std::string full_name() const { return std::string(info->name) + "_" + name; }

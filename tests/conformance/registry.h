@@ -18,5 +18,17 @@ std::vector<Case> dropout_cases();
 std::vector<Case> element_loss_cases();
 std::vector<Case> cross_entropy_cases();
 std::vector<Case> dice_cases();
+std::vector<Case> matmul_cases();
+std::vector<Case> linear_cases();
+std::vector<Case> conv_cases();
+std::vector<Case> conv_transpose_cases();
+std::vector<Case> attention_cases();
+std::vector<Case> row_norm_cases();
+std::vector<Case> group_norm_cases();
+std::vector<Case> batch_norm_cases();
+std::vector<Case> pool_cases();
+std::vector<Case> upsample_cases();
+std::vector<Case> movement_cases();
+std::vector<Case> embedding_cases();
 
 }  // namespace binade::conformance

@@ -14,15 +14,13 @@ namespace binade::golden {
 namespace {
 
 constexpr Tolerance kSingle{.rtol = 1e-5, .share = 1e-6};
-constexpr Tolerance kDouble{.rtol = 2e-9, .share = 1e-11};
 
 std::string after(const std::string& role, const std::string& prefix) {
   return role.starts_with(prefix) ? role.substr(prefix.size()) : "";
 }
 
-void run_case(const Case& golden, const Function& function, DType dtype) {
+void run_case(const Case& golden, const Function& function, DType dtype, const Tolerance& tolerance) {
   SCOPED_TRACE(golden.name + " in " + std::string(name_of(dtype)));
-  const Tolerance& tolerance = dtype == DType::f64 ? kDouble : kSingle;
   const Inputs inputs(golden, dtype);
   const Outputs outputs = function(golden, inputs);
 
@@ -61,7 +59,7 @@ Variable Inputs::operator[](const std::string& name) const {
   return found == variables_.end() ? Variable() : found->second;
 }
 
-void check_family(const std::string& family, const std::map<std::string, Function>& functions) {
+void check_family(const std::string& family, const std::map<std::string, Function>& functions, const Tolerance& f64) {
   const Runtime runtime;
   std::set<std::string> met;
   for (const Case& golden : read(folder() + "/ops." + family + ".txt")) {
@@ -70,7 +68,7 @@ void check_family(const std::string& family, const std::map<std::string, Functio
     met.insert(golden.op);
     for (const DType dtype : {DType::f32, DType::f64}) {
       try {
-        run_case(golden, found->second, dtype);
+        run_case(golden, found->second, dtype, dtype == DType::f64 ? f64 : kSingle);
       } catch (const Error& e) {
         ADD_FAILURE() << golden.name << " in " << name_of(dtype) << ": " << e.what();
       }

@@ -28,7 +28,8 @@ using Function = std::function<Outputs(const Case&, const Inputs&)>;
 /// case fail.
 ///
 /// f32: rtol 1e-5 and 1e-6 of the largest element: sums here have at most some hundred terms of 2^-24 each, and values
-/// that come out of cancellation are judged by what cancelled. f64: rtol 2e-9, the ten digits of the file.
-void check_family(const std::string& family, const std::map<std::string, Function>& functions);
+/// that come out of cancellation are judged by what cancelled. f64: the ten digits of the file, or as told.
+void check_family(const std::string& family, const std::map<std::string, Function>& functions,
+                  const Tolerance& f64 = {.rtol = 2e-9, .share = 1e-11});
 
 }  // namespace binade::golden

@@ -1,0 +1,32 @@
+#include <gtest/gtest.h>
+
+#include "autograd/functions/attention.h"
+#include "autograd/functions/reduce.h"
+#include "tests/golden/op_case.h"
+
+namespace binade::golden {
+namespace {
+
+TEST(GoldenOps, AttentionAndSoftmaxMatchPyTorch) {
+  check_family(
+      "attention",
+      {
+          {"softmax",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", softmax(in["x"], static_cast<int>(c.integer("axis")))}};
+           }},
+          {"log_softmax",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", log_softmax(in["x"], static_cast<int>(c.integer("axis")))}};
+           }},
+          {"attention",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", attention(in["q"], in["k"], in["v"], {.causal = c.flag("causal")}, in["mask"])}};
+           }},
+      },
+      // The scale of the logits is an f32 number also where everything else is f64: 1 / sqrt(3) is off by 1e-8.
+      {.rtol = 1e-7, .share = 1e-8});
+}
+
+}  // namespace
+}  // namespace binade::golden

@@ -38,7 +38,7 @@ int eval(Settings& table, EvalSettings& s) {
   const StateDict checkpoint = read_checkpoint(s.model);
   UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
-  const ImageSource source = read_image_source(s.data, model.options().classes);
+  const ImageSource source = read_image_source(s.data, model.options().classes, static_cast<int>(model.options().in));
   const PolicyScope policy(policy_of(checkpoint));
   const MaskScore score = evaluate(model, source.split.validation, checkpoint.text("progress/loss"));
   std::printf("%s\n", io::JsonObject()

@@ -14,6 +14,7 @@ struct ImageSource {
 };
 
 /// Reads --data (a folder with images/ and masks/, or an HDF5 file; drawn cells when left out) and --val-data.
-ImageSource read_image_source(const TrainSettings& s, std::int64_t classes);
+/// `channels` 1 or 3 turns color to grey or the reverse; 0 leaves the training images as they are.
+ImageSource read_image_source(const TrainSettings& s, std::int64_t classes, int channels = 0);
 
 }  // namespace binade::examples

@@ -31,7 +31,7 @@ THIRD_PARTY = (
     (r"hdf5\.h|H5", r"(tests/)?io/", "io/"),
     (r"Eigen/|unsupported/Eigen", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"omp\.h", r"core/.*\.cpp", "the .cpp files of core/"),
-    (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)", "core/kernels/ and the .cpp files of core/"),
+    (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
     (r"CLI/", r"(amp|examples|bench)/.*\.cpp", "the programs' .cpp files"),
@@ -212,7 +212,7 @@ def nan_blind(tree):
 
 
 def built(tree):
-    for path, _ in tree.cpp(*LIBRARY, "tests", "bench"):
+    for path, _ in tree.cpp(*LIBRARY, *ABOVE):
         if not path.endswith(".cpp") or path.startswith("tests/install/outside/"):
             continue
         folder, name = os.path.split(path)
@@ -222,7 +222,8 @@ def built(tree):
             if around + "/meson.build" in tree.files:
                 lists.append(tree.files[around + "/meson.build"])
             around = os.path.dirname(around)
-        if lists and not any(name in text for text in lists):
+        listed = re.compile("'(.*/)?" + re.escape(name[:-4]) + r"(\.cpp)?'")
+        if lists and not any(listed.search(text) for text in lists):
             yield path, 1, f"in no list of {folder}/meson.build: it is never compiled"
 
 

@@ -6,7 +6,7 @@
 
 namespace binade {
 
-/// One pool for every CPU kernel (OpenMP where it is built in, else Binade's own threads).
+/// One pool for every CPU kernel.
 ///
 /// Determinism: work is cut into blocks by its *size alone*, never by the thread count; which thread runs a block is
 /// free, what a block computes is not. Reductions write one partial per block and combine the partials in block order.

@@ -18,6 +18,7 @@
 #include "autograd/functions/pool.h"
 #include "autograd/functions/reduce.h"
 #include "autograd/functions/shape.h"
+#include "autograd/gradcheck.h"
 #include "autograd/recompute.h"
 #include "autograd/trace.h"
 #include "autograd/variable.h"

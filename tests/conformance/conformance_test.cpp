@@ -174,7 +174,7 @@ std::vector<const Case*> pointers() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::ValuesIn(pointers()),
-                         [](const testing::TestParamInfo<const Case*>& info) { return info.param->full_name(); });
+                         [](const testing::TestParamInfo<const Case*>& parameter) { return parameter.param->full_name(); });
 
 /// Kernels are there from the first test on; threads enough that partitions differ.
 class WithRuntime : public testing::Environment {

@@ -17,7 +17,9 @@ namespace {
 constexpr const char* kTable = "tokens.weight";
 
 /// Statistics of normalization lie in a section of their own; exchange files keep them beside the weights.
-bool is_statistic(const std::string& name) { return name.ends_with(".running_mean") || name.ends_with(".running_var"); }
+bool is_statistic(const std::string& name) {
+  return name.ends_with(".running_mean") || name.ends_with(".running_var") || name.ends_with(".num_batches_tracked");
+}
 
 Tensor padded_rows(const Tensor& t, std::int64_t rows) {
   check<ArgumentError>(t.rank() == 2 && rows >= t.dim(0), "--vocabulary: wanted at least the table's {} rows, got {}", t.dim(0), rows);

@@ -6,10 +6,7 @@ namespace binade::io {
 
 TensorMap unet_from_pytorch(const TensorMap& theirs) {
   TensorMap ours;
-  for (const auto& [name, tensor] : theirs) {
-    if (name.ends_with(".num_batches_tracked")) continue;
-    ours.emplace(name, tensor.rank() == 4 ? permuted(tensor, {0, 2, 3, 1}) : tensor);
-  }
+  for (const auto& [name, tensor] : theirs) ours.emplace(name, tensor.rank() == 4 ? permuted(tensor, {0, 2, 3, 1}) : tensor);
   return ours;
 }
 

@@ -158,7 +158,7 @@ TEST(NameMapsTest, UNetFiltersChangeLayoutAndComeBack) {
   theirs.emplace("middle.norm1.running_var", noise({4}, DType::f32, 2));
   theirs.emplace("middle.norm1.num_batches_tracked", Tensor::zeros({}, DType::i64));
   const TensorMap ours = unet_from_pytorch(theirs);
-  EXPECT_EQ(ours.size(), 3u);
+  EXPECT_EQ(ours.size(), 4u);
   EXPECT_EQ(ours.at("head.weight").shape(), (Shape{1, 2, 2, 3}));
   EXPECT_EQ(ours.at("head.weight").to_vector<float>(), (std::vector<float>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
   const TensorMap back = unet_to_pytorch(ours);

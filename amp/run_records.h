@@ -27,6 +27,8 @@ class RunRecords {
   /// Completes the terminal's picture of the run.
   void finish();
 
+  /// Waits until metrics.jsonl is on the disk.
+  void sync() { metrics_.sync(); }
   /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
   void cut_back_to(std::int64_t bytes) { metrics_.truncate(bytes); }

@@ -76,7 +76,8 @@ class Loop {
     records_.timing(last, seconds);
     store_.step_was_clean(step);
     if (due(step, plan_.eval_every)) evaluate(step);
-    if (due(step, plan_.checkpoint_every) && step < plan_.steps) store_.start_save(request());
+    // While a save is in flight this one is left out: a slow disk makes checkpoints rarer, never steps slower.
+    if (due(step, plan_.checkpoint_every) && step < plan_.steps && !store_.saving()) store_.start_save(request());
   }
 
   StepResult record_attempts() {
@@ -102,6 +103,7 @@ class Loop {
     const std::int64_t step = trainer_.steps();
     StateDict state = trainer_.state();
     for (const auto& [name, value] : task_.constants.values()) state.put(name, value);
+    records_.sync();  // what the checkpoint counts on must be on the disk before it is
     state.put("progress/metrics_bytes", records_.metrics_bytes());
     const std::string hash = state_hash(state);
     io::SaveRequest result{.step = step, .state = std::move(state), .state_hash = hash};

@@ -9,7 +9,7 @@ namespace binade::cpu::BINADE_ISA {
 namespace {
 
 template <class Op, class C>
-void sum_of(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum) {
+[[gnu::flatten]] void sum_of(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum) {
   Reader<C> xs(x), ts(t);
   LaneSum<C> lanes;
   alignas(64) C values[kChunk];
@@ -24,7 +24,7 @@ void sum_of(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum)
 }
 
 template <class Op, class C>
-void gradient_of(int which, In x, In t, C scale, Out g, std::int64_t n, const typename Op::Params& p) {
+[[gnu::flatten]] void gradient_of(int which, In x, In t, C scale, Out g, std::int64_t n, const typename Op::Params& p) {
   Reader<C> xs(x), ts(t);
   Writer<C> gs(g);
   const typename Op::Params q = p;
@@ -89,7 +89,7 @@ void affine_of(In other, C offset, C factor, Out g, std::int64_t n) {
 }
 
 template <class C>
-void row_statistics_of(In x, std::int64_t n, C* three) {
+[[gnu::flatten]] void row_statistics_of(In x, std::int64_t n, C* three) {
   Reader<C> xs(x);
   LaneMax<C> largest(-std::numeric_limits<C>::infinity());
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
@@ -109,7 +109,7 @@ void row_statistics_of(In x, std::int64_t n, C* three) {
 }
 
 template <class C>
-void row_gradient_of(In x, std::int64_t n, const C* statistics, C scale, C share, C at_target, std::int64_t target, Out gx) {
+[[gnu::flatten]] void row_gradient_of(In x, std::int64_t n, const C* statistics, C scale, C share, C at_target, std::int64_t target, Out gx) {
   Reader<C> xs(x);
   Writer<C> gxs(gx);
   const C max = statistics[0], per_sum = 1 / statistics[1];

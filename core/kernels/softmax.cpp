@@ -14,7 +14,7 @@ struct RowStatistics {
 };
 
 template <class C>
-RowStatistics<C> statistics_of(In x, std::int64_t n) {
+[[gnu::flatten]] RowStatistics<C> statistics_of(In x, std::int64_t n) {
   Reader<C> xs(x);
   LaneMax<C> largest(-std::numeric_limits<C>::infinity());
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
@@ -30,7 +30,7 @@ RowStatistics<C> statistics_of(In x, std::int64_t n) {
 }
 
 template <class C>
-void softmax_of(In x, Out y, std::int64_t n, bool log) {
+[[gnu::flatten]] void softmax_of(In x, Out y, std::int64_t n, bool log) {
   const RowStatistics<C> s = statistics_of<C>(x, n);
   const C log_sum = math::log(s.sum);
   Reader<C> xs(x);
@@ -47,7 +47,7 @@ void softmax_of(In x, Out y, std::int64_t n, bool log) {
 }
 
 template <class C>
-void softmax_backward_of(In y, In gy, Out gx, std::int64_t n, bool log) {
+[[gnu::flatten]] void softmax_backward_of(In y, In gy, Out gx, std::int64_t n, bool log) {
   Reader<C> ys(y), gys(gy);
   Writer<C> gxs(gx);
   LaneSum<C> lanes;
@@ -72,7 +72,7 @@ void softmax_backward_of(In y, In gy, Out gx, std::int64_t n, bool log) {
 }
 
 /// words[i] = word (first + i) of the stream for i < kChunk: Philox over 16 counters side by side.
-void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
+[[gnu::flatten]] void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
   constexpr int kLanes = 16;
   const std::array<std::uint32_t, 4> zero = stream.counter(0);
   for (std::int64_t at = 0; at < n; at += 4 * kLanes) {
@@ -107,7 +107,7 @@ void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::u
 }
 
 template <class C>
-void dropout_of(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop, C scale) {
+[[gnu::flatten]] void dropout_of(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop, C scale) {
   Reader<C> xs(x);
   Writer<C> ys(y);
   alignas(64) std::uint32_t words[kChunk];

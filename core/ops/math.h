@@ -179,15 +179,16 @@ BINADE_HD NormalTail<double> normal_tail(double x) {
 /// x Phi(x), 4 ulp of a normal result; the negative tail keeps its relative accuracy because nothing is subtracted.
 template <class C>
 BINADE_HD C gelu(C x) {
-  const C tail = normal_tail(x).probability;
-  return x * (x >= 0 ? 1 - tail : tail);
+  const C tail = normal_tail(x).probability, rest = 1 - tail;
+  return x * (x >= 0 ? rest : tail);
 }
 /// Phi(x) + x phi(x).
 template <class C>
 BINADE_HD C gelu_slope(C x) {
   const NormalTail<C> tail = normal_tail(x);
   const C held = clamp(x, C(-40), C(40));
-  return (x >= 0 ? 1 - tail.probability : tail.probability) + held * (tail.density * C(0.39894228040143267794));
+  const C rest = 1 - tail.probability;
+  return (x >= 0 ? rest : tail.probability) + held * (tail.density * C(0.39894228040143267794));
 }
 
 /// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 u): no cancellation in the tail.

@@ -104,7 +104,8 @@ void FlatParameters::adopt_low_copies() {
     Slice& slice = slices_[i];
     Variable::State& state = *slice.variable.state();
     if (!state.low.defined() || state.low.shares_storage_with(low_)) continue;
-    if (!is_half(state.low.dtype())) continue;
+    // A weight without a master is rounded stochastically: a copy in another dtype is made from what was stored.
+    if (!is_half(state.low.dtype()) || is_half(state.value.dtype())) continue;
     if (!low_.defined()) low_ = allocate(state.low.dtype());
     if (state.low.dtype() != low_.dtype()) {  // an override in another 16-bit dtype: written too, only not side by side
       slice.low = state.low;

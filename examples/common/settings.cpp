@@ -75,22 +75,27 @@ void Settings::add(Setting setting) { settings_.push_back(std::move(setting)); }
 void Settings::declare(CLI::App& app) {
   for (const Setting& s : settings_) {
     const std::string flag = "--" + s.name;
-    const auto remember = [this, name = s.name](const CLI::results_t& values) {
-      given_.push_back({name, values});
+    const bool is_switch = std::holds_alternative<bool*>(s.target);
+    const auto remember = [this, is_switch, name = s.name](const CLI::results_t& values) {
+      const bool bare = is_switch && (values.empty() || values.front().empty());
+      given_.push_back({name, bare ? CLI::results_t{"on"} : values});
       return true;
     };
-    if (std::holds_alternative<bool*>(s.target) && s.on_resume == OnResume::kNotASetting) {
+    if (is_switch && s.on_resume == OnResume::kNotASetting) {
       app.add_flag_callback(flag, [this, name = s.name] { given_.push_back({name, {"on"}}); }, s.help);
       continue;
     }
     CLI::Option* option = app.add_option(flag, remember, s.help);
+    if (auto* const* on = std::get_if<bool*>(&s.target)) {  // `--state-hash` alone means on
+      option->expected(0, 1)->type_name(**on ? "[on|off]=on" : "[on|off]=off");
+      continue;
+    }
     if (std::holds_alternative<std::vector<std::string>*>(s.target))
       option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("TEXT (repeatable)");
     else
       option->expected(1)->type_name(s.choices.empty() ? "" : CLI::detail::join(s.choices, "|"));
     const ordered_json value = json_of(s);
     option->default_str(value.is_string() ? value.get<std::string>()
-                        : value.is_boolean() ? (value.get<bool>() ? "on" : "off")
                         : value.is_array()   ? ""
                                              : value.dump());
   }

@@ -34,7 +34,8 @@ struct Setting {
 };
 
 /// The settings of a program as one table, from which flags, --help, config.json, --config and the rules of --resume
-/// all follow. A bool takes on|off, or is a bare switch when it is kNotASetting.
+/// all follow. A bool takes on|off and means on when it stands alone; one that is
+/// kNotASetting takes nothing.
 class Settings {
  public:
   void add(Setting setting);

@@ -1,5 +1,6 @@
 #include "core/parallel.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -76,8 +77,6 @@ struct Job {
 /// only milliseconds later, a barrier over all threads would cost that time in every region.
 class Pool {
  public:
-  ~Pool() { resize(0); }
-
   /// False when another thread is using the pool; the job is untouched then.
   bool run(Job& job, int threads) {
     std::unique_lock call(call_mutex_, std::try_to_lock);
@@ -88,7 +87,7 @@ class Pool {
       job_ = &job;
       generation_.fetch_add(1);
     }
-    generation_.notify_all();
+    come_.notify_all();
     job.work();
     std::unique_lock lock(mutex_);
     job_ = nullptr;  // too late to join
@@ -107,22 +106,27 @@ class Pool {
 
   void resize(int count) {
     if (static_cast<int>(threads_.size()) == count) return;
-    stop_ = true;
-    generation_.fetch_add(1);
-    generation_.notify_all();
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+      generation_.fetch_add(1);
+    }
+    come_.notify_all();
     threads_.clear();  // joins
     stop_ = false;
     for (int i = 0; i < count; ++i) threads_.emplace_back([this, seen = generation_.load()] { help(seen); });
   }
 
+  /// `seen` and `stop_` are read under the mutex that they change under: a helper that comes late to one call must not
+  /// sleep through the next.
   void help(std::uint64_t seen) {
     while (true) {
       for (int i = 0; i < kSpins && generation_.load() == seen; ++i) pause_core();
-      generation_.wait(seen);
-      if (stop_) return;
       Job* job = nullptr;
       {
-        std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        come_.wait(lock, [&] { return generation_.load() != seen; });
+        if (stop_) return;
         seen = generation_.load();
         job = job_;
         if (job != nullptr) helping_.fetch_add(1);
@@ -135,17 +139,23 @@ class Pool {
   }
 
   std::mutex call_mutex_;
-  std::mutex mutex_;  // guards job_ and who may join it
+  std::mutex mutex_;  // changes of job_, generation_, stop_ and who may join; the atomics are for those who spin
+  std::condition_variable come_;
   std::condition_variable done_;
   Job* job_ = nullptr;
   std::atomic<std::uint64_t> generation_{0};
   std::atomic<int> helping_{0};
-  std::atomic<bool> stop_{false};
+  bool stop_ = false;
   std::vector<std::jthread> threads_;
 };
 
-Pool& pool() {
-  static Pool instance;
+/// Never destroyed: helpers sleep in it until the process ends, and static objects that compute in their destructors
+/// still find it. A forked child has no helpers, and perhaps a mutex that one of them held: it begins with a new pool.
+Pool*& pool() {
+  static Pool* instance = [] {
+    pthread_atfork(nullptr, nullptr, [] { pool() = new Pool; });
+    return new Pool;
+  }();
   return instance;
 }
 
@@ -167,7 +177,7 @@ void run_blocks(std::int64_t blocks, void (*body)(void*, std::int64_t), void* co
     for (std::int64_t block = 0; block < blocks; ++block) body(context, block);
     return;
   }
-  if (!pool().run(job, num_threads())) job.work();
+  if (!pool()->run(job, num_threads())) job.work();
   job.error.rethrow();
 }
 

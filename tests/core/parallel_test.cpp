@@ -1,8 +1,11 @@
 #include "core/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 #include <vector>
 
@@ -42,6 +45,37 @@ TEST_P(Parallel, NestedRegionsRunSerially) {
   std::atomic<int> inner = 0;
   parallel_blocks(4, [&](std::int64_t) { parallel_blocks(5, [&](std::int64_t) { ++inner; }); });
   EXPECT_EQ(inner, 20);
+}
+
+/// A helper that is late for one region must neither miss the next nor the end of the pool: a lost wake-up hangs here.
+TEST(ParallelPool, TheThreadCountChangesBetweenRegions) {
+  std::atomic<std::int64_t> sum = 0;
+  for (int round = 0; round < 600; ++round) {
+    set_num_threads(2 + round % 7);
+    parallel_blocks(2 + round % 3, [&](std::int64_t block) { sum += block + 1; });
+  }
+  set_num_threads(0);
+  std::int64_t expected = 0;
+  for (int round = 0; round < 600; ++round)
+    for (int block = 0; block < 2 + round % 3; ++block) expected += block + 1;
+  EXPECT_EQ(sum, expected);
+}
+
+/// Threads do not survive fork(): the child computes all the same, and exits.
+TEST(ParallelPool, AForkedChildComputesAndExits) {
+  set_num_threads(4);
+  parallel_blocks(64, [](std::int64_t) {});
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> sum = 0;
+    parallel_blocks(64, [&](std::int64_t) { ++sum; });
+    std::exit(sum == 64 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  set_num_threads(0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8));

@@ -40,8 +40,8 @@ std::string unknown_word_text(CLI::App& app) {
   word = word.substr(0, word.find('='));
   const std::string near = nearest_word(word, spellings(at));
   const std::string what = word.starts_with("-") ? "unknown flag" : "unknown word";
-  return fmt::format("{}: {} {}{}; see {} --help", at.get_name(), what, word, near.empty() ? "" : ", did you mean " + near + "?",
-                     at.get_name());
+  return fmt::format("{}: {} {}{}; see {} --help", at.get_name(), what, word,
+                     near.empty() ? "" : ", did you mean " + near + "?", at.get_name());
 }
 
 }  // namespace
@@ -83,7 +83,8 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
     return fail(unknown_word_text(app), kBadArguments);
   } catch (const CLI::ParseError& error) {
     // A misspelt sub-command is told as a missing one otherwise.
-    if (app.get_subcommands().empty() && !app.remaining(true).empty()) return fail(unknown_word_text(app), kBadArguments);
+    if (app.get_subcommands().empty() && !app.remaining(true).empty())
+      return fail(unknown_word_text(app), kBadArguments);
     return fail(fmt::format("{}: {}; see --help", innermost(app).get_name(), error.what()), kBadArguments);
   } catch (const Error& error) {
     return fail(error.what(), error.exit_code());

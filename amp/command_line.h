@@ -13,9 +13,9 @@ namespace binade::amp {
 /// The word of `words` nearest to `word` by edit distance; empty when none is near.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& words);
 
-/// Parses the command line and runs `body`, which looks at which sub-command was parsed and returns the exit code. Every
-/// error becomes text on stderr whose last line is the cause, and the exit code of its type (docs/exit-codes.md): an
-/// unknown flag or a bad value is one line that names it and the nearest right spelling, exit 20.
+/// Parses the command line and runs `body`, which looks at which sub-command was parsed and returns the exit code.
+/// Every error becomes text on stderr whose last line is the cause, and the exit code of its type (docs/exit-codes.md):
+/// an unknown flag or a bad value is one line that names it and the nearest right spelling, exit 20.
 int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body);
 
 }  // namespace binade::amp

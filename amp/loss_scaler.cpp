@@ -20,14 +20,12 @@ LossScaleOptions LossScaleOptions::parse(std::string_view text, double init_scal
 
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& o) {
   switch (verdict) {
-    case ScaleVerdict::kLowered:
-      return "";
+    case ScaleVerdict::kLowered: return "";
     case ScaleVerdict::kNotAdjustable:
       return o.mode == LossScaleMode::kOff
                  ? "there is no loss scale to lower"
                  : fmt::format("the loss scale is fixed at {}; use a dynamic one, or a smaller number", o.init_scale);
-    case ScaleVerdict::kAtFloor:
-      return fmt::format("the loss scale is at its floor of {} already", o.floor);
+    case ScaleVerdict::kAtFloor: return fmt::format("the loss scale is at its floor of {} already", o.floor);
     case ScaleVerdict::kTooManyInARow:
       return fmt::format("more than {} attempts in a row overflowed", o.aborts_in_a_row);
     case ScaleVerdict::kTooOften:

@@ -72,8 +72,8 @@ Policy Policy::by_name(std::string_view name) {
 void check_overrides(const PrecisionPolicy& policy, std::span<const std::string> names) {
   for (const PrecisionPolicy::Override& o : policy.overrides) {
     if (std::ranges::any_of(names, [&](const std::string& name) { return glob_match(o.glob, name); })) continue;
-    const auto nearest =
-        std::ranges::min_element(names, {}, [&](const std::string& name) { return distance(o.glob, name); });
+    const auto nearest = std::ranges::min_element(names, {},
+                                                  [&](const std::string& name) { return distance(o.glob, name); });
     const std::string advice = nearest == names.end() ? "" : fmt::format("; the nearest is '{}'", *nearest);
     throw ArgumentError(fmt::format("precision override: '{}' matches no module path and no op{}", o.glob, advice));
   }

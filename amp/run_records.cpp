@@ -38,8 +38,9 @@ RunRecords::RunRecords(const io::RunFolder& folder, const RunPlan& plan)
     : folder_(folder.path()), plan_(plan), metrics_(folder.metrics()), timing_(folder.timing()) {}
 
 void RunRecords::begin(std::int64_t step) {
-  displays_.reset(new Displays{io::TensorBoardWriter(folder_, step + 1),
-                               io::ProgressBar({.first = step, .total = plan_.steps, .every = plan_.log_every, .unit = plan_.unit + "/s"})});
+  displays_.reset(new Displays{
+      io::TensorBoardWriter(folder_, step + 1),
+      io::ProgressBar({.first = step, .total = plan_.steps, .every = plan_.log_every, .unit = plan_.unit + "/s"})});
 }
 
 RunRecords::~RunRecords() = default;
@@ -54,7 +55,8 @@ void RunRecords::attempt(const StepResult& s) {
       .add("loss_scale", s.loss_scale)
       .add("lr", s.lr)
       .add("skipped_total", s.skipped_total);
-  if (!s.state_hash_before.empty()) line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
+  if (!s.state_hash_before.empty())
+    line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
   metrics_.write(line);
   if (!s.committed) return;
   displays_->events.scalar("train/loss", s.step, static_cast<float>(s.loss));

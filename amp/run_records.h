@@ -10,8 +10,8 @@
 
 namespace binade::amp {
 
-/// Everything a run writes down beside its checkpoints: metrics.jsonl (a function of the run alone: a resumed run writes
-/// the same bytes), timing.jsonl (everything that depends on the clock), TensorBoard events, and the terminal.
+/// Everything a run writes down beside its checkpoints: metrics.jsonl (a function of the run alone: a resumed run
+/// writes the same bytes), timing.jsonl (everything that depends on the clock), TensorBoard events, and the terminal.
 class RunRecords {
  public:
   RunRecords(const io::RunFolder& folder, const RunPlan& plan);

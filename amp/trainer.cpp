@@ -244,8 +244,8 @@ bool Trainer::try_again(const StepState& state, Retries& retries, const Closure&
   if (nan && retries.before_nan)
     why = "lowering the loss scale does not help; ";
   else if (nan || state.cause == AbortCause::kOverflow)
-    why =
-        explain(scaler_.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler_.options()) + "; ";
+    why = explain(scaler_.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler_.options()) +
+          "; ";
   incident.action = why + "nothing was committed";
   return false;
 }

@@ -40,7 +40,8 @@ class Loop {
       collect_saves();
       if (io::StopSignals::stop_requested() && trainer_.steps() < plan_.steps) {
         save_now();
-        records_.say(fmt::format("stopped by signal {} after step {}; the state is committed", io::StopSignals::signal_received(), trainer_.steps()));
+        records_.say(fmt::format("stopped by signal {} after step {}; the state is committed",
+                                 io::StopSignals::signal_received(), trainer_.steps()));
         return RunEnd::kPreempted;
       }
     }
@@ -119,7 +120,8 @@ class Loop {
 
   void collect_saves() {
     for (const io::SaveOutcome& outcome : store_.finished())
-      if (!outcome.committed) records_.say(fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
+      if (!outcome.committed)
+        records_.say(fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
   }
 
   const RunPlan& plan_;
@@ -135,6 +137,8 @@ class Loop {
 
 }  // namespace
 
-RunEnd run_training(const RunPlan& plan, Trainer& trainer, const RunTask& task) { return Loop(plan, trainer, task).run(); }
+RunEnd run_training(const RunPlan& plan, Trainer& trainer, const RunTask& task) {
+  return Loop(plan, trainer, task).run();
+}
 
 }  // namespace binade::amp

@@ -21,11 +21,11 @@ struct RunPlan {
   std::int64_t eval_every = 0;        ///< 0: at the end only
   std::int64_t log_every = 10;
   int keep = 5;
-  std::string unit = "samples";       ///< what rates count: "tokens", "images"
+  std::string unit = "samples";  ///< what rates count: "tokens", "images"
   double units_per_step = 1;
-  std::string score;                  ///< the evaluation field that "best" and a plateau schedule are judged by
+  std::string score;  ///< the evaluation field that "best" and a plateau schedule are judged by
   bool higher_is_better = false;
-  bool scaled = false;                ///< there is a loss scale worth showing
+  bool scaled = false;  ///< there is a loss scale worth showing
 };
 
 /// Fields of an evaluation, in the order in which they are written: {"val_loss", 1.9}.
@@ -46,13 +46,14 @@ struct RunTask {
 /// How a run ended.
 enum class RunEnd { kDone, kPreempted };
 
-/// Trains until `steps` updates are committed: metrics.jsonl, timing.jsonl and TensorBoard events are written, the model
-/// is evaluated and checkpoints are committed as planned and at the end; SIGTERM and SIGINT finish the step and commit.
-/// With `resume`, goes on from the newest verified checkpoint, and metrics.jsonl is cut back to what that checkpoint knew.
+/// Trains until `steps` updates are committed: metrics.jsonl, timing.jsonl and TensorBoard events are written, the
+/// model is evaluated and checkpoints are committed as planned and at the end; SIGTERM and SIGINT finish the step and
+/// commit. With `resume`, goes on from the newest verified checkpoint, and metrics.jsonl is cut back to what that
+/// checkpoint knew.
 ///
 /// A step that cannot be committed ends the run with the trainer's NumericError, after its attempts are written down.
-/// Throws ArgumentError when `folder` holds a run already, NoCheckpointError, CheckpointError, LockError, StorageError as
-/// io/ does, and whatever the hooks throw; the last commit is intact in every case.
+/// Throws ArgumentError when `folder` holds a run already, NoCheckpointError, CheckpointError, LockError, StorageError
+/// as io/ does, and whatever the hooks throw; the last commit is intact in every case.
 RunEnd run_training(const RunPlan& plan, Trainer& trainer, const RunTask& task);
 
 }  // namespace binade::amp

@@ -64,11 +64,10 @@ AbortCause judge_gradients(const optim::GradientScan& scan) {
 std::string describe(const StepState& state, optim::FlatParameters& parameters) {
   const std::string part = state.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", state.bad_micro_batch) : "";
   switch (state.cause) {
-    case AbortCause::kNone:
-      return "";
+    case AbortCause::kNone: return "";
     case AbortCause::kLoss:
-      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", without_sign_of_nan(state.loss), part,
-                         bad_weights(parameters));
+      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", without_sign_of_nan(state.loss),
+                         part, bad_weights(parameters));
     case AbortCause::kStatistics:
       return fmt::format("the statistics {} would not be finite{}, though the loss is {}", state.bad_buffer, part,
                          state.loss);

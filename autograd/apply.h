@@ -22,7 +22,8 @@ class Application {
   bool records() const { return context_.grad_enabled; }
   std::vector<Edge> take_edges() { return std::move(edges_); }
   /// Wraps outputs; links them to `node` when there is one.
-  static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node, std::uint32_t non_differentiable);
+  static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node,
+                                    std::uint32_t non_differentiable);
 
  private:
   std::vector<Edge> edges_;

@@ -61,7 +61,8 @@ class NodeSink final : public GradSink {
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
     if (edge.leaf != nullptr && !edge.leaf->grad_defined) {
       edge.leaf->grad_defined = true;
-      if (!fits(edge.leaf->grad, input)) edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, edge.leaf->value.device());
+      if (!fits(edge.leaf->grad, input))
+        edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, edge.leaf->value.device());
       return edge.leaf->grad;
     }
     Tensor& temporary = temporaries_[static_cast<std::size_t>(i)];
@@ -145,7 +146,8 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
 }
 
 void backward(const Variable& loss, double seed, const BackwardOptions& options) {
-  check<ShapeError>(loss.value().numel() == 1, "backward: wanted a loss of one element, got shape {}; sum or average it first",
+  check<ShapeError>(loss.value().numel() == 1,
+                    "backward: wanted a loss of one element, got shape {}; sum or average it first",
                     loss.shape().to_string());
   backward(loss, Tensor::full(loss.shape(), seed, loss.dtype(), loss.device()), options);
 }

@@ -75,7 +75,8 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
     variables.emplace_back(values.back(), is_floating(x.dtype()));
   }
   const Variable y = run(variables);
-  check<AutogradError>(y.dtype() == DType::f64, "gradcheck: wanted an f64 output of f64 inputs, got {}", name_of(y.dtype()));
+  check<AutogradError>(y.dtype() == DType::f64, "gradcheck: wanted an f64 output of f64 inputs, got {}",
+                       name_of(y.dtype()));
   const std::string op = y.state()->node ? y.state()->node->info().name : "a constant";
   const Tensor cotangent = cotangent_for(y.value(), {.seed = options.seed, .purpose = RngPurpose::kData});
   if (y.requires_grad()) backward(y, cotangent);
@@ -86,7 +87,8 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
     if (!is_floating(inputs[k].dtype())) continue;
     Tensor& x = values[k];
     const Tensor gradient = variables[k].grad();
-    const RandomStream draw{.seed = options.seed, .purpose = RngPurpose::kData, .index = static_cast<std::uint32_t>(k + 1)};
+    const RandomStream draw{
+        .seed = options.seed, .purpose = RngPurpose::kData, .index = static_cast<std::uint32_t>(k + 1)};
     for (const std::int64_t i : elements_to_check(x.numel(), options.max_elements, draw)) {
       const double before = *element(x, i);
       const double h = options.step * std::max(1.0, std::abs(before));
@@ -99,10 +101,12 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
       const double got = gradient.defined() ? gradient.at(i) : 0;
       ++result.checked;
       const double noise = 0x1p-48 * (std::abs(up) + std::abs(down)) / h;  // what rounding leaves of the quotient
-      if (std::abs(got - difference) <= options.atol + options.rtol * std::abs(difference) + noise) continue;  // false for NaN
+      if (std::abs(got - difference) <= options.atol + options.rtol * std::abs(difference) + noise)
+        continue;  // false for NaN
       result.passed = false;
-      result.message = fmt::format("gradcheck of {}: input {} {}, element {}: backward gives {:.10g}, the difference quotient {:.10g}",
-                                   op, k, x.shape().to_string(), position(x.shape(), i), got, difference);
+      result.message = fmt::format(
+          "gradcheck of {}: input {} {}, element {}: backward gives {:.10g}, the difference quotient {:.10g}", op, k,
+          x.shape().to_string(), position(x.shape(), i), got, difference);
       return result;
     }
   }

@@ -11,8 +11,8 @@
 namespace binade {
 
 struct GradcheckOptions {
-  double step = 1e-5;      ///< h of the central difference, times max(1, |x|); its own error is of order h^2
-  double rtol = 1e-6;      ///< allowed: atol + rtol |difference|, and the quotient's own rounding
+  double step = 1e-5;  ///< h of the central difference, times max(1, |x|); its own error is of order h^2
+  double rtol = 1e-6;  ///< allowed: atol + rtol |difference|, and the quotient's own rounding
   double atol = 1e-7;
   int max_elements = 48;   ///< checked in each input: all of a smaller one, else this many drawn from `seed`
   std::uint64_t seed = 1;  ///< of the cotangent and of that draw
@@ -33,7 +33,7 @@ struct GradcheckResult {
 ///
 ///   EXPECT_TRUE(result.passed) << result.message
 ///   "gradcheck of gelu: input 0 (3, 5), element (1, 4): backward gives 0.31, the difference quotient 0.27"
-GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variable>&)>& f, const std::vector<Tensor>& inputs,
-                          const GradcheckOptions& options = {});
+GradcheckResult gradcheck(const std::function<Variable(const std::vector<Variable>&)>& f,
+                          const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
 }  // namespace binade

@@ -68,9 +68,10 @@ Variable recompute(Segment segment, const Variable& x) {
   const DType grad_dtype = x.is_leaf() && x.requires_grad() && x.dtype() != DType::f64 ? DType::f32 : x.dtype();
   context.inputs = {{x.shape(), x.dtype(), x.requires_grad(), grad_dtype}};
   Edge edge;
-  if (x.requires_grad()) edge = x.is_leaf() ? Edge{nullptr, 0, x.state()} : Edge{x.state()->node, x.state()->output, nullptr};
-  auto node = std::make_shared<RecomputeNode>(std::move(context), std::vector<Edge>{std::move(edge)}, std::move(segment),
-                                              start, x.requires_grad());
+  if (x.requires_grad())
+    edge = x.is_leaf() ? Edge{nullptr, 0, x.state()} : Edge{x.state()->node, x.state()->output, nullptr};
+  auto node = std::make_shared<RecomputeNode>(std::move(context), std::vector<Edge>{std::move(edge)},
+                                              std::move(segment), start, x.requires_grad());
   return std::move(detail::Application::wrap({y.value()}, node, 0).front());
 }
 

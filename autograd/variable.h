@@ -45,14 +45,14 @@ class Variable {
 /// The shared part. Public for optimizers and checkpoints; models have no use for it.
 struct Variable::State {
   Tensor value;
-  Tensor grad;                  ///< storage for the gradient of a leaf (f32 for parameters); may outlive zero_grad()
-  bool grad_defined = false;    ///< whether `grad` holds this pass's gradient
+  Tensor grad;                ///< storage for the gradient of a leaf (f32 for parameters); may outlive zero_grad()
+  bool grad_defined = false;  ///< whether `grad` holds this pass's gradient
   bool requires_grad = false;
-  bool activation = false;      ///< a leaf standing for an activation (recompute): its gradient keeps its dtype
-  std::shared_ptr<Node> node;   ///< what made it; null for leaves
-  int output = 0;               ///< which output of `node`
-  std::string name;             ///< dotted path of a parameter, for messages
-  Tensor low;                   ///< low-precision copy of a parameter, see low_copy()
+  bool activation = false;     ///< a leaf standing for an activation (recompute): its gradient keeps its dtype
+  std::shared_ptr<Node> node;  ///< what made it; null for leaves
+  int output = 0;              ///< which output of `node`
+  std::string name;            ///< dotted path of a parameter, for messages
+  Tensor low;                  ///< low-precision copy of a parameter, see low_copy()
   std::uint64_t low_version = 0;
 
   /// The parameter rounded to `dtype`. Written by the optimizer in its own pass; made here when it is missing or older

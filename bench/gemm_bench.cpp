@@ -16,18 +16,22 @@ struct Shape {
   std::int64_t m, n, k;
   bool transpose_a, transpose_b;
 };
-const Shape kShapes[] = {{1024, 1024, 1024, false, false}, {2048, 1536, 384, false, false}, {2048, 1536, 384, false, true},
-                         {1536, 384, 2048, true, false},   {2048, 3072, 768, false, true},  {3072, 768, 2048, true, false},
-                         {768, 512, 128, false, true},     {512, 128, 1024, true, false},   {256, 256, 64, false, true}};
+const Shape kShapes[] = {{1024, 1024, 1024, false, false}, {2048, 1536, 384, false, false},
+                         {2048, 1536, 384, false, true},   {1536, 384, 2048, true, false},
+                         {2048, 3072, 768, false, true},   {3072, 768, 2048, true, false},
+                         {768, 512, 128, false, true},     {512, 128, 1024, true, false},
+                         {256, 256, 64, false, true}};
 
 template <class T>
 void measure(const Shape& s, int repeats, double peak) {
   std::mt19937 generator(1);
   std::normal_distribution<float> normal;
-  std::vector<T> a(static_cast<std::size_t>(s.m * s.k)), b(static_cast<std::size_t>(s.k * s.n)), c(static_cast<std::size_t>(s.m * s.n));
+  std::vector<T> a(static_cast<std::size_t>(s.m * s.k)), b(static_cast<std::size_t>(s.k * s.n)),
+      c(static_cast<std::size_t>(s.m * s.n));
   for (T& x : a) x = store<T>(normal(generator));
   for (T& x : b) x = store<T>(normal(generator));
-  cpu::GemmArgs args{.m = s.m, .n = s.n, .k = s.k, .in = kDTypeOf<T>, .out = kDTypeOf<T>, .a = a.data(), .b = b.data(), .c = c.data()};
+  cpu::GemmArgs args{
+      .m = s.m, .n = s.n, .k = s.k, .in = kDTypeOf<T>, .out = kDTypeOf<T>, .a = a.data(), .b = b.data(), .c = c.data()};
   args.a_row = s.transpose_a ? 1 : s.k;
   args.a_col = s.transpose_a ? s.m : 1;
   args.b_row = s.transpose_b ? 1 : s.n;

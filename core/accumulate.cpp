@@ -19,11 +19,11 @@ void accumulate(Tensor& into, const Tensor& from) {
       const auto add = [](To* to, const From* source, std::int64_t n) {
         if constexpr (!std::is_same_v<To, double> && !std::is_same_v<From, double>)
           return cpu::kernels().accumulate.run(kDTypeOf<From>, source, kDTypeOf<To>, to, n);
-        for (std::int64_t i = 0; i < n; ++i)
-          to[i] = store<To>(static_cast<Compute<To>>(load(to[i]) + load(source[i])));
+        for (std::int64_t i = 0; i < n; ++i) to[i] = store<To>(static_cast<Compute<To>>(load(to[i]) + load(source[i])));
       };
       if (flat)
-        parallel_for(width, kGrain, [&](std::int64_t begin, std::int64_t end) { add(y + begin, x + begin, end - begin); });
+        parallel_for(width, kGrain,
+                     [&](std::int64_t begin, std::int64_t end) { add(y + begin, x + begin, end - begin); });
       else
         for (std::int64_t r = 0; r < into.shape().rows(); ++r) add(y + r * into.pitch(), x + r * from.pitch(), cols);
     });

@@ -17,7 +17,7 @@ namespace binade {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kLarge = std::size_t{1} << 20;      // mapped on its own from here on
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // mapped on its own from here on
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
@@ -116,8 +116,9 @@ class CpuBackend final : public Backend {
 
   std::string out_of_memory_text(std::size_t bytes) const {
     constexpr double kMiB = 1024.0 * 1024.0;
-    return fmt::format("cpu: no memory for {:.1f} MiB more beside the {:.1f} MiB in use; use a smaller batch or context",
-                       static_cast<double>(bytes) / kMiB, static_cast<double>(in_use_) / kMiB);
+    return fmt::format(
+        "cpu: no memory for {:.1f} MiB more beside the {:.1f} MiB in use; use a smaller batch or context",
+        static_cast<double>(bytes) / kMiB, static_cast<double>(in_use_) / kMiB);
   }
 
   mutable std::mutex mutex_;

@@ -30,9 +30,7 @@ Device Device::parse(std::string_view text) {
   throw ArgumentError(fmt::format("device: wanted auto, cpu, cuda or cuda:N, got '{}'", text));
 }
 
-std::string Device::to_string() const {
-  return type == DeviceType::kCpu ? "cpu" : "cuda:" + std::to_string(index);
-}
+std::string Device::to_string() const { return type == DeviceType::kCpu ? "cpu" : "cuda:" + std::to_string(index); }
 
 Backend& backend_of(Device device) {
   if (device.type == DeviceType::kCpu) return cpu_backend();

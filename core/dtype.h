@@ -18,14 +18,22 @@ inline constexpr DType kDTypeOf = [] {
   static_assert(sizeof(T) == 0, "no DType for this C++ type");
   return DType::f32;
 }();
-template <> inline constexpr DType kDTypeOf<float> = DType::f32;
-template <> inline constexpr DType kDTypeOf<float16> = DType::f16;
-template <> inline constexpr DType kDTypeOf<bfloat16> = DType::bf16;
-template <> inline constexpr DType kDTypeOf<double> = DType::f64;
-template <> inline constexpr DType kDTypeOf<std::int64_t> = DType::i64;
-template <> inline constexpr DType kDTypeOf<std::int32_t> = DType::i32;
-template <> inline constexpr DType kDTypeOf<std::uint8_t> = DType::u8;
-template <> inline constexpr DType kDTypeOf<bool> = DType::boolean;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::f32;
+template <>
+inline constexpr DType kDTypeOf<float16> = DType::f16;
+template <>
+inline constexpr DType kDTypeOf<bfloat16> = DType::bf16;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::f64;
+template <>
+inline constexpr DType kDTypeOf<std::int64_t> = DType::i64;
+template <>
+inline constexpr DType kDTypeOf<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType kDTypeOf<std::uint8_t> = DType::u8;
+template <>
+inline constexpr DType kDTypeOf<bool> = DType::boolean;
 
 constexpr std::size_t size_of(DType d) {
   switch (d) {

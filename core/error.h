@@ -100,7 +100,8 @@ class OutOfMemoryError : public Error {
 /// Throws `E` with the formatted text unless `condition` holds. The text is only built when it is needed.
 template <class E, class... Args>
 void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
-  if (!condition) [[unlikely]] throw E(fmt::format(text, std::forward<Args>(args)...));
+  if (!condition) [[unlikely]]
+    throw E(fmt::format(text, std::forward<Args>(args)...));
 }
 
 }  // namespace binade

@@ -12,8 +12,8 @@ void scan(const ScanArguments& a) {
   parallel_blocks(static_cast<std::int64_t>(a.blocks.size()), [&](std::int64_t b) {
     const FlatBlock& block = a.blocks[static_cast<std::size_t>(b)];
     const float* values = a.values[static_cast<std::size_t>(block.slice)];
-    a.results[static_cast<std::size_t>(b)] =
-        values == nullptr ? BlockScan{} : kernels.scan(values + block.begin, block.count);
+    a.results[static_cast<std::size_t>(b)] = values == nullptr ? BlockScan{}
+                                                               : kernels.scan(values + block.begin, block.count);
   });
 }
 

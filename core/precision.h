@@ -28,11 +28,11 @@ struct PrecisionPolicy {
   };
 
   std::string name = "fp32";
-  DType low = DType::f32;            ///< what kLow ops read and store
-  bool tf32 = false;                 ///< products may use TF32 Tensor Cores
-  bool master_weights = true;        ///< fp32 masters beside the low copy; false: weights live in `low`
-  bool stochastic_rounding = false;  ///< the optimizer rounds weights stochastically (needs no masters)
-  bool dynamic_loss_scale = false;   ///< the preset's default for the loss scale
+  DType low = DType::f32;             ///< what kLow ops read and store
+  bool tf32 = false;                  ///< products may use TF32 Tensor Cores
+  bool master_weights = true;         ///< fp32 masters beside the low copy; false: weights live in `low`
+  bool stochastic_rounding = false;   ///< the optimizer rounds weights stochastically (needs no masters)
+  bool dynamic_loss_scale = false;    ///< the preset's default for the loss scale
   std::vector<Override> overrides{};  ///< the last match wins
 
   /// A copy with one more override of module path or op name.
@@ -40,7 +40,7 @@ struct PrecisionPolicy {
   /// The last override that matches the module path or the op.
   std::optional<DType> override_for(std::string_view module_path, std::string_view op) const;
 
-  std::string to_string() const;                        ///< "fp16 [head=f32, decoder.*=f32]"
+  std::string to_string() const;                         ///< "fp16 [head=f32, decoder.*=f32]"
   static PrecisionPolicy from_string(std::string_view);  ///< inverse of to_string; throws ArgumentError
   friend bool operator==(const PrecisionPolicy&, const PrecisionPolicy&) = default;
 };

@@ -12,8 +12,6 @@ double RandomStream::normal(std::uint64_t i) const {
   return radius * std::cos(2.0 * std::numbers::pi * (b * 0x1p-32));
 }
 
-std::uint64_t RandomStream::below(std::uint64_t i, std::uint64_t n) const {
-  return (std::uint64_t{word(i)} * n) >> 32;
-}
+std::uint64_t RandomStream::below(std::uint64_t i, std::uint64_t n) const { return (std::uint64_t{word(i)} * n) >> 32; }
 
 }  // namespace binade

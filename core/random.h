@@ -56,5 +56,4 @@ struct RandomStream {
   std::uint64_t below(std::uint64_t i, std::uint64_t n) const;
 };
 
-
 }  // namespace binade

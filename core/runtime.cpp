@@ -23,12 +23,11 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
 
 Runtime::~Runtime() { g_current = nullptr; }
 
-RandomStream Runtime::next_init_stream() {
-  return {options_.seed, RngPurpose::kInit, 0, 0, initialized_++};
-}
+RandomStream Runtime::next_init_stream() { return {options_.seed, RngPurpose::kInit, 0, 0, initialized_++}; }
 
 Runtime& Runtime::current() {
-  check<ArgumentError>(g_current != nullptr, "Runtime: none is alive; make a binade::Runtime before models and tensors' ops");
+  check<ArgumentError>(g_current != nullptr,
+                       "Runtime: none is alive; make a binade::Runtime before models and tensors' ops");
   return *g_current;
 }
 

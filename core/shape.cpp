@@ -61,8 +61,9 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view op) {
   for (int i = 1; i <= rank; ++i) {
     const std::int64_t x = i <= a.rank() ? a.dim(-i) : 1;
     const std::int64_t y = i <= b.rank() ? b.dim(-i) : 1;
-    check<ShapeError>(x == y || x == 1 || y == 1, "{}: shapes {} and {} do not broadcast: {} against {} in dimension {}",
-                      op, a.to_string(), b.to_string(), x, y, -i);
+    check<ShapeError>(x == y || x == 1 || y == 1,
+                      "{}: shapes {} and {} do not broadcast: {} against {} in dimension {}", op, a.to_string(),
+                      b.to_string(), x, y, -i);
     dims[static_cast<std::size_t>(rank - i)] = x == 1 ? y : x;
   }
   return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank)));

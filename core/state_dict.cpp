@@ -20,7 +20,9 @@ void StateDict::put(const std::string& name, Value value) {
 }
 
 const Tensor& StateDict::tensor(const std::string& name) const { return get<Tensor>(values_, name, "a tensor"); }
-std::int64_t StateDict::integer(const std::string& name) const { return get<std::int64_t>(values_, name, "an integer"); }
+std::int64_t StateDict::integer(const std::string& name) const {
+  return get<std::int64_t>(values_, name, "an integer");
+}
 double StateDict::number(const std::string& name) const { return get<double>(values_, name, "a number"); }
 const std::string& StateDict::text(const std::string& name) const { return get<std::string>(values_, name, "a text"); }
 const StateDict::Integers& StateDict::integers(const std::string& name) const {

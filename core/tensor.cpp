@@ -30,7 +30,8 @@ To convert(From x) {
 
 /// Types that the vector kernels convert between.
 template <class T>
-inline constexpr bool kConverted = std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+inline constexpr bool kConverted = std::is_same_v<T, float> || std::is_same_v<T, float16> ||
+                                   std::is_same_v<T, bfloat16>;
 
 template <class To, class From>
 void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t from_pitch, std::int64_t rows,
@@ -97,7 +98,8 @@ void* Tensor::mutable_raw() { return const_cast<void*>(raw()); }
 Tensor Tensor::reshape(const Shape& shape) const {
   check<ShapeError>(shape.numel() == numel(), "reshape: {} has {} elements, {} has {}", shape_.to_string(), numel(),
                     shape.to_string(), shape.numel());
-  check<ShapeError>(contiguous(), "reshape: wanted a contiguous tensor, got a channel slice of {}; take contiguous_copy() first",
+  check<ShapeError>(contiguous(),
+                    "reshape: wanted a contiguous tensor, got a channel slice of {}; take contiguous_copy() first",
                     shape_.to_string());
   Tensor t = *this;
   t.shape_ = shape;
@@ -115,8 +117,8 @@ Tensor Tensor::channel_slice(std::int64_t begin, std::int64_t count) const {
 }
 
 Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
-  check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.dim(0) - count, "narrow: rows {} to {} of {}",
-                    begin, begin + count, shape_.to_string());
+  check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.dim(0) - count,
+                    "narrow: rows {} to {} of {}", begin, begin + count, shape_.to_string());
   if (rank() == 1) {
     check<ShapeError>(contiguous(), "narrow: wanted a contiguous tensor");
     return view_at(begin, Shape{count});
@@ -167,7 +169,8 @@ Tensor Tensor::to(Device target) const {
 }
 
 void Tensor::copy_from(const Tensor& source) {
-  check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_.to_string(), source.shape_.to_string());
+  check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_.to_string(),
+                    source.shape_.to_string());
   check<DeviceError>(source.device() == Device::cpu() && device() == Device::cpu(),
                      "copy_from: both tensors must be on the CPU; move one with to(Device)");
   dispatch_any(dtype_, "copy_from", [&]<class To>(TypeTag<To>) {
@@ -178,7 +181,8 @@ void Tensor::copy_from(const Tensor& source) {
         return convert_rows(mutable_data<To>(), pitch_, source.data<From>(), source.pitch_, rows, shape_.cols());
       parallel_blocks(rows, [&](std::int64_t block) {
         const std::int64_t begin = block * kGrain;
-        convert_rows(mutable_data<To>() + begin, 0, source.data<From>() + begin, 0, 1, std::min(kGrain, numel() - begin));
+        convert_rows(mutable_data<To>() + begin, 0, source.data<From>() + begin, 0, 1,
+                     std::min(kGrain, numel() - begin));
       });
     });
   });
@@ -211,7 +215,8 @@ std::string Tensor::to_string(std::int64_t max_elements) const {
   if (!defined()) return "undefined tensor";
   std::string text = fmt::format("{} {} {} [", name_of(dtype_), shape_.to_string(), device().to_string());
   const Tensor host = to(Device::cpu());
-  for (std::int64_t i = 0; i < std::min(numel(), max_elements); ++i) text += fmt::format("{}{:.6g}", i > 0 ? ", " : "", host.at(i));
+  for (std::int64_t i = 0; i < std::min(numel(), max_elements); ++i)
+    text += fmt::format("{}{:.6g}", i > 0 ? ", " : "", host.at(i));
   return text + (numel() > max_elements ? ", …]" : "]");
 }
 

@@ -30,8 +30,8 @@ class Tensor {
   /// Copies `values` (row-major) to a CPU tensor. Throws ShapeError when the count is not shape.numel().
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape) {
-    check<ShapeError>(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensor: {} values do not fill shape {}",
-                      values.size(), shape.to_string());
+    check<ShapeError>(static_cast<std::int64_t>(values.size()) == shape.numel(),
+                      "tensor: {} values do not fill shape {}", values.size(), shape.to_string());
     Tensor t = empty(shape, kDTypeOf<T>);
     std::copy(values.begin(), values.end(), t.mutable_data<T>());
     return t;
@@ -84,12 +84,12 @@ class Tensor {
   /// Elements [begin, begin + shape.numel()) of a contiguous tensor seen as `shape`, no copy (flat parameter storage).
   Tensor view_at(std::int64_t begin, const Shape& shape) const;
 
-  Tensor clone() const;                   ///< deep, contiguous copy
-  Tensor contiguous_copy() const;         ///< itself when contiguous, else clone()
-  Tensor to(DType dtype) const;           ///< itself when it has that dtype, else a rounded copy
-  Tensor to(Device device) const;         ///< itself when it is there
-  void copy_from(const Tensor& source);   ///< same shape; converts dtype; raises the version
-  void fill(double value);                ///< raises the version
+  Tensor clone() const;                  ///< deep, contiguous copy
+  Tensor contiguous_copy() const;        ///< itself when contiguous, else clone()
+  Tensor to(DType dtype) const;          ///< itself when it has that dtype, else a rounded copy
+  Tensor to(Device device) const;        ///< itself when it is there
+  void copy_from(const Tensor& source);  ///< same shape; converts dtype; raises the version
+  void fill(double value);               ///< raises the version
 
   /// One element of a CPU tensor as double (any dtype), by row-major index; item() REQUIRES numel() == 1.
   double at(std::int64_t index) const;

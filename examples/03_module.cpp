@@ -11,7 +11,11 @@ struct Classifier : nn::Module {  // x (B, 2) -> logits (B, 2)
 
   Classifier() : in({.in = 2, .out = 64}), middle({.in = 64, .out = 64}), out({.in = 64, .out = 2}) {}
 
-  void visit(nn::Visitor& v) override { v("in", in); v("middle", middle); v("out", out); }
+  void visit(nn::Visitor& v) override {
+    v("in", in);
+    v("middle", middle);
+    v("out", out);
+  }
   Variable forward(const Variable& x) override { return out(relu(middle(relu(in(x))))); }
 };
 

@@ -9,7 +9,11 @@ struct Net : nn::Module {  // x (B, 8) -> (B, 1)
   nn::Linear in, out;
   nn::Dropout dropout;
   Net() : in({.in = 8, .out = 32}), out({.in = 32, .out = 1}), dropout({.p = 0.1}) {}
-  void visit(nn::Visitor& v) override { v("in", in); v("dropout", dropout); v("out", out); }
+  void visit(nn::Visitor& v) override {
+    v("in", in);
+    v("dropout", dropout);
+    v("out", out);
+  }
   Variable forward(const Variable& x) override { return out(dropout(gelu(in(x)))); }
 };
 
@@ -29,7 +33,8 @@ int main() {
   Runtime runtime({.seed = 1});
   Net model;
   optim::AdamW optimizer(model, {.lr = 1e-2});
-  amp::Trainer trainer(runtime, model, optimizer, {.precision = amp::Policy::fp16(), .clip_norm = 1, .state_hash = true});
+  amp::Trainer trainer(runtime, model, optimizer,
+                       {.precision = amp::Policy::fp16(), .clip_norm = 1, .state_hash = true});
 
   // The closure is the whole step's maths and reads data only through its argument, so that the step can be run again.
   const auto maths = [&](const Batch& b) { return nn::mse(model(b.x), b.y); };
@@ -37,7 +42,8 @@ int main() {
     trainer.step(make_batch(step, 1), maths);
     for (const amp::StepResult& r : trainer.finished())
       if (!r.committed || r.step % 20 == 0)
-        std::printf("step %2lld  %s  loss %.4f  scale %g\n", static_cast<long long>(r.step), r.committed ? "committed" : "aborted  ", r.loss, r.loss_scale);
+        std::printf("step %2lld  %s  loss %.4f  scale %g\n", static_cast<long long>(r.step),
+                    r.committed ? "committed" : "aborted  ", r.loss, r.loss_scale);
   }
 
   // An infinite input is no matter of scale: the step refuses, says why, and leaves no trace.

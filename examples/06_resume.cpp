@@ -11,7 +11,11 @@ struct Net : nn::Module {  // x (B, 4) -> (B, 4)
   nn::Mlp mlp;
   nn::Dropout dropout;
   Net() : norm({.dim = 4}), mlp({.dim = 4, .hidden = 32}), dropout({.p = 0.2}) {}
-  void visit(nn::Visitor& v) override { v("norm", norm); v("mlp", mlp); v("dropout", dropout); }
+  void visit(nn::Visitor& v) override {
+    v("norm", norm);
+    v("mlp", mlp);
+    v("dropout", dropout);
+  }
   Variable forward(const Variable& x) override { return dropout(mlp(norm(x))); }
 };
 
@@ -27,7 +31,8 @@ std::string train(const std::string& folder, std::int64_t steps) {
   Runtime runtime({.seed = 1});
   Net model;
   optim::AdamW optimizer(model, {.lr = 1e-2});
-  amp::Trainer trainer(runtime, model, optimizer, {.precision = amp::Policy::bf16(), .ema = optim::EmaOptions{.decay = 0.99}});
+  amp::Trainer trainer(runtime, model, optimizer,
+                       {.precision = amp::Policy::bf16(), .ema = optim::EmaOptions{.decay = 0.99}});
   io::CheckpointStore checkpoints(folder);
   if (!checkpoints.entries().empty()) trainer.load_state(checkpoints.load_newest().state);
   std::printf("from step %lld to %lld\n", static_cast<long long>(trainer.steps()), static_cast<long long>(steps));

@@ -59,8 +59,8 @@ std::vector<double> gaussian(double sigma) {
   std::vector<double> weights(static_cast<std::size_t>(2 * radius + 1));
   double sum = 0;
   for (std::int64_t k = -radius; k <= radius; ++k)
-    sum += weights[static_cast<std::size_t>(k + radius)] =
-        std::exp(-0.5 * static_cast<double>(k * k) / (sigma * sigma));
+    sum += weights[static_cast<std::size_t>(k + radius)] = std::exp(-0.5 * static_cast<double>(k * k) /
+                                                                    (sigma * sigma));
   for (double& weight : weights) weight /= sum;
   return weights;
 }
@@ -100,8 +100,7 @@ ImagePair rotate90(const ImagePair& pair, int turns) {
   const std::int64_t height = pair.image.dim(0);
   const std::int64_t width = pair.image.dim(1);
   switch (((turns % 4) + 4) % 4) {
-    case 0:
-      return pair;
+    case 0: return pair;
     case 1:
       return move_pixels(pair, width, height, [=](std::int64_t i, std::int64_t j) { return Place(j, width - 1 - i); });
     case 2:

@@ -51,8 +51,8 @@ struct AugmentOptions {
   bool flip = true;           ///< left-right and up-down, each half of the time
   bool rotate90 = true;       ///< by 0, 90, 180 or 270 degrees
   double rotate_degrees = 0;  ///< and by an angle drawn from (-d, d)
-  double elastic_alpha =
-      0;  ///< pixels before smoothing, see elastic_field(); 0: none. 200 with sigma 10 moves about 3 pixels
+  /// Pixels before smoothing, see elastic_field(); 0: none. 200 with sigma 10 moves about 3 pixels
+  double elastic_alpha = 0;
   double elastic_sigma = 10;
 
   static AugmentOptions none() { return {.flip = false, .rotate90 = false}; }

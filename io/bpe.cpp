@@ -164,8 +164,8 @@ class BpeTokenizer : public Tokenizer {
   }
 
   [[noreturn]] static void throw_missing(unsigned char byte, std::size_t offset, TextOrigin origin) {
-    const std::string text =
-        fmt::format("BPE tokenizer: byte 0x{:02x} at offset {} has no token in the vocabulary", byte, offset);
+    const std::string text = fmt::format("BPE tokenizer: byte 0x{:02x} at offset {} has no token in the vocabulary",
+                                         byte, offset);
     if (origin == TextOrigin::kPrompt) throw ArgumentError(text);
     throw DataError(text);
   }

@@ -37,9 +37,10 @@ T number_at(std::span<const std::byte> bytes, std::size_t at) {
 }
 
 void check_user_block(std::span<const std::byte> image) {
-  check<NoCheckpointError>(image.size() >= kUserBlockBytes && std::memcmp(image.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
-                           "not a Binade checkpoint: wanted a file of at least {} bytes that begins with \"{}\", got {} bytes",
-                           kUserBlockBytes, layout::kMagic, image.size());
+  check<NoCheckpointError>(
+      image.size() >= kUserBlockBytes && std::memcmp(image.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
+      "not a Binade checkpoint: wanted a file of at least {} bytes that begins with \"{}\", got {} bytes",
+      kUserBlockBytes, layout::kMagic, image.size());
   const auto version = number_at<std::uint32_t>(image, layout::kVersionAt);
   const auto length = number_at<std::uint64_t>(image, layout::kLengthAt);
   check<NoCheckpointError>(length == image.size(), "it is {}: it was written with {} bytes and has {}",
@@ -47,7 +48,8 @@ void check_user_block(std::span<const std::byte> image) {
   const Sha256::Digest digest = layout::guarded_digest(image);
   check<NoCheckpointError>(std::memcmp(digest.data(), image.data() + layout::kDigestAt, digest.size()) == 0,
                            "it is damaged: its SHA-256 does not fit its bytes");
-  check<CheckpointError>(version == layout::kUserBlockVersion && number_at<std::uint32_t>(image, layout::kBlockSizeAt) == kUserBlockBytes,
+  check<CheckpointError>(version == layout::kUserBlockVersion &&
+                             number_at<std::uint32_t>(image, layout::kBlockSizeAt) == kUserBlockBytes,
                          "it has a user block of version {}; this Binade reads version {}: use a newer one", version,
                          layout::kUserBlockVersion);
 }
@@ -87,12 +89,14 @@ void check_format(const StoredTree& tree, CheckpointInfo& info) {
                          info.minor, kCheckpointMajor, info.writer);
   const std::int64_t required = integer_in(format, "required_features");
   integer_in(format, "optional_features");
-  check<CheckpointError>(required == 0, "it requires features {:#x} that this Binade does not know: use the version that wrote it ({})",
-                         required, info.writer);
+  check<CheckpointError>(
+      required == 0, "it requires features {:#x} that this Binade does not know: use the version that wrote it ({})",
+      required, info.writer);
 }
 
 std::optional<DType> dtype_named(std::string_view name) {
-  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
+  for (const DType d :
+       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
     if (name_of(d) == name) return d;
   return std::nullopt;
 }
@@ -186,8 +190,9 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   const auto manifest = tree.datasets.find("manifest/tensors");
   if (manifest == tree.datasets.end() || manifest->second.type != StoredType::kText)
     bad_entry("manifest/tensors", "the list of tensors is missing");
-  check<NoCheckpointError>(manifest->second.text() == info.manifest,
-                           "it is damaged: its tensors and the list in /manifest/tensors (name, dtype, shape, CRC) differ");
+  check<NoCheckpointError>(
+      manifest->second.text() == info.manifest,
+      "it is damaged: its tensors and the list in /manifest/tensors (name, dtype, shape, CRC) differ");
   return info;
 }
 
@@ -216,8 +221,11 @@ CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::st
 
 std::string image_sha256(std::span<const std::byte> image) { return to_hex(sha256(image)); }
 
-CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, const std::string& shown) {
-  const auto must = [&](int error) { check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", shown, error_text(error)); };
+CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit,
+                                      const std::string& shown) {
+  const auto must = [&](int error) {
+    check<UnreadableCheckpointError>(error == 0, "checkpoint {}: {}", shown, error_text(error));
+  };
   int descriptor = -1;
   const int error = ops.open_read(folder, name, descriptor);
   check<NoCheckpointError>(error != ELOOP, "checkpoint {}: a symbolic link, wanted a regular file", shown);
@@ -226,10 +234,10 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
   FileStatus before, after;
   must(ops.status(file.get(), before));
   check<NoCheckpointError>(before.regular, "checkpoint {}: wanted a regular file", shown);
-  check<NoCheckpointError>(before.bytes >= kUserBlockBytes, "checkpoint {}: {} bytes are too few for a checkpoint", shown,
-                           before.bytes);
-  check<NoCheckpointError>(before.bytes <= limit, "checkpoint {}: {} bytes are more than the limit of {}", shown, before.bytes,
-                           limit);
+  check<NoCheckpointError>(before.bytes >= kUserBlockBytes, "checkpoint {}: {} bytes are too few for a checkpoint",
+                           shown, before.bytes);
+  check<NoCheckpointError>(before.bytes <= limit, "checkpoint {}: {} bytes are more than the limit of {}", shown,
+                           before.bytes, limit);
   auto* memory = static_cast<std::byte*>(std::malloc(before.bytes));
   check<OutOfMemoryError>(memory != nullptr, "checkpoint {}: no memory for its {} bytes", shown, before.bytes);
   CheckpointImage image(memory, before.bytes);

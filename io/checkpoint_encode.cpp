@@ -82,7 +82,8 @@ struct GroupContents {
   std::size_t longest = 0;
 
   void announce(hid_t creation_list) const {
-    checked<Error>(H5Pset_est_link_info(creation_list, std::min(links, kMostCompact), static_cast<unsigned>(longest)), "group");
+    checked<Error>(H5Pset_est_link_info(creation_list, std::min(links, kMostCompact), static_cast<unsigned>(longest)),
+                   "group");
   }
 };
 
@@ -102,7 +103,8 @@ std::map<std::string, GroupContents> contents_of(const StateDict& state) {
 /// Writes one state into one image.
 class ImageWriter {
  public:
-  ImageWriter(std::size_t expected_bytes, std::map<std::string, GroupContents> contents) : contents_(std::move(contents)) {
+  ImageWriter(std::size_t expected_bytes, std::map<std::string, GroupContents> contents)
+      : contents_(std::move(contents)) {
     hdf5::disable_plugins();
     Handle access = own<Error>(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "checkpoint");
     checked<Error>(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "checkpoint format 1.10");
@@ -114,7 +116,8 @@ class ImageWriter {
     Handle file_creation = creation(H5P_FILE_CREATE, "checkpoint");
     checked<Error>(H5Pset_userblock(file_creation.get(), kUserBlockBytes), "user block");
     checked<Error>(H5Pset_link_phase_change(file_creation.get(), kMostCompact, 0), "root group");
-    file_ = own<Error>(H5Fcreate("checkpoint", H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose, "checkpoint");
+    file_ = own<Error>(H5Fcreate("checkpoint", H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose,
+                       "checkpoint");
     groups_.emplace("", own<Error>(H5Gopen2(file_.get(), "/", H5P_DEFAULT), H5Gclose, "root group"));
   }
 
@@ -152,7 +155,8 @@ class ImageWriter {
     std::uint64_t size = 0;
     std::memcpy(&size, static_cast<const std::byte*>(owner_.bytes) + kUserBlockBytes + 28, sizeof(size));
     check<Error>(size >= kUserBlockBytes + 48 && size <= owner_.capacity,
-                 "checkpoint: HDF5 left {} bytes and says the file has {}; this is a fault of Binade's own", owner_.capacity, size);
+                 "checkpoint: HDF5 left {} bytes and says the file has {}; this is a fault of Binade's own",
+                 owner_.capacity, size);
     void* whole = std::realloc(owner_.bytes, size);
     if (whole == nullptr) whole = owner_.bytes;
     owner_.bytes = nullptr;
@@ -182,7 +186,8 @@ class ImageWriter {
     const std::size_t slash = name.rfind('/');
     const std::string leaf = slash == std::string::npos ? name : name.substr(slash + 1);
     check<ArgumentError>(is_valid_name(leaf),
-                         "checkpoint entry \"{}\": wanted names of 1 to 255 bytes of UTF-8 without control characters", name);
+                         "checkpoint entry \"{}\": wanted names of 1 to 255 bytes of UTF-8 without control characters",
+                         name);
     return {group(slash == std::string::npos ? "" : name.substr(0, slash)), leaf};
   }
 
@@ -211,8 +216,8 @@ class ImageWriter {
     attribute_at(parent, leaf, name, type, dims, value);
   }
 
-  void dataset(const std::string& name, hid_t type, std::span<const std::int64_t> dims, const void* bytes, std::size_t count,
-               std::string_view kind) {
+  void dataset(const std::string& name, hid_t type, std::span<const std::int64_t> dims, const void* bytes,
+               std::size_t count, std::string_view kind) {
     const auto [parent, leaf] = place(name);
     Handle list = creation(H5P_DATASET_CREATE, "dataset");
     checked<Error>(H5Pset_layout(list.get(), H5D_CONTIGUOUS), "dataset");
@@ -264,8 +269,9 @@ CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::st
   std::string manifest;
   for (const auto& [name, value] : state.values()) {
     const std::string top = name.substr(0, name.find('/'));
-    check<ArgumentError>(!top.empty() && top != name && top != "format" && top != "manifest",
-                         "checkpoint entry \"{}\": wanted \"group/name\", where the groups format and manifest are Binade's own", name);
+    check<ArgumentError>(
+        !top.empty() && top != name && top != "format" && top != "manifest",
+        "checkpoint entry \"{}\": wanted \"group/name\", where the groups format and manifest are Binade's own", name);
     if (const auto* tensor = std::get_if<Tensor>(&value)) {
       const Tensor host = staged(*tensor);
       writer.tensor(name, host);

@@ -20,13 +20,13 @@ class FileOps;
 ///     8  u32 version 1         24  SHA-256 of every byte but these 32
 ///    12  u32 512               56  one line of text for people, then zeros
 ///
-/// Entry "model/head.weight" of the state is the dataset head.weight of the group /model: contiguous, row-major, with an
-/// attribute `dtype`. Scalars and texts are attributes of their group; lists are attributes, long ones and long texts
-/// datasets. /format holds version and feature bits, /manifest one line per tensor (CRC-32C, dtype, shape, name) and the
-/// state hash. No time, path, host or library version is stored: the same state gives the same bytes.
+/// Entry "model/head.weight" of the state is the dataset head.weight of the group /model: contiguous, row-major, with
+/// an attribute `dtype`. Scalars and texts are attributes of their group; lists are attributes, long ones and long
+/// texts datasets. /format holds version and feature bits, /manifest one line per tensor (CRC-32C, dtype, shape, name)
+/// and the state hash. No time, path, host or library version is stored: the same state gives the same bytes.
 ///
-/// The file is built in memory by the HDF5 library and read by Binade's own code (io/hdf5_profile.h): libhdf5 never sees
-/// bytes from outside.
+/// The file is built in memory by the HDF5 library and read by Binade's own code (io/hdf5_profile.h): libhdf5 never
+/// sees bytes from outside.
 inline constexpr std::size_t kUserBlockBytes = 512;
 inline constexpr std::int64_t kCheckpointMajor = 1;
 inline constexpr std::int64_t kCheckpointMinor = 0;
@@ -63,8 +63,8 @@ class CheckpointImage {
   std::size_t size_ = 0;
 };
 
-/// The whole file for a state. Entries are called "group/name" or deeper; "format" and "manifest" are Binade's own. Copies
-/// tensors from their device when need be. Throws ArgumentError on names that a checkpoint cannot hold.
+/// The whole file for a state. Entries are called "group/name" or deeper; "format" and "manifest" are Binade's own.
+/// Copies tensors from their device when need be. Throws ArgumentError on names that a checkpoint cannot hold.
 CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash);
 
 struct DecodedCheckpoint {
@@ -72,9 +72,9 @@ struct DecodedCheckpoint {
   CheckpointInfo info;
 };
 
-/// Checks magic, length and SHA-256 of an image, then walks its structure and checks every CRC; changes nothing and copies
-/// nothing but the tensors. Throws NoCheckpointError saying what is broken when the file is not whole, CheckpointError when
-/// it is whole and of a format this version cannot read.
+/// Checks magic, length and SHA-256 of an image, then walks its structure and checks every CRC; changes nothing and
+/// copies nothing but the tensors. Throws NoCheckpointError saying what is broken when the file is not whole,
+/// CheckpointError when it is whole and of a format this version cannot read.
 ///
 /// Messages begin with `name`.
 DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
@@ -83,7 +83,8 @@ DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std:
 CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
 /// A file of an open folder; messages call it `shown`. As below otherwise.
-CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, const std::string& shown);
+CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit,
+                                      const std::string& shown);
 /// A file from anywhere: regular, no link followed, at most `limit` bytes. Throws NoCheckpointError naming it, or its
 /// UnreadableCheckpointError.
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);

@@ -12,7 +12,8 @@ namespace {
 enum class Obstacle { kNone, kUnreadable, kCorrupt };
 
 /// Loads one file of a folder; on a problem says which kind and fills `why`.
-Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded, std::string& why) {
+Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded,
+                  std::string& why) {
   try {
     const CheckpointImage image = read_checkpoint_image(ops, folder, name, limit, name);
     DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + name);
@@ -41,8 +42,9 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
 }
 
 [[noreturn]] void none_left(const std::string& path, std::size_t tried) {
-  throw NoCheckpointError(tried == 0 ? fmt::format("checkpoints in {}: there is none; start a run without --resume", path)
-                                     : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
+  throw NoCheckpointError(tried == 0
+                              ? fmt::format("checkpoints in {}: there is none; start a run without --resume", path)
+                              : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
 }
 
 }  // namespace

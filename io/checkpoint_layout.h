@@ -16,7 +16,8 @@ namespace binade::io::layout {
 
 inline constexpr std::string_view kMagic = "BINADECK";
 inline constexpr std::string_view kNote =
-    "\nThis is a Binade checkpoint: HDF5 behind a user block of 512 bytes. Read it with h5dump, h5py or binade-doctor.\n";
+    "\nThis is a Binade checkpoint: HDF5 behind a user block of 512 bytes. Read it with h5dump, h5py or "
+    "binade-doctor.\n";
 inline constexpr std::size_t kVersionAt = 8, kBlockSizeAt = 12, kLengthAt = 16, kDigestAt = 24, kNoteAt = 56;
 inline constexpr std::uint32_t kUserBlockVersion = 1;
 

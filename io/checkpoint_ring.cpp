@@ -1,6 +1,6 @@
-#include "io/checkpoint_store.h"
-
 #include <algorithm>
+
+#include "io/checkpoint_store.h"
 
 namespace binade::io {
 

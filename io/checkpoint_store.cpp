@@ -33,7 +33,8 @@ class Retry : public StorageError {
 
 template <class E = StorageError>
 void must(int error, const std::string& path, const char* doing, const std::string& name) {
-  check<E>(error == 0, "checkpoint {}/{}: cannot {}: {}; the last commit is intact", path, name, doing, error_text(error));
+  check<E>(error == 0, "checkpoint {}/{}: cannot {}: {}; the last commit is intact", path, name, doing,
+           error_text(error));
 }
 
 }  // namespace
@@ -88,7 +89,8 @@ void CheckpointStore::take_stock() {
     }
     const std::optional<std::int64_t> step = step_of_file_name(name);
     if (!step) continue;  // not ours: left alone
-    const auto known = std::find_if(listed.begin(), listed.end(), [&](const ManifestEntry& e) { return e.file == name; });
+    const auto known = std::find_if(listed.begin(), listed.end(),
+                                    [&](const ManifestEntry& e) { return e.file == name; });
     if (known != listed.end()) {
       manifest_.entries.push_back(*known);
       continue;
@@ -96,7 +98,8 @@ void CheckpointStore::take_stock() {
     changed = true;
     try {
       const CheckpointImage image = read_checkpoint_image(ops, folder_.get(), name, options_.largest_file, name);
-      ManifestEntry entry{*step, name, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kCommitted, true, {}};
+      ManifestEntry entry{*step, name, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kCommitted,
+                          true,  {}};
       try {
         verify_checkpoint(image.bytes(), "checkpoint " + name);
         entry.status = CheckpointStatus::kVerified;
@@ -172,7 +175,8 @@ SaveOutcome CheckpointStore::commit(SaveRequest& request) {
   outcome.step = request.step;
   outcome.file = checkpoint_file_name(request.step);
   try {
-    check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits", request.step);
+    check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
+                         request.step);
     if (const std::optional<std::string> sick = first_non_finite(request.state))
       throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
     const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
@@ -180,9 +184,11 @@ SaveOutcome CheckpointStore::commit(SaveRequest& request) {
     verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
     write_and_publish(image, outcome.file);
     outcome.committed = true;
-    record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified, true, request.score});
+    record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,
+            true, request.score});
   } catch (const std::bad_alloc&) {
-    outcome.error = std::make_exception_ptr(OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step)));
+    outcome.error = std::make_exception_ptr(
+        OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step)));
     outcome.problem = "no memory to build it";
   } catch (const std::exception& e) {
     outcome.error = std::current_exception();
@@ -208,13 +214,15 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
   }
   int error = move_without_replacing(ops, folder_.get(), temporary, name);
   if (error == EEXIST) {
-    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name, set_aside(name, "abandoned")));
+    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name,
+                              set_aside(name, "abandoned")));
     error = move_without_replacing(ops, folder_.get(), temporary, name);
   }
   if (error != 0) ops.unlink(folder_.get(), temporary);
   must(error, path_, "rename into place", name);
   error = ops.sync(folder_.get());
-  check<StorageError>(error == 0, "checkpoint {}/{}: it is there, but the folder could not be synced: {}; a power cut may lose it",
+  check<StorageError>(error == 0,
+                      "checkpoint {}/{}: it is there, but the folder could not be synced: {}; a power cut may lose it",
                       path_, name, error_text(error));
 }
 
@@ -245,12 +253,14 @@ void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std:
   bool same = status.regular && status.bytes == image.bytes().size();
   std::vector<std::byte> piece(std::size_t{4} << 20);
   for (std::size_t at = 0; same && at < image.bytes().size(); at += piece.size()) {
-    const std::span<const std::byte> wanted = image.bytes().subspan(at, std::min(piece.size(), image.bytes().size() - at));
+    const std::span<const std::byte> wanted = image.bytes().subspan(at,
+                                                                    std::min(piece.size(), image.bytes().size() - at));
     const std::span<std::byte> got = std::span(piece).first(wanted.size());
     must<Retry>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
     same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
   }
-  check<Retry>(same, "checkpoint {}/{}: what was read back is not what was written; the last commit is intact", path_, name);
+  check<Retry>(same, "checkpoint {}/{}: what was read back is not what was written; the last commit is intact", path_,
+               name);
 }
 
 bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::string& name) {
@@ -308,7 +318,8 @@ void CheckpointStore::write_manifest(const Manifest& manifest) {
 void CheckpointStore::step_was_clean(std::int64_t step) {
   const std::scoped_lock lock(mutex_);
   for (ManifestEntry& e : manifest_.entries)
-    if (e.status == CheckpointStatus::kVerified && e.step < step && step - std::max(e.step, manifest_.last_trouble) >= options_.good_after)
+    if (e.status == CheckpointStatus::kVerified && e.step < step &&
+        step - std::max(e.step, manifest_.last_trouble) >= options_.good_after)
       e.status = CheckpointStatus::kGood;
 }
 

@@ -58,18 +58,18 @@ StateDict staged_copy(const StateDict& state);
 /// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.
 std::optional<std::string> first_non_finite(const StateDict& state);
 
-/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint exists whole and verified or it does
-/// not exist. One writer thread, at most one save in flight. A save goes: all numbers finite; a temporary file made for it
-/// alone, mode 0600; written; synced; read back and compared; renamed without replacing; folder synced. Only then is it
-/// committed: MANIFEST is replaced, and what the ring does not keep is deleted.
+/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint exists whole and verified or it
+/// does not exist. One writer thread, at most one save in flight. A save goes: all numbers finite; a temporary file
+/// made for it alone, mode 0600; written; synced; read back and compared; renamed without replacing; folder synced.
+/// Only then is it committed: MANIFEST is replaced, and what the ring does not keep is deleted.
 ///
 /// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best.
 ///
 /// The caller holds the run's lock. Step numbers, not clocks, order everything. Calls from one thread.
 class CheckpointStore {
  public:
-  /// Opens the folder (which must exist), deletes what a dead writer left half-made, and makes MANIFEST and files agree:
-  /// files that MANIFEST does not know are verified and taken in. Throws StorageError.
+  /// Opens the folder (which must exist), deletes what a dead writer left half-made, and makes MANIFEST and files
+  /// agree: files that MANIFEST does not know are verified and taken in. Throws StorageError.
   CheckpointStore(const std::string& folder, StoreOptions options = {});
   ~CheckpointStore();  ///< waits for the save in flight
   CheckpointStore(const CheckpointStore&) = delete;
@@ -85,9 +85,9 @@ class CheckpointStore {
   /// Saves and waits; throws what went wrong. A checkpoint of this step with the same bytes is enough.
   void save(SaveRequest request);
 
-  /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1", never
-  /// deleted; those that the system cannot read are named and left. Throws NoCheckpointError when there is none, CheckpointError
-  /// when the newest is whole and of a format this version cannot read.
+  /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1",
+  /// never deleted; those that the system cannot read are named and left. Throws NoCheckpointError when there is none,
+  /// CheckpointError when the newest is whole and of a format this version cannot read.
   LoadedCheckpoint load_newest();
 
   /// Tells the ladder that a step went through without incident, or not. MANIFEST follows with the next save.

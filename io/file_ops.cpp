@@ -102,7 +102,8 @@ class RealFileOps final : public FileOps {
     }
     errno = 0;
     while (const dirent* entry = ::readdir(stream)) {
-      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) names.emplace_back(entry->d_name);
+      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+        names.emplace_back(entry->d_name);
       errno = 0;
     }
     const int error = errno;

@@ -63,8 +63,7 @@ class FileHandle {
   FileHandle() = default;
   FileHandle(FileOps& ops, int descriptor) : ops_(&ops), descriptor_(descriptor) {}
   ~FileHandle() { close(); }
-  FileHandle(FileHandle&& other) noexcept
-      : ops_(other.ops_), descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FileHandle(FileHandle&& other) noexcept : ops_(other.ops_), descriptor_(std::exchange(other.descriptor_, -1)) {}
   FileHandle& operator=(FileHandle&& other) noexcept {
     if (this != &other) {
       close();

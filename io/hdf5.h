@@ -12,8 +12,8 @@
 /// Owned handles over HDF5's C API. For the .cpp files of io/ only: nothing outside sees hdf5.h.
 namespace binade::io::hdf5 {
 
-/// Open one around every use of the library. Keeps it from printing its error stack to stderr on this thread (the stack goes
-/// into our messages), and other threads out of it where it was built without a lock of its own.
+/// Open one around every use of the library. Keeps it from printing its error stack to stderr on this thread (the stack
+/// goes into our messages), and other threads out of it where it was built without a lock of its own.
 class QuietErrors {
  public:
   QuietErrors();

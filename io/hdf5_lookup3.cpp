@@ -20,12 +20,24 @@ std::uint32_t lookup3(std::span<const std::byte> bytes) {
     add(bytes.first(12));
     bytes = bytes.subspan(12);
     // One round: subtract, fold in a rotation, add.
-    a -= c; turn(a, c, 4);  c += b;
-    b -= a; turn(b, a, 6);  a += c;
-    c -= b; turn(c, b, 8);  b += a;
-    a -= c; turn(a, c, 16); c += b;
-    b -= a; turn(b, a, 19); a += c;
-    c -= b; turn(c, b, 4);  b += a;
+    a -= c;
+    turn(a, c, 4);
+    c += b;
+    b -= a;
+    turn(b, a, 6);
+    a += c;
+    c -= b;
+    turn(c, b, 8);
+    b += a;
+    a -= c;
+    turn(a, c, 16);
+    c += b;
+    b -= a;
+    turn(b, a, 19);
+    a += c;
+    c -= b;
+    turn(c, b, 4);
+    b += a;
   }
   if (bytes.empty()) return c;
   add(bytes);

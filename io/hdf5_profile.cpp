@@ -129,8 +129,9 @@ Type read_type(Cursor& c) {
     if (size == 0) refuse(at, "text type of no bytes");
     return {StoredType::kText, size};
   }
-  constexpr std::string_view kKinds[] = {"fixed point", "float", "time",      "text",            "bit field", "opaque",
-                                         "compound",    "reference", "enumeration", "variable length", "array"};
+  constexpr std::string_view kKinds[] = {"fixed point", "float",           "time",     "text",
+                                         "bit field",   "opaque",          "compound", "reference",
+                                         "enumeration", "variable length", "array"};
   refuse(at, fmt::format("datatype class {} is not used", kind < std::size(kKinds) ? kKinds[kind] : "unknown"));
 }
 
@@ -148,7 +149,8 @@ Space read_space(Cursor& c) {
   for (std::uint64_t i = 0; i < rank; ++i) {
     const std::uint64_t extent = c.number(8, "dataspace extent");
     if (extent > (std::uint64_t{1} << 48)) refuse(at, fmt::format("extent {} is too large", extent));
-    if (extent != 0 && product > (std::uint64_t{1} << 48) / extent) refuse(at, "extents multiply to more than any file holds");
+    if (extent != 0 && product > (std::uint64_t{1} << 48) / extent)
+      refuse(at, "extents multiply to more than any file holds");
     product *= extent;
     dims.push_back(static_cast<std::int64_t>(extent));
   }
@@ -168,7 +170,8 @@ LinkTo read_link(Cursor& c) {
   const std::uint64_t at = c.at();
   c.expect(1, 1, "link version");
   const std::uint64_t flags = c.number(1, "link flags");
-  if ((flags & 8) != 0 && c.number(1, "link kind") != 0) refuse(at, "a soft, external or user link; only hard links are used");
+  if ((flags & 8) != 0 && c.number(1, "link kind") != 0)
+    refuse(at, "a soft, external or user link; only hard links are used");
   if ((flags & ~std::uint64_t{0x1b}) != 0) refuse(at, "link flags that are not used");
   if ((flags & 0x10) != 0 && c.number(1, "link character set") > 1) refuse(at, "an unknown character set");
   const std::uint64_t length = c.number(std::size_t{1} << (flags & 3), "link name length");
@@ -243,7 +246,8 @@ class Walk {
     const Bytes bytes = claim(0, kSize, "superblock");
     Cursor c(bytes, base_);
     constexpr unsigned char kSignature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    if (std::memcmp(c.take(8, "signature").data(), kSignature, 8) != 0) refuse(base_, "no HDF5 signature after the user block");
+    if (std::memcmp(c.take(8, "signature").data(), kSignature, 8) != 0)
+      refuse(base_, "no HDF5 signature after the user block");
     c.expect(1, 3, "superblock version");
     c.expect(1, 8, "size of offsets");
     c.expect(1, 8, "size of lengths");
@@ -259,7 +263,8 @@ class Walk {
   void visit(const Pending& pending) {
     if (!visited_.insert(pending.address).second)
       refuse(base_ + pending.address, fmt::format("object \"{}\" is reached twice", pending.path));
-    if (visited_.size() > limits_.objects) refuse(base_ + pending.address, fmt::format("more than {} objects", limits_.objects));
+    if (visited_.size() > limits_.objects)
+      refuse(base_ + pending.address, fmt::format("more than {} objects", limits_.objects));
     Object object = read_object(pending.address);
     const std::uint64_t at = base_ + pending.address;
     if (object.group) {
@@ -268,7 +273,8 @@ class Walk {
       std::set<std::string> names;
       for (LinkTo& link : object.links) {
         if (!names.insert(link.name).second) refuse(at, fmt::format("two links named \"{}\"", link.name));
-        queue_.push_back({pending.path.empty() ? link.name : pending.path + "/" + link.name, link.address, pending.depth + 1});
+        queue_.push_back(
+            {pending.path.empty() ? link.name : pending.path + "/" + link.name, link.address, pending.depth + 1});
       }
       tree_.groups.emplace(pending.path, std::move(object.attributes));
       return;
@@ -282,7 +288,8 @@ class Walk {
   StoredDataset dataset_from(Object object, std::uint64_t at) {
     const auto count = static_cast<std::uint64_t>(object.space->shape.numel());
     if (count > image_.size() || object.type->size > image_.size()) refuse(at, "a dataset larger than the file");
-    const std::uint64_t wanted = count * object.type->size;  // both at most 2^48, and size is 8 or count is 1: no overflow
+    const std::uint64_t wanted = count *
+                                 object.type->size;  // both at most 2^48, and size is 8 or count is 1: no overflow
     if (object.type->type == StoredType::kText && object.space->shape.rank() != 0) refuse(at, "a list of texts");
     if (object.layout->bytes != wanted)
       refuse(at, fmt::format("a dataset of {} stored bytes, its shape and type need {}", object.layout->bytes, wanted));
@@ -294,7 +301,8 @@ class Walk {
     } else {
       dataset.bytes = claim(object.layout->address, wanted, "dataset");
     }
-    if (dataset.type == StoredType::kText && dataset.bytes.back() != std::byte{0}) refuse(at, "a text without its terminator");
+    if (dataset.type == StoredType::kText && dataset.bytes.back() != std::byte{0})
+      refuse(at, "a text without its terminator");
     dataset.attributes = std::move(object.attributes);
     return dataset;
   }
@@ -302,7 +310,8 @@ class Walk {
   Object read_object(std::uint64_t address) {
     Object object;
     Cursor head(claim_header(address, 6), base_ + address);
-    if (std::memcmp(head.take(4, "object header").data(), "OHDR", 4) != 0) refuse(base_ + address, "no object header here");
+    if (std::memcmp(head.take(4, "object header").data(), "OHDR", 4) != 0)
+      refuse(base_ + address, "no object header here");
     head.expect(1, 2, "object header version");
     const std::uint64_t flags = head.number(1, "object header flags");
     if ((flags & ~std::uint64_t{0x13}) != 0)
@@ -331,7 +340,8 @@ class Walk {
   /// As claim(), without marking, and counted against the budget of headers.
   Bytes claim_header(std::uint64_t address, std::uint64_t count) {
     const std::uint64_t size = image_.size() - base_;
-    if (address > size || count > size - address) refuse(base_ + std::min(address, size), "an object header lies outside the file");
+    if (address > size || count > size - address)
+      refuse(base_ + std::min(address, size), "an object header lies outside the file");
     header_bytes_ += count;
     if (header_bytes_ > 2 * limits_.header_bytes) refuse(base_ + address, "more object headers than the budget");
     return image_.subspan(base_ + address, count);
@@ -357,7 +367,8 @@ class Walk {
       if (b != std::byte{0}) refuse(base_ + address, "a gap that is not zero");
   }
 
-  void read_message(std::uint64_t type, Cursor& c, std::uint64_t at, Object& object, std::deque<Extent>& continuations) {
+  void read_message(std::uint64_t type, Cursor& c, std::uint64_t at, Object& object,
+                    std::deque<Extent>& continuations) {
     const auto once = [&](bool taken, std::string_view what) {
       if (taken) refuse(at, fmt::format("two {} messages", what));
     };
@@ -392,7 +403,8 @@ class Walk {
       case 0x0c: {
         auto [name, attribute] = read_attribute(c);
         if (object.attributes.size() >= limits_.attributes) refuse(at, "too many attributes");
-        if (!object.attributes.emplace(name, attribute).second) refuse(at, fmt::format("two attributes named \"{}\"", name));
+        if (!object.attributes.emplace(name, attribute).second)
+          refuse(at, fmt::format("two attributes named \"{}\"", name));
         return c.expect_end("attribute");
       }
       case 0x10: {
@@ -413,11 +425,12 @@ class Walk {
       std::uint64_t type;
       std::string_view name;
     };
-    constexpr Named kForbidden[] = {{0x04, "old fill value"},    {0x07, "external storage"},  {0x09, "bogus"},
-                                    {0x0b, "filter pipeline"},   {0x0d, "object comment"},    {0x0e, "old time"},
-                                    {0x0f, "shared messages"},   {0x11, "symbol table"},      {0x12, "time"},
-                                    {0x13, "B-tree K values"},   {0x14, "driver information"}, {0x16, "reference count"},
-                                    {0x17, "file space information"}};
+    constexpr Named kForbidden[] = {
+        {0x04, "old fill value"},        {0x07, "external storage"},   {0x09, "bogus"},
+        {0x0b, "filter pipeline"},       {0x0d, "object comment"},     {0x0e, "old time"},
+        {0x0f, "shared messages"},       {0x11, "symbol table"},       {0x12, "time"},
+        {0x13, "B-tree K values"},       {0x14, "driver information"}, {0x16, "reference count"},
+        {0x17, "file space information"}};
     for (const Named& n : kForbidden)
       if (n.type == type) refuse(at, fmt::format("a message that is not used: {}", n.name));
     refuse(at, fmt::format("unknown message {:#x}", type));
@@ -485,7 +498,10 @@ bool is_valid_name(std::string_view name) {
       ++i;
       continue;
     }
-    const std::size_t more = lead >= 0xc2 && lead < 0xe0 ? 1 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xf0 && lead < 0xf5 ? 3 : 0;
+    const std::size_t more = lead >= 0xc2 && lead < 0xe0   ? 1
+                             : lead >= 0xe0 && lead < 0xf0 ? 2
+                             : lead >= 0xf0 && lead < 0xf5 ? 3
+                                                           : 0;
     if (more == 0 || i + more >= name.size()) return false;
     std::uint32_t point = lead & (0x3fu >> more);
     for (std::size_t k = 1; k <= more; ++k) {

@@ -43,22 +43,23 @@ struct StoredTree {
 };
 
 struct ProfileLimits {
-  std::size_t objects = 65536;             ///< groups and datasets
-  std::size_t attributes = 1024;           ///< per object
-  std::size_t header_bytes = 16u << 20;    ///< of all object headers together
-  int depth = 6;                           ///< of groups
+  std::size_t objects = 65536;           ///< groups and datasets
+  std::size_t attributes = 1024;         ///< per object
+  std::size_t header_bytes = 16u << 20;  ///< of all object headers together
+  int depth = 6;                         ///< of groups
 };
 
-/// Reads an HDF5 file image that keeps Binade's strict profile, without the HDF5 library: superblock 3, object headers 2
-/// with checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked, virtual or
-/// variable-length anything, every object reached once, no two objects on the same bytes. `image` starts with the user
-/// block of `base` bytes. Every length is checked against the bytes that are there before it is used; nothing is allocated
-/// that the file's own size does not bound; the walk is a loop.
+/// Reads an HDF5 file image that keeps Binade's strict profile, without the HDF5 library: superblock 3, object headers
+/// 2 with checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked,
+/// virtual or variable-length anything, every object reached once, no two objects on the same bytes. `image` starts
+/// with the user block of `base` bytes. Every length is checked against the bytes that are there before it is used;
+/// nothing is allocated that the file's own size does not bound; the walk is a loop.
 ///
 /// Throws NoCheckpointError naming the first rule that is broken and where.
 StoredTree read_profile(std::span<const std::byte> image, std::size_t base, const ProfileLimits& limits = {});
 
-/// Whether a group, dataset or attribute may have this name: 1 to 255 bytes of valid UTF-8 without control characters or
+/// Whether a group, dataset or attribute may have this name: 1 to 255 bytes of valid UTF-8 without control characters
+/// or
 /// '/', and not "." or "..".
 bool is_valid_name(std::string_view name);
 

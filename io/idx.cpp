@@ -59,23 +59,12 @@ void decode(const char* from, const ElementType& type, Tensor& to) {
   for (std::int64_t i = 0; i < to.numel(); ++i, from += type.bytes) {
     const std::uint64_t bits = big_endian(from, type.bytes);
     switch (type.code) {
-      case 0x08:
-        to.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(bits);
-        break;
-      case 0x09:
-        to.mutable_data<std::int32_t>()[i] = static_cast<std::int8_t>(bits);
-        break;
-      case 0x0B:
-        to.mutable_data<std::int32_t>()[i] = static_cast<std::int16_t>(bits);
-        break;
-      case 0x0C:
-        to.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(bits);
-        break;
-      case 0x0D:
-        to.mutable_data<float>()[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
-        break;
-      default:
-        to.mutable_data<double>()[i] = std::bit_cast<double>(bits);
+      case 0x08: to.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(bits); break;
+      case 0x09: to.mutable_data<std::int32_t>()[i] = static_cast<std::int8_t>(bits); break;
+      case 0x0B: to.mutable_data<std::int32_t>()[i] = static_cast<std::int16_t>(bits); break;
+      case 0x0C: to.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(bits); break;
+      case 0x0D: to.mutable_data<float>()[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits)); break;
+      default: to.mutable_data<double>()[i] = std::bit_cast<double>(bits);
     }
   }
 }
@@ -86,8 +75,8 @@ Tensor read_idx(const std::string& path) {
   const std::string bytes = gunzip(read_file(path, kMaxBytes), path);
   check<DataError>(bytes.size() >= 4 && bytes[0] == 0 && bytes[1] == 0, "{}: wanted an IDX file, got something else",
                    path);
-  const auto* type =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& t) { return t.code == bytes[2]; });
+  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const auto& t) { return t.code == bytes[2]; });
   check<DataError>(type != std::end(kTypes), "{}: wanted an IDX element type of 0x08 to 0x0e, got 0x{:02x}", path,
                    static_cast<unsigned char>(bytes[2]));
   const auto rank = static_cast<std::size_t>(static_cast<unsigned char>(bytes[3]));

@@ -35,21 +35,11 @@ std::string json_string(std::string_view text) {
     const CodePoint point = decode_utf8(text, at);
     const char32_t c = point.valid ? point.value : 0xFFFD;
     switch (c) {
-      case '"':
-        result += "\\\"";
-        break;
-      case '\\':
-        result += "\\\\";
-        break;
-      case '\n':
-        result += "\\n";
-        break;
-      case '\r':
-        result += "\\r";
-        break;
-      case '\t':
-        result += "\\t";
-        break;
+      case '"': result += "\\\""; break;
+      case '\\': result += "\\\\"; break;
+      case '\n': result += "\\n"; break;
+      case '\r': result += "\\r"; break;
+      case '\t': result += "\\t"; break;
       default:
         if (c < 0x20 || c == 0x7F)
           result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));

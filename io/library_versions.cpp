@@ -13,8 +13,8 @@ std::string hdf5_version() {
   hbool_t threadsafe = false;
   H5get_libversion(&major, &minor, &release);
   H5is_library_threadsafe(&threadsafe);
-  return fmt::format("{}.{}.{} (built against {}.{}.{}{})", major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE,
-                     threadsafe ? ", thread-safe" : "");
+  return fmt::format("{}.{}.{} (built against {}.{}.{}{})", major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR,
+                     H5_VERS_RELEASE, threadsafe ? ", thread-safe" : "");
 }
 
 std::string json_version() {

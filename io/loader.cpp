@@ -15,12 +15,9 @@ namespace {
 
 std::string name_of(SampleOrder order) {
   switch (order) {
-    case SampleOrder::kShuffled:
-      return "shuffled";
-    case SampleOrder::kRandomOffset:
-      return "random-offset";
-    case SampleOrder::kSequential:
-      return "sequential";
+    case SampleOrder::kShuffled: return "shuffled";
+    case SampleOrder::kRandomOffset: return "random-offset";
+    case SampleOrder::kSequential: return "sequential";
   }
   return "?";
 }

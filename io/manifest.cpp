@@ -16,7 +16,9 @@ constexpr std::string_view kHead = "binade-manifest 1";
 constexpr std::string_view kPrefix = "ckpt-", kSuffix = ".h5";
 constexpr std::size_t kDigits = 12;
 
-std::string sealed(const std::string& line) { return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size())); }
+std::string sealed(const std::string& line) {
+  return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size()));
+}
 
 /// The line without its CRC, or nothing when it does not fit.
 std::optional<std::string_view> unsealed(std::string_view line) {
@@ -79,7 +81,8 @@ std::string_view name_of(CheckpointStatus status) {
 }
 
 std::string to_text(const Manifest& manifest) {
-  std::string text = sealed(fmt::format("{} entries {} trouble {}", kHead, manifest.entries.size(), manifest.last_trouble));
+  std::string text = sealed(
+      fmt::format("{} entries {} trouble {}", kHead, manifest.entries.size(), manifest.last_trouble));
   for (const ManifestEntry& e : manifest.entries)
     text += sealed(fmt::format("{} {} {} {} {} {} {}", e.step, e.file, e.bytes, e.sha256, name_of(e.status),
                                e.finite ? "finite" : "non-finite", e.score ? fmt::format("{}", *e.score) : "-"));
@@ -108,7 +111,8 @@ ManifestReading manifest_from(std::string_view text) {
   }
   auto& entries = reading.manifest.entries;
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  const auto twice = std::unique(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step == b.step; });
+  const auto twice = std::unique(entries.begin(), entries.end(),
+                                 [](const auto& a, const auto& b) { return a.step == b.step; });
   if (twice != entries.end()) reading.whole = false;
   entries.erase(twice, entries.end());
   reading.whole = reading.whole && head && entries.size() == wanted;
@@ -118,7 +122,8 @@ ManifestReading manifest_from(std::string_view text) {
 std::string checkpoint_file_name(std::int64_t step) { return fmt::format("ckpt-{:012}.h5", step); }
 
 std::optional<std::int64_t> step_of_file_name(std::string_view name) {
-  if (name.size() != kPrefix.size() + kDigits + kSuffix.size() || !name.starts_with(kPrefix) || !name.ends_with(kSuffix))
+  if (name.size() != kPrefix.size() + kDigits + kSuffix.size() || !name.starts_with(kPrefix) ||
+      !name.ends_with(kSuffix))
     return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size(), kDigits);
   std::int64_t step = 0;

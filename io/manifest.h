@@ -18,12 +18,13 @@ struct ManifestEntry {
   std::uint64_t bytes = 0;
   std::string sha256;  ///< of the whole file, 64 hex digits
   CheckpointStatus status = CheckpointStatus::kCommitted;
-  bool finite = true;            ///< the health gate found only finite numbers
-  std::optional<double> score;   ///< lower is better
+  bool finite = true;           ///< the health gate found only finite numbers
+  std::optional<double> score;  ///< lower is better
 };
 
-/// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at the
-/// end of every line. A hint: what it says about a file is checked against the file, and it is rebuilt when it is lost.
+/// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at
+/// the end of every line. A hint: what it says about a file is checked against the file, and it is rebuilt when it is
+/// lost.
 struct Manifest {
   std::vector<ManifestEntry> entries;  ///< by step
   std::int64_t last_trouble = 0;       ///< 0: none

@@ -110,16 +110,11 @@ bool read_rows(Reader& reader, png_bytepp rows) {
 
 int channels_of(int color, bool palette_as_index) {
   switch (color) {
-    case PNG_COLOR_TYPE_GRAY:
-      return 1;
-    case PNG_COLOR_TYPE_GRAY_ALPHA:
-      return 2;
-    case PNG_COLOR_TYPE_RGB:
-      return 3;
-    case PNG_COLOR_TYPE_RGB_ALPHA:
-      return 4;
-    default:
-      return palette_as_index ? 1 : 3;
+    case PNG_COLOR_TYPE_GRAY: return 1;
+    case PNG_COLOR_TYPE_GRAY_ALPHA: return 2;
+    case PNG_COLOR_TYPE_RGB: return 3;
+    case PNG_COLOR_TYPE_RGB_ALPHA: return 4;
+    default: return palette_as_index ? 1 : 3;
   }
 }
 
@@ -211,11 +206,11 @@ std::string encode_png(const Image& image) {
   check<ArgumentError>(depth_fits && image.channels >= 1 && image.channels <= 4,
                        "png: wanted 8 or 16 bits (1, 2, 4 for grey) and 1 to 4 channels, got {} bits and {} channels",
                        image.depth, image.channels);
-  check<ArgumentError>(
-      image.width >= 1 && image.height >= 1 && image.width <= 1 << 24 && image.height <= 1 << 24 &&
-          static_cast<std::int64_t>(image.values.size()) == image.width * image.height * image.channels,
-      "png: wanted width x height x channels values, got {} for {} x {} x {}", image.values.size(), image.width,
-      image.height, image.channels);
+  check<ArgumentError>(image.width >= 1 && image.height >= 1 && image.width <= 1 << 24 && image.height <= 1 << 24 &&
+                           static_cast<std::int64_t>(image.values.size()) ==
+                               image.width * image.height * image.channels,
+                       "png: wanted width x height x channels values, got {} for {} x {} x {}", image.values.size(),
+                       image.width, image.height, image.channels);
   const auto largest = *std::max_element(image.values.begin(), image.values.end());
   check<ArgumentError>(largest <= image.max_value(), "png: wanted values up to {}, got {}", image.max_value(), largest);
 

@@ -79,15 +79,15 @@ void ProgressBar::draw() {
   const std::string head = fmt::format("{}/{} ", latest_->step, options_.total);
   const std::string plain = fields(*latest_, false);
   // One column stays free: a terminal may wrap after its last one.
-  const auto room =
-      static_cast<std::int64_t>(console_.width) - 1 - static_cast<std::int64_t>(head.size() + plain.size() + 4);
+  const auto room = static_cast<std::int64_t>(console_.width) - 1 -
+                    static_cast<std::int64_t>(head.size() + plain.size() + 4);
   std::string line = head;
   if (room >= 5) {
     const auto width = std::min<std::int64_t>(room, 30);
-    const double share =
-        options_.total > 0 ? static_cast<double>(latest_->step) / static_cast<double>(options_.total) : 1;
-    const auto filled =
-        std::clamp<std::int64_t>(static_cast<std::int64_t>(share * static_cast<double>(width)), 0, width);
+    const double share = options_.total > 0 ? static_cast<double>(latest_->step) / static_cast<double>(options_.total)
+                                            : 1;
+    const auto filled = std::clamp<std::int64_t>(static_cast<std::int64_t>(share * static_cast<double>(width)), 0,
+                                                 width);
     std::string bar(static_cast<std::size_t>(filled), '=');
     if (filled < width) bar += '>';
     bar.resize(static_cast<std::size_t>(width), ' ');

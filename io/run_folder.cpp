@@ -55,13 +55,16 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   check<StorageError>(error == 0, "run folder {}: cannot make it: {}", path, error_text(error));
   FileHandle folder = open_folder(ops, path);
   if (holds_a_run(ops, folder.get(), path)) {
-    check<LockError>(!RunLock::is_held(ops, folder.get()), "run folder {}: another process is writing a run to it; use another --run", path);
-    throw ArgumentError(fmt::format("run folder {}: it holds a run already; go on with it by --resume, or use another --run", path));
+    check<LockError>(!RunLock::is_held(ops, folder.get()),
+                     "run folder {}: another process is writing a run to it; use another --run", path);
+    throw ArgumentError(
+        fmt::format("run folder {}: it holds a run already; go on with it by --resume, or use another --run", path));
   }
   RunLock lock(ops, folder.get(), path);
   error = ops.create_folder(path + "/checkpoints");
   if (error == 0) error = ops.sync(folder.get());
-  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path, error_text(error));
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
+                      error_text(error));
   return RunFolder(path, ops, std::move(folder), std::move(lock));
 }
 
@@ -70,10 +73,12 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
   int error = ops.open_folder(path, descriptor);
   check<NoCheckpointError>(error == 0, "run folder {}: {}; there is nothing to resume", path, error_text(error));
   FileHandle folder(ops, descriptor);
-  check<NoCheckpointError>(holds_a_run(ops, descriptor, path), "run folder {}: it holds no run; there is nothing to resume", path);
+  check<NoCheckpointError>(holds_a_run(ops, descriptor, path),
+                           "run folder {}: it holds no run; there is nothing to resume", path);
   RunLock lock(ops, descriptor, path);
   error = ops.create_folder(path + "/checkpoints");
-  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path, error_text(error));
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
+                      error_text(error));
   return RunFolder(path, ops, std::move(folder), std::move(lock));
 }
 

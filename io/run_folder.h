@@ -15,13 +15,14 @@ namespace binade::io {
 /// Movable. Its paths are what the caller gave, with the names appended.
 class RunFolder {
  public:
-  /// A run that begins: makes the folder and those above it. Throws ArgumentError when it holds a run already (nothing is
-  /// touched), LockError when another process writes to it, StorageError when it cannot be written to.
+  /// A run that begins: makes the folder and those above it. Throws ArgumentError when it holds a run already (nothing
+  /// is touched), LockError when another process writes to it, StorageError when it cannot be written to.
   static RunFolder create(const std::string& path, FileOps& ops = FileOps::real());
-  /// A run that goes on. Throws NoCheckpointError when the folder is missing or holds no run (nothing is made), LockError,
-  /// StorageError.
+  /// A run that goes on. Throws NoCheckpointError when the folder is missing or holds no run (nothing is made),
+  /// LockError, StorageError.
   static RunFolder resume(const std::string& path, FileOps& ops = FileOps::real());
-  /// "runs/NAME-1", "runs/NAME-2", …: the first that is not there. Another process may take it first; create() then says so.
+  /// "runs/NAME-1", "runs/NAME-2", …: the first that is not there. Another process may take it first; create() then
+  /// says so.
   static std::string next_free(const std::string& parent, const std::string& name, FileOps& ops = FileOps::real());
 
   const std::string& path() const { return path_; }
@@ -45,7 +46,8 @@ class RunFolder {
   RunLock lock_;
 };
 
-/// config.json of a run that somebody else may hold, for `eval`, `sample` and tools. Throws as RunFolder::read_config().
+/// config.json of a run that somebody else may hold, for `eval`, `sample` and tools. Throws as
+/// RunFolder::read_config().
 std::string read_run_config(const std::string& path, FileOps& ops = FileOps::real());
 
 }  // namespace binade::io

@@ -37,10 +37,12 @@ RunLock::RunLock(FileOps& ops, int folder, const std::string& path) {
   error = ops.lock_exclusive(descriptor);
   if (error == EWOULDBLOCK) {
     const std::string who = holder(ops, descriptor);
-    throw LockError(fmt::format("run folder {}: another process{} is writing to it; wait for it, end it, or use another --run", path,
-                                who.empty() ? "" : " (" + who + ")"));
+    throw LockError(
+        fmt::format("run folder {}: another process{} is writing to it; wait for it, end it, or use another --run",
+                    path, who.empty() ? "" : " (" + who + ")"));
   }
-  check<StorageError>(error == 0, "run folder {}: its file system cannot lock a file: {}; use a local one", path, error_text(error));
+  check<StorageError>(error == 0, "run folder {}: its file system cannot lock a file: {}; use a local one", path,
+                      error_text(error));
   error = ops.truncate(descriptor, 0);
   if (error == 0) error = write_all(ops, descriptor, bytes_of(fmt::format("pid {}\n", ::getpid())));
   check<StorageError>(error == 0, "run folder {}: cannot write to it: {}", path, error_text(error));

@@ -20,8 +20,9 @@ struct NamedType {
   const char* name;
   DType dtype;
 };
-constexpr NamedType kTypes[] = {{"F64", DType::f64}, {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16},
-                                {"I64", DType::i64}, {"I32", DType::i32}, {"U8", DType::u8},   {"BOOL", DType::boolean}};
+constexpr NamedType kTypes[] = {{"F64", DType::f64},   {"F32", DType::f32},     {"F16", DType::f16},
+                                {"BF16", DType::bf16}, {"I64", DType::i64},     {"I32", DType::i32},
+                                {"U8", DType::u8},     {"BOOL", DType::boolean}};
 
 [[noreturn]] void refuse(const std::string& what) { throw DataError("safetensors: " + what); }
 
@@ -33,8 +34,8 @@ struct Entry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// Takes the header's events as they come and allows nothing but {"name": {"dtype": …, "shape": […], "data_offsets": […]}}.
-/// No tree of JSON values is built, so depth and size of what a hostile header says cost nothing.
+/// Takes the header's events as they come and allows nothing but {"name": {"dtype": …, "shape": […], "data_offsets":
+/// […]}}. No tree of JSON values is built, so depth and size of what a hostile header says cost nothing.
 class HeaderReader {
  public:
   using number_integer_t = std::int64_t;
@@ -65,7 +66,8 @@ class HeaderReader {
     if (place_ != Place::kTensor || key_ != "dtype" || entries.back().dtype) wrong("a text");
     for (const NamedType& t : kTypes)
       if (value == t.name) entries.back().dtype = t.dtype;
-    if (!entries.back().dtype) refuse(where() + ": dtype " + printable(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
+    if (!entries.back().dtype)
+      refuse(where() + ": dtype " + printable(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
     return true;
   }
   bool start_object(std::size_t) {
@@ -88,7 +90,8 @@ class HeaderReader {
   bool end_object() {
     if (place_ == Place::kTensor) {
       const Entry& e = entries.back();
-      if (!e.dtype || !e.has_shape || e.offsets.size() != 2) refuse(where() + ": wanted dtype, shape and two data_offsets");
+      if (!e.dtype || !e.has_shape || e.offsets.size() != 2)
+        refuse(where() + ": wanted dtype, shape and two data_offsets");
     }
     place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
     return true;
@@ -130,7 +133,9 @@ class HeaderReader {
     return out;
   }
   std::string where() const { return entries.empty() ? "header" : "tensor \"" + printable(entries.back().name) + "\""; }
-  [[noreturn]] void wrong(const std::string& got) { refuse(where() + ": " + got + " where it does not belong (\"" + printable(key_) + "\")"); }
+  [[noreturn]] void wrong(const std::string& got) {
+    refuse(where() + ": " + got + " where it does not belong (\"" + printable(key_) + "\")");
+  }
 
   Place place_ = Place::kStart;
   std::string key_;
@@ -149,9 +154,11 @@ Shape shape_of(const Entry& e, std::uint64_t data_bytes) {
     dims.push_back(static_cast<std::int64_t>(d));
   }
   const std::uint64_t begin = e.offsets[0], end = e.offsets[1];
-  if (begin > end || end > data_bytes) refuse(fmt::format("tensor \"{}\": bytes {} to {} of {}", e.name, begin, end, data_bytes));
+  if (begin > end || end > data_bytes)
+    refuse(fmt::format("tensor \"{}\": bytes {} to {} of {}", e.name, begin, end, data_bytes));
   if (end - begin != count * size_of(*e.dtype))
-    refuse(fmt::format("tensor \"{}\": its shape and dtype need {} bytes, it has {}", e.name, count * size_of(*e.dtype), end - begin));
+    refuse(fmt::format("tensor \"{}\": its shape and dtype need {} bytes, it has {}", e.name, count * size_of(*e.dtype),
+                       end - begin));
   return Shape(std::span<const std::int64_t>(dims));
 }
 
@@ -161,7 +168,8 @@ void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const Entry& e : entries) {
     if (e.offsets[0] != at)
-      refuse(fmt::format("tensor \"{}\" begins at byte {}, wanted {}: tensors may neither overlap nor leave holes", e.name, e.offsets[0], at));
+      refuse(fmt::format("tensor \"{}\" begins at byte {}, wanted {}: tensors may neither overlap nor leave holes",
+                         e.name, e.offsets[0], at));
     at = e.offsets[1];
   }
   if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor", data_bytes - at));
@@ -192,13 +200,15 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   std::vector<std::string> names;
   for (const Entry& e : header.entries) names.push_back(e.name);
   std::sort(names.begin(), names.end());
-  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end()) refuse("tensor \"" + *twice + "\" is there twice");
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    refuse("tensor \"" + *twice + "\" is there twice");
   for (const Entry& e : header.entries) shape_of(e, data.size());
   check_coverage(header.entries, data.size());
   for (const Entry& e : header.entries) {
     Tensor t = Tensor::empty(shape_of(e, data.size()), *e.dtype);
     const std::span<const std::byte> bytes = data.subspan(e.offsets[0], e.offsets[1] - e.offsets[0]);
-    if (*e.dtype == DType::boolean && std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
+    if (*e.dtype == DType::boolean &&
+        std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
       refuse("tensor \"" + e.name + "\" holds a bool that is neither 0 nor 1");
     if (!bytes.empty()) std::memcpy(t.mutable_raw(), bytes.data(), bytes.size());
     content.tensors.emplace(e.name, std::move(t));
@@ -219,11 +229,14 @@ std::vector<std::byte> encode_safetensors(const Safetensors& content) {
   std::uint64_t data_bytes = 0;
   for (const auto& [name, tensor] : sorted) {
     const std::vector<std::int64_t> shape(tensor.shape().dims().begin(), tensor.shape().dims().end());
-    header[name] = {{"dtype", type_name(tensor.dtype())}, {"shape", shape}, {"data_offsets", {data_bytes, data_bytes + tensor.bytes()}}};
+    header[name] = {{"dtype", type_name(tensor.dtype())},
+                    {"shape", shape},
+                    {"data_offsets", {data_bytes, data_bytes + tensor.bytes()}}};
     data_bytes += tensor.bytes();
   }
   std::string text = header.dump();
-  text.resize((text.size() + sizeof(std::uint64_t) + kAlignment - 1) / kAlignment * kAlignment - sizeof(std::uint64_t), ' ');
+  text.resize((text.size() + sizeof(std::uint64_t) + kAlignment - 1) / kAlignment * kAlignment - sizeof(std::uint64_t),
+              ' ');
   const std::uint64_t header_bytes = text.size();
   std::vector<std::byte> file(sizeof(header_bytes) + header_bytes + data_bytes);
   std::memcpy(file.data(), &header_bytes, sizeof(header_bytes));

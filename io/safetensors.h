@@ -19,11 +19,11 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
 };
 
-/// The safetensors format (huggingface/safetensors): u64 length of a JSON header, the header, the data. Read strictly: the
-/// header at most 100 MB and inside the file, one JSON object of exactly the known members, no name twice, dtypes that
-/// Binade has, at most 8 dimensions, every tensor's bytes fit its shape and dtype, and the tensors cover the data in order
-/// without overlap or hole. Nothing is allocated that the file's own size does not bound. Throws DataError saying what is
-/// wrong and where.
+/// The safetensors format (huggingface/safetensors): u64 length of a JSON header, the header, the data. Read strictly:
+/// the header at most 100 MB and inside the file, one JSON object of exactly the known members, no name twice, dtypes
+/// that Binade has, at most 8 dimensions, every tensor's bytes fit its shape and dtype, and the tensors cover the data
+/// in order without overlap or hole. Nothing is allocated that the file's own size does not bound. Throws DataError
+/// saying what is wrong and where.
 Safetensors decode_safetensors(std::span<const std::byte> file);
 /// Sorted by element size, largest first, then by name; data begin on a multiple of 64. The same tensors give the same
 /// bytes. Tensors are copied from their device and made contiguous when need be.

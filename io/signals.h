@@ -4,10 +4,10 @@
 
 namespace binade::io {
 
-/// While one lives, the first SIGTERM or SIGINT asks the training loop to stop (stop_requested() turns true, and the loop
-/// finishes its step, commits and exits 10) and the second ends the process at once with exit 11: the last commit is intact
-/// whatever it interrupts. SIGPIPE and SIGXFSZ are ignored, so that a closed log or a file-size limit is an error of the
-/// write and not a death. The destructor puts back what was there. One at a time.
+/// While one lives, the first SIGTERM or SIGINT asks the training loop to stop (stop_requested() turns true, and the
+/// loop finishes its step, commits and exits 10) and the second ends the process at once with exit 11: the last commit
+/// is intact whatever it interrupts. SIGPIPE and SIGXFSZ are ignored, so that a closed log or a file-size limit is an
+/// error of the write and not a death. The destructor puts back what was there. One at a time.
 class StopSignals {
  public:
   /// Throws ArgumentError when another one lives.
@@ -21,7 +21,8 @@ class StopSignals {
   static int signal_received();
 
  private:
-  struct sigaction term_ {}, interrupt_ {}, pipe_ {}, size_ {};
+  struct sigaction term_ {
+  }, interrupt_{}, pipe_{}, size_{};
 };
 
 }  // namespace binade::io

@@ -20,11 +20,12 @@ void check_is_text(const std::string& bytes, const std::string& path) {
   const std::size_t nul = bytes.find('\0');
   check<DataError>(nul == std::string::npos, "{}: wanted text, got a binary file (a NUL byte at offset {})", path, nul);
   const std::size_t looked_at = std::min<std::size_t>(bytes.size(), 1 << 16);
-  const auto controls =
-      std::count_if(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(looked_at), [](char c) {
-        const auto byte = static_cast<unsigned char>(c);
-        return byte == 0x7F || (byte < 0x20 && (byte < 0x07 || byte > 0x0D) && byte != 0x1B);
-      });
+  const auto controls = std::count_if(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(looked_at),
+                                      [](char c) {
+                                        const auto byte = static_cast<unsigned char>(c);
+                                        return byte == 0x7F ||
+                                               (byte < 0x20 && (byte < 0x07 || byte > 0x0D) && byte != 0x1B);
+                                      });
   check<DataError>(static_cast<std::size_t>(controls) * 10 <= looked_at * 3,
                    "{}: wanted text, got a binary file ({} of its first {} bytes are control characters)", path,
                    controls, looked_at);

@@ -166,8 +166,8 @@ constexpr Range kNumbers[] = {
 
 template <std::size_t n>
 bool contains(const Range (&ranges)[n], char32_t c) {
-  const auto* after =
-      std::upper_bound(std::begin(ranges), std::end(ranges), c, [](char32_t x, const Range& r) { return x < r.first; });
+  const auto* after = std::upper_bound(std::begin(ranges), std::end(ranges), c,
+                                       [](char32_t x, const Range& r) { return x < r.first; });
   return after != std::begin(ranges) && c <= std::prev(after)->last;
 }
 

@@ -11,8 +11,8 @@ namespace binade::io {
 struct CodePoint {
   char32_t value = 0;
   std::size_t end = 0;
-  bool valid =
-      false;  ///< false: the byte at the given offset begins no well-formed sequence; `end` is one byte further
+  /// False: the byte at the given offset begins no well-formed sequence; `end` is one byte further
+  bool valid = false;
 };
 
 /// Decodes the sequence at `offset` < text.size(). Well-formed means Unicode 15, table 3-7: no overlong forms, no

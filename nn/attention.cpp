@@ -21,9 +21,10 @@ const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& o) {
   check<ArgumentError>(o.dim > 0 && o.heads > 0 && o.dim % o.heads == 0,
                        "MultiHeadAttention: wanted dim in equal heads, got dim {} and {} heads", o.dim, o.heads);
   check<ArgumentError>(kv_heads_of(o) <= o.heads && o.heads % kv_heads_of(o) == 0,
-                       "MultiHeadAttention: wanted heads in equal groups for kv_heads, got {} heads and {} kv_heads", o.heads,
-                       o.kv_heads);
-  check<ArgumentError>(o.dropout >= 0 && o.dropout < 1, "MultiHeadAttention: wanted dropout in [0, 1), got {}", o.dropout);
+                       "MultiHeadAttention: wanted heads in equal groups for kv_heads, got {} heads and {} kv_heads",
+                       o.heads, o.kv_heads);
+  check<ArgumentError>(o.dropout >= 0 && o.dropout < 1, "MultiHeadAttention: wanted dropout in [0, 1), got {}",
+                       o.dropout);
   return o;
 }
 
@@ -81,13 +82,17 @@ Variable MultiHeadAttention::operator()(const Variable& x, AttentionCache& cache
 Variable MultiHeadAttention::attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask) {
   if (options_.composed) return attend_composed(q, k, v, mask);
   const auto dropout_p = static_cast<float>(training() ? options_.dropout : 0);
-  return attention(q, k, v, {.causal = options_.causal, .dropout = dropout_p, .heads = options_.heads, .key_heads = kv_heads_of(options_)},
-                   mask.defined() ? full_rank(mask) : mask);
+  return attention(
+      q, k, v,
+      {.causal = options_.causal, .dropout = dropout_p, .heads = options_.heads, .key_heads = kv_heads_of(options_)},
+      mask.defined() ? full_rank(mask) : mask);
 }
 
-Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask) {
+Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& k, const Variable& v,
+                                             const Variable& mask) {
   const std::int64_t batch = q.dim(0), queries = q.dim(1), keys = k.dim(1);
-  const std::int64_t groups = kv_heads_of(options_), shared = options_.heads / groups, size = options_.dim / options_.heads;
+  const std::int64_t groups = kv_heads_of(options_), shared = options_.heads / groups,
+                     size = options_.dim / options_.heads;
   // (B, T, heads D) -> (B, groups, heads / groups, T, D): matmul broadcasts a group's key and value over its queries
   const Variable qh = permute(reshape(q, {batch, queries, groups, shared, size}), {0, 2, 3, 1, 4});
   const Variable kh = permute(reshape(k, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
@@ -95,7 +100,8 @@ Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& 
   Variable logits = matmul(qh, kh, {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(size)));
   if (options_.causal && keys > 1) logits = logits + causal_mask(queries, keys, logits.dtype());
   if (mask.defined())
-    logits = reshape(reshape(logits, {batch, options_.heads, queries, keys}) + mask, {batch, groups, shared, queries, keys});
+    logits = reshape(reshape(logits, {batch, options_.heads, queries, keys}) + mask,
+                     {batch, groups, shared, queries, keys});
   Variable weights = softmax(logits);
   if (training() && options_.dropout > 0) weights = dropout(weights, options_.dropout);
   const Variable y = permute(matmul(weights, vh), {0, 3, 1, 2, 4});

@@ -17,11 +17,11 @@ struct MultiHeadAttentionOptions {
   bool causal = false;        ///< a token sees itself and what came before
   double dropout = 0;         ///< on the attention weights
   bool bias = true;
-  bool composed = false;      ///< matmul, softmax, matmul as separate ops, each under the policy and attributable
+  bool composed = false;  ///< matmul, softmax, matmul as separate ops, each under the policy and attributable
 };
 
-/// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v), D = dim /
-/// heads, for each head. Parameters at query|key|value|out.
+/// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v), D =
+/// dim / heads, for each head. Parameters at query|key|value|out.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);

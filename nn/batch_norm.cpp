@@ -7,8 +7,8 @@ namespace binade::nn {
 
 BatchNorm2d::BatchNorm2d(const BatchNormOptions& o) : options_(o) {
   check<ArgumentError>(o.channels > 0 && o.eps >= 0 && o.momentum >= 0 && o.momentum <= 1,
-                       "BatchNorm2d: wanted channels > 0, eps >= 0 and momentum in [0, 1], got {}, {} and {}", o.channels, o.eps,
-                       o.momentum);
+                       "BatchNorm2d: wanted channels > 0, eps >= 0 and momentum in [0, 1], got {}, {} and {}",
+                       o.channels, o.eps, o.momentum);
   weight = Parameter(Tensor::full({o.channels}, 1));
   bias = Parameter(Tensor::zeros({o.channels}));
   running_mean = Buffer(Tensor::zeros({o.channels}));
@@ -33,15 +33,16 @@ Variable BatchNorm2d::forward(const Variable& x, const Variable& residual) {
   const binade::BatchNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);
-  if (!step_context().recomputing)
-    move_statistics(n.mean.value(), n.var.value(), x.shape().rows());
+  if (!step_context().recomputing) move_statistics(n.mean.value(), n.var.value(), x.shape().rows());
   return n.y;
 }
 
 void BatchNorm2d::move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count) {
   const auto share = static_cast<float>(options_.momentum), rest = static_cast<float>(1 - options_.momentum);
-  const auto unbiased = count > 1 ? static_cast<float>(static_cast<double>(count) / static_cast<double>(count - 1)) : 1.0f;
-  Tensor &running_m = running_mean.writable(), &running_v = running_var.writable(), &batches = num_batches_tracked.writable();
+  const auto unbiased = count > 1 ? static_cast<float>(static_cast<double>(count) / static_cast<double>(count - 1))
+                                  : 1.0f;
+  Tensor &running_m = running_mean.writable(), &running_v = running_var.writable(),
+         &batches = num_batches_tracked.writable();
   float* m = running_m.mutable_data<float>();
   float* v = running_v.mutable_data<float>();
   for (std::int64_t c = 0; c < options_.channels; ++c) {

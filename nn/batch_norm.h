@@ -29,8 +29,8 @@ class BatchNorm2d : public Module {
   using Module::operator();
 
   Parameter weight, bias;
-  Buffer running_mean, running_var;   ///< (channels), 0 and 1 at first
-  Buffer num_batches_tracked;         ///< i64 scalar
+  Buffer running_mean, running_var;  ///< (channels), 0 and 1 at first
+  Buffer num_batches_tracked;        ///< i64 scalar
 
  private:
   Variable forward(const Variable& x, const Variable& residual);

@@ -15,8 +15,8 @@ struct Conv2dOptions {
   bool bias = true;
 };
 
-/// Convolution of images (N, H, W, in) with weight (out, R, S, in / groups) and bias (out): see ops::Conv2d. Initialized as
-/// PyTorch's: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
+/// Convolution of images (N, H, W, in) with weight (out, R, S, in / groups) and bias (out): see ops::Conv2d.
+/// Initialized as PyTorch's: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
 class Conv2d : public Module {
  public:
   explicit Conv2d(const Conv2dOptions& options);

@@ -8,7 +8,8 @@ namespace binade::nn {
 
 ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& o) : options_(o) {
   check<ArgumentError>(o.in > 0 && o.out > 0 && o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0,
-                       "ConvTranspose2d: wanted in and out > 0 in equal groups, got {} and {} in {} groups", o.in, o.out, o.groups);
+                       "ConvTranspose2d: wanted in and out > 0 in equal groups, got {} and {} in {} groups", o.in,
+                       o.out, o.groups);
   check<ArgumentError>(o.kernel.y > 0 && o.kernel.x > 0, "ConvTranspose2d: wanted a kernel of 1 or more, got {}",
                        o.kernel.to_string());
   weight = Parameter(Tensor::empty({o.in, o.kernel.y, o.kernel.x, o.out / o.groups}));

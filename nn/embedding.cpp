@@ -7,7 +7,8 @@
 namespace binade::nn {
 
 Embedding::Embedding(const EmbeddingOptions& o) {
-  check<ArgumentError>(o.count > 0 && o.dim > 0, "Embedding: wanted count > 0 and dim > 0, got {} and {}", o.count, o.dim);
+  check<ArgumentError>(o.count > 0 && o.dim > 0, "Embedding: wanted count > 0 and dim > 0, got {} and {}", o.count,
+                       o.dim);
   weight = Parameter(Tensor::empty({o.count, o.dim}));
   init::normal(weight);
 }

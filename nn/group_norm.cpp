@@ -7,7 +7,8 @@ namespace binade::nn {
 
 GroupNorm::GroupNorm(const GroupNormOptions& o) : options_(o) {
   check<ArgumentError>(o.channels > 0 && o.groups > 0 && o.channels % o.groups == 0,
-                       "GroupNorm: wanted channels in equal groups, got {} channels and {} groups", o.channels, o.groups);
+                       "GroupNorm: wanted channels in equal groups, got {} channels and {} groups", o.channels,
+                       o.groups);
   weight = Parameter(Tensor::full({o.channels}, 1));
   bias = Parameter(Tensor::zeros({o.channels}));
 }

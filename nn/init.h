@@ -2,10 +2,10 @@
 
 #include "nn/module.h"
 
-/// Initial values. Each call draws from the runtime's next init stream: the seed and the order of the calls fix the bits.
-/// Weights are (out, …, in): Linear (out, in), Conv2d (K, R, S, C / groups). The fans are fan_in = product of all extents
-/// but the first, fan_out = extent 0 x the extents between first and last; a transposed convolution's (C, R, S, K / groups)
-/// follows the same reading, as PyTorch's does.
+/// Initial values. Each call draws from the runtime's next init stream: the seed and the order of the calls fix the
+/// bits. Weights are (out, …, in): Linear (out, in), Conv2d (K, R, S, C / groups). The fans are fan_in = product of all
+/// extents but the first, fan_out = extent 0 x the extents between first and last; a transposed convolution's (C, R, S,
+/// K / groups) follows the same reading, as PyTorch's does.
 namespace binade::nn::init {
 
 enum class FanMode { kIn, kOut };

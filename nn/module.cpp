@@ -113,8 +113,8 @@ TransactionScope::~TransactionScope() { transaction_open = previous_; }
 bool TransactionScope::active() { return transaction_open; }
 
 Variable Module::forward(const Variable&) {
-  throw ArgumentError(fmt::format("{}: wanted forward(x), got a module that takes other arguments; call its own operator()",
-                                  where(kind())));
+  throw ArgumentError(fmt::format(
+      "{}: wanted forward(x), got a module that takes other arguments; call its own operator()", where(kind())));
 }
 
 Variable Module::operator()(const Variable& x) {
@@ -202,10 +202,11 @@ StateDict state_dict(Module& root) {
 void load_state_dict(Module& root, const StateDict& state) {
   std::map<std::string, Tensor> tensors = tensors_of(root);
   const std::string problems = differences(tensors, state);
-  check<CheckpointError>(problems.empty(),
-                         "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
-                         "build the model with the settings it was saved with",
-                         problems);
+  check<CheckpointError>(
+      problems.empty(),
+      "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
+      "build the model with the settings it was saved with",
+      problems);
   for (auto& [name, tensor] : tensors) tensor.copy_from(state.tensor(name));
   for (const auto& [name, buffer] : named_buffers(root)) buffer->rollback();
 }

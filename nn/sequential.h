@@ -14,8 +14,7 @@ class Sequential : public Module {
  public:
   Sequential() = default;
   template <std::derived_from<Module> First, std::derived_from<Module>... Rest>
-    requires(sizeof...(Rest) > 0 || !std::same_as<First, Sequential>)
-  explicit Sequential(First first, Rest... rest) {
+  requires(sizeof...(Rest) > 0 || !std::same_as<First, Sequential>) explicit Sequential(First first, Rest... rest) {
     append(std::move(first));
     (append(std::move(rest)), ...);
   }

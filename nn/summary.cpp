@@ -43,7 +43,8 @@ std::int64_t flops_of(const Recorded& op) {
   }
   if (name == "conv2d") return 2 * op.output.numel() * (in[1].shape.numel() / in[1].shape[0]);
   if (name == "conv_transpose2d") return 2 * in[0].shape.numel() * (in[1].shape.numel() / in[1].shape[0]);
-  if (name == "attention") return 4 * in[0].shape.numel() * in[1].shape[1];  // q (B, T, heads D), k (B, S, …): q k^T and p v
+  if (name == "attention")
+    return 4 * in[0].shape.numel() * in[1].shape[1];  // q (B, T, heads D), k (B, S, …): q k^T and p v
   return 0;
 }
 
@@ -100,7 +101,8 @@ Summary summary(Module& root, const std::function<Variable()>& forward) {
 
   for (const auto& [name, parameter] : named_parameters(root)) {
     const std::size_t dot = name.rfind('.');
-    result.rows[row_of.at(dot == std::string::npos ? "" : name.substr(0, dot))].parameters += parameter->value().numel();
+    result.rows[row_of.at(dot == std::string::npos ? "" : name.substr(0, dot))].parameters +=
+        parameter->value().numel();
   }
   std::set<const void*> seen;
   for (const auto& [name, parameter] : named_parameters(root)) {
@@ -128,7 +130,8 @@ Summary summary(Module& root, const Variable& x) {
 }
 
 std::string Summary::to_string() const {
-  std::vector<std::vector<std::string>> cells{{"path", "kind", "output", "parameters", "FLOPs", "activations", "precision"}};
+  std::vector<std::vector<std::string>> cells{
+      {"path", "kind", "output", "parameters", "FLOPs", "activations", "precision"}};
   for (const SummaryRow& row : rows)
     cells.push_back({row.path.empty() ? "(model)" : row.path, row.kind, row.output_shape, count_text(row.parameters),
                      count_text(row.flops), byte_text(row.activation_bytes), row.precision});

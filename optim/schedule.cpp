@@ -28,10 +28,10 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_
   check<ArgumentError>(o.warmup >= 0, "schedule: wanted warmup >= 0, got {}", o.warmup);
   const bool ends = o.kind == ScheduleKind::kLinear || o.kind == ScheduleKind::kCosine;
   check<ArgumentError>(!ends || o.steps > 0, "schedule: {} wants steps > 0, got {}", name_of(o.kind), o.steps);
-  check<ArgumentError>(
-      o.kind != ScheduleKind::kPlateau || (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
-      "schedule: plateau wants factor in (0, 1), patience >= 0 and threshold >= 0, got {}, {} and {}", o.factor,
-      o.patience, o.threshold);
+  check<ArgumentError>(o.kind != ScheduleKind::kPlateau ||
+                           (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
+                       "schedule: plateau wants factor in (0, 1), patience >= 0 and threshold >= 0, got {}, {} and {}",
+                       o.factor, o.patience, o.threshold);
 }
 
 Schedule Schedule::constant(double lr, std::int64_t warmup) { return Schedule({.lr = lr, .warmup = warmup}); }

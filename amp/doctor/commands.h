@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-/// The sub-commands of binade-doctor. Each writes its findings to stdout, throws binade::Error on what it cannot work with,
-/// and returns the exit code.
+/// The sub-commands of binade-doctor. Each writes its findings to stdout, throws binade::Error on what it cannot work
+/// with, and returns the exit code.
 namespace binade::doctor {
 
 /// Versions, processor, threads and device.
@@ -25,7 +25,8 @@ int diff(const std::string& a, const std::string& b, bool all);
 struct ExchangeOptions {
   std::string from, to;
   std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2
-  std::int64_t vocabulary = 0;   ///< rows of the token table in the exchange file (export) or in Binade (import); 0: as it is
+  /// Rows of the token table in the exchange file (export) or in Binade (import); 0: as it is
+  std::int64_t vocabulary = 0;
 };
 /// Weights and statistics of a checkpoint as safetensors.
 int export_weights(const ExchangeOptions& options);

@@ -14,10 +14,12 @@ constexpr int kScreen = 40;
 
 /// How two entries of one name differ; empty when they are the same to the bit.
 std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
-  if (a.index() != b.index() || type_text(a) != type_text(b)) return fmt::format("{} -> {}", type_text(a), type_text(b));
+  if (a.index() != b.index() || type_text(a) != type_text(b))
+    return fmt::format("{} -> {}", type_text(a), type_text(b));
   const auto* t = std::get_if<Tensor>(&a);
   if (t == nullptr) {
-    if (const auto* x = std::get_if<double>(&a); x != nullptr && std::bit_cast<std::uint64_t>(*x) == std::bit_cast<std::uint64_t>(std::get<double>(b)))
+    if (const auto* x = std::get_if<double>(&a);
+        x != nullptr && std::bit_cast<std::uint64_t>(*x) == std::bit_cast<std::uint64_t>(std::get<double>(b)))
       return "";
     const std::string was = value_text(a), is = value_text(b);
     const bool same = std::visit(
@@ -26,7 +28,8 @@ std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
           if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, double>)
             return false;
           else if constexpr (std::is_same_v<T, StateDict::Numbers>)
-            return x.size() == std::get<T>(b).size() && std::memcmp(x.data(), std::get<T>(b).data(), x.size() * sizeof(double)) == 0;
+            return x.size() == std::get<T>(b).size() &&
+                   std::memcmp(x.data(), std::get<T>(b).data(), x.size() * sizeof(double)) == 0;
           else
             return x == std::get<T>(b);
         },
@@ -40,7 +43,9 @@ std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
   const std::size_t size = size_of(t->dtype());
   for (std::int64_t i = 0; i < t->numel(); ++i) {
     const auto at = static_cast<std::size_t>(i) * size;
-    if (std::memcmp(static_cast<const std::byte*>(t->raw()) + at, static_cast<const std::byte*>(u.raw()) + at, size) == 0) continue;
+    if (std::memcmp(static_cast<const std::byte*>(t->raw()) + at, static_cast<const std::byte*>(u.raw()) + at, size) ==
+        0)
+      continue;
     ++count;
     const double gap = std::abs(t->at(i) - u.at(i));
     if (!(gap <= largest)) largest = gap;  // a NaN stays

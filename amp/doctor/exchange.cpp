@@ -22,7 +22,8 @@ bool is_statistic(const std::string& name) {
 }
 
 Tensor padded_rows(const Tensor& t, std::int64_t rows) {
-  check<ArgumentError>(t.rank() == 2 && rows >= t.dim(0), "--vocabulary: wanted at least the table's {} rows, got {}", t.dim(0), rows);
+  check<ArgumentError>(t.rank() == 2 && rows >= t.dim(0), "--vocabulary: wanted at least the table's {} rows, got {}",
+                       t.dim(0), rows);
   Tensor padded = Tensor::zeros({rows, t.dim(1)}, t.dtype());
   if (t.bytes() > 0) std::memcpy(padded.mutable_raw(), t.contiguous_copy().raw(), t.bytes());
   return padded;
@@ -56,7 +57,8 @@ int import_weights(const ExchangeOptions& options) {
   }
   StateDict state;
   for (const auto& [name, tensor] : tensors)
-    state.put((is_statistic(name) ? "norm/" : "model/") + name, is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor);
+    state.put((is_statistic(name) ? "norm/" : "model/") + name,
+              is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor);
   const std::optional<std::string> sick = io::first_non_finite(state);
   check<DataError>(!sick, "{}: {}", options.from, sick.value_or(""));
   const io::CheckpointImage image = io::encode_checkpoint(state, "");

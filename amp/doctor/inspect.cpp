@@ -34,19 +34,22 @@ void print_run(const std::string& path) {
   std::printf("%s\n", folder.c_str());
   if (!reading.whole) std::printf("  MANIFEST is missing or damaged; the next run rebuilds it from the files\n");
   for (const io::ManifestEntry& e : reading.manifest.entries)
-    std::printf("  step %-10lld %-9s %-10s %s%s\n", static_cast<long long>(e.step), std::string(name_of(e.status)).c_str(),
-                bytes_text(e.bytes).c_str(), e.file.c_str(), e.score ? fmt::format("  score {:.6g}", *e.score).c_str() : "");
-  if (reading.manifest.last_trouble > 0) std::printf("  last trouble at step %lld\n", static_cast<long long>(reading.manifest.last_trouble));
+    std::printf("  step %-10lld %-9s %-10s %s%s\n", static_cast<long long>(e.step),
+                std::string(name_of(e.status)).c_str(), bytes_text(e.bytes).c_str(), e.file.c_str(),
+                e.score ? fmt::format("  score {:.6g}", *e.score).c_str() : "");
+  if (reading.manifest.last_trouble > 0)
+    std::printf("  last trouble at step %lld\n", static_cast<long long>(reading.manifest.last_trouble));
 }
 
 void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
   const auto& [state, info] = checkpoint;
-  std::printf("  format %lld.%lld, written by %s, %s, whole\n", static_cast<long long>(info.major), static_cast<long long>(info.minor),
-              info.writer.c_str(), bytes_text(info.bytes).c_str());
+  std::printf("  format %lld.%lld, written by %s, %s, whole\n", static_cast<long long>(info.major),
+              static_cast<long long>(info.minor), info.writer.c_str(), bytes_text(info.bytes).c_str());
   const std::optional<std::string> sick = io::first_non_finite(state);
   std::printf("  %s\n", sick ? sick->c_str() : "every number is finite");
   if (!info.state_hash.empty())
-    std::printf("  state hash %s%s\n", info.state_hash.c_str(), amp::state_hash(state) == info.state_hash ? "" : " (its contents give another)");
+    std::printf("  state hash %s%s\n", info.state_hash.c_str(),
+                amp::state_hash(state) == info.state_hash ? "" : " (its contents give another)");
   std::map<std::string, Group> groups;
   for (const auto& [name, value] : state.values()) {
     Group& group = groups[name.substr(0, name.find('/'))];
@@ -59,8 +62,9 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
     }
   }
   for (const auto& [name, group] : groups)
-    std::printf("  %-10s %4lld tensors %12lld elements %9s, %lld other values\n", name.c_str(), static_cast<long long>(group.tensors),
-                static_cast<long long>(group.elements), bytes_text(group.bytes).c_str(), static_cast<long long>(group.values));
+    std::printf("  %-10s %4lld tensors %12lld elements %9s, %lld other values\n", name.c_str(),
+                static_cast<long long>(group.tensors), static_cast<long long>(group.elements),
+                bytes_text(group.bytes).c_str(), static_cast<long long>(group.values));
   int left = all ? static_cast<int>(state.values().size()) : kScreen;
   const auto list = [&](bool tensors) {
     for (const auto& [name, value] : state.values()) {

@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   inspect->add_option("path", path, "checkpoint file or run folder")->required();
   inspect->add_flag("--all", all, "every entry, not one screen");
 
-  CLI::App* verify = app.add_subcommand("verify", "whether a checkpoint, or every one of a run, is whole; exit 22 when not");
+  CLI::App* verify = app.add_subcommand("verify",
+                                        "whether a checkpoint, or every one of a run, is whole; exit 22 when not");
   verify->add_option("path", path, "checkpoint file or run folder")->required();
 
   CLI::App* hash = app.add_subcommand("hash", "the state hash of a checkpoint, as --state-hash prints it in a run");
@@ -33,15 +34,20 @@ int main(int argc, char** argv) {
   const auto exchanges = [&](CLI::App* command, const char* from, const char* to, const char* rows) {
     command->add_option("from", exchange.from, from)->required();
     command->add_option("to", exchange.to, to)->required();
-    command->add_option("--names", exchange.names, "names and layouts in the safetensors file: binade, pytorch-unet or hf-gpt2")
+    command
+        ->add_option("--names", exchange.names,
+                     "names and layouts in the safetensors file: binade, pytorch-unet or hf-gpt2")
         ->check(CLI::IsMember({"binade", "pytorch-unet", "hf-gpt2"}))
         ->capture_default_str();
     command->add_option("--vocabulary", exchange.vocabulary, rows)->check(CLI::PositiveNumber);
   };
   CLI::App* export_weights = app.add_subcommand("export", "weights and statistics of a checkpoint as safetensors");
-  exchanges(export_weights, "checkpoint file, or run folder for its newest", "safetensors file to write", "cut the token table to this many rows (hf-gpt2)");
-  CLI::App* import_weights = app.add_subcommand("import", "safetensors as a checkpoint of weights alone, for --init-from");
-  exchanges(import_weights, "safetensors file", "checkpoint file to write", "pad the token table with zeros to this many rows (hf-gpt2)");
+  exchanges(export_weights, "checkpoint file, or run folder for its newest", "safetensors file to write",
+            "cut the token table to this many rows (hf-gpt2)");
+  CLI::App* import_weights = app.add_subcommand("import",
+                                                "safetensors as a checkpoint of weights alone, for --init-from");
+  exchanges(import_weights, "safetensors file", "checkpoint file to write",
+            "pad the token table with zeros to this many rows (hf-gpt2)");
 
   return amp::run_command_line(app, argc, argv, [&] {
     if (env->parsed()) return doctor::env();

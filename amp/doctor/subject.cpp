@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 template <class T>
 std::string list_text(const std::vector<T>& values) {
   std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(values.size(), 8); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", values[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(values.size(), 8); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", values[i]);
   return fmt::format("[{}{}]", text, values.size() > 8 ? fmt::format(", … {} in all", values.size()) : "");
 }
 
@@ -62,7 +63,8 @@ std::string bytes_text(std::uint64_t bytes) {
 }
 
 std::string type_text(const StateDict::Value& value) {
-  if (const auto* t = std::get_if<Tensor>(&value)) return fmt::format("{} {}", name_of(t->dtype()), t->shape().to_string());
+  if (const auto* t = std::get_if<Tensor>(&value))
+    return fmt::format("{} {}", name_of(t->dtype()), t->shape().to_string());
   constexpr const char* kKinds[] = {"tensor", "integer", "number", "text", "integers", "numbers"};
   return kKinds[value.index()];
 }

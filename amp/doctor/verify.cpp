@@ -14,11 +14,13 @@ int verify(const std::string& path) {
   for (const std::string& file : checkpoint_files(path)) {
     try {
       const io::DecodedCheckpoint checkpoint = io::load_checkpoint(file);
-      check<NoCheckpointError>(checkpoint.info.state_hash.empty() || amp::state_hash(checkpoint.state) == checkpoint.info.state_hash,
+      check<NoCheckpointError>(checkpoint.info.state_hash.empty() ||
+                                   amp::state_hash(checkpoint.state) == checkpoint.info.state_hash,
                                "checkpoint {}: its contents do not give the state hash that is written in it", file);
       const std::optional<std::string> sick = io::first_non_finite(checkpoint.state);
       check<NoCheckpointError>(!sick, "checkpoint {}: {}", file, sick.value_or(""));
-      std::printf("whole    %s  %s  %s\n", file.c_str(), bytes_text(checkpoint.info.bytes).c_str(), checkpoint.info.state_hash.c_str());
+      std::printf("whole    %s  %s  %s\n", file.c_str(), bytes_text(checkpoint.info.bytes).c_str(),
+                  checkpoint.info.state_hash.c_str());
     } catch (const NoCheckpointError& e) {
       std::printf("damaged  %s\n", file.c_str());
       last = e.what();

@@ -7,7 +7,8 @@
 namespace binade {
 
 /// Convolution of x (N, H, W, C) with w (K, R, S, C / groups); an undefined bias is left out: see ops::Conv2d.
-Variable conv2d(const Variable& x, const Variable& w, const Variable& bias = {}, const ops::Conv2d::Params& params = {});
+Variable conv2d(const Variable& x, const Variable& w, const Variable& bias = {},
+                const ops::Conv2d::Params& params = {});
 
 /// Transposed convolution of x (N, H, W, C) with w (C, R, S, K / groups): see ops::ConvTranspose2d.
 Variable conv_transpose2d(const Variable& x, const Variable& w, const Variable& bias = {},

@@ -5,6 +5,8 @@
 
 namespace binade {
 
-Variable embedding(const Variable& weight, const Variable& indices) { return apply_one<ops::Embedding>({}, {weight, indices}); }
+Variable embedding(const Variable& weight, const Variable& indices) {
+  return apply_one<ops::Embedding>({}, {weight, indices});
+}
 
 }  // namespace binade

@@ -34,10 +34,11 @@ Variable bce_with_logits(const Variable& logits, const Variable& targets, const 
 
 Variable bce(const Variable& probabilities, const Variable& targets, Reduction reduction) {
   const DType low = current_policy().low;
-  check<ArgumentError>(!(is_half(low) && made_by_sigmoid(probabilities)),
-                       "{}: wanted probabilities that keep their distance from 0 and 1, got the output of a sigmoid under a "
-                       "{} policy; call bce_with_logits on the sigmoid's input instead",
-                       where("bce"), name_of(low));
+  check<ArgumentError>(
+      !(is_half(low) && made_by_sigmoid(probabilities)),
+      "{}: wanted probabilities that keep their distance from 0 and 1, got the output of a sigmoid under a "
+      "{} policy; call bce_with_logits on the sigmoid's input instead",
+      where("bce"), name_of(low));
   return loss<ops::Bce>({reduction}, probabilities, targets);
 }
 
@@ -45,8 +46,12 @@ Variable dice(const Variable& probabilities, const Variable& targets, double smo
   return loss<ops::Dice>({smooth}, probabilities, targets);
 }
 
-Variable mse(const Variable& x, const Variable& targets, Reduction reduction) { return loss<ops::Mse>({reduction}, x, targets); }
-Variable l1(const Variable& x, const Variable& targets, Reduction reduction) { return loss<ops::L1>({reduction}, x, targets); }
+Variable mse(const Variable& x, const Variable& targets, Reduction reduction) {
+  return loss<ops::Mse>({reduction}, x, targets);
+}
+Variable l1(const Variable& x, const Variable& targets, Reduction reduction) {
+  return loss<ops::L1>({reduction}, x, targets);
+}
 
 Variable huber(const Variable& x, const Variable& targets, double delta, Reduction reduction) {
   return loss<ops::Huber>({delta, reduction}, x, targets);

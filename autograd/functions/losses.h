@@ -14,9 +14,10 @@ using ops::Reduction;
 /// logits (..., V) against class ids (...).
 Variable cross_entropy(const Variable& logits, const Variable& targets, const ops::CrossEntropy::Params& options = {});
 /// Logits against 0/1 (or soft) targets of the same shape.
-Variable bce_with_logits(const Variable& logits, const Variable& targets, const ops::BceWithLogits::Params& options = {});
-/// Probabilities against targets. Under a low-precision policy a sigmoid's output is refused (ArgumentError): rounded to
-/// 16 bits it reaches 0 and 1, where the loss is infinite; bce_with_logits takes the sigmoid's input instead.
+Variable bce_with_logits(const Variable& logits, const Variable& targets,
+                         const ops::BceWithLogits::Params& options = {});
+/// Probabilities against targets. Under a low-precision policy a sigmoid's output is refused (ArgumentError): rounded
+/// to 16 bits it reaches 0 and 1, where the loss is infinite; bce_with_logits takes the sigmoid's input instead.
 Variable bce(const Variable& probabilities, const Variable& targets, Reduction reduction = Reduction::kMean);
 Variable dice(const Variable& probabilities, const Variable& targets, double smooth = 1);
 Variable mse(const Variable& x, const Variable& targets, Reduction reduction = Reduction::kMean);

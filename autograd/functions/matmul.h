@@ -10,6 +10,7 @@ namespace binade {
 Variable matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& params = {});
 
 /// activation(x w^T + bias), w (out, in); an undefined bias is left out: see ops::Linear.
-Variable linear(const Variable& x, const Variable& w, const Variable& bias = {}, const ops::Linear::Params& params = {});
+Variable linear(const Variable& x, const Variable& w, const Variable& bias = {},
+                const ops::Linear::Params& params = {});
 
 }  // namespace binade

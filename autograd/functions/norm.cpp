@@ -20,7 +20,8 @@ Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weig
   return apply_one<ops::GroupNorm>({.groups = groups, .eps = eps}, {x, weight, bias});
 }
 
-AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight, const Variable& bias, double eps) {
+AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight, const Variable& bias,
+                             double eps) {
   auto outputs = apply<ops::AddLayerNorm>({.eps = eps}, {x, residual, weight, bias});
   return {outputs[0], outputs[1]};
 }
@@ -30,7 +31,8 @@ AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Va
   return {outputs[0], outputs[1]};
 }
 
-BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias, const BatchNormOptions& options) {
+BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
+                           const BatchNormOptions& options) {
   auto outputs = apply<ops::BatchNorm>({.eps = options.eps, .training = true, .relu = options.relu},
                                        {x, weight, bias, options.residual, Variable(), Variable()});
   return {outputs[0], outputs[1], outputs[2]};

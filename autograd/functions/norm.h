@@ -22,14 +22,15 @@ AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Va
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  bool relu = false;      ///< y = relu(norm(x) + residual), fused
+  bool relu = false;  ///< y = relu(norm(x) + residual), fused
   Variable residual = {};
 };
 /// mean and biased variance of the batch beside y; they carry no gradient.
 struct BatchNormResult {
   Variable y, mean, var;
 };
-BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias, const BatchNormOptions& options = {});
+BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
+                           const BatchNormOptions& options = {});
 /// With given statistics (evaluation).
 Variable batch_norm_with(const Variable& x, const Variable& mean, const Variable& var, const Variable& weight,
                          const Variable& bias, const BatchNormOptions& options = {});

@@ -21,6 +21,7 @@ Variable avg_pool2d(const Variable& x, const PoolOptions& options = {});
 
 /// `factor` times as high and wide.
 Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest);
-Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width, UpsampleMode mode = UpsampleMode::kNearest);
+Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
+                     UpsampleMode mode = UpsampleMode::kNearest);
 
 }  // namespace binade

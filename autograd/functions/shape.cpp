@@ -17,7 +17,8 @@ Variable reshape(const Variable& x, std::vector<std::int64_t> dims) {
 
 Variable flatten(const Variable& x, int first, int last) {
   const int rank = x.value().rank();
-  const int begin = ops::checked_axis(ops::Reshape::info, first, rank), end = ops::checked_axis(ops::Reshape::info, last, rank);
+  const int begin = ops::checked_axis(ops::Reshape::info, first, rank),
+            end = ops::checked_axis(ops::Reshape::info, last, rank);
   check<ArgumentError>(begin <= end, "flatten: wanted first <= last, got {} and {}", first, last);
   std::vector<std::int64_t> dims;
   std::int64_t joined = 1;

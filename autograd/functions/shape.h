@@ -7,8 +7,8 @@
 
 namespace binade {
 
-/// Other extents, other order, parts and sums of parts; contracts: core/ops/{reshape,permute,slice,concat}.h. Axes count
-/// from the back where negative.
+/// Other extents, other order, parts and sums of parts; contracts: core/ops/{reshape,permute,slice,concat}.h. Axes
+/// count from the back where negative.
 
 /// One extent may be -1: what is left.
 Variable reshape(const Variable& x, std::vector<std::int64_t> dims);

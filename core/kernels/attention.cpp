@@ -65,7 +65,8 @@ class Attention {
       const Rows<C> q{arena.take(kQueryRows * pitch_), pitch_}, y{arena.take(kQueryRows * pitch_), pitch_};
       const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_};
       for (std::int64_t block = cut * row_blocks / cuts; block < (cut + 1) * row_blocks / cuts; ++block) {
-        const std::int64_t first = block * a_.queries / row_blocks, rows = (block + 1) * a_.queries / row_blocks - first;
+        const std::int64_t first = block * a_.queries / row_blocks,
+                           rows = (block + 1) * a_.queries / row_blocks - first;
         const std::int64_t seen = visible(first + rows - 1);
         widen(a_.q, a_.queries, b, h, first, rows, q);
         multiply_panels(q, rows, a_.depth, keys, seen, p);
@@ -92,7 +93,8 @@ class Attention {
     const std::int64_t row_blocks = ceil_div(a_.queries, kQueryRows);
     parallel_blocks(a_.batch * a_.key_heads, [&](std::int64_t task) {
       const std::int64_t kh = task % a_.key_heads, b = task / a_.key_heads;
-      Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * a_.depth + (3 * a_.keys + 4 * kQueryRows) * pitch_ + 2 * kQueryRows * logit_pitch_);
+      Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * a_.depth + (3 * a_.keys + 4 * kQueryRows) * pitch_ +
+                                           2 * kQueryRows * logit_pitch_);
       const PackedB<Lane> key_panels{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
       const PackedB<Lane> value_panels{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
       pack(key_panels, a_.k, b, kh);
@@ -103,10 +105,12 @@ class Attention {
       for (const Rows<C>& sums : {gk, gv}) std::fill(sums.data, sums.data + a_.keys * pitch_, C(0));
       const Rows<C> q{arena.take(kQueryRows * pitch_), pitch_}, gq{arena.take(kQueryRows * pitch_), pitch_};
       const Rows<C> gy{arena.take(kQueryRows * pitch_), pitch_}, y{arena.take(kQueryRows * pitch_), pitch_};
-      const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_}, gp{arena.take(kQueryRows * logit_pitch_), logit_pitch_};
+      const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_},
+          gp{arena.take(kQueryRows * logit_pitch_), logit_pitch_};
       for (std::int64_t h = kh * group_; h < (kh + 1) * group_; ++h)
         for (std::int64_t block = 0; block < row_blocks; ++block) {
-          const std::int64_t first = block * a_.queries / row_blocks, rows = (block + 1) * a_.queries / row_blocks - first;
+          const std::int64_t first = block * a_.queries / row_blocks,
+                             rows = (block + 1) * a_.queries / row_blocks - first;
           const std::int64_t seen = visible(first + rows - 1);
           widen(a_.q, a_.queries, b, h, first, rows, q);
           widen(g.gy, a_.queries, b, h, first, rows, gy);
@@ -122,7 +126,8 @@ class Attention {
           if (g.gq != nullptr) {
             multiply(gp.data, logit_pitch_, 1, rows, seen, k, gq, false);
             for (std::int64_t r = 0; r < rows; ++r)
-              write(gq.row(r), static_cast<C>(a_.scale), static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth);
+              write(gq.row(r), static_cast<C>(a_.scale),
+                    static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth);
           }
         }
       for (std::int64_t s = 0; s < a_.keys; ++s) {
@@ -137,7 +142,8 @@ class Attention {
   /// Pieces of one scratch slot, each on a cache line.
   class Arena {
    public:
-    Arena(ScratchSlot slot, std::int64_t count) : next_(Scratch::get<C>(slot, static_cast<std::size_t>(count + 16 * kLine))) {}
+    Arena(ScratchSlot slot, std::int64_t count)
+        : next_(Scratch::get<C>(slot, static_cast<std::size_t>(count + 16 * kLine))) {}
     C* take(std::int64_t count) {
       C* piece = next_;
       next_ += round_up(count, kLine);
@@ -156,12 +162,14 @@ class Attention {
   const float* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
     return a_.mask == nullptr ? nullptr : a_.mask + b * a_.mask_batch + h * a_.mask_head + t * a_.mask_query;
   }
-  static const T* token(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t t, std::int64_t h) {
+  static const T* token(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t t,
+                        std::int64_t h) {
     return static_cast<const T*>(x.data) + (b * tokens + t) * x.token + h * x.head;
   }
 
   void pack(const PackedB<Lane>& panels, const AttentionArgs::Tokens& x, std::int64_t b, std::int64_t head) const {
-    for (std::int64_t p = 0; p < panels.panels(); ++p) panels.pack(p, token(x, a_.keys, b, 0, head), 1, x.token, a_.depth);
+    for (std::int64_t p = 0; p < panels.panels(); ++p)
+      panels.pack(p, token(x, a_.keys, b, 0, head), 1, x.token, a_.depth);
   }
   void widen(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t head, std::int64_t first,
              std::int64_t count, const Rows<C>& to) const {
@@ -170,7 +178,8 @@ class Attention {
   void write(const C* from, C factor, T* to) const {
     std::int64_t d = 0;
     if constexpr (!std::is_same_v<T, double>)
-      for (; d + kLanes<float> <= a_.depth; d += kLanes<float>) store_from_float(to + d, load_vector<float>(from + d) * factor);
+      for (; d + kLanes<float> <= a_.depth; d += kLanes<float>)
+        store_from_float(to + d, load_vector<float>(from + d) * factor);
     for (; d < a_.depth; ++d) to[d] = store<T>(from[d] * factor);
   }
 
@@ -200,8 +209,8 @@ class Attention {
   }
 
   /// to (rows, depth) (+)= x (rows, k) y (k, depth); element (i, k) of x lies at x[i * x_row + k * x_step].
-  void multiply(const C* x, std::int64_t x_row, std::int64_t x_step, std::int64_t rows, std::int64_t k, const Rows<C>& y,
-                const Rows<C>& to, bool accumulate) const {
+  void multiply(const C* x, std::int64_t x_row, std::int64_t x_step, std::int64_t rows, std::int64_t k,
+                const Rows<C>& y, const Rows<C>& to, bool accumulate) const {
     TileArgs<Lane> tile;
     tile.a_row = x_row * kBytes;
     tile.a_step = x_step * kBytes;
@@ -324,7 +333,8 @@ class Attention {
 
   /// From products q.k and gy.v of one row: p becomes dropout(p) and gp the gradient of the logits p (gp - delta);
   /// both 0 from the last visible key to `seen`.
-  void logit_gradients(C* p, C* gp, std::int64_t seen, C lse, C delta, std::int64_t b, std::int64_t h, std::int64_t t) const {
+  void logit_gradients(C* p, C* gp, std::int64_t seen, C lse, C delta, std::int64_t b, std::int64_t h,
+                       std::int64_t t) const {
     const std::int64_t count = visible(t);
     logits(p, count, mask_row(b, h, t));
     exponentials(p, count, lse);

@@ -16,7 +16,7 @@ namespace binade::cpu {
 struct AttentionArgs {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   float scale = 1;
-  bool causal = false;  ///< query t sees keys s <= t + keys - queries
+  bool causal = false;       ///< query t sees keys s <= t + keys - queries
   DType dtype = DType::f32;  ///< of q, k, v, y and their gradients
 
   struct Tokens {
@@ -33,8 +33,8 @@ struct AttentionArgs {
   RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides about p[b, h, t, s]
 };
 
-/// y and, for backward, the logarithm of each row's sum of exponentials: lse (batch, heads, queries), f32 (f64 for f64);
-/// +inf for a row that sees nothing, whose y is 0.
+/// y and, for backward, the logarithm of each row's sum of exponentials: lse (batch, heads, queries), f32 (f64 for
+/// f64); +inf for a row that sees nothing, whose y is 0.
 struct AttentionForward {
   AttentionArgs args;
   void* y = nullptr;

@@ -36,10 +36,12 @@ inline constexpr std::int64_t kChunk = 512;
   std::int64_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
   for (; i < n; ++i) to[i] = float16::from_float(from[i]).bits;
 }
@@ -160,8 +162,8 @@ void for_chunks(std::int64_t n, F&& body) {
   for (std::int64_t at = 0; at < n; at += kChunk) body(at, n - at < kChunk ? n - at : kChunk);
 }
 
-/// Sum of any number of values in a fixed pattern: each call's (at most kChunk) in 16 lanes side by side that are folded
-/// pairwise, then call by call.
+/// Sum of any number of values in a fixed pattern: each call's (at most kChunk) in 16 lanes side by side that are
+/// folded pairwise, then call by call.
 template <class C>
 class LaneSum {
  public:

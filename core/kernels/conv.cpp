@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/kernels/lane_types.h"
 #include "core/kernels/epilogue.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/image.h"
+#include "core/kernels/lane_types.h"
 #include "core/kernels/pack.h"
 #include "core/kernels/scratch.h"
 #include "core/parallel.h"
@@ -21,10 +21,11 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 
 namespace {
 
-constexpr std::int64_t kDepthBlock = 384;      // lanes of k between two visits of a result tile
+constexpr std::int64_t kDepthBlock = 384;  // lanes of k between two visits of a result tile
 constexpr std::int64_t kSourceBytes = 192 << 10;
 constexpr std::int64_t kEnoughTasks = 16;
-// Beyond so many bytes of packed filters, with images no larger than this, filters are not packed for all tasks at once:
+// Beyond so many bytes of packed filters, with images no larger than this, filters are not packed for all tasks at
+// once:
 constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;
@@ -100,7 +101,8 @@ class Convolution {
     const std::int64_t source_rows = (sweep.height - 1) * sweep.source_step[0] + y_high_ - y_low_ + 1;
     const std::int64_t source_bytes = images_ * source_rows * columns_ * pixel_lanes_ * kLaneBytes;
     const std::int64_t panel_bytes = taps * group_lanes_ * kWide * kLaneBytes;
-    const bool many_filters = panels_ * source_.groups >= 4 && panels_ * source_.groups * panel_bytes > kManyFilterBytes;
+    const bool many_filters = panels_ * source_.groups >= 4 &&
+                              panels_ * source_.groups * panel_bytes > kManyFilterBytes;
     if (taps > 0 && many_filters && source_bytes <= kManyFilterSource && panel_bytes <= kManyFilterPanel)
       by_filters(sweep, source_rows);
     else
@@ -126,15 +128,16 @@ class Convolution {
       const std::int64_t part = task % parts, block = task / parts % blocks, n = task / parts / blocks;
       const std::int64_t begin = block * sweep.height / blocks, end = (block + 1) * sweep.height / blocks;
       const std::int64_t source_rows = (end - 1 - begin) * sweep.source_step[0] + y_high_ - y_low_ + 1;
-      Stored* pixels = Scratch::get<Stored>(ScratchSlot::kImage, static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
+      Stored* pixels = Scratch::get<Stored>(ScratchSlot::kImage,
+                                            static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
       if (taps > 0) copy_rows(n, begin * sweep.source_step[0] + y_low_, source_rows, pixels);
       for (std::int64_t i = part * all_panels / parts; i < (part + 1) * all_panels / parts; ++i)
         sweep_rows(sweep, panel(i, packed + i * panel_size), i, n, begin, end, pixels);
     });
   }
 
-  /// Many filters, small images: all images are copied once, then each task packs a panel of filters, which stays in its
-  /// cache, and takes it over all of them.
+  /// Many filters, small images: all images are copied once, then each task packs a panel of filters, which stays in
+  /// its cache, and takes it over all of them.
   void by_filters(const Sweep& sweep, std::int64_t source_rows) const {
     const std::int64_t panel_size = static_cast<std::int64_t>(sweep.taps.size()) * group_lanes_ * kWide;
     const std::int64_t image_size = source_rows * columns_ * pixel_lanes_;
@@ -156,17 +159,20 @@ class Convolution {
 
   FilterPanel<Lane> panel(std::int64_t i, const Stored* packed) const {
     const int width = static_cast<int>(std::min<std::int64_t>(kWide, result_channels_ - i % panels_ * kWide));
-    return {reinterpret_cast<const char*>(packed), (width <= PackedB<Lane>::kNarrow ? PackedB<Lane>::kNarrow : kWide) * kLaneBytes, width};
+    return {reinterpret_cast<const char*>(packed),
+            (width <= PackedB<Lane>::kNarrow ? PackedB<Lane>::kNarrow : kWide) * kLaneBytes, width};
   }
 
   /// Packs panel i, counted through all groups, one tap after another.
   void pack_panel_of(const Sweep& sweep, std::int64_t i, Stored* to) const {
     const FilterPanel<Lane> shape = panel(i, to);
-    const T* filters = static_cast<const T*>(args_.filter) + i / panels_ * sweep.filter_group + i % panels_ * kWide * sweep.filter_j;
+    const T* filters = static_cast<const T*>(args_.filter) + i / panels_ * sweep.filter_group +
+                       i % panels_ * kWide * sweep.filter_j;
     for (const Tap& tap : sweep.taps) {
       const T* from = filters + tap.index * sweep.filter_position;
       if (shape.width <= PackedB<Lane>::kNarrow)
-        pack_panel<Lane, T, PackedB<Lane>::kNarrow>(from, sweep.filter_j, sweep.filter_i, shape.width, source_.channels, to);
+        pack_panel<Lane, T, PackedB<Lane>::kNarrow>(from, sweep.filter_j, sweep.filter_i, shape.width, source_.channels,
+                                                    to);
       else
         pack_panel<Lane, T, kWide>(from, sweep.filter_j, sweep.filter_i, shape.width, source_.channels, to);
       to += group_lanes_ * shape.step / kLaneBytes;
@@ -174,14 +180,17 @@ class Convolution {
   }
 
   /// Rows [begin, end) of the sweep in image n for panel i; `pixels` begins with the first source row that they need.
-  void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n, std::int64_t begin,
-                  std::int64_t end, const Stored* pixels) const {
+  void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n,
+                  std::int64_t begin, std::int64_t end, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
-    const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock, 1, std::max<std::int64_t>(1, taps));
+    const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock, 1,
+                                                         std::max<std::int64_t>(1, taps));
     const EvenTiles tiles(sweep.width);
     const std::int64_t sum_pixels = chunks == 1 ? kTileRows : (end - begin) * sweep.width;
-    Accumulator* sums = in_place ? nullptr : Scratch::get<Accumulator>(ScratchSlot::kAccumulators, static_cast<std::size_t>(sum_pixels * kWide));
+    Accumulator* sums = in_place ? nullptr
+                                 : Scratch::get<Accumulator>(ScratchSlot::kAccumulators,
+                                                             static_cast<std::size_t>(sum_pixels * kWide));
     const std::int64_t channel = i / panels_ * result_channels_ + i % panels_ * kWide;
     Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch + channel;
     const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
@@ -203,8 +212,10 @@ class Convolution {
       tile.b_offsets = b_offsets.data() + first_tap;
       tile.accumulate = chunk > 0;
       for (std::int64_t row = begin; row < end; ++row) {
-        const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ + i / panels_ * group_lanes_;
-        Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) * args_.result_pitch;
+        const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ +
+                                   i / panels_ * group_lanes_;
+        Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) *
+                                       args_.result_pitch;
         for (std::int64_t piece = 0; piece < tiles.tiles; ++piece) {
           const std::int64_t x = tiles.begin(piece);
           const int count = static_cast<int>(tiles.begin(piece + 1) - x);
@@ -265,7 +276,8 @@ void forward_as(const ConvArgs& args) {
   Sweep sweep;
   for (std::int64_t r = 0; r < s.filter_height; ++r)
     for (std::int64_t c = 0; c < s.filter_width; ++c)
-      sweep.taps.push_back({r * s.dilation[0] - s.padding[0], c * s.dilation[1] - s.padding[1], r * s.filter_width + c});
+      sweep.taps.push_back(
+          {r * s.dilation[0] - s.padding[0], c * s.dilation[1] - s.padding[1], r * s.filter_width + c});
   sweep.source_step[0] = s.stride[0];
   sweep.source_step[1] = s.stride[1];
   sweep.height = s.out_height;
@@ -282,7 +294,8 @@ template <class Lane, class T, class Out>
 void data_gradient_as(const ConvArgs& args) {
   const ConvShape& s = args.shape;
   const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
-  const Image<T> source{static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
+  const Image<T> source{
+      static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
   Convolution<Lane, T, Out> convolution(source, s.images, s.height, s.width, channels, args);
   // x pixel h meets y pixel p where h + padding = p stride + r dilation: for the pixels h = phase + i stride these are
   // the r with (phase + padding - r dilation) divisible by the stride, and p = i + that quotient.

@@ -8,7 +8,8 @@ namespace binade::cpu {
 
 /// A convolution x (N, H, W, C) -> y (N, P, Q, K) with filters (K, R, S, C / groups):
 ///
-///   y[n, p, q, k] = sum over r, s, c of x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k, r, s, c]
+///   y[n, p, q, k] = sum over r, s, c of x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k,
+///   r, s, c]
 ///
 /// where x is 0 outside. [0] is the vertical direction, [1] the horizontal one.
 struct ConvShape {
@@ -21,8 +22,8 @@ struct ConvShape {
   std::int64_t groups = 1;
 };
 
-/// Forward: source x, result y. Data gradient: source gy, result gx. Pixels lie `pitch` elements apart (channel slices).
-/// Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread count.
+/// Forward: source x, result y. Data gradient: source gy, result gx. Pixels lie `pitch` elements apart (channel
+/// slices). Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread count.
 struct ConvArgs {
   ConvShape shape;
   DType in = DType::f32;

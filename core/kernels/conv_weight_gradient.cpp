@@ -10,7 +10,8 @@
 
 /// gw[k, r, s, c] = sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c]: a product whose long dimension is
 /// the pixels. Pixels are worked through in blocks of a few rows: x is copied with its border into panels of
-/// neighboring channels, gy into panels of kTileRows filters, and every (filters, position, channels) tile adds the block.
+/// neighboring channels, gy into panels of kTileRows filters, and every (filters, position, channels) tile adds the
+/// block.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -71,7 +72,8 @@ class WeightGradient {
       const std::int64_t first = chunk * blocks_ / chunks;
       for (std::int64_t block = first; block < (chunk + 1) * blocks_ / chunks; ++block) {
         fill(block, x, gy);
-        for (std::int64_t i = 0; i < s_.groups * tiles_; ++i) add(block, i, x, gy, partial + chunk * size, block > first);
+        for (std::int64_t i = 0; i < s_.groups * tiles_; ++i)
+          add(block, i, x, gy, partial + chunk * size, block > first);
       }
     });
     parallel_for(size, 1 << 14, [&](std::int64_t begin, std::int64_t end) {

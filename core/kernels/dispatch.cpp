@@ -34,8 +34,9 @@ std::vector<KernelTable> usable_tables() {
   };
   [[maybe_unused]] const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                                        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
-  [[maybe_unused]] const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  [[maybe_unused]] const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") &&
+                                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                                       __builtin_cpu_supports("avx512dq");
 #if defined(BINADE_HAVE_ISA_GENERIC)
   add(true, "generic", &generic::kernel_table);
 #endif
@@ -61,8 +62,8 @@ const KernelTable* find(std::string_view level) {
     if (table.isa == level) return &table;
   std::string known;
   for (const KernelTable& table : tables()) known += (known.empty() ? "" : ", ") + std::string(table.isa);
-  throw ArgumentError(
-      fmt::format("BINADE_ISA: wanted a level that is built and that this processor runs ({}), got '{}'", known, level));
+  throw ArgumentError(fmt::format(
+      "BINADE_ISA: wanted a level that is built and that this processor runs ({}), got '{}'", known, level));
 }
 
 const KernelTable* initial() {

@@ -32,7 +32,8 @@ struct KernelTable {
 };
 
 /// The table of the level that serves this processor best (not always the highest), or of the level named by the
-/// environment variable BINADE_ISA. Chosen once. Throws ArgumentError when that level is unknown, not built, or not supported by the processor.
+/// environment variable BINADE_ISA. Chosen once. Throws ArgumentError when that level is unknown, not built, or not
+/// supported by the processor.
 const KernelTable& kernels();
 
 /// Levels that are built and that this processor runs, lowest first.

@@ -65,7 +65,8 @@ template <class Op, class C>
 }
 
 template <class Op, class C>
-[[gnu::flatten]] void binary_backward(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p) {
+[[gnu::flatten]] void binary_backward(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n,
+                                      const typename Op::Params& p) {
   Reader<C> as(a.x, a.step, n), bs(b.x, b.step, n), gys(gy);
   Writer<C> gs(g);
   const typename Op::Params q = p;
@@ -113,7 +114,8 @@ void where_of(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n) {
 }
 
 void where(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n) {
-  any_double(a.x.dtype, b.x.dtype, y.dtype) ? where_of<double>(condition, a, b, y, n) : where_of<float>(condition, a, b, y, n);
+  any_double(a.x.dtype, b.x.dtype, y.dtype) ? where_of<double>(condition, a, b, y, n)
+                                            : where_of<float>(condition, a, b, y, n);
 }
 
 template <class C>
@@ -138,7 +140,8 @@ BinaryTable<ops::OpList<Ops...>> binary_table(ops::OpList<Ops...>) {
 }  // namespace
 
 const ElementwiseKernels& elementwise_kernels() {
-  static const ElementwiseKernels kernels{unary_table(ops::UnaryOps{}), binary_table(ops::BinaryOps{}), &where, &convert};
+  static const ElementwiseKernels kernels{unary_table(ops::UnaryOps{}), binary_table(ops::BinaryOps{}), &where,
+                                          &convert};
   return kernels;
 }
 

@@ -6,8 +6,8 @@
 
 namespace binade::cpu {
 
-/// gw[row[i]] = sum of gy[token] over token = tokens[begin[i]] … tokens[begin[i + 1] - 1], added in that order. gw is of
-/// `gw_dtype`, f32 or f64; other rows of it are not touched.
+/// gw[row[i]] = sum of gy[token] over token = tokens[begin[i]] … tokens[begin[i + 1] - 1], added in that order. gw is
+/// of `gw_dtype`, f32 or f64; other rows of it are not touched.
 struct EmbeddingGradient {
   DType gy_dtype = DType::f32;
   DType gw_dtype = DType::f32;

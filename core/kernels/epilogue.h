@@ -41,8 +41,8 @@ inline void activation_slope(Activation activation, C* x, int count) {
   }
 }
 
-/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. Both round the same sum once: y must
-/// not depend on whether backward wants z (recompute, evaluation).
+/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. Both round the same sum once: y
+/// must not depend on whether backward wants z (recompute, evaluation).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;

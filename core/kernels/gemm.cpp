@@ -17,11 +17,12 @@ const GemmKernels& gemm_kernels();
 
 namespace {
 
-constexpr std::int64_t kDepthBlock = 512;             // lanes of k a task works through at a time
-constexpr std::int64_t kPackedLimit = 6 << 20;        // bytes of packed B per pass over the columns
-constexpr std::int64_t kRowBlock = 16 * kTileRows;    // rows of a task: its packed A stays in L2, B is read as rarely as that allows
+constexpr std::int64_t kDepthBlock = 512;       // lanes of k a task works through at a time
+constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
+constexpr std::int64_t kRowBlock =
+    16 * kTileRows;  // rows of a task: its packed A stays in L2, B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kDirectColumns = 4 * 32;       // so few columns do not pay for packing A
+constexpr std::int64_t kDirectColumns = 4 * 32;  // so few columns do not pay for packing A
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -59,10 +60,12 @@ class Product {
                                            : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
     Accumulator* sums = in_place ? nullptr
                                  : Scratch::get<Accumulator>(ScratchSlot::kAccumulators,
-                                                             static_cast<std::size_t>((blocks == 1 ? kTileRows : rows) * width));
+                                                             static_cast<std::size_t>((blocks == 1 ? kTileRows : rows) *
+                                                                                      width));
     Stored* packed_a = direct ? nullptr
                               : Scratch::get<Stored>(ScratchSlot::kPackedA,
-                                                     static_cast<std::size_t>(tiles.tiles * kTileRows * (kDepthBlock + 1)));
+                                                     static_cast<std::size_t>(tiles.tiles * kTileRows *
+                                                                              (kDepthBlock + 1)));
     Out* c = static_cast<Out*>(g_.c) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
     Out* z = g_.pre_activation == nullptr
                  ? nullptr
@@ -79,7 +82,8 @@ class Product {
       if (!direct)
         for (std::int64_t i = 0; i < tiles.tiles; ++i)
           pack_panel<Lane, T, kTileRows>(a_rows + tiles.begin(i) * g_.a_row + k_begin * g_.a_col, g_.a_row, g_.a_col,
-                                         tiles.begin(i + 1) - tiles.begin(i), k_count, packed_a + i * kTileRows * depth);
+                                         tiles.begin(i + 1) - tiles.begin(i), k_count,
+                                         packed_a + i * kTileRows * depth);
       for (std::int64_t p = part.panel_begin; p < part.panel_end; ++p) {
         const std::int64_t column = p * PackedB<Lane>::kWide;
         TileArgs<Lane> tile;
@@ -123,12 +127,14 @@ class Product {
   template <class Out>
   void whole(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
-      PackedB<Lane> packed{columns, lanes(), Scratch::get<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
+      PackedB<Lane> packed{columns, lanes(),
+                           Scratch::get<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
       for (std::int64_t p = 0; p < packed.panels(); ++p)
         packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       const std::int64_t row_tasks = ceil_div(g_.m, kRowBlock);
       for (std::int64_t r = 0; r < row_tasks; ++r)
-        rows_times_panels<Out>({index, r * g_.m / row_tasks, (r + 1) * g_.m / row_tasks, 0, packed.panels(), first}, packed);
+        rows_times_panels<Out>({index, r * g_.m / row_tasks, (r + 1) * g_.m / row_tasks, 0, packed.panels(), first},
+                               packed);
     });
   }
 
@@ -136,17 +142,21 @@ class Product {
   template <class Out>
   void shared(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
-      PackedB<Lane> packed{columns, lanes(), Scratch::get<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
+      PackedB<Lane> packed{columns, lanes(),
+                           Scratch::get<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
       const std::int64_t panels = packed.panels();
-      const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (PackedB<Lane>::kWide * std::max<std::int64_t>(1, lanes())));
+      const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (PackedB<Lane>::kWide *
+                                                                        std::max<std::int64_t>(1, lanes())));
       parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       });
       // Rows first; columns are cut too where few rows would leave threads idle.
       const std::int64_t tiles = ceil_div(g_.m, kTileRows);
-      const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowBlock), std::min<std::int64_t>(tiles / 2, kEnoughTasks)));
+      const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowBlock),
+                                                              std::min<std::int64_t>(tiles / 2, kEnoughTasks)));
       const std::int64_t row_parts = std::max<std::int64_t>(1, row_tasks);
-      const std::int64_t column_parts = std::clamp<std::int64_t>(ceil_div(kEnoughTasks, row_parts), 1, ceil_div(panels, 4));
+      const std::int64_t column_parts = std::clamp<std::int64_t>(ceil_div(kEnoughTasks, row_parts), 1,
+                                                                 ceil_div(panels, 4));
       parallel_blocks(row_parts * column_parts, [&](std::int64_t task) {
         const std::int64_t r = task / column_parts;
         const std::int64_t q = task % column_parts;
@@ -162,7 +172,8 @@ class Product {
 
   template <class F>
   void over_columns(F&& f) const {
-    const std::int64_t bytes_per_column = std::max<std::int64_t>(1, lanes()) * static_cast<std::int64_t>(sizeof(Stored));
+    const std::int64_t bytes_per_column = std::max<std::int64_t>(1, lanes()) *
+                                          static_cast<std::int64_t>(sizeof(Stored));
     const std::int64_t limit = std::max<std::int64_t>(kPackedLimit / bytes_per_column, 8 * PackedB<Lane>::kWide);
     const std::int64_t passes = std::max<std::int64_t>(1, ceil_div(g_.n, limit));
     const std::int64_t step = ceil_div(ceil_div(g_.n, passes), PackedB<Lane>::kWide) * PackedB<Lane>::kWide;
@@ -250,7 +261,8 @@ void gemm(const GemmArgs& g) {
   dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { choose<Lane, T, Out>(g); });
 }
 
-// ---- what a linear layer needs beside products -------------------------------------------------------------------------
+// ---- what a linear layer needs beside products
+// -------------------------------------------------------------------------
 
 constexpr std::int64_t kSumRows = 256;
 constexpr std::int64_t kMaxSumBlocks = 64;
@@ -302,7 +314,8 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
         std::fill(slope, slope + kPiece, Compute<T>(0));
         std::int64_t i = 0;
         if constexpr (!std::is_same_v<T, double>)
-          for (; i + kLanes<float> <= piece; i += kLanes<float>) store_vector<float>(slope + i, load_as_float(from + i));
+          for (; i + kLanes<float> <= piece; i += kLanes<float>)
+            store_vector<float>(slope + i, load_as_float(from + i));
         for (; i < piece; ++i) slope[i] = load(from[i]);
         activation_slope(activation, slope, static_cast<int>(piece));
         i = 0;

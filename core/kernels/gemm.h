@@ -23,12 +23,13 @@ struct GemmArgs {
   void* c = nullptr;
   std::int64_t c_row = 0;  ///< columns of C lie next to each other
 
-  bool accumulate = false;      ///< C += A B; REQUIRES out f32 or f64 and none of the below
-  const void* bias = nullptr;   ///< n values of f32 (f64 with f64 inputs)
+  bool accumulate = false;     ///< C += A B; REQUIRES out f32 or f64 and none of the below
+  const void* bias = nullptr;  ///< n values of f32 (f64 with f64 inputs)
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept
 
-  /// Product i of `batch` reads a + a_offsets[i] and b + b_offsets[i] and writes c + c_offsets[i] (elements; null: all 0).
+  /// Product i of `batch` reads a + a_offsets[i] and b + b_offsets[i] and writes c + c_offsets[i] (elements; null: all
+  /// 0).
   std::int64_t batch = 1;
   const std::int64_t* a_offsets = nullptr;
   const std::int64_t* b_offsets = nullptr;

@@ -109,7 +109,8 @@ template <class C>
 }
 
 template <class C>
-[[gnu::flatten]] void row_gradient_of(In x, std::int64_t n, const C* statistics, C scale, C share, C at_target, std::int64_t target, Out gx) {
+[[gnu::flatten]] void row_gradient_of(In x, std::int64_t n, const C* statistics, C scale, C share, C at_target,
+                                      std::int64_t target, Out gx) {
   Reader<C> xs(x);
   Writer<C> gxs(gx);
   const C max = statistics[0], per_sum = 1 / statistics[1];
@@ -131,7 +132,8 @@ const LossKernels& loss_kernels() {
   static const LossKernels kernels{
       loss_table(ops::ElementLosses{}),
       [](In x, In t, std::int64_t n, void* sums) {
-        x.dtype == DType::f64 ? dice_of(x, t, n, static_cast<double*>(sums)) : dice_of(x, t, n, static_cast<float*>(sums));
+        x.dtype == DType::f64 ? dice_of(x, t, n, static_cast<double*>(sums))
+                              : dice_of(x, t, n, static_cast<float*>(sums));
       },
       [](In other, double offset, double factor, Out g, std::int64_t n, bool is_double) {
         if (is_double)
@@ -143,12 +145,13 @@ const LossKernels& loss_kernels() {
         x.dtype == DType::f64 ? row_statistics_of(x, n, static_cast<double*>(three))
                               : row_statistics_of(x, n, static_cast<float*>(three));
       },
-      [](In x, std::int64_t n, const void* statistics, double scale, double share, double at_target, std::int64_t target, Out gx) {
+      [](In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
+         std::int64_t target, Out gx) {
         if (x.dtype == DType::f64)
           row_gradient_of(x, n, static_cast<const double*>(statistics), scale, share, at_target, target, gx);
         else
-          row_gradient_of(x, n, static_cast<const float*>(statistics), static_cast<float>(scale), static_cast<float>(share),
-                          static_cast<float>(at_target), target, gx);
+          row_gradient_of(x, n, static_cast<const float*>(statistics), static_cast<float>(scale),
+                          static_cast<float>(share), static_cast<float>(at_target), target, gx);
       }};
   return kernels;
 }

@@ -30,8 +30,8 @@ struct RowNormForward {
 
 /// With xhat = (h - mean) rstd and g = gy w:
 ///   gx = rstd (g - avg(g) - xhat avg(g xhat)) + gh, gw = sum over rows of gy xhat, gb = sum over rows of gy
-/// (avg(g) counts as 0 for rms). Rows are cut into blocks of `rows_per_block`; the blocks' parts of gw and gb are added in
-/// block order.
+/// (avg(g) counts as 0 for rms). Rows are cut into blocks of `rows_per_block`; the blocks' parts of gw and gb are added
+/// in block order.
 struct RowNormBackward {
   DType dtype = DType::f32;
   std::int64_t rows = 0, cols = 0, rows_per_block = 1;

@@ -20,13 +20,12 @@ void each_block(const ColumnShape& s, F&& f) {
   const std::int64_t blocks = s.blocks();
   parallel_blocks(s.samples * blocks, [&](std::int64_t i) {
     const std::int64_t sample = i / blocks, index = i % blocks, first = sample * s.rows;
-    f(Block{sample, index, first + index * s.rows_per_block,
-            first + std::min(s.rows, (index + 1) * s.rows_per_block)});
+    f(Block{sample, index, first + index * s.rows_per_block, first + std::min(s.rows, (index + 1) * s.rows_per_block)});
   });
 }
 
-/// f(column, registers as a compile-time constant, Full{} or Part{n}) over the channels: sweeps of kSweep registers, then
-/// single ones.
+/// f(column, registers as a compile-time constant, Full{} or Part{n}) over the channels: sweeps of kSweep registers,
+/// then single ones.
 template <class T, class F>
 void each_sweep(std::int64_t cols, F&& f) {
   constexpr int lanes = kWideLanes<T>;
@@ -88,7 +87,8 @@ void apply_rows(const ColumnApply& a) {
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
           const std::int64_t ci = c + i * kWideLanes<T>;
-          Wide<T> v = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - mean.v[i], scale.v[i], bias.v[i]);
+          Wide<T> v = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - mean.v[i], scale.v[i],
+                                   bias.v[i]);
           if constexpr (residual) v += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
           if constexpr (relu) v = v <= Wide<T>{} ? Wide<T>{} : v;  // NaN fails the comparison and stays
           put(static_cast<T*>(a.y) + r * a.cols + ci, v, part);
@@ -106,14 +106,14 @@ struct Masked {
 enum class Mask { kNone, kFromOutput, kRecomputed };
 
 template <class T, Mask mask, class P>
-Masked<T> masked(const ColumnGradientSums& a, std::int64_t row, std::int64_t c, Wide<T> mean, Wide<T> scale, Wide<T> bias, P part) {
+Masked<T> masked(const ColumnGradientSums& a, std::int64_t row, std::int64_t c, Wide<T> mean, Wide<T> scale,
+                 Wide<T> bias, P part) {
   Masked<T> m;
   m.centered = get(static_cast<const T*>(a.x) + row * a.x_pitch + c, part) - mean;
   m.gy = get(static_cast<const T*>(a.gy) + row * a.cols + c, part);
   if constexpr (mask == Mask::kFromOutput)
     m.gy = get(static_cast<const T*>(a.y) + row * a.cols + c, part) <= Wide<T>{} ? Wide<T>{} : m.gy;
-  if constexpr (mask == Mask::kRecomputed)
-    m.gy = multiply_add(m.centered, scale, bias) <= Wide<T>{} ? Wide<T>{} : m.gy;
+  if constexpr (mask == Mask::kRecomputed) m.gy = multiply_add(m.centered, scale, bias) <= Wide<T>{} ? Wide<T>{} : m.gy;
   return m;
 }
 
@@ -153,7 +153,8 @@ void gradient_apply(const ColumnGradientApply& a) {
           const Masked<T> m = masked<T, mask>(a, r, ci, mean.v[i], scale.v[i], bias.v[i], part);
           if (a.gx != nullptr)
             put(static_cast<T*>(a.gx) + r * a.cols + ci,
-                multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i])), part);
+                multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i])),
+                part);
           if (a.gr != nullptr) put(static_cast<T*>(a.gr) + r * a.cols + ci, m.gy, part);
         }
     });
@@ -185,15 +186,13 @@ void column_apply(const ColumnApply& a) {
 }
 
 void column_gradient_sums(const ColumnGradientSums& a) {
-  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
-    with_mask(a, [&](auto mask) { gradient_sums<T, mask>(a); });
-  });
+  dispatch_float(a.dtype, "norm",
+                 [&]<class T>(TypeTag<T>) { with_mask(a, [&](auto mask) { gradient_sums<T, mask>(a); }); });
 }
 
 void column_gradient_apply(const ColumnGradientApply& a) {
-  dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
-    with_mask(a, [&](auto mask) { gradient_apply<T, mask>(a); });
-  });
+  dispatch_float(a.dtype, "norm",
+                 [&]<class T>(TypeTag<T>) { with_mask(a, [&](auto mask) { gradient_apply<T, mask>(a); }); });
 }
 
 }  // namespace

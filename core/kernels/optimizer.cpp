@@ -189,15 +189,9 @@ BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
                   block.count,
                   s};
   switch (a.rule) {
-    case UpdateRule::kSgd:
-      s.moment1 != nullptr ? sgd<true>(rule) : sgd<false>(rule);
-      break;
-    case UpdateRule::kAdam:
-      adam(rule);
-      break;
-    case UpdateRule::kLion:
-      lion(rule);
-      break;
+    case UpdateRule::kSgd: s.moment1 != nullptr ? sgd<true>(rule) : sgd<false>(rule); break;
+    case UpdateRule::kAdam: adam(rule); break;
+    case UpdateRule::kLion: lion(rule); break;
   }
   const auto largest = [&](const Stage& written) { return written.out ? largest_bits(written.out, block.count) : 0u; };
   const BlockExtremes extremes{largest(rule.w), largest(rule.m), largest(rule.v)};

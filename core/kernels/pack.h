@@ -14,7 +14,8 @@ namespace pack_detail {
 template <int kHalf, std::size_t... kIndex>
 inline VFloat interleave(VFloat a, VFloat b, std::index_sequence<kIndex...>) {
   constexpr int kN = kLanes<float>;
-  return __builtin_shufflevector(a, b, (static_cast<int>(kIndex / 2) + kHalf * (kN / 2) + static_cast<int>(kIndex % 2) * kN)...);
+  return __builtin_shufflevector(
+      a, b, (static_cast<int>(kIndex / 2) + kHalf * (kN / 2) + static_cast<int>(kIndex % 2) * kN)...);
 }
 
 /// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
@@ -36,7 +37,8 @@ inline void transpose(VFloat (&v)[kLanes<float>]) {
 }  // namespace pack_detail
 
 /// Writes lanes of op(X) so that dst[k * kWidth + j] holds X[j, k] (for Bf16PairLane: X[j, 2k] low, X[j, 2k + 1] high),
-/// j < kWidth, k < ceil(k_count / Lane::kDepth). What lies beyond `j_count` or `k_count` becomes 0. Strides in elements.
+/// j < kWidth, k < ceil(k_count / Lane::kDepth). What lies beyond `j_count` or `k_count` becomes 0. Strides in
+/// elements.
 template <class Lane, class T, int kWidth>
 void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::int64_t j_count, std::int64_t k_count,
                 typename Lane::Stored* dst) {
@@ -120,8 +122,8 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
     for (int j = 0; j < kWidth; ++j) dst[k * kWidth + j] = element(j, k);
 }
 
-/// B (k, n) packed for the tile: panel p holds columns [p w, p w + w), w = kTileColumns, k-major. A last panel of at most
-/// one vector is packed one vector wide.
+/// B (k, n) packed for the tile: panel p holds columns [p w, p w + w), w = kTileColumns, k-major. A last panel of at
+/// most one vector is packed one vector wide.
 template <class Lane>
 struct PackedB {
   using Stored = typename Lane::Stored;

@@ -36,7 +36,8 @@ void put_index(I* to, const Words<T>& index, P part) {
     return _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8((__m512i)index));
 #elif defined(__AVX2__)
   if constexpr (sizeof(I) == 1 && !std::is_same_v<T, double>) {
-    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)index), _mm256_extracti128_si256((__m256i)index, 1));
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)index),
+                                           _mm256_extracti128_si256((__m256i)index, 1));
     return _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
   }
 #endif
@@ -98,8 +99,10 @@ void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, st
     for (std::int64_t oh = oh0; oh < oh1; ++oh)
       for (std::int64_t ow = ow0; ow < ow1; ++ow) {
         const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c;
-        const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w - (ow * a.stride_w - a.padding_w);
-        const Words<T> mine = get_index<T>(static_cast<const I*>(a.index) + out, part) == splat(static_cast<Word<T>>(here));
+        const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w -
+                                  (ow * a.stride_w - a.padding_w);
+        const Words<T> mine = get_index<T>(static_cast<const I*>(a.index) + out, part) ==
+                              splat(static_cast<Word<T>>(here));
         sum = mine ? sum + get(static_cast<const T*>(a.gy) + out, part) : sum;
       }
     put(gx + c, sum, part);

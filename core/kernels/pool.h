@@ -4,12 +4,12 @@
 
 #include "core/dtype.h"
 
-/// CPU kernels that move a window or taps over images (N, H, W, C), channels in vectors. Pitches are elements from pixel
-/// to pixel.
+/// CPU kernels that move a window or taps over images (N, H, W, C), channels in vectors. Pitches are elements from
+/// pixel to pixel.
 namespace binade::cpu {
 
-/// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the taken one (u8 or i32).
-/// A NaN is larger than everything.
+/// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the taken one (u8 or
+/// i32). A NaN is larger than everything.
 struct MaxPool {
   DType dtype = DType::f32;
   std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;

@@ -107,7 +107,8 @@ template <class C>
 }
 
 template <class C>
-[[gnu::flatten]] void dropout_of(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop, C scale) {
+[[gnu::flatten]] void dropout_of(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first,
+                                 std::uint32_t drop, C scale) {
   Reader<C> xs(x);
   Writer<C> ys(y);
   alignas(64) std::uint32_t words[kChunk];
@@ -128,19 +129,21 @@ bool is_double(DType a, DType b) { return a == DType::f64 || b == DType::f64; }
 }  // namespace
 
 const RowKernels& row_kernels() {
-  static constexpr RowKernels kernels{
-      [](In x, Out y, std::int64_t n, bool log) {
-        is_double(x.dtype, y.dtype) ? softmax_of<double>(x, y, n, log) : softmax_of<float>(x, y, n, log);
-      },
-      [](In y, In gy, Out gx, std::int64_t n, bool log) {
-        is_double(y.dtype, gx.dtype) ? softmax_backward_of<double>(y, gy, gx, n, log) : softmax_backward_of<float>(y, gy, gx, n, log);
-      },
-      [](In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop, double scale) {
-        if (is_double(x.dtype, y.dtype))
-          dropout_of<double>(x, y, n, stream, first, drop, scale);
-        else
-          dropout_of<float>(x, y, n, stream, first, drop, static_cast<float>(scale));
-      }};
+  static constexpr RowKernels kernels{[](In x, Out y, std::int64_t n, bool log) {
+                                        is_double(x.dtype, y.dtype) ? softmax_of<double>(x, y, n, log)
+                                                                    : softmax_of<float>(x, y, n, log);
+                                      },
+                                      [](In y, In gy, Out gx, std::int64_t n, bool log) {
+                                        is_double(y.dtype, gx.dtype) ? softmax_backward_of<double>(y, gy, gx, n, log)
+                                                                     : softmax_backward_of<float>(y, gy, gx, n, log);
+                                      },
+                                      [](In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first,
+                                         std::uint32_t drop, double scale) {
+                                        if (is_double(x.dtype, y.dtype))
+                                          dropout_of<double>(x, y, n, stream, first, drop, scale);
+                                        else
+                                          dropout_of<float>(x, y, n, stream, first, drop, static_cast<float>(scale));
+                                      }};
   return kernels;
 }
 

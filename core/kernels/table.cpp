@@ -2,8 +2,8 @@
 
 namespace binade::cpu::BINADE_ISA {
 
-// Each family of kernels is defined, once per level, by a source of kernel_sources: one line here, one in the table, one
-// field in KernelTable.
+// Each family of kernels is defined, once per level, by a source of kernel_sources: one line here, one in the table,
+// one field in KernelTable.
 const GemmKernels& gemm_kernels();
 const ConvKernels& conv_kernels();
 const AttentionKernels& attention_kernels();

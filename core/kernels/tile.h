@@ -9,7 +9,7 @@ namespace binade::cpu::BINADE_ISA {
 
 /// float x float -> float.
 struct FloatLane {
-  using Stored = float;      ///< what one lane of A and B holds in memory
+  using Stored = float;  ///< what one lane of A and B holds in memory
   using Accumulator = float;
   using V = Vector<float>;
   static constexpr int kDepth = 1;  ///< values of k in one lane
@@ -53,12 +53,12 @@ inline constexpr int kTileVectors = 2;
 template <class Lane>
 inline constexpr int kVectorWidth = kVectorBytes / static_cast<int>(sizeof(typename Lane::Accumulator));
 template <class Lane>
-inline constexpr int kTileColumns = kTileVectors * kVectorWidth<Lane>;
+inline constexpr int kTileColumns = kTileVectors* kVectorWidth<Lane>;
 
 /// One tile of C (+)= A B: `rows` x `columns` accumulators kept in registers over the whole of k. k runs through
-/// `segments` pieces of `depth` lanes: piece s starts at a + a_offsets[s] and b + b_offsets[s]. All steps and offsets of
-/// A and B are in bytes. Rows of B are read in whole vectors: memory behind the last column must be readable.
-/// The sum over k is one chain in the order of k, starting from C when `accumulate`.
+/// `segments` pieces of `depth` lanes: piece s starts at a + a_offsets[s] and b + b_offsets[s]. All steps and offsets
+/// of A and B are in bytes. Rows of B are read in whole vectors: memory behind the last column must be readable. The
+/// sum over k is one chain in the order of k, starting from C when `accumulate`.
 template <class Lane>
 struct TileArgs {
   using Accumulator = typename Lane::Accumulator;

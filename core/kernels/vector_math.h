@@ -5,8 +5,8 @@
 /// Elementary functions on vectors. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays. Cody and Waite's reduction, then the Taylor series to r^7 (whose
-/// remainder on |r| <= ln 2 / 2 is below 2^-27).
+/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays. Cody and Waite's
+/// reduction, then the Taylor series to r^7 (whose remainder on |r| <= ln 2 / 2 is below 2^-27).
 inline VFloat exp(VFloat argument) {
   VFloat x = argument < -104.0f ? splat(-104.0f) : argument;
   x = x > 89.0f ? splat(89.0f) : x;

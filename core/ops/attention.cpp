@@ -35,13 +35,14 @@ struct Layout {
 std::int64_t key_heads(const Attention::Params& p) { return p.key_heads > 0 ? p.key_heads : p.heads; }
 
 void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
-  check<ArgumentError>(in.size() == 4, "{}: wanted q, k, v and mask (which may be undefined), got {} inputs", where(kName),
-                       in.size());
+  check<ArgumentError>(in.size() == 4, "{}: wanted q, k, v and mask (which may be undefined), got {} inputs",
+                       where(kName), in.size());
   const Tensor &q = in[0], &k = in[1], &v = in[2];
   check<DTypeError>(is_floating(q.dtype()) && k.dtype() == q.dtype() && v.dtype() == q.dtype(),
                     "{}: wanted q, k and v of one floating dtype, got {}, {} and {}", where(kName), name_of(q.dtype()),
                     name_of(k.dtype()), name_of(v.dtype()));
-  check<ShapeError>((q.rank() == 4 || q.rank() == 3) && k.rank() == q.rank() && v.shape() == k.shape() && k.dim(0) == q.dim(0),
+  check<ShapeError>((q.rank() == 4 || q.rank() == 3) && k.rank() == q.rank() && v.shape() == k.shape() &&
+                        k.dim(0) == q.dim(0),
                     "{}: wanted q (B, T, H, D), k and v (B, S, G, D), got {}, {} and {}", where(kName),
                     q.shape().to_string(), k.shape().to_string(), v.shape().to_string());
   if (q.rank() == 3)
@@ -50,9 +51,10 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
                       where(kName), q.dim(2), k.dim(2), p.heads, key_heads(p));
   const Layout a(q, p.heads), b(k, key_heads(p));
   check<ShapeError>(a.depth == b.depth && b.heads > 0 && a.heads % b.heads == 0,
-                    "{}: wanted heads of one depth and a multiple of the key heads, got {} x {} and {} x {}", where(kName),
-                    a.heads, a.depth, b.heads, b.depth);
-  check<ArgumentError>(p.dropout >= 0 && p.dropout < 1, "{}: wanted dropout in [0, 1), got {}", where(kName), p.dropout);
+                    "{}: wanted heads of one depth and a multiple of the key heads, got {} x {} and {} x {}",
+                    where(kName), a.heads, a.depth, b.heads, b.depth);
+  check<ArgumentError>(p.dropout >= 0 && p.dropout < 1, "{}: wanted dropout in [0, 1), got {}", where(kName),
+                       p.dropout);
 }
 
 /// The mask as values to add.
@@ -66,8 +68,8 @@ Tensor additive(const Tensor& mask) {
   return sum;
 }
 
-cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Attention::Params& p,
-                             const RandomStream& rng) {
+cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                             const Attention::Params& p, const RandomStream& rng) {
   const Layout a(q, p.heads), b(k, key_heads(p)), c(v, key_heads(p));
   cpu::AttentionArgs args;
   args.batch = a.batch;
@@ -86,12 +88,14 @@ cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, 
   args.rng = rng;
   if (!mask.defined()) return args;
   const auto stride = [&](int d, std::int64_t extent, std::int64_t step) {
-    check<ShapeError>(mask.dim(d) == extent || mask.dim(d) == 1, "{}: wanted mask (B, S) or (B, H, T, S) with B {}, H {}, T {}, S {}, got {}",
-                      where(kName), a.batch, a.heads, a.tokens, b.tokens, mask.shape().to_string());
+    check<ShapeError>(mask.dim(d) == extent || mask.dim(d) == 1,
+                      "{}: wanted mask (B, S) or (B, H, T, S) with B {}, H {}, T {}, S {}, got {}", where(kName),
+                      a.batch, a.heads, a.tokens, b.tokens, mask.shape().to_string());
     return mask.dim(d) == 1 ? 0 : step;
   };
   check<ShapeError>((mask.rank() == 2 || mask.rank() == 4) && mask.dim(-1) == b.tokens,
-                    "{}: wanted mask (B, S) or (B, H, T, S) with S {}, got {}", where(kName), b.tokens, mask.shape().to_string());
+                    "{}: wanted mask (B, S) or (B, H, T, S) with S {}, got {}", where(kName), b.tokens,
+                    mask.shape().to_string());
   args.mask = mask.data<float>();
   if (mask.rank() == 2) {
     args.mask_batch = stride(0, a.batch, b.tokens);
@@ -122,13 +126,16 @@ Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
   const Layout a(q, p.heads);
   Tensor y = Tensor::empty(q.shape(), q.dtype(), q.device());
-  Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, q.dtype() == DType::f64 ? DType::f64 : DType::f32, q.device());
+  Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, q.dtype() == DType::f64 ? DType::f64 : DType::f32,
+                             q.device());
   const Layout c(y, p.heads);
-  attention_slot().on(q.device(), kName).forward({.args = arguments(q, k, v, mask, p, ctx.rng),
-                                                  .y = y.mutable_raw(),
-                                                  .y_token = c.token,
-                                                  .y_head = c.head,
-                                                  .lse = lse.mutable_raw()});
+  attention_slot()
+      .on(q.device(), kName)
+      .forward({.args = arguments(q, k, v, mask, p, ctx.rng),
+                .y = y.mutable_raw(),
+                .y_token = c.token,
+                .y_head = c.head,
+                .lse = lse.mutable_raw()});
   ctx.save(q);
   ctx.save(k);
   ctx.save(v);
@@ -145,7 +152,9 @@ void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   check<AutogradError>(!ctx.inputs[3].needs_grad, "{}: the mask has no gradient; pass mask.detach()", where(kName));
   const Tensor g = gy[0].to(q.dtype());
   const Layout a(y, p.heads), b(g, p.heads);
-  cpu::AttentionBackward work{.args = arguments(q, k, v, mask, p, ctx.rng), .y = a.tokens_of(y), .gy = b.tokens_of(g),
+  cpu::AttentionBackward work{.args = arguments(q, k, v, mask, p, ctx.rng),
+                              .y = a.tokens_of(y),
+                              .gy = b.tokens_of(g),
                               .lse = ctx.saved(4, kName).raw()};
   // Gradients of one dtype: a destination of another takes a converted copy.
   struct Target {

@@ -6,8 +6,8 @@
 
 namespace binade::ops {
 
-/// y[b, t, h] = sum over s of dropout(p[b, h, t, s]) v[b, s, g],  p = softmax over s of (scale q[b, t, h] . k[b, s, g] + mask),
-/// g = h / (H / G): each of the G key-value heads serves H / G neighboring heads.
+/// y[b, t, h] = sum over s of dropout(p[b, h, t, s]) v[b, s, g],  p = softmax over s of (scale q[b, t, h] . k[b, s, g]
+/// + mask), g = h / (H / G): each of the G key-value heads serves H / G neighboring heads.
 ///
 ///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given, q (B, T, H D), k and v (B, S, G D),
 ///   y (B, T, H D), which may be channel slices of one projection.
@@ -15,21 +15,21 @@ namespace binade::ops {
 ///     (B, S)       bool: true for keys that are there; or f32, added to the logits
 ///     (B, H, T, S) the same, each of the first three extents may be 1
 ///
-/// causal: query t sees keys s <= t + S - T, so that the last query sees all (a query appended to cached keys). A row that
-/// sees no key is 0, and so are its gradients. q, k and v of one floating dtype, not cast: mask. Logits, softmax and sums
-/// are f32 (f64 for f64); with half inputs the probabilities are rounded to the half before they meet v, as on a Tensor
-/// Core, and y is rounded once. Memory grows with S, not with T S. NaN passes; -inf in a mask is legal.
+/// causal: query t sees keys s <= t + S - T, so that the last query sees all (a query appended to cached keys). A row
+/// that sees no key is 0, and so are its gradients. q, k and v of one floating dtype, not cast: mask. Logits, softmax
+/// and sums are f32 (f64 for f64); with half inputs the probabilities are rounded to the half before they meet v, as on
+/// a Tensor Core, and y is rounded once. Memory grows with S, not with T S. NaN passes; -inf in a mask is legal.
 ///
 /// Dropout: element (b, h, t, s) of p is kept when word ((b H + h) T + t) S + s of the call's stream says so.
-/// Backward makes p again from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl k,
-/// gk = scale gl^T q. The mask gets no gradient. Saves q, k, v, y, the log-sum-exp and the mask.
+/// Backward makes p again from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl
+/// k, gk = scale gl^T q. The mask gets no gradient. Saves q, k, v, y, the log-sum-exp and the mask.
 struct Attention {
   struct Params {
     bool causal = false;
     float dropout = 0;
-    float scale = 0;              ///< 0: 1 / sqrt(D)
-    std::int64_t heads = 0;       ///< for inputs (B, T, H D)
-    std::int64_t key_heads = 0;   ///< the same for k and v; 0: as heads
+    float scale = 0;             ///< 0: 1 / sqrt(D)
+    std::int64_t heads = 0;      ///< for inputs (B, T, H D)
+    std::int64_t key_heads = 0;  ///< the same for k and v; 0: as heads
   };
   static constexpr OpInfo info{.name = "attention",
                                .precision = PrecisionClass::kLow,

@@ -9,8 +9,8 @@
 namespace binade::ops {
 namespace {
 
-TapList windows(const char* dimension, std::int64_t extent, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                bool count_include_pad) {
+TapList windows(const char* dimension, std::int64_t extent, std::int64_t kernel, std::int64_t stride,
+                std::int64_t padding, bool count_include_pad) {
   TapList list;
   const std::int64_t outputs = pooled_extent(AvgPool2d::info, dimension, extent, kernel, stride, padding);
   for (std::int64_t out = 0; out < outputs; ++out) {
@@ -35,7 +35,8 @@ TapList cols(const Shape& x, const AvgPool2d::Params& p) {
 
 Tensors AvgPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
-  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape().to_string());
+  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name),
+                    in[0].shape().to_string());
   const Tensor x = in[0].to(ctx.store_dtype);
   return {resample(info, x, rows(x.shape(), p), cols(x.shape(), p), true)};
 }

@@ -7,8 +7,8 @@ namespace binade::ops {
 /// Average over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype,
 /// OH = floor((H + 2 padding - kernel) / stride) + 1.
 ///
-///   y = (sum of the window's pixels inside the image) / n; n = kernel_h kernel_w with count_include_pad, else how many are
-///   inside; gx = sum over the windows that hold the pixel of gy / n
+///   y = (sum of the window's pixels inside the image) / n; n = kernel_h kernel_w with count_include_pad, else how many
+///   are inside; gx = sum over the windows that hold the pixel of gy / n
 ///
 /// Sums in f32. NaN propagates. x may be a channel slice. Nothing is saved. Throws ShapeError as max_pool2d does.
 struct AvgPool2d {

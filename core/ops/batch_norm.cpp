@@ -9,19 +9,22 @@ namespace {
 enum Input { kX, kWeight, kBias, kResidual, kRunningMean, kRunningVar, kInputs };
 
 void check_inputs(const OpInfo& info, std::span<const Tensor> in, const BatchNorm::Params& p) {
-  check<ArgumentError>(in.size() == kInputs, "{}: wanted {} inputs (x, weight, bias, residual, running_mean, running_var), got {}",
+  check<ArgumentError>(in.size() == kInputs,
+                       "{}: wanted {} inputs (x, weight, bias, residual, running_mean, running_var), got {}",
                        where(info.name), static_cast<int>(kInputs), in.size());
   const Shape& shape = in[kX].shape();
-  check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, H, W, C) or (N, C), got {}", where(info.name), shape.to_string());
+  check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, H, W, C) or (N, C), got {}", where(info.name),
+                    shape.to_string());
   check<ArgumentError>(p.eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), p.eps);
   check_channel_parameter(info, "weight", in[kWeight], shape.cols());
   check_channel_parameter(info, "bias", in[kBias], shape.cols());
-  check<ShapeError>(!in[kResidual].defined() || in[kResidual].shape() == shape, "{}: wanted a residual of x's shape {}, got {}",
-                    where(info.name), shape.to_string(), in[kResidual].defined() ? in[kResidual].shape().to_string() : "");
+  check<ShapeError>(!in[kResidual].defined() || in[kResidual].shape() == shape,
+                    "{}: wanted a residual of x's shape {}, got {}", where(info.name), shape.to_string(),
+                    in[kResidual].defined() ? in[kResidual].shape().to_string() : "");
   if (p.training) {
     check<ShapeError>(shape.rows() > 0 || shape.cols() == 0,
-                      "{}: wanted at least one value per channel when training, got x of shape {}; use eval()", where(info.name),
-                      shape.to_string());
+                      "{}: wanted at least one value per channel when training, got x of shape {}; use eval()",
+                      where(info.name), shape.to_string());
     return;
   }
   check<ArgumentError>(in[kRunningMean].defined() && in[kRunningVar].defined(),
@@ -40,11 +43,18 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const DType statistics = statistics_dtype(x.dtype());
   const Tensor weight = parameter_as(in[kWeight], statistics), bias = parameter_as(in[kBias], statistics);
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
-  Tensor mean = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device()) : parameter_as(in[kRunningMean], statistics);
-  Tensor var = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device()) : parameter_as(in[kRunningVar], statistics);
+  Tensor mean = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device())
+                           : parameter_as(in[kRunningMean], statistics);
+  Tensor var = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device())
+                          : parameter_as(in[kRunningVar], statistics);
   Tensor rstd = Tensor::empty(Shape{shape.cols()}, statistics, x.device());
 
-  BatchNormForward a{.dtype = x.dtype(), .rows = shape.rows(), .cols = shape.cols(), .training = p.training, .relu = p.relu, .eps = p.eps};
+  BatchNormForward a{.dtype = x.dtype(),
+                     .rows = shape.rows(),
+                     .cols = shape.cols(),
+                     .training = p.training,
+                     .relu = p.relu,
+                     .eps = p.eps};
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.residual = raw_or_null(residual);
@@ -77,7 +87,8 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Tensor& bias = ctx.saved(4, info.name);
   const Tensor& y = ctx.saved(5, info.name);
 
-  BatchNormBackward a{.dtype = x.dtype(), .rows = x.shape().rows(), .cols = x.shape().cols(), .training = p.training, .relu = p.relu};
+  BatchNormBackward a{
+      .dtype = x.dtype(), .rows = x.shape().rows(), .cols = x.shape().cols(), .training = p.training, .relu = p.relu};
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = raw_or_null(y);

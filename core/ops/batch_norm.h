@@ -5,9 +5,9 @@
 
 namespace binade::ops {
 
-/// Batch norm over all dimensions but the last (Ioffe, Szegedy, 2015), with the residual sum and the ReLU that follow it
-/// fused in. Inputs (x, weight, bias, residual, running_mean, running_var): x (N, H, W, C) or (N, C); the parameters and
-/// statistics (C); weight, bias and residual (x's shape) may be left out; the running statistics are read only when
+/// Batch norm over all dimensions but the last (Ioffe, Szegedy, 2015), with the residual sum and the ReLU that follow
+/// it fused in. Inputs (x, weight, bias, residual, running_mean, running_var): x (N, H, W, C) or (N, C); the parameters
+/// and statistics (C); weight, bias and residual (x's shape) may be left out; the running statistics are read only when
 /// `training` is off. Outputs (y, mean, var): y in x's dtype; mean and biased variance (C) of the batch, which carry no
 /// gradient (the running ones when not training).
 ///
@@ -16,11 +16,11 @@ namespace binade::ops {
 ///   gy' = gy where act passed; gresidual = gy'; gbias = sum gy'; gweight = sum gy' xhat
 ///   training: gx = weight rstd (gy' - avg(gy') - xhat avg(gy' xhat)); else gx = weight rstd gy'
 ///
-/// Statistics: two passes per block of rows in f32, blocks combined in double in block order (Chan, Golub, LeVeque, 1983).
-/// Parameters and statistics are f32 (f64 for f64). x and residual may be channel slices. A NaN in a channel makes the
-/// channel's statistics and y NaN; the ReLU keeps NaN. eps = 0 and a constant channel is the pole. Saved: x, mean, rstd,
-/// weight, bias, and y where a residual and a ReLU meet (the mask).
-/// Throws ShapeError on (C) or residual mismatches, and when training on no values.
+/// Statistics: two passes per block of rows in f32, blocks combined in double in block order (Chan, Golub, LeVeque,
+/// 1983). Parameters and statistics are f32 (f64 for f64). x and residual may be channel slices. A NaN in a channel
+/// makes the channel's statistics and y NaN; the ReLU keeps NaN. eps = 0 and a constant channel is the pole. Saved: x,
+/// mean, rstd, weight, bias, and y where a residual and a ReLU meet (the mask). Throws ShapeError on (C) or residual
+/// mismatches, and when training on no values.
 struct BatchNorm {
   struct Params {
     double eps = 1e-5;

@@ -88,7 +88,9 @@ void register_batch_norm_cpu() {
   batch_norm_slot().fill(
       DeviceType::kCpu,
       {[](const BatchNormForward& a) { a.dtype == DType::f64 ? forward_typed<double>(a) : forward_typed<float>(a); },
-       [](const BatchNormBackward& a) { a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a); }});
+       [](const BatchNormBackward& a) {
+         a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a);
+       }});
 }
 
 }  // namespace binade::ops

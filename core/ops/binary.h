@@ -11,9 +11,8 @@ namespace binade::ops {
 /// y = a + b.
 struct Add : Binary<Add> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "add",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "add", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   static constexpr bool passes_gradient = true;
   template <class C>
@@ -33,9 +32,8 @@ struct Add : Binary<Add> {
 /// y = a - b.
 struct Sub : Binary<Sub> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "sub",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "sub", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   template <class C>
   BINADE_HD static C value(C a, C b, const Params&) {
@@ -54,9 +52,8 @@ struct Sub : Binary<Sub> {
 /// y = a b. ga = gy b, gb = gy a.
 struct Mul : Binary<Mul> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "mul",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "mul", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kA;
   template <class C>
   BINADE_HD static C value(C a, C b, const Params&) {
@@ -75,9 +72,8 @@ struct Mul : Binary<Mul> {
 /// y = a / b. ga = gy / b, gb = -gy (a / b) / b.
 struct Div : Binary<Div> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "div",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "div", .precision = PrecisionClass::kWidest, .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kBoth;
   template <class C>
   BINADE_HD static C value(C a, C b, const Params&) {
@@ -96,9 +92,8 @@ struct Div : Binary<Div> {
 /// y = the larger; NaN from either side. The gradient goes to the larger, half to each where they are equal.
 struct Maximum : Binary<Maximum> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "maximum",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "maximum", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
   template <class C>
   BINADE_HD static C value(C a, C b, const Params&) {
@@ -119,9 +114,8 @@ struct Maximum : Binary<Maximum> {
 /// y = the smaller; NaN from either side. The gradient goes to the smaller, half to each where they are equal.
 struct Minimum : Binary<Minimum> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "minimum",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "minimum", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
   template <class C>
   BINADE_HD static C value(C a, C b, const Params&) {

@@ -5,8 +5,8 @@
 namespace binade::ops {
 namespace {
 
-/// Elements from one index of dimension d of `t` to the next, with `t` aligned at the right of a shape of rank `rank`; 0
-/// where it repeats.
+/// Elements from one index of dimension d of `t` to the next, with `t` aligned at the right of a shape of rank `rank`;
+/// 0 where it repeats.
 std::int64_t stride_of(const Tensor& t, int d, int rank) {
   const int own = d - (rank - t.rank());
   if (own < 0 || t.dim(own) == 1) return 0;

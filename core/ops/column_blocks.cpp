@@ -40,7 +40,8 @@ ChannelMoments channel_moments(const cpu::ColumnShape& shape, const void* x, std
     for (std::int64_t block = 0; block < shape.blocks(); ++block, block_part += 2 * shape.cols) {
       const auto count = static_cast<double>(std::min(shape.rows_per_block, shape.rows - block * shape.rows_per_block));
       for (std::int64_t c = 0; c < shape.cols; ++c)
-        running[static_cast<std::size_t>(sample * shape.cols + c)].add(count, block_part[c], block_part[shape.cols + c]);
+        running[static_cast<std::size_t>(sample * shape.cols + c)].add(count, block_part[c],
+                                                                       block_part[shape.cols + c]);
     }
   ChannelMoments result;
   for (const RunningMoments& r : running) {

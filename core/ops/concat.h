@@ -4,16 +4,15 @@
 
 namespace binade::ops {
 
-/// Tensors one after the other along an axis (default: channels). x_i equal in every other extent -> y, whose extent there
-/// is the sum; y in the widest input dtype. gx_i = its part of gy. Inputs may be channel slices. Nothing is saved.
-/// Throws ShapeError on other extents, ArgumentError without inputs or on a bad axis.
+/// Tensors one after the other along an axis (default: channels). x_i equal in every other extent -> y, whose extent
+/// there is the sum; y in the widest input dtype. gx_i = its part of gy. Inputs may be channel slices. Nothing is
+/// saved. Throws ShapeError on other extents, ArgumentError without inputs or on a bad axis.
 struct Concat {
   struct Params {
     int axis = -1;
   };
-  static constexpr OpInfo info{.name = "concat",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "concat", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0, .ulp_half = 0.5}};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -6,14 +6,15 @@
 namespace binade::ops {
 
 /// y[n, p, q, k] = bias[k] + sum over r, s, c of
-///                 x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k, r, s, c], x = 0 outside.
+///                 x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k, r, s, c], x = 0
+///                 outside.
 ///
 ///   x (N, H, W, C), w (K, R, S, C / groups), bias (K) or left out;  y (N, P, Q, K),
 ///   P = (H + 2 padding - dilation (R - 1) - 1) / stride + 1, Q likewise from W and S.
 ///
-/// With groups, filters [g K / groups, (g + 1) K / groups) see channels [g C / groups, (g + 1) C / groups). x and w of one
-/// floating dtype, x may be a channel slice; bias is not cast by the policy (f32, or f64 with f64 inputs). Sums are f32
-/// (f64 for f64), rounded once: |error| <= R S C / groups 2^-24 sum|x w| before the rounding. NaN and inf pass.
+/// With groups, filters [g K / groups, (g + 1) K / groups) see channels [g C / groups, (g + 1) C / groups). x and w of
+/// one floating dtype, x may be a channel slice; bias is not cast by the policy (f32, or f64 with f64 inputs). Sums are
+/// f32 (f64 for f64), rounded once: |error| <= R S C / groups 2^-24 sum|x w| before the rounding. NaN and inf pass.
 ///
 /// gx: the transposed convolution of gy; gw: the product of gy and x over all pixels; gbias: sums of gy. Saves x and w.
 struct Conv2d {

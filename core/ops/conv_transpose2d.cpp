@@ -31,8 +31,8 @@ cpu::ConvShape geometry(const Shape& x, const Shape& w, const Shape& y, const Co
 Shape ConvTranspose2d::output_shape(const Shape& x, const Shape& w, const Params& p) {
   check<ArgumentError>(p.stride.y > 0 && p.stride.x > 0 && p.dilation.y > 0 && p.dilation.x > 0 && p.padding.y >= 0 &&
                            p.padding.x >= 0 && p.groups > 0,
-                       "{}: wanted stride, dilation and groups >= 1 and padding >= 0, got {}, {}, {} and {}", where(kName),
-                       p.stride.to_string(), p.dilation.to_string(), p.groups, p.padding.to_string());
+                       "{}: wanted stride, dilation and groups >= 1 and padding >= 0, got {}, {}, {} and {}",
+                       where(kName), p.stride.to_string(), p.dilation.to_string(), p.groups, p.padding.to_string());
   check<ArgumentError>(p.output_padding.y >= 0 && p.output_padding.x >= 0 &&
                            p.output_padding.y < std::max(p.stride.y, p.dilation.y) &&
                            p.output_padding.x < std::max(p.stride.x, p.dilation.x),
@@ -44,10 +44,12 @@ Shape ConvTranspose2d::output_shape(const Shape& x, const Shape& w, const Params
   check<ShapeError>(x[3] == w[0] && x[3] % p.groups == 0,
                     "{}: wanted C = {} as in w, and a multiple of {} groups, got x {} and w {}", where(kName), w[0],
                     p.groups, x.to_string(), w.to_string());
-  const std::int64_t height = (x[1] - 1) * p.stride.y - 2 * p.padding.y + p.dilation.y * (w[1] - 1) + p.output_padding.y + 1;
-  const std::int64_t width = (x[2] - 1) * p.stride.x - 2 * p.padding.x + p.dilation.x * (w[2] - 1) + p.output_padding.x + 1;
-  check<ShapeError>(height > 0 && width > 0, "{}: padding {} leaves nothing of the image {}; make it smaller", where(kName),
-                    p.padding.to_string(), x.to_string());
+  const std::int64_t height = (x[1] - 1) * p.stride.y - 2 * p.padding.y + p.dilation.y * (w[1] - 1) +
+                              p.output_padding.y + 1;
+  const std::int64_t width = (x[2] - 1) * p.stride.x - 2 * p.padding.x + p.dilation.x * (w[2] - 1) +
+                             p.output_padding.x + 1;
+  check<ShapeError>(height > 0 && width > 0, "{}: padding {} leaves nothing of the image {}; make it smaller",
+                    where(kName), p.padding.to_string(), x.to_string());
   return {x[0], height, width, w[3] * p.groups};
 }
 
@@ -60,19 +62,21 @@ Tensors ConvTranspose2d::forward(OpContext& ctx, std::span<const Tensor> in, con
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
                     "{}: wanted x and w of one floating dtype, got {} and {}", where(kName), name_of(x.dtype()),
                     name_of(w.dtype()));
-  check<ShapeError>(!bias.defined() || bias.shape() == Shape{shape[3]}, "{}: wanted bias ({}), got {}", where(kName), shape[3],
-                    bias.defined() ? bias.shape().to_string() : "");
+  check<ShapeError>(!bias.defined() || bias.shape() == Shape{shape[3]}, "{}: wanted bias ({}), got {}", where(kName),
+                    shape[3], bias.defined() ? bias.shape().to_string() : "");
   const Tensor wide_bias = bias.defined() ? bias.to(x.dtype() == DType::f64 ? DType::f64 : DType::f32) : bias;
   Tensor y = Tensor::empty(shape, ctx.store_dtype, x.device());
-  conv_slot().on(x.device(), kName).data_gradient({.shape = geometry(x.shape(), w.shape(), shape, p),
-                                                   .in = x.dtype(),
-                                                   .out = y.dtype(),
-                                                   .source = x.raw(),
-                                                   .source_pitch = x.pitch(),
-                                                   .filter = w.raw(),
-                                                   .result = y.mutable_raw(),
-                                                   .result_pitch = y.pitch(),
-                                                   .bias = wide_bias.defined() ? wide_bias.raw() : nullptr});
+  conv_slot()
+      .on(x.device(), kName)
+      .data_gradient({.shape = geometry(x.shape(), w.shape(), shape, p),
+                      .in = x.dtype(),
+                      .out = y.dtype(),
+                      .source = x.raw(),
+                      .source_pitch = x.pitch(),
+                      .filter = w.raw(),
+                      .result = y.mutable_raw(),
+                      .result_pitch = y.pitch(),
+                      .bias = wide_bias.defined() ? wide_bias.raw() : nullptr});
   ctx.save(x);
   ctx.save(w);
   return {y};
@@ -85,14 +89,16 @@ void ConvTranspose2d::backward(const OpContext& ctx, std::span<const Tensor> gy,
   const cpu::ConvShape shape = geometry(x.shape(), w.shape(), g.shape(), p);
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
-    conv_slot().on(x.device(), kName).forward({.shape = shape,
-                                               .in = x.dtype(),
-                                               .out = to.dtype(),
-                                               .source = g.raw(),
-                                               .source_pitch = g.pitch(),
-                                               .filter = w.raw(),
-                                               .result = to.mutable_raw(),
-                                               .result_pitch = to.pitch()});
+    conv_slot()
+        .on(x.device(), kName)
+        .forward({.shape = shape,
+                  .in = x.dtype(),
+                  .out = to.dtype(),
+                  .source = g.raw(),
+                  .source_pitch = g.pitch(),
+                  .filter = w.raw(),
+                  .result = to.mutable_raw(),
+                  .result_pitch = to.pitch()});
   }
   if (gx.needs(1)) filter_gradient(shape, g, x, gx.destination(1), kName);
   if (ctx.inputs[2].needs_grad && gx.needs(2)) bias_gradient(g, gx.destination(2), kName);

@@ -7,10 +7,12 @@ namespace binade::ops {
 
 /// The data gradient of a convolution, as a layer: every pixel of x paints its filter, stride apart, into y.
 ///
-///   y[n, h stride - padding + r dilation, w stride - padding + s dilation, k] += x[n, h, w, c] w[c, r, s, k], plus bias[k].
+///   y[n, h stride - padding + r dilation, w stride - padding + s dilation, k] += x[n, h, w, c] w[c, r, s, k], plus
+///   bias[k].
 ///
 ///   x (N, H, W, C), w (C, R, S, K / groups), bias (K) or left out;  y (N, P, Q, K),
-///   P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1, Q likewise; output_padding < max(stride, dilation).
+///   P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1, Q likewise; output_padding < max(stride,
+///   dilation).
 ///
 /// Dtypes, sums, rounding and NaN as conv2d. gx is the convolution of gy with w; gw the product of x and gy over all
 /// pixels; gbias the sums of gy. Saves x and w.

@@ -9,10 +9,10 @@ namespace binade::ops {
 ///   loss = mean over rows whose target is not ignore_index of
 ///          log(sum_j exp(x_j)) - (1 - e) x_target - e mean_j(x_j),   e = label_smoothing
 ///   gx_j = gy / count (softmax(x)_j - (1 - e) [j == target] - e / V); 0 in ignored rows
-/// Two passes over the logits forward and one backward, in f32 (f64 for f64); the rows' losses are added in a fixed tree.
-/// Saved: logits, targets and two numbers a row: no probabilities. When every row is ignored the loss is NaN (0 / 0, as
-/// in PyTorch) and the gradient 0. Throws DataError naming position and value of a target outside [0, V) that is not
-/// ignore_index, ShapeError and DTypeError.
+/// Two passes over the logits forward and one backward, in f32 (f64 for f64); the rows' losses are added in a fixed
+/// tree. Saved: logits, targets and two numbers a row: no probabilities. When every row is ignored the loss is NaN (0 /
+/// 0, as in PyTorch) and the gradient 0. Throws DataError naming position and value of a target outside [0, V) that is
+/// not ignore_index, ShapeError and DTypeError.
 struct CrossEntropy {
   struct Params {
     std::int64_t ignore_index = -100;
@@ -25,7 +25,8 @@ struct CrossEntropy {
   struct Kernels {
     /// losses (rows): of each row, 0 where ignored. statistics (rows, 2): maximum, sum of exp(x - maximum). Returns the
     /// number of rows that count.
-    std::int64_t (*forward)(const Tensor& logits, const Tensor& targets, Tensor& losses, Tensor& statistics, const Params& p);
+    std::int64_t (*forward)(const Tensor& logits, const Tensor& targets, Tensor& losses, Tensor& statistics,
+                            const Params& p);
     void (*backward)(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& gy,
                      std::int64_t count, Tensor& gx, const Params& p);
   };

@@ -4,8 +4,8 @@
 #include "core/ops/math.h"
 
 /// Losses that are a sum over elements: each is one scalar function of a prediction x and a target t of the same shape,
-/// and its two derivatives. They read any dtype (targets may be integers), compute and add up in f32 (f64 when x is f64)
-/// in a tree that depends on the size alone, and give one number.
+/// and its two derivatives. They read any dtype (targets may be integers), compute and add up in f32 (f64 when x is
+/// f64) in a tree that depends on the size alone, and give one number.
 namespace binade::ops {
 
 enum class Reduction {
@@ -18,7 +18,8 @@ enum class Reduction {
 template <class Op>
 struct ElementLossKernels {
   /// loss (one element) = sum of value(x, t) / divisor.
-  void (*forward)(const Tensor& x, const Tensor& t, double divisor, Tensor& loss, const typename Op::Params& p) = nullptr;
+  void (*forward)(const Tensor& x, const Tensor& t, double divisor, Tensor& loss,
+                  const typename Op::Params& p) = nullptr;
   /// g = gy / divisor times the derivative by x (which == 0) or t (1). gy has one element.
   void (*backward)(int which, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor, Tensor& g,
                    const typename Op::Params& p) = nullptr;
@@ -51,8 +52,7 @@ struct ElementLoss {
     for (int i = 0; i < 2; ++i) {
       if (!gx.needs(i)) continue;
       Tensor destination = gx.destination(i);
-      element_loss_kernels<Op>.on(x.device(), Op::info.name)
-          .backward(i, x, t, gy[0], detail::divisor_of(p.reduction, x.shape()), destination, p);
+      element_loss_kernels<Op>.on(x.device(), Op::info.name).backward(i, x, t, gy[0], detail::divisor_of(p.reduction, x.shape()), destination, p);
     }
   }
 };

@@ -15,10 +15,11 @@ void check_elementwise(const OpInfo& info, std::span<const Tensor> in, std::size
   check<ArgumentError>(in.size() == count, "{}: wanted {} inputs, got {}", where(info.name), count, in.size());
   for (const Tensor& x : in) {
     check<ArgumentError>(x.defined(), "{}: wanted {} tensors, got an undefined one", where(info.name), count);
-    check<DTypeError>(is_floating(x.dtype()), "{}: wanted a floating dtype (f32, f16, bf16, f64), got {}; cast it first",
-                      where(info.name), name_of(x.dtype()));
-    check<DeviceError>(x.device() == in[0].device(), "{}: inputs on {} and {}; move one with to(Device)", where(info.name),
-                       in[0].device().to_string(), x.device().to_string());
+    check<DTypeError>(is_floating(x.dtype()),
+                      "{}: wanted a floating dtype (f32, f16, bf16, f64), got {}; cast it first", where(info.name),
+                      name_of(x.dtype()));
+    check<DeviceError>(x.device() == in[0].device(), "{}: inputs on {} and {}; move one with to(Device)",
+                       where(info.name), in[0].device().to_string(), x.device().to_string());
   }
 }
 
@@ -46,9 +47,8 @@ struct UnaryCpu {
 
   static void forward(const Tensor& x, Tensor& y, const Params& p) {
     const BroadcastPlan plan(y.shape(), {&x, &y});
-    plan.for_each([&](const BroadcastPlan::Offsets& at, std::int64_t n) {
-      loops().forward(in(x, at[0]), out(y, at[1]), n, p);
-    });
+    plan.for_each(
+        [&](const BroadcastPlan::Offsets& at, std::int64_t n) { loops().forward(in(x, at[0]), out(y, at[1]), n, p); });
   }
   static void backward(const Tensor& saved, const Tensor& gy, Tensor& gx, const Params& p) {
     const BroadcastPlan plan(gx.shape(), {&saved, &gy, &gx});
@@ -72,7 +72,8 @@ struct BinaryCpu {
   static void backward(int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g, const Params& p) {
     const BroadcastPlan plan(g.shape(), {&a, &b, &gy, &g});
     plan.for_each([&](const BroadcastPlan::Offsets& at, std::int64_t n) {
-      loops().backward(which, {in(a, at[0]), plan.step(0)}, {in(b, at[1]), plan.step(1)}, in(gy, at[2]), out(g, at[3]), n, p);
+      loops().backward(which, {in(a, at[0]), plan.step(0)}, {in(b, at[1]), plan.step(1)}, in(gy, at[2]), out(g, at[3]),
+                       n, p);
     });
   }
 };
@@ -81,7 +82,7 @@ void select(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y
   const BroadcastPlan plan(y.shape(), {&condition, &a, &b, &y});
   plan.for_each([&](const BroadcastPlan::Offsets& at, std::int64_t n) {
     cpu::kernels().pointwise.elementwise->where({in(condition, at[0]), plan.step(0)}, {in(a, at[1]), plan.step(1)},
-                                      {in(b, at[2]), plan.step(2)}, out(y, at[3]), n);
+                                                {in(b, at[2]), plan.step(2)}, out(y, at[3]), n);
   });
 }
 

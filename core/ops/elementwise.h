@@ -122,7 +122,8 @@ struct Binary {
 
  private:
   static unsigned reads_of(const OpContext& ctx) {
-    return (ctx.inputs[0].needs_grad ? static_cast<unsigned>(Op::a_reads) : 0u) | (ctx.inputs[1].needs_grad ? static_cast<unsigned>(Op::b_reads) : 0u);
+    return (ctx.inputs[0].needs_grad ? static_cast<unsigned>(Op::a_reads) : 0u) |
+           (ctx.inputs[1].needs_grad ? static_cast<unsigned>(Op::b_reads) : 0u);
   }
 };
 

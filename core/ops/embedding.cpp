@@ -23,12 +23,13 @@ std::string position_text(const Shape& shape, std::int64_t i) {
 }
 
 Tensor checked_indices(const Tensor& indices, std::int64_t rows) {
-  check<DTypeError>(indices.dtype() == DType::i64 || indices.dtype() == DType::i32, "{}: wanted indices of i64 or i32, got {}",
-                    where(Embedding::info.name), name_of(indices.dtype()));
+  check<DTypeError>(indices.dtype() == DType::i64 || indices.dtype() == DType::i32,
+                    "{}: wanted indices of i64 or i32, got {}", where(Embedding::info.name), name_of(indices.dtype()));
   const Tensor wide = indices.to(DType::i64).contiguous_copy();
   const std::int64_t* index = wide.data<std::int64_t>();
   for (std::int64_t i = 0; i < wide.numel(); ++i)
-    check<DataError>(index[i] >= 0 && index[i] < rows, "{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary",
+    check<DataError>(index[i] >= 0 && index[i] < rows,
+                     "{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary",
                      where(Embedding::info.name), rows, index[i], position_text(indices.shape(), i));
   return wide;
 }
@@ -69,20 +70,24 @@ Lookups group(const Tensor& indices, std::int64_t rows) {
 Tensors Embedding::forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
   check<ArgumentError>(in.size() == 2, "{}: wanted 2 inputs (weight, indices), got {}", where(info.name), in.size());
   const Tensor& weight = in[0];
-  check<ShapeError>(weight.rank() == 2, "{}: wanted a weight of shape (V, D), got {}", where(info.name), weight.shape().to_string());
-  check<DTypeError>(is_floating(weight.dtype()), "{}: wanted a floating weight, got {}", where(info.name), name_of(weight.dtype()));
+  check<ShapeError>(weight.rank() == 2, "{}: wanted a weight of shape (V, D), got {}", where(info.name),
+                    weight.shape().to_string());
+  check<DTypeError>(is_floating(weight.dtype()), "{}: wanted a floating weight, got {}", where(info.name),
+                    name_of(weight.dtype()));
   const Tensor indices = checked_indices(in[1], weight.dim(0));
   const std::int64_t cols = weight.dim(1);
   Tensor y = Tensor::empty(output_shape(in[1].shape(), cols), weight.dtype(), weight.device());
   const std::size_t size = size_of(weight.dtype());
-  const std::size_t row_bytes = static_cast<std::size_t>(cols) * size, pitch_bytes = static_cast<std::size_t>(weight.pitch()) * size;
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) * size,
+                    pitch_bytes = static_cast<std::size_t>(weight.pitch()) * size;
   const auto* from = static_cast<const std::byte*>(weight.raw());
   auto* to = static_cast<std::byte*>(y.mutable_raw());
   const std::int64_t* index = indices.data<std::int64_t>();
   const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, cols));
   parallel_for(indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, from + static_cast<std::size_t>(index[i]) * pitch_bytes, row_bytes);
+      std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, from + static_cast<std::size_t>(index[i]) * pitch_bytes,
+                  row_bytes);
   });
   ctx.save(indices);
   return {y.to(ctx.store_dtype)};
@@ -113,7 +118,8 @@ KernelSlot<cpu::EmbeddingKernels>& embedding_slot() {
 }
 
 void register_embedding_cpu() {
-  embedding_slot().fill(DeviceType::kCpu, {[](const cpu::EmbeddingGradient& a) { cpu::kernels().embedding.gradient(a); }});
+  embedding_slot().fill(DeviceType::kCpu,
+                        {[](const cpu::EmbeddingGradient& a) { cpu::kernels().embedding.gradient(a); }});
 }
 
 }  // namespace binade::ops

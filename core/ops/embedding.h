@@ -8,11 +8,11 @@ namespace binade::ops {
 /// Rows of a table. Inputs (weight (V, D), indices (…) of i64 or i32) -> y (…, D), y[i] = weight[indices[i]], in the
 /// policy's low dtype: a row of the low copy is the row of the master rounded once.
 ///
-///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order; rows never looked up
-///   get 0
+///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order; rows never looked
+///   up get 0
 ///
-/// Saved: indices. Throws DataError naming the first index outside [0, V) and its position; ShapeError unless weight has
-/// rank 2; DTypeError unless indices are i64 or i32.
+/// Saved: indices. Throws DataError naming the first index outside [0, V) and its position; ShapeError unless weight
+/// has rank 2; DTypeError unless indices are i64 or i32.
 struct Embedding {
   struct Params {};
   static constexpr OpInfo info{.name = "embedding",

@@ -20,8 +20,9 @@ Tensors GroupNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   check<ArgumentError>(p.eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), p.eps);
   const Shape& shape = in[0].shape();
   check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, …, C), got {}", where(info.name), shape.to_string());
-  check<ShapeError>(p.groups >= 1 && shape.cols() % p.groups == 0, "{}: wanted channels in {} equal groups, got {} channels",
-                    where(info.name), p.groups, shape.cols());
+  check<ShapeError>(p.groups >= 1 && shape.cols() % p.groups == 0,
+                    "{}: wanted channels in {} equal groups, got {} channels", where(info.name), p.groups,
+                    shape.cols());
   check_channel_parameter(info, "weight", in[1], shape.cols());
   check_channel_parameter(info, "bias", in[2], shape.cols());
   const Tensor x = in[0].to(ctx.store_dtype);

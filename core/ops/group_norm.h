@@ -4,14 +4,14 @@
 
 namespace binade::ops {
 
-/// Group norm (Wu, He, 2018). x (N, …, C), weight (C), bias (C), each of the last two may be left out; y like x. Channels
-/// fall into `groups` runs of C / groups; statistics are over a sample's group, all its positions.
+/// Group norm (Wu, He, 2018). x (N, …, C), weight (C), bias (C), each of the last two may be left out; y like x.
+/// Channels fall into `groups` runs of C / groups; statistics are over a sample's group, all its positions.
 ///
 ///   y = (x - mean) rstd weight + bias; m values to a group, xhat = (x - mean) rstd, g = gy weight
 ///   gx = rstd (g - avg(g) - xhat avg(g xhat)) with averages over the group; gweight = sum gy xhat; gbias = sum gy
 ///
-/// Statistics as batch_norm's: f32 in blocks, combined in double in block order. Parameters f32 (f64 for f64). x may be a
-/// channel slice. NaN spreads over its group. eps = 0 and a constant group is the pole. Saved: x, mean, rstd, weight.
+/// Statistics as batch_norm's: f32 in blocks, combined in double in block order. Parameters f32 (f64 for f64). x may be
+/// a channel slice. NaN spreads over its group. eps = 0 and a constant group is the pole. Saved: x, mean, rstd, weight.
 /// Throws ShapeError when C is not a multiple of groups, and on parameters that are not (C).
 struct GroupNorm {
   struct Params {
@@ -27,8 +27,8 @@ struct GroupNorm {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// One call over raw memory: `samples` x `rows` positions of `cols` channels. x, y, gy, gx are of `dtype`; the rest of its
-/// computing type. Null leaves a part out.
+/// One call over raw memory: `samples` x `rows` positions of `cols` channels. x, y, gy, gx are of `dtype`; the rest of
+/// its computing type. Null leaves a part out.
 struct GroupNormCall {
   DType dtype = DType::f32;
   std::int64_t samples = 0, rows = 0, cols = 0, groups = 1;

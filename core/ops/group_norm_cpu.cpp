@@ -87,7 +87,8 @@ void backward_typed(const GroupNormCall& a) {
   }
   if (a.gx == nullptr) return;
   const double count = static_cast<double>(a.rows) * static_cast<double>(a.cols / a.groups);
-  // rstd (gy weight - avg(g)), split at the channel's own average of gy, so that what cancels does so before it is scaled.
+  // rstd (gy weight - avg(g)), split at the channel's own average of gy, so that what cancels does so before it is
+  // scaled.
   each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
     const double r = rstd[group], own = sums.sum[at] / static_cast<double>(a.rows);
     center[at] = static_cast<C>(own);

@@ -4,15 +4,16 @@
 
 namespace binade::ops {
 
-/// Layer norm over the last dimension (Ba, Kiros, Hinton, 2016). x (…, C), weight (C), bias (C), each of the last two may
-/// be left out; y (…, C) in x's dtype.
+/// Layer norm over the last dimension (Ba, Kiros, Hinton, 2016). x (…, C), weight (C), bias (C), each of the last two
+/// may be left out; y (…, C) in x's dtype.
 ///
 ///   y = (x - mean) rstd weight + bias, mean = avg(x), rstd = 1 / sqrt(avg((x - mean)^2) + eps)
-///   xhat = (x - mean) rstd, g = gy weight: gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy xhat; gbias = sum gy
+///   xhat = (x - mean) rstd, g = gy weight: gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy xhat; gbias =
+///   sum gy
 ///
-/// Statistics in two passes over the row, in f32 (f64 for f64), as are weight and bias. x may be a channel slice. A NaN in
-/// a row makes the row NaN. A constant row gives bias with eps > 0, NaN with eps = 0 (the pole). Saved: x, mean, rstd.
-/// Throws ShapeError when weight or bias is not (C).
+/// Statistics in two passes over the row, in f32 (f64 for f64), as are weight and bias. x may be a channel slice. A NaN
+/// in a row makes the row NaN. A constant row gives bias with eps > 0, NaN with eps = 0 (the pole). Saved: x, mean,
+/// rstd. Throws ShapeError when weight or bias is not (C).
 struct LayerNorm {
   struct Params {
     double eps = 1e-5;
@@ -26,8 +27,8 @@ struct LayerNorm {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// The same behind a residual connection, in one pass: (x, residual, weight, bias) -> (h, y), h = x + residual rounded to
-/// the dtype they are stored in, y = layer_norm(h). The bits of an add followed by a layer norm; gx = gresidual =
+/// The same behind a residual connection, in one pass: (x, residual, weight, bias) -> (h, y), h = x + residual rounded
+/// to the dtype they are stored in, y = layer_norm(h). The bits of an add followed by a layer norm; gx = gresidual =
 /// gradient through y + gh.
 struct AddLayerNorm {
   using Params = LayerNorm::Params;

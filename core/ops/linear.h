@@ -9,9 +9,11 @@ namespace binade::ops {
 ///
 /// x and w of one floating dtype, x may be a channel slice; bias is not cast by the policy (f32, or f64 with f64
 /// inputs). Sums, bias and activation are f32 (f64 for f64) and y is rounded once; with a GELU whose gradient is wanted
-/// the pre-activation is rounded too, because backward reads it. |error| <= in 2^-24 sum|x w| before the rounding. NaN passes.
+/// the pre-activation is rounded too, because backward reads it. |error| <= in 2^-24 sum|x w| before the rounding. NaN
+/// passes.
 ///
-/// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU y).
+/// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
+/// y).
 struct Linear {
   struct Params {
     Activation activation = Activation::kNone;

@@ -20,8 +20,8 @@ void for_each_op(OpList<Ops...>, F&& f) {
 }
 
 /// Every elementwise op and loss. Kernels, their registration and the conformance suite are generated from these lists.
-using UnaryOps = OpList<Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, Erf, Exp, Log, Softplus, Sqrt, Pow, Square, Clamp, Neg,
-                        Abs, AddScalar, MulScalar, DivScalar, ScalarSub, ScalarDiv>;
+using UnaryOps = OpList<Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, Erf, Exp, Log, Softplus, Sqrt, Pow, Square, Clamp,
+                        Neg, Abs, AddScalar, MulScalar, DivScalar, ScalarSub, ScalarDiv>;
 using BinaryOps = OpList<Add, Sub, Mul, Div, Maximum, Minimum>;
 using ElementLosses = OpList<Mse, L1, Huber, BceWithLogits, Bce, KlDiv>;
 

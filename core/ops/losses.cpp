@@ -1,9 +1,10 @@
+#include "core/kernels/losses.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/kernels/dispatch.h"
-#include "core/kernels/losses.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/dice.h"
 #include "core/ops/lists.h"
@@ -15,7 +16,8 @@ namespace binade::ops {
 namespace detail {
 
 void check_loss(const OpInfo& info, std::span<const Tensor> in) {
-  check<ArgumentError>(in.size() == 2, "{}: wanted a prediction and a target, got {} inputs", where(info.name), in.size());
+  check<ArgumentError>(in.size() == 2, "{}: wanted a prediction and a target, got {} inputs", where(info.name),
+                       in.size());
   check_elementwise(info, in.first(1), 1);
   check<ShapeError>(in[0].shape() == in[1].shape(), "{}: wanted a target of the prediction's shape {}, got {}",
                     where(info.name), in[0].shape().to_string(), in[1].shape().to_string());
@@ -60,7 +62,8 @@ struct ElementLossCpu {
     reductions(x, Op::info.name).sum(partial, total, divisor);
   }
 
-  static void backward(int which, const Tensor& x_any, const Tensor& t_any, const Tensor& gy, double divisor, Tensor& g, const Params& p) {
+  static void backward(int which, const Tensor& x_any, const Tensor& t_any, const Tensor& gy, double divisor, Tensor& g,
+                       const Params& p) {
     const Tensor x = x_any.contiguous_copy(), t = t_any.contiguous_copy();
     const double scale = gy.item() / divisor;
     parallel_for(x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -93,14 +96,17 @@ std::int64_t count_labels(const Tensor& targets, std::int64_t classes, std::int6
   for (std::int64_t row = 0; row < targets.numel(); ++row) {
     const std::int64_t label = label_at(targets, row);
     if (label == ignore) continue;
-    check<DataError>(label >= 0 && label < classes, "{}: wanted targets from 0 to {} (or ignore_index {}), got {} at {}",
+    check<DataError>(label >= 0 && label < classes,
+                     "{}: wanted targets from 0 to {} (or ignore_index {}), got {} at {}",
                      where(CrossEntropy::info.name), classes - 1, ignore, label, position_of(targets.shape(), row));
     ++count;
   }
   return count;
 }
 
-std::int64_t rows_grain(std::int64_t classes) { return std::max<std::int64_t>(1, (1 << 13) / std::max<std::int64_t>(classes, 1)); }
+std::int64_t rows_grain(std::int64_t classes) {
+  return std::max<std::int64_t>(1, (1 << 13) / std::max<std::int64_t>(classes, 1));
+}
 
 /// One row's loss from its statistics (maximum, sum of exponentials, sum of distances below the maximum).
 template <class C>
@@ -125,8 +131,12 @@ std::int64_t cross_entropy_forward(const Tensor& logits, const Tensor& targets, 
           statistics.mutable_data<C>()[2 * row + 1] = three[1];
           C logit = 0;
           if (label != p.ignore_index)
-            dispatch_float(x.dtype, "cross_entropy", [&]<class T>(TypeTag<T>) { logit = static_cast<C>(load(static_cast<const T*>(x.data)[label])); });
-          losses.mutable_data<C>()[row] = label == p.ignore_index ? C(0) : row_loss(three, logit, classes, static_cast<C>(p.label_smoothing));
+            dispatch_float(x.dtype, "cross_entropy", [&]<class T>(TypeTag<T>) {
+              logit = static_cast<C>(load(static_cast<const T*>(x.data)[label]));
+            });
+          losses.mutable_data<C>()[row] = label == p.ignore_index
+                                              ? C(0)
+                                              : row_loss(three, logit, classes, static_cast<C>(p.label_smoothing));
         }
       });
   });
@@ -143,10 +153,12 @@ void cross_entropy_backward(const Tensor& logits, const Tensor& targets, const T
       const std::int64_t label = label_at(targets, row);
       const cpu::Out to = out(gx).at(row * classes);
       if (label == p.ignore_index)
-        std::fill_n(static_cast<std::byte*>(to.data), static_cast<std::size_t>(classes) * size_of(to.dtype), std::byte{0});
+        std::fill_n(static_cast<std::byte*>(to.data), static_cast<std::size_t>(classes) * size_of(to.dtype),
+                    std::byte{0});
       else
-        cpu::kernels().pointwise.losses->row_gradient(in(logits).at(row * logits.pitch()), classes, in(statistics).at(2 * row).data,
-                                            scale, share, 1 - p.label_smoothing, label, to);
+        cpu::kernels().pointwise.losses->row_gradient(in(logits).at(row * logits.pitch()), classes,
+                                                      in(statistics).at(2 * row).data, scale, share,
+                                                      1 - p.label_smoothing, label, to);
     }
   });
 }
@@ -159,7 +171,8 @@ void dice_sums(const Tensor& x_any, const Tensor& t_any, Tensor& sums) {
   Tensor partial = Tensor::empty(Shape{blocks, 3}, accumulator(x));
   parallel_blocks(blocks, [&](std::int64_t block) {
     const std::int64_t begin = block * kGrain;
-    cpu::kernels().pointwise.losses->dice(in(x).at(begin), in(t).at(begin), std::min(kGrain, x.numel() - begin), out(partial).at(3 * block).data);
+    cpu::kernels().pointwise.losses->dice(in(x).at(begin), in(t).at(begin), std::min(kGrain, x.numel() - begin),
+                                          out(partial).at(3 * block).data);
   });
   Tensor total = sums.reshape(Shape{1, 3});
   reductions(x, Dice::info.name).sum(partial, total, 1);
@@ -169,7 +182,8 @@ void dice_gradient(const Tensor& other_any, double offset, double factor, Tensor
   const Tensor other = other_any.contiguous_copy();
   const bool is_double = g.dtype() == DType::f64;
   parallel_for(g.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    cpu::kernels().pointwise.losses->affine(in(other).at(begin), offset, factor, out(g).at(begin), end - begin, is_double);
+    cpu::kernels().pointwise.losses->affine(in(other).at(begin), offset, factor, out(g).at(begin), end - begin,
+                                            is_double);
   });
 }
 
@@ -180,15 +194,15 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
   const Tensor& logits = in[0];
   const DType labels = in[1].dtype();
   detail::check_elementwise(info, in.first(1), 1);
-  check<DTypeError>(labels == DType::i64 || labels == DType::i32 || labels == DType::u8, "{}: wanted i64, i32 or u8 targets, got {}",
-                    where(info.name), name_of(labels));
+  check<DTypeError>(labels == DType::i64 || labels == DType::i32 || labels == DType::u8,
+                    "{}: wanted i64, i32 or u8 targets, got {}", where(info.name), name_of(labels));
   check<ArgumentError>(p.label_smoothing >= 0 && p.label_smoothing <= 1, "{}: wanted 0 <= label_smoothing <= 1, got {}",
                        where(info.name), p.label_smoothing);
   const Tensor targets = in[1].contiguous_copy();
   const auto dims = logits.shape().dims();
   check<ShapeError>(logits.rank() >= 1 && targets.shape() == Shape(dims.first(dims.size() - 1)),
-                    "{}: wanted logits (..., V) and targets (...), got {} and {}", where(info.name), logits.shape().to_string(),
-                    targets.shape().to_string());
+                    "{}: wanted logits (..., V) and targets (...), got {} and {}", where(info.name),
+                    logits.shape().to_string(), targets.shape().to_string());
   const std::int64_t rows = targets.numel();
   Tensor losses = Tensor::empty(Shape{rows}, accumulator(logits), logits.device());
   Tensor statistics = Tensor::empty(Shape{rows, 2}, losses.dtype(), logits.device());

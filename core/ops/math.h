@@ -15,7 +15,6 @@
 /// Range reduction after Cody and Waite; polynomials are weighted minimax fits of the functions named beside them.
 namespace binade::math {
 
-
 template <class C>
 BINADE_HD C abs(C x) {
   if constexpr (sizeof(C) == 4)
@@ -25,7 +24,8 @@ BINADE_HD C abs(C x) {
 }
 /// |magnitude| with the sign of `sign`; `magnitude` must not be negative.
 BINADE_HD float with_sign(float magnitude, float sign) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) |
+                              (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 BINADE_HD double with_sign(double magnitude, double sign) { return std::copysign(magnitude, sign); }
 
@@ -164,8 +164,8 @@ struct NormalTail {
 };
 BINADE_HD NormalTail<float> normal_tail(float x) {
   const float magnitude = abs(x);
-  // One clamp, here and not in exp as well: GCC threads one through the other, computes both ways and selects, and the way
-  // not taken is subnormal in every lane (5 times slower).
+  // One clamp, here and not in exp as well: GCC threads one through the other, computes both ways and selects, and the
+  // way not taken is subnormal in every lane (5 times slower).
   const float a = magnitude > 14.4f ? 14.4f : magnitude;
   // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
   const float head = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) & 0xfffff000u);

@@ -86,7 +86,8 @@ void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& 
 
 /// gradient (its own batches) = sum over the batches broadcast onto it of left right; left and right have the batches
 /// of y or broadcast to them.
-void accumulate_gradient(const Matrices& left, const Matrices& right, const Shape& batch, const Shape& own, Tensor gradient) {
+void accumulate_gradient(const Matrices& left, const Matrices& right, const Shape& batch, const Shape& own,
+                         Tensor gradient) {
   const std::int64_t size = left.rows * right.columns;
   Tensor sum = is_half(gradient.dtype()) && own.numel() != batch.numel()
                    ? Tensor::empty(gradient.shape(), DType::f32, gradient.device())
@@ -102,7 +103,8 @@ void accumulate_gradient(const Matrices& left, const Matrices& right, const Shap
   if (size == 0) return;
   if (targets.empty()) return sum.fill(0);
   const std::size_t rounds = contributions.front().size();
-  std::vector<std::int64_t> a_offsets(contributions.size()), b_offsets(contributions.size()), c_offsets(contributions.size());
+  std::vector<std::int64_t> a_offsets(contributions.size()), b_offsets(contributions.size()),
+      c_offsets(contributions.size());
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < contributions.size(); ++i) {
       const std::size_t from = contributions[i][round];
@@ -164,9 +166,9 @@ Tensors Matmul::forward(OpContext& ctx, std::span<const Tensor> in, const Params
                     "{}: wanted two inputs of one floating dtype, got {} and {}", where(kName), name_of(in[0].dtype()),
                     name_of(in[1].dtype()));
   const Matrices a(in[0], p.transpose_a), b(in[1], p.transpose_b);
-  check<ShapeError>(a.columns == b.rows, "{}: wanted op(a) (..., M, K) and op(b) (..., K, N), got {}{} and {}{}", where(kName),
-                    in[0].shape().to_string(), p.transpose_a ? " transposed" : "", in[1].shape().to_string(),
-                    p.transpose_b ? " transposed" : "");
+  check<ShapeError>(a.columns == b.rows, "{}: wanted op(a) (..., M, K) and op(b) (..., K, N), got {}{} and {}{}",
+                    where(kName), in[0].shape().to_string(), p.transpose_a ? " transposed" : "",
+                    in[1].shape().to_string(), p.transpose_b ? " transposed" : "");
   const Shape batch = broadcast(a.batch, b.batch, kName);
   std::vector<std::int64_t> dims(batch.dims().begin(), batch.dims().end());
   dims.push_back(a.rows);

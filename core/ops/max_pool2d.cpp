@@ -8,10 +8,12 @@ namespace binade::ops {
 
 std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding) {
-  check<ShapeError>(kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
-                    "{}: wanted kernel >= 1, stride >= 1 and 0 <= padding <= kernel / 2, got kernel {}, stride {}, padding {}",
-                    where(info.name), kernel, stride, padding);
-  check<ShapeError>(extent + 2 * padding >= kernel, "{}: wanted {} + 2 padding >= kernel {}, got {} {} and padding {}; use a smaller kernel",
+  check<ShapeError>(
+      kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
+      "{}: wanted kernel >= 1, stride >= 1 and 0 <= padding <= kernel / 2, got kernel {}, stride {}, padding {}",
+      where(info.name), kernel, stride, padding);
+  check<ShapeError>(extent + 2 * padding >= kernel,
+                    "{}: wanted {} + 2 padding >= kernel {}, got {} {} and padding {}; use a smaller kernel",
                     where(info.name), dimension, kernel, dimension, extent, padding);
   return (extent + 2 * padding - kernel) / stride + 1;
 }
@@ -36,7 +38,8 @@ cpu::MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
 
 Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
-  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape().to_string());
+  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name),
+                    in[0].shape().to_string());
   const Tensor x = in[0].to(ctx.store_dtype);
   cpu::MaxPool a = describe(x.shape(), x.dtype(), p);
   const Shape out{a.images, a.out_height, a.out_width, a.channels};

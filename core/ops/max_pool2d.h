@@ -8,19 +8,18 @@ namespace binade::ops {
 /// Maximum over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype,
 /// OH = floor((H + 2 padding - kernel) / stride) + 1. Pixels outside the image are not looked at.
 ///
-/// NaN is larger than everything: a window that holds one gives NaN. gx: each window's gy goes to the pixel it took (the
-/// first of equals), overlapping windows add in window order. x may be a channel slice. Saved: the taken position (u8, or
-/// i32 for kernels of more than 256 pixels).
-/// Throws ShapeError unless x has rank 4, kernel and stride >= 1, 0 <= padding <= kernel / 2, and the output has pixels.
+/// NaN is larger than everything: a window that holds one gives NaN. gx: each window's gy goes to the pixel it took
+/// (the first of equals), overlapping windows add in window order. x may be a channel slice. Saved: the taken position
+/// (u8, or i32 for kernels of more than 256 pixels). Throws ShapeError unless x has rank 4, kernel and stride >= 1, 0
+/// <= padding <= kernel / 2, and the output has pixels.
 struct MaxPool2d {
   struct Params {
     std::int64_t kernel_h = 2, kernel_w = 2;
     std::int64_t stride_h = 2, stride_w = 2;
     std::int64_t padding_h = 0, padding_w = 0;
   };
-  static constexpr OpInfo info{.name = "max_pool2d",
-                               .precision = PrecisionClass::kAsIs,
-                               .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
+  static constexpr OpInfo info{
+      .name = "max_pool2d", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

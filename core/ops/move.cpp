@@ -19,7 +19,8 @@ void box(const BoxCopy& a) {
   const auto step = static_cast<std::int64_t>(a.element_bytes);
   const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / static_cast<std::int64_t>(bytes));
   parallel_for(a.outer, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) std::memcpy(to + i * a.to_stride * step, from + i * a.from_stride * step, bytes);
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(to + i * a.to_stride * step, from + i * a.from_stride * step, bytes);
   });
 }
 
@@ -32,7 +33,8 @@ void permute_typed(const PermuteCopy& a) {
   const std::int64_t inner = a.dims[last], stride = a.from_stride[last];
   const auto* from = static_cast<const E*>(a.from);
   auto* to = static_cast<E*>(a.to);
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(1, inner * static_cast<std::int64_t>(sizeof(E))));
+  const std::int64_t grain = std::max<std::int64_t>(
+      1, kGrainBytes / std::max<std::int64_t>(1, inner * static_cast<std::int64_t>(sizeof(E))));
   parallel_for(outer, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       std::int64_t rest = i, at = 0;
@@ -108,7 +110,8 @@ void copy_out(const OpInfo& info, const Tensor& whole, int axis, std::int64_t be
 }
 
 int checked_axis(const OpInfo& info, int axis, int rank) {
-  check<ArgumentError>(axis >= -rank && axis < rank, "{}: wanted an axis in [{}, {}), got {}", where(info.name), -rank, rank, axis);
+  check<ArgumentError>(axis >= -rank && axis < rank, "{}: wanted an axis in [{}, {}), got {}", where(info.name), -rank,
+                       rank, axis);
   return axis < 0 ? axis + rank : axis;
 }
 

@@ -34,8 +34,8 @@ struct MoveKernels {
 KernelSlot<MoveKernels>& move_slot();
 void register_move_cpu();
 
-/// Elements [begin, begin + count) along `axis` of contiguous `whole` <-> `part` (the same but for that extent; a channel
-/// slice where axis is not the last).
+/// Elements [begin, begin + count) along `axis` of contiguous `whole` <-> `part` (the same but for that extent; a
+/// channel slice where axis is not the last).
 void copy_into(const OpInfo& info, Tensor& whole, int axis, std::int64_t begin, const Tensor& part);
 void copy_out(const OpInfo& info, const Tensor& whole, int axis, std::int64_t begin, Tensor& part);
 

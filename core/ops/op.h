@@ -39,7 +39,8 @@ struct OpInfo {
   const char* name;  ///< the op unit's file basename or, in a family file, the function's name
   PrecisionClass precision = PrecisionClass::kAsIs;
   Numerics numerics{};
-  std::uint32_t policy_inputs = ~0u;  ///< bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
+  /// Bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
+  std::uint32_t policy_inputs = ~0u;
   bool differentiable = true;
 };
 

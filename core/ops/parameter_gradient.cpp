@@ -8,7 +8,8 @@ void check_channel_parameter(const OpInfo& info, const char* name, const Tensor&
   if (!p.defined()) return;
   check<ShapeError>(p.shape() == Shape{cols}, "{}: wanted a {} of shape ({}), one value per channel, got {}",
                     where(info.name), name, cols, p.shape().to_string());
-  check<DTypeError>(is_floating(p.dtype()), "{}: wanted a floating {}, got {}", where(info.name), name, name_of(p.dtype()));
+  check<DTypeError>(is_floating(p.dtype()), "{}: wanted a floating {}, got {}", where(info.name), name,
+                    name_of(p.dtype()));
 }
 
 }  // namespace binade::ops

@@ -15,7 +15,8 @@ std::vector<int> checked_order(const std::vector<int>& order, int rank) {
   std::vector<int> sorted = result;
   std::ranges::sort(sorted);
   check<ArgumentError>(static_cast<int>(order.size()) == rank && std::ranges::adjacent_find(sorted) == sorted.end(),
-                       "{}: wanted each of {} dimensions once, got {} of them", where(Permute::info.name), rank, order.size());
+                       "{}: wanted each of {} dimensions once, got {} of them", where(Permute::info.name), rank,
+                       order.size());
   return result;
 }
 

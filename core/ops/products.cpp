@@ -16,10 +16,10 @@ void register_gemm_cpu() {
       {.gemm = [](const cpu::GemmArgs& args) { cpu::kernels().gemm.gemm(args); },
        .column_sums = [](const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row,
                          void* sums) { cpu::kernels().gemm.column_sums(x, dtype, m, n, x_row, sums); },
-       .activation_backward = [](Activation activation, DType dtype, const void* z, const void* gy, void* gz,
-                                 std::int64_t count) {
-         cpu::kernels().gemm.activation_backward(activation, dtype, z, gy, gz, count);
-       }});
+       .activation_backward =
+           [](Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t count) {
+             cpu::kernels().gemm.activation_backward(activation, dtype, z, gy, gz, count);
+           }});
 }
 
 }  // namespace binade::ops

@@ -13,7 +13,7 @@
 namespace binade::ops {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;   // elements in one serial piece
+constexpr std::int64_t kGrain = 1 << 14;    // elements in one serial piece
 constexpr std::int64_t kColumns = 1 << 12;  // columns that one piece keeps in cache
 constexpr std::int64_t kLeastRows = 32;     // rows in a piece, so that partial results stay few
 
@@ -25,7 +25,8 @@ struct View {
 DType accumulator(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
 /// partial (outer, pieces, inner) -> its first piece holds the pairwise combination of all.
-void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, std::int64_t inner, const cpu::ReduceLoops& loops) {
+void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, std::int64_t inner,
+                    const cpu::ReduceLoops& loops) {
   if (pieces <= 1) return;
   const bool is_double = partial.dtype() == DType::f64;
   const cpu::Out base{partial.mutable_raw(), partial.dtype()};
@@ -47,7 +48,8 @@ Tensor reduce_middle(const Tensor& x, const View& v, const cpu::ReduceLoops& loo
     const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
     Tensor partial = Tensor::empty(Shape{v.outer, pieces, 1}, accumulator(x));
     const cpu::Out results{partial.mutable_raw(), partial.dtype()};
-    const std::int64_t together = pieces > 1 ? 1 : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
+    const std::int64_t together = pieces > 1 ? 1
+                                             : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
     parallel_for(v.outer * pieces, together, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t first = i % pieces * kGrain;
@@ -58,7 +60,8 @@ Tensor reduce_middle(const Tensor& x, const View& v, const cpu::ReduceLoops& loo
     if (pieces == 1) return partial;
     Tensor total = Tensor::empty(Shape{v.outer, 1}, partial.dtype());
     for (std::int64_t o = 0; o < v.outer; ++o)
-      loops.run(cpu::In{partial.raw(), partial.dtype()}.at(o * pieces), 1, cpu::Out{total.mutable_raw(), total.dtype()}.at(o).data);
+      loops.run(cpu::In{partial.raw(), partial.dtype()}.at(o * pieces), 1,
+                cpu::Out{total.mutable_raw(), total.dtype()}.at(o).data);
     return total;
   }
   const std::int64_t rows = std::max(kLeastRows, kGrain / 2 / std::max<std::int64_t>(v.inner, 1));
@@ -70,8 +73,8 @@ Tensor reduce_middle(const Tensor& x, const View& v, const cpu::ReduceLoops& loo
     const std::int64_t column = block % slices * kColumns;
     const std::int64_t piece = block / slices % pieces;
     const std::int64_t o = block / slices / pieces;
-    loops.rows(base.at((o * v.reduced + piece * rows) * v.inner + column), std::min(rows, v.reduced - piece * rows), v.inner,
-               std::min(kColumns, v.inner - column), results.at((o * pieces + piece) * v.inner + column).data);
+    loops.rows(base.at((o * v.reduced + piece * rows) * v.inner + column), std::min(rows, v.reduced - piece * rows),
+               v.inner, std::min(kColumns, v.inner - column), results.at((o * pieces + piece) * v.inner + column).data);
   });
   combine_pieces(partial, v.outer, pieces, v.inner, loops);
   if (pieces == 1) return partial;
@@ -129,7 +132,7 @@ void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx)
   plan.for_each([&](const BroadcastPlan::Offsets& at, std::int64_t n) {
     const auto in = [&](const Tensor& t, std::size_t i) { return cpu::In{t.raw(), t.dtype()}.at(at[i]); };
     cpu::kernels().pointwise.reduction->max_gradient(in(x, 0), in(y, 1), plan.step(1), in(g, 2), plan.step(2),
-                                           cpu::Out{gx.mutable_raw(), gx.dtype()}.at(at[3]), n);
+                                                     cpu::Out{gx.mutable_raw(), gx.dtype()}.at(at[3]), n);
   });
 }
 
@@ -151,7 +154,8 @@ double count_of(const Shape& x, const Shape& kept) {
   return count;
 }
 
-Tensors sum_forward(const OpInfo& info, const OpContext& ctx, std::span<const Tensor> in, const ReduceParams& p, bool mean) {
+Tensors sum_forward(const OpInfo& info, const OpContext& ctx, std::span<const Tensor> in, const ReduceParams& p,
+                    bool mean) {
   detail::check_elementwise(info, in, 1);
   const Shape kept = keepdim_shape(in[0].shape(), p.axes, where(info.name));
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
@@ -159,7 +163,8 @@ Tensors sum_forward(const OpInfo& info, const OpContext& ctx, std::span<const Te
   return {y.reshape(visible_shape(in[0].shape(), kept, p))};
 }
 
-void sum_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ReduceParams& p, bool mean) {
+void sum_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ReduceParams& p,
+                  bool mean) {
   if (!gx.needs(0)) return;
   const Shape& shape = ctx.inputs[0].shape;
   const Shape kept = keepdim_shape(shape, p.axes, info.name);
@@ -174,8 +179,8 @@ Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_vi
   std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
   std::vector<bool> seen(dims.size(), false);
   for (const int axis : axes) {
-    check<ShapeError>(axis >= -x.rank() && axis < x.rank(), "{}: wanted axes of {} (rank {}), got axis {}", op, x.to_string(),
-                      x.rank(), axis);
+    check<ShapeError>(axis >= -x.rank() && axis < x.rank(), "{}: wanted axes of {} (rank {}), got axis {}", op,
+                      x.to_string(), x.rank(), axis);
     const std::size_t d = static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
     check<ArgumentError>(!seen[d], "{}: axis {} is named twice", op, axis);
     seen[d] = true;
@@ -192,12 +197,16 @@ void sum_to(const Tensor& x, Tensor& y) {
   reduce_kernels.on(x.device(), "sum_to").sum(x, kept, 1);
 }
 
-Tensors Sum::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) { return sum_forward(info, ctx, in, p, false); }
+Tensors Sum::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  return sum_forward(info, ctx, in, p, false);
+}
 void Sum::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   sum_backward(info, ctx, gy[0], gx, p, false);
 }
 
-Tensors Mean::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) { return sum_forward(info, ctx, in, p, true); }
+Tensors Mean::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  return sum_forward(info, ctx, in, p, true);
+}
 void Mean::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   sum_backward(info, ctx, gy[0], gx, p, true);
 }
@@ -206,8 +215,8 @@ Tensors Max::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p
   detail::check_elementwise(info, in, 1);
   const Shape& shape = in[0].shape();
   const Shape kept = keepdim_shape(shape, p.axes, where(info.name));
-  check<ShapeError>(shape.numel() > 0 || kept.numel() == 0, "{}: nothing to take the largest of in {}", where(info.name),
-                    shape.to_string());
+  check<ShapeError>(shape.numel() > 0 || kept.numel() == 0, "{}: nothing to take the largest of in {}",
+                    where(info.name), shape.to_string());
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
   reduce_kernels.on(y.device(), info.name).max(in[0], y);
   ctx.save(in[0]);

@@ -47,8 +47,8 @@ Tensor resample(const OpInfo& info, const Tensor& x, const TapList& rows, const 
   return y;
 }
 
-void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
-                       const TapList& cols, bool divide) {
+void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::Input& x, GradSink& gx,
+                       const TapList& rows, const TapList& cols, bool divide) {
   if (!gx.needs(0)) return;
   const TapList rows_back = rows.turned(x.shape[1]), cols_back = cols.turned(x.shape[2]);
   cpu::Resample a = describe(gy, x.shape[1], x.shape[2]);

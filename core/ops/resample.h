@@ -7,8 +7,8 @@
 
 namespace binade::ops {
 
-/// What one dimension of average pooling and of upsampling does: for each output position, the sources it reads and their
-/// weights. Gradients run the same kernel with the taps turned round.
+/// What one dimension of average pooling and of upsampling does: for each output position, the sources it reads and
+/// their weights. Gradients run the same kernel with the taps turned round.
 struct TapList {
   std::vector<std::int64_t> begin{0}, source;
   std::vector<double> weight, divisor;
@@ -29,7 +29,7 @@ struct TapList {
 /// y (N, OH, OW, C) of x (N, H, W, C); the result is divided by both divisors where `divide`.
 Tensor resample(const OpInfo& info, const Tensor& x, const TapList& rows, const TapList& cols, bool divide);
 /// The gradient of the above: gx (N, H, W, C) into the sink.
-void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
-                       const TapList& cols, bool divide);
+void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::Input& x, GradSink& gx,
+                       const TapList& rows, const TapList& cols, bool divide);
 
 }  // namespace binade::ops

@@ -9,10 +9,11 @@ namespace {
 
 Shape resolve(const Tensor& x, std::vector<std::int64_t> dims) {
   const auto bad = [&] {
-    return ShapeError(fmt::format("{}: wanted extents for the {} elements of {} (one may be -1), got ({})", where(Reshape::info.name),
-                                  x.numel(), x.shape().to_string(), [&] {
+    return ShapeError(fmt::format("{}: wanted extents for the {} elements of {} (one may be -1), got ({})",
+                                  where(Reshape::info.name), x.numel(), x.shape().to_string(), [&] {
                                     std::string text;
-                                    for (const std::int64_t d : dims) text += (text.empty() ? "" : ", ") + std::to_string(d);
+                                    for (const std::int64_t d : dims)
+                                      text += (text.empty() ? "" : ", ") + std::to_string(d);
                                     return text;
                                   }()));
   };

@@ -18,12 +18,15 @@ Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
   const std::size_t first = add ? 2 : 1, wanted = first + (rms ? 1 : 2);
   check<ArgumentError>(in.size() == wanted, "{}: wanted {} inputs, got {}", where(info.name), wanted, in.size());
   check<ArgumentError>(eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), eps);
-  check<ShapeError>(in[0].rank() >= 1, "{}: wanted rank 1 or more (…, C), got {}", where(info.name), in[0].shape().to_string());
+  check<ShapeError>(in[0].rank() >= 1, "{}: wanted rank 1 or more (…, C), got {}", where(info.name),
+                    in[0].shape().to_string());
   const Tensor x = in[0].to(ctx.store_dtype);
   const Shape& shape = x.shape();
   const DType statistics = statistics_dtype(x.dtype());
-  for (std::size_t i = first; i < in.size(); ++i) check_channel_parameter(info, i == first ? "weight" : "bias", in[i], shape.cols());
-  const Tensor weight = parameter_as(in[first], statistics), bias = rms ? Tensor() : parameter_as(in[first + 1], statistics);
+  for (std::size_t i = first; i < in.size(); ++i)
+    check_channel_parameter(info, i == first ? "weight" : "bias", in[i], shape.cols());
+  const Tensor weight = parameter_as(in[first], statistics),
+               bias = rms ? Tensor() : parameter_as(in[first + 1], statistics);
 
   cpu::RowNormForward a{.dtype = x.dtype(), .rows = shape.rows(), .cols = shape.cols(), .rms = rms, .eps = eps};
   a.x = x.raw();
@@ -114,9 +117,8 @@ KernelSlot<cpu::RowNormKernels>& row_norm_slot() {
 }
 
 void register_row_norm_cpu() {
-  row_norm_slot().fill(DeviceType::kCpu,
-                       {[](const cpu::RowNormForward& a) { cpu::kernels().row_norm.forward(a); },
-                        [](const cpu::RowNormBackward& a) { cpu::kernels().row_norm.backward(a); }});
+  row_norm_slot().fill(DeviceType::kCpu, {[](const cpu::RowNormForward& a) { cpu::kernels().row_norm.forward(a); },
+                                          [](const cpu::RowNormBackward& a) { cpu::kernels().row_norm.backward(a); }});
 }
 
 }  // namespace binade::ops

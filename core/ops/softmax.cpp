@@ -19,13 +19,16 @@ cpu::Out row(Tensor& t, std::int64_t r) { return cpu::Out{t.mutable_raw(), t.dty
 template <class F>
 void for_rows(const Tensor& t, F&& body) {
   if (t.numel() == 0) return;
-  parallel_for(t.shape().rows(), std::max<std::int64_t>(1, kGrain / t.shape().cols()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) body(r);
-  });
+  parallel_for(t.shape().rows(), std::max<std::int64_t>(1, kGrain / t.shape().cols()),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t r = begin; r < end; ++r) body(r);
+               });
 }
 
 void forward_rows(const Tensor& x, Tensor& y, bool log) {
-  for_rows(x, [&](std::int64_t r) { cpu::kernels().pointwise.rows->softmax(row(x, r), row(y, r), x.shape().cols(), log); });
+  for_rows(x, [&](std::int64_t r) {
+    cpu::kernels().pointwise.rows->softmax(row(x, r), row(y, r), x.shape().cols(), log);
+  });
 }
 
 void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
@@ -40,10 +43,11 @@ Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::
   const auto copy = [&]<class T>(TypeTag<T>) {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    parallel_for(outer * inner, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(n, 1)), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        for (std::int64_t j = 0; j < n; ++j) to[i * n + j] = from[(i / inner * n + j) * inner + i % inner];
-    });
+    parallel_for(outer * inner, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(n, 1)),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     for (std::int64_t j = 0; j < n; ++j) to[i * n + j] = from[(i / inner * n + j) * inner + i % inner];
+                 });
   };
   dispatch_float(x.dtype(), "softmax", copy);
   return y;
@@ -53,7 +57,8 @@ struct Split {
   int axis;
   std::int64_t outer = 1, n = 1, inner = 1;
   bool last = true;
-  Split(const Shape& shape, int wanted, std::string_view op) : axis(wanted < 0 ? wanted + std::max(shape.rank(), 1) : wanted) {
+  Split(const Shape& shape, int wanted, std::string_view op)
+      : axis(wanted < 0 ? wanted + std::max(shape.rank(), 1) : wanted) {
     check<ShapeError>(axis >= 0 && axis < std::max(shape.rank(), 1), "{}: wanted an axis of {} (rank {}), got {}", op,
                       shape.to_string(), shape.rank(), wanted);
     if (shape.rank() == 0) return;
@@ -65,7 +70,9 @@ struct Split {
   Shape moved() const { return {outer, inner, n}; }
 };
 
-Tensor rows_first(const Tensor& x, const Split& s) { return swap_inner(x.contiguous_copy(), s.moved(), s.outer, s.n, s.inner); }
+Tensor rows_first(const Tensor& x, const Split& s) {
+  return swap_inner(x.contiguous_copy(), s.moved(), s.outer, s.n, s.inner);
+}
 Tensor back(const Tensor& x, const Split& s, const Shape& shape) { return swap_inner(x, shape, s.outer, s.inner, s.n); }
 
 Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, int axis, bool log) {

@@ -118,9 +118,8 @@ struct Erf : Unary<Erf> {
 /// y = exp(x). gx = gy y. Overflows f32 above 88.72.
 struct Exp : Unary<Exp> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "exp",
-                               .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_high = 88.72, .ulp_f32 = 1}};
+  static constexpr OpInfo info{
+      .name = "exp", .precision = PrecisionClass::kFull, .numerics = {.safe_high = 88.72, .ulp_f32 = 1}};
   static constexpr Saves saves = Saves::kOutput;
   template <class C>
   BINADE_HD static C value(C x, const Params&) {
@@ -135,9 +134,8 @@ struct Exp : Unary<Exp> {
 /// y = log(x): -inf at 0, NaN below. gx = gy / x.
 struct Log : Unary<Log> {
   using Params = NoParams;
-  static constexpr OpInfo info{.name = "log",
-                               .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0x1p-149, .pole = 0, .ulp_f32 = 1}};
+  static constexpr OpInfo info{
+      .name = "log", .precision = PrecisionClass::kFull, .numerics = {.safe_low = 0x1p-149, .pole = 0, .ulp_f32 = 1}};
   static constexpr Saves saves = Saves::kInput;
   template <class C>
   BINADE_HD static C value(C x, const Params&) {
@@ -187,12 +185,12 @@ struct Pow : Unary<Pow> {
   struct Params {
     double exponent = 2;
   };
-  static constexpr OpInfo info{.name = "pow",
-                               .precision = PrecisionClass::kFull,
-                               .numerics = {.pole = 0, .ulp_f32 = 1}};
+  static constexpr OpInfo info{
+      .name = "pow", .precision = PrecisionClass::kFull, .numerics = {.pole = 0, .ulp_f32 = 1}};
   static constexpr Saves saves = Saves::kInput;
   static void check_params(const Params& p) {
-    check<ArgumentError>(p.exponent - p.exponent == 0, "{}: wanted a finite exponent, got {}", where(info.name), p.exponent);
+    check<ArgumentError>(p.exponent - p.exponent == 0, "{}: wanted a finite exponent, got {}", where(info.name),
+                         p.exponent);
   }
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -222,8 +220,8 @@ struct Square : Unary<Square> {
   }
 };
 
-/// y = min(max(x, low), high), bounds rounded to float; clamp(NaN) = NaN. gx = gy where low <= x <= high, else 0. Throws
-/// ArgumentError unless low <= high.
+/// y = min(max(x, low), high), bounds rounded to float; clamp(NaN) = NaN. gx = gy where low <= x <= high, else 0.
+/// Throws ArgumentError unless low <= high.
 struct Clamp : Unary<Clamp> {
   struct Params {
     double low = 0;
@@ -232,7 +230,8 @@ struct Clamp : Unary<Clamp> {
   static constexpr OpInfo info{.name = "clamp", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Saves saves = Saves::kInput;
   static void check_params(const Params& p) {
-    check<ArgumentError>(p.low <= p.high, "{}: wanted low <= high, got low {} and high {}", where(info.name), p.low, p.high);
+    check<ArgumentError>(p.low <= p.high, "{}: wanted low <= high, got low {} and high {}", where(info.name), p.low,
+                         p.high);
   }
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -284,9 +283,8 @@ struct ScalarParams {
 /// y = x + scalar.
 struct AddScalar : Unary<AddScalar> {
   using Params = ScalarParams;
-  static constexpr OpInfo info{.name = "add_scalar",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "add_scalar", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Saves saves = Saves::kNothing;
   static constexpr bool passes_gradient = true;
   template <class C>
@@ -302,9 +300,8 @@ struct AddScalar : Unary<AddScalar> {
 /// y = scalar x.
 struct MulScalar : Unary<MulScalar> {
   using Params = ScalarParams;
-  static constexpr OpInfo info{.name = "mul_scalar",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "mul_scalar", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -319,9 +316,8 @@ struct MulScalar : Unary<MulScalar> {
 /// y = x / scalar.
 struct DivScalar : Unary<DivScalar> {
   using Params = ScalarParams;
-  static constexpr OpInfo info{.name = "div_scalar",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "div_scalar", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -336,9 +332,8 @@ struct DivScalar : Unary<DivScalar> {
 /// y = scalar - x.
 struct ScalarSub : Unary<ScalarSub> {
   using Params = ScalarParams;
-  static constexpr OpInfo info{.name = "scalar_sub",
-                               .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "scalar_sub", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {

@@ -32,7 +32,8 @@ TapList grid(std::int64_t extent, std::int64_t outputs, UpsampleMode mode) {
 Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
   const Shape& shape = in[0].shape();
-  check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), shape.to_string());
+  check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name),
+                    shape.to_string());
   check<ShapeError>(shape[1] >= 1 && shape[2] >= 1 && p.out_height >= 1 && p.out_width >= 1,
                     "{}: wanted height and width of 1 or more, got {} to ({}, {})", where(info.name), shape.to_string(),
                     p.out_height, p.out_width);
@@ -42,7 +43,8 @@ Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Para
 
 void Upsample::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const OpContext::Input& x = ctx.inputs[0];
-  resample_backward(info, gy[0], x, gx, grid(x.shape[1], p.out_height, p.mode), grid(x.shape[2], p.out_width, p.mode), false);
+  resample_backward(info, gy[0], x, gx, grid(x.shape[1], p.out_height, p.mode), grid(x.shape[2], p.out_width, p.mode),
+                    false);
 }
 
 }  // namespace binade::ops

@@ -12,16 +12,14 @@ enum class UpsampleMode { kNearest, kBilinear };
 ///   bilinear: u = max(0, (o + 0.5) s - 0.5), y[o] = (1 - f) x[i] + f x[i + 1], i = floor(u), f = u - i (half-pixel
 ///             centers, the edge repeated), in both dimensions
 ///
-/// A tap of weight 0 is not read. gx is the transposed map, taps in output order. NaN propagates. x may be a channel slice.
-/// Nothing is saved. Throws ShapeError unless x has rank 4 and all extents are >= 1.
+/// A tap of weight 0 is not read. gx is the transposed map, taps in output order. NaN propagates. x may be a channel
+/// slice. Nothing is saved. Throws ShapeError unless x has rank 4 and all extents are >= 1.
 struct Upsample {
   struct Params {
     std::int64_t out_height = 1, out_width = 1;
     UpsampleMode mode = UpsampleMode::kNearest;
   };
-  static constexpr OpInfo info{.name = "upsample",
-                               .precision = PrecisionClass::kAsIs,
-                               .numerics = {.ulp_f32 = 3}};
+  static constexpr OpInfo info{.name = "upsample", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 3}};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

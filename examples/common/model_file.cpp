@@ -26,7 +26,9 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
   nn::load_state_dict(model, merged);
 }
 
-PrecisionPolicy policy_of(const StateDict& checkpoint) { return PrecisionPolicy::from_string(checkpoint.text("amp/policy")); }
+PrecisionPolicy policy_of(const StateDict& checkpoint) {
+  return PrecisionPolicy::from_string(checkpoint.text("amp/policy"));
+}
 
 void load_weights(nn::Module& model, const std::string& path) {
   if (!path.ends_with(".safetensors")) return load_model(model, io::load_checkpoint(path).state);
@@ -47,12 +49,16 @@ void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Var
 
 std::string describe_modules(nn::Module& model, const Variable& output) {
   std::string text = "modules\n";
-  for (const auto& [path, module] : nn::named_modules(model)) text += fmt::format("  {:<36} {}\n", path.empty() ? "(root)" : path, module->kind());
+  for (const auto& [path, module] : nn::named_modules(model))
+    text += fmt::format("  {:<36} {}\n", path.empty() ? "(root)" : path, module->kind());
   text += "parameters\n";
-  for (const auto& [name, p] : nn::named_parameters(model)) text += fmt::format("  {:<36} {}\n", name, p->shape().to_string());
-  for (const auto& [name, b] : nn::named_buffers(model)) text += fmt::format("  {:<36} {} (buffer)\n", name, b->value().shape().to_string());
+  for (const auto& [name, p] : nn::named_parameters(model))
+    text += fmt::format("  {:<36} {}\n", name, p->shape().to_string());
+  for (const auto& [name, b] : nn::named_buffers(model))
+    text += fmt::format("  {:<36} {} (buffer)\n", name, b->value().shape().to_string());
   text += "ops\n";
-  for (const RecordedOp& op : recorded_ops(output)) text += fmt::format("  {:>4}  {:<30} {}\n", op.tape_index, op.module_path, op.op);
+  for (const RecordedOp& op : recorded_ops(output))
+    text += fmt::format("  {:>4}  {:<30} {}\n", op.tape_index, op.module_path, op.op);
   return text + fmt::format("{} parameters\n", nn::count_parameters(model));
 }
 

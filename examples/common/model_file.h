@@ -15,11 +15,12 @@ struct ModelChoice {
 /// The state of the chosen checkpoint; of --run, the newest that verifies. Throws ArgumentError when neither is named.
 StateDict read_checkpoint(const ModelChoice& choice);
 
-/// Weights and statistics of a checkpoint into a model: the averaged weights where the run kept any and `averaged` is on.
+/// Weights and statistics of a checkpoint into a model: the averaged weights where the run kept any and `averaged` is
+/// on.
 void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = true);
 
-/// Weights alone, from a checkpoint or a .safetensors file whose names are the model's (`binade-doctor import` makes one
-/// from PyTorch's and Hugging Face's). Throws CheckpointError listing both sides when they do not fit.
+/// Weights alone, from a checkpoint or a .safetensors file whose names are the model's (`binade-doctor import` makes
+/// one from PyTorch's and Hugging Face's). Throws CheckpointError listing both sides when they do not fit.
 void load_weights(nn::Module& model, const std::string& path);
 
 /// The policy that the checkpoint was trained under.

@@ -26,15 +26,16 @@ std::string config_text(const std::string& program, const Settings& table, const
       .add("device", runtime.device().to_string())
       .add("instruction_set", cpu::kernels().isa)
       .add("threads", num_threads());
-  return fmt::format("{{\n  \"program\": {},\n{},\n  \"environment\": {}\n}}\n", io::json_string(program), table.json_members(),
-                     environment.text());
+  return fmt::format("{{\n  \"program\": {},\n{},\n  \"environment\": {}\n}}\n", io::json_string(program),
+                     table.json_members(), environment.text());
 }
 
 amp::Policy choose_policy(TrainSettings& s) {
   if (s.precision.empty()) {
     s.precision = multiplies_bf16(cpu::kernels().isa) ? "bf16" : "fp32";
     std::fprintf(stderr, "precision %s: %s\n", s.precision.c_str(),
-                 s.precision == "bf16" ? "this processor multiplies bf16 in hardware" : "this processor has no bf16 products");
+                 s.precision == "bf16" ? "this processor multiplies bf16 in hardware"
+                                       : "this processor has no bf16 products");
   }
   amp::Policy policy = amp::Policy::by_name(s.precision);
   for (const std::string& o : s.overrides) {
@@ -52,18 +53,29 @@ amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Poli
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model) {
   std::vector<optim::NamedParameter> p = optim::parameters_of(model);
   if (s.optimizer == "sgd")
-    return std::make_unique<optim::Sgd>(std::move(p), optim::SgdOptions{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay});
+    return std::make_unique<optim::Sgd>(
+        std::move(p), optim::SgdOptions{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay});
   if (s.optimizer == "lion")
-    return std::make_unique<optim::Lion>(std::move(p), optim::LionOptions{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay});
+    return std::make_unique<optim::Lion>(
+        std::move(p),
+        optim::LionOptions{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .weight_decay = s.weight_decay});
   if (s.optimizer == "adam")
-    return std::make_unique<optim::Adam>(
-        std::move(p), optim::AdamOptions{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay});
+    return std::make_unique<optim::Adam>(std::move(p), optim::AdamOptions{.lr = s.lr,
+                                                                          .beta1 = s.beta1,
+                                                                          .beta2 = s.beta2,
+                                                                          .eps = s.eps,
+                                                                          .weight_decay = s.weight_decay});
   return std::make_unique<optim::AdamW>(
-      std::move(p), optim::AdamWOptions{.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay});
+      std::move(p), optim::AdamWOptions{
+                        .lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .weight_decay = s.weight_decay});
 }
 
 optim::Schedule make_schedule(const TrainSettings& s) {
-  return optim::Schedule({.kind = optim::schedule_kind(s.schedule), .lr = s.lr, .min_lr = s.min_lr, .warmup = s.warmup, .steps = s.schedule_steps});
+  return optim::Schedule({.kind = optim::schedule_kind(s.schedule),
+                          .lr = s.lr,
+                          .min_lr = s.min_lr,
+                          .warmup = s.warmup,
+                          .steps = s.schedule_steps});
 }
 
 Device choose_device(const std::string& name) {

@@ -11,8 +11,8 @@ namespace binade::examples {
 /// config.json of a run: every setting in force, and what it runs on.
 std::string config_text(const std::string& program, const Settings& table, const Runtime& runtime);
 
-/// The policy that --precision and --override name. An empty precision is chosen (bf16 where the processor multiplies it,
-/// else fp32), written into `s`, and said once.
+/// The policy that --precision and --override name. An empty precision is chosen (bf16 where the processor multiplies
+/// it, else fp32), written into `s`, and said once.
 amp::Policy choose_policy(TrainSettings& s);
 
 amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Policy& policy);

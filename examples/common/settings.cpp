@@ -32,7 +32,8 @@ T parse_number(const Setting& s, const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool good = error == std::errc{} && stop == end && std::isfinite(static_cast<double>(value)) &&
                     static_cast<double>(value) >= s.low && static_cast<double>(value) <= s.high;
-  check<ArgumentError>(good, "--{}: wanted {}{}, got '{}'", s.name, std::is_integral_v<T> ? "whole: " : "", range_text(s), text);
+  check<ArgumentError>(good, "--{}: wanted {}{}, got '{}'", s.name, std::is_integral_v<T> ? "whole: " : "",
+                       range_text(s), text);
   return value;
 }
 
@@ -82,7 +83,12 @@ void Settings::declare(CLI::App& app) {
       return true;
     };
     if (is_switch && s.on_resume == OnResume::kNotASetting) {
-      app.add_flag_callback(flag, [this, name = s.name] { given_.push_back({name, {"on"}}); }, s.help);
+      app.add_flag_callback(
+          flag,
+          [this, name = s.name] {
+            given_.push_back({name, {"on"}});
+          },
+          s.help);
       continue;
     }
     CLI::Option* option = app.add_option(flag, remember, s.help);
@@ -95,9 +101,7 @@ void Settings::declare(CLI::App& app) {
     else
       option->expected(1)->type_name(s.choices.empty() ? "" : CLI::detail::join(s.choices, "|"));
     const ordered_json value = json_of(s);
-    option->default_str(value.is_string() ? value.get<std::string>()
-                        : value.is_array()   ? ""
-                                             : value.dump());
+    option->default_str(value.is_string() ? value.get<std::string>() : value.is_array() ? "" : value.dump());
   }
 }
 
@@ -146,7 +150,8 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
       std::vector<std::string> keys;
       for (const Setting& s : settings_) keys.push_back(key_of(s.name));
       const std::string near = amp::nearest_word(key_of(key), keys);
-      throw ArgumentError(fmt::format("{}: unknown setting '{}'{}", origin, key, near.empty() ? "" : "; did you mean " + near + "?"));
+      throw ArgumentError(
+          fmt::format("{}: unknown setting '{}'{}", origin, key, near.empty() ? "" : "; did you mean " + near + "?"));
     }
     assign(*it, texts_of(value, key, origin));
   }
@@ -160,8 +165,10 @@ void Settings::apply_flags_to_resumed() {
     if (s.on_resume != OnResume::kFixed && s.on_resume != OnResume::kIncompatible) continue;
     const ordered_json after = json_of(s);
     if (before == after) continue;
-    const std::string text = fmt::format("--{}: the run was started with {}, and a resume cannot change it to {}; leave the flag out, or start a new run",
-                                         s.name, before.dump(), after.dump());
+    const std::string text = fmt::format(
+        "--{}: the run was started with {}, and a resume cannot change it to {}; leave the flag out, or start a new "
+        "run",
+        s.name, before.dump(), after.dump());
     if (s.on_resume == OnResume::kIncompatible) throw CheckpointError(text);
     throw ArgumentError(text);
   }

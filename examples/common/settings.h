@@ -14,11 +14,11 @@ namespace binade::examples {
 
 /// What a resumed run may do with a setting that was given again.
 enum class OnResume {
-  kMayChange,      ///< takes the new value
-  kFixed,          ///< another value is an ArgumentError (exit 20)
-  kIncompatible,   ///< another value is a CheckpointError (exit 21): architecture, precision, optimizer
-  kByContent,      ///< a path: what it holds is compared later, not its name
-  kNotASetting,    ///< belongs to one call (--resume, --config): neither stored nor compared
+  kMayChange,     ///< takes the new value
+  kFixed,         ///< another value is an ArgumentError (exit 20)
+  kIncompatible,  ///< another value is a CheckpointError (exit 21): architecture, precision, optimizer
+  kByContent,     ///< a path: what it holds is compared later, not its name
+  kNotASetting,   ///< belongs to one call (--resume, --config): neither stored nor compared
 };
 
 /// One setting: its flag, its key in config.json, its variable, its range.
@@ -44,8 +44,8 @@ class Settings {
   void declare(CLI::App& app);
   bool given(const std::string& name) const;
 
-  /// Writes what the command line gave into the variables. Throws ArgumentError naming flag, value, what was wanted and,
-  /// for words, the nearest one.
+  /// Writes what the command line gave into the variables. Throws ArgumentError naming flag, value, what was wanted
+  /// and, for words, the nearest one.
   void apply_flags();
   /// The same from a JSON object (keys with - or _). Unknown keys are an ArgumentError, but for `environment` and
   /// `program`, so that a run's own config.json can be given as --config.

@@ -38,7 +38,12 @@ class Timer {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count();
   }
   io::JsonObject answer(int steps, double ms) const {
-    return io::JsonObject().add("steps", steps).add("ms", ms).add("loss", loss_).add("first_loss", first_loss_.value_or(loss_)).add("peak_mib", peak_mib());
+    return io::JsonObject()
+        .add("steps", steps)
+        .add("ms", ms)
+        .add("loss", loss_)
+        .add("first_loss", first_loss_.value_or(loss_))
+        .add("peak_mib", peak_mib());
   }
 
  private:
@@ -88,7 +93,11 @@ int serve_steps(const Workload& workload, bool interactive, int steps) {
   std::vector<double> times;
   for (int i = 0; i < steps; ++i) times.push_back(timer.milliseconds());
   std::ranges::sort(times);
-  say(timer.answer(steps, times[times.size() / 2]).add("ms_min", times.front()).add("ms_max", times.back()).add("workload", workload.name).add("precision", workload.precision));
+  say(timer.answer(steps, times[times.size() / 2])
+          .add("ms_min", times.front())
+          .add("ms_max", times.back())
+          .add("workload", workload.name)
+          .add("precision", workload.precision));
   return 0;
 }
 

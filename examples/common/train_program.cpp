@@ -23,7 +23,8 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
   table.apply_flags();  // --run, --resume and --config themselves, and every range check
   if (s.resume) {
     check<ArgumentError>(!s.run.empty(), "--resume: wanted --run DIR with it, the folder of the run to go on with");
-    check<ArgumentError>(s.config.empty(), "--config: a resumed run takes its settings from its own config.json; leave it out");
+    check<ArgumentError>(s.config.empty(),
+                         "--config: a resumed run takes its settings from its own config.json; leave it out");
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
     table.apply_flags_to_resumed();
   } else if (!s.config.empty()) {
@@ -33,7 +34,8 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
   complete();
 }
 
-amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table, const TrainSettings& s, const Runtime& runtime) {
+amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table,
+                       const TrainSettings& s, const Runtime& runtime) {
   return {.folder = s.run.empty() ? io::RunFolder::next_free("runs", name) : s.run,
           .resume = s.resume,
           .config = config_text(program, table, runtime),
@@ -68,14 +70,16 @@ StateDict run_constants(const std::string& content, const std::string& architect
 
 void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
   check<DataError>(checkpoint.text("progress/data") == run.text("progress/data"),
-                   "--data: not what the run was trained on: its content has the hash {}, the checkpoint's {}", run.text("progress/data"),
-                   checkpoint.text("progress/data"));
+                   "--data: not what the run was trained on: its content has the hash {}, the checkpoint's {}",
+                   run.text("progress/data"), checkpoint.text("progress/data"));
   const std::string& stored = checkpoint.text("progress/architecture");
-  check<CheckpointError>(stored == run.text("progress/architecture"), "checkpoint: it holds the model {}, this run has {}", stored,
+  check<CheckpointError>(stored == run.text("progress/architecture"),
+                         "checkpoint: it holds the model {}, this run has {}", stored,
                          run.text("progress/architecture"));
 }
 
-int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer, const amp::RunTask& task) {
+int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer,
+                   const amp::RunTask& task) {
   const amp::RunEnd end = amp::run_training(plan, trainer, task);
   std::fprintf(stderr, "run folder %s\n", plan.folder.c_str());
   std::fprintf(stderr, "go on with: %s train --run %s --resume --steps %lld\n", program.c_str(), plan.folder.c_str(),

@@ -5,7 +5,6 @@
 
 #include "examples/common/program.h"
 
-
 namespace binade::examples {
 
 /// Settles where a training's settings come from, in this order: defaults, the run's config.json (with --resume) or
@@ -13,7 +12,8 @@ namespace binade::examples {
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
 /// The plan that the settings describe. `name` begins the name of a new run folder.
-amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table, const TrainSettings& s, const Runtime& runtime);
+amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table,
+                       const TrainSettings& s, const Runtime& runtime);
 
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
 
@@ -23,6 +23,7 @@ StateDict run_constants(const std::string& content, const std::string& architect
 void check_run_constants(const StateDict& checkpoint, const StateDict& run);
 
 /// run_training(), with the lines a person wants at the end, and the exit code.
-int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer, const amp::RunTask& task);
+int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer,
+                   const amp::RunTask& task);
 
 }  // namespace binade::examples

@@ -11,52 +11,126 @@ namespace {
 constexpr double kCount = 1e15;  // counts up to here are exact in a double
 
 void add_data(Settings& t, TrainSettings& s) {
-  t.add({.name = "data", .target = &s.data, .help = "what to train on (embedded data when left out)", .on_resume = OnResume::kByContent});
-  t.add({.name = "val-data", .target = &s.val_data, .help = "held-out data of its own", .on_resume = OnResume::kByContent});
+  t.add({.name = "data",
+         .target = &s.data,
+         .help = "what to train on (embedded data when left out)",
+         .on_resume = OnResume::kByContent});
+  t.add({.name = "val-data",
+         .target = &s.val_data,
+         .help = "held-out data of its own",
+         .on_resume = OnResume::kByContent});
   t.add({.name = "val-fraction", .target = &s.val_fraction, .help = "share held out of --data", .low = 0, .high = 0.9});
-  t.add({.name = "run", .target = &s.run, .help = "run folder (a new one under runs/)", .on_resume = OnResume::kByContent});
-  t.add({.name = "resume", .target = &s.resume, .help = "go on from the run's newest verified checkpoint", .on_resume = OnResume::kNotASetting});
-  t.add({.name = "config", .target = &s.config, .help = "the same settings as a JSON file; flags win", .on_resume = OnResume::kNotASetting});
-  t.add({.name = "init-from", .target = &s.init_from, .help = "start from the weights of a checkpoint or safetensors file"});
+  t.add({.name = "run",
+         .target = &s.run,
+         .help = "run folder (a new one under runs/)",
+         .on_resume = OnResume::kByContent});
+  t.add({.name = "resume",
+         .target = &s.resume,
+         .help = "go on from the run's newest verified checkpoint",
+         .on_resume = OnResume::kNotASetting});
+  t.add({.name = "config",
+         .target = &s.config,
+         .help = "the same settings as a JSON file; flags win",
+         .on_resume = OnResume::kNotASetting});
+  t.add({.name = "init-from",
+         .target = &s.init_from,
+         .help = "start from the weights of a checkpoint or safetensors file"});
 }
 
 void add_run(Settings& t, TrainSettings& s) {
-  t.add({.name = "steps", .target = &s.steps, .help = "committed updates in the run's whole life", .on_resume = OnResume::kMayChange, .low = 1, .high = kCount});
+  t.add({.name = "steps",
+         .target = &s.steps,
+         .help = "committed updates in the run's whole life",
+         .on_resume = OnResume::kMayChange,
+         .low = 1,
+         .high = kCount});
   t.add({.name = "batch", .target = &s.batch, .help = "samples per micro-batch", .low = 1, .high = 1 << 20});
   t.add({.name = "accumulate", .target = &s.accumulate, .help = "micro-batches per update", .low = 1, .high = 1 << 20});
   t.add({.name = "seed", .target = &s.seed, .help = "fixes every random number", .low = 0, .high = kCount});
-  t.add({.name = "threads", .target = &s.threads, .help = "CPU threads (0: all); the bits do not depend on it", .on_resume = OnResume::kMayChange, .low = 0, .high = 1024});
+  t.add({.name = "threads",
+         .target = &s.threads,
+         .help = "CPU threads (0: all); the bits do not depend on it",
+         .on_resume = OnResume::kMayChange,
+         .low = 0,
+         .high = 1024});
   t.add({.name = "deterministic", .target = &s.deterministic, .help = "on|off"});
-  t.add({.name = "device", .target = &s.device, .help = "auto, cpu, cuda or cuda:N", .on_resume = OnResume::kMayChange});
-  t.add({.name = "checkpoint-every", .target = &s.checkpoint_every, .help = "updates between checkpoints (0: at the end)", .on_resume = OnResume::kMayChange, .low = 0, .high = kCount});
-  t.add({.name = "keep", .target = &s.keep, .help = "checkpoints kept in the ring", .on_resume = OnResume::kMayChange, .low = 1, .high = 10000});
-  t.add({.name = "eval-every", .target = &s.eval_every, .help = "updates between evaluations (0: at the end)", .on_resume = OnResume::kMayChange, .low = 0, .high = kCount});
-  t.add({.name = "log-every", .target = &s.log_every, .help = "updates between lines on the terminal", .on_resume = OnResume::kMayChange, .low = 1, .high = kCount});
-  t.add({.name = "state-hash", .target = &s.state_hash, .help = "write the state's SHA-256 before and after every attempt (on|off)"});
+  t.add(
+      {.name = "device", .target = &s.device, .help = "auto, cpu, cuda or cuda:N", .on_resume = OnResume::kMayChange});
+  t.add({.name = "checkpoint-every",
+         .target = &s.checkpoint_every,
+         .help = "updates between checkpoints (0: at the end)",
+         .on_resume = OnResume::kMayChange,
+         .low = 0,
+         .high = kCount});
+  t.add({.name = "keep",
+         .target = &s.keep,
+         .help = "checkpoints kept in the ring",
+         .on_resume = OnResume::kMayChange,
+         .low = 1,
+         .high = 10000});
+  t.add({.name = "eval-every",
+         .target = &s.eval_every,
+         .help = "updates between evaluations (0: at the end)",
+         .on_resume = OnResume::kMayChange,
+         .low = 0,
+         .high = kCount});
+  t.add({.name = "log-every",
+         .target = &s.log_every,
+         .help = "updates between lines on the terminal",
+         .on_resume = OnResume::kMayChange,
+         .low = 1,
+         .high = kCount});
+  t.add({.name = "state-hash",
+         .target = &s.state_hash,
+         .help = "write the state's SHA-256 before and after every attempt (on|off)"});
 }
 
 void add_precision(Settings& t, TrainSettings& s) {
-  t.add({.name = "precision", .target = &s.precision, .help = "what products compute in (bf16 where the hardware has it, else fp32)",
-         .on_resume = OnResume::kIncompatible, .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
-  t.add({.name = "override", .target = &s.overrides, .help = "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins", .on_resume = OnResume::kIncompatible});
+  t.add({.name = "precision",
+         .target = &s.precision,
+         .help = "what products compute in (bf16 where the hardware has it, else fp32)",
+         .on_resume = OnResume::kIncompatible,
+         .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+  t.add({.name = "override",
+         .target = &s.overrides,
+         .help = "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",
+         .on_resume = OnResume::kIncompatible});
   t.add({.name = "loss-scale", .target = &s.loss_scale, .help = "dynamic, off or a number"});
-  t.add({.name = "init-scale", .target = &s.init_scale, .help = "loss scale of the first step", .low = 0x1p-24, .high = 0x1p127});
+  t.add({.name = "init-scale",
+         .target = &s.init_scale,
+         .help = "loss scale of the first step",
+         .low = 0x1p-24,
+         .high = 0x1p127});
 }
 
 void add_optimizer(Settings& t, TrainSettings& s) {
-  t.add({.name = "optimizer", .target = &s.optimizer, .help = "how weights move", .on_resume = OnResume::kIncompatible, .choices = {"sgd", "adam", "adamw", "lion"}});
+  t.add({.name = "optimizer",
+         .target = &s.optimizer,
+         .help = "how weights move",
+         .on_resume = OnResume::kIncompatible,
+         .choices = {"sgd", "adam", "adamw", "lion"}});
   t.add({.name = "lr", .target = &s.lr, .help = "peak learning rate", .low = 0, .high = 1e6});
   t.add({.name = "min-lr", .target = &s.min_lr, .help = "where the schedule ends", .low = 0, .high = 1e6});
   t.add({.name = "warmup", .target = &s.warmup, .help = "updates of linear warm-up", .low = 0, .high = kCount});
-  t.add({.name = "schedule", .target = &s.schedule, .help = "after the warm-up", .choices = {"cosine", "linear", "constant", "plateau"}});
-  t.add({.name = "schedule-steps", .target = &s.schedule_steps, .help = "where the schedule reaches --min-lr (the first --steps)", .low = 0, .high = kCount});
+  t.add({.name = "schedule",
+         .target = &s.schedule,
+         .help = "after the warm-up",
+         .choices = {"cosine", "linear", "constant", "plateau"}});
+  t.add({.name = "schedule-steps",
+         .target = &s.schedule_steps,
+         .help = "where the schedule reaches --min-lr (the first --steps)",
+         .low = 0,
+         .high = kCount});
   t.add({.name = "beta1", .target = &s.beta1, .help = "Adam, Lion", .low = 0, .high = 1});
   t.add({.name = "beta2", .target = &s.beta2, .help = "Adam, Lion", .low = 0, .high = 1});
   t.add({.name = "eps", .target = &s.eps, .help = "Adam", .low = 0, .high = 1});
   t.add({.name = "momentum", .target = &s.momentum, .help = "SGD", .low = 0, .high = 1});
   t.add({.name = "weight-decay", .target = &s.weight_decay, .help = "on matrices and filters", .low = 0, .high = 1e6});
   t.add({.name = "clip", .target = &s.clip, .help = "gradient clipping bound (0: none)", .low = 0, .high = 1e9});
-  t.add({.name = "clip-mode", .target = &s.clip_mode, .help = "what --clip bounds", .choices = {"norm", "value", "adaptive"}});
+  t.add({.name = "clip-mode",
+         .target = &s.clip_mode,
+         .help = "what --clip bounds",
+         .choices = {"norm", "value", "adaptive"}});
   t.add({.name = "ema", .target = &s.ema, .help = "decay of averaged weights (0: none)", .low = 0, .high = 1});
 }
 
@@ -80,7 +154,8 @@ void add_train_settings(Settings& table, TrainSettings& s) {
 void complete_train_settings(TrainSettings& s) {
   if (s.schedule_steps == 0) s.schedule_steps = s.steps;
   check<ArgumentError>(s.min_lr <= s.lr, "--min-lr: wanted at most --lr {}, got {}", s.lr, s.min_lr);
-  check<ArgumentError>(s.beta1 < 1 && s.beta2 < 1, "--beta1, --beta2: wanted less than 1, got {} and {}", s.beta1, s.beta2);
+  check<ArgumentError>(s.beta1 < 1 && s.beta2 < 1, "--beta1, --beta2: wanted less than 1, got {} and {}", s.beta1,
+                       s.beta2);
   check<ArgumentError>(s.ema < 1, "--ema: wanted less than 1, got {}", s.ema);
   check_loss_scale(s.loss_scale);
   for (const std::string& o : s.overrides) {

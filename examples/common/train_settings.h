@@ -24,7 +24,8 @@ struct TrainSettings {
   double init_scale = 65536;
 
   std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";
-  double lr = 1e-3, min_lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9, weight_decay = 0, clip = 0, ema = 0;
+  double lr = 1e-3, min_lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9, weight_decay = 0, clip = 0,
+         ema = 0;
   std::int64_t warmup = 0, schedule_steps = 0;
 
   std::string device = "auto";

@@ -24,7 +24,10 @@ struct Shape {
 const Shape kShapes[] = {
     {"gpt-tiny", {.layers = 4, .heads = 4, .dim = 128, .context = 64, .vocabulary = 256, .table = 256}, 16, 64},
     {"gpt", {.layers = 6, .heads = 6, .dim = 384, .context = 256, .vocabulary = 256, .table = 256}, 8, 256},
-    {"gpt2", {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true}, 4, 64}};
+    {"gpt2",
+     {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true},
+     4,
+     64}};
 
 Tensor random_tokens(const Shape& shape, std::uint32_t which) {
   const RandomStream numbers{1, RngPurpose::kData, 0, 0, which};
@@ -45,8 +48,11 @@ int bench(Settings& table, BenchSettings& s) {
   const auto optimizer = make_optimizer(s.train, model);
   amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy});
   const Tensor tokens = random_tokens(shape, 0), targets = random_tokens(shape, 1);
-  const auto step = [&] { return trainer.step(tokens, [&](const Tensor& t) { return nn::cross_entropy(model(t), targets); }).loss; };
-  return serve_steps({s.workload, s.train.precision, nn::count_parameters(model), step}, s.interactive, static_cast<int>(s.steps));
+  const auto step = [&] {
+    return trainer.step(tokens, [&](const Tensor& t) { return nn::cross_entropy(model(t), targets); }).loss;
+  };
+  return serve_steps({s.workload, s.train.precision, nn::count_parameters(model), step}, s.interactive,
+                     static_cast<int>(s.steps));
 }
 
 }  // namespace
@@ -55,11 +61,18 @@ Command add_bench(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "Times training steps on random tokens");
   auto s = std::make_shared<BenchSettings>();
   auto table = std::make_shared<Settings>();
-  table->add({.name = "workload", .target = &s->workload, .help = "model and batch", .choices = {"gpt-tiny", "gpt", "gpt2"}});
-  table->add({.name = "precision", .target = &s->train.precision, .help = "what products compute in", .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+  table->add(
+      {.name = "workload", .target = &s->workload, .help = "model and batch", .choices = {"gpt-tiny", "gpt", "gpt2"}});
+  table->add({.name = "precision",
+              .target = &s->train.precision,
+              .help = "what products compute in",
+              .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
   table->add({.name = "threads", .target = &s->train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "steps", .target = &s->steps, .help = "steps timed", .low = 1, .high = 1e6});
-  table->add({.name = "interactive", .target = &s->interactive, .help = "wait for 'step N' on stdin", .on_resume = OnResume::kNotASetting});
+  table->add({.name = "interactive",
+              .target = &s->interactive,
+              .help = "wait for 'step N' on stdin",
+              .on_resume = OnResume::kNotASetting});
   table->declare(*app);
   return [app, s, table] { return app->parsed() ? bench(*table, *s) : 0; };
 }

@@ -39,7 +39,8 @@ int eval(Settings& table, EvalSettings& s) {
   const StateDict checkpoint = read_checkpoint(s.model);
   Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
-  const TextSource source = read_text_source(s.data, "", io::restore_tokenizer(checkpoint.section("progress/tokenizer")));
+  const TextSource source = read_text_source(s.data, "",
+                                             io::restore_tokenizer(checkpoint.section("progress/tokenizer")));
   const PolicyScope policy(policy_of(checkpoint));
   const TextScore score = evaluate(model, source.split.validation, s.data.batch);
   std::printf("%s\n", io::JsonObject()
@@ -63,7 +64,11 @@ Command add_eval(CLI::App& program) {
   table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
   table->add({.name = "data", .target = &s->data.data, .help = "text (the run's own when left out)"});
   table->add({.name = "val-data", .target = &s->data.val_data, .help = "held-out text of its own"});
-  table->add({.name = "val-fraction", .target = &s->data.val_fraction, .help = "share held out of --data", .low = 0, .high = 0.9});
+  table->add({.name = "val-fraction",
+              .target = &s->data.val_fraction,
+              .help = "share held out of --data",
+              .low = 0,
+              .high = 0.9});
   table->add({.name = "batch", .target = &s->data.batch, .help = "windows at once", .low = 1, .high = 1 << 20});
   table->add({.name = "threads", .target = &s->data.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "device", .target = &s->data.device, .help = "auto, cpu, cuda or cuda:N"});

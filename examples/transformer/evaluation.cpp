@@ -33,7 +33,8 @@ TextScore evaluate(Gpt& model, const io::TokenSequence& tokens, std::int64_t bat
     const Variable logits = model(b.tokens);
     const std::vector<std::int32_t> targets = b.targets.to_vector<std::int32_t>();
     const std::int64_t valid = std::ssize(targets) - std::ranges::count(targets, io::kIgnoredTarget);
-    loss_sum += nn::cross_entropy(logits, b.targets, {.ignore_index = io::kIgnoredTarget}).item() * static_cast<double>(valid);
+    loss_sum += nn::cross_entropy(logits, b.targets, {.ignore_index = io::kIgnoredTarget}).item() *
+                static_cast<double>(valid);
     hits += count_hits(logits.value(), b.targets, model.options().vocabulary);
     score.tokens += valid;
   }

@@ -5,8 +5,8 @@
 namespace binade::examples {
 
 struct TextScore {
-  double loss = 0;       ///< mean cross-entropy per token, natural logarithm
-  double accuracy = 0;   ///< share of tokens that the likeliest guess hits
+  double loss = 0;      ///< mean cross-entropy per token, natural logarithm
+  double accuracy = 0;  ///< share of tokens that the likeliest guess hits
   std::int64_t tokens = 0;
 };
 

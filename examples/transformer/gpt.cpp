@@ -8,7 +8,12 @@ namespace binade::examples {
 GptBlock::GptBlock(const GptOptions& o)
     : norm1({.dim = o.dim}),
       norm2({.dim = o.dim}),
-      attention({.dim = o.dim, .heads = o.heads, .causal = true, .dropout = o.dropout, .bias = o.bias, .composed = o.composed}),
+      attention({.dim = o.dim,
+                 .heads = o.heads,
+                 .causal = true,
+                 .dropout = o.dropout,
+                 .bias = o.bias,
+                 .composed = o.composed}),
       mlp({.dim = o.dim,
            .hidden = 4 * o.dim,
            .activation = o.tanh_gelu ? Activation::kGeluTanh : Activation::kGelu,
@@ -39,7 +44,8 @@ Gpt::Gpt(const GptOptions& o)
       positions_({.count = o.context, .dim = o.dim}),
       dropout_({.p = o.dropout}),
       norm_({.dim = o.dim}) {
-  check<ArgumentError>(o.heads > 0 && o.dim % o.heads == 0, "gpt: wanted --dim divisible by --heads, got {} and {}", o.dim, o.heads);
+  check<ArgumentError>(o.heads > 0 && o.dim % o.heads == 0, "gpt: wanted --dim divisible by --heads, got {} and {}",
+                       o.dim, o.heads);
   blocks_.reserve(static_cast<std::size_t>(o.layers));
   for (std::int64_t i = 0; i < o.layers; ++i) blocks_.emplace_back(o);
 
@@ -65,7 +71,8 @@ void Gpt::visit(nn::Visitor& v) {
 Variable Gpt::embed(const Tensor& tokens, std::int64_t first) {
   check<ShapeError>(tokens.rank() == 2, "gpt: wanted tokens (B, T), got {}", tokens.shape().to_string());
   const std::int64_t length = tokens.dim(1);
-  check<ArgumentError>(first + length <= options_.context, "gpt: {} tokens are more than the context of {}; cut the text, or train with a larger --context",
+  check<ArgumentError>(first + length <= options_.context,
+                       "gpt: {} tokens are more than the context of {}; cut the text, or train with a larger --context",
                        first + length, options_.context);
   std::vector<std::int32_t> places(static_cast<std::size_t>(length));
   std::iota(places.begin(), places.end(), static_cast<std::int32_t>(first));

@@ -38,16 +38,52 @@ void add_gpt_settings(Settings& t, GptSettings& s) {
   s.train.warmup = 100;
   s.train.min_lr = 1e-4;
   add_train_settings(t, s.train);
-  t.add({.name = "preset", .target = &s.preset, .help = "shape: tiny 4x128x4, char 6x384x6, gpt2 12x768x12", .on_resume = kShape, .choices = {"tiny", "char", "gpt2"}});
-  t.add({.name = "layers", .target = &s.layers, .help = "blocks (the preset's)", .on_resume = kShape, .low = 1, .high = 1000});
-  t.add({.name = "heads", .target = &s.heads, .help = "attention heads (the preset's)", .on_resume = kShape, .low = 1, .high = 1000});
-  t.add({.name = "dim", .target = &s.dim, .help = "width (the preset's)", .on_resume = kShape, .low = 1, .high = 1 << 16});
-  t.add({.name = "context", .target = &s.context, .help = "tokens seen at once (the preset's)", .on_resume = kShape, .low = 1, .high = 1 << 20});
-  t.add({.name = "dropout", .target = &s.dropout, .help = "share dropped after embeddings, attention and MLP", .low = 0, .high = 0.99});
-  t.add({.name = "bias", .target = &s.bias, .help = "biases in linear layers (on|off); norms keep theirs", .on_resume = kShape});
+  t.add({.name = "preset",
+         .target = &s.preset,
+         .help = "shape: tiny 4x128x4, char 6x384x6, gpt2 12x768x12",
+         .on_resume = kShape,
+         .choices = {"tiny", "char", "gpt2"}});
+  t.add({.name = "layers",
+         .target = &s.layers,
+         .help = "blocks (the preset's)",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 1000});
+  t.add({.name = "heads",
+         .target = &s.heads,
+         .help = "attention heads (the preset's)",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 1000});
+  t.add({.name = "dim",
+         .target = &s.dim,
+         .help = "width (the preset's)",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 1 << 16});
+  t.add({.name = "context",
+         .target = &s.context,
+         .help = "tokens seen at once (the preset's)",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 1 << 20});
+  t.add({.name = "dropout",
+         .target = &s.dropout,
+         .help = "share dropped after embeddings, attention and MLP",
+         .low = 0,
+         .high = 0.99});
+  t.add({.name = "bias",
+         .target = &s.bias,
+         .help = "biases in linear layers (on|off); norms keep theirs",
+         .on_resume = kShape});
   t.add({.name = "tokenizer", .target = &s.tokenizer, .help = "byte, char or bpe:FILE", .on_resume = kShape});
-  t.add({.name = "attention", .target = &s.attention, .help = "one op, or matmul, softmax, matmul", .choices = {"fused", "composed"}});
-  t.add({.name = "recompute", .target = &s.recompute, .help = "run blocks twice instead of keeping activations (on|off)"});
+  t.add({.name = "attention",
+         .target = &s.attention,
+         .help = "one op, or matmul, softmax, matmul",
+         .choices = {"fused", "composed"}});
+  t.add({.name = "recompute",
+         .target = &s.recompute,
+         .help = "run blocks twice instead of keeping activations (on|off)"});
 }
 
 void complete_gpt_settings(GptSettings& s) {
@@ -76,15 +112,16 @@ GptOptions gpt_options(const GptSettings& s, std::int64_t tokens) {
 }
 
 std::string architecture_json(const GptOptions& o) {
-  return nlohmann::ordered_json{{"model", "gpt"},       {"layers", o.layers},         {"heads", o.heads},
-                                {"dim", o.dim},         {"context", o.context},       {"vocabulary", o.vocabulary},
-                                {"table", o.table},     {"bias", o.bias},             {"tanh_gelu", o.tanh_gelu}}
+  return nlohmann::ordered_json{{"model", "gpt"},   {"layers", o.layers},   {"heads", o.heads},
+                                {"dim", o.dim},     {"context", o.context}, {"vocabulary", o.vocabulary},
+                                {"table", o.table}, {"bias", o.bias},       {"tanh_gelu", o.tanh_gelu}}
       .dump();
 }
 
 GptOptions parse_architecture(const std::string& json) {
   const auto object = nlohmann::json::parse(json, nullptr, false);
-  check<CheckpointError>(object.is_object() && object.value("model", "") == "gpt", "checkpoint: it holds no transformer but '{}'", json);
+  check<CheckpointError>(object.is_object() && object.value("model", "") == "gpt",
+                         "checkpoint: it holds no transformer but '{}'", json);
   GptOptions o;
   try {
     o.layers = object.at("layers");

@@ -30,7 +30,12 @@ int sample_text(Settings& table, SampleSettings& s) {
   model.eval();
   const PolicyScope policy(policy_of(checkpoint));
   std::fputs(s.prompt.c_str(), stdout);
-  sample(model, prompt, {.tokens = s.tokens, .temperature = s.temperature, .top_k = s.top_k, .seed = static_cast<std::uint64_t>(s.seed), .cache = s.cache},
+  sample(model, prompt,
+         {.tokens = s.tokens,
+          .temperature = s.temperature,
+          .top_k = s.top_k,
+          .seed = static_cast<std::uint64_t>(s.seed),
+          .cache = s.cache},
          [&](std::int32_t token) {
            std::fputs(tokenizer->decode(std::span(&token, 1)).c_str(), stdout);
            std::fflush(stdout);
@@ -49,8 +54,10 @@ Command add_sample(CLI::App& program) {
   table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
   table->add({.name = "prompt", .target = &s->prompt, .help = "what to continue"});
   table->add({.name = "tokens", .target = &s->tokens, .help = "how many to add", .low = 0, .high = 1e9});
-  table->add({.name = "temperature", .target = &s->temperature, .help = "0: always the likeliest", .low = 0, .high = 1000});
-  table->add({.name = "top-k", .target = &s->top_k, .help = "draw from the k likeliest (0: all)", .low = 0, .high = 1e9});
+  table->add(
+      {.name = "temperature", .target = &s->temperature, .help = "0: always the likeliest", .low = 0, .high = 1000});
+  table->add(
+      {.name = "top-k", .target = &s->top_k, .help = "draw from the k likeliest (0: all)", .low = 0, .high = 1e9});
   table->add({.name = "seed", .target = &s->seed, .help = "fixes the draws", .low = 0, .high = 1e15});
   table->add({.name = "cache", .target = &s->cache, .help = "keep keys and values between tokens (on|off)"});
   table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});

@@ -23,13 +23,15 @@ Tensor row_of(std::span<const std::int32_t> tokens) {
 
 std::int32_t draw_token(std::vector<float> logits, double temperature, std::int64_t top_k, double u) {
   const auto likeliest = std::ranges::max_element(logits, {}, [](float x) { return std::isnan(x) ? -INFINITY : x; });
-  check<NumericError>(likeliest != logits.end() && std::isfinite(*likeliest),
-                      "sample: the model's logits are not finite; its weights are damaged, or the precision is too low");
+  check<NumericError>(
+      likeliest != logits.end() && std::isfinite(*likeliest),
+      "sample: the model's logits are not finite; its weights are damaged, or the precision is too low");
   if (temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
 
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater<>{}, [&](std::int32_t i) { return logits[static_cast<std::size_t>(i)]; });
+  std::ranges::stable_sort(order, std::greater<>{},
+                           [&](std::int32_t i) { return logits[static_cast<std::size_t>(i)]; });
   if (top_k > 0 && top_k < std::ssize(order)) order.resize(static_cast<std::size_t>(top_k));
 
   std::vector<double> weights;
@@ -47,7 +49,8 @@ std::vector<std::int32_t> sample(Gpt& model, std::vector<std::int32_t> tokens, c
                                  const std::function<void(std::int32_t)>& on_token) {
   check<ArgumentError>(!tokens.empty(), "sample: wanted a prompt of at least one token");
   check<ArgumentError>(o.tokens >= 0 && o.temperature >= 0 && std::isfinite(o.temperature) && o.top_k >= 0,
-                       "sample: wanted tokens, temperature and top-k >= 0, got {}, {}, {}", o.tokens, o.temperature, o.top_k);
+                       "sample: wanted tokens, temperature and top-k >= 0, got {}, {}, {}", o.tokens, o.temperature,
+                       o.top_k);
   const NoGradGuard no_grad;
   const std::int64_t context = model.options().context;
   const RandomStream numbers{o.seed, RngPurpose::kSampling};

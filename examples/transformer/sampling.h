@@ -16,9 +16,9 @@ struct SamplingOptions {
   bool cache = true;  ///< keep keys and values between tokens; the tokens are the same without
 };
 
-/// Continues `prompt` (at least one token). Each new token sees at most the last `context` ones. Token i is drawn with a
-/// number that depends on (seed, i) alone. `on_token` is called for each new token as it comes.
-/// Throws ArgumentError on an empty prompt or an option out of range.
+/// Continues `prompt` (at least one token). Each new token sees at most the last `context` ones. Token i is drawn with
+/// a number that depends on (seed, i) alone. `on_token` is called for each new token as it comes. Throws ArgumentError
+/// on an empty prompt or an option out of range.
 std::vector<std::int32_t> sample(Gpt& model, std::vector<std::int32_t> prompt, const SamplingOptions& options,
                                  const std::function<void(std::int32_t)>& on_token = {});
 

@@ -15,13 +15,15 @@ struct Tokens {
 };
 
 Tokens read_tokens(const std::string& path, const io::Tokenizer& tokenizer, const io::Text* text) {
-  if (is_token_file(path)) return {io::read_token_file(path, tokenizer.vocabulary_size()), sha256_hex(io::read_file(path))};
+  if (is_token_file(path))
+    return {io::read_token_file(path, tokenizer.vocabulary_size()), sha256_hex(io::read_file(path))};
   return {io::TokenSequence(tokenizer.encode(text->bytes), tokenizer.vocabulary_size()), text->content};
 }
 
 }  // namespace
 
-TextSource read_text_source(const TrainSettings& s, const std::string& tokenizer, std::unique_ptr<io::Tokenizer> known) {
+TextSource read_text_source(const TrainSettings& s, const std::string& tokenizer,
+                            std::unique_ptr<io::Tokenizer> known) {
   TextSource source;
   io::Text text;
   if (!is_token_file(s.data)) text = s.data.empty() ? io::embedded_text() : io::read_text(s.data);

@@ -14,7 +14,10 @@ namespace {
 int train(Settings& table, GptSettings& s) {
   settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
   const TrainSettings& t = s.train;
-  Runtime runtime({.device = choose_device(t.device), .seed = static_cast<std::uint64_t>(t.seed), .threads = static_cast<int>(t.threads), .deterministic = t.deterministic});
+  Runtime runtime({.device = choose_device(t.device),
+                   .seed = static_cast<std::uint64_t>(t.seed),
+                   .threads = static_cast<int>(t.threads),
+                   .deterministic = t.deterministic});
   const amp::Policy policy = choose_policy(s.train);
   const TextSource source = read_text_source(t, s.tokenizer);
 
@@ -24,7 +27,8 @@ int train(Settings& table, GptSettings& s) {
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 
-  auto loader = io::training_batches(source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed)});
+  auto loader = io::training_batches(
+      source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed)});
   trainer.attach(loader);
 
   amp::RunPlan plan = make_plan("binade-gpt", "gpt", table, t, runtime);
@@ -51,7 +55,8 @@ int train(Settings& table, GptSettings& s) {
 }  // namespace
 
 Command add_train(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("train", "Trains on text; commits checkpoints; evaluates on what was held out");
+  CLI::App* app = program.add_subcommand("train",
+                                         "Trains on text; commits checkpoints; evaluates on what was held out");
   auto settings = std::make_shared<GptSettings>();
   auto table = std::make_shared<Settings>();
   add_gpt_settings(*table, *settings);

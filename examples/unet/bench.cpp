@@ -34,8 +34,11 @@ int bench(Settings& table, BenchSettings& s) {
   amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy});
   const Shape shape{4, 128, 128, 1};
   const Tensor images = random_images(shape, 0, false), masks = random_images(shape, 1, true);
-  const auto step = [&] { return trainer.step(images, [&](const Tensor& x) { return nn::bce_with_logits(model(x), masks); }).loss; };
-  return serve_steps({s.workload, s.train.precision, nn::count_parameters(model), step}, s.interactive, static_cast<int>(s.steps));
+  const auto step = [&] {
+    return trainer.step(images, [&](const Tensor& x) { return nn::bce_with_logits(model(x), masks); }).loss;
+  };
+  return serve_steps({s.workload, s.train.precision, nn::count_parameters(model), step}, s.interactive,
+                     static_cast<int>(s.steps));
 }
 
 }  // namespace
@@ -45,10 +48,16 @@ Command add_bench(CLI::App& program) {
   auto s = std::make_shared<BenchSettings>();
   auto table = std::make_shared<Settings>();
   table->add({.name = "workload", .target = &s->workload, .help = "model and batch", .choices = {"unet"}});
-  table->add({.name = "precision", .target = &s->train.precision, .help = "what products compute in", .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+  table->add({.name = "precision",
+              .target = &s->train.precision,
+              .help = "what products compute in",
+              .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
   table->add({.name = "threads", .target = &s->train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "steps", .target = &s->steps, .help = "steps timed", .low = 1, .high = 1e6});
-  table->add({.name = "interactive", .target = &s->interactive, .help = "wait for 'step N' on stdin", .on_resume = OnResume::kNotASetting});
+  table->add({.name = "interactive",
+              .target = &s->interactive,
+              .help = "wait for 'step N' on stdin",
+              .on_resume = OnResume::kNotASetting});
   table->declare(*app);
   return [app, s, table] { return app->parsed() ? bench(*table, *s) : 0; };
 }

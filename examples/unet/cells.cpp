@@ -72,8 +72,8 @@ Field texture(Draws& draws, std::int64_t size, double scale) {
   Field field(size);
   for (float& value : field.values) value = static_cast<float>(draws.normal());
   blur(field, scale);
-  const auto gain =
-      static_cast<float>(2 * std::sqrt(std::numbers::pi) * scale);  // what the blur takes from white noise
+  const auto gain = static_cast<float>(2 * std::sqrt(std::numbers::pi) *
+                                       scale);  // what the blur takes from white noise
   for (float& value : field.values) value *= gain;
   return field;
 }
@@ -146,8 +146,8 @@ void paint(const Nucleus& n, Draws& draws, const Field& fine, Field& light, std:
       double value = n.brightness * (0.55 + 0.45 * std::sqrt(1 - reach * reach)) *
                      (1 + 0.16 * fine.at(y, x));  // thicker in the middle
       for (int k = 0; k < 3; ++k) {
-        const double away =
-            std::hypot(static_cast<double>(y) - spot_y[k], static_cast<double>(x) - spot_x[k]) / spot_radius[k];
+        const double away = std::hypot(static_cast<double>(y) - spot_y[k], static_cast<double>(x) - spot_x[k]) /
+                            spot_radius[k];
         value *= 1 - 0.35 * std::exp(-away * away);
       }
       light.at(y, x) += static_cast<float>(std::max(0.0, value));

@@ -7,9 +7,9 @@
 
 namespace binade::examples {
 
-/// The images that need no download: nuclei as a fluorescence microscope shows them, drawn by a seeded generator. Bright,
-/// blurred, textured, of uneven size and brightness, some of them touching or overlapping, under a light that falls off
-/// to one side, over a hazy background, with shot and read noise. Grey, 8 bits.
+/// The images that need no download: nuclei as a fluorescence microscope shows them, drawn by a seeded generator.
+/// Bright, blurred, textured, of uneven size and brightness, some of them touching or overlapping, under a light that
+/// falls off to one side, over a hazy background, with shot and read noise. Grey, 8 bits.
 struct CellOptions {
   std::int64_t count = 32;
   std::int64_t size = 256;  ///< pixels a side

@@ -63,7 +63,11 @@ Command add_eval(CLI::App& program) {
   table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
   table->add({.name = "data", .target = &s->data.data, .help = "images and masks (the run's own when left out)"});
   table->add({.name = "val-data", .target = &s->data.val_data, .help = "held-out images of their own"});
-  table->add({.name = "val-fraction", .target = &s->data.val_fraction, .help = "share held out of --data", .low = 0, .high = 0.9});
+  table->add({.name = "val-fraction",
+              .target = &s->data.val_fraction,
+              .help = "share held out of --data",
+              .low = 0,
+              .high = 0.9});
   table->add({.name = "threads", .target = &s->data.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "device", .target = &s->data.device, .help = "auto, cpu, cuda or cuda:N"});
   table->declare(*app);

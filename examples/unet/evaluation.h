@@ -6,9 +6,9 @@
 namespace binade::examples {
 
 struct MaskScore {
-  double loss = 0;        ///< mean over images of the training loss on the whole image
-  double dice = 0;        ///< of class 1, pooled over all pixels of the set
-  double iou = 0;         ///< the same
+  double loss = 0;             ///< mean over images of the training loss on the whole image
+  double dice = 0;             ///< of class 1, pooled over all pixels of the set
+  double iou = 0;              ///< the same
   double background_dice = 0;  ///< of class 0
 };
 

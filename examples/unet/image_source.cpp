@@ -14,7 +14,8 @@ constexpr std::uint64_t kCellSeed = 1;  // the embedded data are the same whatev
 
 ImageSource read_image_source(const TrainSettings& s, std::int64_t classes, int channels) {
   io::ImageReadOptions options{.classes = static_cast<int>(classes), .channels = channels};
-  const io::ImageSet images = s.data.empty() ? embedded_cells({.count = kCells, .size = kCellSize, .seed = kCellSeed}) : io::read_images(s.data, options);
+  const io::ImageSet images = s.data.empty() ? embedded_cells({.count = kCells, .size = kCellSize, .seed = kCellSeed})
+                                             : io::read_images(s.data, options);
   ImageSource source;
   source.content = images.content();
   if (s.val_data.empty()) {

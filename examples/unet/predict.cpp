@@ -30,10 +30,12 @@ std::vector<Job> jobs_of(const PredictSettings& s) {
   check<ArgumentError>(!s.input.empty() && !s.output.empty(), "predict: wanted --input FILE|DIR and --output PATH");
   std::error_code error;
   if (!fs::is_directory(s.input, error)) return {{s.input, s.output}};
-  const fs::path folder = fs::is_directory(fs::path(s.input) / "images", error) ? fs::path(s.input) / "images" : fs::path(s.input);
+  const fs::path folder = fs::is_directory(fs::path(s.input) / "images", error) ? fs::path(s.input) / "images"
+                                                                                : fs::path(s.input);
   std::vector<Job> jobs;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".png") jobs.push_back({entry.path(), fs::path(s.output) / entry.path().filename()});
+    if (entry.path().extension() == ".png")
+      jobs.push_back({entry.path(), fs::path(s.output) / entry.path().filename()});
   check<DataError>(!jobs.empty(), "predict: no .png files in {}", folder.string());
   std::ranges::sort(jobs, {}, &Job::from);
   fs::create_directories(s.output, error);
@@ -44,7 +46,8 @@ std::vector<Job> jobs_of(const PredictSettings& s) {
 /// Binary masks as 0 and 255, class ids as they are.
 io::Image mask_image(const Tensor& ids, std::int64_t classes) {
   io::Image image{.width = ids.dim(2), .height = ids.dim(1), .channels = 1, .depth = 8, .values = {}};
-  for (const std::uint8_t id : ids.to_vector<std::uint8_t>()) image.values.push_back(classes == 1 ? (id ? 255 : 0) : id);
+  for (const std::uint8_t id : ids.to_vector<std::uint8_t>())
+    image.values.push_back(classes == 1 ? (id ? 255 : 0) : id);
   return image;
 }
 

@@ -13,14 +13,16 @@ Tensor crop(const Tensor& image, std::int64_t height, std::int64_t width) {
   const std::int64_t w = image.dim(2), c = image.dim(3);
   Tensor result = Tensor::empty({1, height, width, c}, DType::f32);
   for (std::int64_t y = 0; y < height; ++y)
-    std::memcpy(result.mutable_data<float>() + y * width * c, image.data<float>() + y * w * c, static_cast<std::size_t>(width * c) * sizeof(float));
+    std::memcpy(result.mutable_data<float>() + y * width * c, image.data<float>() + y * w * c,
+                static_cast<std::size_t>(width * c) * sizeof(float));
   return result;
 }
 
 }  // namespace
 
 Tensor predict_logits(UNet& model, const Tensor& image) {
-  check<ShapeError>(image.rank() == 4 && image.dim(0) == 1, "predict: wanted one image (1, H, W, C), got {}", image.shape().to_string());
+  check<ShapeError>(image.rank() == 4 && image.dim(0) == 1, "predict: wanted one image (1, H, W, C), got {}",
+                    image.shape().to_string());
   const NoGradGuard no_grad;
   const std::int64_t height = image.dim(1), width = image.dim(2), channels = image.dim(3);
   const Tensor padded = io::pad_to_multiple(image.reshape({height, width, channels}), model.multiple());
@@ -35,12 +37,14 @@ Tensor classes_of(const Tensor& logits) {
   const float* z = logits.data<float>();
   std::uint8_t* id = ids.mutable_data<std::uint8_t>();
   for (std::int64_t i = 0; i < ids.numel(); ++i, z += classes)
-    id[i] = classes == 1 ? static_cast<std::uint8_t>(*z > 0) : static_cast<std::uint8_t>(std::max_element(z, z + classes) - z);
+    id[i] = classes == 1 ? static_cast<std::uint8_t>(*z > 0)
+                         : static_cast<std::uint8_t>(std::max_element(z, z + classes) - z);
   return ids;
 }
 
 void Overlap::add(const Tensor& predicted, const Tensor& truth) {
-  check<ShapeError>(predicted.numel() == truth.numel(), "overlap: {} predicted pixels for {} true ones", predicted.numel(), truth.numel());
+  check<ShapeError>(predicted.numel() == truth.numel(), "overlap: {} predicted pixels for {} true ones",
+                    predicted.numel(), truth.numel());
   const std::uint8_t* p = predicted.data<std::uint8_t>();
   const std::uint8_t* t = truth.data<std::uint8_t>();
   for (std::int64_t i = 0; i < predicted.numel(); ++i) {

@@ -6,8 +6,8 @@
 
 namespace binade::examples {
 
-/// Logits (1, H, W, classes), f32, for one image (1, H, W, C) of any size: mirrored up to multiples of the model's, run,
-/// cut back. No gradient; the caller chose eval mode and policy.
+/// Logits (1, H, W, classes), f32, for one image (1, H, W, C) of any size: mirrored up to multiples of the model's,
+/// run, cut back. No gradient; the caller chose eval mode and policy.
 Tensor predict_logits(UNet& model, const Tensor& image);
 
 /// Logits -> class ids, u8 (N, H, W): one logit per pixel: sigmoid > 0.5; more: the largest. NaN counts as class 0.

@@ -29,7 +29,10 @@ io::ImageLoaderOptions loader_options(const UNetSettings& s) {
 int train(Settings& table, UNetSettings& s) {
   settle_settings(table, s.train, [&] { complete_unet_settings(s); });
   const TrainSettings& t = s.train;
-  Runtime runtime({.device = choose_device(t.device), .seed = static_cast<std::uint64_t>(t.seed), .threads = static_cast<int>(t.threads), .deterministic = t.deterministic});
+  Runtime runtime({.device = choose_device(t.device),
+                   .seed = static_cast<std::uint64_t>(t.seed),
+                   .threads = static_cast<int>(t.threads),
+                   .deterministic = t.deterministic});
   const amp::Policy policy = choose_policy(s.train);
   const ImageSource source = read_image_source(t, s.classes);
 
@@ -79,7 +82,8 @@ int modules(Settings& table, UNetSettings& s, std::int64_t channels) {
 }  // namespace
 
 Command add_train(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("train", "Trains on images and masks; commits checkpoints; evaluates on what was held out");
+  CLI::App* app = program.add_subcommand(
+      "train", "Trains on images and masks; commits checkpoints; evaluates on what was held out");
   auto settings = std::make_shared<UNetSettings>();
   auto table = std::make_shared<Settings>();
   add_unet_settings(*table, *settings);
@@ -93,7 +97,8 @@ Command add_modules(CLI::App& program) {
   auto channels = std::make_shared<std::int64_t>(1);
   auto table = std::make_shared<Settings>();
   add_unet_settings(*table, *s);
-  table->add({.name = "channels", .target = channels.get(), .help = "1 for grey images, 3 for color", .low = 1, .high = 64});
+  table->add(
+      {.name = "channels", .target = channels.get(), .help = "1 for grey images, 3 for color", .low = 1, .high = 64});
   table->declare(*app);
   return [app, s, channels, table] { return app->parsed() ? modules(*table, *s, *channels) : 0; };
 }

@@ -19,7 +19,8 @@ void DoubleConv::visit(nn::Visitor& v) {
 
 Variable DoubleConv::forward(const Variable& x) { return norm2(conv2(norm1(conv1(x)))); }
 
-UpBlock::UpBlock(std::int64_t in, std::int64_t out) : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {}
+UpBlock::UpBlock(std::int64_t in, std::int64_t out)
+    : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {}
 
 void UpBlock::visit(nn::Visitor& v) {
   v("up", up);
@@ -35,7 +36,8 @@ UNet::UNet(const UNetOptions& o)
     : options_(o),
       middle_(o.base << (o.depth - 1), o.base << o.depth),
       head_({.in = o.base, .out = o.classes, .kernel = 1}) {
-  check<ArgumentError>(o.depth >= 1 && o.depth <= 8 && o.base >= 1, "unet: wanted --depth 1 to 8 and --base >= 1, got {} and {}", o.depth, o.base);
+  check<ArgumentError>(o.depth >= 1 && o.depth <= 8 && o.base >= 1,
+                       "unet: wanted --depth 1 to 8 and --base >= 1, got {} and {}", o.depth, o.base);
   for (std::int64_t level = 0; level < o.depth; ++level) {
     const std::int64_t width = o.base << level;
     encoder_.emplace_back(level == 0 ? o.in : width / 2, width);

@@ -7,8 +7,8 @@
 namespace binade::examples {
 
 struct UNetOptions {
-  std::int64_t in = 1, classes = 1;    ///< input channels; logits per pixel
-  std::int64_t base = 32, depth = 4;   ///< channels of the first level; how often the image is halved
+  std::int64_t in = 1, classes = 1;   ///< input channels; logits per pixel
+  std::int64_t base = 32, depth = 4;  ///< channels of the first level; how often the image is halved
   bool recompute = false;
 };
 

@@ -11,13 +11,34 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
   s.train.optimizer = "adam";
   s.train.min_lr = 1e-5;
   add_train_settings(t, s.train);
-  t.add({.name = "base", .target = &s.base, .help = "channels of the first level", .on_resume = kShape, .low = 1, .high = 4096});
-  t.add({.name = "depth", .target = &s.depth, .help = "how often the image is halved", .on_resume = kShape, .low = 1, .high = 8});
-  t.add({.name = "size", .target = &s.size, .help = "side of the random training crop; evaluation sees whole images", .low = 1, .high = 1 << 14});
-  t.add({.name = "classes", .target = &s.classes, .help = "1: a binary mask; more: the pixel value is the class", .on_resume = kShape, .low = 1, .high = 255});
+  t.add({.name = "base",
+         .target = &s.base,
+         .help = "channels of the first level",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 4096});
+  t.add({.name = "depth",
+         .target = &s.depth,
+         .help = "how often the image is halved",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 8});
+  t.add({.name = "size",
+         .target = &s.size,
+         .help = "side of the random training crop; evaluation sees whole images",
+         .low = 1,
+         .high = 1 << 14});
+  t.add({.name = "classes",
+         .target = &s.classes,
+         .help = "1: a binary mask; more: the pixel value is the class",
+         .on_resume = kShape,
+         .low = 1,
+         .high = 255});
   t.add({.name = "loss", .target = &s.loss, .help = "what is minimized", .choices = {"bce", "dice", "bce+dice", "ce"}});
   t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns (on|off)"});
-  t.add({.name = "recompute", .target = &s.recompute, .help = "run levels twice instead of keeping activations (on|off)"});
+  t.add({.name = "recompute",
+         .target = &s.recompute,
+         .help = "run levels twice instead of keeping activations (on|off)"});
 }
 
 void complete_unet_settings(UNetSettings& s) {
@@ -35,14 +56,18 @@ UNetOptions unet_options(const UNetSettings& s, std::int64_t channels) {
 }
 
 std::string architecture_json(const UNetOptions& o) {
-  return nlohmann::ordered_json{{"model", "unet"}, {"in", o.in}, {"classes", o.classes}, {"base", o.base}, {"depth", o.depth}}.dump();
+  return nlohmann::ordered_json{
+      {"model", "unet"}, {"in", o.in}, {"classes", o.classes}, {"base", o.base}, {"depth", o.depth}}
+      .dump();
 }
 
 UNetOptions parse_unet_architecture(const std::string& json) {
   const auto object = nlohmann::json::parse(json, nullptr, false);
-  check<CheckpointError>(object.is_object() && object.value("model", "") == "unet", "checkpoint: it holds no U-Net but '{}'", json);
+  check<CheckpointError>(object.is_object() && object.value("model", "") == "unet",
+                         "checkpoint: it holds no U-Net but '{}'", json);
   try {
-    return {.in = object.at("in"), .classes = object.at("classes"), .base = object.at("base"), .depth = object.at("depth")};
+    return {
+        .in = object.at("in"), .classes = object.at("classes"), .base = object.at("base"), .depth = object.at("depth")};
   } catch (const nlohmann::json::exception& error) {
     throw CheckpointError(fmt::format("checkpoint: its description of the U-Net is damaged: {}", error.what()));
   }

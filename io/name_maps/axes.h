@@ -24,7 +24,9 @@ inline Tensor permuted(const Tensor& t, const std::array<int, 4>& order) {
     for (std::int64_t b = 0; b < shape.dim(1); ++b)
       for (std::int64_t c = 0; c < shape.dim(2); ++c)
         for (std::int64_t d = 0; d < shape.dim(3); ++d, to += size)
-          std::memcpy(to, from + static_cast<std::size_t>(a * moved[0] + b * moved[1] + c * moved[2] + d * moved[3]) * size, size);
+          std::memcpy(to,
+                      from + static_cast<std::size_t>(a * moved[0] + b * moved[1] + c * moved[2] + d * moved[3]) * size,
+                      size);
   return result;
 }
 

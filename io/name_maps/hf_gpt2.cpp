@@ -84,13 +84,15 @@ TensorMap gpt2_from_hugging_face(const TensorMap& theirs) {
   for (const auto& [name, tensor] : theirs) {
     const std::string short_name = name.starts_with("transformer.") ? name.substr(12) : name;
     if (short_name.ends_with(".attn.bias") || short_name.ends_with(".attn.masked_bias")) continue;
-    check<DataError>(plain.emplace(short_name, tensor).second, "gpt2 names: {} is there with and without \"transformer.\"", short_name);
+    check<DataError>(plain.emplace(short_name, tensor).second,
+                     "gpt2 names: {} is there with and without \"transformer.\"", short_name);
   }
   Transfer transfer(plain);
   TensorMap ours;
   const std::int64_t layers = count_layers(plain, "h", "ln_1.weight");
   for (const Pair& p : pairs(layers)) {
-    if (const Tensor* w = transfer.take(p.theirs + ".weight", true)) ours.emplace(p.ours + ".weight", turned(*w, p.transposed, p.theirs));
+    if (const Tensor* w = transfer.take(p.theirs + ".weight", true))
+      ours.emplace(p.ours + ".weight", turned(*w, p.transposed, p.theirs));
     if (const Tensor* b = transfer.take(p.theirs + ".bias", false)) ours.emplace(p.ours + ".bias", *b);
   }
   for (std::int64_t n = 0; n < layers; ++n)
@@ -99,7 +101,8 @@ TensorMap gpt2_from_hugging_face(const TensorMap& theirs) {
       const Tensor* fused = transfer.take(name, true);
       if (fused == nullptr) continue;
       check<DataError>(fused->rank() == (*part == 'w' ? 2 : 1) && fused->shape().cols() % 3 == 0,
-                       "gpt2 names: {}: wanted query, key and value side by side, got {}", name, fused->shape().to_string());
+                       "gpt2 names: {}: wanted query, key and value side by side, got {}", name,
+                       fused->shape().to_string());
       const std::int64_t width = fused->shape().cols() / 3;
       for (std::int64_t third = 0; third < 3; ++third)
         ours.emplace(fmt::format("blocks.{}.attention.{}.{}", n, kThirds[third], part),
@@ -135,7 +138,8 @@ TensorMap gpt2_to_hugging_face(const TensorMap& ours, std::int64_t rows) {
         const Tensor piece = turned(*t, true, name);
         const std::int64_t width = piece.shape().cols(), height = piece.shape().rows();
         if (third == 0) fused = Tensor::zeros(weight ? Shape{height, 3 * width} : Shape{3 * width}, piece.dtype());
-        check<DataError>(fused.dtype() == piece.dtype() && fused.shape().rows() == height && fused.shape().cols() == 3 * width,
+        check<DataError>(fused.dtype() == piece.dtype() && fused.shape().rows() == height &&
+                             fused.shape().cols() == 3 * width,
                          "gpt2 names: {}: query, key and value differ in shape or dtype", name);
         fused.channel_slice(third * width, width).copy_from(piece);
       }

@@ -10,8 +10,8 @@ namespace binade::io {
 ///     Conv2d.weight           (K, C, R, S)   <->  (K, R, S, C)
 ///     ConvTranspose2d.weight  (C, K, R, S)   <->  (C, R, S, K)
 ///
-/// where every tensor of rank 4 is one of the two, which both read as "axis 1 goes last". Everything else is passed through,
-/// batch norm's statistics and counts too.
+/// where every tensor of rank 4 is one of the two, which both read as "axis 1 goes last". Everything else is passed
+/// through, batch norm's statistics and counts too.
 TensorMap unet_from_pytorch(const TensorMap& theirs);
 TensorMap unet_to_pytorch(const TensorMap& ours);
 

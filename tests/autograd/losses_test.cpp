@@ -91,7 +91,8 @@ TEST_F(Losses, BceRefusesASigmoidUnderALowPolicyAndNamesTheFix) {
 }
 
 TEST_F(Losses, BceWithLogitsStaysFiniteWhereProbabilitiesSaturate) {
-  const Tensor far = Tensor::from(std::vector<float>{100, -100}, {2}), targets = Tensor::from(std::vector<float>{0, 1}, {2});
+  const Tensor far = Tensor::from(std::vector<float>{100, -100}, {2}),
+               targets = Tensor::from(std::vector<float>{0, 1}, {2});
   EXPECT_FLOAT_EQ(static_cast<float>(bce_with_logits(far, targets).item()), 100.0f);
   EXPECT_TRUE(std::isinf(bce(sigmoid(far), targets).item()));  // the pole is seen, not clamped away
 }
@@ -119,11 +120,14 @@ TEST_F(Losses, DropoutDrawsTheSameElementsInBackward) {
 TEST(Gradcheck, NamesOpInputAndElementOfAWrongDerivative) {
   register_cpu_kernels();
   // gelu's value with relu's derivative: x + (gelu(x) - x without history)
-  const auto wrong = [](const std::vector<Variable>& x) { return relu(x[0]) + (gelu(x[0]).detach() - relu(x[0]).detach()); };
+  const auto wrong = [](const std::vector<Variable>& x) {
+    return relu(x[0]) + (gelu(x[0]).detach() - relu(x[0]).detach());
+  };
   const Tensor x = Tensor::from(std::vector<double>{0.5, -0.5}, {1, 2});
   const GradcheckResult result = gradcheck(wrong, {x});
   EXPECT_FALSE(result.passed);
-  EXPECT_NE(result.message.find("gradcheck of add: input 0 (1, 2), element (0, 0)"), result.message.npos) << result.message;
+  EXPECT_NE(result.message.find("gradcheck of add: input 0 (1, 2), element (0, 0)"), result.message.npos)
+      << result.message;
   const GradcheckResult right = gradcheck([](const std::vector<Variable>& v) { return gelu(v[0]); }, {x});
   EXPECT_TRUE(right.passed) << right.message;
   EXPECT_EQ(right.checked, 2);

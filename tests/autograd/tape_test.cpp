@@ -26,8 +26,8 @@ TEST(Tape, GradientsOfSharedInputsAdd) {
 
 TEST(Tape, DiamondReachesEachNodeOnceWithTheSummedGradient) {
   const Variable x = leaf({3});
-  const Variable y = scale(x, 2);                // 6
-  backward(product(scale(y, 5), scale(y, 7)));   // 35 y^2 = 140 x^2
+  const Variable y = scale(x, 2);               // 6
+  backward(product(scale(y, 5), scale(y, 7)));  // 35 y^2 = 140 x^2
   EXPECT_EQ(grad_of(x), (std::vector<float>{840}));
 }
 

@@ -28,15 +28,17 @@ struct Expected {
 
 /// One op on one set of inputs. Every check of the suite runs on every case.
 struct Case {
-  const OpInfo* info;           ///< the op's contract: its bounds hold
-  std::string name;             ///< the shape class, "channel_slice": letters, digits, underscores
-  std::vector<Tensor> inputs;   ///< floating ones in f64; each check rounds them to its dtype
-  std::function<Variable(const std::vector<Variable>&)> run;              ///< the user's function, one output
-  std::function<Expected(const std::vector<Array>&)> reference;           ///< in double, independent of the op's own code
-  bool differentiable = true;   ///< gradcheck applies (not where inputs sit on a kink)
-  bool poison = true;           ///< the reference also says what NaN and infinities give
-  double half_roundings = 0;    ///< intermediates that the contract rounds to a half on the way, each of the given magnitude
-  bool nan_must_show = true;    ///< a NaN in any element of any floating input reaches the output (not: a branch not taken)
+  const OpInfo* info;          ///< the op's contract: its bounds hold
+  std::string name;            ///< the shape class, "channel_slice": letters, digits, underscores
+  std::vector<Tensor> inputs;  ///< floating ones in f64; each check rounds them to its dtype
+  std::function<Variable(const std::vector<Variable>&)> run;     ///< the user's function, one output
+  std::function<Expected(const std::vector<Array>&)> reference;  ///< in double, independent of the op's own code
+  bool differentiable = true;                                    ///< gradcheck applies (not where inputs sit on a kink)
+  bool poison = true;  ///< the reference also says what NaN and infinities give
+  /// Intermediates that the contract rounds to a half on the way, each of the given magnitude
+  double half_roundings = 0;
+  /// A NaN in any element of any floating input reaches the output (not: a branch not taken)
+  bool nan_must_show = true;
 
   std::string full_name() const { return std::string(info->name) + "_" + name; }
 };

@@ -58,11 +58,15 @@ class Conformance : public testing::TestWithParam<const Case*> {
     ASSERT_EQ(static_cast<std::size_t>(got.numel()), exact.values.size()) << what;
     const std::vector<double> values = got.to_vector<double>();
     for (std::size_t k = 0; k < values.size(); ++k) {
-      const double terms = exact.terms.empty() ? 0 : exact.terms[k], magnitude = exact.magnitude.empty() ? 0 : exact.magnitude[k];
-      const double halves = is_half(got.dtype()) && std::isfinite(magnitude) ? c().half_roundings * std::ldexp(magnitude, -1 - range_of(got.dtype()).mantissa_bits) : 0;
+      const double terms = exact.terms.empty() ? 0 : exact.terms[k],
+                   magnitude = exact.magnitude.empty() ? 0 : exact.magnitude[k];
+      const double halves = is_half(got.dtype()) && std::isfinite(magnitude)
+                                ? c().half_roundings * std::ldexp(magnitude, -1 - range_of(got.dtype()).mantissa_bits)
+                                : 0;
       const double bound = bound_of(c().info->numerics, got.dtype(), exact.values[k], terms, magnitude) + halves;
       ASSERT_TRUE(agrees(values[k], exact.values[k], bound, got.dtype()))
-          << what << ", element " << k << ": got " << values[k] << ", exact " << exact.values[k] << ", allowed " << bound;
+          << what << ", element " << k << ": got " << values[k] << ", exact " << exact.values[k] << ", allowed "
+          << bound;
     }
   }
 };
@@ -84,7 +88,8 @@ TEST_P(ConformanceOfDerivatives, BackwardIsTheDerivative) {
 }
 
 /// gradcheck judges the double form of a derivative; this holds the float and half forms against it. f32: rounding
-/// and sums of 2^-24 each, and 16 times that of the cotangent where a gradient is what cancels to. Halves: what forward saved was rounded to 2^-11 or 2^-8, and derivatives move with it.
+/// and sums of 2^-24 each, and 16 times that of the cotangent where a gradient is what cancels to. Halves: what forward
+/// saved was rounded to 2^-11 or 2^-8, and derivatives move with it.
 TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionFollowsDouble) {
   for (const DType dtype : kTrained) {
     const double tolerance = dtype == DType::f32 ? 2e-5 : dtype == DType::f16 ? 8e-3 : 6e-2;
@@ -108,7 +113,8 @@ TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionFollowsDouble) {
       for (const double v : exact_values) scale = std::max(scale, std::abs(v));
       for (std::size_t i = 0; i < values.size(); ++i)
         ASSERT_LE(std::abs(values[i] - exact_values[i]), tolerance * scale + 1e-6)
-            << name_of(dtype) << ", input " << k << ", element " << i << ": got " << values[i] << ", double " << exact_values[i];
+            << name_of(dtype) << ", input " << k << ", element " << i << ": got " << values[i] << ", double "
+            << exact_values[i];
     }
   }
 }
@@ -170,7 +176,7 @@ TEST_P(Conformance, SameBitsAtEveryThreadCount) {
   set_num_threads(before);
 }
 
-std::vector<const Case*> cases_where(bool Case::* property) {
+std::vector<const Case*> cases_where(bool Case::*property) {
   std::vector<const Case*> some;
   for (const Case& c : all_cases())
     if (property == nullptr || c.*property) some.push_back(&c);
@@ -180,7 +186,8 @@ std::vector<const Case*> cases_where(bool Case::* property) {
 std::string name_of_case(const testing::TestParamInfo<const Case*>& parameter) { return parameter.param->full_name(); }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::ValuesIn(cases_where(nullptr)), name_of_case);
-INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfDerivatives, testing::ValuesIn(cases_where(&Case::differentiable)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfDerivatives, testing::ValuesIn(cases_where(&Case::differentiable)),
+                         name_of_case);
 INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfNonFinite, testing::ValuesIn(cases_where(&Case::poison)), name_of_case);
 
 /// Kernels are there from the first test on; threads enough that partitions differ.

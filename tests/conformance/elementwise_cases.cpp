@@ -18,7 +18,9 @@ std::int64_t source_index(const Shape& from, const Shape& to, std::int64_t i) {
   return index;
 }
 
-std::string numbered(const char* name, std::size_t set) { return set == 0 ? name : std::string(name) + "_options" + std::to_string(set); }
+std::string numbered(const char* name, std::size_t set) {
+  return set == 0 ? name : std::string(name) + "_options" + std::to_string(set);
+}
 
 template <class Op>
 void add_unary(std::vector<Case>& cases) {
@@ -33,7 +35,9 @@ void add_unary(std::vector<Case>& cases) {
                        .reference =
                            [params](const std::vector<Array>& in) {
                              Expected y;
-                             for (const double x : in[0].values) y.values.push_back(static_cast<double>(Reference<Op>::value(params, static_cast<Real>(x))));
+                             for (const double x : in[0].values)
+                               y.values.push_back(
+                                   static_cast<double>(Reference<Op>::value(params, static_cast<Real>(x))));
                              return y;
                            }});
     }
@@ -68,15 +72,20 @@ void add_binary(std::vector<Case>& cases) {
   for (const Pair& pair : pairs())
     cases.push_back({.info = &Op::info,
                      .name = pair.name,
-                     .inputs = {random(pair.a, 1, Sampling<Op>::low, Sampling<Op>::high), random(pair.b, 2, Sampling<Op>::low, Sampling<Op>::high)},
-                     .run = [](const std::vector<Variable>& x) { return apply_one<Op>({}, {x[0], x[1]}); },
+                     .inputs = {random(pair.a, 1, Sampling<Op>::low, Sampling<Op>::high),
+                                random(pair.b, 2, Sampling<Op>::low, Sampling<Op>::high)},
+                     .run =
+                         [](const std::vector<Variable>& x) {
+                           return apply_one<Op>({}, {x[0], x[1]});
+                         },
                      .reference =
                          [](const std::vector<Array>& in) {
                            const Shape shape = broadcast(in[0].shape, in[1].shape, "reference");
                            Expected y;
                            for (std::int64_t i = 0; i < shape.numel(); ++i)
-                             y.values.push_back(static_cast<double>(Reference<Op>::value({}, static_cast<Real>(in[0][source_index(in[0].shape, shape, i)]),
-                                                                                         static_cast<Real>(in[1][source_index(in[1].shape, shape, i)]))));
+                             y.values.push_back(static_cast<double>(
+                                 Reference<Op>::value({}, static_cast<Real>(in[0][source_index(in[0].shape, shape, i)]),
+                                                      static_cast<Real>(in[1][source_index(in[1].shape, shape, i)]))));
                            return y;
                          }});
 }
@@ -131,8 +140,15 @@ std::vector<Case> cast_cases() {
     cases.push_back({.info = &ops::Cast::info,
                      .name = shape.name,
                      .inputs = {random(shape, 1)},
-                     .run = [](const std::vector<Variable>& x) { return apply_one<ops::Cast>({x[0].dtype() == DType::f32 ? DType::bf16 : x[0].dtype()}, {x[0]}); },
-                     .reference = [](const std::vector<Array>& in) { return Expected{in[0].values, {}, {}}; }});
+                     .run =
+                         [](const std::vector<Variable>& x) {
+                           return apply_one<ops::Cast>({x[0].dtype() == DType::f32 ? DType::bf16 : x[0].dtype()},
+                                                       {x[0]});
+                         },
+                     .reference =
+                         [](const std::vector<Array>& in) {
+                           return Expected{in[0].values, {}, {}};
+                         }});
   return cases;
 }
 
@@ -144,18 +160,22 @@ std::vector<Case> dropout_cases() {
         return stream.word(static_cast<std::uint64_t>(i)) >> 8 >= static_cast<std::uint32_t>(p * 0x1p24);
       };
       cases.push_back({.info = &ops::Dropout::info,
-                       .name = std::string(shape.name) + (p == 0 ? "_none" : p == 1 ? "_all" : "_quarter"),
+                       .name = std::string(shape.name) + (p == 0   ? "_none"
+                                                          : p == 1 ? "_all"
+                                                                   : "_quarter"),
                        .inputs = {random(shape, 1)},
-                       .run = [p](const std::vector<Variable>& x) {
-                         step_context().tape_index = 5;
-                         return dropout(x[0], p);
-                       },
+                       .run =
+                           [p](const std::vector<Variable>& x) {
+                             step_context().tape_index = 5;
+                             return dropout(x[0], p);
+                           },
                        .reference =
                            [p, keeps](const std::vector<Array>& in) {
                              const RandomStream stream = random_stream(RngPurpose::kDropout, 5);
                              Expected y;
                              for (std::size_t i = 0; i < in[0].values.size(); ++i)
-                               y.values.push_back(keeps(stream, static_cast<std::int64_t>(i)) ? in[0].values[i] / (1 - p) : 0);
+                               y.values.push_back(
+                                   keeps(stream, static_cast<std::int64_t>(i)) ? in[0].values[i] / (1 - p) : 0);
                              return y;
                            },
                        .nan_must_show = false});

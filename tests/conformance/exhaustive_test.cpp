@@ -24,7 +24,8 @@ double round_to(Real exact, DType dtype) {
 
 Tensor every_value(DType dtype) {
   Tensor x = Tensor::empty(Shape{1 << 16}, dtype);
-  for (int bits = 0; bits < 1 << 16; ++bits) static_cast<std::uint16_t*>(x.mutable_raw())[bits] = static_cast<std::uint16_t>(bits);
+  for (int bits = 0; bits < 1 << 16; ++bits)
+    static_cast<std::uint16_t*>(x.mutable_raw())[bits] = static_cast<std::uint16_t>(bits);
   return x;
 }
 
@@ -38,14 +39,17 @@ void check_every_value(const typename Op::Params& params, DType dtype) {
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     const Real exact = Reference<Op>::value(params, static_cast<Real>(x.at(i)));
     const double got = y.at(i), want = round_to(exact, dtype);
-    ASSERT_EQ(std::isnan(got), std::isnan(want)) << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", exact " << want;
+    ASSERT_EQ(std::isnan(got), std::isnan(want))
+        << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", exact " << want;
     if (std::isnan(want)) continue;
     ++numbers;
     if (got == want) continue;
     ++off;
-    ASSERT_FALSE(exactly) << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", correctly rounded " << want;
+    ASSERT_FALSE(exactly) << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got
+                          << ", correctly rounded " << want;
     ASSERT_LE(std::abs(static_cast<Real>(got) - exact), static_cast<Real>(ulp_of(want, dtype)))
-        << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", exact " << static_cast<double>(exact);
+        << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", exact "
+        << static_cast<double>(exact);
   }
   // At least 99.9 % correctly rounded: the float in between is wrong by few of its own ulp, 2^-13 of a half's.
   EXPECT_LE(off * 1000, numbers) << Op::info.name << " in " << name_of(dtype);

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "autograd/functions/losses.h"
 #include "autograd/apply.h"
+#include "autograd/functions/losses.h"
 #include "tests/conformance/reference.h"
 #include "tests/conformance/registry.h"
 
@@ -17,7 +17,12 @@ template <class Op>
 void add_loss(std::vector<Case>& cases) {
   // Probabilities and log-probabilities where the loss wants them; 0.05 from the ends, where its derivative is large.
   const bool probability = std::is_same_v<Op, ops::Bce>, log_probability = std::is_same_v<Op, ops::KlDiv>;
-  const double low = probability ? 0.05 : log_probability ? -3 : -2, high = probability ? 0.95 : log_probability ? -0.1 : 2;
+  const double low = probability       ? 0.05
+                     : log_probability ? -3
+                                       : -2,
+               high = probability       ? 0.95
+                      : log_probability ? -0.1
+                                        : 2;
   const auto sets = Sampling<Op>::params();
   for (std::size_t s = 0; s < sets.size(); ++s)
     for (const ShapeClass& shape : shape_classes()) {
@@ -26,19 +31,25 @@ void add_loss(std::vector<Case>& cases) {
       cases.push_back({.info = &Op::info,
                        .name = std::string(shape.name) + (s == 0 ? "" : "_options" + std::to_string(s)),
                        .inputs = {random(shape, 1, low, high), random(shape, 2, 0.05, 0.95)},
-                       .run = [params](const std::vector<Variable>& x) { return apply_one<Op>(params, {x[0], x[1]}); },
+                       .run =
+                           [params](const std::vector<Variable>& x) {
+                             return apply_one<Op>(params, {x[0], x[1]});
+                           },
                        .reference =
                            [params](const std::vector<Array>& in) {
                              Real total = 0, magnitude = 0;
                              for (std::size_t i = 0; i < in[0].values.size(); ++i) {
-                               const Real term = Reference<Op>::value(params, static_cast<Real>(in[0].values[i]), static_cast<Real>(in[1].values[i]));
+                               const Real term = Reference<Op>::value(params, static_cast<Real>(in[0].values[i]),
+                                                                      static_cast<Real>(in[1].values[i]));
                                total += term;
                                magnitude += std::abs(term) + 4;  // 4: terms are differences of numbers of this size
                              }
                              const Shape& in_shape = in[0].shape;
                              Real divisor = 1;
-                             if (params.reduction == ops::Reduction::kMean) divisor = static_cast<Real>(in_shape.numel());
-                             if (params.reduction == ops::Reduction::kBatchMean) divisor = static_cast<Real>(in_shape.rank() == 0 ? 1 : in_shape.dim(0));
+                             if (params.reduction == ops::Reduction::kMean)
+                               divisor = static_cast<Real>(in_shape.numel());
+                             if (params.reduction == ops::Reduction::kBatchMean)
+                               divisor = static_cast<Real>(in_shape.rank() == 0 ? 1 : in_shape.dim(0));
                              return one_number(total / divisor, magnitude / divisor, in[0].values.size());
                            }});
     }
@@ -80,11 +91,12 @@ std::vector<Case> cross_entropy_cases() {
     Shape logits;
     bool slice = false;
   };
-  const std::vector<Sizes> sizes = {{"one_row", {1, 3}},        {"one_class", {4, 1}},          {"vector", {5}},
-                                    {"two_classes", {9, 2}},    {"matrix", {3, 5}},             {"sequence", {2, 7, 13}},
-                                    {"image", {2, 3, 5, 4}},    {"odd", {33, 67}},              {"channel_slice", {4, 3, 6}, true},
-                                    {"vocabulary", {3, 5003}},  {"chunk_edge", {2, 512}},       {"past_chunk", {2, 513}},
-                                    {"many_rows", {2051, 3}}};
+  const std::vector<Sizes> sizes = {
+      {"one_row", {1, 3}},       {"one_class", {4, 1}},    {"vector", {5}},
+      {"two_classes", {9, 2}},   {"matrix", {3, 5}},       {"sequence", {2, 7, 13}},
+      {"image", {2, 3, 5, 4}},   {"odd", {33, 67}},        {"channel_slice", {4, 3, 6}, true},
+      {"vocabulary", {3, 5003}}, {"chunk_edge", {2, 512}}, {"past_chunk", {2, 513}},
+      {"many_rows", {2051, 3}}};
   std::vector<Case> cases;
   for (const Sizes& s : sizes)
     for (const double smoothing : {0.0, 0.1}) {
@@ -93,13 +105,15 @@ std::vector<Case> cross_entropy_cases() {
       const Shape rows(dims.first(dims.size() - 1));
       Tensor labels = random_labels(rows, 7, s.logits.cols());
       labels.mutable_data<std::int64_t>()[0] = 0;  // at least one that counts
-      cases.push_back({.info = &ops::CrossEntropy::info,
-                       .name = std::string(s.name) + (smoothing > 0 ? "_smoothed" : ""),
-                       .inputs = {s.slice ? random_slice(s.logits, 1, -5, 5) : random(s.logits, 1, -5, 5), labels},
-                       .run = [params](const std::vector<Variable>& x) { return cross_entropy(x[0], x[1], params); },
-                       .reference = [params](const std::vector<Array>& in) { return cross_entropy_reference(in[0], in[1], params); },
-                       .poison = false,  // NonFinite test of its own: a row that is ignored may hold anything
-                       .nan_must_show = false});
+      cases.push_back(
+          {.info = &ops::CrossEntropy::info,
+           .name = std::string(s.name) + (smoothing > 0 ? "_smoothed" : ""),
+           .inputs = {s.slice ? random_slice(s.logits, 1, -5, 5) : random(s.logits, 1, -5, 5), labels},
+           .run = [params](const std::vector<Variable>& x) { return cross_entropy(x[0], x[1], params); },
+           .reference =
+               [params](const std::vector<Array>& in) { return cross_entropy_reference(in[0], in[1], params); },
+           .poison = false,  // NonFinite test of its own: a row that is ignored may hold anything
+           .nan_must_show = false});
     }
   return cases;
 }
@@ -120,7 +134,8 @@ std::vector<Case> dice_cases() {
                                product += static_cast<Real>(in[0].values[i]) * in[1].values[i];
                                both += static_cast<Real>(in[0].values[i]) + in[1].values[i];
                              }
-                             return one_number(1 - (2 * product + smooth) / (both + smooth), 1, 3 * in[0].values.size());
+                             return one_number(1 - (2 * product + smooth) / (both + smooth), 1,
+                                               3 * in[0].values.size());
                            }});
   }
   return cases;

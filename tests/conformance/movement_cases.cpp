@@ -26,12 +26,17 @@ std::int64_t index_of(const Shape& shape, const std::vector<std::int64_t>& posit
 }
 
 void add_reshape(std::vector<Case>& cases, const ShapeClass& s) {
-  const std::vector<std::int64_t> dims = s.shape.numel() == 0 ? std::vector<std::int64_t>{0, 2} : std::vector<std::int64_t>{-1, s.shape.rank() == 0 ? 1 : s.shape.dim(0)};
+  const std::vector<std::int64_t> dims = s.shape.numel() == 0
+                                             ? std::vector<std::int64_t>{0, 2}
+                                             : std::vector<std::int64_t>{-1, s.shape.rank() == 0 ? 1 : s.shape.dim(0)};
   cases.push_back({.info = &ops::Reshape::info,
                    .name = s.name,
                    .inputs = {random(s, 1)},
                    .run = [dims](const std::vector<Variable>& x) { return reshape(x[0], dims); },
-                   .reference = [](const std::vector<Array>& in) { return Expected{in[0].values, {}, {}}; }});
+                   .reference =
+                       [](const std::vector<Array>& in) {
+                         return Expected{in[0].values, {}, {}};
+                       }});
 }
 
 void add_permute(std::vector<Case>& cases, const ShapeClass& s) {
@@ -45,16 +50,18 @@ void add_permute(std::vector<Case>& cases, const ShapeClass& s) {
                    .name = s.name,
                    .inputs = {random(s, 1)},
                    .run = [order](const std::vector<Variable>& x) { return permute(x[0], order); },
-                   .reference = [order, y_shape](const std::vector<Array>& in) {
-                     Expected y;
-                     for (std::int64_t i = 0; i < y_shape.numel(); ++i) {
-                       const auto to = position_of(y_shape, i);
-                       auto from = to;
-                       for (std::size_t d = 0; d < order.size(); ++d) from[static_cast<std::size_t>(order[d])] = to[d];
-                       y.values.push_back(in[0][index_of(in[0].shape, from)]);
-                     }
-                     return y;
-                   }});
+                   .reference =
+                       [order, y_shape](const std::vector<Array>& in) {
+                         Expected y;
+                         for (std::int64_t i = 0; i < y_shape.numel(); ++i) {
+                           const auto to = position_of(y_shape, i);
+                           auto from = to;
+                           for (std::size_t d = 0; d < order.size(); ++d)
+                             from[static_cast<std::size_t>(order[d])] = to[d];
+                           y.values.push_back(in[0][index_of(in[0].shape, from)]);
+                         }
+                         return y;
+                       }});
 }
 
 void add_slices(std::vector<Case>& cases, const ShapeClass& s) {
@@ -86,20 +93,24 @@ void add_concat(std::vector<Case>& cases, const ShapeClass& s) {
     const Shape y_shape = s.shape.with_dim(axis, 2 * s.shape.dim(axis) + 2);
     const std::int64_t first = s.shape.dim(axis);
     cases.push_back({.info = &ops::Concat::info,
-                    .name = std::string(s.name) + (axis == 0 ? "_first" : "_last"),
-                    .inputs = {random(s, 1), random(other, 2)},
-                    .run = [axis](const std::vector<Variable>& x) { return concat({x[0], x[1]}, axis); },
-                    .reference = [=](const std::vector<Array>& in) {
-                      Expected y;
-                      for (std::int64_t i = 0; i < y_shape.numel(); ++i) {
-                        auto from = position_of(y_shape, i);
-                        std::int64_t& along = from[static_cast<std::size_t>(axis)];
-                        const Array& part = in[along < first ? 0 : 1];
-                        if (along >= first) along -= first;
-                        y.values.push_back(part[index_of(part.shape, from)]);
-                      }
-                      return y;
-                    }});
+                     .name = std::string(s.name) + (axis == 0 ? "_first" : "_last"),
+                     .inputs = {random(s, 1), random(other, 2)},
+                     .run =
+                         [axis](const std::vector<Variable>& x) {
+                           return concat({x[0], x[1]}, axis);
+                         },
+                     .reference =
+                         [=](const std::vector<Array>& in) {
+                           Expected y;
+                           for (std::int64_t i = 0; i < y_shape.numel(); ++i) {
+                             auto from = position_of(y_shape, i);
+                             std::int64_t& along = from[static_cast<std::size_t>(axis)];
+                             const Array& part = in[along < first ? 0 : 1];
+                             if (along >= first) along -= first;
+                             y.values.push_back(part[index_of(part.shape, from)]);
+                           }
+                           return y;
+                         }});
     if (s.shape.rank() == 1) return;
   }
 }
@@ -124,9 +135,11 @@ std::vector<Case> embedding_cases() {
     Shape indices;
   };
   std::vector<Case> cases;
-  for (const Sizes& s : {Sizes{"one_element", 1, 1, {1}}, Sizes{"scalar_index", 4, 3, Shape{}}, Sizes{"no_index", 4, 3, {0}}, Sizes{"one_row_again_and_again", 1, 5, {17}},
-                         Sizes{"vector", 7, 3, {5}}, Sizes{"batch", 11, 8, {2, 6}}, Sizes{"rank_3", 6, 4, {2, 3, 4}}, Sizes{"odd_width", 9, 33, {3, 5}},
-                         Sizes{"wide", 5, 519, {4}}, Sizes{"tall", 2003, 2, {50}}, Sizes{"many", 13, 4, {1500}}, Sizes{"large", 300, 64, {40, 20}}})
+  for (const Sizes& s :
+       {Sizes{"one_element", 1, 1, {1}}, Sizes{"scalar_index", 4, 3, Shape{}}, Sizes{"no_index", 4, 3, {0}},
+        Sizes{"one_row_again_and_again", 1, 5, {17}}, Sizes{"vector", 7, 3, {5}}, Sizes{"batch", 11, 8, {2, 6}},
+        Sizes{"rank_3", 6, 4, {2, 3, 4}}, Sizes{"odd_width", 9, 33, {3, 5}}, Sizes{"wide", 5, 519, {4}},
+        Sizes{"tall", 2003, 2, {50}}, Sizes{"many", 13, 4, {1500}}, Sizes{"large", 300, 64, {40, 20}}})
     cases.push_back({.info = &ops::Embedding::info,
                      .name = s.name,
                      .inputs = {random({s.rows, s.width}, 1), random_labels(s.indices, 2, s.rows)},
@@ -135,7 +148,8 @@ std::vector<Case> embedding_cases() {
                          [s](const std::vector<Array>& in) {
                            Expected y;
                            for (const double index : in[1].values)
-                             for (std::int64_t d = 0; d < s.width; ++d) y.values.push_back(in[0][static_cast<std::int64_t>(index) * s.width + d]);
+                             for (std::int64_t d = 0; d < s.width; ++d)
+                               y.values.push_back(in[0][static_cast<std::int64_t>(index) * s.width + d]);
                            return y;
                          },
                      .nan_must_show = false});

@@ -62,36 +62,45 @@ std::vector<Case> row_norm_cases() {
     const std::int64_t cols = s.shape.cols();
     const auto row = [cols](std::int64_t i) { return i / cols; };
     const bool shows = s.shape.numel() > 0;
-    cases.push_back({.info = &ops::LayerNorm::info,
-                     .name = s.name,
-                     .inputs = norm_inputs(s, true),
-                     .run = [](const std::vector<Variable>& x) { return layer_norm(x[0], x[1], x[2], kEps); },
-                     .reference = [row](const std::vector<Array>& in) { return normalized(in[0], &in[1], &in[2], true, row); },
-                     .nan_must_show = shows});
-    cases.push_back({.info = &ops::RmsNorm::info,
-                     .name = s.name,
-                     .inputs = norm_inputs(s, false),
-                     .run = [](const std::vector<Variable>& x) { return rms_norm(x[0], x[1], kEps); },
-                     .reference = [row](const std::vector<Array>& in) { return normalized(in[0], &in[1], nullptr, false, row); },
-                     .nan_must_show = shows});
+    cases.push_back(
+        {.info = &ops::LayerNorm::info,
+         .name = s.name,
+         .inputs = norm_inputs(s, true),
+         .run = [](const std::vector<Variable>& x) { return layer_norm(x[0], x[1], x[2], kEps); },
+         .reference = [row](const std::vector<Array>& in) { return normalized(in[0], &in[1], &in[2], true, row); },
+         .nan_must_show = shows});
+    cases.push_back(
+        {.info = &ops::RmsNorm::info,
+         .name = s.name,
+         .inputs = norm_inputs(s, false),
+         .run = [](const std::vector<Variable>& x) { return rms_norm(x[0], x[1], kEps); },
+         .reference = [row](const std::vector<Array>& in) { return normalized(in[0], &in[1], nullptr, false, row); },
+         .nan_must_show = shows});
     // The sum is rounded to the stored type before it is normalized.
     const auto sum_of = [](const Array& a, const Array& b) {
       Array h = a;
       for (std::int64_t i = 0; i < a.shape.numel(); ++i) h[i] = a[i] + b[i];
       return h;
     };
-    cases.push_back({.info = &ops::AddLayerNorm::info,
-                     .name = s.name,
-                     .inputs = {random(s, 1), random(s.shape, 4), random(Shape{cols}, 2, 0.5, 1.5), random(Shape{cols}, 3)},
-                     .run = [](const std::vector<Variable>& x) { return add_layer_norm(x[0], x[1], x[2], x[3], kEps).y; },
-                     .reference = [row, sum_of](const std::vector<Array>& in) { return normalized(sum_of(in[0], in[1]), &in[2], &in[3], true, row); },
-                     .half_roundings = 6,
-                     .nan_must_show = shows});
+    cases.push_back(
+        {.info = &ops::AddLayerNorm::info,
+         .name = s.name,
+         .inputs = {random(s, 1), random(s.shape, 4), random(Shape{cols}, 2, 0.5, 1.5), random(Shape{cols}, 3)},
+         .run = [](const std::vector<Variable>& x) { return add_layer_norm(x[0], x[1], x[2], x[3], kEps).y; },
+         .reference =
+             [row, sum_of](const std::vector<Array>& in) {
+               return normalized(sum_of(in[0], in[1]), &in[2], &in[3], true, row);
+             },
+         .half_roundings = 6,
+         .nan_must_show = shows});
     cases.push_back({.info = &ops::AddRmsNorm::info,
                      .name = s.name,
                      .inputs = {random(s, 1), random(s.shape, 4), random(Shape{cols}, 2, 0.5, 1.5)},
                      .run = [](const std::vector<Variable>& x) { return add_rms_norm(x[0], x[1], x[2], kEps).y; },
-                     .reference = [row, sum_of](const std::vector<Array>& in) { return normalized(sum_of(in[0], in[1]), &in[2], nullptr, false, row); },
+                     .reference =
+                         [row, sum_of](const std::vector<Array>& in) {
+                           return normalized(sum_of(in[0], in[1]), &in[2], nullptr, false, row);
+                         },
                      .half_roundings = 6,
                      .nan_must_show = shows});
   }
@@ -106,17 +115,22 @@ std::vector<Case> group_norm_cases() {
     bool slice = false;
   };
   std::vector<Case> cases;
-  for (const Sizes& s : {Sizes{"one_element", {1, 1}, 1}, Sizes{"two_channels", {1, 2}, 1}, Sizes{"instance", {2, 3, 4}, 4}, Sizes{"one_group", {2, 3, 4}, 1},
-                         Sizes{"pairs", {2, 5, 6}, 3}, Sizes{"image", {2, 3, 5, 4}, 2}, Sizes{"odd_image", {1, 7, 9, 15}, 5}, Sizes{"matrix", {5, 8}, 2},
-                         Sizes{"channel_slice", {2, 3, 3, 6}, 3, true}, Sizes{"tall", {1, 301, 2}, 2}, Sizes{"wide", {2, 3, 130}, 10}, Sizes{"large", {2, 40, 41, 6}, 3}}) {
+  for (const Sizes& s :
+       {Sizes{"one_element", {1, 1}, 1}, Sizes{"two_channels", {1, 2}, 1}, Sizes{"instance", {2, 3, 4}, 4},
+        Sizes{"one_group", {2, 3, 4}, 1}, Sizes{"pairs", {2, 5, 6}, 3}, Sizes{"image", {2, 3, 5, 4}, 2},
+        Sizes{"odd_image", {1, 7, 9, 15}, 5}, Sizes{"matrix", {5, 8}, 2}, Sizes{"channel_slice", {2, 3, 3, 6}, 3, true},
+        Sizes{"tall", {1, 301, 2}, 2}, Sizes{"wide", {2, 3, 130}, 10}, Sizes{"large", {2, 40, 41, 6}, 3}}) {
     const std::int64_t cols = s.shape.cols(), sample = s.shape.numel() / s.shape.dim(0), groups = s.groups;
-    cases.push_back({.info = &ops::GroupNorm::info,
-                     .name = s.name,
-                     .inputs = norm_inputs({s.name, s.shape, s.slice}, true),
-                     .run = [groups](const std::vector<Variable>& x) { return group_norm(x[0], groups, x[1], x[2], kEps); },
-                     .reference = [=](const std::vector<Array>& in) {
-                       return normalized(in[0], &in[1], &in[2], true, [=](std::int64_t i) { return i / sample * groups + i % cols / (cols / groups); });
-                     }});
+    cases.push_back(
+        {.info = &ops::GroupNorm::info,
+         .name = s.name,
+         .inputs = norm_inputs({s.name, s.shape, s.slice}, true),
+         .run = [groups](const std::vector<Variable>& x) { return group_norm(x[0], groups, x[1], x[2], kEps); },
+         .reference =
+             [=](const std::vector<Array>& in) {
+               return normalized(in[0], &in[1], &in[2], true,
+                                 [=](std::int64_t i) { return i / sample * groups + i % cols / (cols / groups); });
+             }});
   }
   return cases;
 }
@@ -127,19 +141,24 @@ std::vector<Case> batch_norm_cases() {
     if (s.shape.rank() < 2 || s.shape.numel() == 0) continue;
     const std::int64_t cols = s.shape.cols();
     for (const bool relu : {false, true})
-      cases.push_back({.info = &ops::BatchNorm::info,
-                       .name = std::string(s.name) + (relu ? "_residual_relu" : ""),
-                       .inputs = {random(s, 1), random(Shape{cols}, 2, 0.5, 1.5), random(Shape{cols}, 3), random(s.shape, 4)},
-                       .run = [relu](const std::vector<Variable>& x) { return batch_norm(x[0], x[1], x[2], {.eps = kEps, .relu = relu, .residual = x[3]}).y; },
-                       .reference = [cols, relu](const std::vector<Array>& in) {
-                         Expected y = normalized(in[0], &in[1], &in[2], true, [cols](std::int64_t i) { return i % cols; });
-                         for (std::size_t i = 0; i < y.values.size(); ++i) {
-                           y.values[i] += in[3].values[i];
-                           y.magnitude[i] += std::abs(in[3].values[i]);
-                           if (relu && y.values[i] <= 0) y.values[i] = 0;
-                         }
-                         return y;
-                       }});
+      cases.push_back(
+          {.info = &ops::BatchNorm::info,
+           .name = std::string(s.name) + (relu ? "_residual_relu" : ""),
+           .inputs = {random(s, 1), random(Shape{cols}, 2, 0.5, 1.5), random(Shape{cols}, 3), random(s.shape, 4)},
+           .run =
+               [relu](const std::vector<Variable>& x) {
+                 return batch_norm(x[0], x[1], x[2], {.eps = kEps, .relu = relu, .residual = x[3]}).y;
+               },
+           .reference =
+               [cols, relu](const std::vector<Array>& in) {
+                 Expected y = normalized(in[0], &in[1], &in[2], true, [cols](std::int64_t i) { return i % cols; });
+                 for (std::size_t i = 0; i < y.values.size(); ++i) {
+                   y.values[i] += in[3].values[i];
+                   y.magnitude[i] += std::abs(in[3].values[i]);
+                   if (relu && y.values[i] <= 0) y.values[i] = 0;
+                 }
+                 return y;
+               }});
   }
   return cases;
 }

@@ -24,8 +24,10 @@ struct Accumulator {
 
 /// a (batch, m, k) b (batch, k, n); a batch of 1 repeats.
 Expected matmul_reference(const Array& a, const Array& b, bool transpose_a, bool transpose_b) {
-  const std::int64_t m = a.shape.dim(transpose_a ? -1 : -2), k = a.shape.dim(transpose_a ? -2 : -1), n = b.shape.dim(transpose_b ? -2 : -1);
-  const std::int64_t batch_a = a.shape.rank() == 3 ? a.shape.dim(0) : 1, batch_b = b.shape.rank() == 3 ? b.shape.dim(0) : 1;
+  const std::int64_t m = a.shape.dim(transpose_a ? -1 : -2), k = a.shape.dim(transpose_a ? -2 : -1),
+                     n = b.shape.dim(transpose_b ? -2 : -1);
+  const std::int64_t batch_a = a.shape.rank() == 3 ? a.shape.dim(0) : 1,
+                     batch_b = b.shape.rank() == 3 ? b.shape.dim(0) : 1;
   Expected y;
   for (std::int64_t s = 0; s < std::max(batch_a, batch_b); ++s)
     for (std::int64_t i = 0; i < m; ++i)
@@ -33,7 +35,8 @@ Expected matmul_reference(const Array& a, const Array& b, bool transpose_a, bool
         Accumulator sum;
         const std::int64_t first_a = batch_a == 1 ? 0 : s * m * k, first_b = batch_b == 1 ? 0 : s * k * n;
         for (std::int64_t l = 0; l < k; ++l)
-          sum.add(a[first_a + (transpose_a ? l * m + i : i * k + l)], b[first_b + (transpose_b ? j * k + l : l * n + j)]);
+          sum.add(a[first_a + (transpose_a ? l * m + i : i * k + l)],
+                  b[first_b + (transpose_b ? j * k + l : l * n + j)]);
         sum.push(y);
       }
   return y;
@@ -67,7 +70,8 @@ Expected attention_reference(const AttentionSizes& s, const Array& q, const Arra
         for (std::int64_t j = 0; j < visible; ++j) {
           double logit = 0, size = 0;
           for (std::int64_t d = 0; d < s.width; ++d) {
-            const double product = q[((b * s.queries + t) * s.heads + h) * s.width + d] * k[((b * s.keys + j) * s.key_heads + g) * s.width + d];
+            const double product = q[((b * s.queries + t) * s.heads + h) * s.width + d] *
+                                   k[((b * s.keys + j) * s.key_heads + g) * s.width + d];
             logit += product;
             size += std::abs(product);
           }
@@ -78,7 +82,8 @@ Expected attention_reference(const AttentionSizes& s, const Array& q, const Arra
         for (double& e : p) sum += e = std::exp(e - max);
         for (std::int64_t d = 0; d < s.width; ++d) {
           Accumulator total;
-          for (std::int64_t j = 0; j < visible; ++j) total.add(p[static_cast<std::size_t>(j)] / sum, v[((b * s.keys + j) * s.key_heads + g) * s.width + d]);
+          for (std::int64_t j = 0; j < visible; ++j)
+            total.add(p[static_cast<std::size_t>(j)] / sum, v[((b * s.keys + j) * s.key_heads + g) * s.width + d]);
           total.terms += 8 + 2 * static_cast<double>(s.width + 4) * (1 + largest);  // a logit's own error multiplies p
           total.push(y);
         }
@@ -94,46 +99,61 @@ std::vector<Case> matmul_cases() {
     std::int64_t batch_a, batch_b, m, k, n;
   };
   std::vector<Case> cases;
-  for (const Sizes& s : {Sizes{"one_element", 0, 0, 1, 1, 1}, Sizes{"row_by_column", 0, 0, 1, 7, 1}, Sizes{"outer", 0, 0, 5, 1, 4},
-                         Sizes{"empty_rows", 0, 0, 0, 3, 4}, Sizes{"empty_sum", 0, 0, 3, 0, 4}, Sizes{"odd_tiles", 0, 0, 15, 33, 17},
-                         Sizes{"past_tiles", 0, 0, 29, 65, 67}, Sizes{"batched", 3, 3, 5, 6, 7}, Sizes{"batch_repeats_b", 3, 0, 5, 6, 7},
-                         Sizes{"batch_repeats_a", 1, 4, 5, 6, 7}, Sizes{"long_sum", 0, 0, 3, 2051, 5}, Sizes{"large", 0, 0, 70, 70, 130}})
+  for (const Sizes& s :
+       {Sizes{"one_element", 0, 0, 1, 1, 1}, Sizes{"row_by_column", 0, 0, 1, 7, 1}, Sizes{"outer", 0, 0, 5, 1, 4},
+        Sizes{"empty_rows", 0, 0, 0, 3, 4}, Sizes{"empty_sum", 0, 0, 3, 0, 4}, Sizes{"odd_tiles", 0, 0, 15, 33, 17},
+        Sizes{"past_tiles", 0, 0, 29, 65, 67}, Sizes{"batched", 3, 3, 5, 6, 7}, Sizes{"batch_repeats_b", 3, 0, 5, 6, 7},
+        Sizes{"batch_repeats_a", 1, 4, 5, 6, 7}, Sizes{"long_sum", 0, 0, 3, 2051, 5},
+        Sizes{"large", 0, 0, 70, 70, 130}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
-        const auto shape = [](std::int64_t batch, std::int64_t rows, std::int64_t cols) { return batch == 0 ? Shape{rows, cols} : Shape{batch, rows, cols}; };
-        cases.push_back({.info = &ops::Matmul::info,
-                         .name = std::string(s.name) + (ta ? "_t" : "_n") + (tb ? "t" : "n"),
-                         .inputs = {random(ta ? shape(s.batch_a, s.k, s.m) : shape(s.batch_a, s.m, s.k), 1), random(tb ? shape(s.batch_b, s.n, s.k) : shape(s.batch_b, s.k, s.n), 2)},
-                         .run = [ta, tb](const std::vector<Variable>& x) { return matmul(x[0], x[1], {.transpose_a = ta, .transpose_b = tb}); },
-                         .reference = [ta, tb](const std::vector<Array>& in) { return matmul_reference(in[0], in[1], ta, tb); },
-                         .nan_must_show = s.m > 0});
+        const auto shape = [](std::int64_t batch, std::int64_t rows, std::int64_t cols) {
+          return batch == 0 ? Shape{rows, cols} : Shape{batch, rows, cols};
+        };
+        cases.push_back(
+            {.info = &ops::Matmul::info,
+             .name = std::string(s.name) + (ta ? "_t" : "_n") + (tb ? "t" : "n"),
+             .inputs = {random(ta ? shape(s.batch_a, s.k, s.m) : shape(s.batch_a, s.m, s.k), 1),
+                        random(tb ? shape(s.batch_b, s.n, s.k) : shape(s.batch_b, s.k, s.n), 2)},
+             .run =
+                 [ta, tb](const std::vector<Variable>& x) {
+                   return matmul(x[0], x[1], {.transpose_a = ta, .transpose_b = tb});
+                 },
+             .reference = [ta, tb](const std::vector<Array>& in) { return matmul_reference(in[0], in[1], ta, tb); },
+             .nan_must_show = s.m > 0});
       }
-  cases.push_back({.info = &ops::Matmul::info,
-                   .name = "channel_slices",
-                   .inputs = {random_slice({9, 13}, 1), random_slice({13, 6}, 2)},
-                   .run = [](const std::vector<Variable>& x) { return matmul(x[0], x[1]); },
-                   .reference = [](const std::vector<Array>& in) { return matmul_reference(in[0], in[1], false, false); }});
+  cases.push_back(
+      {.info = &ops::Matmul::info,
+       .name = "channel_slices",
+       .inputs = {random_slice({9, 13}, 1), random_slice({13, 6}, 2)},
+       .run = [](const std::vector<Variable>& x) { return matmul(x[0], x[1]); },
+       .reference = [](const std::vector<Array>& in) { return matmul_reference(in[0], in[1], false, false); }});
   return cases;
 }
 
 std::vector<Case> linear_cases() {
   std::vector<Case> cases;
   for (const ShapeClass& shape : shape_classes())
-    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
+    for (const Activation activation :
+         {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
       if (shape.shape.rank() == 0) continue;
       const std::int64_t in_width = shape.shape.cols(), out = in_width > 100 ? 3 : 5;
       const bool bias = activation != Activation::kRelu;
       Case c{.info = &ops::Linear::info,
              .name = std::string(shape.name) + "_activation" + std::to_string(static_cast<int>(activation)),
              .inputs = {random(shape, 1), random(Shape{out, in_width}, 2, -1, 1)},
-             .run = [activation](const std::vector<Variable>& x) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Variable{}, {.activation = activation}); },
+             .run =
+                 [activation](const std::vector<Variable>& x) {
+                   return linear(x[0], x[1], x.size() > 2 ? x[2] : Variable{}, {.activation = activation});
+                 },
              .reference =
                  [activation, in_width, out](const std::vector<Array>& in) {
                    Expected y;
                    for (std::int64_t r = 0; r < in[0].shape.rows(); ++r)
                      for (std::int64_t o = 0; o < out; ++o) {
                        Accumulator z;
-                       for (std::int64_t i = 0; i < in_width; ++i) z.add(in[0][r * in_width + i], in[1][o * in_width + i]);
+                       for (std::int64_t i = 0; i < in_width; ++i)
+                         z.add(in[0][r * in_width + i], in[1][o * in_width + i]);
                        if (in.size() > 2) z.add(1, in[2][o]);
                        z.sum = activated(activation, z.sum);
                        z.terms = 1.13 * z.terms + 260;  // the steepest slope of a GELU, and the activation's own ulp
@@ -152,18 +172,23 @@ std::vector<Case> linear_cases() {
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (const AttentionSizes& s :
-       {AttentionSizes{"one_element", 1, 1, 1, 1, 1, 1}, AttentionSizes{"one_key", 2, 3, 1, 1, 1, 4}, AttentionSizes{"one_query", 1, 1, 9, 2, 2, 8},
-        AttentionSizes{"square", 2, 5, 5, 2, 2, 4}, AttentionSizes{"causal", 2, 7, 7, 2, 2, 4, true}, AttentionSizes{"grouped", 1, 6, 6, 4, 2, 8},
-        AttentionSizes{"one_key_head", 1, 6, 6, 4, 1, 8, true}, AttentionSizes{"cached_keys", 1, 3, 8, 1, 1, 16, true}, AttentionSizes{"odd_width", 1, 5, 6, 3, 3, 7},
-        AttentionSizes{"wide", 1, 4, 4, 1, 1, 65}, AttentionSizes{"long", 1, 70, 70, 1, 1, 16}, AttentionSizes{"long_causal", 1, 129, 129, 1, 1, 8, true}})
-    cases.push_back({.info = &ops::Attention::info,
-                     .name = s.name,
-                     .inputs = {random({s.batch, s.queries, s.heads, s.width}, 1), random({s.batch, s.keys, s.key_heads, s.width}, 2), random({s.batch, s.keys, s.key_heads, s.width}, 3)},
-                     .run = [s](const std::vector<Variable>& x) { return attention(x[0], x[1], x[2], {.causal = s.causal}); },
-                     .reference = [s](const std::vector<Array>& in) { return attention_reference(s, in[0], in[1], in[2]); },
-                     .poison = false,  // what a masked key may hold is attention's own test
-                     .half_roundings = 2,
-                     .nan_must_show = false});
+       {AttentionSizes{"one_element", 1, 1, 1, 1, 1, 1}, AttentionSizes{"one_key", 2, 3, 1, 1, 1, 4},
+        AttentionSizes{"one_query", 1, 1, 9, 2, 2, 8}, AttentionSizes{"square", 2, 5, 5, 2, 2, 4},
+        AttentionSizes{"causal", 2, 7, 7, 2, 2, 4, true}, AttentionSizes{"grouped", 1, 6, 6, 4, 2, 8},
+        AttentionSizes{"one_key_head", 1, 6, 6, 4, 1, 8, true}, AttentionSizes{"cached_keys", 1, 3, 8, 1, 1, 16, true},
+        AttentionSizes{"odd_width", 1, 5, 6, 3, 3, 7}, AttentionSizes{"wide", 1, 4, 4, 1, 1, 65},
+        AttentionSizes{"long", 1, 70, 70, 1, 1, 16}, AttentionSizes{"long_causal", 1, 129, 129, 1, 1, 8, true}})
+    cases.push_back(
+        {.info = &ops::Attention::info,
+         .name = s.name,
+         .inputs = {random({s.batch, s.queries, s.heads, s.width}, 1),
+                    random({s.batch, s.keys, s.key_heads, s.width}, 2),
+                    random({s.batch, s.keys, s.key_heads, s.width}, 3)},
+         .run = [s](const std::vector<Variable>& x) { return attention(x[0], x[1], x[2], {.causal = s.causal}); },
+         .reference = [s](const std::vector<Array>& in) { return attention_reference(s, in[0], in[1], in[2]); },
+         .poison = false,  // what a masked key may hold is attention's own test
+         .half_roundings = 2,
+         .nan_must_show = false});
   return cases;
 }
 

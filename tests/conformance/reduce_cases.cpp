@@ -108,8 +108,9 @@ Expected softmax_reference(const Array& x, int axis, bool log) {
     for (std::int64_t j = 0; j < n; ++j) sum += std::exp(static_cast<long double>(x[start + j * inner]) - max);
     for (std::int64_t j = 0; j < n; ++j) {
       const long double distance = static_cast<long double>(x[start + j * inner]) - max;
-      y.values[static_cast<std::size_t>(start + j * inner)] =
-          nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(log ? distance - std::log(sum) : std::exp(distance) / sum);
+      y.values[static_cast<std::size_t>(start + j * inner)] = nan ? std::numeric_limits<double>::quiet_NaN()
+                                                                  : static_cast<double>(log ? distance - std::log(sum)
+                                                                                            : std::exp(distance) / sum);
     }
   }
   // log: the difference of two numbers of this size, each rounded to float.
@@ -152,12 +153,18 @@ std::vector<Case> reduce_cases() {
                    .name = "empty",
                    .inputs = {random(Shape{3, 0}, 1)},
                    .run = [](const std::vector<Variable>& x) { return sum(x[0], {1}); },
-                   .reference = [](const std::vector<Array>&) { return Expected{{0, 0, 0}, {}, {}}; }});
+                   .reference =
+                       [](const std::vector<Array>&) {
+                         return Expected{{0, 0, 0}, {}, {}};
+                       }});
   cases.push_back({.info = &ops::Mean::info,
                    .name = "empty",
                    .inputs = {random(Shape{3, 0}, 1)},
                    .run = [](const std::vector<Variable>& x) { return mean(x[0], {1}); },
-                   .reference = [](const std::vector<Array>&) { return Expected{std::vector<double>(3, std::nan("")), {}, {}}; }});
+                   .reference =
+                       [](const std::vector<Array>&) {
+                         return Expected{std::vector<double>(3, std::nan("")), {}, {}};
+                       }});
   return cases;
 }
 
@@ -171,11 +178,14 @@ std::vector<Case> softmax_cases() {
   shapes.push_back({{"slice_first_axis", {4, 3, 6}, true}, 0});
   for (const auto& [shape, axis] : shapes)
     for (const bool log : {false, true})
-      cases.push_back({.info = log ? &ops::LogSoftmax::info : &ops::Softmax::info,
-                       .name = shape.name,
-                       .inputs = {random(shape, 1, -6, 6)},
-                       .run = [axis = axis, log](const std::vector<Variable>& x) { return log ? log_softmax(x[0], axis) : softmax(x[0], axis); },
-                       .reference = [axis = axis, log](const std::vector<Array>& in) { return softmax_reference(in[0], axis, log); }});
+      cases.push_back(
+          {.info = log ? &ops::LogSoftmax::info : &ops::Softmax::info,
+           .name = shape.name,
+           .inputs = {random(shape, 1, -6, 6)},
+           .run = [axis = axis,
+                   log](const std::vector<Variable>& x) { return log ? log_softmax(x[0], axis) : softmax(x[0], axis); },
+           .reference = [axis = axis,
+                         log](const std::vector<Array>& in) { return softmax_reference(in[0], axis, log); }});
   return cases;
 }
 

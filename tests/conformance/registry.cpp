@@ -6,28 +6,11 @@ const std::vector<Case>& all_cases() {
   static const std::vector<Case> cases = [] {
     std::vector<Case> all;
     for (const auto family : {
-             unary_cases,
-             binary_cases,
-             where_cases,
-             cast_cases,
-             reduce_cases,
-             softmax_cases,
-             dropout_cases,
-             element_loss_cases,
-             cross_entropy_cases,
-             dice_cases,
-             matmul_cases,
-             linear_cases,
-             conv_cases,
-             conv_transpose_cases,
-             attention_cases,
-             row_norm_cases,
-             group_norm_cases,
-             batch_norm_cases,
-             pool_cases,
-             upsample_cases,
-             movement_cases,
-             embedding_cases,
+             unary_cases,    binary_cases,     where_cases,        cast_cases,           reduce_cases,
+             softmax_cases,  dropout_cases,    element_loss_cases, cross_entropy_cases,  dice_cases,
+             matmul_cases,   linear_cases,     conv_cases,         conv_transpose_cases, attention_cases,
+             row_norm_cases, group_norm_cases, batch_norm_cases,   pool_cases,           upsample_cases,
+             movement_cases, embedding_cases,
          })
       for (Case& c : family()) all.push_back(std::move(c));
     return all;

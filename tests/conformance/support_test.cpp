@@ -19,7 +19,8 @@ namespace {
 std::set<std::string> declared_ops() {
   std::set<std::string> names;
   const std::regex name("OpInfo info\\{\\.name = \"([a-z0-9_]+)\"");
-  for (const auto& file : std::filesystem::directory_iterator(std::filesystem::path(std::getenv("BINADE_SOURCE_DIR")) / "core/ops")) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(std::getenv("BINADE_SOURCE_DIR")) / "core/ops")) {
     if (file.path().extension() != ".h" || file.path().filename() == "op.h") continue;  // op.h shows an example
     std::ifstream in(file.path());
     const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
@@ -34,7 +35,8 @@ std::string try_in(const Case& c, DType dtype) {
     const PolicyScope scope(is_half(dtype) ? PrecisionPolicy{}.with("*", dtype) : PrecisionPolicy{});
     std::vector<Variable> inputs;
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      inputs.emplace_back(in_dtype(c.inputs[i], (c.info->policy_inputs >> i & 1u) != 0 || dtype == DType::f64 ? dtype : DType::f32));
+      inputs.emplace_back(
+          in_dtype(c.inputs[i], (c.info->policy_inputs >> i & 1u) != 0 || dtype == DType::f64 ? dtype : DType::f32));
     c.run(inputs);
     return "";
   } catch (const Error& e) {

@@ -48,7 +48,8 @@ TEST(Accumulate, TakesChannelSlices) {
   const Tensor wide = test::noise({3, 5}, 1, DType::f32);
   accumulate(sum, wide.channel_slice(1, 2));
   for (std::int64_t r = 0; r < 3; ++r)
-    for (std::int64_t c = 0; c < 2; ++c) EXPECT_FLOAT_EQ(static_cast<float>(sum.at(r * 2 + c)), static_cast<float>(1 + wide.at(r * 5 + 1 + c)));
+    for (std::int64_t c = 0; c < 2; ++c)
+      EXPECT_FLOAT_EQ(static_cast<float>(sum.at(r * 2 + c)), static_cast<float>(1 + wide.at(r * 5 + 1 + c)));
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ struct Problem {
     if (c.mask) {
       for (std::int64_t b = 0; b < c.batch; ++b)
         for (std::int64_t s = 0; s < c.keys; ++s)
-          mask.push_back(b == 2 || (b == 1 && s % 3 == 0) ? -std::numeric_limits<float>::infinity() : 0.1f * static_cast<float>(s % 2));
+          mask.push_back(b == 2 || (b == 1 && s % 3 == 0) ? -std::numeric_limits<float>::infinity()
+                                                          : 0.1f * static_cast<float>(s % 2));
       args.mask = mask.data();
       args.mask_batch = c.keys;
     }
@@ -81,11 +82,16 @@ struct Problem {
           for (std::int64_t s = 0; s < seen; ++s) {
             double l = 0;
             for (std::int64_t i = 0; i < d; ++i) l += at_of(q, at, i) * at_of(k, key(s), i);
-            p[static_cast<std::size_t>(s)] = l * static_cast<double>(args.scale) + (c.mask ? static_cast<double>(mask[static_cast<std::size_t>(b * c.keys + s)]) : 0.0);
+            p[static_cast<std::size_t>(s)] = l * static_cast<double>(args.scale) +
+                                             (c.mask
+                                                  ? static_cast<double>(mask[static_cast<std::size_t>(b * c.keys + s)])
+                                                  : 0.0);
             highest = std::max(highest, p[static_cast<std::size_t>(s)]);
             if (c.dropout > 0) {
               const auto word = static_cast<std::uint64_t>(((b * c.heads + h) * c.queries + t) * c.keys + s);
-              factor[static_cast<std::size_t>(s)] = args.rng.uniform(word) >= c.dropout ? 1 / (1 - static_cast<double>(c.dropout)) : 0;
+              factor[static_cast<std::size_t>(s)] = args.rng.uniform(word) >= c.dropout
+                                                        ? 1 / (1 - static_cast<double>(c.dropout))
+                                                        : 0;
             }
           }
           if (highest == -INFINITY) continue;
@@ -93,7 +99,8 @@ struct Problem {
           double delta = 0;
           for (std::size_t s = 0; s < p.size(); ++s) {
             p[s] /= sum;
-            for (std::int64_t i = 0; i < d; ++i) y[at + static_cast<std::size_t>(i)] += p[s] * factor[s] * at_of(v, key(static_cast<std::int64_t>(s)), i);
+            for (std::int64_t i = 0; i < d; ++i)
+              y[at + static_cast<std::size_t>(i)] += p[s] * factor[s] * at_of(v, key(static_cast<std::int64_t>(s)), i);
           }
           for (std::int64_t i = 0; i < d; ++i) delta += y[at + static_cast<std::size_t>(i)] * at_of(gy, at, i);
           for (std::size_t s = 0; s < p.size(); ++s) {
@@ -115,7 +122,8 @@ struct Problem {
     std::vector<T> all(2 * q.size() + 2 * k.size());
     std::vector<Compute<T>> lse(static_cast<std::size_t>(c.batch * c.heads * c.queries));
     T* to = all.data();
-    kernels().attention.forward({.args = args, .y = to, .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.data()});
+    kernels().attention.forward(
+        {.args = args, .y = to, .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.data()});
     kernels().attention.backward({.args = args,
                                   .y = {to, c.heads * c.depth, c.depth},
                                   .gy = {gy.data(), c.heads * c.depth, c.depth},
@@ -135,7 +143,9 @@ struct Problem {
     x.resize(static_cast<std::size_t>(size));
     for (T& value : x) value = store<T>(normal(generator));
   }
-  static void fill(std::vector<T>& x, std::size_t size, unsigned seed) { fill(x, static_cast<std::int64_t>(size), seed); }
+  static void fill(std::vector<T>& x, std::size_t size, unsigned seed) {
+    fill(x, static_cast<std::int64_t>(size), seed);
+  }
 
   Case c;
   AttentionArgs args;
@@ -161,8 +171,8 @@ INSTANTIATE_TEST_SUITE_P(Isa, Attention, ::testing::ValuesIn(isa_levels()),
 /// Each result within `unit` of the largest magnitude around it: probabilities are rounded to that unit.
 template <class T>
 void expect_close(const Case& c, double unit) {
-  SCOPED_TRACE(fmt::format("B {} T {} S {} H {} G {} D {} causal {} dropout {} mask {} {}", c.batch, c.queries, c.keys, c.heads,
-                           c.key_heads, c.depth, c.causal, c.dropout, c.mask, name_of(kDTypeOf<T>)));
+  SCOPED_TRACE(fmt::format("B {} T {} S {} H {} G {} D {} causal {} dropout {} mask {} {}", c.batch, c.queries, c.keys,
+                           c.heads, c.key_heads, c.depth, c.causal, c.dropout, c.mask, name_of(kDTypeOf<T>)));
   Problem<T> problem(c);
   problem.reference();
   const std::vector<T> got = problem.compute();
@@ -178,9 +188,9 @@ void expect_close(const Case& c, double unit) {
 TEST_P(Attention, MatchesTheFormulasForwardAndBackward) {
   for (const Case& c : kCases) {
     expect_close<double>(c, 1e-13);
-    expect_close<float>(c, 4e-6);      // exponentials and sums of up to 130 terms at 2^-24
-    expect_close<float16>(c, 4e-3);    // p, the gradients of the logits, y and each result rounded at 2^-11
-    expect_close<bfloat16>(c, 3e-2);   // the same at 2^-8
+    expect_close<float>(c, 4e-6);     // exponentials and sums of up to 130 terms at 2^-24
+    expect_close<float16>(c, 4e-3);   // p, the gradients of the logits, y and each result rounded at 2^-11
+    expect_close<bfloat16>(c, 3e-2);  // the same at 2^-8
   }
 }
 

@@ -93,14 +93,16 @@ struct Reference {
 };
 
 template <class Out>
-void expect_close(const std::vector<Out>& got, const Reference& want, double unit, std::int64_t pitch, std::int64_t used) {
+void expect_close(const std::vector<Out>& got, const Reference& want, double unit, std::int64_t pitch,
+                  std::int64_t used) {
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (static_cast<std::int64_t>(i) % pitch >= used) continue;
     const double bound = (want.terms[i] + 1) * unit * want.magnitude[i];
     double rounding = 0;
     if (is_half(kDTypeOf<Out>)) {
       const DTypeRange range = range_of(kDTypeOf<Out>);
-      rounding = std::ldexp(0.5, std::ilogb(std::max(std::abs(want.sum[i]) + bound, range.smallest_normal)) - range.mantissa_bits);
+      rounding = std::ldexp(0.5, std::ilogb(std::max(std::abs(want.sum[i]) + bound, range.smallest_normal)) -
+                                     range.mantissa_bits);
     }
     ASSERT_LE(std::abs(static_cast<double>(load(got[i])) - want.sum[i]), bound + rounding) << "at " << i;
   }
@@ -108,9 +110,10 @@ void expect_close(const std::vector<Out>& got, const Reference& want, double uni
 
 template <class T, class Out>
 void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
-  SCOPED_TRACE(fmt::format("x ({}, {}, {}, {}) w ({}, {}, {}) stride {} {} padding {} {} dilation {} groups {} {} -> {} pitch +{}", s.images,
-                           s.height, s.width, s.channels, s.filters, s.filter_height, s.filter_width, s.stride[0], s.stride[1],
-                           s.padding[0], s.padding[1], s.dilation[0], s.groups, name_of(kDTypeOf<T>), name_of(kDTypeOf<Out>), extra_pitch));
+  SCOPED_TRACE(fmt::format(
+      "x ({}, {}, {}, {}) w ({}, {}, {}) stride {} {} padding {} {} dilation {} groups {} {} -> {} pitch +{}", s.images,
+      s.height, s.width, s.channels, s.filters, s.filter_height, s.filter_width, s.stride[0], s.stride[1], s.padding[0],
+      s.padding[1], s.dilation[0], s.groups, name_of(kDTypeOf<T>), name_of(kDTypeOf<Out>), extra_pitch));
   const Problem<T> p(s, extra_pitch);
   const double unit = std::is_same_v<T, double> ? 0x1p-53 : 0x1p-24;
   Reference y(p.gy.size()), gx(p.x.size()), gw(p.w.size());
@@ -123,14 +126,21 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
   std::vector<Compute<T>> bias(static_cast<std::size_t>(s.filters));
   for (std::size_t k = 0; k < bias.size(); ++k) bias[k] = static_cast<Compute<T>>(k) - 1;
   std::vector<Out> result(p.gy.size());
-  ConvArgs args{.shape = s, .in = kDTypeOf<T>, .out = kDTypeOf<Out>, .source = p.x.data(), .source_pitch = p.x_pitch,
-                .filter = p.w.data(), .result = result.data(), .result_pitch = p.y_pitch};
+  ConvArgs args{.shape = s,
+                .in = kDTypeOf<T>,
+                .out = kDTypeOf<Out>,
+                .source = p.x.data(),
+                .source_pitch = p.x_pitch,
+                .filter = p.w.data(),
+                .result = result.data(),
+                .result_pitch = p.y_pitch};
   kernels().conv.forward(args);
   expect_close(result, y, unit, p.y_pitch, s.filters);
   args.bias = bias.data();
   kernels().conv.forward(args);
   for (std::size_t i = 0; i < y.sum.size(); ++i)
-    if (static_cast<std::int64_t>(i) % p.y_pitch < s.filters) y.add(i, static_cast<double>(i % static_cast<std::size_t>(p.y_pitch)) - 1);
+    if (static_cast<std::int64_t>(i) % p.y_pitch < s.filters)
+      y.add(i, static_cast<double>(i % static_cast<std::size_t>(p.y_pitch)) - 1);
   expect_close(result, y, unit, p.y_pitch, s.filters);
 
   std::vector<Out> gx_got(p.x.size());
@@ -143,8 +153,13 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
   expect_close(gx_got, gx, unit, p.x_pitch, s.channels);
 
   std::vector<Compute<T>> gw_got(p.w.size(), Compute<T>(9));
-  kernels().conv.weight_gradient({.shape = s, .in = kDTypeOf<T>, .x = p.x.data(), .x_pitch = p.x_pitch, .gy = p.gy.data(),
-                                  .gy_pitch = p.y_pitch, .gw = gw_got.data()});
+  kernels().conv.weight_gradient({.shape = s,
+                                  .in = kDTypeOf<T>,
+                                  .x = p.x.data(),
+                                  .x_pitch = p.x_pitch,
+                                  .gy = p.gy.data(),
+                                  .gy_pitch = p.y_pitch,
+                                  .gw = gw_got.data()});
   expect_close(gw_got, gw, unit, 1, 1);
 }
 
@@ -174,7 +189,8 @@ TEST_P(Conv, EveryDirectionStaysWithinTheBoundOfItsContract) {
 }
 
 TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
-  for (const ConvShape& s : {shape_of(3, 33, 20, 20, 40, 3, 3, 1, 1, 1, 1), shape_of(2, 8, 8, 130, 140, 3, 3, 1, 1, 1, 1)}) {
+  for (const ConvShape& s :
+       {shape_of(3, 33, 20, 20, 40, 3, 3, 1, 1, 1, 1), shape_of(2, 8, 8, 130, 140, 3, 3, 1, 1, 1, 1)}) {
     const Problem<float> p(s);
     std::vector<float> first;
     for (int threads : {1, 2, 3, 4, 8}) {
@@ -183,9 +199,20 @@ TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
       float* y = all.data();
       float* gx = y + p.gy.size();
       float* gw = gx + p.x.size();
-      kernels().conv.forward({.shape = s, .source = p.x.data(), .source_pitch = p.x_pitch, .filter = p.w.data(), .result = y, .result_pitch = p.y_pitch});
-      kernels().conv.data_gradient({.shape = s, .source = p.gy.data(), .source_pitch = p.y_pitch, .filter = p.w.data(), .result = gx, .result_pitch = p.x_pitch});
-      kernels().conv.weight_gradient({.shape = s, .x = p.x.data(), .x_pitch = p.x_pitch, .gy = p.gy.data(), .gy_pitch = p.y_pitch, .gw = gw});
+      kernels().conv.forward({.shape = s,
+                              .source = p.x.data(),
+                              .source_pitch = p.x_pitch,
+                              .filter = p.w.data(),
+                              .result = y,
+                              .result_pitch = p.y_pitch});
+      kernels().conv.data_gradient({.shape = s,
+                                    .source = p.gy.data(),
+                                    .source_pitch = p.y_pitch,
+                                    .filter = p.w.data(),
+                                    .result = gx,
+                                    .result_pitch = p.x_pitch});
+      kernels().conv.weight_gradient(
+          {.shape = s, .x = p.x.data(), .x_pitch = p.x_pitch, .gy = p.gy.data(), .gy_pitch = p.y_pitch, .gw = gw});
       if (first.empty()) first = all;
       EXPECT_EQ(first, all) << threads << " threads";
     }
@@ -198,11 +225,17 @@ TEST_P(Conv, NanReachesExactlyThePixelsThatSeeIt) {
   Problem<float> p(s);
   p.x[static_cast<std::size_t>((2 * 9 + 4) * 3 + 1)] = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> y(p.gy.size());
-  kernels().conv.forward({.shape = s, .source = p.x.data(), .source_pitch = 3, .filter = p.w.data(), .result = y.data(), .result_pitch = 20});
+  kernels().conv.forward({.shape = s,
+                          .source = p.x.data(),
+                          .source_pitch = 3,
+                          .filter = p.w.data(),
+                          .result = y.data(),
+                          .result_pitch = 20});
   for (int row = 0; row < 6; ++row)
     for (int column = 0; column < 9; ++column) {
       const bool sees = std::abs(row - 2) <= 1 && std::abs(column - 4) <= 1;
-      for (int k = 0; k < 20; ++k) EXPECT_EQ(std::isnan(y[static_cast<std::size_t>((row * 9 + column) * 20 + k)]), sees);
+      for (int k = 0; k < 20; ++k)
+        EXPECT_EQ(std::isnan(y[static_cast<std::size_t>((row * 9 + column) * 20 + k)]), sees);
     }
 }
 

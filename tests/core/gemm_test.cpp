@@ -36,7 +36,8 @@ const std::vector<Case> kCases = {{1, 1, 1},
 template <class T>
 class Problem {
  public:
-  Problem(const Case& shape, DType out_type, unsigned seed) : a(values(shape.m * shape.k, seed)), b(values(shape.k * shape.n, seed + 1)) {
+  Problem(const Case& shape, DType out_type, unsigned seed)
+      : a(values(shape.m * shape.k, seed)), b(values(shape.k * shape.n, seed + 1)) {
     args.m = shape.m;
     args.n = shape.n;
     args.k = shape.k;
@@ -163,7 +164,8 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
   for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
     for (const Case& shape : {Case{19, 35, 40}, Case{6, 50, 900, false, true}, Case{9, 40, 5001, true, false}}) {
       Problem<float> problem(shape, DType::f32, 5);
-      std::vector<float> bias(static_cast<std::size_t>(shape.n)), c(static_cast<std::size_t>(shape.m * shape.n)), z(c.size());
+      std::vector<float> bias(static_cast<std::size_t>(shape.n)), c(static_cast<std::size_t>(shape.m * shape.n)),
+          z(c.size());
       for (std::size_t j = 0; j < bias.size(); ++j) bias[j] = 0.1f * static_cast<float>(j) - 1;
       problem.args.bias = bias.data();
       problem.args.activation = activation;
@@ -207,7 +209,15 @@ TEST_P(Gemm, OverflowsInHalfAsATensorCoreDoes) {
   std::vector<float16> a(4, float16::from_float(300)), b(4, float16::from_float(300));
   float16 half;
   float wide = 0;
-  GemmArgs args{.m = 1, .n = 1, .k = 4, .in = DType::f16, .out = DType::f16, .a = a.data(), .b = b.data(), .b_row = 1, .c = &half};
+  GemmArgs args{.m = 1,
+                .n = 1,
+                .k = 4,
+                .in = DType::f16,
+                .out = DType::f16,
+                .a = a.data(),
+                .b = b.data(),
+                .b_row = 1,
+                .c = &half};
   kernels().gemm.gemm(args);
   EXPECT_EQ(half.bits, 0x7c00);
   args.out = DType::f32;

@@ -5,8 +5,8 @@
 #include "autograd/functions/embedding.h"
 #include "autograd/functions/pool.h"
 #include "autograd/functions/shape.h"
-#include "core/runtime.h"
 #include "core/precision.h"
+#include "core/runtime.h"
 #include "tests/core/op_check.h"
 
 namespace binade {
@@ -52,8 +52,9 @@ TEST_F(Pooling, MaxEqualsPlainLoops) {
 
 TEST_F(Pooling, GradientsEqualDifferences) {
   const Tensor x = noise({2, 5, 6, 3}, 1);
-  for (const PoolOptions& o : {PoolOptions{}, PoolOptions{.kernel = 3, .stride = 1, .padding = 1}, PoolOptions{.kernel = 2, .stride = 3},
-                               PoolOptions{.kernel = 3, .stride = 2, .padding = 1, .count_include_pad = false}}) {
+  for (const PoolOptions& o :
+       {PoolOptions{}, PoolOptions{.kernel = 3, .stride = 1, .padding = 1}, PoolOptions{.kernel = 2, .stride = 3},
+        PoolOptions{.kernel = 3, .stride = 2, .padding = 1, .count_include_pad = false}}) {
     test::check_gradients([&](const auto& v) { return std::vector{max_pool2d(v[0], o)}; }, {x});
     test::check_gradients([&](const auto& v) { return std::vector{avg_pool2d(v[0], o)}; }, {x});
   }
@@ -62,13 +63,15 @@ TEST_F(Pooling, GradientsEqualDifferences) {
 TEST_F(Pooling, AverageCountsPaddingOnlyWhenAsked) {
   const Tensor x = Tensor::full({1, 2, 2, 1}, 1);
   EXPECT_FLOAT_EQ(avg_pool2d(x, {.kernel = 2, .stride = 2, .padding = 1}).value().at(0), 0.25f);
-  EXPECT_FLOAT_EQ(avg_pool2d(x, {.kernel = 2, .stride = 2, .padding = 1, .count_include_pad = false}).value().at(0), 1.0f);
+  EXPECT_FLOAT_EQ(avg_pool2d(x, {.kernel = 2, .stride = 2, .padding = 1, .count_include_pad = false}).value().at(0),
+                  1.0f);
 }
 
 TEST_F(Upsampling, NearestRepeatsAndBilinearInterpolates) {
   const Tensor x = Tensor::from(std::vector<float>{1, 3}, {1, 1, 2, 1});
   EXPECT_EQ(upsample(x, 2).value().to_vector<float>(), (std::vector<float>{1, 1, 3, 3, 1, 1, 3, 3}));
-  EXPECT_EQ(upsample_to(x, 1, 4, UpsampleMode::kBilinear).value().to_vector<float>(), (std::vector<float>{1, 1.5, 2.5, 3}));
+  EXPECT_EQ(upsample_to(x, 1, 4, UpsampleMode::kBilinear).value().to_vector<float>(),
+            (std::vector<float>{1, 1.5, 2.5, 3}));
 }
 
 TEST_F(Upsampling, GradientsEqualDifferences) {
@@ -81,22 +84,38 @@ TEST_F(Upsampling, GradientsEqualDifferences) {
 
 TEST_F(Movement, TheThreadCountNeverShows) {
   const Tensor x = noise({3, 33, 34, 21}, 1, DType::f32);
-  test::check_threads([](const auto& v) { return std::vector{max_pool2d(v[0], {.kernel = 3, .stride = 2, .padding = 1})}; }, {x});
-  test::check_threads([](const auto& v) { return std::vector{avg_pool2d(v[0], {.kernel = 3, .stride = 2, .padding = 1})}; }, {x});
+  test::check_threads(
+      [](const auto& v) { return std::vector{max_pool2d(v[0], {.kernel = 3, .stride = 2, .padding = 1})}; }, {x});
+  test::check_threads(
+      [](const auto& v) { return std::vector{avg_pool2d(v[0], {.kernel = 3, .stride = 2, .padding = 1})}; }, {x});
   test::check_threads([](const auto& v) { return std::vector{upsample(v[0], 2, UpsampleMode::kBilinear)}; }, {x});
-  test::check_threads([](const auto& v) { return std::vector{concat({v[0], v[0]}), permute(v[0], {3, 1, 0, 2})}; }, {x});
+  test::check_threads(
+      [](const auto& v) {
+        return std::vector{concat({v[0], v[0]}), permute(v[0], {3, 1, 0, 2})};
+      },
+      {x});
   std::vector<std::int64_t> tokens;
   for (std::int64_t i = 0; i < 3000; ++i) tokens.push_back(i * i % 37);
   const Tensor indices = Tensor::from(tokens, {3000});
-  test::check_threads([&](const auto& v) { return std::vector{embedding(v[0], indices)}; }, {noise({40, 20}, 2, DType::f32)});
+  test::check_threads([&](const auto& v) { return std::vector{embedding(v[0], indices)}; },
+                      {noise({40, 20}, 2, DType::f32)});
 }
 
 TEST_F(Movement, GradientsEqualDifferences) {
   const Tensor a = noise({2, 3, 4}, 1), b = noise({2, 3, 2}, 2);
   test::check_gradients([](const auto& v) { return std::vector{concat({v[0], v[1], v[0]})}; }, {a, b});
-  test::check_gradients([](const auto& v) { return std::vector{concat({v[0], v[0]}, 1), concat({v[0], v[0]}, 0)}; }, {a});
-  for (const int axis : {0, 1, 2}) test::check_gradients([&](const auto& v) { return std::vector{slice(v[0], axis, 1, 2)}; }, {a});
-  test::check_gradients([](const auto& v) { return std::vector{permute(v[0], {2, 0, 1}), transpose(v[0]), reshape(v[0], {4, -1})}; }, {a});
+  test::check_gradients(
+      [](const auto& v) {
+        return std::vector{concat({v[0], v[0]}, 1), concat({v[0], v[0]}, 0)};
+      },
+      {a});
+  for (const int axis : {0, 1, 2})
+    test::check_gradients([&](const auto& v) { return std::vector{slice(v[0], axis, 1, 2)}; }, {a});
+  test::check_gradients(
+      [](const auto& v) {
+        return std::vector{permute(v[0], {2, 0, 1}), transpose(v[0]), reshape(v[0], {4, -1})};
+      },
+      {a});
 }
 
 TEST_F(Movement, PermuteMovesEveryElementOfEverySize) {
@@ -107,7 +126,8 @@ TEST_F(Movement, PermuteMovesEveryElementOfEverySize) {
     ASSERT_EQ(y.shape(), (Shape{4, 2, 3}));
     for (std::int64_t i = 0; i < 4; ++i)
       for (std::int64_t j = 0; j < 2; ++j)
-        for (std::int64_t k = 0; k < 3; ++k) EXPECT_EQ(y.value().at((i * 2 + j) * 3 + k), static_cast<double>(j * 12 + k * 4 + i));
+        for (std::int64_t k = 0; k < 3; ++k)
+          EXPECT_EQ(y.value().at((i * 2 + j) * 3 + k), static_cast<double>(j * 12 + k * 4 + i));
   }
 }
 

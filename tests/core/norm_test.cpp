@@ -39,7 +39,8 @@ TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
     cpu::select_isa(level);
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
       for (const std::int64_t cols : {1, 3, 16, 31, 64, 129}) {
-        const Tensor x = noise({5, cols}, 1, dtype, 2), w = noise({cols}, 2, DType::f32), b = noise({cols}, 3, DType::f32);
+        const Tensor x = noise({5, cols}, 1, dtype, 2), w = noise({cols}, 2, DType::f32),
+                     b = noise({cols}, 3, DType::f32);
         test::check_close(layer_norm(x, w, b).value(), reference_rows(x, w, b, 1e-5, false), 8);
         test::check_close(rms_norm(x, w, 1e-5).value(), reference_rows(x, w, {}, 1e-5, true), 8);
       }
@@ -56,22 +57,28 @@ TEST_F(Norms, RowNormGradientsEqualDifferences) {
     const auto both = [](const AddNormResult& n) { return std::vector{n.h, n.y}; };
     test::check_gradients([&](const auto& v) { return both(add_layer_norm(v[0], v[1], v[2], v[3])); }, {x, r, w, b});
     test::check_gradients([&](const auto& v) { return both(add_rms_norm(v[0], v[1], v[2])); }, {x, r, w});
-    test::check_gradients([](const auto& v) { return std::vector{add_layer_norm(v[0], v[1], v[2], v[3]).y}; }, {x, r, w, b});
+    test::check_gradients([](const auto& v) { return std::vector{add_layer_norm(v[0], v[1], v[2], v[3]).y}; },
+                          {x, r, w, b});
   }
 }
 
 TEST_F(Norms, GroupAndBatchNormGradientsEqualDifferences) {
   for (const std::int64_t cols : {2, 4, 18}) {
-    const Tensor x = noise({2, 3, 2, cols}, 1), r = noise({2, 3, 2, cols}, 2), w = noise({cols}, 3), b = noise({cols}, 4);
+    const Tensor x = noise({2, 3, 2, cols}, 1), r = noise({2, 3, 2, cols}, 2), w = noise({cols}, 3),
+                 b = noise({cols}, 4);
     test::check_gradients([](const auto& v) { return std::vector{group_norm(v[0], 2, v[1], v[2])}; }, {x, w, b});
     test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2]).y}; }, {x, w, b});
-    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true}).y}; }, {x, w, b});
-    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true, .residual = v[3]}).y}; },
-                          {x, w, b, r});
-    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.residual = v[3]}).y}; }, {x, w, b, r});
-    const Tensor mean = noise({cols}, 5), var = Tensor::full({cols}, 0.7, DType::f64);
-    test::check_gradients([&](const auto& v) { return std::vector{batch_norm_with(v[0], mean, var, v[1], v[2], {.relu = true})}; },
+    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true}).y}; },
                           {x, w, b});
+    test::check_gradients(
+        [](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true, .residual = v[3]}).y}; },
+        {x, w, b, r});
+    test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.residual = v[3]}).y}; },
+                          {x, w, b, r});
+    const Tensor mean = noise({cols}, 5), var = Tensor::full({cols}, 0.7, DType::f64);
+    test::check_gradients(
+        [&](const auto& v) { return std::vector{batch_norm_with(v[0], mean, var, v[1], v[2], {.relu = true})}; },
+        {x, w, b});
   }
 }
 
@@ -84,7 +91,7 @@ TEST_F(Norms, BatchNormStatisticsSurviveALargeOffset) {
   for (std::size_t i = 0; i < shifted.size(); i += 5) mean += shifted[i] / 1024;
   for (std::size_t i = 0; i < shifted.size(); i += 5) var += std::pow(shifted[i] - mean, 2) / 1024;
   const BatchNormResult n = batch_norm(Tensor::from(shifted, x.shape()).to(DType::f32), {}, {});
-  EXPECT_NEAR(n.mean.value().at(0), mean, 1e-4);        // f32 near 1000 has a step of 6e-5
+  EXPECT_NEAR(n.mean.value().at(0), mean, 1e-4);  // f32 near 1000 has a step of 6e-5
   EXPECT_NEAR(n.var.value().at(0) / var, 1, 1e-5);
 }
 
@@ -103,7 +110,7 @@ TEST_F(Norms, LongChannelsKeepTheirDigits) {
   const auto [exact_mean, exact_gw] = run(DType::f64);
   for (std::int64_t c = 0; c < 3; ++c) {
     EXPECT_NEAR(mean.at(c), exact_mean.at(c), 1e-8);  // one rounding of a mean of about 0.02
-    EXPECT_NEAR(gw.at(c), exact_gw.at(c), 1e-3);      // 16,384 products of about 1 in f32 blocks: 2^-24 of their magnitude
+    EXPECT_NEAR(gw.at(c), exact_gw.at(c), 1e-3);  // 16,384 products of about 1 in f32 blocks: 2^-24 of their magnitude
   }
 }
 
@@ -113,8 +120,9 @@ TEST_F(Norms, TheThreadCountNeverShows) {
     const Tensor w = noise({24}, 3, DType::f32), b = noise({24}, 4, DType::f32);
     test::check_threads([](const auto& v) { return std::vector{layer_norm(v[0], v[1], v[2])}; }, {x, w, b});
     test::check_threads([](const auto& v) { return std::vector{group_norm(v[0], 3, v[1], v[2])}; }, {x, w, b});
-    test::check_threads([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true, .residual = v[3]}).y}; },
-                        {x, w, b, r});
+    test::check_threads(
+        [](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true, .residual = v[3]}).y}; },
+        {x, w, b, r});
   }
 }
 
@@ -138,7 +146,9 @@ TEST_F(Norms, NaNSpreadsOverWhatItWasAveragedWith) {
 TEST_F(Norms, AChannelSliceGivesTheBitsOfItsCopy) {
   const Tensor wide = noise({2, 4, 4, 24}, 1, DType::f32), x = wide.channel_slice(5, 9);
   EXPECT_FALSE(x.contiguous());
-  const auto same = [](const Variable& a, const Variable& b) { EXPECT_EQ(a.value().to_vector<float>(), b.value().to_vector<float>()); };
+  const auto same = [](const Variable& a, const Variable& b) {
+    EXPECT_EQ(a.value().to_vector<float>(), b.value().to_vector<float>());
+  };
   same(layer_norm(x), layer_norm(x.clone()));
   same(group_norm(x, 3), group_norm(x.clone(), 3));
   same(batch_norm(x, {}, {}).y, batch_norm(x.clone(), {}, {}).y);
@@ -148,7 +158,8 @@ TEST_F(Norms, AddLayerNormIsAddThenLayerNorm) {
   const Tensor x = noise({3, 20}, 1, DType::f16), r = noise({3, 20}, 2, DType::f16);
   const AddNormResult n = add_layer_norm(x, r);
   std::vector<float> sum;
-  for (std::int64_t i = 0; i < 60; ++i) sum.push_back(float16::from_float(static_cast<float>(x.at(i)) + static_cast<float>(r.at(i))).to_float());
+  for (std::int64_t i = 0; i < 60; ++i)
+    sum.push_back(float16::from_float(static_cast<float>(x.at(i)) + static_cast<float>(r.at(i))).to_float());
   EXPECT_EQ(n.h.value().to_vector<float>(), sum);
   EXPECT_EQ(n.y.value().to_vector<float>(), layer_norm(n.h.detach()).value().to_vector<float>());
 }

@@ -101,7 +101,8 @@ inline void check_close(const Tensor& got, const std::vector<double>& wanted, do
   for (const double w : wanted) largest = std::max(largest, std::abs(w));
   for (std::size_t i = 0; i < wanted.size(); ++i)
     EXPECT_NEAR(got.at(static_cast<std::int64_t>(i)), wanted[i],
-                ulps * std::ldexp(largest, -23) + rounding * std::abs(wanted[i]) + (rounding > 0 ? std::ldexp(1.0, -25) : 0))
+                ulps * std::ldexp(largest, -23) + rounding * std::abs(wanted[i]) +
+                    (rounding > 0 ? std::ldexp(1.0, -25) : 0))
         << i;
 }
 

@@ -40,8 +40,9 @@ TEST(PrecisionPolicy, TheLastMatchingOverrideWins) {
 }
 
 TEST(PrecisionPolicy, TextRoundTrip) {
-  const PrecisionPolicy policy =
-      PrecisionPolicy{.name = "fp16", .low = DType::f16, .dynamic_loss_scale = true}.with("a=b.*", DType::f32).with("head", DType::bf16);
+  const PrecisionPolicy policy = PrecisionPolicy{.name = "fp16", .low = DType::f16, .dynamic_loss_scale = true}
+                                     .with("a=b.*", DType::f32)
+                                     .with("head", DType::bf16);
   EXPECT_EQ(PrecisionPolicy::from_string(policy.to_string()), policy);
   for (const char* bad : {"", "fp16", "fp16:f16", "fp16:f17:-m-d", "fp16:f16:-m-d;head", "fp16:f16:-m-"})
     EXPECT_THROW(PrecisionPolicy::from_string(bad), ArgumentError) << bad;

@@ -14,7 +14,8 @@ using Words = std::array<std::uint32_t, 4>;
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr std::uint32_t kAll = 0xffffffff;
-  EXPECT_EQ(philox4x32({kAll, kAll, kAll, kAll}, {kAll, kAll}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({kAll, kAll, kAll, kAll}, {kAll, kAll}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -22,10 +23,10 @@ TEST(Philox, KnownAnswers) {
 TEST(RandomStream, EveryFieldOfTheKeyGivesOtherNumbers) {
   const RandomStream base{7, RngPurpose::kDropout, 5, 1, 9};
   std::set<Words> seen{base.block(0), base.block(1)};
-  for (RandomStream other : {RandomStream{8, RngPurpose::kDropout, 5, 1, 9}, RandomStream{7, RngPurpose::kInit, 5, 1, 9},
-                             RandomStream{7, RngPurpose::kDropout, 6, 1, 9}, RandomStream{7, RngPurpose::kDropout, 5, 2, 9},
-                             RandomStream{7, RngPurpose::kDropout, 5, 1, 10},
-                             RandomStream{7, RngPurpose::kDropout, 5 + (1ull << 32), 1, 9}})
+  for (RandomStream other :
+       {RandomStream{8, RngPurpose::kDropout, 5, 1, 9}, RandomStream{7, RngPurpose::kInit, 5, 1, 9},
+        RandomStream{7, RngPurpose::kDropout, 6, 1, 9}, RandomStream{7, RngPurpose::kDropout, 5, 2, 9},
+        RandomStream{7, RngPurpose::kDropout, 5, 1, 10}, RandomStream{7, RngPurpose::kDropout, 5 + (1ull << 32), 1, 9}})
     EXPECT_TRUE(seen.insert(other.block(0)).second);
 }
 

@@ -35,17 +35,10 @@ std::string mutate(std::string bytes, Draws& draws) {
   for (std::size_t edits = 1 + draws.below(4); edits > 0 && !bytes.empty(); --edits) {
     const std::size_t at = draws.below(bytes.size());
     switch (draws.below(8)) {
-      case 0:
-        bytes.erase(at, 1);
-        break;
-      case 1:
-        bytes.insert(at, 1, bytes[at]);
-        break;
-      case 2:
-        bytes.resize(at);
-        break;
-      default:
-        bytes[at] = static_cast<char>(draws.below(256));
+      case 0: bytes.erase(at, 1); break;
+      case 1: bytes.insert(at, 1, bytes[at]); break;
+      case 2: bytes.resize(at); break;
+      default: bytes[at] = static_cast<char>(draws.below(256));
     }
   }
   return bytes;

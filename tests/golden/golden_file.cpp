@@ -103,18 +103,12 @@ Tensor convert(const std::vector<double>& values, const Shape& shape) {
 
 Tensor Array::tensor(DType as) const {
   switch (as) {
-    case DType::f64:
-      return convert<double>(values, shape());
-    case DType::f32:
-      return convert<float>(values, shape());
-    case DType::i64:
-      return convert<std::int64_t>(values, shape());
-    case DType::i32:
-      return convert<std::int32_t>(values, shape());
-    case DType::boolean:
-      return convert<bool>(values, shape());
-    default:
-      return convert<float>(values, shape()).to(as);
+    case DType::f64: return convert<double>(values, shape());
+    case DType::f32: return convert<float>(values, shape());
+    case DType::i64: return convert<std::int64_t>(values, shape());
+    case DType::i32: return convert<std::int32_t>(values, shape());
+    case DType::boolean: return convert<bool>(values, shape());
+    default: return convert<float>(values, shape()).to(as);
   }
 }
 

@@ -25,10 +25,10 @@ std::vector<Case> cases() { return read(folder() + "/optim.txt"); }
 std::unique_ptr<optim::Optimizer> make_optimizer(const Case& c, std::vector<optim::NamedParameter> parameters) {
   const double lr = c.number("lr"), decay = c.number("weight_decay");
   if (c.op == "sgd")
-    return std::make_unique<optim::Sgd>(
-        std::move(parameters),
-        optim::SgdOptions{
-            .lr = lr, .momentum = c.number("momentum"), .weight_decay = decay, .nesterov = c.flag("nesterov")});
+    return std::make_unique<optim::Sgd>(std::move(parameters), optim::SgdOptions{.lr = lr,
+                                                                                 .momentum = c.number("momentum"),
+                                                                                 .weight_decay = decay,
+                                                                                 .nesterov = c.flag("nesterov")});
   const double beta1 = c.number("beta1"), beta2 = c.number("beta2");
   if (c.op == "lion")
     return std::make_unique<optim::Lion>(

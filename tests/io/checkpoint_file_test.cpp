@@ -36,7 +36,8 @@ Tensor noise(const Shape& shape, DType dtype, unsigned seed) {
 /// One entry of every kind and dtype, and the awkward sizes.
 StateDict everything(unsigned seed = 1) {
   StateDict state;
-  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
+  for (const DType d :
+       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
     state.put("model/blocks.0." + std::string(name_of(d)), noise({3, 5, 7}, d, seed + static_cast<unsigned>(d)));
   state.put("model/scalar", noise({}, DType::f32, seed));
   state.put("model/empty", Tensor::empty({0, 4}));
@@ -77,13 +78,16 @@ void expect_same(const StateDict& a, const StateDict& b) {
     } else if (const auto* d = std::get_if<double>(&value)) {
       EXPECT_EQ(std::bit_cast<std::uint64_t>(*d), std::bit_cast<std::uint64_t>(std::get<double>(other)));
     } else {
-      EXPECT_TRUE(value.index() == 0 || value.index() == 2 || std::visit([&](const auto& x) {
-        using T = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<T, Tensor>)
-          return true;
-        else
-          return x == std::get<T>(other);
-      }, value));
+      EXPECT_TRUE(value.index() == 0 || value.index() == 2 ||
+                  std::visit(
+                      [&](const auto& x) {
+                        using T = std::decay_t<decltype(x)>;
+                        if constexpr (std::is_same_v<T, Tensor>)
+                          return true;
+                        else
+                          return x == std::get<T>(other);
+                      },
+                      value));
     }
   }
 }
@@ -121,7 +125,8 @@ TEST(CheckpointFile, SlicesAreStoredAsTheirValues) {
 
 TEST(CheckpointFile, ManyTensorsInOneGroup) {
   StateDict state;
-  for (int i = 0; i < 1500; ++i) state.put("model/blocks." + std::to_string(i) + ".attention.query.weight", Tensor::full({2}, i));
+  for (int i = 0; i < 1500; ++i)
+    state.put("model/blocks." + std::to_string(i) + ".attention.query.weight", Tensor::full({2}, i));
   for (int i = 0; i < 600; ++i) state.put("sched/value." + std::to_string(i), std::int64_t{i});
   const CheckpointImage image = encode_checkpoint(state, "");
   expect_same(state, decode_checkpoint(image.bytes()).state);
@@ -179,8 +184,8 @@ std::vector<Block> metadata_blocks(std::span<const std::byte> image) {
 }
 
 TEST(CheckpointFile, AForgedStructureWithRightChecksumsIsRefusedOrHarmless) {
-  // Whoever can write the file can mend its checksums too. Then only the checks of the structure stand between a field and
-  // the loader: each forged image must be refused or read without harm (the sanitizer builds watch).
+  // Whoever can write the file can mend its checksums too. Then only the checks of the structure stand between a field
+  // and the loader: each forged image must be refused or read without harm (the sanitizer builds watch).
   const CheckpointImage image = encode_checkpoint(everything(), kHash);
   const std::vector<Block> blocks = metadata_blocks(image.bytes());
   ASSERT_GT(blocks.size(), 20u);
@@ -194,15 +199,19 @@ TEST(CheckpointFile, AForgedStructureWithRightChecksumsIsRefusedOrHarmless) {
     for (int k = 0; k < changes; ++k) {
       const std::size_t at = block.begin + random() % (block.size - 4);
       constexpr unsigned char kAwkward[] = {0, 1, 2, 3, 0x10, 0x7f, 0x80, 0xff};
-      bytes[at] = std::byte{random() % 2 ? kAwkward[random() % std::size(kAwkward)] : static_cast<unsigned char>(random())};
-      if (random() % 4 == 0 && at + 8 < block.begin + block.size - 4) std::memset(bytes.data() + at, random() % 2 ? 0xff : 0, 8);
+      bytes[at] = std::byte{random() % 2 ? kAwkward[random() % std::size(kAwkward)]
+                                         : static_cast<unsigned char>(random())};
+      if (random() % 4 == 0 && at + 8 < block.begin + block.size - 4)
+        std::memset(bytes.data() + at, random() % 2 ? 0xff : 0, 8);
     }
     const std::uint32_t sum = lookup3(std::span(bytes).subspan(block.begin, block.size - 4));
     std::memcpy(bytes.data() + block.begin + block.size - 4, &sum, 4);
     try {
       const StoredTree tree = read_profile(bytes, kUserBlockBytes);
       for (const auto& [name, dataset] : tree.datasets)
-        ASSERT_TRUE(dataset.bytes.empty() || (dataset.bytes.data() >= bytes.data() && dataset.bytes.data() + dataset.bytes.size() <= bytes.data() + bytes.size()));
+        ASSERT_TRUE(dataset.bytes.empty() ||
+                    (dataset.bytes.data() >= bytes.data() &&
+                     dataset.bytes.data() + dataset.bytes.size() <= bytes.data() + bytes.size()));
       ++read;
     } catch (const NoCheckpointError&) {
       ++refused;
@@ -227,7 +236,8 @@ TEST(CheckpointFile, ForeignFilesAreNamed) {
 }
 
 TEST(CheckpointFile, NamesThatNoFileCanHoldAreRefused) {
-  for (const char* name : {"model/", "/x", "plain", "format/x", "manifest/x", "model/a\nb", "model/..", "model/\xff", "a/b/c/d/e/f/g"}) {
+  for (const char* name :
+       {"model/", "/x", "plain", "format/x", "manifest/x", "model/a\nb", "model/..", "model/\xff", "a/b/c/d/e/f/g"}) {
     StateDict state;
     state.put(name, std::int64_t{1});
     EXPECT_THROW(encode_checkpoint(state, ""), ArgumentError) << name;
@@ -247,7 +257,8 @@ TEST(CheckpointFile, StockToolsReadIt) {
   state.put("model/known.f16", Tensor::from<float>(values, {3}).to(DType::f16));
   state.put("model/known.bf16", Tensor::from<float>(values, {3}).to(DType::bf16));
   const CheckpointImage image = encode_checkpoint(state, kHash);
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(image.bytes().data()), static_cast<std::streamsize>(image.bytes().size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(image.bytes().data()), static_cast<std::streamsize>(image.bytes().size()));
   if (run("h5dump --version") == 0) {
     EXPECT_EQ(run("h5dump " + path), 0);
     EXPECT_EQ(run("h5dump -d /model/known.f16 " + path + " | grep -q '1.5, -2, 6.10352e-05'"), 0);
@@ -261,20 +272,23 @@ TEST(CheckpointFile, StockToolsReadIt) {
     GTEST_SKIP() << "no Python with h5py (BINADE_PYTHON, .venv/bin/python); ./dev setup installs it";
   }
   const std::string script = folder + "/read.py";
-  std::ofstream(script) << "import h5py, sys\n"
-                           "f = h5py.File('" << path << "', 'r')\n"
-                           "assert sorted(f) == sorted(['amp','data','format','guard','manifest','model','optim','progress','sched'])\n"
-                           "for name in ('known.f16', 'known.bf16'):\n"
-                           "    assert f['model/' + name][:].tolist() == [1.5, -2.0, 2.0 ** -14], name\n"
-                           "assert f['model/known.f16'].dtype == 'float16'\n"
-                           "assert f['model/known.bf16'].attrs['dtype'] in (b'bf16', 'bf16')\n"
-                           "assert f['optim/moment/first'].shape == (100, 33)\n"
-                           "assert f['model/empty'].shape == (0, 4)\n"
-                           "assert f['progress'].attrs['step'] == 500 and f['amp'].attrs['scale'] == 65536.0\n"
-                           "assert f['sched'].attrs['kind'] in (b'cosine', 'cosine')\n"
-                           "assert list(f['data'].attrs['quarantine']) == [5, -7, 1 << 30]\n"
-                           "assert f['guard/long'][4999] == 1.25\n"
-                           "assert f.userblock_size == 512\n";
+  std::ofstream(script)
+      << "import h5py, sys\n"
+         "f = h5py.File('"
+      << path
+      << "', 'r')\n"
+         "assert sorted(f) == sorted(['amp','data','format','guard','manifest','model','optim','progress','sched'])\n"
+         "for name in ('known.f16', 'known.bf16'):\n"
+         "    assert f['model/' + name][:].tolist() == [1.5, -2.0, 2.0 ** -14], name\n"
+         "assert f['model/known.f16'].dtype == 'float16'\n"
+         "assert f['model/known.bf16'].attrs['dtype'] in (b'bf16', 'bf16')\n"
+         "assert f['optim/moment/first'].shape == (100, 33)\n"
+         "assert f['model/empty'].shape == (0, 4)\n"
+         "assert f['progress'].attrs['step'] == 500 and f['amp'].attrs['scale'] == 65536.0\n"
+         "assert f['sched'].attrs['kind'] in (b'cosine', 'cosine')\n"
+         "assert list(f['data'].attrs['quarantine']) == [5, -7, 1 << 30]\n"
+         "assert f['guard/long'][4999] == 1.25\n"
+         "assert f.userblock_size == 512\n";
   EXPECT_EQ(run(python + " " + script), 0);
 }
 

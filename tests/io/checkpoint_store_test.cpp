@@ -352,7 +352,8 @@ TEST_F(CheckpointStoreTest, KilledAtAnyInstantTheNewestAcknowledgedCommitLoads) 
     ASSERT_TRUE(warnings_.empty()) << warnings_[0];
   }
   EXPECT_GT(acknowledged, 0);
-  std::printf("last step %lld, kills between rename and acknowledgement %d\n", static_cast<long long>(acknowledged), landed_inside);
+  std::printf("last step %lld, kills between rename and acknowledgement %d\n", static_cast<long long>(acknowledged),
+              landed_inside);
 }
 
 }  // namespace

@@ -101,9 +101,9 @@ TEST(Png, SizesThatTheFileCannotHoldAreRefusedBeforeMemoryIsTaken) {
   EXPECT_THAT(error_of<DataError>([&] { decode_png(bomb.file(), "bomb.png"); }), HasSubstr("bomb.png"));
   const PngBytes large{.width = 4000, .height = 4000, .rows = "\0\0"s};
   EXPECT_THAT(error_of<DataError>([&] { decode_png(large.file(), "large.png"); }), HasSubstr("cannot hold"));
-  EXPECT_THAT(
-      error_of<DataError>([&] { decode_png(PngBytes{.width = 9, .height = 9}.file(), "a", {.max_pixels = 80}); }),
-      HasSubstr("80 pixels"));
+  EXPECT_THAT(error_of<DataError>(
+                  [&] { decode_png(PngBytes{.width = 9, .height = 9}.file(), "a", {.max_pixels = 80}); }),
+              HasSubstr("80 pixels"));
 }
 
 TEST(Png, OtherFilesAreRefused) {

@@ -25,7 +25,8 @@ Tensor noise(const Shape& shape, DType dtype, unsigned seed) {
 }
 
 bool same(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
 }
 
 std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes) {
@@ -38,7 +39,8 @@ std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes
 
 TEST(SafetensorsTest, HoldsEveryDTypeToTheBit) {
   Safetensors content;
-  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
+  for (const DType d :
+       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
     content.tensors.emplace("a." + std::string(name_of(d)), noise({3, 5}, d, 7));
   content.tensors.emplace("empty", Tensor::empty({0, 3}));
   content.tensors.emplace("scalar", noise({}, DType::f32, 8));
@@ -105,10 +107,14 @@ TEST(SafetensorsTest, MalformedFilesAreRefusedByName) {
       {R"({"a":null})", 0, "null"},
       {R"({"__metadata__":{"a":{}}})", 0, "object"},
       {R"({"__metadata__":{"a":"x","a":"y"}})", 0, "twice"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "twice"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12, "overlap"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]}})", 20, "holes"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})", 8, "overlap"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+       8, "twice"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+       12, "overlap"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[12,20]}})",
+       20, "holes"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})",
+       8, "overlap"},
       {R"({"a":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", 2, ""},
   };
   for (const auto& c : cases) {
@@ -136,7 +142,8 @@ TEST(SafetensorsTest, EveryTruncationIsRefusedAndAnyChangedByteIsSurvived) {
   content.tensors.emplace("a", noise({2, 3}, DType::f32, 1));
   content.tensors.emplace("b", noise({5}, DType::u8, 2));
   const std::vector<std::byte> file = encode_safetensors(content);
-  for (std::size_t n = 0; n < file.size(); ++n) EXPECT_THROW(decode_safetensors(std::span(file).first(n)), DataError) << n;
+  for (std::size_t n = 0; n < file.size(); ++n)
+    EXPECT_THROW(decode_safetensors(std::span(file).first(n)), DataError) << n;
   std::mt19937 random(3);
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -168,7 +175,9 @@ TEST(NameMapsTest, UNetFiltersChangeLayoutAndComeBack) {
 TensorMap small_gpt2(const std::string& prefix) {
   TensorMap m;
   unsigned seed = 0;
-  const auto put = [&](const std::string& name, const Shape& shape) { m.emplace(prefix + name, noise(shape, DType::f32, ++seed)); };
+  const auto put = [&](const std::string& name, const Shape& shape) {
+    m.emplace(prefix + name, noise(shape, DType::f32, ++seed));
+  };
   put("wte.weight", {10, 4});
   put("wpe.weight", {6, 4});
   for (const std::string h : {"h.0.", "h.1."}) {

@@ -74,7 +74,8 @@ TEST_F(Attention, ParametersLieAtQueryKeyValueOut) {
   MultiHeadAttention a({.dim = 8, .heads = 2, .kv_heads = 1, .bias = false});
   std::vector<std::string> names;
   for (const auto& [name, parameter] : named_parameters(a)) names.push_back(name + parameter->shape().to_string());
-  EXPECT_EQ(names, (std::vector<std::string>{"query.weight(8, 8)", "key.weight(4, 8)", "value.weight(4, 8)", "out.weight(8, 8)"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"query.weight(8, 8)", "key.weight(4, 8)", "value.weight(4, 8)",
+                                             "out.weight(8, 8)"}));
 }
 
 TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {

@@ -64,10 +64,10 @@ class Modules : public ::testing::Test {
 
 TEST_F(Modules, PartsHaveDottedPathsAndTiedParametersAppearOnce) {
   Net net;
-  EXPECT_EQ(names(net), (std::vector<std::string>{"tokens.weight", "blocks.0.up.weight", "blocks.0.up.bias", "blocks.0.down.weight",
-                                                  "blocks.0.norm.weight", "blocks.0.norm.bias", "blocks.1.up.weight",
-                                                  "blocks.1.up.bias", "blocks.1.down.weight", "blocks.1.norm.weight",
-                                                  "blocks.1.norm.bias"}));
+  EXPECT_EQ(names(net), (std::vector<std::string>{"tokens.weight", "blocks.0.up.weight", "blocks.0.up.bias",
+                                                  "blocks.0.down.weight", "blocks.0.norm.weight", "blocks.0.norm.bias",
+                                                  "blocks.1.up.weight", "blocks.1.up.bias", "blocks.1.down.weight",
+                                                  "blocks.1.norm.weight", "blocks.1.norm.bias"}));
   EXPECT_EQ(count_parameters(net), 20 + 2 * (32 + 8 + 32 + 4 + 4));
 }
 

@@ -26,8 +26,8 @@ const SummaryRow& row(const Summary& s, const std::string& path) {
 
 TEST(ModelSummary, CountsTheFlopsOfConvolutionsByHand) {
   const Runtime runtime({.seed = 1});
-  Sequential net(Conv2d({.in = 3, .out = 8, .kernel = 3, .padding = 1, .bias = false}), BatchNorm2d({.channels = 8}), Relu(),
-                 MaxPool2d(), ConvTranspose2d({.in = 8, .out = 4, .kernel = 2, .stride = 2}),
+  Sequential net(Conv2d({.in = 3, .out = 8, .kernel = 3, .padding = 1, .bias = false}), BatchNorm2d({.channels = 8}),
+                 Relu(), MaxPool2d(), ConvTranspose2d({.in = 8, .out = 4, .kernel = 2, .stride = 2}),
                  Conv2d({.in = 4, .out = 6, .kernel = 3, .stride = 2, .groups = 2}));
   const Summary s = summary(net, Tensor::zeros({2, 10, 12, 3}));
   // every output value of a convolution costs one multiply-add per value of its filter: R S C / groups

@@ -33,8 +33,8 @@ void expect_matches(Optimizer& optimizer, const std::vector<NamedParameter>& par
   }
   for (int t = 1; t <= kSteps; ++t) {
     for (std::size_t p = 0; p < parameters.size(); ++p) {
-      const std::vector<float> g =
-          toy::gradient(parameters[p].variable.value().numel(), static_cast<std::uint32_t>(p), t);
+      const std::vector<float> g = toy::gradient(parameters[p].variable.value().numel(), static_cast<std::uint32_t>(p),
+                                                 t);
       toy::set_gradient(parameters[p].variable, g);
       rule(references[p], toy::widened(g), parameters[p].decays, t);
     }

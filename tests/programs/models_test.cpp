@@ -55,7 +55,8 @@ const golden::Case& case_of(const std::vector<golden::Case>& cases, const std::s
   throw std::runtime_error("no golden case " + name);
 }
 
-// ---- sampling -----------------------------------------------------------------------------------------------------------
+// ---- sampling
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(Sampling, CacheOnAndOffGiveTheSameTokensAlsoBeyondTheContext) {
   Runtime runtime({.seed = 3});
@@ -73,15 +74,16 @@ TEST(Sampling, CacheOnAndOffGiveTheSameTokensAlsoBeyondTheContext) {
 TEST(Sampling, DrawsFollowTheDistribution) {
   const std::vector<float> logits{0, std::log(2.0f), std::log(5.0f), -INFINITY};
   EXPECT_EQ(draw_token(logits, 0, 0, 0.99), 2);
-  EXPECT_EQ(draw_token(logits, 1, 0, 0.0), 2);     // likeliest first: [0, 5/8) is token 2
-  EXPECT_EQ(draw_token(logits, 1, 0, 0.626), 1);   // [5/8, 7/8) is token 1
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.0), 2);    // likeliest first: [0, 5/8) is token 2
+  EXPECT_EQ(draw_token(logits, 1, 0, 0.626), 1);  // [5/8, 7/8) is token 1
   EXPECT_EQ(draw_token(logits, 1, 0, 0.876), 0);
   EXPECT_EQ(draw_token(logits, 1, 1, 0.999), 2);
   EXPECT_EQ(draw_token(logits, 1, 0, 0.9999999), 0);
   EXPECT_THROW(draw_token({NAN, NAN}, 1, 0, 0.5), NumericError);
 }
 
-// ---- weights from elsewhere -------------------------------------------------------------------------------------------------
+// ---- weights from elsewhere
+// -------------------------------------------------------------------------------------------------
 
 class ForeignGpt : public ::testing::TestWithParam<const char*> {};
 
@@ -117,7 +119,8 @@ TEST(ForeignUNet, GivesTheOutputOfPyTorch) {
   EXPECT_EQ(golden::difference(y.value(), c.array("out.y"), {.rtol = 1e-4, .share = 1e-5}), "");
 }
 
-// ---- recompute ----------------------------------------------------------------------------------------------------------------
+// ---- recompute
+// ----------------------------------------------------------------------------------------------------------------
 
 /// The state after three steps in fp16 with dropout.
 std::string trained_hash(bool recompute) {
@@ -135,7 +138,8 @@ std::string trained_hash(bool recompute) {
 
 TEST(Recompute, OnAndOffGiveTheSameBits) { EXPECT_EQ(trained_hash(true), trained_hash(false)); }
 
-// ---- images of any size ------------------------------------------------------------------------------------------------------
+// ---- images of any size
+// ------------------------------------------------------------------------------------------------------
 
 TEST(UNetPrediction, AnyImageSizeWorks) {
   Runtime runtime({.seed = 1});

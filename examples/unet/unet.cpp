@@ -1,5 +1,7 @@
 #include "examples/unet/unet.h"
 
+#include <cmath>
+
 namespace binade::examples {
 
 DoubleConv::DoubleConv(std::int64_t in, std::int64_t out)
@@ -20,7 +22,10 @@ void DoubleConv::visit(nn::Visitor& v) {
 Variable DoubleConv::forward(const Variable& x) { return norm2(conv2(norm1(conv1(x)))); }
 
 UpBlock::UpBlock(std::int64_t in, std::int64_t out)
-    : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {}
+    : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {
+  nn::init::normal(up.weight, std::sqrt(2.0 / static_cast<double>(in)));
+  nn::init::zeros(up.bias);
+}
 
 void UpBlock::visit(nn::Visitor& v) {
   v("up", up);
@@ -43,6 +48,8 @@ UNet::UNet(const UNetOptions& o)
     encoder_.emplace_back(level == 0 ? o.in : width / 2, width);
     decoder_.emplace_back(2 * width, width);
   }
+  nn::init::kaiming_normal(head_.weight);
+  nn::init::zeros(head_.bias);
 }
 
 void UNet::visit(nn::Visitor& v) {

@@ -35,7 +35,8 @@ struct UpBlock : nn::Module {
 };
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:
-/// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm.
+/// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm. Initialized as there:
+/// every convolution normal with std sqrt(2 / values an output pixel sees), biases 0.
 class UNet : public nn::Module {
  public:
   explicit UNet(const UNetOptions& options);

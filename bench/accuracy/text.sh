@@ -2,9 +2,9 @@
 # Trains binade-gpt in nanoGPT's CPU setting (4 layers, 4 heads, 128 wide, context 64, batch 12, 2000 steps) on a text file
 # over three seeds and three precisions, and prints one JSON line per run: the loss on the last 10 %, read whole.
 #
-#   bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS]        about two minutes a run on two cores
+#   bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS] [FLAGS...]        about two minutes a run on two cores
 set -euo pipefail
-text=${1:?usage: bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS]}
+text=${1:?usage: bench/accuracy/text.sh TEXT [OUT] [SEEDS] [PRECISIONS] [FLAGS...]}
 out=${2:-runs/accuracy-text}
 program=${BINADE_BUILD:-build}/examples/transformer/binade-gpt
 for seed in ${3:-1 2 3}; do
@@ -14,7 +14,8 @@ for seed in ${3:-1 2 3}; do
     mkdir -p "$out"
     "$program" train --data "$text" --tokenizer char --run "$run" --seed "$seed" --precision "$precision" \
       --preset tiny --batch 12 --steps 2000 --dropout 0 --bias off --optimizer adamw --lr 1e-3 --warmup 100 \
-      --schedule cosine --min-lr 1e-4 --beta1 0.9 --beta2 0.99 --weight-decay 0.1 --clip 1 --log-every 500 2>"$run.log" || { tail -1 "$run.log" >&2; exit 1; }
+      --schedule cosine --min-lr 1e-4 --beta1 0.9 --beta2 0.99 --weight-decay 0.1 --clip 1 --log-every 500 "${@:5}" \
+      2> "$run.log" || { tail -1 "$run.log" >&2; exit 1; }
     echo "{\"precision\": \"$precision\", \"seed\": $seed, \"eval\": $("$program" eval --run "$run" 2>/dev/null | tail -1)}"
   done
 done

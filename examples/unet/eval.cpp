@@ -1,11 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
 #include "examples/unet/commands.h"
 #include "examples/unet/evaluation.h"
 #include "examples/unet/image_source.h"
+#include "examples/unet/picture.h"
 #include "examples/unet/unet_settings.h"
 #include "io/json_lines.h"
 #include "io/run_folder.h"
@@ -16,6 +18,7 @@ namespace {
 struct EvalSettings {
   ModelChoice model;
   TrainSettings data;
+  std::string pictures;
 };
 
 /// --data and --val-fraction default to what the run was trained with.
@@ -30,6 +33,18 @@ void take_data_from_run(Settings& table, EvalSettings& s) {
   if (!table.given("val-fraction")) s.data.val_fraction = trained.train.val_fraction;
 }
 
+/// Writes NAME.png: image, truth and prediction beside one another.
+EachPrediction picture_writer(const std::string& folder, std::int64_t classes) {
+  if (folder.empty()) return {};
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  check<StorageError>(!error, "eval: cannot make the folder {}: {}", folder, error.message());
+  return [folder, classes](const io::ImageSample& sample, const Tensor& ids) {
+    const std::string stem = std::filesystem::path(sample.name).stem().string();
+    io::write_png(folder + "/" + stem + ".png", picture_of(sample, ids, static_cast<int>(classes)));
+  };
+}
+
 int eval(Settings& table, EvalSettings& s) {
   table.apply_flags();
   take_data_from_run(table, s);
@@ -40,7 +55,8 @@ int eval(Settings& table, EvalSettings& s) {
   load_model(model, checkpoint);
   const ImageSource source = read_image_source(s.data, model.options().classes, static_cast<int>(model.options().in));
   const PolicyScope policy(policy_of(checkpoint));
-  const MaskScore score = evaluate(model, source.split.validation, checkpoint.text("progress/loss"));
+  const MaskScore score = evaluate(model, source.split.validation, checkpoint.text("progress/loss"),
+                                   picture_writer(s.pictures, model.options().classes));
   std::printf("%s\n", io::JsonObject()
                           .add("step", checkpoint.integer("progress/step"))
                           .add("val_loss", static_cast<float>(score.loss))
@@ -68,6 +84,8 @@ Command add_eval(CLI::App& program) {
               .help = "share held out of --data",
               .low = 0,
               .high = 0.9});
+  table->add(
+      {.name = "pictures", .target = &s->pictures, .help = "folder for image, truth and prediction as PNG files"});
   table->add({.name = "threads", .target = &s->data.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "device", .target = &s->data.device, .help = "auto, cpu, cuda or cuda:N"});
   table->declare(*app);

@@ -4,7 +4,7 @@
 
 namespace binade::examples {
 
-MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss) {
+MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss, const EachPrediction& each) {
   const NoGradGuard no_grad;
   const bool was_training = model.training();
   model.eval();
@@ -18,6 +18,7 @@ MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& l
     score.loss += segmentation_loss(loss, logits, batch.masks).item() / static_cast<double>(images.size());
     foreground.add(ids, batch.masks);
     background.add(ids, batch.masks);
+    if (each) each(images.samples[static_cast<std::size_t>(i)], ids.reshape({ids.dim(1), ids.dim(2)}));
   }
   model.train(was_training);
   score.dice = foreground.dice();

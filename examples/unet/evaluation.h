@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "examples/unet/prediction.h"
 #include "io/image_data.h"
 
@@ -12,7 +14,9 @@ struct MaskScore {
   double background_dice = 0;  ///< of class 0
 };
 
-/// Whole images, one at a time. No gradient; the policy in force is the caller's.
-MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss);
+/// Whole images, one at a time. No gradient; the policy in force is the caller's. `each`, where given, sees every image
+/// with its predicted class ids, u8 (H, W).
+using EachPrediction = std::function<void(const io::ImageSample&, const Tensor& ids)>;
+MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss, const EachPrediction& each = {});
 
 }  // namespace binade::examples

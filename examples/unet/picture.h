@@ -1,0 +1,12 @@
+#pragma once
+
+#include "io/image_data.h"
+#include "io/png.h"
+
+namespace binade::examples {
+
+/// Image, truth and prediction (H, W) of u8 class ids beside one another, for people to look at: the image stretched to
+/// the full range of 8 bits, classes as even steps of grey from black to white, white bars between the three.
+io::Image picture_of(const io::ImageSample& sample, const Tensor& predicted, int classes);
+
+}  // namespace binade::examples

@@ -35,7 +35,7 @@ amp::Policy choose_policy(TrainSettings& s) {
     s.precision = multiplies_bf16(cpu::kernels().isa) ? "bf16" : "fp32";
     std::fprintf(stderr, "precision %s: %s\n", s.precision.c_str(),
                  s.precision == "bf16" ? "this processor multiplies bf16 in hardware"
-                                       : "this processor has no bf16 products");
+                                       : "products of bf16 are no faster on this processor");
   }
   amp::Policy policy = amp::Policy::by_name(s.precision);
   for (const std::string& o : s.overrides) {

@@ -68,8 +68,7 @@ class LossScaler {
   std::int64_t commits() const { return state_.commits; }
   std::int64_t overflows() const { return state_.overflows; }
 
-  // ---- for loops without a Trainer
-  // ------------------------------------------------------------------------------------
+  // ---- for loops without a Trainer --------------------------------------------------------------
 
   struct StepOptions {
     double clip_norm = 0;  ///< 0: none
@@ -83,8 +82,7 @@ class LossScaler {
   StepStats step(optim::Optimizer& optimizer, const StepOptions& options);
   StepStats step(optim::Optimizer& optimizer) { return step(optimizer, StepOptions{}); }
 
-  // ---- state
-  // ------------------------------------------------------------------------------------------------------------
+  // ---- state ------------------------------------------------------------------------------------
 
   struct State {
     double scale = 65536;

@@ -88,8 +88,7 @@ std::vector<StepResult> Trainer::finished() {
   return {ended.begin(), ended.end()};
 }
 
-// ---- one step
-// ------------------------------------------------------------------------------------------------------------
+// ---- one step -----------------------------------------------------------------------------------
 
 StepResult Trainer::run_step(int parts, const Closure& closure, const io::BatchOrigin* origin) {
   check<ArgumentError>(parts >= 1, "trainer: a step wants at least one micro-batch");
@@ -213,8 +212,7 @@ void Trainer::abandon() {
   optimizer_.zero_grad();
 }
 
-// ---- after an abort
-// --------------------------------------------------------------------------------------------------------
+// ---- after an abort -----------------------------------------------------------------------------
 
 bool Trainer::finite_at_floor(const Retries& retries, const Closure& closure) {
   if (!scaler_.can_lower()) return false;
@@ -278,8 +276,7 @@ void Trainer::check_overrides(const Variable& loss) {
   overrides_checked_ = true;
 }
 
-// ---- evaluation
-// ------------------------------------------------------------------------------------------------------------
+// ---- evaluation ---------------------------------------------------------------------------------
 
 Trainer::EvaluationScope::EvaluationScope(Trainer& trainer)
     : context_(step_context()), policy_(trainer.options_.precision) {
@@ -297,8 +294,7 @@ Trainer::EvaluationScope::~EvaluationScope() {
   step_context() = std::move(context_);
 }
 
-// ---- state
-// -----------------------------------------------------------------------------------------------------------------
+// ---- state --------------------------------------------------------------------------------------
 
 StateDict Trainer::collect() const {
   StateDict state;

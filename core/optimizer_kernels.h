@@ -20,8 +20,7 @@ struct FlatBlock {
   std::int64_t begin = 0;
 };
 
-// ---- scan
-// ------------------------------------------------------------------------------------------------------------
+// ---- scan ---------------------------------------------------------------------------------------
 
 /// What one block of f32 values holds.
 struct BlockScan {
@@ -37,8 +36,7 @@ struct ScanArguments {
   std::span<BlockScan> results;          ///< one per block
 };
 
-// ---- update
-// ----------------------------------------------------------------------------------------------------------
+// ---- update -------------------------------------------------------------------------------------
 
 /// g is the gradient after `gradient_factor` and the clamp; all arithmetic in float.
 enum class UpdateRule : std::uint8_t {
@@ -93,8 +91,7 @@ struct UpdateArguments {
   RandomStream rounding;              ///< element i of slice s draws word i of stream index s
 };
 
-// ---- moving average
-// ----------------------------------------------------------------------------------------------------
+// ---- moving average -----------------------------------------------------------------------------
 
 /// average += weight (value - average), in float. average is f32, value f32, f16 or bf16.
 struct AverageArguments {

@@ -16,7 +16,6 @@ namespace binade::io {
 namespace {
 
 // ---- protocol buffers: a field is a key (number and wire type), then a varint, 4 or 8 bytes, or a length and bytes
-// ------
 
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));

@@ -261,8 +261,7 @@ void gemm(const GemmArgs& g) {
   dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { choose<Lane, T, Out>(g); });
 }
 
-// ---- what a linear layer needs beside products
-// -------------------------------------------------------------------------
+// ---- what a linear layer needs beside products --------------------------------------------------
 
 constexpr std::int64_t kSumRows = 256;
 constexpr std::int64_t kMaxSumBlocks = 64;

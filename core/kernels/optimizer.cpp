@@ -22,8 +22,7 @@ std::uint32_t largest_bits(const float* x, std::int64_t count) {
   return largest;
 }
 
-// ---- scan
-// --------------------------------------------------------------------------------------------------------------
+// ---- scan ---------------------------------------------------------------------------------------
 
 constexpr int kSumLanes = 32;  // element i goes to lane i mod 32, whatever the vector width
 
@@ -54,8 +53,7 @@ BlockScan scan(const float* values, std::int64_t count) {
   return result;
 }
 
-// ---- 16-bit storage <-> float
-// --------------------------------------------------------------------------------------------
+// ---- 16-bit storage <-> float -------------------------------------------------------------------
 
 template <class T>
 void widen(const T* from, float* to, std::int64_t count) {
@@ -114,8 +112,7 @@ Stage stage(void* base, DType dtype, const FlatBlock& block, bool write, float* 
   }
 }
 
-// ---- the rules
-// -----------------------------------------------------------------------------------------------------------
+// ---- the rules ----------------------------------------------------------------------------------
 
 /// A clamp that lets NaN through: both comparisons are false for it.
 inline float clamped(float g, float limit) { return g > limit ? limit : (g < -limit ? -limit : g); }

@@ -91,7 +91,6 @@ inline Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<do
 }
 
 // ---- stored types <-> float vectors: widening is exact, narrowing rounds once to nearest even, NaN stays NaN
-// -----------
 
 inline VFloat load_as_float(const float* from) { return load_vector<float>(from); }
 inline VFloat load_as_float(const bfloat16* from) {

@@ -55,8 +55,7 @@ const golden::Case& case_of(const std::vector<golden::Case>& cases, const std::s
   throw std::runtime_error("no golden case " + name);
 }
 
-// ---- sampling
-// -----------------------------------------------------------------------------------------------------------
+// ---- sampling -----------------------------------------------------------------------------------
 
 TEST(Sampling, CacheOnAndOffGiveTheSameTokensAlsoBeyondTheContext) {
   Runtime runtime({.seed = 3});
@@ -82,8 +81,7 @@ TEST(Sampling, DrawsFollowTheDistribution) {
   EXPECT_THROW(draw_token({NAN, NAN}, 1, 0, 0.5), NumericError);
 }
 
-// ---- weights from elsewhere
-// -------------------------------------------------------------------------------------------------
+// ---- weights from elsewhere ---------------------------------------------------------------------
 
 class ForeignGpt : public ::testing::TestWithParam<const char*> {};
 
@@ -119,8 +117,7 @@ TEST(ForeignUNet, GivesTheOutputOfPyTorch) {
   EXPECT_EQ(golden::difference(y.value(), c.array("out.y"), {.rtol = 1e-4, .share = 1e-5}), "");
 }
 
-// ---- recompute
-// ----------------------------------------------------------------------------------------------------------------
+// ---- recompute ----------------------------------------------------------------------------------
 
 /// The state after three steps in fp16 with dropout.
 std::string trained_hash(bool recompute) {
@@ -138,8 +135,7 @@ std::string trained_hash(bool recompute) {
 
 TEST(Recompute, OnAndOffGiveTheSameBits) { EXPECT_EQ(trained_hash(true), trained_hash(false)); }
 
-// ---- images of any size
-// ------------------------------------------------------------------------------------------------------
+// ---- images of any size -------------------------------------------------------------------------
 
 TEST(UNetPrediction, AnyImageSizeWorks) {
   Runtime runtime({.seed = 1});

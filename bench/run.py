@@ -5,8 +5,9 @@
 
 Every contender is a process that has built its model and waits; a round asks each in turn for a few steps (the order rotates),
 so that whatever else the machine does falls on all alike. After two warm-up turns the median over the rounds and the ratio
-binade / peer, round by round, are printed with their quartiles; memory is each process's own peak (VmHWM). Rounds in which
-other processes took more than --foreign cores are left out, at most half of them. First losses are compared before timing:
+binade / peer, round by round, are printed with their quartiles; memory is each process's own peak (VmHWM), and its ratio holds
+Binade's whole process against what the peer's grew by after importing PyTorch: harder than against the same program in C++,
+where libtorch's own code counts too. Rounds in which other processes took more than --foreign cores are left out, at most half of them. First losses are compared before timing:
 peers with one another to 1e-3, Binade with them within a share that its own random weights explain.
 
 A contender speaks this protocol on stdin and stdout, one JSON object a line (see bench/peers/train_step.py):
@@ -188,7 +189,8 @@ def measure(a, workload, precision, log):
                 ratios = [found[0].ms[r] / c.ms[r] for r in kept]
                 row["binade_over_this"] = round(statistics.median(ratios), 4)
                 row["binade_over_this_quartiles"] = quartiles(ratios)
-                row["binade_memory_over_this"] = round(found[0].answers[-1]["peak_mib"] / c.answers[-1]["peak_mib"], 4)
+                added = c.answers[-1]["peak_mib"] - c.about.get("base_mib", 0)
+                row["binade_memory_over_this"] = round(found[0].answers[-1]["peak_mib"] / added, 4)
             rows.append(row)
         return rows
     finally:

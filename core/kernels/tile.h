@@ -37,7 +37,11 @@ struct Bf16PairLane {
   using Accumulator = float;
   using V = Vector<float>;
   static constexpr int kDepth = 2;
-  static V broadcast(const char* p) { return splat(*reinterpret_cast<const float*>(p)); }
+  static V broadcast(const char* p) {
+    float pair;
+    std::memcpy(&pair, p, sizeof pair);  // two bf16: a row of a channel slice may begin at an odd one
+    return splat(pair);
+  }
   static V load(const char* p) { return load_vector<float>(p); }
   static V madd(V a, V b, V c) { return (V)_mm512_dpbf16_ps((__m512)c, (__m512bh)(__m512)a, (__m512bh)(__m512)b); }
 };

@@ -78,9 +78,10 @@ BINADE_HD double exp(double x) { return std::exp(x); }
 BINADE_HD float log(float x) {
   const bool tiny = x < 0x1p-126f;
   const float scaled = tiny ? x * 0x1p23f : x;
-  const std::int32_t bits = std::bit_cast<std::int32_t>(scaled);
-  const std::int32_t exponent = (bits - 0x3f3504f3) >> 23;  // mantissa ends up in [sqrt(1/2), sqrt(2))
-  const float f = std::bit_cast<float>(bits - (exponent << 23)) - 1.0f;
+  // Unsigned, because negative inputs wrap. The mantissa ends up in [sqrt(1/2), sqrt(2)).
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
+  const std::int32_t exponent = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
+  const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(exponent) << 23)) - 1.0f;
   const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
   float p = 6.746638272e-02f;  // (log(1 + f) - f + f^2 / 2) / f^3
   p = p * f + -1.167565122e-01f;

@@ -194,7 +194,7 @@ std::string difference(const Tensor& got, const Array& want, const Tolerance& to
   for (std::size_t i = 0; i < want.values.size(); ++i) {
     const double w = want.values[i], g = got.at(static_cast<std::int64_t>(i));
     if (w == g || (std::isnan(w) && std::isnan(g))) continue;
-    const double allowed = tolerance.rtol * std::abs(w) + tolerance.share * scale;
+    const double allowed = scale > 0 ? tolerance.rtol * std::abs(w) + tolerance.share * scale : tolerance.zero;
     const double excess = std::abs(g - w) / allowed;
     if (excess <= 1 || excess <= worst) continue;
     worst = std::isnan(excess) ? HUGE_VAL : excess;

@@ -51,11 +51,11 @@ std::string folder();
 
 /// How far `got` may lie from the exact `want`: |got - want| <= rtol |want| + share * max|want|. The second term covers
 /// elements that come out of cancellation: their error scales with the terms that cancelled.
-/// Where nothing but zeros is wanted, `zero` is allowed: a float rounding of terms of order one.
+/// Where nothing but zeros is wanted, no such scale is known: `zero` is allowed.
 struct Tolerance {
   double rtol = 1e-5;
   double share = 1e-6;
-  double zero = 0x1p-23;
+  double zero = 0;
 };
 
 /// Empty when every element fits (same shape, NaN only where NaN is wanted), else a line that names the worst element.

@@ -23,13 +23,22 @@ OpPrecision precision_of(const OpInfo& info, std::span<const Variable> inputs) {
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
 
+}  // namespace
+
 Edge edge_to(const Variable& x) {
   if (!x.requires_grad()) return {};
   if (x.is_leaf()) return {nullptr, 0, x.state()};
   return {x.state()->node, x.state()->output, nullptr};
 }
 
-}  // namespace
+OpContext::Input input_of(const Variable& x, const Tensor& tensor) {
+  const bool wide = is_parameter(x) && tensor.dtype() != DType::f64;
+  return {.shape = tensor.shape(),
+          .dtype = tensor.dtype(),
+          .needs_grad = x.requires_grad() && grad_enabled(),
+          .grad_dtype = wide ? DType::f32 : tensor.dtype(),
+          .device = tensor.device()};
+}
 
 Application::Application(const OpInfo& info, std::span<const Variable> inputs) {
   const OpPrecision precision = precision_of(info, inputs);
@@ -47,16 +56,14 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) {
           tensor = x.value();
         }
       }
-      seen.shape = tensor.shape();
-      seen.dtype = tensor.dtype();
-      seen.needs_grad = x.requires_grad() && grad_enabled();
-      seen.grad_dtype = is_parameter(x) && tensor.dtype() != DType::f64 ? DType::f32 : tensor.dtype();
+      seen = input_of(x, tensor);
     }
     context_.grad_enabled = context_.grad_enabled || (seen.needs_grad && info.differentiable);
     context_.inputs.push_back(seen);
     tensors_.push_back(std::move(tensor));
     edges_.push_back(edge_to(x));
   }
+  check_inputs(info, tensors_);
   context_.store_dtype = precision.store;
   context_.rng = random_stream(RngPurpose::kDropout, step_context().tape_index++);
 }

@@ -12,6 +12,12 @@ namespace binade {
 
 namespace detail {
 
+/// Where gradients of `x` go.
+Edge edge_to(const Variable& x);
+/// What an op is told of input `x`, which it reads as `tensor`. A parameter's gradient is f32
+/// (docs/decisions/0002-parameter-gradients-are-fp32.md).
+OpContext::Input input_of(const Variable& x, const Tensor& tensor);
+
 /// The part of apply() that does not depend on the op's type.
 class Application {
  public:

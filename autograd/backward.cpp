@@ -61,12 +61,11 @@ class NodeSink final : public GradSink {
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
     if (edge.leaf != nullptr && !edge.leaf->grad_defined) {
       edge.leaf->grad_defined = true;
-      if (!fits(edge.leaf->grad, input))
-        edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, edge.leaf->value.device());
+      if (!fits(edge.leaf->grad, input)) edge.leaf->grad = Tensor::empty(input.shape, input.grad_dtype, input.device);
       return edge.leaf->grad;
     }
     Tensor& temporary = temporaries_[static_cast<std::size_t>(i)];
-    temporary = Tensor::empty(input.shape, input.grad_dtype);
+    temporary = Tensor::empty(input.shape, input.grad_dtype, input.device);
     return temporary;
   }
 
@@ -117,7 +116,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   check<AutogradError>(output.requires_grad(),
                        "backward: the output has no history; no parameter led to it, or a NoGradGuard was alive");
   check<ShapeError>(cotangent.shape() == output.shape(), "backward: wanted a cotangent of shape {}, got {}",
-                    output.shape().to_string(), cotangent.shape().to_string());
+                    output.shape(), cotangent.shape());
   const Tensor seed = cotangent.to(output.dtype());
   if (output.is_leaf()) {
     Variable::State& leaf = *output.state();
@@ -147,8 +146,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
 
 void backward(const Variable& loss, double seed, const BackwardOptions& options) {
   check<ShapeError>(loss.value().numel() == 1,
-                    "backward: wanted a loss of one element, got shape {}; sum or average it first",
-                    loss.shape().to_string());
+                    "backward: wanted a loss of one element, got shape {}; sum or average it first", loss.shape());
   backward(loss, Tensor::full(loss.shape(), seed, loss.dtype(), loss.device()), options);
 }
 

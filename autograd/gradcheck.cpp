@@ -42,15 +42,6 @@ double dot(const Tensor& any, const Tensor& b) {
   return std::inner_product(a.data<double>(), a.data<double>() + a.numel(), b.data<double>(), 0.0);
 }
 
-std::string position(const Shape& shape, std::int64_t index) {
-  std::string text;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    text = fmt::format("{}{}{}", index % shape.dim(d), text.empty() ? "" : ", ", text);
-    index /= shape.dim(d);
-  }
-  return "(" + text + ")";
-}
-
 std::vector<std::int64_t> elements_to_check(std::int64_t count, int most, const RandomStream& stream) {
   std::vector<std::int64_t> elements(static_cast<std::size_t>(std::min<std::int64_t>(count, most)));
   std::iota(elements.begin(), elements.end(), 0);
@@ -106,7 +97,7 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
       result.passed = false;
       result.message = fmt::format(
           "gradcheck of {}: input {} {}, element {}: backward gives {:.10g}, the difference quotient {:.10g}", op, k,
-          x.shape().to_string(), position(x.shape(), i), got, difference);
+          x.shape(), x.shape().position(i), got, difference);
       return result;
     }
   }

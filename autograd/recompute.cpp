@@ -65,12 +65,8 @@ Variable recompute(Segment segment, const Variable& x) {
   OpContext context;
   context.grad_enabled = true;
   context.save(x.value());
-  const DType grad_dtype = x.is_leaf() && x.requires_grad() && x.dtype() != DType::f64 ? DType::f32 : x.dtype();
-  context.inputs = {{x.shape(), x.dtype(), x.requires_grad(), grad_dtype}};
-  Edge edge;
-  if (x.requires_grad())
-    edge = x.is_leaf() ? Edge{nullptr, 0, x.state()} : Edge{x.state()->node, x.state()->output, nullptr};
-  auto node = std::make_shared<RecomputeNode>(std::move(context), std::vector<Edge>{std::move(edge)},
+  context.inputs = {detail::input_of(x, x.value())};
+  auto node = std::make_shared<RecomputeNode>(std::move(context), std::vector<Edge>{detail::edge_to(x)},
                                               std::move(segment), start, x.requires_grad());
   return std::move(detail::Application::wrap({y.value()}, node, 0).front());
 }

@@ -6,8 +6,7 @@
 namespace binade {
 
 void accumulate(Tensor& into, const Tensor& from) {
-  check<ShapeError>(into.shape() == from.shape(), "accumulate: wanted {}, got {}", into.shape().to_string(),
-                    from.shape().to_string());
+  check<ShapeError>(into.shape() == from.shape(), "accumulate: wanted {}, got {}", into.shape(), from.shape());
   constexpr std::int64_t kGrain = 1 << 15;
   const std::int64_t cols = into.shape().cols();
   const bool flat = into.contiguous() && from.contiguous();

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
+
 namespace binade {
 
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
@@ -31,3 +33,8 @@ struct Stream {
 };
 
 }  // namespace binade
+
+template <>
+struct fmt::formatter<binade::Device> : binade::PlainFormatter {
+  auto format(const binade::Device& device, fmt::format_context& ctx) const { return write(device.to_string(), ctx); }
+};

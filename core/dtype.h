@@ -65,6 +65,8 @@ constexpr std::string_view name_of(DType d) {
 
 constexpr bool is_floating(DType d) { return d <= DType::f64; }
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+/// What sums over values of `d`, and the statistics and parameters that go with them, are held in.
+constexpr DType accumulate_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
 /// Largest finite value and smallest positive normal of a floating dtype.
 struct DTypeRange {

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace binade {
@@ -97,7 +98,18 @@ class OutOfMemoryError : public Error {
   int exit_code() const noexcept override { return 50; }
 };
 
-/// Throws `E` with the formatted text unless `condition` holds. The text is only built when it is needed.
+/// Base of the formatters by which messages take a value of ours as it is: its text is only made when a check fails.
+struct PlainFormatter {
+  constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
+  static auto write(std::string_view text, fmt::format_context& ctx) {
+    auto out = ctx.out();
+    for (const char c : text) *out++ = c;
+    return out;
+  }
+};
+
+/// Throws `E` with the formatted text unless `condition` holds. Pass shapes and where(op) as they are: to_string()
+/// would be paid for by every check that holds.
 template <class E, class... Args>
 void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) [[unlikely]]

@@ -2,6 +2,8 @@
 #include "core/ops/attention.h"
 #include "core/ops/batch_norm.h"
 #include "core/ops/convolutions.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/dice.h"
 #include "core/ops/dropout.h"
 #include "core/ops/element_losses.h"
 #include "core/ops/elementwise.h"
@@ -24,7 +26,9 @@ void register_cpu_kernels() {
   ops::register_reduce_cpu();
   ops::register_softmax_cpu();
   ops::register_dropout_cpu();
-  ops::register_losses_cpu();
+  ops::register_element_losses_cpu();
+  ops::register_cross_entropy_cpu();
+  ops::register_dice_cpu();
   ops::register_row_norm_cpu();
   ops::register_move_cpu();
   ops::register_pool_cpu();

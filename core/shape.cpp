@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/step_context.h"
 
 namespace binade {
 
@@ -15,11 +16,11 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   std::int64_t product = 1;
   bool empty = false;
   for (const std::int64_t d : dims) {
-    check<ShapeError>(d >= 0, "shape: wanted extents >= 0, got {} in {}", d, to_string());
+    check<ShapeError>(d >= 0, "shape: wanted extents >= 0, got {} in {}", d, *this);
     empty = empty || d == 0;
     const std::int64_t extent = std::max<std::int64_t>(d, 1);
     check<ShapeError>(product <= std::numeric_limits<std::int64_t>::max() / 16 / extent,
-                      "shape: {} has more elements than a tensor can hold", to_string());
+                      "shape: {} has more elements than a tensor can hold", *this);
     product *= extent;
   }
   numel_ = empty ? 0 : product;
@@ -27,7 +28,7 @@ Shape::Shape(std::span<const std::int64_t> dims) {
 
 std::int64_t Shape::dim(int i) const {
   const int at = i < 0 ? i + rank_ : i;
-  check<ShapeError>(at >= 0 && at < rank_, "shape: dimension {} asked of {}, which has {}", i, to_string(), rank_);
+  check<ShapeError>(at >= 0 && at < rank_, "shape: dimension {} asked of {}, which has {}", i, *this, rank_);
   return dims_[static_cast<std::size_t>(at)];
 }
 
@@ -53,6 +54,15 @@ std::string Shape::to_string() const {
   return text + ")";
 }
 
+std::string Shape::position(std::int64_t index) const {
+  Shape at = *this;
+  for (std::size_t d = static_cast<std::size_t>(rank_); d-- > 0;) {
+    at.dims_[d] = index % dims_[d];
+    index /= dims_[d];
+  }
+  return at.to_string();
+}
+
 bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
 
 Shape broadcast(const Shape& a, const Shape& b, std::string_view op) {
@@ -62,8 +72,8 @@ Shape broadcast(const Shape& a, const Shape& b, std::string_view op) {
     const std::int64_t x = i <= a.rank() ? a.dim(-i) : 1;
     const std::int64_t y = i <= b.rank() ? b.dim(-i) : 1;
     check<ShapeError>(x == y || x == 1 || y == 1,
-                      "{}: shapes {} and {} do not broadcast: {} against {} in dimension {}", op, a.to_string(),
-                      b.to_string(), x, y, -i);
+                      "{}: shapes {} and {} do not broadcast: {} against {} in dimension {}", where(op), a, b, x, y,
+                      -i);
     dims[static_cast<std::size_t>(rank - i)] = x == 1 ? y : x;
   }
   return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank)));

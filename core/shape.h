@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
+
 namespace binade {
 
 /// Extents of a tensor, outermost first; at most 8 of them. A scalar has rank 0 and one element.
@@ -32,6 +34,8 @@ class Shape {
 
   Shape with_dim(int i, std::int64_t extent) const;  ///< one extent replaced
   std::string to_string() const;                     ///< "(4, 128, 128, 32)"
+  /// Where element `index` in row-major order lies: "(2, 0, 17, 5)".
+  std::string position(std::int64_t index) const;
 
   friend bool operator==(const Shape& a, const Shape& b);
 
@@ -45,3 +49,8 @@ class Shape {
 Shape broadcast(const Shape& a, const Shape& b, std::string_view op);
 
 }  // namespace binade
+
+template <>
+struct fmt::formatter<binade::Shape> : binade::PlainFormatter {
+  auto format(const binade::Shape& shape, fmt::format_context& ctx) const { return write(shape.to_string(), ctx); }
+};

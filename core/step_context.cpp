@@ -18,7 +18,7 @@ ModulePathScope::ModulePathScope(std::string path) : previous_(std::move(step_co
 
 ModulePathScope::~ModulePathScope() { step_context().module_path = std::move(previous_); }
 
-std::string where(std::string_view op) {
+std::string Where::to_string() const {
   const std::string& path = step_context().module_path;
   std::string text(op);
   if (!path.empty()) text += " [" + path + "]";

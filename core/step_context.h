@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
 #include "core/random.h"
 
 namespace binade {
@@ -37,7 +38,16 @@ class ModulePathScope {
   std::string previous_;
 };
 
-/// "conv2d [encoder.0.conv1]": how an error begins. Just the op outside modules.
-std::string where(std::string_view op);
+/// How an error begins: "conv2d [encoder.0.conv1]", just the op outside modules. Format it where it was made.
+struct Where {
+  std::string_view op;
+  std::string to_string() const;
+};
+inline Where where(std::string_view op) { return {op}; }
 
 }  // namespace binade
+
+template <>
+struct fmt::formatter<binade::Where> : binade::PlainFormatter {
+  auto format(const binade::Where& where, fmt::format_context& ctx) const { return write(where.to_string(), ctx); }
+};

@@ -96,11 +96,11 @@ void Tensor::check_readable_as(DType wanted) const {
 void* Tensor::mutable_raw() { return const_cast<void*>(raw()); }
 
 Tensor Tensor::reshape(const Shape& shape) const {
-  check<ShapeError>(shape.numel() == numel(), "reshape: {} has {} elements, {} has {}", shape_.to_string(), numel(),
-                    shape.to_string(), shape.numel());
+  check<ShapeError>(shape.numel() == numel(), "reshape: {} has {} elements, {} has {}", shape_, numel(), shape,
+                    shape.numel());
   check<ShapeError>(contiguous(),
                     "reshape: wanted a contiguous tensor, got a channel slice of {}; take contiguous_copy() first",
-                    shape_.to_string());
+                    shape_);
   Tensor t = *this;
   t.shape_ = shape;
   t.pitch_ = shape.cols();
@@ -109,7 +109,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
 
 Tensor Tensor::channel_slice(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.cols() - count,
-                    "channel_slice: channels {} to {} of {}", begin, begin + count, shape_.to_string());
+                    "channel_slice: channels {} to {} of {}", begin, begin + count, shape_);
   Tensor t = *this;
   t.shape_ = shape_.with_dim(-1, count);
   t.offset_ += begin;
@@ -118,7 +118,7 @@ Tensor Tensor::channel_slice(std::int64_t begin, std::int64_t count) const {
 
 Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.dim(0) - count,
-                    "narrow: rows {} to {} of {}", begin, begin + count, shape_.to_string());
+                    "narrow: rows {} to {} of {}", begin, begin + count, shape_);
   if (rank() == 1) {
     check<ShapeError>(contiguous(), "narrow: wanted a contiguous tensor");
     return view_at(begin, Shape{count});
@@ -132,7 +132,7 @@ Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
 
 Tensor Tensor::view_at(std::int64_t begin, const Shape& shape) const {
   check<ShapeError>(contiguous() && begin >= 0 && begin <= numel() - shape.numel(),
-                    "view_at: {} at element {} of a tensor of {} elements", shape.to_string(), begin, numel());
+                    "view_at: {} at element {} of a tensor of {} elements", shape, begin, numel());
   Tensor t = *this;
   t.shape_ = shape;
   t.pitch_ = shape.cols();
@@ -169,8 +169,7 @@ Tensor Tensor::to(Device target) const {
 }
 
 void Tensor::copy_from(const Tensor& source) {
-  check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_.to_string(),
-                    source.shape_.to_string());
+  check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_, source.shape_);
   check<DeviceError>(source.device() == Device::cpu() && device() == Device::cpu(),
                      "copy_from: both tensors must be on the CPU; move one with to(Device)");
   dispatch_any(dtype_, "copy_from", [&]<class To>(TypeTag<To>) {
@@ -190,7 +189,7 @@ void Tensor::copy_from(const Tensor& source) {
 }
 
 void Tensor::fill(double value) {
-  check<DeviceError>(device() == Device::cpu(), "fill: wanted a CPU tensor, got {}", device().to_string());
+  check<DeviceError>(device() == Device::cpu(), "fill: wanted a CPU tensor, got {}", device());
   dispatch_any(dtype_, "fill", [&]<class T>(TypeTag<T>) {
     const T x = convert<T>(value);
     T* y = mutable_data<T>();
@@ -200,20 +199,20 @@ void Tensor::fill(double value) {
 }
 
 double Tensor::at(std::int64_t index) const {
-  check<ShapeError>(index >= 0 && index < numel(), "at: element {} of {}", index, shape_.to_string());
-  check<DeviceError>(device() == Device::cpu(), "at: wanted a CPU tensor, got {}", device().to_string());
+  check<ShapeError>(index >= 0 && index < numel(), "at: element {} of {}", index, shape_);
+  check<DeviceError>(device() == Device::cpu(), "at: wanted a CPU tensor, got {}", device());
   const std::int64_t position = index / shape_.cols() * pitch_ + index % shape_.cols();
   return dispatch_any(dtype_, "at", [&]<class T>(TypeTag<T>) { return convert<double>(data<T>()[position]); });
 }
 
 double Tensor::item() const {
-  check<ShapeError>(numel() == 1, "item: wanted one element, got shape {}", shape_.to_string());
+  check<ShapeError>(numel() == 1, "item: wanted one element, got shape {}", shape_);
   return to(Device::cpu()).at(0);
 }
 
 std::string Tensor::to_string(std::int64_t max_elements) const {
   if (!defined()) return "undefined tensor";
-  std::string text = fmt::format("{} {} {} [", name_of(dtype_), shape_.to_string(), device().to_string());
+  std::string text = fmt::format("{} {} {} [", name_of(dtype_), shape_, device());
   const Tensor host = to(Device::cpu());
   for (std::int64_t i = 0; i < std::min(numel(), max_elements); ++i)
     text += fmt::format("{}{:.6g}", i > 0 ? ", " : "", host.at(i));

@@ -31,7 +31,7 @@ class Tensor {
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape) {
     check<ShapeError>(static_cast<std::int64_t>(values.size()) == shape.numel(),
-                      "tensor: {} values do not fill shape {}", values.size(), shape.to_string());
+                      "tensor: {} values do not fill shape {}", values.size(), shape);
     Tensor t = empty(shape, kDTypeOf<T>);
     std::copy(values.begin(), values.end(), t.mutable_data<T>());
     return t;

@@ -30,7 +30,7 @@ Variable BatchNorm2d::operator()(const Variable& x, const Variable& residual) {
 }
 
 Variable BatchNorm2d::forward(const Variable& x, const Variable& residual) {
-  const binade::BatchNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual};
+  const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);
   if (!step_context().recomputing) move_statistics(n.mean.value(), n.var.value(), x.shape().rows());

@@ -10,8 +10,7 @@ Conv2d::Conv2d(const Conv2dOptions& o) : options_(o) {
   check<ArgumentError>(o.in > 0 && o.out > 0 && o.groups > 0 && o.in % o.groups == 0 && o.out % o.groups == 0,
                        "Conv2d: wanted in and out > 0 in equal groups, got {} and {} in {} groups", o.in, o.out,
                        o.groups);
-  check<ArgumentError>(o.kernel.y > 0 && o.kernel.x > 0, "Conv2d: wanted a kernel of 1 or more, got {}",
-                       o.kernel.to_string());
+  check<ArgumentError>(o.kernel.y > 0 && o.kernel.x > 0, "Conv2d: wanted a kernel of 1 or more, got {}", o.kernel);
   weight = Parameter(Tensor::empty({o.out, o.kernel.y, o.kernel.x, o.in / o.groups}));
   if (o.bias) bias = Parameter(Tensor::empty({o.out}));
   init_as_linear(weight, bias);

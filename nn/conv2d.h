@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/ops/convolutions.h"
+#include "core/ops/extent2.h"
 #include "nn/module.h"
 
 namespace binade::nn {

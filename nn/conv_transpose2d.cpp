@@ -11,7 +11,7 @@ ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& o) : options_(o) 
                        "ConvTranspose2d: wanted in and out > 0 in equal groups, got {} and {} in {} groups", o.in,
                        o.out, o.groups);
   check<ArgumentError>(o.kernel.y > 0 && o.kernel.x > 0, "ConvTranspose2d: wanted a kernel of 1 or more, got {}",
-                       o.kernel.to_string());
+                       o.kernel);
   weight = Parameter(Tensor::empty({o.in, o.kernel.y, o.kernel.x, o.out / o.groups}));
   if (o.bias) bias = Parameter(Tensor::empty({o.out}));
   init_as_linear(weight, bias);

@@ -9,6 +9,7 @@ GroupNorm::GroupNorm(const GroupNormOptions& o) : options_(o) {
   check<ArgumentError>(o.channels > 0 && o.groups > 0 && o.channels % o.groups == 0,
                        "GroupNorm: wanted channels in equal groups, got {} channels and {} groups", o.channels,
                        o.groups);
+  check<ArgumentError>(o.eps >= 0, "GroupNorm: wanted eps >= 0, got {}", o.eps);
   weight = Parameter(Tensor::full({o.channels}, 1));
   bias = Parameter(Tensor::zeros({o.channels}));
 }
@@ -18,6 +19,14 @@ void GroupNorm::visit(Visitor& v) {
   v("bias", bias);
 }
 
-Variable GroupNorm::forward(const Variable& x) { return group_norm(x, options_.groups, weight, bias, options_.eps); }
+Variable GroupNorm::operator()(const Variable& x, const Variable& residual) {
+  const ModuleScope scope(*this);
+  return forward(x, residual);
+}
+
+Variable GroupNorm::forward(const Variable& x, const Variable& residual) {
+  return group_norm(x, options_.groups, weight, bias,
+                    {.eps = options_.eps, .relu = options_.relu, .residual = residual});
+}
 
 }  // namespace binade::nn

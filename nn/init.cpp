@@ -42,7 +42,7 @@ double xavier_std(const Parameter& p, double factor) {
 
 Fans fans(const Shape& weight) {
   check<ShapeError>(weight.rank() >= 2, "init: wanted a weight of rank 2 or more, got {}; use normal or uniform",
-                    weight.to_string());
+                    weight);
   std::int64_t receptive = 1;
   for (int d = 1; d + 1 < weight.rank(); ++d) receptive *= weight[d];
   return {receptive * weight[-1], receptive * weight[0]};

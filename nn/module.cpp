@@ -54,9 +54,7 @@ std::map<std::string, Tensor> tensors_of(Module& root) {
   return tensors;
 }
 
-std::string describe(const Tensor& tensor) {
-  return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape().to_string());
-}
+std::string describe(const Tensor& tensor) { return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape()); }
 
 /// "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))", empty when `state` fits.
 std::string differences(const std::map<std::string, Tensor>& wanted, const StateDict& state) {

@@ -51,8 +51,7 @@ void Ema::check_state(const StateDict& state) const {
     const Tensor& saved = state.tensor("average/" + slice.name);
     check<CheckpointError>(saved.shape() == slice.variable.shape() && saved.dtype() == DType::f32,
                            "ema: {} is {} {} in the checkpoint, f32 {} here", slice.name,
-                           binade::name_of(saved.dtype()), saved.shape().to_string(),
-                           slice.variable.shape().to_string());
+                           binade::name_of(saved.dtype()), saved.shape(), slice.variable.shape());
   }
 }
 

@@ -173,7 +173,7 @@ void Optimizer::check_state(const StateDict& state) const {
       const Shape& wanted = parameters_.slices()[i].variable.shape();
       check<CheckpointError>(saved.shape() == wanted && saved.dtype() == moment_dtype_,
                              "{}: {} is {} {} in the checkpoint, {} {} here", kind_, name, name_of(saved.dtype()),
-                             saved.shape().to_string(), name_of(moment_dtype_), wanted.to_string());
+                             saved.shape(), name_of(moment_dtype_), wanted);
     }
 }
 

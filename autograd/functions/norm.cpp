@@ -16,8 +16,10 @@ Variable rms_norm(const Variable& x, const Variable& weight, double eps) {
   return apply_one<ops::RmsNorm>({.eps = eps}, {x, weight});
 }
 
-Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight, const Variable& bias, double eps) {
-  return apply_one<ops::GroupNorm>({.groups = groups, .eps = eps}, {x, weight, bias});
+Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight, const Variable& bias,
+                    const ChannelNormOptions& options) {
+  return apply_one<ops::GroupNorm>({.groups = groups, .eps = options.eps, .relu = options.relu},
+                                   {x, weight, bias, options.residual});
 }
 
 AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight, const Variable& bias,
@@ -32,14 +34,14 @@ AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Va
 }
 
 BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
-                           const BatchNormOptions& options) {
+                           const ChannelNormOptions& options) {
   auto outputs = apply<ops::BatchNorm>({.eps = options.eps, .training = true, .relu = options.relu},
                                        {x, weight, bias, options.residual, Variable(), Variable()});
   return {outputs[0], outputs[1], outputs[2]};
 }
 
 Variable batch_norm_with(const Variable& x, const Variable& mean, const Variable& var, const Variable& weight,
-                         const Variable& bias, const BatchNormOptions& options) {
+                         const Variable& bias, const ChannelNormOptions& options) {
   return apply_one<ops::BatchNorm>({.eps = options.eps, .training = false, .relu = options.relu},
                                    {x, weight, bias, options.residual, mean, var});
 }

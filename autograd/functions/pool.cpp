@@ -7,33 +7,26 @@
 
 namespace binade {
 
+namespace {
+
+Extent2 stride_of(const PoolOptions& o) { return o.stride == Extent2(0) ? o.kernel : o.stride; }
+
+}  // namespace
+
 Variable max_pool2d(const Variable& x, const PoolOptions& o) {
-  const std::int64_t stride = o.stride.value_or(o.kernel);
-  return apply_one<ops::MaxPool2d>({.kernel_h = o.kernel,
-                                    .kernel_w = o.kernel,
-                                    .stride_h = stride,
-                                    .stride_w = stride,
-                                    .padding_h = o.padding,
-                                    .padding_w = o.padding},
-                                   {x});
+  return apply_one<ops::MaxPool2d>({.kernel = o.kernel, .stride = stride_of(o), .padding = o.padding}, {x});
 }
 
 Variable avg_pool2d(const Variable& x, const PoolOptions& o) {
-  const std::int64_t stride = o.stride.value_or(o.kernel);
-  return apply_one<ops::AvgPool2d>({.kernel_h = o.kernel,
-                                    .kernel_w = o.kernel,
-                                    .stride_h = stride,
-                                    .stride_w = stride,
-                                    .padding_h = o.padding,
-                                    .padding_w = o.padding,
-                                    .count_include_pad = o.count_include_pad},
-                                   {x});
+  return apply_one<ops::AvgPool2d>(
+      {.kernel = o.kernel, .stride = stride_of(o), .padding = o.padding, .count_include_pad = o.count_include_pad},
+      {x});
 }
 
 Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode) {
   check<ShapeError>(x.value().rank() == 4 && factor >= 1,
                     "{}: wanted x of shape (N, H, W, C) and a factor of 1 or more, got {} and {}",
-                    where(ops::Upsample::info.name), x.shape().to_string(), factor);
+                    where(ops::Upsample::info.name), x.shape(), factor);
   return upsample_to(x, x.dim(1) * factor, x.dim(2) * factor, mode);
 }
 

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <optional>
-
 #include "autograd/variable.h"
+#include "core/ops/extent2.h"
 #include "core/ops/upsample.h"
 
 namespace binade {
@@ -11,9 +10,9 @@ using ops::UpsampleMode;
 
 /// Windows over images (N, H, W, C); formulas: core/ops/{max_pool2d,avg_pool2d,upsample}.h.
 struct PoolOptions {
-  std::int64_t kernel = 2;
-  std::optional<std::int64_t> stride;  ///< left out: the kernel
-  std::int64_t padding = 0;
+  Extent2 kernel = 2;
+  Extent2 stride = 0;  ///< 0: as the kernel
+  Extent2 padding = 0;
   bool count_include_pad = true;  ///< average pooling: padding counts as zeros
 };
 Variable max_pool2d(const Variable& x, const PoolOptions& options = {});

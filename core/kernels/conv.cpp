@@ -24,8 +24,8 @@ namespace {
 constexpr std::int64_t kDepthBlock = 384;  // lanes of k between two visits of a result tile
 constexpr std::int64_t kSourceBytes = 192 << 10;
 constexpr std::int64_t kEnoughTasks = 16;
-// Beyond so many bytes of packed filters, with images no larger than this, filters are not packed for all tasks at
-// once:
+// In bytes. Filters larger than the first are packed panel by panel instead of once for all tasks, unless an image is
+// larger than the second or a panel than the third.
 constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;

@@ -175,7 +175,7 @@ void product(const ConvWeightArgs& args) {
   g.n = s.channels;
   g.k = s.images * s.height * s.width;
   g.in = args.in;
-  g.out = args.in == DType::f64 ? DType::f64 : DType::f32;
+  g.out = accumulate_dtype(args.in);
   g.a = args.gy;
   g.a_row = 1;
   g.a_col = args.gy_pitch;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/kernels/dispatch.h"
+#include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
@@ -35,16 +36,14 @@ struct Layout {
 std::int64_t key_heads(const Attention::Params& p) { return p.key_heads > 0 ? p.key_heads : p.heads; }
 
 void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
-  check<ArgumentError>(in.size() == 4, "{}: wanted q, k, v and mask (which may be undefined), got {} inputs",
-                       where(kName), in.size());
   const Tensor &q = in[0], &k = in[1], &v = in[2];
   check<DTypeError>(is_floating(q.dtype()) && k.dtype() == q.dtype() && v.dtype() == q.dtype(),
                     "{}: wanted q, k and v of one floating dtype, got {}, {} and {}", where(kName), name_of(q.dtype()),
                     name_of(k.dtype()), name_of(v.dtype()));
-  check<ShapeError>((q.rank() == 4 || q.rank() == 3) && k.rank() == q.rank() && v.shape() == k.shape() &&
-                        k.dim(0) == q.dim(0),
-                    "{}: wanted q (B, T, H, D), k and v (B, S, G, D), got {}, {} and {}", where(kName),
-                    q.shape().to_string(), k.shape().to_string(), v.shape().to_string());
+  check<ShapeError>(
+      (q.rank() == 4 || q.rank() == 3) && k.rank() == q.rank() && v.shape() == k.shape() && k.dim(0) == q.dim(0),
+      "{}: wanted q (B, T, H, D), k and v (B, S, G, D), or (B, T, H D) and (B, S, G D), got {}, {} and {}",
+      where(kName), q.shape(), k.shape(), v.shape());
   if (q.rank() == 3)
     check<ShapeError>(p.heads > 0 && q.dim(2) % p.heads == 0 && k.dim(2) % key_heads(p) == 0,
                       "{}: inputs (B, T, H D) need `heads` and `key_heads` that divide {} and {}, got {} and {}",
@@ -90,12 +89,11 @@ cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, 
   const auto stride = [&](int d, std::int64_t extent, std::int64_t step) {
     check<ShapeError>(mask.dim(d) == extent || mask.dim(d) == 1,
                       "{}: wanted mask (B, S) or (B, H, T, S) with B {}, H {}, T {}, S {}, got {}", where(kName),
-                      a.batch, a.heads, a.tokens, b.tokens, mask.shape().to_string());
+                      a.batch, a.heads, a.tokens, b.tokens, mask.shape());
     return mask.dim(d) == 1 ? 0 : step;
   };
   check<ShapeError>((mask.rank() == 2 || mask.rank() == 4) && mask.dim(-1) == b.tokens,
-                    "{}: wanted mask (B, S) or (B, H, T, S) with S {}, got {}", where(kName), b.tokens,
-                    mask.shape().to_string());
+                    "{}: wanted mask (B, S) or (B, H, T, S) with S {}, got {}", where(kName), b.tokens, mask.shape());
   args.mask = mask.data<float>();
   if (mask.rank() == 2) {
     args.mask_batch = stride(0, a.batch, b.tokens);
@@ -126,8 +124,7 @@ Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
   const Layout a(q, p.heads);
   Tensor y = Tensor::empty(q.shape(), q.dtype(), q.device());
-  Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, q.dtype() == DType::f64 ? DType::f64 : DType::f32,
-                             q.device());
+  Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, accumulate_dtype(q.dtype()), q.device());
   const Layout c(y, p.heads);
   attention_slot()
       .on(q.device(), kName)
@@ -156,22 +153,12 @@ void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
                               .y = a.tokens_of(y),
                               .gy = b.tokens_of(g),
                               .lse = ctx.saved(4, kName).raw()};
-  // Gradients of one dtype: a destination of another takes a converted copy.
-  struct Target {
-    Tensor to, written;
-  };
-  const auto target = [&](int i, const Tensor& like) -> Target {
-    if (!gx.needs(i)) return {};
-    Tensor to = gx.destination(i);
-    return {to, to.dtype() == q.dtype() ? to : Tensor::empty(like.shape(), q.dtype(), q.device())};
-  };
-  Target targets[3] = {target(0, q), target(1, k), target(2, v)};
-  void** written[3] = {&work.gq, &work.gk, &work.gv};
-  for (int i = 0; i < 3; ++i)
-    if (targets[i].written.defined()) *written[i] = targets[i].written.mutable_raw();
+  InputGradient gq(gx, 0, q.dtype()), gk(gx, 1, q.dtype()), gv(gx, 2, q.dtype());
+  work.gq = gq.raw();
+  work.gk = gk.raw();
+  work.gv = gv.raw();
   attention_slot().on(q.device(), kName).backward(work);
-  for (Target& t : targets)
-    if (t.to.defined() && !t.to.shares_storage_with(t.written)) t.to.copy_from(t.written);
+  for (InputGradient* gradient : {&gq, &gk, &gv}) gradient->finish();
 }
 
 }  // namespace binade::ops

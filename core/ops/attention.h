@@ -32,6 +32,7 @@ struct Attention {
     std::int64_t key_heads = 0;  ///< the same for k and v; 0: as heads
   };
   static constexpr OpInfo info{.name = "attention",
+                               .inputs = "q, k, v, mask?",
                                .precision = PrecisionClass::kLow,
                                .numerics = {.non_finite = NonFinite::kMasks},
                                .policy_inputs = 0b0111};

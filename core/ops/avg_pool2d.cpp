@@ -25,18 +25,16 @@ TapList windows(const char* dimension, std::int64_t extent, std::int64_t kernel,
 }
 
 TapList rows(const Shape& x, const AvgPool2d::Params& p) {
-  return windows("height", x[1], p.kernel_h, p.stride_h, p.padding_h, p.count_include_pad);
+  return windows("height", x[1], p.kernel.y, p.stride.y, p.padding.y, p.count_include_pad);
 }
 TapList cols(const Shape& x, const AvgPool2d::Params& p) {
-  return windows("width", x[2], p.kernel_w, p.stride_w, p.padding_w, p.count_include_pad);
+  return windows("width", x[2], p.kernel.x, p.stride.x, p.padding.x, p.count_include_pad);
 }
 
 }  // namespace
 
 Tensors AvgPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
-  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name),
-                    in[0].shape().to_string());
+  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape());
   const Tensor x = in[0].to(ctx.store_dtype);
   return {resample(info, x, rows(x.shape(), p), cols(x.shape(), p), true)};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/extent2.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -7,18 +8,18 @@ namespace binade::ops {
 /// Average over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype,
 /// OH = floor((H + 2 padding - kernel) / stride) + 1.
 ///
-///   y = (sum of the window's pixels inside the image) / n; n = kernel_h kernel_w with count_include_pad, else how many
+///   y = (sum of the window's pixels inside the image) / n; n = kernel.y kernel.x with count_include_pad, else how many
 ///   are inside; gx = sum over the windows that hold the pixel of gy / n
 ///
 /// Sums in f32. NaN propagates. x may be a channel slice. Nothing is saved. Throws ShapeError as max_pool2d does.
 struct AvgPool2d {
   struct Params {
-    std::int64_t kernel_h = 2, kernel_w = 2;
-    std::int64_t stride_h = 2, stride_w = 2;
-    std::int64_t padding_h = 0, padding_w = 0;
+    Extent2 kernel = 2;
+    Extent2 stride = 2;
+    Extent2 padding = 0;
     bool count_include_pad = true;
   };
-  static constexpr OpInfo info{.name = "avg_pool2d", .precision = PrecisionClass::kAsIs};
+  static constexpr OpInfo info{.name = "avg_pool2d", .inputs = "x", .precision = PrecisionClass::kAsIs};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

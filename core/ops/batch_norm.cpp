@@ -1,6 +1,7 @@
 #include "core/ops/batch_norm.h"
 
-#include "core/ops/parameter_gradient.h"
+#include "core/ops/channel_parameter.h"
+#include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
@@ -9,22 +10,17 @@ namespace {
 enum Input { kX, kWeight, kBias, kResidual, kRunningMean, kRunningVar, kInputs };
 
 void check_inputs(const OpInfo& info, std::span<const Tensor> in, const BatchNorm::Params& p) {
-  check<ArgumentError>(in.size() == kInputs,
-                       "{}: wanted {} inputs (x, weight, bias, residual, running_mean, running_var), got {}",
-                       where(info.name), static_cast<int>(kInputs), in.size());
   const Shape& shape = in[kX].shape();
-  check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, H, W, C) or (N, C), got {}", where(info.name),
-                    shape.to_string());
+  check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, H, W, C) or (N, C), got {}", where(info.name), shape);
   check<ArgumentError>(p.eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), p.eps);
   check_channel_parameter(info, "weight", in[kWeight], shape.cols());
   check_channel_parameter(info, "bias", in[kBias], shape.cols());
   check<ShapeError>(!in[kResidual].defined() || in[kResidual].shape() == shape,
-                    "{}: wanted a residual of x's shape {}, got {}", where(info.name), shape.to_string(),
-                    in[kResidual].defined() ? in[kResidual].shape().to_string() : "");
+                    "{}: wanted a residual of x's shape {}, got {}", where(info.name), shape, in[kResidual].shape());
   if (p.training) {
     check<ShapeError>(shape.rows() > 0 || shape.cols() == 0,
                       "{}: wanted at least one value per channel when training, got x of shape {}; use eval()",
-                      where(info.name), shape.to_string());
+                      where(info.name), shape);
     return;
   }
   check<ArgumentError>(in[kRunningMean].defined() && in[kRunningVar].defined(),
@@ -40,7 +36,7 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const Tensor x = in[kX].to(ctx.store_dtype);
   const Tensor residual = in[kResidual].defined() ? in[kResidual].to(ctx.store_dtype) : Tensor();
   const Shape& shape = x.shape();
-  const DType statistics = statistics_dtype(x.dtype());
+  const DType statistics = accumulate_dtype(x.dtype());
   const Tensor weight = parameter_as(in[kWeight], statistics), bias = parameter_as(in[kBias], statistics);
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   Tensor mean = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device())
@@ -98,14 +94,14 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.mean = mean.raw();
   a.rstd = rstd.raw();
   const bool has_residual = ctx.inputs[kResidual].shape == x.shape();
-  ParameterGradient gw(gx, kWeight, rstd.dtype(), weight.defined()), gb(gx, kBias, rstd.dtype(), bias.defined());
-  ParameterGradient g(gx, kX, x.dtype()), gr(gx, kResidual, x.dtype(), has_residual && p.relu);
+  InputGradient gw(gx, kWeight, rstd.dtype(), weight.defined()), gb(gx, kBias, rstd.dtype(), bias.defined());
+  InputGradient g(gx, kX, x.dtype()), gr(gx, kResidual, x.dtype(), has_residual && p.relu);
   a.gweight = gw.raw();
   a.gbias = gb.raw();
   a.gx = g.raw();
   a.gresidual = gr.raw();
   batch_norm_slot().on(x.device(), info.name).backward(a);
-  for (ParameterGradient* gradient : {&gw, &gb, &g, &gr}) gradient->finish();
+  for (InputGradient* gradient : {&gw, &gb, &g, &gr}) gradient->finish();
   if (has_residual && !p.relu && gx.needs(kResidual)) gx.set(kResidual, gy[0].to(ctx.inputs[kResidual].grad_dtype));
 }
 

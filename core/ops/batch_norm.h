@@ -28,6 +28,7 @@ struct BatchNorm {
     bool relu = false;
   };
   static constexpr OpInfo info{.name = "batch_norm",
+                               .inputs = "x, weight?, bias?, residual?, running_mean?, running_var?",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
                                .policy_inputs = 0b1001};

@@ -31,8 +31,7 @@ BroadcastPlan::BroadcastPlan(const Shape& shape, std::initializer_list<const Ten
     Dimension dim{shape.dim(d), {}};
     std::size_t i = 0;
     for (const Tensor* operand : operands) {
-      check<ShapeError>(operand->rank() <= shape.rank(), "broadcast: {} does not fit {}", operand->shape().to_string(),
-                        shape.to_string());
+      check<ShapeError>(operand->rank() <= shape.rank(), "broadcast: {} does not fit {}", operand->shape(), shape);
       dim.strides[i++] = stride_of(*operand, d, shape.rank());
     }
     bool joins = count > 0;

@@ -5,7 +5,6 @@
 namespace binade::ops {
 
 Tensors Cast::forward(OpContext&, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
   check<DTypeError>(is_floating(in[0].dtype()) && is_floating(p.to), "{}: wanted floating dtypes, got {} to {}",
                     where(info.name), name_of(in[0].dtype()), name_of(p.to));
   return {in[0].to(p.to)};

@@ -12,6 +12,7 @@ struct Cast {
     DType to = DType::f32;
   };
   static constexpr OpInfo info{.name = "cast",
+                               .inputs = "x",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
                                .policy_inputs = 0};

@@ -14,7 +14,7 @@ constexpr std::int64_t kBlockValues = 1 << 15;
 constexpr std::int64_t kBlockRows = 512;
 
 Tensor partials(const cpu::ColumnShape& s) {
-  return Tensor::empty(Shape{s.samples, s.blocks(), 2, s.cols}, s.dtype == DType::f64 ? DType::f64 : DType::f32);
+  return Tensor::empty(Shape{s.samples, s.blocks(), 2, s.cols}, accumulate_dtype(s.dtype));
 }
 
 }  // namespace

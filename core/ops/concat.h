@@ -11,8 +11,10 @@ struct Concat {
   struct Params {
     int axis = -1;
   };
-  static constexpr OpInfo info{
-      .name = "concat", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "concat",
+                               .inputs = "x...",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0, .ulp_half = 0.5}};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

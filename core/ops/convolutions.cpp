@@ -1,7 +1,9 @@
 #include "core/ops/convolutions.h"
 
 #include "core/kernels/dispatch.h"
+#include "core/ops/input_gradient.h"
 #include "core/ops/products.h"
+#include "core/step_context.h"
 
 namespace binade::ops {
 
@@ -18,28 +20,68 @@ void register_conv_cpu() {
        .weight_gradient = [](const cpu::ConvWeightArgs& args) { cpu::kernels().conv.weight_gradient(args); }});
 }
 
-void filter_gradient(const cpu::ConvShape& shape, const Tensor& x, const Tensor& gy, Tensor to, const char* op) {
-  const DType sums = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  Tensor gw = to.dtype() == sums ? to : Tensor::empty(to.shape(), sums, to.device());
-  conv_slot()
-      .on(x.device(), op)
-      .weight_gradient({.shape = shape,
-                        .in = x.dtype(),
-                        .x = x.raw(),
-                        .x_pitch = x.pitch(),
-                        .gy = gy.raw(),
-                        .gy_pitch = gy.pitch(),
-                        .gw = gw.mutable_raw()});
-  if (!gw.shares_storage_with(to)) to.copy_from(gw);
+void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups) {
+  check<ArgumentError>(stride.y > 0 && stride.x > 0 && dilation.y > 0 && dilation.x > 0 && padding.y >= 0 &&
+                           padding.x >= 0 && groups > 0,
+                       "{}: wanted stride, dilation and groups >= 1 and padding >= 0, got {}, {}, {} and {}",
+                       where(info.name), stride, dilation, groups, padding);
 }
 
-void bias_gradient(const Tensor& gy, Tensor to, const char* op) {
-  const DType sums = gy.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  Tensor gb = to.dtype() == sums ? to : Tensor::empty(to.shape(), sums, to.device());
-  gemm_slot()
-      .on(gy.device(), op)
-      .column_sums(gy.raw(), gy.dtype(), gy.shape().rows(), gy.shape().cols(), gy.pitch(), gb.mutable_raw());
-  if (!gb.shares_storage_with(to)) to.copy_from(gb);
+Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y_shape,
+                 const cpu::ConvShape& shape, ConvPass pass) {
+  const Tensor &x = in[0], &bias = in[2];
+  const Tensor w = in[1].contiguous_copy();
+  check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
+                    "{}: wanted x and w of one floating dtype, got {} and {}; cast x first", where(info.name),
+                    name_of(x.dtype()), name_of(w.dtype()));
+  check<ShapeError>(!bias.defined() || bias.shape() == Shape{y_shape[3]}, "{}: wanted bias ({}), got {}",
+                    where(info.name), y_shape[3], bias.shape());
+  const Tensor wide_bias = bias.defined() ? bias.to(accumulate_dtype(x.dtype())) : bias;
+  Tensor y = Tensor::empty(y_shape, ctx.store_dtype, x.device());
+  (conv_slot().on(x.device(), info.name).*pass)({.shape = shape,
+                                                 .in = x.dtype(),
+                                                 .out = y.dtype(),
+                                                 .source = x.raw(),
+                                                 .source_pitch = x.pitch(),
+                                                 .filter = w.raw(),
+                                                 .result = y.mutable_raw(),
+                                                 .result_pitch = y.pitch(),
+                                                 .bias = wide_bias.defined() ? wide_bias.raw() : nullptr});
+  ctx.save(x);
+  ctx.save(w);
+  return {y};
+}
+
+void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
+                       const cpu::ConvShape& shape, ConvPass pass, bool transposed) {
+  const Tensor& x = ctx.saved(0, info.name);
+  const Tensor& w = ctx.saved(1, info.name);
+  const Tensor g = gy.to(x.dtype());
+  const cpu::ConvKernels& kernels = conv_slot().on(x.device(), info.name);
+  if (gx.needs(0)) {
+    Tensor to = gx.destination(0);
+    (kernels.*pass)({.shape = shape,
+                     .in = x.dtype(),
+                     .out = to.dtype(),
+                     .source = g.raw(),
+                     .source_pitch = g.pitch(),
+                     .filter = w.raw(),
+                     .result = to.mutable_raw(),
+                     .result_pitch = to.pitch()});
+  }
+  const DType sums = accumulate_dtype(x.dtype());
+  if (InputGradient gw(gx, 1, sums); gw.wanted()) {
+    const Tensor &image = transposed ? g : x, &result = transposed ? x : g;
+    kernels.weight_gradient({.shape = shape,
+                             .in = x.dtype(),
+                             .x = image.raw(),
+                             .x_pitch = image.pitch(),
+                             .gy = result.raw(),
+                             .gy_pitch = result.pitch(),
+                             .gw = gw.raw()});
+    gw.finish();
+  }
+  bias_gradient(info, g, gx, 2);
 }
 
 }  // namespace binade::ops

@@ -1,33 +1,45 @@
 #pragma once
 
-#include <string>
-
 #include "core/kernel_slot.h"
 #include "core/kernels/conv.h"
-#include "core/tensor.h"
+#include "core/ops/extent2.h"
+#include "core/ops/op.h"
 
-namespace binade {
-
-/// An extent in the vertical and the horizontal direction; one number means both.
-struct Extent2 {
-  std::int64_t y = 0, x = 0;
-  constexpr Extent2(std::int64_t both) : y(both), x(both) {}  // NOLINT(google-explicit-constructor): {.stride = 2}
-  constexpr Extent2(std::int64_t vertical, std::int64_t horizontal) : y(vertical), x(horizontal) {}
-  std::string to_string() const { return "(" + std::to_string(y) + ", " + std::to_string(x) + ")"; }
-  friend bool operator==(const Extent2&, const Extent2&) = default;
-};
-
-namespace ops {
+namespace binade::ops {
 
 /// What conv2d and conv_transpose2d are computed with: each is the other's data gradient.
 KernelSlot<cpu::ConvKernels>& conv_slot();
 void register_conv_cpu();
 
-/// Gradient of a convolution's filters into `to`, whatever its floating dtype (f32: straight into it).
-void filter_gradient(const cpu::ConvShape& shape, const Tensor& x, const Tensor& gy, Tensor to, const char* op);
+/// Throws ArgumentError unless stride, dilation and groups are 1 or more and padding is not negative.
+void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups);
 
-/// Gradient of a bias: sums of gy over everything but the channels.
-void bias_gradient(const Tensor& gy, Tensor to, const char* op);
+/// The convolution that leads from `image` (N, H, W, C) to `result` (N, P, Q, K); w (K, R, S, C / groups).
+template <class Params>
+cpu::ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, const Params& p) {
+  return {.images = image[0],
+          .height = image[1],
+          .width = image[2],
+          .channels = image[3],
+          .out_height = result[1],
+          .out_width = result[2],
+          .filters = w[0],
+          .filter_height = w[1],
+          .filter_width = w[2],
+          .stride = {p.stride.y, p.stride.x},
+          .padding = {p.padding.y, p.padding.x},
+          .dilation = {p.dilation.y, p.dilation.x},
+          .groups = p.groups};
+}
 
-}  // namespace ops
-}  // namespace binade
+/// Which of the slot's two kernels between pixels and pixels: forward or data_gradient.
+using ConvPass = void (*cpu::ConvKernels::*)(const cpu::ConvArgs&);
+
+/// y of inputs (x, w, bias?) by `pass`, after checks of dtypes and bias. Saves x and w.
+Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y,
+                 const cpu::ConvShape& shape, ConvPass pass);
+/// The gradients of x, by `pass`, of w and of bias. `transposed`: `shape` leads from y to x.
+void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
+                       const cpu::ConvShape& shape, ConvPass pass, bool transposed);
+
+}  // namespace binade::ops

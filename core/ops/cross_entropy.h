@@ -18,7 +18,8 @@ struct CrossEntropy {
     std::int64_t ignore_index = -100;
     double label_smoothing = 0;
   };
-  static constexpr OpInfo info{.name = "cross_entropy", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "cross_entropy", .inputs = "logits, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 
@@ -32,5 +33,6 @@ struct CrossEntropy {
   };
   static inline KernelSlot<Kernels> kernels;
 };
+void register_cross_entropy_cpu();
 
 }  // namespace binade::ops

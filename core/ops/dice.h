@@ -13,7 +13,8 @@ struct Dice {
   struct Params {
     double smooth = 1;
   };
-  static constexpr OpInfo info{.name = "dice", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "dice", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 
@@ -25,5 +26,6 @@ struct Dice {
   };
   static inline KernelSlot<Kernels> kernels;
 };
+void register_dice_cpu();
 
 }  // namespace binade::ops

@@ -28,7 +28,7 @@ void run(const Tensor& x, Tensor& y, const OpContext& ctx, double p) {
 }  // namespace
 
 Tensors Dropout::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  detail::check_elementwise(info, in, 1);
+  detail::check_floating(info, in);
   check<ArgumentError>(p.p >= 0 && p.p <= 1, "{}: wanted 0 <= p <= 1, got {}", where(info.name), p.p);
   Tensor y = Tensor::empty(in[0].shape(), ctx.store_dtype, in[0].device());
   run(in[0], y, ctx, p.p);

@@ -10,7 +10,7 @@ namespace binade::ops {
 
 enum class Reduction {
   kMean,       ///< divided by the number of elements; NaN when there is none
-  kSum,        ///<
+  kSum,        ///< as it is
   kBatchMean,  ///< divided by the extent of dimension 0
 };
 
@@ -28,6 +28,7 @@ template <class Op>
 inline KernelSlot<ElementLossKernels<Op>> element_loss_kernels;
 
 namespace detail {
+/// Throws unless x is floating and t has its shape.
 void check_loss(const OpInfo& info, std::span<const Tensor> in);
 double divisor_of(Reduction reduction, const Shape& shape);
 }  // namespace detail
@@ -64,7 +65,8 @@ struct LossParams {
 /// (x - t)^2.
 struct Mse : ElementLoss<Mse> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "mse", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "mse", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     return (x - t) * (x - t);
@@ -82,7 +84,8 @@ struct Mse : ElementLoss<Mse> {
 /// |x - t|; derivative 0 where they are equal.
 struct L1 : ElementLoss<L1> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "l1", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "l1", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     return math::abs(x - t);
@@ -106,7 +109,8 @@ struct Huber : ElementLoss<Huber> {
     double delta = 1;
     Reduction reduction = Reduction::kMean;
   };
-  static constexpr OpInfo info{.name = "huber", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "huber", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   static void check_params(const Params& p) {
     check<ArgumentError>(p.delta > 0, "{}: wanted delta > 0, got {}", where(info.name), p.delta);
   }
@@ -133,7 +137,8 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
     double pos_weight = 1;  ///< weight of the positive class against imbalance
     Reduction reduction = Reduction::kMean;
   };
-  static constexpr OpInfo info{.name = "bce_with_logits", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "bce_with_logits", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params& p) {
     const C tail = math::log1p(math::exp(-math::abs(x)));
@@ -156,6 +161,7 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
 struct Bce : ElementLoss<Bce> {
   using Params = LossParams;
   static constexpr OpInfo info{.name = "bce",
+                               .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.safe_low = 0, .safe_high = 1, .pole = 0},
                                .policy_inputs = 1};
@@ -184,7 +190,8 @@ struct Bce : ElementLoss<Bce> {
 /// Kullback-Leibler divergence from log-probabilities x to probabilities t: t (log t - x), 0 where t is 0.
 struct KlDiv : ElementLoss<KlDiv> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "kl_div", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{
+      .name = "kl_div", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     const C term = t * (math::log(t) - x);
@@ -200,7 +207,6 @@ struct KlDiv : ElementLoss<KlDiv> {
   }
 };
 
-/// Fills the CPU slots of these losses, of cross_entropy and of dice.
-void register_losses_cpu();
+void register_element_losses_cpu();
 
 }  // namespace binade::ops

@@ -11,16 +11,11 @@ namespace binade::ops {
 
 namespace detail {
 
-void check_elementwise(const OpInfo& info, std::span<const Tensor> in, std::size_t count) {
-  check<ArgumentError>(in.size() == count, "{}: wanted {} inputs, got {}", where(info.name), count, in.size());
-  for (const Tensor& x : in) {
-    check<ArgumentError>(x.defined(), "{}: wanted {} tensors, got an undefined one", where(info.name), count);
+void check_floating(const OpInfo& info, std::span<const Tensor> in) {
+  for (const Tensor& x : in)
     check<DTypeError>(is_floating(x.dtype()),
                       "{}: wanted a floating dtype (f32, f16, bf16, f64), got {}; cast it first", where(info.name),
                       name_of(x.dtype()));
-    check<DeviceError>(x.device() == in[0].device(), "{}: inputs on {} and {}; move one with to(Device)",
-                       where(info.name), in[0].device().to_string(), x.device().to_string());
-  }
 }
 
 void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g) {
@@ -89,10 +84,9 @@ void select(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y
 }  // namespace
 
 Tensors Where::forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
-  check<ArgumentError>(in.size() == 3, "{}: wanted 3 inputs, got {}", binade::where(info.name), in.size());
   check<DTypeError>(size_of(in[0].dtype()) == 1, "{}: wanted a bool or u8 condition, got {}", binade::where(info.name),
                     name_of(in[0].dtype()));
-  detail::check_elementwise(info, in.subspan(1), 2);
+  detail::check_floating(info, in.subspan(1));
   Tensor y = Tensor::empty(broadcast(broadcast(in[0].shape(), in[1].shape(), info.name), in[2].shape(), info.name),
                            ctx.store_dtype, in[1].device());
   kernels.on(y.device(), info.name).select(in[0], in[1], in[2], y);
@@ -107,8 +101,7 @@ void Where::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink&
     if (!gx.needs(i)) continue;
     const OpContext::Input& input = ctx.inputs[static_cast<std::size_t>(i)];
     const bool same = input.shape == gy[0].shape();
-    Tensor g = same ? gx.destination(i)
-                    : Tensor::empty(gy[0].shape(), input.dtype == DType::f64 ? DType::f64 : DType::f32, gy[0].device());
+    Tensor g = same ? gx.destination(i) : Tensor::empty(gy[0].shape(), accumulate_dtype(input.dtype), gy[0].device());
     kernels.on(g.device(), info.name).select(condition, i == 1 ? gy[0] : zero, i == 1 ? zero : gy[0], g);
     if (!same) detail::sink_broadcast(ctx, gx, i, g);
   }

@@ -38,8 +38,8 @@ inline KernelSlot<BinaryKernels<Op>> binary_kernels;
 
 namespace detail {
 
-/// Checks what every elementwise op wants: `count` floating tensors on one device.
-void check_elementwise(const OpInfo& info, std::span<const Tensor> in, std::size_t count);
+/// Throws DTypeError unless all of `in` are floating.
+void check_floating(const OpInfo& info, std::span<const Tensor> in);
 
 /// Gives input i its gradient from `g`, of the output's shape: `g` itself where shape and dtype fit, else summed over
 /// the dimensions in which the input was broadcast.
@@ -49,18 +49,19 @@ void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g);
 
 /// An elementwise op of one input. Derive from it (`struct Relu : Unary<Relu>`) and state
 ///
-///   Params                                  options; empty for most
 ///   info, saves                             contract; what backward reads
 ///   value(x, p)                             y for one element, C = float or double
 ///   gradient(saved, gy, p)                  gx for one element, from the x or y that was saved
+///   Params                                  optional: options
 ///   check_params(p)                         optional: throws ArgumentError
 ///   passes_gradient = true                  optional: gx is gy, nothing is computed
 ///
 /// All dtypes, channel slices and devices follow.
 template <class Op>
 struct Unary {
+  using Params = NoParams;
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
-    detail::check_elementwise(Op::info, in, 1);
+    detail::check_floating(Op::info, in);
     if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
     Tensor y = Tensor::empty(in[0].shape(), ctx.store_dtype, in[0].device());
     unary_kernels<Op>.on(y.device(), Op::info.name).forward(in[0], y, p);
@@ -80,15 +81,17 @@ struct Unary {
 
 /// An elementwise op of two inputs under NumPy's broadcasting. Derive from it and state
 ///
-///   Params, info
+///   info
 ///   value(a, b, p)
 ///   gradient_a(a, b, gy, p), gradient_b(a, b, gy, p)
 ///   a_reads, b_reads                        which inputs each gradient reads (the tape keeps no other)
+///   Params                                  optional: options
 ///   passes_gradient = true                  optional: both gradients are gy
 template <class Op>
 struct Binary {
+  using Params = NoParams;
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
-    detail::check_elementwise(Op::info, in, 2);
+    detail::check_floating(Op::info, in);
     Tensor y = Tensor::empty(broadcast(in[0].shape(), in[1].shape(), Op::info.name), ctx.store_dtype, in[0].device());
     binary_kernels<Op>.on(y.device(), Op::info.name).forward(in[0], in[1], y, p);
     const unsigned reads = reads_of(ctx);
@@ -113,7 +116,7 @@ struct Binary {
         Tensor destination = gx.destination(i);
         kernel.backward(i, a, b, gy[0], destination, p);
       } else {
-        Tensor full = Tensor::empty(gy[0].shape(), input.dtype == DType::f64 ? DType::f64 : DType::f32, gy[0].device());
+        Tensor full = Tensor::empty(gy[0].shape(), accumulate_dtype(input.dtype), gy[0].device());
         kernel.backward(i, a, b, gy[0], full, p);
         detail::sink_broadcast(ctx, gx, i, full);
       }

@@ -5,22 +5,12 @@
 #include <vector>
 
 #include "core/kernels/dispatch.h"
-#include "core/ops/parameter_gradient.h"
+#include "core/ops/input_gradient.h"
 #include "core/parallel.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
 namespace {
-
-/// Position i of `shape` as "(2, 5)".
-std::string position_text(const Shape& shape, std::int64_t i) {
-  std::string text;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    text = std::to_string(i % shape[d]) + (text.empty() ? "" : ", ") + text;
-    i /= shape[d];
-  }
-  return "(" + text + ")";
-}
 
 Tensor checked_indices(const Tensor& indices, std::int64_t rows) {
   check<DTypeError>(indices.dtype() == DType::i64 || indices.dtype() == DType::i32,
@@ -28,9 +18,10 @@ Tensor checked_indices(const Tensor& indices, std::int64_t rows) {
   const Tensor wide = indices.to(DType::i64).contiguous_copy();
   const std::int64_t* index = wide.data<std::int64_t>();
   for (std::int64_t i = 0; i < wide.numel(); ++i)
-    check<DataError>(index[i] >= 0 && index[i] < rows,
-                     "{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary",
-                     where(Embedding::info.name), rows, index[i], position_text(indices.shape(), i));
+    if (index[i] < 0 || index[i] >= rows) [[unlikely]]
+      throw DataError(
+          fmt::format("{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary",
+                      where(Embedding::info.name), rows, index[i], indices.shape().position(i)));
   return wide;
 }
 
@@ -68,10 +59,9 @@ Lookups group(const Tensor& indices, std::int64_t rows) {
 }  // namespace
 
 Tensors Embedding::forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
-  check<ArgumentError>(in.size() == 2, "{}: wanted 2 inputs (weight, indices), got {}", where(info.name), in.size());
   const Tensor& weight = in[0];
   check<ShapeError>(weight.rank() == 2, "{}: wanted a weight of shape (V, D), got {}", where(info.name),
-                    weight.shape().to_string());
+                    weight.shape());
   check<DTypeError>(is_floating(weight.dtype()), "{}: wanted a floating weight, got {}", where(info.name),
                     name_of(weight.dtype()));
   const Tensor indices = checked_indices(in[1], weight.dim(0));
@@ -98,7 +88,7 @@ void Embedding::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Tensor& indices = ctx.saved(0, info.name);
   const Shape& shape = ctx.inputs[0].shape;
   const Lookups lookups = group(indices, shape[0]);
-  ParameterGradient gw(gx, 0, statistics_dtype(gy[0].dtype()));
+  InputGradient gw(gx, 0, accumulate_dtype(gy[0].dtype()));
   backend_of(gy[0].device()).fill_zero(gw.raw(), gw.tensor().bytes(), Stream{gy[0].device()});
   cpu::EmbeddingGradient a{.gy_dtype = gy[0].dtype(), .gw_dtype = gw.tensor().dtype()};
   a.rows = static_cast<std::int64_t>(lookups.row.size());

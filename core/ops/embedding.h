@@ -16,6 +16,7 @@ namespace binade::ops {
 struct Embedding {
   struct Params {};
   static constexpr OpInfo info{.name = "embedding",
+                               .inputs = "weight, indices",
                                .precision = PrecisionClass::kLow,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
                                .policy_inputs = 0b1};

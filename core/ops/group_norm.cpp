@@ -1,49 +1,63 @@
 #include "core/ops/group_norm.h"
 
-#include "core/ops/parameter_gradient.h"
+#include "core/ops/channel_parameter.h"
+#include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
 namespace {
 
-GroupNormCall describe(const Shape& shape, DType dtype, const GroupNorm::Params& p) {
-  GroupNormCall a{.dtype = dtype, .samples = shape[0], .cols = shape.cols(), .groups = p.groups, .eps = p.eps};
-  a.rows = 1;
+enum Input { kX, kWeight, kBias, kResidual };
+
+GroupNormShape describe(const Shape& shape, DType dtype, std::int64_t groups) {
+  GroupNormShape a{.dtype = dtype, .samples = shape[0], .rows = 1, .cols = shape.cols(), .groups = groups};
   for (int d = 1; d + 1 < shape.rank(); ++d) a.rows *= shape[d];
   return a;
+}
+
+void check_arguments(const OpInfo& info, std::span<const Tensor> in, const GroupNorm::Params& p) {
+  const Shape& shape = in[kX].shape();
+  check<ArgumentError>(p.eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), p.eps);
+  check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, …, C), got {}", where(info.name), shape);
+  check<ShapeError>(p.groups >= 1 && shape.cols() % p.groups == 0,
+                    "{}: wanted channels in {} equal groups, got {} channels", where(info.name), p.groups,
+                    shape.cols());
+  check_channel_parameter(info, "weight", in[kWeight], shape.cols());
+  check_channel_parameter(info, "bias", in[kBias], shape.cols());
+  check<ShapeError>(!in[kResidual].defined() || in[kResidual].shape() == shape,
+                    "{}: wanted a residual of x's shape {}, got {}", where(info.name), shape, in[kResidual].shape());
 }
 
 }  // namespace
 
 Tensors GroupNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 3, "{}: wanted 3 inputs (x, weight, bias), got {}", where(info.name), in.size());
-  check<ArgumentError>(p.eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), p.eps);
-  const Shape& shape = in[0].shape();
-  check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, …, C), got {}", where(info.name), shape.to_string());
-  check<ShapeError>(p.groups >= 1 && shape.cols() % p.groups == 0,
-                    "{}: wanted channels in {} equal groups, got {} channels", where(info.name), p.groups,
-                    shape.cols());
-  check_channel_parameter(info, "weight", in[1], shape.cols());
-  check_channel_parameter(info, "bias", in[2], shape.cols());
-  const Tensor x = in[0].to(ctx.store_dtype);
-  const DType statistics = statistics_dtype(x.dtype());
-  const Tensor weight = parameter_as(in[1], statistics), bias = parameter_as(in[2], statistics);
-  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
-  Tensor mean = Tensor::empty(Shape{shape[0], p.groups}, statistics, x.device());
-  Tensor rstd = Tensor::empty(Shape{shape[0], p.groups}, statistics, x.device());
-  GroupNormCall a = describe(shape, x.dtype(), p);
+  check_arguments(info, in, p);
+  const Tensor x = in[kX].to(ctx.store_dtype);
+  const Tensor residual = in[kResidual].defined() ? in[kResidual].to(ctx.store_dtype) : Tensor();
+  const DType statistics = accumulate_dtype(x.dtype());
+  const Tensor weight = parameter_as(in[kWeight], statistics), bias = parameter_as(in[kBias], statistics);
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  Tensor mean = Tensor::empty(Shape{x.dim(0), p.groups}, statistics, x.device());
+  Tensor rstd = Tensor::empty(Shape{x.dim(0), p.groups}, statistics, x.device());
+  GroupNormForward a{describe(x.shape(), x.dtype(), p.groups)};
+  a.relu = p.relu;
+  a.eps = p.eps;
   a.x = x.raw();
   a.x_pitch = x.pitch();
+  a.residual = raw_or_null(residual);
+  a.residual_pitch = residual.pitch();
   a.weight = raw_or_null(weight);
   a.bias = raw_or_null(bias);
+  a.y = y.mutable_raw();
   a.mean = mean.mutable_raw();
   a.rstd = rstd.mutable_raw();
-  a.y = y.mutable_raw();
   if (x.numel() > 0) group_norm_slot().on(x.device(), info.name).forward(a);
   ctx.save(x);
   ctx.save(mean);
   ctx.save(rstd);
   ctx.save(weight);
+  ctx.save(bias);
+  ctx.save(p.relu && residual.defined() ? y : Tensor());
   return {y};
 }
 
@@ -52,19 +66,27 @@ void GroupNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Tensor& mean = ctx.saved(1, info.name);
   const Tensor& rstd = ctx.saved(2, info.name);
   const Tensor& weight = ctx.saved(3, info.name);
-  GroupNormCall a = describe(x.shape(), x.dtype(), p);
+  const Tensor& bias = ctx.saved(4, info.name);
+  const Tensor& y = ctx.saved(5, info.name);
+  GroupNormBackward a{describe(x.shape(), x.dtype(), p.groups)};
+  a.relu = p.relu;
   a.x = x.raw();
   a.x_pitch = x.pitch();
-  a.weight = raw_or_null(weight);
-  a.mean = const_cast<void*>(mean.raw());
-  a.rstd = const_cast<void*>(rstd.raw());
+  a.y = raw_or_null(y);
   a.gy = gy[0].raw();
-  ParameterGradient g(gx, 0, x.dtype()), gw(gx, 1, rstd.dtype()), gb(gx, 2, rstd.dtype());
+  a.weight = raw_or_null(weight);
+  a.bias = raw_or_null(bias);
+  a.mean = mean.raw();
+  a.rstd = rstd.raw();
+  InputGradient g(gx, kX, x.dtype()), gw(gx, kWeight, rstd.dtype()), gb(gx, kBias, rstd.dtype());
+  InputGradient gr(gx, kResidual, x.dtype(), p.relu);
   a.gx = g.raw();
+  a.gresidual = gr.raw();
   a.gweight = gw.raw();
   a.gbias = gb.raw();
   group_norm_slot().on(x.device(), info.name).backward(a);
-  for (ParameterGradient* gradient : {&g, &gw, &gb}) gradient->finish();
+  for (InputGradient* gradient : {&g, &gw, &gb, &gr}) gradient->finish();
+  if (!p.relu && gx.needs(kResidual)) gx.set(kResidual, gy[0].to(ctx.inputs[kResidual].grad_dtype));
 }
 
 KernelSlot<GroupNormKernels>& group_norm_slot() {

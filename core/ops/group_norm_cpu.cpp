@@ -10,20 +10,21 @@ namespace {
 
 /// f(sample, channel, position in (samples, cols), position in (samples, groups))
 template <class F>
-void each_channel(const GroupNormCall& a, F&& f) {
+void each_channel(const GroupNormShape& a, F&& f) {
   const std::int64_t width = a.cols / a.groups;
   for (std::int64_t sample = 0; sample < a.samples; ++sample)
     for (std::int64_t c = 0; c < a.cols; ++c)
       f(c, static_cast<std::size_t>(sample * a.cols + c), static_cast<std::size_t>(sample * a.groups + c / width));
 }
 
+/// Channel c of a weight (1 where it was left out) or a bias (0).
 template <class C>
-C weight_of(const GroupNormCall& a, std::int64_t c) {
-  return a.weight != nullptr ? static_cast<const C*>(a.weight)[c] : C{1};
+C parameter_of(const void* p, std::int64_t c, C otherwise) {
+  return p != nullptr ? static_cast<const C*>(p)[c] : otherwise;
 }
 
 template <class C>
-void forward_typed(const GroupNormCall& a) {
+void forward_typed(const GroupNormForward& a) {
   const cpu::ColumnShape shape = column_blocks(a.dtype, a.samples, a.rows, a.cols);
   const ChannelMoments channels = channel_moments<C>(shape, a.x, a.x_pitch);
   std::vector<RunningMoments> groups(static_cast<std::size_t>(a.samples * a.groups));
@@ -40,12 +41,15 @@ void forward_typed(const GroupNormCall& a) {
   std::vector<C> center(values), scale(values), bias(values);
   each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
     center[at] = mean[group];
-    scale[at] = rstd[group] * weight_of<C>(a, c);
-    bias[at] = a.bias != nullptr ? static_cast<const C*>(a.bias)[c] : C{0};
+    scale[at] = rstd[group] * parameter_of(a.weight, c, C{1});
+    bias[at] = parameter_of(a.bias, c, C{0});
   });
   cpu::ColumnApply apply{shape};
+  apply.relu = a.relu;
   apply.x = a.x;
   apply.x_pitch = a.x_pitch;
+  apply.residual = a.residual;
+  apply.residual_pitch = a.residual_pitch;
   apply.mean = center.data();
   apply.scale = scale.data();
   apply.bias = bias.data();
@@ -54,21 +58,25 @@ void forward_typed(const GroupNormCall& a) {
 }
 
 template <class C>
-void backward_typed(const GroupNormCall& a) {
+void backward_typed(const GroupNormBackward& a) {
   const auto values = static_cast<std::size_t>(a.samples * a.cols);
   const C* mean = static_cast<const C*>(a.mean);
   const C* rstd = static_cast<const C*>(a.rstd);
-  std::vector<C> mean_of(values), scale(values), slope(values), center(values), constant(values);
+  std::vector<C> mean_of(values), scale(values), bias(values), slope(values), center(values), constant(values);
   each_channel(a, [&](std::int64_t c, std::size_t at, std::size_t group) {
     mean_of[at] = mean[group];
-    scale[at] = rstd[group] * weight_of<C>(a, c);
+    scale[at] = rstd[group] * parameter_of(a.weight, c, C{1});
+    bias[at] = parameter_of(a.bias, c, C{0});
   });
   cpu::ColumnGradientApply g{{column_blocks(a.dtype, a.samples, a.rows, a.cols)}};
   g.x = a.x;
   g.x_pitch = a.x_pitch;
+  g.relu = a.relu;
+  g.y = a.y;
   g.gy = a.gy;
   g.mean = mean_of.data();
   g.scale = scale.data();
+  g.bias = bias.data();
   const ChannelSums sums = channel_gradient_sums<C>(g);
 
   const auto channels = static_cast<std::size_t>(a.cols);
@@ -78,14 +86,14 @@ void backward_typed(const GroupNormCall& a) {
     const double product = sums.product[at] * rstd[group];  // sum of gy xhat
     gbias[static_cast<std::size_t>(c)] += sums.sum[at];
     gweight[static_cast<std::size_t>(c)] += product;
-    sum_g[group] += weight_of<C>(a, c) * sums.sum[at];
-    sum_gx[group] += weight_of<C>(a, c) * product;
+    sum_g[group] += parameter_of(a.weight, c, C{1}) * sums.sum[at];
+    sum_gx[group] += parameter_of(a.weight, c, C{1}) * product;
   });
   for (std::size_t c = 0; c < channels; ++c) {
     if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(gweight[c]);
     if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(gbias[c]);
   }
-  if (a.gx == nullptr) return;
+  if (a.gx == nullptr && a.gresidual == nullptr) return;
   const double count = static_cast<double>(a.rows) * static_cast<double>(a.cols / a.groups);
   // rstd (gy weight - avg(g)), split at the channel's own average of gy, so that what cancels does so before it is
   // scaled.
@@ -93,12 +101,13 @@ void backward_typed(const GroupNormCall& a) {
     const double r = rstd[group], own = sums.sum[at] / static_cast<double>(a.rows);
     center[at] = static_cast<C>(own);
     slope[at] = static_cast<C>(-r * r * sum_gx[group] / count);
-    constant[at] = static_cast<C>(r * (weight_of<C>(a, c) * own - sum_g[group] / count));
+    constant[at] = static_cast<C>(r * (parameter_of(a.weight, c, C{1}) * own - sum_g[group] / count));
   });
   g.center = center.data();
   g.slope = slope.data();
   g.constant = constant.data();
   g.gx = a.gx;
+  g.gr = a.gresidual;
   cpu::kernels().column_norm.gradient_apply(g);
 }
 
@@ -107,8 +116,10 @@ void backward_typed(const GroupNormCall& a) {
 void register_group_norm_cpu() {
   group_norm_slot().fill(
       DeviceType::kCpu,
-      {[](const GroupNormCall& a) { a.dtype == DType::f64 ? forward_typed<double>(a) : forward_typed<float>(a); },
-       [](const GroupNormCall& a) { a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a); }});
+      {[](const GroupNormForward& a) { a.dtype == DType::f64 ? forward_typed<double>(a) : forward_typed<float>(a); },
+       [](const GroupNormBackward& a) {
+         a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a);
+       }});
 }
 
 }  // namespace binade::ops

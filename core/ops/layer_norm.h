@@ -19,6 +19,7 @@ struct LayerNorm {
     double eps = 1e-5;
   };
   static constexpr OpInfo info{.name = "layer_norm",
+                               .inputs = "x, weight?, bias?",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
                                .policy_inputs = 0b1};
@@ -33,6 +34,7 @@ struct LayerNorm {
 struct AddLayerNorm {
   using Params = LayerNorm::Params;
   static constexpr OpInfo info{.name = "add_layer_norm",
+                               .inputs = "x, residual, weight?, bias?",
                                .precision = PrecisionClass::kWidest,
                                .numerics = LayerNorm::info.numerics,
                                .policy_inputs = 0b11};

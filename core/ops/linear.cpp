@@ -9,18 +9,15 @@ namespace {
 constexpr const char* kName = "linear";
 
 void check_inputs(std::span<const Tensor> in) {
-  check<ArgumentError>(in.size() == 3, "{}: wanted x, w and bias (which may be undefined), got {} inputs", where(kName),
-                       in.size());
   const Tensor &x = in[0], &w = in[1], &bias = in[2];
   check<ShapeError>(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w.dim(1),
-                    "{}: wanted x (..., in) and w (out, in), got {} and {}", where(kName), x.shape().to_string(),
-                    w.shape().to_string());
+                    "{}: wanted x (..., in) and w (out, in), got {} and {}", where(kName), x.shape(), w.shape());
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
                     "{}: wanted x and w of one floating dtype, got {} and {}", where(kName), name_of(x.dtype()),
                     name_of(w.dtype()));
   if (!bias.defined()) return;
   check<ShapeError>(bias.shape() == Shape{w.dim(0)}, "{}: wanted bias ({}), got {}", where(kName), w.dim(0),
-                    bias.shape().to_string());
+                    bias.shape());
   check<DTypeError>(is_floating(bias.dtype()) && (bias.dtype() == DType::f64) == (x.dtype() == DType::f64),
                     "{}: wanted bias f32 (f64 with f64 inputs), got {} with {}", where(kName), name_of(bias.dtype()),
                     name_of(x.dtype()));
@@ -51,7 +48,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   Tensor z;
   if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, x.device());
   Tensor bias;
-  if (in[2].defined()) bias = in[2].to(x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  if (in[2].defined()) bias = in[2].to(accumulate_dtype(x.dtype()));
 
   cpu::GemmArgs g = product(x, w, y);
   g.m = x.shape().rows();
@@ -105,13 +102,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     g.c_row = inputs;
     kernels.gemm(g);
   }
-  if (ctx.inputs[2].needs_grad && gx.needs(2)) {
-    Tensor to = gx.destination(2);
-    const DType sums = gz.dtype() == DType::f64 ? DType::f64 : DType::f32;
-    Tensor sum = to.dtype() == sums ? to : Tensor::empty(to.shape(), sums, to.device());
-    kernels.column_sums(gz.raw(), gz.dtype(), rows, outputs, outputs, sum.mutable_raw());
-    if (!sum.shares_storage_with(to)) to.copy_from(sum);
-  }
+  bias_gradient(info, gz, gx, 2);
 }
 
 }  // namespace binade::ops

@@ -54,33 +54,39 @@ std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& par
 /// One b for every a, rows of a evenly spaced through all batches: a single product of many rows.
 bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
 
-void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
+/// c = left right, one product; its rows are `right.columns` apart.
+cpu::GemmArgs product(const Matrices& left, const Matrices& right, Tensor& c) {
   cpu::GemmArgs g;
-  g.m = a.rows;
-  g.n = b.columns;
-  g.k = a.columns;
-  g.in = a.tensor.dtype();
-  g.out = y.dtype();
-  g.a = a.tensor.raw();
-  g.a_row = a.row_stride;
-  g.a_col = a.column_stride;
-  g.b = b.tensor.raw();
-  g.b_row = b.row_stride;
-  g.b_col = b.column_stride;
-  g.c = y.mutable_raw();
-  g.c_row = b.columns;
-  std::vector<std::int64_t> a_offsets, b_offsets, c_offsets;
+  g.m = left.rows;
+  g.n = right.columns;
+  g.k = left.columns;
+  g.in = left.tensor.dtype();
+  g.out = c.dtype();
+  g.a = left.tensor.raw();
+  g.a_row = left.row_stride;
+  g.a_col = left.column_stride;
+  g.b = right.tensor.raw();
+  g.b_row = right.row_stride;
+  g.b_col = right.column_stride;
+  g.c = c.mutable_raw();
+  g.c_row = right.columns;
+  return g;
+}
+
+/// y = a b in every batch.
+void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
+  cpu::GemmArgs g = product(a, b, y);
   if (folds(a, b)) {
     g.m *= batch.numel();
-  } else {
-    g.batch = batch.numel();
-    a_offsets = broadcast_offsets(batch, a.batch, a.batch_stride);
-    b_offsets = broadcast_offsets(batch, b.batch, b.batch_stride);
-    c_offsets = broadcast_offsets(batch, batch, g.m * g.n);
-    g.a_offsets = a_offsets.data();
-    g.b_offsets = b_offsets.data();
-    g.c_offsets = c_offsets.data();
+    return gemm_slot().on(y.device(), kName).gemm(g);
   }
+  const std::vector<std::int64_t> a_offsets = broadcast_offsets(batch, a.batch, a.batch_stride);
+  const std::vector<std::int64_t> b_offsets = broadcast_offsets(batch, b.batch, b.batch_stride);
+  const std::vector<std::int64_t> y_offsets = broadcast_offsets(batch, batch, g.m * g.n);
+  g.batch = batch.numel();
+  g.a_offsets = a_offsets.data();
+  g.b_offsets = b_offsets.data();
+  g.c_offsets = y_offsets.data();
   gemm_slot().on(y.device(), kName).gemm(g);
 }
 
@@ -112,20 +118,7 @@ void accumulate_gradient(const Matrices& left, const Matrices& right, const Shap
       b_offsets[i] = right_offsets[from];
       c_offsets[i] = static_cast<std::int64_t>(i) * size;
     }
-    cpu::GemmArgs g;
-    g.m = left.rows;
-    g.n = right.columns;
-    g.k = left.columns;
-    g.in = left.tensor.dtype();
-    g.out = sum.dtype();
-    g.a = left.tensor.raw();
-    g.a_row = left.row_stride;
-    g.a_col = left.column_stride;
-    g.b = right.tensor.raw();
-    g.b_row = right.row_stride;
-    g.b_col = right.column_stride;
-    g.c = sum.mutable_raw();
-    g.c_row = right.columns;
+    cpu::GemmArgs g = product(left, right, sum);
     g.accumulate = round > 0;
     g.batch = own.numel();
     g.a_offsets = a_offsets.data();
@@ -138,37 +131,24 @@ void accumulate_gradient(const Matrices& left, const Matrices& right, const Shap
 
 /// gb of a folded product: the rows of all batches are one long k.
 void fold_gradient(const Matrices& left, const Matrices& right, std::int64_t batches, Tensor& gradient) {
-  cpu::GemmArgs g;
-  g.m = left.rows;
-  g.n = right.columns;
-  g.k = left.columns * batches;
-  g.in = left.tensor.dtype();
-  g.out = gradient.dtype();
-  g.a = left.tensor.raw();
-  g.a_row = left.row_stride;
-  g.a_col = left.column_stride;
-  g.b = right.tensor.raw();
-  g.b_row = right.row_stride;
-  g.b_col = right.column_stride;
-  g.c = gradient.mutable_raw();
-  g.c_row = right.columns;
+  cpu::GemmArgs g = product(left, right, gradient);
+  g.k *= batches;
   gemm_slot().on(gradient.device(), kName).gemm(g);
 }
 
 }  // namespace
 
 Tensors Matmul::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 2, "{}: wanted 2 inputs, got {}", where(kName), in.size());
   check<ShapeError>(in[0].rank() >= 2 && in[1].rank() >= 2,
                     "{}: wanted matrices (at least 2 dimensions), got {} and {}; reshape a vector to one row or column",
-                    where(kName), in[0].shape().to_string(), in[1].shape().to_string());
+                    where(kName), in[0].shape(), in[1].shape());
   check<DTypeError>(in[0].dtype() == in[1].dtype() && is_floating(in[0].dtype()),
                     "{}: wanted two inputs of one floating dtype, got {} and {}", where(kName), name_of(in[0].dtype()),
                     name_of(in[1].dtype()));
   const Matrices a(in[0], p.transpose_a), b(in[1], p.transpose_b);
   check<ShapeError>(a.columns == b.rows, "{}: wanted op(a) (..., M, K) and op(b) (..., K, N), got {}{} and {}{}",
-                    where(kName), in[0].shape().to_string(), p.transpose_a ? " transposed" : "",
-                    in[1].shape().to_string(), p.transpose_b ? " transposed" : "");
+                    where(kName), in[0].shape(), p.transpose_a ? " transposed" : "", in[1].shape(),
+                    p.transpose_b ? " transposed" : "");
   const Shape batch = broadcast(a.batch, b.batch, kName);
   std::vector<std::int64_t> dims(batch.dims().begin(), batch.dims().end());
   dims.push_back(a.rows);

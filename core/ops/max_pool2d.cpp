@@ -1,7 +1,7 @@
 #include "core/ops/max_pool2d.h"
 
 #include "core/kernels/dispatch.h"
-#include "core/ops/parameter_gradient.h"
+#include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
@@ -22,24 +22,22 @@ namespace {
 
 cpu::MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
   cpu::MaxPool a{.dtype = dtype, .images = x[0], .height = x[1], .width = x[2], .channels = x[3]};
-  a.out_height = pooled_extent(MaxPool2d::info, "height", x[1], p.kernel_h, p.stride_h, p.padding_h);
-  a.out_width = pooled_extent(MaxPool2d::info, "width", x[2], p.kernel_w, p.stride_w, p.padding_w);
-  a.kernel_h = p.kernel_h;
-  a.kernel_w = p.kernel_w;
-  a.stride_h = p.stride_h;
-  a.stride_w = p.stride_w;
-  a.padding_h = p.padding_h;
-  a.padding_w = p.padding_w;
-  a.index_dtype = p.kernel_h * p.kernel_w <= 256 ? DType::u8 : DType::i32;
+  a.out_height = pooled_extent(MaxPool2d::info, "height", x[1], p.kernel.y, p.stride.y, p.padding.y);
+  a.out_width = pooled_extent(MaxPool2d::info, "width", x[2], p.kernel.x, p.stride.x, p.padding.x);
+  a.kernel_h = p.kernel.y;
+  a.kernel_w = p.kernel.x;
+  a.stride_h = p.stride.y;
+  a.stride_w = p.stride.x;
+  a.padding_h = p.padding.y;
+  a.padding_w = p.padding.x;
+  a.index_dtype = p.kernel.y * p.kernel.x <= 256 ? DType::u8 : DType::i32;
   return a;
 }
 
 }  // namespace
 
 Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
-  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name),
-                    in[0].shape().to_string());
+  check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape());
   const Tensor x = in[0].to(ctx.store_dtype);
   cpu::MaxPool a = describe(x.shape(), x.dtype(), p);
   const Shape out{a.images, a.out_height, a.out_width, a.channels};
@@ -61,7 +59,7 @@ void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   if (!gx.needs(0)) return;
   const Tensor& index = ctx.saved(0, info.name);
   cpu::MaxPool a = describe(ctx.inputs[0].shape, gy[0].dtype(), p);
-  ParameterGradient g(gx, 0, gy[0].dtype());
+  InputGradient g(gx, 0, gy[0].dtype());
   a.index = const_cast<void*>(index.raw());
   a.gy = gy[0].raw();
   a.gx = g.raw();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/kernels/pool.h"
+#include "core/ops/extent2.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -14,12 +15,14 @@ namespace binade::ops {
 /// <= padding <= kernel / 2, and the output has pixels.
 struct MaxPool2d {
   struct Params {
-    std::int64_t kernel_h = 2, kernel_w = 2;
-    std::int64_t stride_h = 2, stride_w = 2;
-    std::int64_t padding_h = 0, padding_w = 0;
+    Extent2 kernel = 2;
+    Extent2 stride = 2;
+    Extent2 padding = 0;
   };
-  static constexpr OpInfo info{
-      .name = "max_pool2d", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
+  static constexpr OpInfo info{.name = "max_pool2d",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kAsIs,
+                               .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

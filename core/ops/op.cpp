@@ -1,8 +1,21 @@
 #include "core/ops/op.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "core/step_context.h"
 
 namespace binade {
+namespace {
+
+/// The i-th of "x, w, bias?": "bias?" for 2. The last one beyond the list ("x...").
+std::string_view input_name(std::string_view inputs, std::size_t i) {
+  for (std::size_t comma = inputs.find(", "); i > 0 && comma != inputs.npos; --i, comma = inputs.find(", "))
+    inputs.remove_prefix(comma + 2);
+  return inputs.substr(0, inputs.find(','));
+}
+
+}  // namespace
 
 int OpContext::save(const Tensor& tensor) {
   if (!grad_enabled) return -1;
@@ -26,6 +39,27 @@ std::size_t OpContext::saved_bytes() const {
   for (const Saved& kept : saved_)
     if (kept.tensor.defined()) bytes += kept.tensor.bytes();
   return bytes;
+}
+
+void check_inputs(const OpInfo& info, std::span<const Tensor> in) {
+  const std::string_view names = info.inputs;
+  const auto commas = static_cast<std::size_t>(std::ranges::count(names, ','));
+  check<ArgumentError>(names.empty() || (names.ends_with("...") ? in.size() > commas : in.size() == commas + 1),
+                       "{}: wanted the inputs ({}), got {} of them", where(info.name), names, in.size());
+  const Tensor* first = nullptr;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::string_view name = input_name(names, i);
+    if (!in[i].defined()) {
+      check<ArgumentError>(name.ends_with('?'), "{}: wanted input {}{}{}, got an undefined variable; assign it first",
+                           where(info.name), i, name.empty() ? "" : ", ", name);
+      continue;
+    }
+    if (first == nullptr) first = &in[i];
+    check<DeviceError>(in[i].device() == first->device(),
+                       "{}: wanted inputs on one device, got {} and {}; move one "
+                       "with to(Device)",
+                       where(info.name), first->device(), in[i].device());
+  }
 }
 
 }  // namespace binade

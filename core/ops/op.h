@@ -37,6 +37,9 @@ struct Numerics {
 /// What stands beside every op's maths.
 struct OpInfo {
   const char* name;  ///< the op unit's file basename or, in a family file, the function's name
+  /// The inputs in order, for checks and messages: "x, w, bias?". A "?" may be left out, "x..." is one or more. Empty:
+  /// any number, none left out
+  const char* inputs = "";
   PrecisionClass precision = PrecisionClass::kAsIs;
   Numerics numerics{};
   /// Bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
@@ -66,6 +69,7 @@ class OpContext {
     DType dtype = DType::f32;
     bool needs_grad = false;
     DType grad_dtype = DType::f32;  ///< f32 for parameters, the input's own dtype else
+    Device device;
   };
   std::vector<Input> inputs;
 
@@ -90,6 +94,10 @@ class GradSink {
   virtual void set(int i, Tensor gradient) = 0;
 };
 
+/// What apply() checks before every forward: as many inputs as info.inputs names, none undefined but the optional ones,
+/// all on one device. Throws ArgumentError or DeviceError.
+void check_inputs(const OpInfo& info, std::span<const Tensor> in);
+
 /// The shape of an op unit. A user's op is one such struct and is recorded, cast and policed like Binade's own:
 ///
 ///   struct Scale {
@@ -99,8 +107,9 @@ class GradSink {
 ///     static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 ///   };
 ///
-/// forward checks shapes and dtypes first (ShapeError, DTypeError, with `where(info.name)`), allocates its outputs in
-/// ctx.store_dtype, and calls kernels through a KernelSlot. In backward gy[i] is undefined (`!defined()`) when nothing
+/// forward finds its inputs counted, defined and on one device (check_inputs). It checks shapes and dtypes first
+/// (ShapeError, DTypeError, with `where(info.name)`), allocates its outputs in ctx.store_dtype, and calls kernels
+/// through a KernelSlot. In backward gy[i] is undefined (`!defined()`) when nothing
 /// depended on output i; at least one is defined. gy arrives contiguous and in the output's dtype.
 template <class Op>
 concept OpUnit = requires(OpContext& ctx, const OpContext& kept, std::span<const Tensor> tensors, GradSink& sink,

@@ -1,9 +1,10 @@
 #include "core/ops/permute.h"
 
 #include <algorithm>
+#include <string>
 
+#include "core/ops/input_gradient.h"
 #include "core/ops/move.h"
-#include "core/ops/parameter_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
@@ -14,9 +15,12 @@ std::vector<int> checked_order(const std::vector<int>& order, int rank) {
   for (const int d : order) result.push_back(checked_axis(Permute::info, d, rank));
   std::vector<int> sorted = result;
   std::ranges::sort(sorted);
-  check<ArgumentError>(static_cast<int>(order.size()) == rank && std::ranges::adjacent_find(sorted) == sorted.end(),
-                       "{}: wanted each of {} dimensions once, got {} of them", where(Permute::info.name), rank,
-                       order.size());
+  if (static_cast<int>(order.size()) != rank || std::ranges::adjacent_find(sorted) != sorted.end()) {
+    std::string got;
+    for (const int d : order) got += (got.empty() ? "" : ", ") + std::to_string(d);
+    throw ArgumentError(
+        fmt::format("{}: wanted each of {} dimensions once, got ({})", where(Permute::info.name), rank, got));
+  }
   return result;
 }
 
@@ -41,7 +45,6 @@ void permute_into(const Tensor& x, const std::vector<int>& order, Tensor& y) {
 }  // namespace
 
 Tensors Permute::forward(OpContext&, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
   const Tensor x = in[0].contiguous_copy();
   const std::vector<int> order = checked_order(p.order, x.rank());
   std::vector<std::int64_t> dims;
@@ -55,7 +58,7 @@ void Permute::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   const std::vector<int> order = checked_order(p.order, ctx.inputs[0].shape.rank());
   std::vector<int> undo(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) undo[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
-  ParameterGradient g(gx, 0, gy[0].dtype());
+  InputGradient g(gx, 0, gy[0].dtype());
   if (!g.wanted()) return;
   permute_into(gy[0], undo, g.tensor());
   g.finish();

@@ -12,7 +12,7 @@ struct Permute {
     std::vector<int> order;
   };
   static constexpr OpInfo info{
-      .name = "permute", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
+      .name = "permute", .inputs = "x", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -1,6 +1,7 @@
 #include "core/ops/products.h"
 
 #include "core/kernels/dispatch.h"
+#include "core/ops/input_gradient.h"
 
 namespace binade::ops {
 
@@ -20,6 +21,15 @@ void register_gemm_cpu() {
            [](Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t count) {
              cpu::kernels().gemm.activation_backward(activation, dtype, z, gy, gz, count);
            }});
+}
+
+void bias_gradient(const OpInfo& info, const Tensor& gy, GradSink& gx, int i) {
+  InputGradient gb(gx, i, accumulate_dtype(gy.dtype()));
+  if (!gb.wanted()) return;
+  gemm_slot()
+      .on(gy.device(), info.name)
+      .column_sums(gy.raw(), gy.dtype(), gy.shape().rows(), gy.shape().cols(), gy.pitch(), gb.raw());
+  gb.finish();
 }
 
 }  // namespace binade::ops

@@ -22,12 +22,9 @@ struct View {
   std::int64_t outer, reduced, inner;
 };
 
-DType accumulator(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
 /// partial (outer, pieces, inner) -> its first piece holds the pairwise combination of all.
 void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, std::int64_t inner,
                     const cpu::ReduceLoops& loops) {
-  if (pieces <= 1) return;
   const bool is_double = partial.dtype() == DType::f64;
   const cpu::Out base{partial.mutable_raw(), partial.dtype()};
   const std::int64_t slices = (inner + kColumns - 1) / kColumns;
@@ -41,33 +38,40 @@ void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, st
   });
 }
 
-/// x (outer, reduced, inner) -> (outer, inner) in the accumulator type.
-Tensor reduce_middle(const Tensor& x, const View& v, const cpu::ReduceLoops& loops) {
+/// partial (outer, pieces, inner) -> (outer, inner), pieces combined.
+Tensor combined(Tensor& partial, const View& v, std::int64_t pieces, const cpu::ReduceLoops& loops) {
+  if (pieces == 1) return partial;
+  combine_pieces(partial, v.outer, pieces, v.inner, loops);
+  Tensor total = Tensor::empty(Shape{v.outer, v.inner}, partial.dtype());
+  for (std::int64_t o = 0; o < v.outer; ++o)
+    total.narrow(o, 1).copy_from(partial.narrow(o, 1).reshape(Shape{pieces, v.inner}).narrow(0, 1));
+  return total;
+}
+
+/// x (outer, reduced) -> (outer, 1) in the accumulate dtype: along memory.
+Tensor reduce_rows(const Tensor& x, const View& v, const cpu::ReduceLoops& loops) {
   const cpu::In base{x.raw(), x.dtype()};
-  if (v.inner == 1) {
-    const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
-    Tensor partial = Tensor::empty(Shape{v.outer, pieces, 1}, accumulator(x));
-    const cpu::Out results{partial.mutable_raw(), partial.dtype()};
-    const std::int64_t together = pieces > 1 ? 1
-                                             : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
-    parallel_for(v.outer * pieces, together, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first = i % pieces * kGrain;
-        loops.run(base.at(i / pieces * v.reduced + first), std::min(kGrain, v.reduced - first), results.at(i).data);
-      }
-    });
-    combine_pieces(partial, v.outer, pieces, 1, loops);
-    if (pieces == 1) return partial;
-    Tensor total = Tensor::empty(Shape{v.outer, 1}, partial.dtype());
-    for (std::int64_t o = 0; o < v.outer; ++o)
-      loops.run(cpu::In{partial.raw(), partial.dtype()}.at(o * pieces), 1,
-                cpu::Out{total.mutable_raw(), total.dtype()}.at(o).data);
-    return total;
-  }
+  const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
+  const std::int64_t together = pieces > 1 ? 1
+                                           : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
+  Tensor partial = Tensor::empty(Shape{v.outer, pieces, 1}, accumulate_dtype(x.dtype()));
+  const cpu::Out results{partial.mutable_raw(), partial.dtype()};
+  parallel_for(v.outer * pieces, together, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % pieces * kGrain;
+      loops.run(base.at(i / pieces * v.reduced + first), std::min(kGrain, v.reduced - first), results.at(i).data);
+    }
+  });
+  return combined(partial, v, pieces, loops);
+}
+
+/// x (outer, reduced, inner) -> (outer, inner) in the accumulate dtype: row upon row.
+Tensor reduce_columns(const Tensor& x, const View& v, const cpu::ReduceLoops& loops) {
+  const cpu::In base{x.raw(), x.dtype()};
   const std::int64_t rows = std::max(kLeastRows, kGrain / 2 / std::max<std::int64_t>(v.inner, 1));
   const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + rows - 1) / rows);
   const std::int64_t slices = (v.inner + kColumns - 1) / kColumns;
-  Tensor partial = Tensor::empty(Shape{v.outer, pieces, v.inner}, accumulator(x));
+  Tensor partial = Tensor::empty(Shape{v.outer, pieces, v.inner}, accumulate_dtype(x.dtype()));
   const cpu::Out results{partial.mutable_raw(), partial.dtype()};
   parallel_blocks(v.outer * pieces * slices, [&](std::int64_t block) {
     const std::int64_t column = block % slices * kColumns;
@@ -76,12 +80,7 @@ Tensor reduce_middle(const Tensor& x, const View& v, const cpu::ReduceLoops& loo
     loops.rows(base.at((o * v.reduced + piece * rows) * v.inner + column), std::min(rows, v.reduced - piece * rows),
                v.inner, std::min(kColumns, v.inner - column), results.at((o * pieces + piece) * v.inner + column).data);
   });
-  combine_pieces(partial, v.outer, pieces, v.inner, loops);
-  if (pieces == 1) return partial;
-  Tensor total = Tensor::empty(Shape{v.outer, v.inner}, partial.dtype());
-  for (std::int64_t o = 0; o < v.outer; ++o)
-    total.narrow(o, 1).copy_from(partial.narrow(o, 1).reshape(Shape{pieces, v.inner}).narrow(0, 1));
-  return total;
+  return combined(partial, v, pieces, loops);
 }
 
 /// Neighboring dimensions of one kind, outermost first.
@@ -111,7 +110,7 @@ Tensor reduce(const Tensor& x, const Shape& y, const cpu::ReduceLoops& loops) {
     View view{1, groups[g].extent, 1};
     for (std::size_t i = 0; i < g; ++i) view.outer *= groups[i].extent;
     for (std::size_t i = g + 1; i < groups.size(); ++i) view.inner *= groups[i].extent;
-    value = reduce_middle(value, view, loops);
+    value = view.inner == 1 ? reduce_rows(value, view, loops) : reduce_columns(value, view, loops);
     groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(g));
   }
   return value.reshape(y);
@@ -156,8 +155,8 @@ double count_of(const Shape& x, const Shape& kept) {
 
 Tensors sum_forward(const OpInfo& info, const OpContext& ctx, std::span<const Tensor> in, const ReduceParams& p,
                     bool mean) {
-  detail::check_elementwise(info, in, 1);
-  const Shape kept = keepdim_shape(in[0].shape(), p.axes, where(info.name));
+  detail::check_floating(info, in);
+  const Shape kept = keepdim_shape(in[0].shape(), p.axes, info.name);
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
   reduce_kernels.on(y.device(), info.name).sum(in[0], y, mean ? count_of(in[0].shape(), kept) : 1);
   return {y.reshape(visible_shape(in[0].shape(), kept, p))};
@@ -169,7 +168,7 @@ void sum_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, Gr
   const Shape& shape = ctx.inputs[0].shape;
   const Shape kept = keepdim_shape(shape, p.axes, info.name);
   Tensor destination = gx.destination(0);
-  const Tensor divisor = Tensor::scalar(mean ? count_of(shape, kept) : 1, accumulator(gy), gy.device());
+  const Tensor divisor = Tensor::scalar(mean ? count_of(shape, kept) : 1, accumulate_dtype(gy.dtype()), gy.device());
   binary_kernels<Div>.on(gy.device(), info.name).forward(gy.reshape(kept), divisor, destination, {});
 }
 
@@ -179,10 +178,10 @@ Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_vi
   std::vector<std::int64_t> dims(x.dims().begin(), x.dims().end());
   std::vector<bool> seen(dims.size(), false);
   for (const int axis : axes) {
-    check<ShapeError>(axis >= -x.rank() && axis < x.rank(), "{}: wanted axes of {} (rank {}), got axis {}", op,
-                      x.to_string(), x.rank(), axis);
+    check<ShapeError>(axis >= -x.rank() && axis < x.rank(), "{}: wanted axes of {} (rank {}), got axis {}", where(op),
+                      x, x.rank(), axis);
     const std::size_t d = static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
-    check<ArgumentError>(!seen[d], "{}: axis {} is named twice", op, axis);
+    check<ArgumentError>(!seen[d], "{}: axis {} is named twice", where(op), axis);
     seen[d] = true;
   }
   for (std::size_t d = 0; d < dims.size(); ++d)
@@ -212,11 +211,11 @@ void Mean::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& 
 }
 
 Tensors Max::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  detail::check_elementwise(info, in, 1);
+  detail::check_floating(info, in);
   const Shape& shape = in[0].shape();
-  const Shape kept = keepdim_shape(shape, p.axes, where(info.name));
+  const Shape kept = keepdim_shape(shape, p.axes, info.name);
   check<ShapeError>(shape.numel() > 0 || kept.numel() == 0, "{}: nothing to take the largest of in {}",
-                    where(info.name), shape.to_string());
+                    where(info.name), shape);
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
   reduce_kernels.on(y.device(), info.name).max(in[0], y);
   ctx.save(in[0]);
@@ -229,7 +228,7 @@ void Max::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& g
   const Tensor& x = ctx.saved(0, info.name);
   const Tensor& y = ctx.saved(1, info.name);
   const ReduceKernels& kernel = reduce_kernels.on(x.device(), info.name);
-  const DType dtype = accumulator(x);
+  const DType dtype = accumulate_dtype(x.dtype());
   Tensor equals = Tensor::empty(x.shape(), dtype, x.device());
   kernel.max_gradient(x, y, Tensor::scalar(1, dtype, x.device()), equals);
   Tensor count = Tensor::empty(y.shape(), dtype, x.device());

@@ -17,7 +17,7 @@ struct ReduceParams {
 /// ShapeError for an axis that x does not have, ArgumentError for one named twice.
 struct Sum {
   using Params = ReduceParams;
-  static constexpr OpInfo info{.name = "sum", .precision = PrecisionClass::kFull};
+  static constexpr OpInfo info{.name = "sum", .inputs = "x", .precision = PrecisionClass::kFull};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -25,7 +25,7 @@ struct Sum {
 /// y = the sum over `axes` divided by the count; NaN where there is nothing to add, as 0 / 0 is. gx = gy / count.
 struct Mean {
   using Params = ReduceParams;
-  static constexpr OpInfo info{.name = "mean", .precision = PrecisionClass::kFull};
+  static constexpr OpInfo info{.name = "mean", .inputs = "x", .precision = PrecisionClass::kFull};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -34,7 +34,7 @@ struct Mean {
 /// Saved: x, y. Throws ShapeError when there is nothing to take the largest of.
 struct Max {
   using Params = ReduceParams;
-  static constexpr OpInfo info{.name = "max", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "max", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };

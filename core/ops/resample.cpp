@@ -1,7 +1,7 @@
 #include "core/ops/resample.h"
 
+#include "core/ops/input_gradient.h"
 #include "core/ops/max_pool2d.h"
-#include "core/ops/parameter_gradient.h"
 
 namespace binade::ops {
 namespace {
@@ -52,7 +52,7 @@ void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::In
   if (!gx.needs(0)) return;
   const TapList rows_back = rows.turned(x.shape[1]), cols_back = cols.turned(x.shape[2]);
   cpu::Resample a = describe(gy, x.shape[1], x.shape[2]);
-  ParameterGradient g(gx, 0, gy.dtype());
+  InputGradient g(gx, 0, gy.dtype());
   a.rows = taps(rows_back, divide);
   a.cols = taps(cols_back, divide);
   a.divide_before = divide;

@@ -10,7 +10,7 @@ namespace {
 Shape resolve(const Tensor& x, std::vector<std::int64_t> dims) {
   const auto bad = [&] {
     return ShapeError(fmt::format("{}: wanted extents for the {} elements of {} (one may be -1), got ({})",
-                                  where(Reshape::info.name), x.numel(), x.shape().to_string(), [&] {
+                                  where(Reshape::info.name), x.numel(), x.shape(), [&] {
                                     std::string text;
                                     for (const std::int64_t d : dims)
                                       text += (text.empty() ? "" : ", ") + std::to_string(d);
@@ -39,7 +39,6 @@ Shape resolve(const Tensor& x, std::vector<std::int64_t> dims) {
 }  // namespace
 
 Tensors Reshape::forward(OpContext&, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
   return {in[0].contiguous_copy().reshape(resolve(in[0], p.dims))};
 }
 

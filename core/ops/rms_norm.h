@@ -16,6 +16,7 @@ struct RmsNorm {
     double eps = 1e-6;
   };
   static constexpr OpInfo info{.name = "rms_norm",
+                               .inputs = "x, weight?",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
                                .policy_inputs = 0b1};
@@ -28,6 +29,7 @@ struct RmsNorm {
 struct AddRmsNorm {
   using Params = RmsNorm::Params;
   static constexpr OpInfo info{.name = "add_rms_norm",
+                               .inputs = "x, residual, weight?",
                                .precision = PrecisionClass::kWidest,
                                .numerics = RmsNorm::info.numerics,
                                .policy_inputs = 0b11};

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/kernels/dispatch.h"
-#include "core/ops/parameter_gradient.h"
+#include "core/ops/channel_parameter.h"
+#include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
@@ -15,14 +16,12 @@ constexpr std::int64_t kBlocks = 64;
 }  // namespace
 
 Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
-  const std::size_t first = add ? 2 : 1, wanted = first + (rms ? 1 : 2);
-  check<ArgumentError>(in.size() == wanted, "{}: wanted {} inputs, got {}", where(info.name), wanted, in.size());
+  const std::size_t first = add ? 2 : 1;
   check<ArgumentError>(eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), eps);
-  check<ShapeError>(in[0].rank() >= 1, "{}: wanted rank 1 or more (…, C), got {}", where(info.name),
-                    in[0].shape().to_string());
+  check<ShapeError>(in[0].rank() >= 1, "{}: wanted rank 1 or more (…, C), got {}", where(info.name), in[0].shape());
   const Tensor x = in[0].to(ctx.store_dtype);
   const Shape& shape = x.shape();
-  const DType statistics = statistics_dtype(x.dtype());
+  const DType statistics = accumulate_dtype(x.dtype());
   for (std::size_t i = first; i < in.size(); ++i)
     check_channel_parameter(info, i == first ? "weight" : "bias", in[i], shape.cols());
   const Tensor weight = parameter_as(in[first], statistics),
@@ -34,7 +33,7 @@ Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
   Tensor h = x, residual;
   if (add) {
     check<ShapeError>(in[1].shape() == shape, "{}: wanted x and residual of one shape, got {} and {}", where(info.name),
-                      shape.to_string(), in[1].shape().to_string());
+                      shape, in[1].shape());
     residual = in[1].to(ctx.store_dtype);
     h = Tensor::empty(shape, x.dtype(), x.device());
     a.residual = residual.raw();
@@ -93,7 +92,7 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   if (written.defined()) a.gx = written.mutable_raw();
 
   const DType statistics = rstd.dtype();
-  ParameterGradient gw(gx, first, statistics), gb(gx, first + 1, statistics, !rms);
+  InputGradient gw(gx, first, statistics), gb(gx, first + 1, statistics, !rms);
   Tensor partial;
   if (gw.wanted() || gb.wanted()) {
     partial = Tensor::empty(Shape{a.blocks(), 2, a.cols}, statistics, h.device());

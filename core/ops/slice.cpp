@@ -1,18 +1,17 @@
 #include "core/ops/slice.h"
 
+#include "core/ops/input_gradient.h"
 #include "core/ops/move.h"
-#include "core/ops/parameter_gradient.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
 
 Tensors Slice::forward(OpContext&, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
   const Tensor& x = in[0];
   const int axis = checked_axis(info, p.axis, x.rank());
   check<ShapeError>(p.begin >= 0 && p.count >= 0 && p.begin <= x.dim(axis) - p.count,
-                    "{}: wanted a range inside dimension {} of {}, got {} to {}", where(info.name), axis,
-                    x.shape().to_string(), p.begin, p.begin + p.count);
+                    "{}: wanted a range inside dimension {} of {}, got {} to {}", where(info.name), axis, x.shape(),
+                    p.begin, p.begin + p.count);
   if (axis == x.rank() - 1) return {x.channel_slice(p.begin, p.count)};
   if (axis == 0) return {x.narrow(p.begin, p.count)};
   Tensor y = Tensor::empty(x.shape().with_dim(axis, p.count), x.dtype(), x.device());
@@ -22,7 +21,7 @@ Tensors Slice::forward(OpContext&, std::span<const Tensor> in, const Params& p) 
 
 void Slice::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const int axis = checked_axis(info, p.axis, ctx.inputs[0].shape.rank());
-  ParameterGradient g(gx, 0, gy[0].dtype());
+  InputGradient g(gx, 0, gy[0].dtype());
   if (!g.wanted()) return;
   backend_of(gy[0].device()).fill_zero(g.raw(), g.tensor().bytes(), Stream{gy[0].device()});
   copy_into(info, g.tensor(), axis, p.begin, gy[0]);

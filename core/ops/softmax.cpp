@@ -59,8 +59,8 @@ struct Split {
   bool last = true;
   Split(const Shape& shape, int wanted, std::string_view op)
       : axis(wanted < 0 ? wanted + std::max(shape.rank(), 1) : wanted) {
-    check<ShapeError>(axis >= 0 && axis < std::max(shape.rank(), 1), "{}: wanted an axis of {} (rank {}), got {}", op,
-                      shape.to_string(), shape.rank(), wanted);
+    check<ShapeError>(axis >= 0 && axis < std::max(shape.rank(), 1), "{}: wanted an axis of {} (rank {}), got {}",
+                      where(op), shape, shape.rank(), wanted);
     if (shape.rank() == 0) return;
     last = axis == shape.rank() - 1;
     n = shape.dim(axis);
@@ -76,9 +76,9 @@ Tensor rows_first(const Tensor& x, const Split& s) {
 Tensor back(const Tensor& x, const Split& s, const Shape& shape) { return swap_inner(x, shape, s.outer, s.inner, s.n); }
 
 Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, int axis, bool log) {
-  detail::check_elementwise(info, in, 1);
+  detail::check_floating(info, in);
   const Shape& shape = in[0].shape();
-  const Split split(shape, axis, where(info.name));
+  const Split split(shape, axis, info.name);
   const SoftmaxKernels& kernel = softmax_kernels.on(in[0].device(), info.name);
   Tensor y;
   if (split.last) {

@@ -14,6 +14,7 @@ struct AxisParams {
 struct Softmax {
   using Params = AxisParams;
   static constexpr OpInfo info{.name = "softmax",
+                               .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
@@ -24,6 +25,7 @@ struct Softmax {
 struct LogSoftmax {
   using Params = AxisParams;
   static constexpr OpInfo info{.name = "log_softmax",
+                               .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);

@@ -30,12 +30,10 @@ TapList grid(std::int64_t extent, std::int64_t outputs, UpsampleMode mode) {
 }  // namespace
 
 Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check<ArgumentError>(in.size() == 1, "{}: wanted 1 input, got {}", where(info.name), in.size());
   const Shape& shape = in[0].shape();
-  check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name),
-                    shape.to_string());
+  check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), shape);
   check<ShapeError>(shape[1] >= 1 && shape[2] >= 1 && p.out_height >= 1 && p.out_width >= 1,
-                    "{}: wanted height and width of 1 or more, got {} to ({}, {})", where(info.name), shape.to_string(),
+                    "{}: wanted height and width of 1 or more, got {} to ({}, {})", where(info.name), shape,
                     p.out_height, p.out_width);
   const Tensor x = in[0].to(ctx.store_dtype);
   return {resample(info, x, grid(shape[1], p.out_height, p.mode), grid(shape[2], p.out_width, p.mode), false)};

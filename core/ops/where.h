@@ -11,6 +11,7 @@ namespace binade::ops {
 struct Where {
   struct Params {};
   static constexpr OpInfo info{.name = "where",
+                               .inputs = "condition, a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
                                .policy_inputs = 0b110};

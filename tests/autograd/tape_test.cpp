@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/shape.h"
 #include "autograd/recompute.h"
 #include "core/runtime.h"
 #include "core/step_context.h"
@@ -146,9 +151,34 @@ TEST(Recompute, ParametersInsideTheSegmentGetTheirGradient) {
   EXPECT_EQ(grad_of(w), (std::vector<float>{5}));
 }
 
+std::string text_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Inputs, AreCountedAndNamedBeforeTheOpRuns) {
+  const ModulePathScope scope("decoder.0.up");
+  const Variable x = leaf({1, 2});
+  EXPECT_EQ(text_of([&] { matmul(x, Variable()); }),
+            "matmul [decoder.0.up]: wanted input 1, b, got an undefined variable; assign it first");
+  EXPECT_EQ(text_of([&] { scale(Variable(), 2); }),
+            "scale [decoder.0.up]: wanted input 0, got an undefined variable; assign it first");
+  EXPECT_EQ(text_of([&] {
+              apply<ops::Linear>({}, {x, x});
+            }),
+            "linear [decoder.0.up]: wanted the inputs (x, w, bias?), got 2 of them");
+  EXPECT_EQ(text_of([&] { concat(std::vector<Variable>{}); }),
+            "concat [decoder.0.up]: wanted the inputs (x...), got 0 of them");
+  EXPECT_EQ(linear(Tensor::full({1, 2}, 1), Tensor::full({3, 2}, 1)).shape(), (Shape{1, 3}));  // bias? may be left out
+}
+
 TEST(UserOp, CarriesTheModulePathInItsErrors) {
   const ModulePathScope scope("decoder.0.up");
-  EXPECT_EQ(where("scale"), "scale [decoder.0.up]");
+  EXPECT_EQ(where("scale").to_string(), "scale [decoder.0.up]");
 }
 
 }  // namespace

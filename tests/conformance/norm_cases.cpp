@@ -107,6 +107,16 @@ std::vector<Case> row_norm_cases() {
   return cases;
 }
 
+/// relu(norm + residual) or norm + residual, from the norm alone.
+Expected with_residual(Expected y, const Array& residual, bool relu) {
+  for (std::size_t i = 0; i < y.values.size(); ++i) {
+    y.values[i] += residual.values[i];
+    y.magnitude[i] += std::abs(residual.values[i]);
+    if (relu && y.values[i] <= 0) y.values[i] = 0;
+  }
+  return y;
+}
+
 std::vector<Case> group_norm_cases() {
   struct Sizes {
     const char* name;
@@ -121,16 +131,28 @@ std::vector<Case> group_norm_cases() {
         Sizes{"odd_image", {1, 7, 9, 15}, 5}, Sizes{"matrix", {5, 8}, 2}, Sizes{"channel_slice", {2, 3, 3, 6}, 3, true},
         Sizes{"tall", {1, 301, 2}, 2}, Sizes{"wide", {2, 3, 130}, 10}, Sizes{"large", {2, 40, 41, 6}, 3}}) {
     const std::int64_t cols = s.shape.cols(), sample = s.shape.numel() / s.shape.dim(0), groups = s.groups;
+    const auto norm = [=](const std::vector<Array>& in) {
+      return normalized(in[0], &in[1], &in[2], true,
+                        [=](std::int64_t i) { return i / sample * groups + i % cols / (cols / groups); });
+    };
+    std::vector<Tensor> inputs = norm_inputs({s.name, s.shape, s.slice}, true);
     cases.push_back(
         {.info = &ops::GroupNorm::info,
          .name = s.name,
-         .inputs = norm_inputs({s.name, s.shape, s.slice}, true),
-         .run = [groups](const std::vector<Variable>& x) { return group_norm(x[0], groups, x[1], x[2], kEps); },
-         .reference =
-             [=](const std::vector<Array>& in) {
-               return normalized(in[0], &in[1], &in[2], true,
-                                 [=](std::int64_t i) { return i / sample * groups + i % cols / (cols / groups); });
-             }});
+         .inputs = inputs,
+         .run =
+             [groups](const std::vector<Variable>& x) { return group_norm(x[0], groups, x[1], x[2], {.eps = kEps}); },
+         .reference = norm});
+    inputs.push_back(random(s.shape, 4));
+    cases.push_back(
+        {.info = &ops::GroupNorm::info,
+         .name = std::string(s.name) + "_residual_relu",
+         .inputs = inputs,
+         .run =
+             [groups](const std::vector<Variable>& x) {
+               return group_norm(x[0], groups, x[1], x[2], {.eps = kEps, .relu = true, .residual = x[3]});
+             },
+         .reference = [norm](const std::vector<Array>& in) { return with_residual(norm(in), in[3], true); }});
   }
   return cases;
 }
@@ -151,13 +173,8 @@ std::vector<Case> batch_norm_cases() {
                },
            .reference =
                [cols, relu](const std::vector<Array>& in) {
-                 Expected y = normalized(in[0], &in[1], &in[2], true, [cols](std::int64_t i) { return i % cols; });
-                 for (std::size_t i = 0; i < y.values.size(); ++i) {
-                   y.values[i] += in[3].values[i];
-                   y.magnitude[i] += std::abs(in[3].values[i]);
-                   if (relu && y.values[i] <= 0) y.values[i] = 0;
-                 }
-                 return y;
+                 return with_residual(
+                     normalized(in[0], &in[1], &in[2], true, [cols](std::int64_t i) { return i % cols; }), in[3], relu);
                }});
   }
   return cases;

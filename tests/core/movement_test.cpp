@@ -50,11 +50,19 @@ TEST_F(Pooling, MaxEqualsPlainLoops) {
         }
 }
 
+TEST_F(Pooling, WindowsNeedNotBeSquare) {
+  const Tensor x = Tensor::from(std::vector<float>{1, 5, 2, 8, 3, 7, 4, 6}, {1, 2, 4, 1});
+  const Variable most = max_pool2d(x, {.kernel = {1, 2}}), mean = avg_pool2d(x, {.kernel = {2, 1}, .stride = {2, 3}});
+  EXPECT_EQ(most.value().to_vector<float>(), (std::vector<float>{5, 8, 7, 6}));
+  EXPECT_EQ(mean.shape(), (Shape{1, 1, 2, 1}));
+  EXPECT_EQ(mean.value().to_vector<float>(), (std::vector<float>{2, 7}));
+}
+
 TEST_F(Pooling, GradientsEqualDifferences) {
   const Tensor x = noise({2, 5, 6, 3}, 1);
-  for (const PoolOptions& o :
-       {PoolOptions{}, PoolOptions{.kernel = 3, .stride = 1, .padding = 1}, PoolOptions{.kernel = 2, .stride = 3},
-        PoolOptions{.kernel = 3, .stride = 2, .padding = 1, .count_include_pad = false}}) {
+  for (const PoolOptions& o : {PoolOptions{}, PoolOptions{.kernel = 3, .stride = 1, .padding = 1},
+                               PoolOptions{.kernel = {3, 2}}, PoolOptions{.kernel = 2, .stride = 3},
+                               PoolOptions{.kernel = 3, .stride = 2, .padding = 1, .count_include_pad = false}}) {
     test::check_gradients([&](const auto& v) { return std::vector{max_pool2d(v[0], o)}; }, {x});
     test::check_gradients([&](const auto& v) { return std::vector{avg_pool2d(v[0], o)}; }, {x});
   }

@@ -66,7 +66,15 @@ TEST_F(Norms, GroupAndBatchNormGradientsEqualDifferences) {
   for (const std::int64_t cols : {2, 4, 18}) {
     const Tensor x = noise({2, 3, 2, cols}, 1), r = noise({2, 3, 2, cols}, 2), w = noise({cols}, 3),
                  b = noise({cols}, 4);
+    const Tensor off_the_kink = noise({2, 3, 2, cols}, 8);  // norm + residual stays 0.007 away from the ReLU's kink
     test::check_gradients([](const auto& v) { return std::vector{group_norm(v[0], 2, v[1], v[2])}; }, {x, w, b});
+    test::check_gradients([](const auto& v) { return std::vector{group_norm(v[0], 2, v[1], v[2], {.relu = true})}; },
+                          {x, w, b});
+    test::check_gradients(
+        [](const auto& v) { return std::vector{group_norm(v[0], 2, v[1], v[2], {.relu = true, .residual = v[3]})}; },
+        {x, w, b, off_the_kink});
+    test::check_gradients(
+        [](const auto& v) { return std::vector{group_norm(v[0], 2, v[1], v[2], {.residual = v[3]})}; }, {x, w, b, r});
     test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2]).y}; }, {x, w, b});
     test::check_gradients([](const auto& v) { return std::vector{batch_norm(v[0], v[1], v[2], {.relu = true}).y}; },
                           {x, w, b});

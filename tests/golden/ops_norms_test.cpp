@@ -15,7 +15,7 @@ Variable running(const Variable& old, const Variable& batch, double momentum, do
 }
 
 Outputs run_batch_norm(const Case& c, const Inputs& in) {
-  const BatchNormOptions options{.eps = c.number("eps"), .relu = c.flag("relu")};
+  const ChannelNormOptions options{.eps = c.number("eps"), .relu = c.flag("relu")};
   if (!c.flag("training"))
     return {{"y", batch_norm_with(in["x"], in["running_mean"], in["running_var"], in["w"], in["b"], options)}};
   const BatchNormResult result = batch_norm(in["x"], in["w"], in["b"], options);
@@ -28,30 +28,31 @@ Outputs run_batch_norm(const Case& c, const Inputs& in) {
 Outputs outputs_of(const AddNormResult& result) { return {{"y", result.y}, {"sum", result.h}}; }
 
 TEST(GoldenOps, NormsMatchPyTorch) {
-  check_family("norms",
-               {
-                   {"batch_norm", run_batch_norm},
-                   {"layer_norm",
-                    [](const Case& c, const Inputs& in) -> Outputs {
-                      return {{"y", layer_norm(in["x"], in["w"], in["b"], c.number("eps"))}};
-                    }},
-                   {"layer_norm_residual",
-                    [](const Case& c, const Inputs& in) {
-                      return outputs_of(add_layer_norm(in["x"], in["residual"], in["w"], in["b"], c.number("eps")));
-                    }},
-                   {"rms_norm",
-                    [](const Case& c, const Inputs& in) -> Outputs {
-                      return {{"y", rms_norm(in["x"], in["w"], c.number("eps"))}};
-                    }},
-                   {"rms_norm_residual",
-                    [](const Case& c, const Inputs& in) {
-                      return outputs_of(add_rms_norm(in["x"], in["residual"], in["w"], c.number("eps")));
-                    }},
-                   {"group_norm",
-                    [](const Case& c, const Inputs& in) -> Outputs {
-                      return {{"y", group_norm(in["x"], c.integer("groups"), in["w"], in["b"], c.number("eps"))}};
-                    }},
-               });
+  check_family(
+      "norms",
+      {
+          {"batch_norm", run_batch_norm},
+          {"layer_norm",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", layer_norm(in["x"], in["w"], in["b"], c.number("eps"))}};
+           }},
+          {"layer_norm_residual",
+           [](const Case& c, const Inputs& in) {
+             return outputs_of(add_layer_norm(in["x"], in["residual"], in["w"], in["b"], c.number("eps")));
+           }},
+          {"rms_norm",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", rms_norm(in["x"], in["w"], c.number("eps"))}};
+           }},
+          {"rms_norm_residual",
+           [](const Case& c, const Inputs& in) {
+             return outputs_of(add_rms_norm(in["x"], in["residual"], in["w"], c.number("eps")));
+           }},
+          {"group_norm",
+           [](const Case& c, const Inputs& in) -> Outputs {
+             return {{"y", group_norm(in["x"], c.integer("groups"), in["w"], in["b"], {.eps = c.number("eps")})}};
+           }},
+      });
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/error.h"
+
+namespace binade {
+
+/// An extent in the vertical and the horizontal direction; one number means both.
+struct Extent2 {
+  std::int64_t y = 0, x = 0;
+  constexpr Extent2(std::int64_t both) : y(both), x(both) {}  // NOLINT(google-explicit-constructor): {.stride = 2}
+  constexpr Extent2(std::int64_t vertical, std::int64_t horizontal) : y(vertical), x(horizontal) {}
+  std::string to_string() const { return "(" + std::to_string(y) + ", " + std::to_string(x) + ")"; }
+  friend bool operator==(const Extent2&, const Extent2&) = default;
+};
+
+}  // namespace binade
+
+template <>
+struct fmt::formatter<binade::Extent2> : binade::PlainFormatter {
+  auto format(const binade::Extent2& extent, fmt::format_context& ctx) const { return write(extent.to_string(), ctx); }
+};

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "core/ops/op.h"
+
+namespace binade::ops {
+
+/// Where a kernel that writes `dtype` puts the gradient of input i. Most often the sink's own storage; where that is of
+/// another dtype (an f32 parameter of an f64 check), a temporary that finish() rounds into it. Nothing where the
+/// gradient is not wanted.
+class InputGradient {
+ public:
+  InputGradient(GradSink& sink, int i, DType dtype, bool exists = true) {
+    if (!exists || !sink.needs(i)) return;
+    destination_ = sink.destination(i);
+    written_ = destination_.dtype() == dtype ? destination_
+                                             : Tensor::empty(destination_.shape(), dtype, destination_.device());
+  }
+  bool wanted() const { return written_.defined(); }
+  Tensor& tensor() { return written_; }
+  void* raw() { return wanted() ? written_.mutable_raw() : nullptr; }  ///< null where not wanted
+  void finish() {
+    if (wanted() && written_.dtype() != destination_.dtype()) destination_.copy_from(written_);
+  }
+
+ private:
+  Tensor destination_, written_;
+};
+
+}  // namespace binade::ops

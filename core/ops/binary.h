@@ -10,95 +10,61 @@ namespace binade::ops {
 
 /// y = a + b.
 struct Add : Binary<Add> {
-  using Params = NoParams;
-  static constexpr OpInfo info{
-      .name = "add", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "add",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   static constexpr bool passes_gradient = true;
-  template <class C>
-  BINADE_HD static C value(C a, C b, const Params&) {
-    return a + b;
-  }
-  template <class C>
-  BINADE_HD static C gradient_a(C, C, C gy, const Params&) {
-    return gy;
-  }
-  template <class C>
-  BINADE_HD static C gradient_b(C, C, C gy, const Params&) {
-    return gy;
-  }
+  BINADE_HD static auto value(auto a, auto b, const Params&) { return a + b; }
+  BINADE_HD static auto gradient_a(auto, auto, auto gy, const Params&) { return gy; }
+  BINADE_HD static auto gradient_b(auto, auto, auto gy, const Params&) { return gy; }
 };
 
 /// y = a - b.
 struct Sub : Binary<Sub> {
-  using Params = NoParams;
-  static constexpr OpInfo info{
-      .name = "sub", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "sub",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
-  template <class C>
-  BINADE_HD static C value(C a, C b, const Params&) {
-    return a - b;
-  }
-  template <class C>
-  BINADE_HD static C gradient_a(C, C, C gy, const Params&) {
-    return gy;
-  }
-  template <class C>
-  BINADE_HD static C gradient_b(C, C, C gy, const Params&) {
-    return -gy;
-  }
+  BINADE_HD static auto value(auto a, auto b, const Params&) { return a - b; }
+  BINADE_HD static auto gradient_a(auto, auto, auto gy, const Params&) { return gy; }
+  BINADE_HD static auto gradient_b(auto, auto, auto gy, const Params&) { return -gy; }
 };
 
 /// y = a b. ga = gy b, gb = gy a.
 struct Mul : Binary<Mul> {
-  using Params = NoParams;
-  static constexpr OpInfo info{
-      .name = "mul", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "mul",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kA;
-  template <class C>
-  BINADE_HD static C value(C a, C b, const Params&) {
-    return a * b;
-  }
-  template <class C>
-  BINADE_HD static C gradient_a(C, C b, C gy, const Params&) {
-    return gy * b;
-  }
-  template <class C>
-  BINADE_HD static C gradient_b(C a, C, C gy, const Params&) {
-    return gy * a;
-  }
+  BINADE_HD static auto value(auto a, auto b, const Params&) { return a * b; }
+  BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy * b; }
+  BINADE_HD static auto gradient_b(auto a, auto, auto gy, const Params&) { return gy * a; }
 };
 
 /// y = a / b. ga = gy / b, gb = -gy (a / b) / b.
 struct Div : Binary<Div> {
-  using Params = NoParams;
-  static constexpr OpInfo info{
-      .name = "div", .precision = PrecisionClass::kWidest, .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "div",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kBoth;
-  template <class C>
-  BINADE_HD static C value(C a, C b, const Params&) {
-    return a / b;
-  }
-  template <class C>
-  BINADE_HD static C gradient_a(C, C b, C gy, const Params&) {
-    return gy / b;
-  }
-  template <class C>
-  BINADE_HD static C gradient_b(C a, C b, C gy, const Params&) {
-    return -gy * (a / b) / b;
-  }
+  BINADE_HD static auto value(auto a, auto b, const Params&) { return a / b; }
+  BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy / b; }
+  BINADE_HD static auto gradient_b(auto a, auto b, auto gy, const Params&) { return -gy * (a / b) / b; }
 };
 
 /// y = the larger; NaN from either side. The gradient goes to the larger, half to each where they are equal.
 struct Maximum : Binary<Maximum> {
-  using Params = NoParams;
-  static constexpr OpInfo info{
-      .name = "maximum", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "maximum",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
-  template <class C>
-  BINADE_HD static C value(C a, C b, const Params&) {
-    return math::maximum(a, b);
-  }
+  BINADE_HD static auto value(auto a, auto b, const Params&) { return math::maximum(a, b); }
   template <class C>
   BINADE_HD static C gradient_a(C a, C b, C gy, const Params&) {
     const C tied = a == b ? C(0.5) * gy : gy;
@@ -113,14 +79,12 @@ struct Maximum : Binary<Maximum> {
 
 /// y = the smaller; NaN from either side. The gradient goes to the smaller, half to each where they are equal.
 struct Minimum : Binary<Minimum> {
-  using Params = NoParams;
-  static constexpr OpInfo info{
-      .name = "minimum", .precision = PrecisionClass::kWidest, .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{.name = "minimum",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kWidest,
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
-  template <class C>
-  BINADE_HD static C value(C a, C b, const Params&) {
-    return math::minimum(a, b);
-  }
+  BINADE_HD static auto value(auto a, auto b, const Params&) { return math::minimum(a, b); }
   template <class C>
   BINADE_HD static C gradient_a(C a, C b, C gy, const Params&) {
     const C tied = a == b ? C(0.5) * gy : gy;

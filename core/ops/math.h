@@ -50,6 +50,14 @@ BINADE_HD C clamp(C x, C low, C high) {
 BINADE_HD float sqrt(float x) { return __builtin_sqrtf(x); }  ///< correctly rounded
 BINADE_HD double sqrt(double x) { return __builtin_sqrt(x); }
 
+/// The polynomial whose coefficients are given from the highest power down.
+template <class C, class... Rest>
+[[gnu::always_inline]] BINADE_HD C horner(C x, C highest, Rest... rest) {
+  C y = highest;
+  ((y = y * x + rest), ...);
+  return y;
+}
+
 /// exp(x + lo) where |lo| is a small correction to x: exp of an argument known to more than 24 bits. 1 ulp. REQUIRES
 /// -104 <= x <= 89, or NaN.
 BINADE_HD float exp_sum(float x, float lo) {
@@ -59,11 +67,8 @@ BINADE_HD float exp_sum(float x, float lo) {
   float r = x - n * 0.693359375f;  // ln 2 in two parts; the first has 9 bits, so the product is exact
   r = r + n * 2.12194440e-4f;
   r = r + lo;
-  float q = 1.381459837e-03f;  // (exp(r) - 1 - r) / r^2
-  q = q * r + 8.368716898e-03f;
-  q = q * r + 4.166838805e-02f;
-  q = q * r + 1.666652063e-01f;
-  q = q * r + 4.999999345e-01f;
+  // (exp(r) - 1 - r) / r^2
+  const float q = horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f);
   const float p = (q * r) * r + r + 1.0f;
   // 2^n in two halves: n runs from -150 to 128 and one factor would leave the exponent's range.
   const std::int32_t whole = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
@@ -83,15 +88,9 @@ BINADE_HD float log(float x) {
   const std::int32_t exponent = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
   const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(exponent) << 23)) - 1.0f;
   const float e = static_cast<float>(exponent) - (tiny ? 23.0f : 0.0f);
-  float p = 6.746638272e-02f;  // (log(1 + f) - f + f^2 / 2) / f^3
-  p = p * f + -1.167565122e-01f;
-  p = p * f + 1.188816297e-01f;
-  p = p * f + -1.240558906e-01f;
-  p = p * f + 1.421955228e-01f;
-  p = p * f + -1.666799584e-01f;
-  p = p * f + 2.000211866e-01f;
-  p = p * f + -2.500000960e-01f;
-  p = p * f + 3.333331260e-01f;
+  // (log(1 + f) - f + f^2 / 2) / f^3
+  const float p = horner(f, 6.746638272e-02f, -1.167565122e-01f, 1.188816297e-01f, -1.240558906e-01f, 1.421955228e-01f,
+                         -1.666799584e-01f, 2.000211866e-01f, -2.500000960e-01f, 3.333331260e-01f);
   const float square = f * f;
   float y = f * square * p;
   y = y + e * -2.12194440e-4f;
@@ -115,11 +114,9 @@ BINADE_HD double log1p(double x) { return std::log1p(x); }
 BINADE_HD float tanh(float x) {
   const float a = abs(x);
   const float s = x * x;
-  float p = -5.515163244e-03f;  // (tanh(x) / x - 1) / x^2
-  p = p * s + 2.046941921e-02f;
-  p = p * s + -5.368802286e-02f;
-  p = p * s + 1.333083034e-01f;
-  p = p * s + -3.333325985e-01f;
+  // (tanh(x) / x - 1) / x^2
+  const float p = horner(s, -5.515163244e-03f, 2.046941921e-02f, -5.368802286e-02f, 1.333083034e-01f,
+                         -3.333325985e-01f);
   const float near = x + x * (s * p);
   const float far = with_sign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
   return a < 0.65f ? near : far;
@@ -144,16 +141,8 @@ BINADE_HD C softplus(C x) {
 /// slowly (0.5 at 0, 0.0266 at 15), which keeps the tail's relative accuracy. REQUIRES a <= 15. 2 ulp.
 BINADE_HD float scaled_normal_tail(float a) {
   const float t = 4.0f / (a + 4.0f);
-  float p = 1.695148893e-02f;
-  p = p * t + -6.486594317e-02f;
-  p = p * t + 5.667350626e-02f;
-  p = p * t + 2.152045155e-02f;
-  p = p * t + 1.867139247e-02f;
-  p = p * t + 8.333030817e-02f;
-  p = p * t + 7.320002209e-02f;
-  p = p * t + 9.524599998e-02f;
-  p = p * t + 9.952673375e-02f;
-  p = p * t + 9.974604433e-02f;
+  const float p = horner(t, 1.695148893e-02f, -6.486594317e-02f, 5.667350626e-02f, 2.152045155e-02f, 1.867139247e-02f,
+                         8.333030817e-02f, 7.320002209e-02f, 9.524599998e-02f, 9.952673375e-02f, 9.974604433e-02f);
   return p * t;
 }
 
@@ -228,13 +217,9 @@ BINADE_HD C silu_slope(C x) {
 BINADE_HD float erf(float x) {
   const float a = abs(x);
   const float s = x * x;
-  float p = 7.853860896e-05f;  // erf(x) / x
-  p = p * s + -8.010193486e-04f;
-  p = p * s + 5.188327670e-03f;
-  p = p * s + -2.685381193e-02f;
-  p = p * s + 1.128358515e-01f;
-  p = p * s + -3.761262582e-01f;
-  p = p * s + 1.128379166e+00f;
+  // erf(x) / x
+  const float p = horner(s, 7.853860896e-05f, -8.010193486e-04f, 5.188327670e-03f, -2.685381193e-02f, 1.128358515e-01f,
+                         -3.761262582e-01f, 1.128379166e+00f);
   const float far = with_sign(1.0f - 2.0f * normal_tail(a * 1.41421356237f).probability, x);
   return a <= 1.0f ? x * p : far;
 }
@@ -249,14 +234,7 @@ BINADE_HD double log2_of_float(double x) {
   const double m = std::bit_cast<double>(bits - (exponent << 52));
   const double t = (m - 1) / (m + 1);
   const double s = t * t;
-  double p = 1.0 / 15;
-  p = p * s + 1.0 / 13;
-  p = p * s + 1.0 / 11;
-  p = p * s + 1.0 / 9;
-  p = p * s + 1.0 / 7;
-  p = p * s + 1.0 / 5;
-  p = p * s + 1.0 / 3;
-  p = p * s + 1.0;
+  const double p = horner(s, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0);
   const double finite = static_cast<double>(exponent) + t * p * 2.8853900817779268;
   const double above = x < std::numeric_limits<double>::infinity() ? finite : x;
   return x == 0 ? -std::numeric_limits<double>::infinity() : above;
@@ -268,17 +246,8 @@ BINADE_HD double exp2_for_float(double x) {
   const double held = clamp(x, -300.0, 300.0);
   const double shifted = held + kRound;
   const double r = (held - (shifted - kRound)) * 0.69314718055994530942;
-  double p = 1.0 / 3628800;
-  p = p * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
+  const double p = horner(r, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
+                          1.0 / 6, 0.5, 1.0, 1.0);
   const std::int64_t n = std::bit_cast<std::int64_t>(shifted) - std::bit_cast<std::int64_t>(kRound);
   return p * std::bit_cast<double>((n + 1023) << 52);
 }
@@ -286,8 +255,8 @@ BINADE_HD double exp2_for_float(double x) {
 }  // namespace detail
 
 /// x^p for one exponent p, 1 ulp: the float form computes in double, as p log x needs more than 24 bits. NaN stays NaN
-/// even for p = 0 (C's pow gives 1). Otherwise as
-/// C: a negative x has a power for whole p only, 0 and the infinities follow the limits. REQUIRES p finite.
+/// even for p = 0 (C's pow gives 1). Otherwise as C: a negative x has a power for whole p only, 0 and the infinities
+/// follow the limits. REQUIRES p finite.
 BINADE_HD float pow(float x, double p) {
   const bool whole = p == static_cast<double>(static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53))) || abs(p) >= 0x1p53;
   const bool odd = abs(p) < 0x1p53 && whole && (static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53)) & 1) != 0;

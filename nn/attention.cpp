@@ -64,11 +64,17 @@ void MultiHeadAttention::visit(Visitor& v) {
   v("out", out);
 }
 
-Variable MultiHeadAttention::forward(const Variable& x) { return out(attend(query(x), key(x), value(x), Variable())); }
+Variable MultiHeadAttention::forward(const Variable& x) { return attend_to_itself(x, Variable()); }
 
 Variable MultiHeadAttention::operator()(const Variable& x, const Variable& mask) {
   const ModuleScope scope(*this);
-  return out(attend(query(x), key(x), value(x), mask));
+  return attend_to_itself(x, mask);
+}
+
+Variable MultiHeadAttention::attend_to_itself(const Variable& x, const Variable& mask) {
+  // One after the other, not as arguments of one call: the order of the tape must not be the compiler's choice.
+  const Variable v = value(x), k = key(x), q = query(x);
+  return out(attend(q, k, v, mask));
 }
 
 Variable MultiHeadAttention::operator()(const Variable& x, AttentionCache& cache) {

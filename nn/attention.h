@@ -41,6 +41,7 @@ class MultiHeadAttention : public Module {
   Linear query, key, value, out;
 
  private:
+  Variable attend_to_itself(const Variable& x, const Variable& mask);
   Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
 

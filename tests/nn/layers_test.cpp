@@ -13,6 +13,7 @@
 #include "nn/conv_transpose2d.h"
 #include "nn/dropout.h"
 #include "nn/flatten.h"
+#include "nn/group_norm.h"
 #include "nn/losses.h"
 #include "nn/mlp.h"
 #include "nn/pooling.h"
@@ -156,10 +157,30 @@ TEST_F(Layers, SequentialRunsAndNamesItsPartsInOrder) {
   EXPECT_EQ(named_parameters(net).front().second->shape(), (Shape{2, 3, 3, 1}));
 }
 
-TEST_F(Layers, LossesGoByThePathLoss) {
+TEST_F(Layers, ActivationsAreTheirFunctions) {
+  const Variable x = test::noise({3, 5}, 1, DType::f32);
+  const auto same = [](const Variable& a, const Variable& b) {
+    EXPECT_EQ(a.value().to_vector<float>(), b.value().to_vector<float>());
+  };
+  Sequential net{Silu(), Tanh(), Sigmoid()};
+  same(net(x), sigmoid(tanh(silu(x))));
+  EXPECT_EQ(net[1].kind(), "Tanh");
+}
+
+TEST_F(Layers, GroupNormAddsTheResidualAndTheReluInOnePass) {
+  GroupNorm plain({.groups = 2, .channels = 6}), fused({.groups = 2, .channels = 6, .relu = true});
+  const Variable x = test::noise({2, 4, 3, 6}, 1, DType::f32), r = test::noise({2, 4, 3, 6}, 2, DType::f32);
+  const Variable wanted = relu(plain(x) + r), got = fused(x, r);
+  for (std::int64_t i = 0; i < x.value().numel(); ++i) EXPECT_NEAR(got.value().at(i), wanted.value().at(i), 1e-6);
+  EXPECT_THROW(fused(x, test::noise({2, 4, 3, 3}, 2, DType::f32)), ShapeError);
+}
+
+TEST_F(Layers, LossesGoByThePathLossOutsideModules) {
   Variable x(test::noise({2, 3}, 1, DType::f32), true);
   const Variable loss = nn::mse(x, Tensor::zeros({2, 3}));
   EXPECT_EQ(loss.state()->node->module_path(), "loss");
+  const ModulePathScope inside("auxiliary");
+  EXPECT_EQ(nn::mse(x, Tensor::zeros({2, 3})).state()->node->module_path(), "auxiliary");
 }
 
 }  // namespace

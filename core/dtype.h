@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "core/host_device.h"
 
 namespace binade {
 
@@ -97,14 +98,14 @@ using Compute = typename ComputeOf<T>::type;
 
 /// Widens one stored value to its computing type (exact) and rounds back once (nearest even).
 template <class T>
-constexpr Compute<T> load(T x) {
+constexpr BINADE_HD Compute<T> load(T x) {
   if constexpr (requires { x.to_float(); })
     return x.to_float();
   else
     return x;
 }
 template <class T>
-constexpr T store(Compute<T> x) {
+constexpr BINADE_HD T store(Compute<T> x) {
   if constexpr (requires { T::from_float(x); })
     return T::from_float(x);
   else
@@ -116,6 +117,10 @@ struct TypeTag {
   using type = T;
 };
 
+/// Throws DTypeError. Here and not inline: kernels of every instruction-set level dispatch on dtypes, and none of them
+/// may hold a copy of an exception's code.
+[[noreturn]] void throw_not_floating(DType d, std::string_view op);
+
 /// Calls `f(TypeTag<T>{})` with the C++ type of a floating dtype (f32, f16, bf16, f64).
 template <class F>
 decltype(auto) dispatch_float(DType d, std::string_view op, F&& f) {
@@ -124,7 +129,7 @@ decltype(auto) dispatch_float(DType d, std::string_view op, F&& f) {
     case DType::f16: return f(TypeTag<float16>{});
     case DType::bf16: return f(TypeTag<bfloat16>{});
     case DType::f64: return f(TypeTag<double>{});
-    default: throw DTypeError(fmt::format("{}: wanted a floating dtype (f32, f16, bf16, f64), got {}", op, name_of(d)));
+    default: throw_not_floating(d, op);
   }
 }
 

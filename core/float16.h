@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "core/host_device.h"
+
 namespace binade {
 
 /// IEEE binary16 as bits. No arithmetic operators on purpose: kernels widen to float, compute, and round once.
@@ -10,7 +12,7 @@ struct float16 {
   std::uint16_t bits = 0;
 
   /// Round to nearest, ties to even; |x| >= 65520 becomes infinity; NaN stays NaN (quiet, sign and top payload kept).
-  static constexpr float16 from_float(float x) {
+  static constexpr BINADE_HD float16 from_float(float x) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = (u >> 16) & 0x8000u;
     const std::uint32_t a = u & 0x7fffffffu;
@@ -25,7 +27,7 @@ struct float16 {
   }
 
   /// Exact.
-  constexpr float to_float() const {
+  constexpr BINADE_HD float to_float() const {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     const std::uint32_t a = bits & 0x7fffu;
     if (a >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((a & 0x3ffu) << 13));
@@ -42,14 +44,14 @@ struct bfloat16 {
   std::uint16_t bits = 0;
 
   /// Round to nearest, ties to even; NaN stays NaN (quiet).
-  static constexpr bfloat16 from_float(float x) {
+  static constexpr BINADE_HD bfloat16 from_float(float x) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>((u >> 16) | 0x40u)};
     return {static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
   }
 
   /// Exact.
-  constexpr float to_float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  constexpr BINADE_HD float to_float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 static_assert(sizeof(float16) == 2 && sizeof(bfloat16) == 2);

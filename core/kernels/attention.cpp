@@ -143,7 +143,7 @@ class Attention {
   class Arena {
    public:
     Arena(ScratchSlot slot, std::int64_t count)
-        : next_(Scratch::get<C>(slot, static_cast<std::size_t>(count + 16 * kLine))) {}
+        : next_(scratch_of<C>(slot, static_cast<std::size_t>(count + 16 * kLine))) {}
     C* take(std::int64_t count) {
       C* piece = next_;
       next_ += round_up(count, kLine);

@@ -115,7 +115,7 @@ class Convolution {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const std::int64_t all_panels = panels_ * source_.groups;
     const std::int64_t panel_size = taps * group_lanes_ * kWide;
-    Stored* packed = Scratch::get<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(panel_size * all_panels));
+    Stored* packed = scratch_of<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(panel_size * all_panels));
     const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, panel_size));
     parallel_for(all_panels, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) pack_panel_of(sweep, i, packed + i * panel_size);
@@ -128,8 +128,8 @@ class Convolution {
       const std::int64_t part = task % parts, block = task / parts % blocks, n = task / parts / blocks;
       const std::int64_t begin = block * sweep.height / blocks, end = (block + 1) * sweep.height / blocks;
       const std::int64_t source_rows = (end - 1 - begin) * sweep.source_step[0] + y_high_ - y_low_ + 1;
-      Stored* pixels = Scratch::get<Stored>(ScratchSlot::kImage,
-                                            static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
+      Stored* pixels = scratch_of<Stored>(ScratchSlot::kImage,
+                                          static_cast<std::size_t>(source_rows * columns_ * pixel_lanes_));
       if (taps > 0) copy_rows(n, begin * sweep.source_step[0] + y_low_, source_rows, pixels);
       for (std::int64_t i = part * all_panels / parts; i < (part + 1) * all_panels / parts; ++i)
         sweep_rows(sweep, panel(i, packed + i * panel_size), i, n, begin, end, pixels);
@@ -141,10 +141,10 @@ class Convolution {
   void by_filters(const Sweep& sweep, std::int64_t source_rows) const {
     const std::int64_t panel_size = static_cast<std::int64_t>(sweep.taps.size()) * group_lanes_ * kWide;
     const std::int64_t image_size = source_rows * columns_ * pixel_lanes_;
-    Stored* pixels = Scratch::get<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(images_ * image_size));
+    Stored* pixels = scratch_of<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(images_ * image_size));
     parallel_blocks(images_, [&](std::int64_t n) { copy_rows(n, y_low_, source_rows, pixels + n * image_size); });
     parallel_blocks(panels_ * source_.groups, [&](std::int64_t i) {
-      Stored* packed = Scratch::get<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size));
+      Stored* packed = scratch_of<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size));
       pack_panel_of(sweep, i, packed);
       for (std::int64_t n = 0; n < images_; ++n)
         sweep_rows(sweep, panel(i, packed), i, n, 0, sweep.height, pixels + n * image_size);
@@ -189,8 +189,8 @@ class Convolution {
     const EvenTiles tiles(sweep.width);
     const std::int64_t sum_pixels = chunks == 1 ? kTileRows : (end - begin) * sweep.width;
     Accumulator* sums = in_place ? nullptr
-                                 : Scratch::get<Accumulator>(ScratchSlot::kAccumulators,
-                                                             static_cast<std::size_t>(sum_pixels * kWide));
+                                 : scratch_of<Accumulator>(ScratchSlot::kAccumulators,
+                                                           static_cast<std::size_t>(sum_pixels * kWide));
     const std::int64_t channel = i / panels_ * result_channels_ + i % panels_ * kWide;
     Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch + channel;
     const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;

@@ -65,10 +65,10 @@ class WeightGradient {
  private:
   /// Few weights, many pixels: each task takes a run of pixel blocks; partial gradients are added in order.
   void by_pixels(Stored* gw, std::int64_t size, std::int64_t chunks) const {
-    Stored* partial = Scratch::get<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
+    Stored* partial = scratch_of<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
     parallel_blocks(chunks, [&](std::int64_t chunk) {
-      Stored* x = Scratch::get<Stored>(ScratchSlot::kImage, static_cast<std::size_t>(x_size_));
-      Stored* gy = Scratch::get<Stored>(ScratchSlot::kGradient, static_cast<std::size_t>(gy_size_));
+      Stored* x = scratch_of<Stored>(ScratchSlot::kImage, static_cast<std::size_t>(x_size_));
+      Stored* gy = scratch_of<Stored>(ScratchSlot::kGradient, static_cast<std::size_t>(gy_size_));
       const std::int64_t first = chunk * blocks_ / chunks;
       for (std::int64_t block = first; block < (chunk + 1) * blocks_ / chunks; ++block) {
         fill(block, x, gy);
@@ -86,7 +86,7 @@ class WeightGradient {
   /// Many weights, few pixels: panels are made once for a run of blocks, then each task takes some filters.
   void by_filters(Stored* gw) const {
     const std::int64_t run = std::clamp<std::int64_t>(kPanelBytes / ((x_size_ + gy_size_) * kLaneBytes), 1, blocks_);
-    Stored* x = Scratch::get<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(run * (x_size_ + gy_size_)));
+    Stored* x = scratch_of<Stored>(ScratchSlot::kShared, static_cast<std::size_t>(run * (x_size_ + gy_size_)));
     Stored* gy = x + run * x_size_;
     for (std::int64_t first = 0; first < blocks_; first += run) {
       const std::int64_t last = std::min(first + run, blocks_);

@@ -59,13 +59,13 @@ class Product {
     const std::int64_t width = blocks == 1 ? PackedB<Lane>::kWide
                                            : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
     Accumulator* sums = in_place ? nullptr
-                                 : Scratch::get<Accumulator>(ScratchSlot::kAccumulators,
-                                                             static_cast<std::size_t>((blocks == 1 ? kTileRows : rows) *
-                                                                                      width));
-    Stored* packed_a = direct ? nullptr
-                              : Scratch::get<Stored>(ScratchSlot::kPackedA,
-                                                     static_cast<std::size_t>(tiles.tiles * kTileRows *
-                                                                              (kDepthBlock + 1)));
+                                 : scratch_of<Accumulator>(ScratchSlot::kAccumulators,
+                                                           static_cast<std::size_t>((blocks == 1 ? kTileRows : rows) *
+                                                                                    width));
+    Stored* packed_a = direct
+                           ? nullptr
+                           : scratch_of<Stored>(ScratchSlot::kPackedA,
+                                                static_cast<std::size_t>(tiles.tiles * kTileRows * (kDepthBlock + 1)));
     Out* c = static_cast<Out*>(g_.c) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
     Out* z = g_.pre_activation == nullptr
                  ? nullptr
@@ -128,7 +128,7 @@ class Product {
   void whole(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
       PackedB<Lane> packed{columns, lanes(),
-                           Scratch::get<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
+                           scratch_of<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
       for (std::int64_t p = 0; p < packed.panels(); ++p)
         packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       const std::int64_t row_tasks = ceil_div(g_.m, kRowBlock);
@@ -143,7 +143,7 @@ class Product {
   void shared(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
       PackedB<Lane> packed{columns, lanes(),
-                           Scratch::get<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
+                           scratch_of<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
       const std::int64_t panels = packed.panels();
       const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (PackedB<Lane>::kWide *
                                                                         std::max<std::int64_t>(1, lanes())));
@@ -212,7 +212,7 @@ void run_chunks(const GemmArgs& g) {
   const std::int64_t chunks = std::min(kMaxChunks, g.k / kChunkDepth);
   const std::int64_t depth = ceil_div(ceil_div(g.k, chunks), 2) * 2;
   const std::int64_t size = g.m * g.n;
-  Accumulator* partial = Scratch::get<Accumulator>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
+  Accumulator* partial = scratch_of<Accumulator>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
   for (std::int64_t i = 0; i < g.batch; ++i) {
     parallel_blocks(chunks, [&](std::int64_t chunk) {
       GemmArgs part = g;
@@ -270,7 +270,7 @@ template <class T>
 void column_sums_of(const T* x, std::int64_t m, std::int64_t n, std::int64_t x_row, Compute<T>* sums) {
   using Sum = Compute<T>;
   const std::int64_t blocks = std::clamp<std::int64_t>(ceil_div(m, kSumRows), 1, kMaxSumBlocks);
-  Sum* partial = Scratch::get<Sum>(ScratchSlot::kShared, static_cast<std::size_t>(blocks * n));
+  Sum* partial = scratch_of<Sum>(ScratchSlot::kShared, static_cast<std::size_t>(blocks * n));
   parallel_blocks(blocks, [&](std::int64_t block) {
     Sum* to = partial + block * n;
     std::fill(to, to + n, Sum(0));

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 
 namespace binade::cpu {
 
@@ -11,35 +9,13 @@ namespace binade::cpu {
 /// bytes behind the end are readable and writable.
 enum class ScratchSlot { kShared, kPackedA, kPackedB, kAccumulators, kImage, kGradient, kCount };
 
-class Scratch {
- public:
-  template <class T>
-  static T* get(ScratchSlot slot, std::size_t count) {
-    thread_local Scratch scratch;
-    return static_cast<T*>(scratch.grow(static_cast<std::size_t>(slot), count * sizeof(T) + kSlack));
-  }
+/// At least `bytes` of this thread's slot. Throws std::bad_alloc. Compiled once, for every processor: what the kernels
+/// of all instruction-set levels call.
+void* scratch(ScratchSlot slot, std::size_t bytes);
 
- private:
-  static constexpr std::size_t kSlack = 256;
-  static constexpr std::size_t kSlots = static_cast<std::size_t>(ScratchSlot::kCount);
-
-  Scratch() = default;
-  ~Scratch() {
-    for (void* block : blocks_) std::free(block);
-  }
-  void* grow(std::size_t slot, std::size_t bytes) {
-    if (bytes > bytes_[slot]) {
-      const std::size_t rounded = (bytes + bytes / 8 + 4095) / 4096 * 4096;
-      std::free(blocks_[slot]);
-      blocks_[slot] = std::aligned_alloc(64, rounded);
-      bytes_[slot] = blocks_[slot] == nullptr ? 0 : rounded;
-      if (blocks_[slot] == nullptr) throw std::bad_alloc();
-    }
-    return blocks_[slot];
-  }
-
-  void* blocks_[kSlots] = {};
-  std::size_t bytes_[kSlots] = {};
-};
+template <class T>
+T* scratch_of(ScratchSlot slot, std::size_t count) {
+  return static_cast<T*>(scratch(slot, count * sizeof(T)));
+}
 
 }  // namespace binade::cpu

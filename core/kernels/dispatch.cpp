@@ -32,11 +32,15 @@ std::vector<KernelTable> usable_tables() {
     usable.push_back(table());
     usable.back().isa = level;
   };
+#if defined(__x86_64__)
+  // Every flag that the level's sources are compiled with, and with it what the flag implies.
   [[maybe_unused]] const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                                       __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+                                       __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
+                                       __builtin_cpu_supports("bmi2");
   [[maybe_unused]] const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") &&
                                        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                                        __builtin_cpu_supports("avx512dq");
+#endif
 #if defined(BINADE_HAVE_ISA_GENERIC)
   add(true, "generic", &generic::kernel_table);
 #endif
@@ -69,11 +73,12 @@ const KernelTable* find(std::string_view level) {
 const KernelTable* initial() {
   const char* wanted = std::getenv("BINADE_ISA");
   if (wanted != nullptr && *wanted != '\0') return find(wanted);
-  // Intel's cores issue vdpbf16ps at a quarter of the rate of FMA (AMD's at the same rate): there, widening bf16 to f32
-  // is twice as fast.
-  const KernelTable* best = &tables().back();
-  const bool has_v4 = tables().size() > 1 && (best - 1)->isa == "v4";  // a build may leave levels out
-  return best->isa == "v4bf16" && has_v4 && !__builtin_cpu_is("amd") ? best - 1 : best;
+#if defined(__x86_64__)
+  const bool amd = __builtin_cpu_is("amd");
+#else
+  const bool amd = false;
+#endif
+  return find(preferred_isa(isa_levels(), amd));
 }
 
 std::atomic<const KernelTable*>& selected() {
@@ -89,6 +94,12 @@ std::vector<std::string_view> isa_levels() {
   std::vector<std::string_view> levels;
   for (const KernelTable& table : tables()) levels.push_back(table.isa);
   return levels;
+}
+
+std::string_view preferred_isa(const std::vector<std::string_view>& levels, bool amd) {
+  const std::string_view best = levels.back();
+  const bool has_v4 = levels.size() > 1 && levels[levels.size() - 2] == "v4";  // a build may leave levels out
+  return best == "v4bf16" && has_v4 && !amd ? "v4" : best;
 }
 
 void select_isa(std::string_view level) { selected().store(find(level), std::memory_order_release); }

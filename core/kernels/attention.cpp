@@ -49,6 +49,7 @@ class Attention {
         pitch_(round_up(args.depth, kWide)),
         logit_pitch_(round_up(args.keys, kWide)),
         group_(args.heads / args.key_heads),
+        scale_(static_cast<C>(args.scale)),
         keep_(1 / (1 - static_cast<C>(args.dropout))) {}
 
   void forward(const AttentionForward& f) const {
@@ -126,13 +127,13 @@ class Attention {
           if (g.gq != nullptr) {
             multiply(gp.data, logit_pitch_, 1, rows, seen, k, gq, false);
             for (std::int64_t r = 0; r < rows; ++r)
-              write(gq.row(r), static_cast<C>(a_.scale),
+              write(gq.row(r), scale_,
                     static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth);
           }
         }
       for (std::int64_t s = 0; s < a_.keys; ++s) {
         const std::int64_t at = ((b * a_.keys + s) * a_.key_heads + kh) * a_.depth;
-        if (g.gk != nullptr) write(gk.row(s), static_cast<C>(a_.scale), static_cast<T*>(g.gk) + at);
+        if (g.gk != nullptr) write(gk.row(s), scale_, static_cast<T*>(g.gk) + at);
         if (g.gv != nullptr) write(gv.row(s), C(1), static_cast<T*>(g.gv) + at);
       }
     });
@@ -254,15 +255,15 @@ class Attention {
   void logits(float* row, std::int64_t count, const float* mask) const {
     std::int64_t s = 0;
     for (; s + kLanes<float> <= count; s += kLanes<float>) {
-      VFloat x = load_vector<float>(row + s) * a_.scale;
+      VFloat x = load_vector<float>(row + s) * scale_;
       if (mask != nullptr) x += load_vector<float>(mask + s);
       store_vector<float>(row + s, x);
     }
-    for (; s < count; ++s) row[s] = row[s] * a_.scale + (mask != nullptr ? mask[s] : 0.0f);
+    for (; s < count; ++s) row[s] = row[s] * scale_ + (mask != nullptr ? mask[s] : 0.0f);
   }
   void logits(double* row, std::int64_t count, const float* mask) const {
     for (std::int64_t s = 0; s < count; ++s)
-      row[s] = row[s] * static_cast<double>(a_.scale) + (mask != nullptr ? static_cast<double>(mask[s]) : 0.0);
+      row[s] = row[s] * scale_ + (mask != nullptr ? static_cast<double>(mask[s]) : 0.0);
   }
 
   /// row = exp(row - shift), the sum of which is returned.
@@ -354,7 +355,7 @@ class Attention {
 
   const AttentionArgs& a_;
   std::int64_t pitch_, logit_pitch_, group_;
-  C keep_;
+  C scale_, keep_;
 };
 
 template <class F>

@@ -15,7 +15,7 @@ namespace binade::cpu {
 /// Element (b, t, h, d) of a tensor lies at (b * tokens + t) * token + h * head + d.
 struct AttentionArgs {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
-  float scale = 1;
+  double scale = 1;          ///< rounded to the type that the logits are computed in
   bool causal = false;       ///< query t sees keys s <= t + keys - queries
   DType dtype = DType::f32;  ///< of q, k, v, y and their gradients
 

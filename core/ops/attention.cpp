@@ -67,6 +67,13 @@ Tensor additive(const Tensor& mask) {
   return sum;
 }
 
+/// As the op's computing type has it: f64 in double, the others in float.
+double scale_of(const Attention::Params& p, std::int64_t depth, DType dtype) {
+  if (p.scale != 0) return p.scale;
+  return dtype == DType::f64 ? 1 / std::sqrt(static_cast<double>(depth))
+                             : static_cast<double>(1 / std::sqrt(static_cast<float>(depth)));
+}
+
 cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                              const Attention::Params& p, const RandomStream& rng) {
   const Layout a(q, p.heads), b(k, key_heads(p)), c(v, key_heads(p));
@@ -77,7 +84,7 @@ cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, 
   args.heads = a.heads;
   args.key_heads = b.heads;
   args.depth = a.depth;
-  args.scale = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<float>(a.depth));
+  args.scale = scale_of(p, a.depth, q.dtype());
   args.causal = p.causal;
   args.dtype = q.dtype();
   args.q = a.tokens_of(q);

@@ -27,7 +27,7 @@ struct Attention {
   struct Params {
     bool causal = false;
     float dropout = 0;
-    float scale = 0;             ///< 0: 1 / sqrt(D)
+    double scale = 0;            ///< 0: 1 / sqrt(D); rounded to the computing type
     std::int64_t heads = 0;      ///< for inputs (B, T, H D)
     std::int64_t key_heads = 0;  ///< the same for k and v; 0: as heads
   };

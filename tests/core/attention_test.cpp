@@ -1,3 +1,5 @@
+#include "autograd/functions/attention.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +9,7 @@
 
 #include "core/kernels/dispatch.h"
 #include "core/parallel.h"
+#include "core/runtime.h"
 
 namespace binade::cpu {
 namespace {
@@ -45,7 +48,7 @@ struct Problem {
     args.heads = c.heads;
     args.key_heads = c.key_heads;
     args.depth = c.depth;
-    args.scale = 1 / std::sqrt(static_cast<float>(c.depth));
+    args.scale = 1 / std::sqrt(static_cast<double>(c.depth));
     args.causal = c.causal;
     args.dtype = kDTypeOf<T>;
     args.q = {q.data(), c.heads * c.depth, c.depth};
@@ -82,7 +85,7 @@ struct Problem {
           for (std::int64_t s = 0; s < seen; ++s) {
             double l = 0;
             for (std::int64_t i = 0; i < d; ++i) l += at_of(q, at, i) * at_of(k, key(s), i);
-            p[static_cast<std::size_t>(s)] = l * static_cast<double>(args.scale) +
+            p[static_cast<std::size_t>(s)] = l * args.scale +
                                              (c.mask
                                                   ? static_cast<double>(mask[static_cast<std::size_t>(b * c.keys + s)])
                                                   : 0.0);
@@ -107,7 +110,7 @@ struct Problem {
             const std::size_t j = key(static_cast<std::int64_t>(s));
             double gp = 0;
             for (std::int64_t i = 0; i < d; ++i) gp += at_of(gy, at, i) * at_of(v, j, i);
-            const double gl = p[s] * (gp * factor[s] - delta) * static_cast<double>(args.scale);
+            const double gl = p[s] * (gp * factor[s] - delta) * args.scale;
             for (std::size_t i = 0; i < static_cast<std::size_t>(d); ++i) {
               gv[j + i] += p[s] * factor[s] * at_of(gy, at, static_cast<std::int64_t>(i));
               gq[at + i] += gl * at_of(k, j, static_cast<std::int64_t>(i));
@@ -225,6 +228,26 @@ TEST_P(Attention, NanReachesTheRowsThatSeeIt) {
   problem.k[10 * 8] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> all = problem.compute();
   for (std::size_t t = 0; t < 20; ++t) EXPECT_EQ(std::isnan(all[t * 8]), t >= 10) << t;
+}
+
+/// y of one query on two keys whose logits lie apart by scale x 3: softmax of two numbers is a sigmoid.
+double share_of_first(DType dtype, double scale, std::int64_t depth) {
+  const Runtime runtime({.seed = 1, .threads = 1});
+  const Tensor q = Tensor::full({1, 1, 1, depth}, 1.0, dtype);
+  std::vector<double> keys(static_cast<std::size_t>(2 * depth), 0.0), values(keys);
+  keys[0] = 3;
+  values[0] = 1;
+  const Shape two{1, 2, 1, depth};
+  const Variable y = attention(Variable(q), Variable(Tensor::from(keys, two).to(dtype)),
+                               Variable(Tensor::from(values, two).to(dtype)), {.scale = scale});
+  return y.value().at(0);
+}
+
+TEST(AttentionOp, ScalesInDoubleForF64) {
+  EXPECT_NEAR(share_of_first(DType::f64, 0, 3), 1 / (1 + std::exp(-3 / std::sqrt(3.0))), 1e-15);
+  EXPECT_NEAR(share_of_first(DType::f64, 0.1, 3), 1 / (1 + std::exp(-0.3)), 1e-15) << "0.1 is no float";
+  EXPECT_EQ(share_of_first(DType::f32, 0, 3), share_of_first(DType::f32, 1 / std::sqrt(3.0f), 3));
+  EXPECT_EQ(share_of_first(DType::f32, 0.1, 3), share_of_first(DType::f32, 0.1f, 3));
 }
 
 }  // namespace

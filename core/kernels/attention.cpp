@@ -81,7 +81,7 @@ class Attention {
           round_row(p.row(r), visible(t));
           if (f.lse != nullptr) static_cast<C*>(f.lse)[(b * a_.heads + h) * a_.queries + t] = lse;
         }
-        multiply(p.data, logit_pitch_, 1, rows, seen, values, y, false);
+        multiply_seen(p, first, rows, values, y);
         for (std::int64_t r = 0; r < rows; ++r) {
           T* to = static_cast<T*>(f.y) + (b * a_.queries + first + r) * f.y_token + h * f.y_head;
           write(y.row(r), inverse[r], to);
@@ -122,10 +122,10 @@ class Attention {
             const C lse = static_cast<const C*>(g.lse)[(b * a_.heads + h) * a_.queries + first + r];
             logit_gradients(p.row(r), gp.row(r), seen, lse, dot(gy.row(r), y.row(r)), b, h, first + r);
           }
-          if (g.gv != nullptr) multiply(p.data, 1, logit_pitch_, seen, rows, gy, gv, true);
-          if (g.gk != nullptr) multiply(gp.data, 1, logit_pitch_, seen, rows, q, gk, true);
+          if (g.gv != nullptr) add_to_seen(p, first, rows, gy, gv);
+          if (g.gk != nullptr) add_to_seen(gp, first, rows, q, gk);
           if (g.gq != nullptr) {
-            multiply(gp.data, logit_pitch_, 1, rows, seen, k, gq, false);
+            multiply_seen(gp, first, rows, k, gq);
             for (std::int64_t r = 0; r < rows; ++r)
               write(gq.row(r), scale_,
                     static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth);
@@ -226,6 +226,32 @@ class Attention {
     }
   }
 
+  /// Whether rows [begin, end) hold numbers only.
+  bool finite(const Rows<C>& x, std::int64_t begin, std::int64_t end) const {
+    bool all = true;
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t d = 0; d < a_.depth; ++d) all &= std::abs(x.row(i)[d]) <= std::numeric_limits<C>::max();
+    return all;
+  }
+
+  /// to = x y for rows [first, first + rows) of the queries, x holding 0 for keys that a row does not see. Where a key
+  /// that only some of the rows see is not finite, 0 times it would be NaN: there row by row.
+  void multiply_seen(const Rows<C>& x, std::int64_t first, std::int64_t rows, const Rows<C>& y,
+                     const Rows<C>& to) const {
+    const std::int64_t seen = visible(first + rows - 1);
+    if (finite(y, visible(first), seen)) return multiply(x.data, logit_pitch_, 1, rows, seen, y, to, false);
+    for (std::int64_t r = 0; r < rows; ++r)
+      multiply(x.row(r), logit_pitch_, 1, 1, visible(first + r), y, {to.row(r), to.pitch}, false);
+  }
+
+  /// to += transposed x times y, the same in the other direction: a row that is not finite reaches the keys it sees.
+  void add_to_seen(const Rows<C>& x, std::int64_t first, std::int64_t rows, const Rows<C>& y, const Rows<C>& to) const {
+    const std::int64_t seen = visible(first + rows - 1);
+    if (visible(first) == seen || finite(y, 0, rows)) return multiply(x.data, 1, logit_pitch_, seen, rows, y, to, true);
+    for (std::int64_t r = 0; r < rows; ++r)
+      multiply(x.row(r), 1, logit_pitch_, visible(first + r), 1, {y.row(r), y.pitch}, to, true);
+  }
+
   C dot(const C* x, const C* y) const {
     C sum = 0;
     std::int64_t d = 0;
@@ -306,11 +332,19 @@ class Attention {
     return best;
   }
 
+  static bool hides_all(const float* mask, std::int64_t count) {
+    if (mask == nullptr) return count == 0;
+    for (std::int64_t s = 0; s < count; ++s)
+      if (mask[s] != -std::numeric_limits<float>::infinity()) return false;
+    return true;
+  }
+
   /// Products become exponentials; returns what makes them probabilities (0 for a row that sees nothing).
   C softmax_row(C* row, std::int64_t count, const float* mask, C& lse) const {
     logits(row, count, mask);
     const C highest = largest(row, count);
-    const C shift = highest == -std::numeric_limits<C>::infinity() ? C(0) : highest;
+    const bool nothing = highest == -std::numeric_limits<C>::infinity() && hides_all(mask, count);
+    const C shift = nothing ? C(0) : highest;
     const C sum = exponentials(row, count, shift);
     lse = sum == C(0) ? std::numeric_limits<C>::infinity() : shift + std::log(sum);
     return sum == C(0) ? C(0) : C(1) / sum;

@@ -12,6 +12,9 @@ namespace binade::cpu {
 ///
 ///   l[t, s] = scale q[t] . k[s] + mask;   p = softmax over s;   y[t] = sum over s of dropout(p[t, s]) v[s]
 ///
+/// A key that `causal` hides is not read: what it holds, a NaN too, reaches no row that does not see it. A mask is
+/// added: NaN passes it, and a row whose logits are -inf of themselves, not by the mask, is NaN.
+///
 /// Element (b, t, h, d) of a tensor lies at (b * tokens + t) * token + h * head + d.
 struct AttentionArgs {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;

@@ -223,11 +223,80 @@ TEST_P(Attention, ARowThatSeesNothingIsZeroAndSoAreItsGradients) {
   }
 }
 
-TEST_P(Attention, NanReachesTheRowsThatSeeIt) {
-  Problem<float> problem({1, 20, 20, 1, 1, 8, true});
-  problem.k[10 * 8] = std::numeric_limits<float>::quiet_NaN();
+/// NaN in row 10 of one input of 20 causal rows, all in one block of the kernel: which rows of y, gq, gk and gv hold
+/// NaN then; the others keep their bits.
+template <class T>
+void expect_nan_where_seen() {
+  constexpr std::int64_t kRows = 20, kDepth = 8, kBad = 10, kColumn = 3;
+  enum Input { kQ, kK, kV, kGy };
+  const Problem<T> clean({1, kRows, kRows, 1, 1, kDepth, true});
+  const std::vector<T> want = clean.compute();
+  for (const Input input : {kQ, kK, kV, kGy}) {
+    Problem<T> bad({1, kRows, kRows, 1, 1, kDepth, true});
+    std::vector<T>& values = input == kQ ? bad.q : input == kK ? bad.k : input == kV ? bad.v : bad.gy;
+    values[kBad * kDepth + kColumn] = store<T>(std::numeric_limits<Compute<T>>::quiet_NaN());
+    const std::vector<T> got = bad.compute();
+    for (int output = 0; output < 4; ++output)
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        const bool of_query = input == kQ || input == kGy;
+        bool expected = false;
+        switch (output) {
+          case 0: expected = input == kQ ? row == kBad : input != kGy && row >= kBad; break;  // y
+          case 1: expected = of_query ? row == kBad : row >= kBad; break;                     // gq
+          case 2: expected = !of_query || row <= kBad; break;                                 // gk
+          default: expected = input != kV && (input == kK || row <= kBad); break;             // gv
+        }
+        bool any = false, same = true;
+        for (std::int64_t d = 0; d < kDepth; ++d) {
+          const auto at = static_cast<std::size_t>((output * kRows + row) * kDepth + d);
+          const bool nan = std::isnan(load(got[at]));
+          any |= nan;
+          same &= load(got[at]) == load(want[at]);
+          if (output == 0 && input == kV && d != kColumn) {
+            EXPECT_FALSE(nan) << "a value's NaN stays in its column";
+          }
+        }
+        EXPECT_TRUE(expected ? any : same) << name_of(kDTypeOf<T>) << ", input " << input << ", output " << output
+                                           << ", row " << row << (expected ? ": swallowed" : ": reached");
+      }
+  }
+}
+
+TEST_P(Attention, NanReachesTheRowsThatSeeItAndNoOther) {
+  expect_nan_where_seen<double>();
+  expect_nan_where_seen<float>();
+  expect_nan_where_seen<float16>();
+  expect_nan_where_seen<bfloat16>();
+}
+
+TEST_P(Attention, InfiniteValuesReachTheirColumnInTheRowsThatSeeThem) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Problem<float> clean({1, 20, 20, 1, 1, 8, true});
+  const std::vector<float> want = clean.compute();
+  for (const float value : {kInfinity, -kInfinity}) {
+    Problem<float> problem({1, 20, 20, 1, 1, 8, true});
+    problem.v[10 * 8 + 3] = value;
+    const std::vector<float> got = problem.compute();
+    for (std::size_t i = 0; i < 20 * 8; ++i) EXPECT_EQ(got[i], i / 8 >= 10 && i % 8 == 3 ? value : want[i]) << i;
+  }
+}
+
+/// Only a mask, or having no key, makes a row 0. Logits that are -inf of themselves are an overflow, and news.
+TEST_P(Attention, ARowWhoseLogitsAreMinusInfinityWithoutAMaskIsNan) {
+  for (const bool masked : {false, true}) {
+    Problem<float> problem({2, 2, 3, 1, 1, 4, false, 0, masked});          // the mask hides key 0 of batch 1
+    problem.q[0] = problem.q[8] = std::numeric_limits<float>::infinity();  // row 0 of each batch
+    for (std::size_t s = 0; s < 6; ++s) problem.k[s * 4] = -1;
+    const std::vector<float> all = problem.compute();
+    for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(std::isnan(all[i]), i / 4 % 2 == 0) << i << " masked " << masked;
+  }
+}
+
+TEST_P(Attention, NanPassesAMask) {
+  Problem<float> problem({2, 4, 6, 1, 1, 8, false, 0, true});  // key 3 of batch 1 is hidden
+  problem.k[(6 + 3) * 8] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> all = problem.compute();
-  for (std::size_t t = 0; t < 20; ++t) EXPECT_EQ(std::isnan(all[t * 8]), t >= 10) << t;
+  for (std::size_t t = 0; t < 8; ++t) EXPECT_EQ(std::isnan(all[t * 8]), t >= 4) << t;
 }
 
 /// y of one query on two keys whose logits lie apart by scale x 3: softmax of two numbers is a sigmoid.

@@ -24,6 +24,9 @@ struct Expected {
   std::vector<double> values;
   std::vector<double> terms;
   std::vector<double> magnitude;
+  /// Elements that may as well be NaN: a zero outside of an image may or may not meet a filter's non-finite weight.
+  /// Empty: none.
+  std::vector<bool> open;
 };
 
 /// One op on one set of inputs. Every check of the suite runs on every case.
@@ -34,7 +37,7 @@ struct Case {
   std::function<Variable(const std::vector<Variable>&)> run;     ///< the user's function, one output
   std::function<Expected(const std::vector<Array>&)> reference;  ///< in double, independent of the op's own code
   bool differentiable = true;                                    ///< gradcheck applies (not where inputs sit on a kink)
-  bool poison = true;  ///< the reference also says what NaN and infinities give
+  bool poison = true;  ///< the reference also says what NaN and infinities give (not: its test stands elsewhere)
   /// Intermediates that the contract rounds to a half on the way, each of the given magnitude
   double half_roundings = 0;
   /// A NaN in any element of any floating input reaches the output (not: a branch not taken)

@@ -5,6 +5,7 @@
 #include "autograd/apply.h"
 #include "core/precision.h"
 #include "tests/conformance/bound.h"
+#include "tests/conformance/levels.h"
 #include "tests/conformance/reference.h"
 
 // Every unary op over all 65,536 values of f16 and bf16, against the long double reference rounded once.
@@ -32,27 +33,33 @@ Tensor every_value(DType dtype) {
 template <class Op>
 void check_every_value(const typename Op::Params& params, DType dtype) {
   const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
-  const Tensor x = every_value(dtype), y = apply_one<Op>(params, {x}).value();
-  ASSERT_EQ(y.dtype(), dtype);
   const bool exactly = Op::info.numerics.ulp_half <= 0.5;
-  std::int64_t numbers = 0, off = 0;
-  for (std::int64_t i = 0; i < x.numel(); ++i) {
-    const Real exact = Reference<Op>::value(params, static_cast<Real>(x.at(i)));
-    const double got = y.at(i), want = round_to(exact, dtype);
-    ASSERT_EQ(std::isnan(got), std::isnan(want))
-        << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", exact " << want;
-    if (std::isnan(want)) continue;
-    ++numbers;
-    if (got == want) continue;
-    ++off;
-    ASSERT_FALSE(exactly) << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got
-                          << ", correctly rounded " << want;
-    ASSERT_LE(std::abs(static_cast<Real>(got) - exact), static_cast<Real>(ulp_of(want, dtype)))
-        << Op::info.name << "(" << x.at(i) << ") in " << name_of(dtype) << ": got " << got << ", exact "
-        << static_cast<double>(exact);
-  }
-  // At least 99.9 % correctly rounded: the float in between is wrong by few of its own ulp, 2^-13 of a half's.
-  EXPECT_LE(off * 1000, numbers) << Op::info.name << " in " << name_of(dtype);
+  const Tensor x = every_value(dtype);
+  std::vector<Real> results;
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    results.push_back(Reference<Op>::value(params, static_cast<Real>(x.at(i))));
+  at_every_level([&](std::string_view level) {
+    const Tensor y = apply_one<Op>(params, {x}).value();
+    ASSERT_EQ(y.dtype(), dtype);
+    std::int64_t numbers = 0, off = 0;
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      const Real exact = results[static_cast<std::size_t>(i)];
+      const double got = y.at(i), want = round_to(exact, dtype);
+      const auto what = [&] {
+        return fmt::format("{}({}) in {} at {}: got {}, exact {}", Op::info.name, x.at(i), name_of(dtype), level, got,
+                           static_cast<double>(exact));
+      };
+      ASSERT_EQ(std::isnan(got), std::isnan(want)) << what();
+      if (std::isnan(want)) continue;
+      ++numbers;
+      if (got == want) continue;
+      ++off;
+      ASSERT_FALSE(exactly) << what();
+      ASSERT_LE(std::abs(static_cast<Real>(got) - exact), static_cast<Real>(ulp_of(want, dtype))) << what();
+    }
+    // At least 99.9 % correctly rounded: the float in between is wrong by few of its own ulp, 2^-13 of a half's.
+    EXPECT_LE(off * 1000, numbers) << Op::info.name << " in " << name_of(dtype) << " at " << level;
+  });
 }
 
 template <class Op>

@@ -77,7 +77,7 @@ Expected attention_reference(const AttentionSizes& s, const Array& q, const Arra
           }
           p.push_back(logit / std::sqrt(static_cast<double>(s.width)));
           max = p.back() > max || p.back() != p.back() ? p.back() : max;
-          largest = std::max(largest, size);
+          if (std::isfinite(size)) largest = std::max(largest, size);
         }
         for (double& e : p) sum += e = std::exp(e - max);
         for (std::int64_t d = 0; d < s.width; ++d) {
@@ -161,7 +161,6 @@ std::vector<Case> linear_cases() {
                      }
                    return y;
                  },
-             .poison = activation == Activation::kNone || activation == Activation::kRelu,
              .nan_must_show = in_width > 0 && shape.shape.numel() > 0};
       if (bias) c.inputs.push_back(random(Shape{out}, 3));
       cases.push_back(std::move(c));
@@ -186,9 +185,7 @@ std::vector<Case> attention_cases() {
                     random({s.batch, s.keys, s.key_heads, s.width}, 3)},
          .run = [s](const std::vector<Variable>& x) { return attention(x[0], x[1], x[2], {.causal = s.causal}); },
          .reference = [s](const std::vector<Array>& in) { return attention_reference(s, in[0], in[1], in[2]); },
-         .poison = false,  // what a masked key may hold is attention's own test
-         .half_roundings = 2,
-         .nan_must_show = false});
+         .half_roundings = 2});
   return cases;
 }
 

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "core/kernels/dispatch.h"
+
+namespace binade::conformance {
+
+/// Calls check(level) at every instruction-set level that is built and that this machine runs, the chosen one last;
+/// stops at the first fatal failure. A reference is computed once and holds for all.
+template <class F>
+void at_every_level(F&& check) {
+  struct Chosen {
+    std::string_view level = cpu::kernels().isa;
+    ~Chosen() { cpu::select_isa(level); }
+  } const chosen;
+  for (const std::string_view level : cpu::isa_levels()) {
+    if (level == chosen.level) continue;
+    cpu::select_isa(level);
+    check(level);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  cpu::select_isa(chosen.level);
+  check(chosen.level);
+}
+
+}  // namespace binade::conformance

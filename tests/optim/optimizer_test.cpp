@@ -433,5 +433,28 @@ TEST(WeightsWithoutMasters, AreRoundedStochasticallyAndKeepTheirMean) {
   }
 }
 
+/// What is stored is all that a checkpoint keeps: a copy made from the update's f32 result would hold bits that a
+/// resumed run cannot see.
+TEST(WeightsWithoutMasters, ACopyInTheOther16BitDTypeIsMadeFromWhatWasStored) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const bool stochastic : {true, false}) {
+      const DType other = dtype == DType::f16 ? DType::bf16 : DType::f16;
+      const Runtime runtime({.seed = 5});
+      const std::vector<NamedParameter> parameters = toy::parameters();
+      AdamW optimizer(parameters);
+      optimizer.store_weights_in(dtype, stochastic);
+      const Variable weight = parameters[2].variable;
+      Variable::State& state = *weight.state();
+      state.low_copy(other);  // an op under an override reads it
+      for (int t = 1; t <= 3; ++t) {
+        for (const NamedParameter& p : parameters)
+          toy::set_gradient(p.variable, toy::gradient(p.variable.value().numel(), 1, t));
+        optimizer.step({.lr = 0.01});
+        EXPECT_EQ(state.low_copy(other).to_vector<float>(), weight.value().to(other).to_vector<float>())
+            << name_of(dtype) << " read in " << name_of(other) << ", step " << t;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace binade::optim

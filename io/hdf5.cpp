@@ -6,8 +6,7 @@ namespace binade::io::hdf5 {
 
 QuietErrors::QuietErrors() {
   static std::recursive_mutex library;
-  hbool_t locks_itself = false;
-  if (H5is_library_threadsafe(&locks_itself) < 0 || !locks_itself) alone_ = std::unique_lock(library);
+  alone_ = std::unique_lock(library);
   H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }

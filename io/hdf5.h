@@ -13,7 +13,8 @@
 namespace binade::io::hdf5 {
 
 /// Open one around every use of the library. Keeps it from printing its error stack to stderr on this thread (the stack
-/// goes into our messages), and other threads out of it where it was built without a lock of its own.
+/// goes into our messages), and Binade's other threads out of it: not every build of it has a lock of its own, and a
+/// child process forked meanwhile finds that lock open.
 class QuietErrors {
  public:
   QuietErrors();

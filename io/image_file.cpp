@@ -1,14 +1,17 @@
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/error.h"
 #include "core/sha256.h"
+#include "io/containment.h"
 #include "io/hdf5.h"
 #include "io/image_data.h"
+#include "io/read_file.h"
 
 namespace binade::io {
 namespace {
+
+constexpr double kMostElements = 0x1p36;
 
 struct Dataset {
   hdf5::Handle id;
@@ -37,7 +40,11 @@ Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const ch
     data.dims.push_back(static_cast<std::int64_t>(extent));
   }
   check<DataError>(elements >= 1, "{}: wanted at least one element, got an empty dataset", what);
-  check<DataError>(elements <= 0x1p36, "{}: wanted at most 2^36 elements, got {}", what, elements);
+  check<DataError>(elements <= kMostElements, "{}: wanted at most 2^36 elements, got {}", what, elements);
+  // Without this a file of a kilobyte could promise terabytes; deflate packs at most 1032 bytes into one.
+  const double stored = 1032.0 * static_cast<double>(H5Dget_storage_size(data.id.get()));
+  check<DataError>(elements <= stored, "{}: it promises {} elements and holds {} bytes", what, elements,
+                   H5Dget_storage_size(data.id.get()));
   const auto type = hdf5::own(H5Dget_type(data.id.get()), H5Tclose, what);
   data.kind = H5Tget_class(type.get());
   if (data.kind == H5T_ENUM) data.kind = H5T_INTEGER;  // how h5py writes bool
@@ -64,28 +71,25 @@ std::vector<T> read_item(const Dataset& data, std::int64_t n, hid_t memory_type,
   return values;
 }
 
-/// Integers are shown on the scale of their type: u8 by 255, u16 by 65535.
-float scale_of(const Dataset& data) {
-  if (data.kind == H5T_FLOAT) return 1;
-  return data.bytes == 1 ? 255.0f : 65535.0f;
-}
+/// What the parent is told about the two datasets before their values.
+struct Contents {
+  std::int64_t count = 0, height = 0, width = 0, channels = 0;
+  std::int64_t image_bytes = 0, mask_bytes = 0;  // of one element in the file
+  bool images_are_floats = false;
 
-}  // namespace
+  std::size_t pixels() const { return static_cast<std::size_t>(height * width); }
+  /// Integers are shown on the scale of their type: u8 by 255, u16 by 65535.
+  float scale() const { return images_are_floats ? 1.0f : image_bytes == 1 ? 255.0f : 65535.0f; }
+};
 
-ImageSet read_image_file(const std::string& path, const ImageReadOptions& options) {
-  const hdf5::QuietErrors quiet;
-  hdf5::disable_plugins();
-  const auto file = hdf5::own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
-                              path + ": wanted a folder with images/ and masks/ or an HDF5 file");
-  const Dataset images = open_dataset(file, path, "images");
-  const Dataset masks = open_dataset(file, path, "masks");
+void check_pair(const Dataset& images, const Dataset& masks, const std::string& path, int wanted_channels) {
   const std::int64_t channels = images.dims.size() == 4 ? images.dims[3] : 1;
   check<DataError>(channels == 1 || channels == 3, "{}: \"images\": wanted 1 or 3 channels in the last place, got {}",
                    path, channels);
   check<DataError>(masks.dims.size() == 3 || masks.dims[3] == 1, "{}: \"masks\": wanted one channel, got {}", path,
                    masks.dims.back());
-  check<DataError>(options.channels == 0 || options.channels == channels, "{}: \"images\": wanted {} channels, got {}",
-                   path, options.channels, channels);
+  check<DataError>(wanted_channels == 0 || wanted_channels == channels, "{}: \"images\": wanted {} channels, got {}",
+                   path, wanted_channels, channels);
   for (std::size_t i = 0; i < 3; ++i)
     check<DataError>(images.dims[i] == masks.dims[i],
                      "{}: \"masks\" must have the images' extents: axis {} is {}, wanted {}", path, i, masks.dims[i],
@@ -93,37 +97,90 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
   check<DataError>(masks.kind == H5T_INTEGER, "{}: \"masks\": wanted integers, got floating point numbers", path);
   check<DataError>(images.kind == H5T_FLOAT || images.bytes <= 2,
                    "{}: \"images\": wanted u8, u16 or float, got integers of {} bytes", path, images.bytes);
+}
+
+/// The child's part: sends Contents, every mask as int32, then every image as float.
+void send_datasets(const std::string& path, int wanted_channels, const Containment::Send& send) {
+  hdf5::disable_plugins();
+  const auto file = hdf5::own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
+                              path + ": wanted a folder with images/ and masks/ or an HDF5 file");
+  const Dataset images = open_dataset(file, path, "images");
+  const Dataset masks = open_dataset(file, path, "masks");
+  check_pair(images, masks, path, wanted_channels);
+  const Contents contents{.count = images.dims[0],
+                          .height = images.dims[1],
+                          .width = images.dims[2],
+                          .channels = images.dims.size() == 4 ? images.dims[3] : 1,
+                          .image_bytes = static_cast<std::int64_t>(images.bytes),
+                          .mask_bytes = static_cast<std::int64_t>(masks.bytes),
+                          .images_are_floats = images.kind == H5T_FLOAT};
+  send(&contents, sizeof contents);
+  for (std::int64_t n = 0; n < contents.count; ++n) {
+    const auto ids = read_item<std::int32_t>(masks, n, H5T_NATIVE_INT32, path + ": \"masks\"");
+    send(ids.data(), ids.size() * sizeof ids[0]);
+  }
+  for (std::int64_t n = 0; n < contents.count; ++n) {
+    const auto values = read_item<float>(images, n, H5T_NATIVE_FLOAT, path + ": \"images\"");
+    send(values.data(), values.size() * sizeof values[0]);
+  }
+}
+
+/// Class ids in place: 0 and 1 in a binary task, whose threshold is the one above which a pixel is 1.
+void settle_mask(std::vector<std::int32_t>& ids, int classes, std::int32_t threshold, const std::string& name) {
+  for (std::int32_t& id : ids) {
+    if (classes == 1)
+      id = id > threshold;
+    else
+      check<DataError>(id >= 0 && id < classes, "{}: wanted class ids 0 to {}, got {}", name, classes - 1, id);
+  }
+}
+
+ContainmentLimits limits_for(std::uint64_t file_bytes) {
+  constexpr std::uint64_t kBytesPerSecond = 4u << 20;  // the slowest decompression under a sanitizer
+  return {.seconds = 2 + file_bytes / kBytesPerSecond, .memory = (std::uint64_t{1} << 30) + 8 * file_bytes};
+}
+
+}  // namespace
+
+ImageSet read_image_file(const std::string& path, const ImageReadOptions& options) {
+  const std::uint64_t bytes = regular_file_size(path);
+  const hdf5::QuietErrors alone;  // no thread is inside the library while the child is made
+  Containment child(path, limits_for(bytes),
+                    [&](const Containment::Send& send) { send_datasets(path, options.channels, send); });
+  Contents contents;
+  child.take(&contents, sizeof contents);
+  const bool plausible = contents.count >= 1 && contents.height >= 1 && contents.width >= 1 &&
+                         (contents.channels == 1 || contents.channels == 3) &&
+                         static_cast<double>(contents.count) * static_cast<double>(contents.height) *
+                                 static_cast<double>(contents.width) <=
+                             kMostElements;
+  check<DataError>(plausible, "{}: the library that reads it gave impossible extents; it is damaged", path);
+
+  std::vector<std::vector<std::int32_t>> ids(static_cast<std::size_t>(contents.count));
+  std::int32_t largest = 0;
+  for (std::vector<std::int32_t>& mask : ids) {
+    mask.resize(contents.pixels());
+    child.take(mask.data(), mask.size() * sizeof mask[0]);
+    largest = std::max(largest, *std::ranges::max_element(mask));
+  }
+  const std::int32_t threshold = largest <= 1 ? 0 : contents.mask_bytes == 1 ? 127 : 127 * 257;
 
   ImageSet set;
   set.classes = options.classes;
-  set.channels = static_cast<int>(channels);
-  const std::int64_t height = images.dims[1];
-  const std::int64_t width = images.dims[2];
-  std::vector<std::vector<std::int32_t>> ids;
-  std::int32_t largest = 0;
-  for (std::int64_t n = 0; n < images.dims[0]; ++n) {
-    ids.push_back(read_item<std::int32_t>(masks, n, H5T_NATIVE_INT32, path + ": \"masks\""));
-    largest = std::max(largest, *std::max_element(ids.back().begin(), ids.back().end()));
-  }
-  const std::int32_t threshold = largest <= 1 ? 0 : masks.bytes == 1 ? 127 : 127 * 257;
-  for (std::int64_t n = 0; n < images.dims[0]; ++n) {
-    auto& mask = ids[static_cast<std::size_t>(n)];
-    for (std::size_t i = 0; i < mask.size(); ++i) {
-      if (options.classes == 1)
-        mask[i] = mask[i] > threshold;
-      else
-        check<DataError>(mask[i] >= 0 && mask[i] < options.classes,
-                         "{}: \"masks\": wanted class ids 0 to {}, got {} in mask {}", path, options.classes - 1,
-                         mask[i], n);
-    }
-    std::vector<float> values = read_item<float>(images, n, H5T_NATIVE_FLOAT, path + ": \"images\"");
+  set.channels = static_cast<int>(contents.channels);
+  std::vector<float> values(contents.pixels() * static_cast<std::size_t>(contents.channels));
+  for (std::size_t n = 0; n < ids.size(); ++n) {
+    settle_mask(ids[n], options.classes, threshold, fmt::format("{}: \"masks\", mask {}", path, n));
+    child.take(values.data(), values.size() * sizeof values[0]);
     for (float& value : values) {
       check<DataError>(std::isfinite(value), "{}: \"images\": image {} holds a number that is not finite", path, n);
-      value /= scale_of(images);
+      value /= contents.scale();
     }
     ImageSample sample;
     sample.name = std::to_string(n);
-    sample.pair = {Tensor::from(values, {height, width, channels}), Tensor::from(mask, {height, width}).to(DType::u8)};
+    sample.pair = {Tensor::from(values, {contents.height, contents.width, contents.channels}),
+                   Tensor::from(ids[n], {contents.height, contents.width}).to(DType::u8)};
+    ids[n] = {};
     if (options.normalize) normalize(sample.pair.image);
     Sha256 hash;
     hash.update(sample.pair.image.raw(), sample.pair.image.bytes());

@@ -31,7 +31,19 @@ class Descriptor {
   int fd_;
 };
 
+void check_regular(const struct stat& status, const std::string& path) {
+  check<DataError>(S_ISREG(status.st_mode), "{}: wanted a regular file, got {}", path,
+                   S_ISDIR(status.st_mode) ? "a folder" : "something else");
+}
+
 }  // namespace
+
+std::uint64_t regular_file_size(const std::string& path) {
+  struct stat status {};
+  check<DataError>(::stat(path.c_str(), &status) == 0, "{}: cannot be opened: {}", path, std::strerror(errno));
+  check_regular(status, path);
+  return static_cast<std::uint64_t>(status.st_size);
+}
 
 std::string read_file(const std::string& path, std::uint64_t max_bytes) {
   // O_NONBLOCK so that a FIFO of that name is refused below and not waited for.
@@ -39,8 +51,7 @@ std::string read_file(const std::string& path, std::uint64_t max_bytes) {
   check<DataError>(file.get() >= 0, "{}: cannot be opened: {}", path, std::strerror(errno));
   struct stat status {};
   check<DataError>(::fstat(file.get(), &status) == 0, "{}: cannot be examined: {}", path, std::strerror(errno));
-  check<DataError>(S_ISREG(status.st_mode), "{}: wanted a regular file, got {}", path,
-                   S_ISDIR(status.st_mode) ? "a folder" : "something else");
+  check_regular(status, path);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   check<DataError>(size <= max_bytes, "{}: wanted at most {} bytes, got {}", path, max_bytes, size);
 

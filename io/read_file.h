@@ -10,6 +10,9 @@ namespace binade::io {
 /// file, cannot be read, changes while it is read, or is larger than `max_bytes`.
 std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 40);
 
+/// Bytes of the regular file at `path` (links are followed). Throws DataError as read_file() does.
+std::uint64_t regular_file_size(const std::string& path);
+
 /// Reads a JSON file and checks, before any parser sees it, that it is UTF-8, at most `max_bytes` long and nested at
 /// most `max_depth` deep. Throws DataError.
 std::string read_json_text(const std::string& path, std::uint64_t max_bytes = std::uint64_t{64} << 20,

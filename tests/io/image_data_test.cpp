@@ -250,7 +250,7 @@ TEST(ImageFile, BadFilesAreDataErrors) {
   EXPECT_THAT(reason("nan.h5"), HasSubstr("not finite"));
   put<std::uint8_t>(folder.path("ids.h5"), "images", H5T_NATIVE_UINT8, {1, 1, 1}, {1});
   put<std::uint8_t>(folder.path("ids.h5"), "masks", H5T_NATIVE_UINT8, {1, 1, 1}, {2});
-  EXPECT_THAT(reason("ids.h5"), HasSubstr("got 2 in mask 0"));
+  EXPECT_THAT(reason("ids.h5"), HasSubstr("mask 0: wanted class ids 0 to 1, got 2"));
 }
 
 }  // namespace

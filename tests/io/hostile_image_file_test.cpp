@@ -1,0 +1,105 @@
+// Damaged HDF5 image sets: libhdf5 sees whatever bytes a file has, so every one must end in data or in a DataError.
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "io/image_data.h"
+#include "tests/io/scratch_folder.h"
+
+namespace binade::io {
+namespace {
+
+/// A file as h5py writes it by default (`version` H5F_LIBVER_EARLIEST) or with libver="latest"; chunked and compressed,
+/// or in one piece.
+std::string image_file(const ScratchFolder& folder, H5F_libver_t version, bool compressed) {
+  const std::string path = folder.path("whole.h5");
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(access, version, H5F_LIBVER_LATEST);
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  const hsize_t dims[] = {3, 16, 12}, chunk[] = {1, 8, 8};
+  std::vector<std::uint8_t> values(3 * 16 * 12);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i * 7);
+  for (const char* name : {"images", "masks"}) {
+    const hid_t space = H5Screate_simple(3, dims, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+    if (compressed) {
+      H5Pset_chunk(create, 3, chunk);
+      H5Pset_shuffle(create);
+      H5Pset_deflate(create, 4);
+    }
+    const hid_t data = H5Dcreate2(file, name, H5T_NATIVE_UINT8, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    H5Dwrite(data, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    H5Dclose(data);
+    H5Pclose(create);
+    H5Sclose(space);
+  }
+  H5Fclose(file);
+  H5Pclose(access);
+  return folder.read("whole.h5");
+}
+
+/// Seeded edits, half of them in the first kilobytes, where the structure lies.
+std::string mutate(std::string bytes, const RandomStream& stream) {
+  std::uint64_t draw = 0;
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(stream.below(draw++, n)); };
+  for (std::size_t edits = 1 + below(4); edits > 0 && !bytes.empty(); --edits) {
+    const std::size_t at = below(below(2) == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 2048));
+    switch (below(10)) {
+      case 0: bytes.resize(at); break;
+      case 1: bytes.replace(at, 1, 1, '\xff'); break;
+      case 2: bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8))); break;
+      default: bytes[at] = static_cast<char>(below(256));
+    }
+  }
+  return bytes;
+}
+
+bool accepted(const std::string& path) {
+  try {
+    read_image_file(path, {.classes = 256});
+    return true;
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+TEST(HostileImageFile, DamageEndsInDataOrADataError) {
+  const ScratchFolder folder;
+  int seed = 0;
+  for (const H5F_libver_t version : {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18})
+    for (const bool compressed : {false, true}) {
+      const std::string whole = image_file(folder, version, compressed);
+      ASSERT_TRUE(accepted(folder.path("whole.h5"))) << "version " << version << " compressed " << compressed;
+      int refused = 0;
+      for (int i = 0; i < 150; ++i, ++seed) {
+        const RandomStream stream{.seed = static_cast<std::uint64_t>(seed)};
+        refused += !accepted(folder.write("damaged.h5", mutate(whole, stream)));
+      }
+      EXPECT_GT(refused, 10) << "the edits reach the structure";
+    }
+}
+
+TEST(HostileImageFile, AKilobyteThatPromisesTerabytesIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.path("bomb.h5");
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t dims[] = {1, 1 << 17, 1 << 17}, chunk[] = {1, 64, 64};
+  const hid_t space = H5Screate_simple(3, dims, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(create, 3, chunk);
+  for (const char* name : {"images", "masks"})
+    H5Dclose(H5Dcreate2(file, name, H5T_NATIVE_UINT8, space, H5P_DEFAULT, create, H5P_DEFAULT));
+  H5Pclose(create);
+  H5Sclose(space);
+  H5Fclose(file);
+  const std::string why = error_of<DataError>([&] { read_image_file(path); });
+  EXPECT_NE(why.find("it promises 17179869184 elements and holds 0 bytes"), why.npos) << why;
+}
+
+TEST(HostileImageFile, WhatIsNoFileIsNotWaitedFor) {
+  const ScratchFolder folder;
+  const std::string why = error_of<DataError>([&] { read_image_file("/dev/zero"); });
+  EXPECT_NE(why.find("regular file"), why.npos) << why;
+}
+
+}  // namespace
+}  // namespace binade::io

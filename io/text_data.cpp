@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/sha256.h"
 #include "io/read_file.h"
+#include "io/utf8.h"
 
 namespace binade::io {
 namespace {
@@ -33,6 +34,7 @@ void check_is_text(const std::string& bytes, const std::string& path) {
 
 Text read_folder(const std::string& folder) {
   Text text;
+  text.path = folder;
   Sha256 hash;
   for (const std::string& name : list_files(folder)) {
     const std::string path = (std::filesystem::path(folder) / name).string();
@@ -56,11 +58,24 @@ Text read_text(const std::string& path) {
   check<DataError>(std::filesystem::exists(path, error), "{}: there is no such file or folder", path);
   if (std::filesystem::is_directory(path, error)) return read_folder(path);
   Text text;
+  text.path = path;
   text.bytes = read_file(path);
   check_is_text(text.bytes, path);
   text.files.push_back({std::filesystem::path(path).filename().string(), 0});
   text.content = to_hex(sha256(std::as_bytes(std::span(text.bytes.data(), text.bytes.size()))));
   return text;
+}
+
+void check_utf8(const Text& text) {
+  const std::size_t bad = find_bad_utf8(text.bytes);
+  if (bad == std::string_view::npos) return;
+  const auto after = std::ranges::upper_bound(text.files, bad, {}, &Text::File::begin);
+  const Text::File& file = *std::prev(after);
+  const std::filesystem::path path(text.path);
+  throw DataError(
+      fmt::format("{}: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use --tokenizer byte",
+                  path.filename() == file.name ? text.path : (path / file.name).string(),
+                  static_cast<unsigned char>(text.bytes[bad]), bad - file.begin));
 }
 
 Text embedded_text() {

@@ -18,10 +18,15 @@ struct Text {
     std::string name;
     std::size_t begin = 0;  ///< offset of its first byte in `bytes`
   };
+  std::string path;  ///< as it was given
   std::string bytes;
   std::vector<File> files;
   std::string content;  ///< SHA-256 in hex over names (of a folder's files), lengths and bytes: what a resume compares
 };
+
+/// Throws DataError, naming the file and the offset in it, unless all of the text is UTF-8: what the char tokenizer
+/// wants.
+void check_utf8(const Text& text);
 
 /// Reads the text at `path`. Throws DataError, naming the file, when it is missing, unreadable, empty or binary (a NUL
 /// byte, or more than 30 % control characters).

@@ -17,7 +17,12 @@ struct Tokens {
 Tokens read_tokens(const std::string& path, const io::Tokenizer& tokenizer, const io::Text* text) {
   if (is_token_file(path))
     return {io::read_token_file(path, tokenizer.vocabulary_size()), sha256_hex(io::read_file(path))};
-  return {io::TokenSequence(tokenizer.encode(text->bytes), tokenizer.vocabulary_size()), text->content};
+  if (tokenizer.kind() == "char") io::check_utf8(*text);
+  try {
+    return {io::TokenSequence(tokenizer.encode(text->bytes), tokenizer.vocabulary_size()), text->content};
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}: {}", text->path, error.what()));
+  }
 }
 
 }  // namespace
@@ -27,6 +32,7 @@ TextSource read_text_source(const TrainSettings& s, const std::string& tokenizer
   TextSource source;
   io::Text text;
   if (!is_token_file(s.data)) text = s.data.empty() ? io::embedded_text() : io::read_text(s.data);
+  if (!known && tokenizer == "char") io::check_utf8(text);
   source.tokenizer = known ? std::move(known) : io::make_tokenizer(tokenizer, text.bytes);
   const Tokens tokens = read_tokens(s.data, *source.tokenizer, &text);
   source.content = tokens.content;

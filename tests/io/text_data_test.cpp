@@ -66,6 +66,16 @@ TEST(ReadText, BadTextIsADataErrorThatNamesTheFile) {
   EXPECT_THAT(error_of<DataError>([&] { read_text("/dev/zero"); }), HasSubstr("regular file"));
 }
 
+TEST(ReadText, ABadByteIsNamedByFileAndOffset) {
+  const ScratchFolder folder;
+  folder.write("many/a.txt", "caf\xc3\xa9");
+  folder.write("many/b.txt", "caf\xe9 au lait");
+  const auto reason = [](const std::string& path) { return error_of<DataError>([&] { check_utf8(read_text(path)); }); };
+  EXPECT_THAT(reason(folder.path("many")), HasSubstr("many/b.txt: wanted UTF-8, got byte 0xe9 at offset 3;"));
+  EXPECT_THAT(reason(folder.path("many/b.txt")), HasSubstr("many/b.txt: wanted UTF-8, got byte 0xe9 at offset 3;"));
+  check_utf8(read_text(folder.path("many/a.txt")));
+}
+
 TEST(ReadText, TheEmbeddedTextIsThereAndHoldsEachFileOnce) {
   const Text text = embedded_text();
   EXPECT_GT(text.bytes.size(), 100000u);

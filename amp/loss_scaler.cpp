@@ -1,7 +1,9 @@
 #include "amp/loss_scaler.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 #include "optim/clip.h"
@@ -74,7 +76,18 @@ ScaleVerdict LossScaler::overflowed() {
   return ScaleVerdict::kLowered;
 }
 
+void LossScaler::backward(const Variable& loss) const {
+  check<NumericError>(std::isfinite(loss.item()),
+                      "loss scaler: the loss is {}: forward or the data, not the loss scale; nothing was changed",
+                      std::isnan(loss.item()) ? "nan" : "inf");
+  binade::backward(loss, state_.scale);
+}
+
 StepStats LossScaler::step(optim::Optimizer& optimizer, const StepOptions& options) {
+  struct ForgetGradients {  // a loop that catches what is thrown here goes on with clean ones
+    optim::Optimizer& optimizer;
+    ~ForgetGradients() { optimizer.zero_grad(); }
+  } const forget{optimizer};
   const optim::GradientScan scan = optim::scan_gradients(optimizer.parameters());
   StepStats stats{.step = optimizer.updates() + 1, .loss_scale = scale()};
   stats.lr = options.lr < 0 ? optimizer.lr() : options.lr;
@@ -89,18 +102,29 @@ StepStats LossScaler::step(optim::Optimizer& optimizer, const StepOptions& optio
         proof.parameter, proof.largest, proof.limit);
     optimizer.step(input);
     committed();
+    before_nan_.reset();
     stats.committed = true;
   } else {
-    const ScaleVerdict verdict = overflowed();
-    for (std::size_t i = 0; i < scan.words.size(); ++i)
-      check<NumericError>(scan.words[i] < 0x7f800000u || verdict == ScaleVerdict::kLowered,
-                          "step {}: the gradient of {} holds {} at loss scale {}; nothing was changed; {}", stats.step,
-                          optimizer.parameters().slices()[i].name, optim::magnitude_of(scan.words[i]), stats.loss_scale,
-                          explain(verdict, options_));
+    lower_for(scan, stats, optimizer.parameters());
   }
   stats.skipped_total = state_.overflows;
-  optimizer.zero_grad();
   return stats;
+}
+
+void LossScaler::lower_for(const optim::GradientScan& scan, const StepStats& stats,
+                           const optim::FlatParameters& parameters) {
+  if (scan.has_nan() && !before_nan_) before_nan_ = state_;
+  const ScaleVerdict verdict = overflowed();
+  if (verdict == ScaleVerdict::kLowered) return;
+  if (scan.has_nan()) {
+    before_nan_->overflows = state_.overflows;
+    state_ = *std::exchange(before_nan_, std::nullopt);
+  }
+  const auto bad = std::ranges::find_if(scan.words, [](std::uint32_t word) { return word >= 0x7f800000u; });
+  throw NumericError(fmt::format("step {}: the gradient of {} holds {} at loss scale {}; nothing was changed; {}",
+                                 stats.step,
+                                 parameters.slices()[static_cast<std::size_t>(bad - scan.words.begin())].name,
+                                 std::abs(optim::magnitude_of(*bad)), stats.loss_scale, explain(verdict, options_)));
 }
 
 StateDict LossScaler::state() const {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -74,11 +75,14 @@ class LossScaler {
     double clip_norm = 0;  ///< 0: none
     double lr = -1;        ///< below 0: the optimizer's own
   };
-  /// binade::backward with the scale as seed.
-  void backward(const Variable& loss) const { binade::backward(loss, state_.scale); }
+  /// binade::backward with the scale as seed. Throws NumericError for a loss that is not finite: that is news of
+  /// forward or the data, and no loss scale is lowered for it. Nothing has changed then; the batch can be left out.
+  void backward(const Variable& loss) const;
   /// Judges the gradients, updates or leaves everything as it is, moves the scale, forgets the gradients. The result's
   /// loss is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more).
-  /// A NaN is taken for an overflow until the floor is reached: telling them apart takes the replay that a Trainer has.
+  ///
+  /// A NaN in gradients of a finite loss may be an overflow inside a fused backward. Only the replay that a Trainer has
+  /// can tell; here the scale is lowered for it step by step, and put back if it is still there at the floor.
   StepStats step(optim::Optimizer& optimizer, const StepOptions& options);
   StepStats step(optim::Optimizer& optimizer) { return step(optimizer, StepOptions{}); }
 
@@ -103,10 +107,12 @@ class LossScaler {
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
+  void lower_for(const optim::GradientScan& scan, const StepStats& stats, const optim::FlatParameters& parameters);
   State decode(const StateDict& state) const;
 
   LossScaleOptions options_;
   State state_;
+  std::optional<State> before_nan_;  // of step(), since the last commit
 };
 
 }  // namespace binade::amp

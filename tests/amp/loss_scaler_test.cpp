@@ -138,5 +138,36 @@ TEST(LossScaler, DrivesAHandWrittenLoop) {
   EXPECT_THROW(off.step(optimizer), NumericError);
 }
 
+TEST(LossScaler, ALossThatIsNotFiniteIsNoMatterOfScale) {
+  const Runtime runtime;
+  toy::Net net;
+  optim::Sgd optimizer(net, {.lr = 0.1});
+  LossScaler scaler;
+  const LossScaler::State before = scaler.snapshot();
+  const Variable loss = toy::loss(net, toy::with_nan(toy::batch(0)));
+  EXPECT_THROW(scaler.backward(loss), NumericError);
+  EXPECT_EQ(scaler.snapshot(), before);
+  scaler.backward(toy::loss(net, toy::batch(1)));
+  EXPECT_TRUE(scaler.step(optimizer).committed) << "the bad batch is left out and nothing of it stays";
+}
+
+TEST(LossScaler, ANanThatTheScaleDoesNotExplainPutsItBack) {
+  const Runtime runtime;
+  toy::Net net;
+  optim::Sgd optimizer(net, {.lr = 0.1});
+  LossScaler scaler({.init_scale = 1024});
+  const auto step = [&](double limit) {
+    net.fragile = limit;  // every gradient above it becomes NaN
+    scaler.backward(toy::loss(net, toy::batch(0)));
+    return scaler.step(optimizer);
+  };
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(step(0).committed);  // an overflow, for all that is known
+  EXPECT_EQ(scaler.scale(), 1);
+  EXPECT_THROW(step(0), NumericError);
+  EXPECT_EQ(scaler.scale(), 1024);
+  EXPECT_EQ(scaler.overflows(), 10);
+  EXPECT_TRUE(step(1e30).committed) << "the gradients of the refused step are forgotten";
+}
+
 }  // namespace
 }  // namespace binade::amp

@@ -26,6 +26,18 @@ CLI::App& innermost(CLI::App& app) {
   return *at;
 }
 
+/// "binade-gpt train"
+std::string full_name(CLI::App& app) {
+  const CLI::App& at = innermost(app);
+  return &at == &app ? app.get_name() : app.get_name() + " " + at.get_name();
+}
+
+std::string subcommands_of(CLI::App& app) {
+  std::string names;
+  for (const CLI::App* sub : app.get_subcommands({})) names += (names.empty() ? "" : ", ") + sub->get_name();
+  return names;
+}
+
 std::vector<std::string> spellings(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::Option* option : app.get_options())
@@ -40,15 +52,15 @@ std::string unknown_word_text(CLI::App& app) {
   word = word.substr(0, word.find('='));
   const std::string near = nearest_word(word, spellings(at));
   const std::string what = word.starts_with("-") ? "unknown flag" : "unknown word";
-  return fmt::format("{}: {} {}{}; see {} --help", at.get_name(), what, word,
-                     near.empty() ? "" : ", did you mean " + near + "?", at.get_name());
+  return fmt::format("{0}: {1} {2}{3}; see {0} --help", full_name(app), what, word,
+                     near.empty() ? "" : ", did you mean " + near + "?");
 }
 
 }  // namespace
 
 std::string nearest_word(const std::string& word, const std::vector<std::string>& words) {
   std::string best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 2) + 1;
+  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : words) {
     std::vector<std::size_t> row(candidate.size() + 1);
     for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -81,11 +93,17 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
     return 0;
   } catch (const CLI::ExtrasError&) {
     return fail(unknown_word_text(app), kBadArguments);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string flag = std::string(error.what()).substr(0, std::string(error.what()).find(':'));
+    return fail(fmt::format("{0}: {1} wants a value; see {0} --help", full_name(app), flag), kBadArguments);
   } catch (const CLI::ParseError& error) {
     // A misspelt sub-command is told as a missing one otherwise.
     if (app.get_subcommands().empty() && !app.remaining(true).empty())
       return fail(unknown_word_text(app), kBadArguments);
-    return fail(fmt::format("{}: {}; see --help", innermost(app).get_name(), error.what()), kBadArguments);
+    if (app.get_subcommands().empty())
+      return fail(fmt::format("{0}: wanted one of {1}; see {0} --help", app.get_name(), subcommands_of(app)),
+                  kBadArguments);
+    return fail(fmt::format("{0}: {1}; see {0} --help", full_name(app), error.what()), kBadArguments);
   } catch (const Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc&) {

@@ -20,9 +20,19 @@ std::string key_of(std::string name) {
 }
 
 std::string range_text(const Setting& s) {
-  if (std::isinf(s.low) && std::isinf(s.high)) return "a number";
-  if (std::isinf(s.high)) return fmt::format("a number >= {}", s.low);
-  return fmt::format("a number from {} to {}", s.low, s.high);
+  const char* kind = std::holds_alternative<std::int64_t*>(s.target) ? "a whole number" : "a number";
+  if (std::isinf(s.low) && std::isinf(s.high)) return kind;
+  if (std::isinf(s.high)) return fmt::format("{} >= {}", kind, s.low);
+  return fmt::format("{} from {} to {}", kind, s.low, s.high);
+}
+
+/// What --help shows for the value: the words there are, or what kind of thing it is.
+std::string value_text(const Setting& s) {
+  if (!s.choices.empty()) return CLI::detail::join(s.choices, "|");
+  if (!s.value.empty()) return s.value;
+  return std::holds_alternative<std::string*>(s.target) ? "TEXT"
+         : std::holds_alternative<double*>(s.target)    ? "X"
+                                                        : "N";
 }
 
 template <class T>
@@ -32,8 +42,7 @@ T parse_number(const Setting& s, const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool good = error == std::errc{} && stop == end && std::isfinite(static_cast<double>(value)) &&
                     static_cast<double>(value) >= s.low && static_cast<double>(value) <= s.high;
-  check<ArgumentError>(good, "--{}: wanted {}{}, got '{}'", s.name, std::is_integral_v<T> ? "whole: " : "",
-                       range_text(s), text);
+  check<ArgumentError>(good, "--{}: wanted {}, got '{}'", s.name, range_text(s), text);
   return value;
 }
 
@@ -97,9 +106,9 @@ void Settings::declare(CLI::App& app) {
       continue;
     }
     if (std::holds_alternative<std::vector<std::string>*>(s.target))
-      option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("TEXT (repeatable)");
+      option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(s.value + " (repeatable)");
     else
-      option->expected(1)->type_name(s.choices.empty() ? "" : CLI::detail::join(s.choices, "|"));
+      option->expected(1)->type_name(value_text(s));
     const ordered_json value = json_of(s);
     option->default_str(value.is_string() ? value.get<std::string>() : value.is_array() ? "" : value.dump());
   }

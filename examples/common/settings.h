@@ -31,6 +31,7 @@ struct Setting {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  ///< allowed words; empty: any
+  std::string value{};                 ///< what --help calls the value: "PATH"; empty: by its type
 };
 
 /// The settings of a program as one table, from which flags, --help, config.json, --config and the rules of --resume

@@ -14,16 +14,23 @@ void add_data(Settings& t, TrainSettings& s) {
   t.add({.name = "data",
          .target = &s.data,
          .help = "what to train on (embedded data when left out)",
-         .on_resume = OnResume::kByContent});
+         .on_resume = OnResume::kByContent,
+         .value = "PATH"});
   t.add({.name = "val-data",
          .target = &s.val_data,
          .help = "held-out data of its own",
-         .on_resume = OnResume::kByContent});
-  t.add({.name = "val-fraction", .target = &s.val_fraction, .help = "share held out of --data", .low = 0, .high = 0.9});
+         .on_resume = OnResume::kByContent,
+         .value = "PATH"});
+  t.add({.name = "val-fraction",
+         .target = &s.val_fraction,
+         .help = "share held out of --data, rounded down, at least 1",
+         .low = 1e-9,
+         .high = 0.9});
   t.add({.name = "run",
          .target = &s.run,
          .help = "run folder (a new one under runs/)",
-         .on_resume = OnResume::kByContent});
+         .on_resume = OnResume::kByContent,
+         .value = "DIR"});
   t.add({.name = "resume",
          .target = &s.resume,
          .help = "go on from the run's newest verified checkpoint",
@@ -31,10 +38,12 @@ void add_data(Settings& t, TrainSettings& s) {
   t.add({.name = "config",
          .target = &s.config,
          .help = "the same settings as a JSON file; flags win",
-         .on_resume = OnResume::kNotASetting});
+         .on_resume = OnResume::kNotASetting,
+         .value = "FILE"});
   t.add({.name = "init-from",
          .target = &s.init_from,
-         .help = "start from the weights of a checkpoint or safetensors file"});
+         .help = "start from the weights of a checkpoint or safetensors file",
+         .value = "FILE"});
 }
 
 void add_run(Settings& t, TrainSettings& s) {
@@ -53,9 +62,12 @@ void add_run(Settings& t, TrainSettings& s) {
          .on_resume = OnResume::kMayChange,
          .low = 0,
          .high = 1024});
-  t.add({.name = "deterministic", .target = &s.deterministic, .help = "on|off"});
-  t.add(
-      {.name = "device", .target = &s.device, .help = "auto, cpu, cuda or cuda:N", .on_resume = OnResume::kMayChange});
+  t.add({.name = "deterministic", .target = &s.deterministic, .help = "the same bits every time"});
+  t.add({.name = "device",
+         .target = &s.device,
+         .help = "where it runs",
+         .on_resume = OnResume::kMayChange,
+         .value = "auto|cpu|cuda[:N]"});
   t.add({.name = "checkpoint-every",
          .target = &s.checkpoint_every,
          .help = "updates between checkpoints (0: at the end)",
@@ -64,7 +76,7 @@ void add_run(Settings& t, TrainSettings& s) {
          .high = kCount});
   t.add({.name = "keep",
          .target = &s.keep,
-         .help = "checkpoints kept in the ring",
+         .help = "newest checkpoints kept, beside the best, the last good one and the next to become good",
          .on_resume = OnResume::kMayChange,
          .low = 1,
          .high = 10000});
@@ -82,7 +94,7 @@ void add_run(Settings& t, TrainSettings& s) {
          .high = kCount});
   t.add({.name = "state-hash",
          .target = &s.state_hash,
-         .help = "write the state's SHA-256 before and after every attempt (on|off)"});
+         .help = "write the state's SHA-256 before and after every attempt"});
 }
 
 void add_precision(Settings& t, TrainSettings& s) {
@@ -94,8 +106,12 @@ void add_precision(Settings& t, TrainSettings& s) {
   t.add({.name = "override",
          .target = &s.overrides,
          .help = "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",
-         .on_resume = OnResume::kIncompatible});
-  t.add({.name = "loss-scale", .target = &s.loss_scale, .help = "dynamic, off or a number"});
+         .on_resume = OnResume::kIncompatible,
+         .value = "GLOB=P"});
+  t.add({.name = "loss-scale",
+         .target = &s.loss_scale,
+         .help = "how small gradients are kept from vanishing in fp16",
+         .value = "dynamic|off|X"});
   t.add({.name = "init-scale",
          .target = &s.init_scale,
          .help = "loss scale of the first step",

@@ -11,7 +11,7 @@ namespace binade::examples {
 /// What `train` of both programs takes. Defaults that differ between them are set by the program before parsing.
 struct TrainSettings {
   std::string data, val_data;
-  double val_fraction = 0;  ///< 0: the program's own (text 0.1, images 0.2)
+  double val_fraction = 0.1;
   std::string run;
   bool resume = false;
   std::string init_from, config;

@@ -2,8 +2,8 @@
 
 #include "examples/common/program.h"
 #include "examples/common/step_server.h"
-#include "examples/transformer/commands.h"
 #include "examples/transformer/gpt.h"
+#include "examples/transformer/gpt_commands.h"
 
 namespace binade::examples {
 namespace {

@@ -72,18 +72,17 @@ void add_gpt_settings(Settings& t, GptSettings& s) {
          .help = "share dropped after embeddings, attention and MLP",
          .low = 0,
          .high = 0.99});
-  t.add({.name = "bias",
-         .target = &s.bias,
-         .help = "biases in linear layers (on|off); norms keep theirs",
-         .on_resume = kShape});
-  t.add({.name = "tokenizer", .target = &s.tokenizer, .help = "byte, char or bpe:FILE", .on_resume = kShape});
+  t.add({.name = "bias", .target = &s.bias, .help = "biases in linear layers; norms keep theirs", .on_resume = kShape});
+  t.add({.name = "tokenizer",
+         .target = &s.tokenizer,
+         .help = "what a token is; FILE: GPT-2's tokenizer.json",
+         .on_resume = kShape,
+         .value = "byte|char|bpe:FILE"});
   t.add({.name = "attention",
          .target = &s.attention,
          .help = "one op, or matmul, softmax, matmul",
          .choices = {"fused", "composed"}});
-  t.add({.name = "recompute",
-         .target = &s.recompute,
-         .help = "run blocks twice instead of keeping activations (on|off)"});
+  t.add({.name = "recompute", .target = &s.recompute, .help = "run blocks twice instead of keeping activations"});
 }
 
 void complete_gpt_settings(GptSettings& s) {
@@ -93,7 +92,6 @@ void complete_gpt_settings(GptSettings& s) {
   if (s.dim == 0) s.dim = p.dim;
   if (s.context == 0) s.context = p.context;
   check<ArgumentError>(s.dim % s.heads == 0, "--heads: wanted a divisor of --dim {}, got {}", s.dim, s.heads);
-  if (s.train.val_fraction == 0) s.train.val_fraction = 0.1;
   complete_train_settings(s.train);
 }
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "examples/common/model_file.h"
-#include "examples/transformer/commands.h"
+#include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/probe.h"
 

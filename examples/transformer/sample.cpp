@@ -3,7 +3,7 @@
 
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
-#include "examples/transformer/commands.h"
+#include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/sampling.h"
 

@@ -2,8 +2,8 @@
 
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
-#include "examples/transformer/commands.h"
 #include "examples/transformer/evaluation.h"
+#include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/probe.h"
 #include "examples/transformer/text_source.h"

@@ -2,8 +2,8 @@
 
 #include "examples/common/program.h"
 #include "examples/common/step_server.h"
-#include "examples/unet/commands.h"
 #include "examples/unet/unet.h"
+#include "examples/unet/unet_commands.h"
 
 namespace binade::examples {
 namespace {

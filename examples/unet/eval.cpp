@@ -2,36 +2,21 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "examples/common/model_file.h"
+#include "examples/common/eval_settings.h"
 #include "examples/common/program.h"
-#include "examples/unet/commands.h"
 #include "examples/unet/evaluation.h"
 #include "examples/unet/image_source.h"
 #include "examples/unet/picture.h"
+#include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
 #include "io/json_lines.h"
-#include "io/run_folder.h"
 
 namespace binade::examples {
 namespace {
 
-struct EvalSettings {
-  ModelChoice model;
-  TrainSettings data;
+struct UNetEvalSettings : EvalSettings {
   std::string pictures;
 };
-
-/// --data and --val-fraction default to what the run was trained with.
-void take_data_from_run(Settings& table, EvalSettings& s) {
-  if (s.model.run.empty()) return;
-  UNetSettings trained;
-  Settings stored;
-  add_unet_settings(stored, trained);
-  stored.apply_json(io::read_run_config(s.model.run), s.model.run + "/config.json");
-  if (!table.given("data")) s.data.data = trained.train.data;
-  if (!table.given("val-data")) s.data.val_data = table.given("data") ? "" : trained.train.val_data;
-  if (!table.given("val-fraction")) s.data.val_fraction = trained.train.val_fraction;
-}
 
 /// Writes NAME.png: image, truth and prediction beside one another.
 EachPrediction picture_writer(const std::string& folder, std::int64_t classes) {
@@ -45,10 +30,11 @@ EachPrediction picture_writer(const std::string& folder, std::int64_t classes) {
   };
 }
 
-int eval(Settings& table, EvalSettings& s) {
-  table.apply_flags();
-  take_data_from_run(table, s);
-  if (s.data.val_fraction == 0) s.data.val_fraction = 0.2;
+int eval(Settings& table, UNetEvalSettings& s) {
+  UNetSettings trained;
+  Settings stored;
+  add_unet_settings(stored, trained);
+  settle_eval_settings(table, s, stored, trained.train);
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
   const StateDict checkpoint = read_checkpoint(s.model);
   UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
@@ -73,21 +59,13 @@ int eval(Settings& table, EvalSettings& s) {
 
 Command add_eval(CLI::App& program) {
   CLI::App* app = program.add_subcommand("eval", "Segments the held-out images; prints one JSON object");
-  auto s = std::make_shared<EvalSettings>();
+  auto s = std::make_shared<UNetEvalSettings>();
   auto table = std::make_shared<Settings>();
-  table->add({.name = "run", .target = &s->model.run, .help = "run folder: its newest verified checkpoint"});
-  table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
-  table->add({.name = "data", .target = &s->data.data, .help = "images and masks (the run's own when left out)"});
-  table->add({.name = "val-data", .target = &s->data.val_data, .help = "held-out images of their own"});
-  table->add({.name = "val-fraction",
-              .target = &s->data.val_fraction,
-              .help = "share held out of --data",
-              .low = 0,
-              .high = 0.9});
-  table->add(
-      {.name = "pictures", .target = &s->pictures, .help = "folder for image, truth and prediction as PNG files"});
-  table->add({.name = "threads", .target = &s->data.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
-  table->add({.name = "device", .target = &s->data.device, .help = "auto, cpu, cuda or cuda:N"});
+  add_eval_settings(*table, *s);
+  table->add({.name = "pictures",
+              .target = &s->pictures,
+              .help = "folder for image, truth and prediction as PNG files",
+              .value = "DIR"});
   table->declare(*app);
   return [app, s, table] { return app->parsed() ? eval(*table, *s) : 0; };
 }

@@ -5,8 +5,8 @@
 
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
-#include "examples/unet/commands.h"
 #include "examples/unet/prediction.h"
+#include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
 #include "io/image_data.h"
 

@@ -2,9 +2,9 @@
 
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
-#include "examples/unet/commands.h"
 #include "examples/unet/evaluation.h"
 #include "examples/unet/image_source.h"
+#include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
 
 namespace binade::examples {
@@ -23,7 +23,7 @@ io::ImageLoaderOptions loader_options(const UNetSettings& s) {
   return {.batch = s.train.batch,
           .size = s.size,
           .seed = static_cast<std::uint64_t>(s.train.seed),
-          .augment = s.augment ? io::AugmentOptions{} : io::AugmentOptions::none()};
+          .augment = augment_options(s)};
 }
 
 int train(Settings& table, UNetSettings& s) {

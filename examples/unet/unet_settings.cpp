@@ -10,6 +10,7 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
   s.train.steps = 300;
   s.train.optimizer = "adam";
   s.train.min_lr = 1e-5;
+  s.train.val_fraction = 0.2;
   add_train_settings(t, s.train);
   t.add({.name = "base",
          .target = &s.base,
@@ -35,10 +36,26 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
          .low = 1,
          .high = 255});
   t.add({.name = "loss", .target = &s.loss, .help = "what is minimized", .choices = {"bce", "dice", "bce+dice", "ce"}});
-  t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns (on|off)"});
-  t.add({.name = "recompute",
-         .target = &s.recompute,
-         .help = "run levels twice instead of keeping activations (on|off)"});
+  t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns, and what follows"});
+  t.add({.name = "rotate",
+         .target = &s.rotate,
+         .help = "and turns by up to so many degrees",
+         .low = 0,
+         .high = 180,
+         .value = "DEGREES"});
+  t.add({.name = "elastic",
+         .target = &s.elastic,
+         .help = "and elastic distortion: 200 moves pixels by about 3 at --elastic-sigma 10",
+         .low = 0,
+         .high = 1e6,
+         .value = "ALPHA"});
+  t.add({.name = "elastic-sigma",
+         .target = &s.elastic_sigma,
+         .help = "pixels over which the distortion is smooth",
+         .low = 0.1,
+         .high = 1000,
+         .value = "PIXELS"});
+  t.add({.name = "recompute", .target = &s.recompute, .help = "run levels twice instead of keeping activations"});
 }
 
 void complete_unet_settings(UNetSettings& s) {
@@ -47,8 +64,14 @@ void complete_unet_settings(UNetSettings& s) {
   if (s.classes > 1 && s.loss == "bce+dice") s.loss = "ce";
   check<ArgumentError>((s.loss == "ce") == (s.classes > 1), "--loss: wanted {} for --classes {}, got {}",
                        s.classes > 1 ? "ce" : "bce, dice or bce+dice", s.classes, s.loss);
-  if (s.train.val_fraction == 0) s.train.val_fraction = 0.2;
+  check<ArgumentError>(s.augment || (s.rotate == 0 && s.elastic == 0),
+                       "--augment: wanted on with --rotate or --elastic, got off");
   complete_train_settings(s.train);
+}
+
+io::AugmentOptions augment_options(const UNetSettings& s) {
+  if (!s.augment) return io::AugmentOptions::none();
+  return {.rotate_degrees = s.rotate, .elastic_alpha = s.elastic, .elastic_sigma = s.elastic_sigma};
 }
 
 UNetOptions unet_options(const UNetSettings& s, std::int64_t channels) {

@@ -5,6 +5,7 @@
 
 #include "examples/common/train_settings.h"
 #include "examples/unet/unet.h"
+#include "io/augment.h"
 
 namespace binade::examples {
 
@@ -14,11 +15,14 @@ struct UNetSettings {
   std::int64_t base = 16, depth = 3, size = 128, classes = 1;
   std::string loss = "bce+dice";
   bool augment = true;
+  double rotate = 0, elastic = 0, elastic_sigma = 10;  ///< see io::AugmentOptions
   bool recompute = false;
 };
 
 void add_unet_settings(Settings& table, UNetSettings& s);
 void complete_unet_settings(UNetSettings& s);
+
+io::AugmentOptions augment_options(const UNetSettings& s);
 
 UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
 

@@ -40,7 +40,9 @@ class BadInput(ProgramTest):
 
     def test_text_that_is_not_utf8_for_the_char_tokenizer(self):
         (self.folder / "latin.txt").write_bytes("caf\xe9 ".encode("latin-1") * 200)
-        self.gpt(40, "--data", self.folder / "latin.txt")
+        self.gpt(40, "--data", self.folder / "latin.txt", words=["latin.txt", "offset 3"])
+        (self.folder / "held.txt").write_text("\u00e9" * 200)
+        self.gpt(40, "--data", self.text, "--val-data", self.folder / "held.txt", words=["held.txt", "U+00E9"])
 
     def test_text_shorter_than_the_context(self):
         (self.folder / "short.txt").write_text("hello")
@@ -89,6 +91,14 @@ class BadInput(ProgramTest):
         done = run(UNET, "train", "--run", self.folder / "one", "--steps", 2, *UNET_TINY, "--data", data)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_damaged_hdf5_images(self):
+        (self.folder / "data.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(500))
+        self.unet(40, self.folder / "data.h5", ["data.h5"])
+
+    def test_distortion_without_augmentation(self):
+        self.refuse(UNET, ["train", "--run", self.folder / "r", *UNET_TINY, "--data", self.images, "--augment", "off", "--rotate", 9], 20,
+                    "--augment")
+
     def test_missing_image_folder(self):
         self.unet(40, self.folder / "nowhere", ["nowhere"])
 
@@ -100,6 +110,10 @@ class BadInput(ProgramTest):
     def test_unknown_flag_names_the_nearest(self):
         self.gpt(20, "--data", self.text, "--leraning-rate", "1", words=["--leraning-rate"])
         self.gpt(20, "--data", self.text, "--wieght-decay", "1", words=["--wieght-decay", "--weight-decay"])
+
+    def test_a_flag_without_its_value_and_a_program_without_a_word(self):
+        self.gpt(20, "--data", self.text, "--steps", words=["binade-gpt train", "--steps wants a value"])
+        self.refuse(GPT, [], 20, "train, eval, sample")
 
     def test_unknown_word_names_the_nearest(self):
         self.gpt(20, "--data", self.text, "--optimizer", "adamv", words=["--optimizer", "adamv", "adamw"])

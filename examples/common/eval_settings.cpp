@@ -1,0 +1,31 @@
+#include "examples/common/eval_settings.h"
+
+#include "io/run_folder.h"
+
+namespace binade::examples {
+
+void add_eval_settings(Settings& t, EvalSettings& s) {
+  t.add({.name = "run", .target = &s.model.run, .help = "run folder: its newest verified checkpoint", .value = "DIR"});
+  t.add({.name = "checkpoint", .target = &s.model.checkpoint, .help = "one checkpoint file", .value = "FILE"});
+  t.add({.name = "data", .target = &s.data.data, .help = "what the run was trained on", .value = "PATH"});
+  t.add({.name = "val-data", .target = &s.data.val_data, .help = "held-out data of its own", .value = "PATH"});
+  t.add({.name = "val-fraction",
+         .target = &s.data.val_fraction,
+         .help = "share held out of --data",
+         .low = 1e-9,
+         .high = 0.9});
+  t.add({.name = "threads", .target = &s.data.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
+  t.add({.name = "device", .target = &s.data.device, .help = "where it runs", .value = "auto|cpu|cuda[:N]"});
+}
+
+void settle_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained) {
+  table.apply_flags();
+  if (!s.model.run.empty()) stored.apply_json(io::read_run_config(s.model.run), s.model.run + "/config.json");
+  if (!table.given("val-fraction")) s.data.val_fraction = trained.val_fraction;
+  if (!table.given("data")) {
+    s.data.data = trained.data;
+    if (!table.given("val-data")) s.data.val_data = trained.val_data;
+  }
+}
+
+}  // namespace binade::examples

@@ -12,45 +12,50 @@ namespace {
 
 constexpr int kScreen = 40;
 
+/// How two tensors of one type differ; empty when they are the same to the bit.
+std::string tensor_difference(const Tensor& a, const Tensor& b) {
+  if (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0) return "";
+  std::int64_t count = 0;
+  double largest = 0;
+  const std::size_t size = size_of(a.dtype());
+  for (std::int64_t i = 0; i < a.numel(); ++i) {
+    const auto at = static_cast<std::size_t>(i) * size;
+    if (std::memcmp(static_cast<const std::byte*>(a.raw()) + at, static_cast<const std::byte*>(b.raw()) + at, size) ==
+        0)
+      continue;
+    ++count;
+    const double gap = std::abs(a.at(i) - b.at(i));
+    if (!(gap <= largest)) largest = gap;  // a NaN stays
+  }
+  return fmt::format("{}: {} of {} elements differ, by {:.3g} at most", type_text(a), count, a.numel(), largest);
+}
+
+/// Whether two values that are no tensors are the same to the bit: 0 and -0 are not, a NaN and itself are.
+bool same_value(const StateDict::Value& a, const StateDict::Value& b) {
+  return std::visit(
+      [&](const auto& x) {
+        using T = std::decay_t<decltype(x)>;
+        const T& y = std::get<T>(b);
+        if constexpr (std::is_same_v<T, Tensor>)
+          return false;
+        else if constexpr (std::is_same_v<T, double>)
+          return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+        else if constexpr (std::is_same_v<T, StateDict::Numbers>)
+          return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+        else
+          return x == y;
+      },
+      a);
+}
+
 /// How two entries of one name differ; empty when they are the same to the bit.
 std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
   if (a.index() != b.index() || type_text(a) != type_text(b))
     return fmt::format("{} -> {}", type_text(a), type_text(b));
-  const auto* t = std::get_if<Tensor>(&a);
-  if (t == nullptr) {
-    if (const auto* x = std::get_if<double>(&a);
-        x != nullptr && std::bit_cast<std::uint64_t>(*x) == std::bit_cast<std::uint64_t>(std::get<double>(b)))
-      return "";
-    const std::string was = value_text(a), is = value_text(b);
-    const bool same = std::visit(
-        [&](const auto& x) {
-          using T = std::decay_t<decltype(x)>;
-          if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, double>)
-            return false;
-          else if constexpr (std::is_same_v<T, StateDict::Numbers>)
-            return x.size() == std::get<T>(b).size() &&
-                   std::memcmp(x.data(), std::get<T>(b).data(), x.size() * sizeof(double)) == 0;
-          else
-            return x == std::get<T>(b);
-        },
-        a);
-    return same ? "" : was == is ? "differ beyond what fits here" : was + " -> " + is;
-  }
-  const Tensor& u = std::get<Tensor>(b);
-  if (t->bytes() == 0 || std::memcmp(t->raw(), u.raw(), t->bytes()) == 0) return "";
-  std::int64_t count = 0;
-  double largest = 0;
-  const std::size_t size = size_of(t->dtype());
-  for (std::int64_t i = 0; i < t->numel(); ++i) {
-    const auto at = static_cast<std::size_t>(i) * size;
-    if (std::memcmp(static_cast<const std::byte*>(t->raw()) + at, static_cast<const std::byte*>(u.raw()) + at, size) ==
-        0)
-      continue;
-    ++count;
-    const double gap = std::abs(t->at(i) - u.at(i));
-    if (!(gap <= largest)) largest = gap;  // a NaN stays
-  }
-  return fmt::format("{}: {} of {} elements differ, by {:.3g} at most", type_text(a), count, t->numel(), largest);
+  if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor_difference(*tensor, std::get<Tensor>(b));
+  if (same_value(a, b)) return "";
+  const std::string was = value_text(a), is = value_text(b);
+  return was == is ? "differ beyond what fits here" : was + " -> " + is;
 }
 
 }  // namespace

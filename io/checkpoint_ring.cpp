@@ -6,7 +6,7 @@ namespace binade::io {
 
 std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep) {
   const std::size_t count = entries.size();
-  const auto ring = static_cast<std::size_t>(std::max(keep, 2));  // one alone would leave nothing beside a bad sector
+  const auto ring = static_cast<std::size_t>(keep);
   std::vector<bool> kept(count, false);
   std::optional<std::size_t> good, candidate, best;
   for (std::size_t i = 0; i < count; ++i) {

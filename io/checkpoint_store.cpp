@@ -182,6 +182,7 @@ SaveOutcome CheckpointStore::commit(SaveRequest& request) {
     const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
     request.state = StateDict();
     verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
+    if (request.before) request.before();
     write_and_publish(image, outcome.file);
     outcome.committed = true;
     record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,

@@ -22,7 +22,7 @@ using Warn = std::function<void(const std::string&)>;
 void warn_on_stderr(const std::string& line);
 
 struct StoreOptions {
-  int keep = 3;         ///< the newest files that stay, at least 2
+  int keep = 3;         ///< the newest files that stay, at least 1; see below for what stays beside them
   int good_after = 50;  ///< clean steps after which a checkpoint is good
   Warn warn = warn_on_stderr;
   FileOps* ops = &FileOps::real();
@@ -34,6 +34,9 @@ struct SaveRequest {
   StateDict state;  ///< host tensors that nobody else writes to: see staged_copy()
   std::string state_hash;
   std::optional<double> score;  ///< what "best" is judged by, lower is better
+  /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
+  /// When it throws nothing is written. May be left out.
+  std::function<void()> before{};
 };
 
 /// How a save went. `problem` is empty when it was committed.

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "core/error.h"
 
@@ -225,6 +226,17 @@ TEST_F(CheckpointStoreTest, RingKeepsTheNewestTheBestTheGoodAndTheNextToBecomeGo
   EXPECT_EQ(steps_on_disk(), (Steps{20, 40, 60, 70}));  // 20 became good: 1 goes, 40 is next
 }
 
+TEST_F(CheckpointStoreTest, ARingOfOneStillHoldsWhatARollbackNeeds) {
+  std::vector<ManifestEntry> entries;
+  for (const std::int64_t step : {10, 20, 30}) entries.push_back({.step = step, .status = CheckpointStatus::kVerified});
+  EXPECT_EQ(kept_by_ring(entries, 1), (std::vector<bool>{true, false, true}))
+      << "the newest, and the next to become good";
+  entries[0].status = CheckpointStatus::kGood;
+  EXPECT_EQ(kept_by_ring(entries, 1), (std::vector<bool>{true, true, true}));
+  entries[1].status = CheckpointStatus::kGood;
+  EXPECT_EQ(kept_by_ring(entries, 1), (std::vector<bool>{false, true, true})) << "the newest, and the last good one";
+}
+
 TEST_F(CheckpointStoreTest, TroubleDelaysGood) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
@@ -259,10 +271,31 @@ TEST_F(CheckpointStoreTest, NothingSickIsEverWritten) {
   EXPECT_TRUE(steps_on_disk().empty());
 }
 
+TEST_F(CheckpointStoreTest, WhatACheckpointCountsOnComesFirstAndOnTheWritersThread) {
+  CheckpointStore store(folder_, options());
+  std::thread::id where;
+  bool file_was_there = true;
+  SaveRequest first = request(10);
+  first.before = [&] {
+    where = std::this_thread::get_id();
+    file_was_there = std::filesystem::exists(path_of(10));
+  };
+  ASSERT_TRUE(store.start_save(std::move(first)));
+  store.wait();
+  EXPECT_NE(where, std::this_thread::get_id());
+  EXPECT_FALSE(file_was_there);
+  EXPECT_EQ(steps_on_disk(), Steps{10});
+
+  SaveRequest second = request(20);
+  second.before = [] { throw StorageError("metrics.jsonl: no room"); };
+  EXPECT_THROW(store.save(std::move(second)), StorageError);
+  EXPECT_EQ(steps_on_disk(), Steps{10}) << "a checkpoint whose log is not on the disk does not exist";
+}
+
 TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
   CheckpointStore store(folder_, options());
   StateDict live = state_at(10, 3'000'000);
-  ASSERT_TRUE(store.start_save({10, staged_copy(live), "", {}}));
+  ASSERT_TRUE(store.start_save({.step = 10, .state = staged_copy(live)}));
   Tensor weight = live.tensor("model/weight");
   weight.fill(-1);
   int refused = 0;
@@ -286,7 +319,7 @@ TEST_F(CheckpointStoreTest, AFullDiskKeepsTheLastCommit) {
     rlimit small = before;
     small.rlim_cur = limit;
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-    const bool started = store.start_save({20, state_at(20, 100'000), "", {}});
+    const bool started = store.start_save({.step = 20, .state = state_at(20, 100'000)});
     store.wait();
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
     ASSERT_TRUE(started);

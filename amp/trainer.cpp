@@ -296,6 +296,12 @@ Trainer::EvaluationScope::~EvaluationScope() {
 
 // ---- state --------------------------------------------------------------------------------------
 
+void Trainer::attach_data(DataHooks data) {
+  if (!waiting_cursor_.values().empty()) data.load_state(waiting_cursor_);
+  waiting_cursor_ = {};
+  data_ = std::move(data);
+}
+
 StateDict Trainer::collect() const {
   StateDict state;
   for (const auto& [name, parameter] : nn::named_parameters(model_)) state.put("model/" + name, parameter->value());
@@ -307,7 +313,7 @@ StateDict Trainer::collect() const {
   state.merge("sched", schedule_.state());
   state.put("rng/seed", static_cast<std::int64_t>(runtime_.seed()));
   state.put("rng/step", steps_);
-  if (data_.state) state.merge("data", data_.state());
+  state.merge("data", data_.state ? data_.state() : waiting_cursor_);
   state.put("progress/step", steps_);
   state.put("progress/skipped_total", skipped_);
   return state;
@@ -363,6 +369,7 @@ void Trainer::load_state(const StateDict& state) {
     if (data_.load_state) data_.load_state(cursor);
     throw;
   }
+  if (!data_.load_state) waiting_cursor_ = state.section("data");
   optimizer_.load_state(state.section("optim"));
   if (ema_) ema_->load_state(state.section("optim/ema"));
   scaler_.load_state(state.section("amp/scaler"));

@@ -78,11 +78,12 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Makes a loader's cursor part of the transaction and of the state. It has state(), load_state() and
-  /// commit(batch.origin), as io::Loader.
+  /// commit(batch.origin), as io::Loader. A cursor that load_state() found no loader for is handed to it now; throws
+  /// DataError or CheckpointError when it belongs to other data.
   template <class Loader>
   void attach(Loader& loader) {
-    data_ = {[&loader] { return loader.state(); }, [&loader](const StateDict& state) { loader.load_state(state); },
-             [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }};
+    attach_data({[&loader] { return loader.state(); }, [&loader](const StateDict& state) { loader.load_state(state); },
+                 [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }});
   }
 
   /// `for (const auto& batch : trainer.batches(loader)) trainer.step(batch, closure);` until options.steps are
@@ -121,6 +122,7 @@ class Trainer {
   std::int64_t steps() const { return steps_; }  ///< committed
   std::int64_t skipped() const { return skipped_; }
   double next_lr() const;
+  const TrainerOptions& options() const { return options_; }
   const Policy& policy() const { return options_.precision; }
   const LossScaler& scaler() const { return scaler_; }
   const optim::Schedule& schedule() const { return schedule_; }
@@ -129,8 +131,8 @@ class Trainer {
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
   /// data, progress. Tensors are copies.
   StateDict state() const;
-  /// Goes on from there. Throws CheckpointError (another model, optimizer, precision, seed) or DataError; then
-  /// everything is as before.
+  /// Goes on from there; the data cursor waits for attach() where there is no loader yet. Throws CheckpointError
+  /// (another model, optimizer, precision, seed) or DataError; then everything is as before.
   void load_state(const StateDict& state);
   /// amp::state_hash of the state as it is.
   std::string state_hash() const;
@@ -165,6 +167,8 @@ class Trainer {
       return nullptr;
   }
 
+  void attach_data(DataHooks data);
+
   using Closure = std::function<Variable(int)>;
   StepResult run_step(int parts, const Closure& closure, const io::BatchOrigin* origin);
   StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale);
@@ -189,6 +193,7 @@ class Trainer {
   optim::Schedule schedule_;
   std::optional<optim::Ema> ema_;
   DataHooks data_;
+  StateDict waiting_cursor_;  // loaded before there was a loader
   std::deque<StepResult> finished_;
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;
@@ -197,7 +202,7 @@ class Trainer {
 
 namespace detail {
 
-/// What Trainer::batches returns.
+/// What Trainer::batches returns: batches of `accumulate` micro-batches for as long as `goes_on` says so.
 template <class Loader>
 class BatchRange {
  public:
@@ -218,22 +223,22 @@ class BatchRange {
       read_ = false;
       return *this;
     }
-    bool operator!=(End) const { return range_.steps_ == 0 || range_.trainer_.steps() < range_.steps_; }
+    bool operator!=(End) const { return range_.goes_on_(); }
 
    private:
     BatchRange& range_;
     bool read_ = false;
   };
 
-  BatchRange(Trainer& trainer, Loader& loader, std::int64_t accumulate, std::int64_t steps)
-      : trainer_(trainer), loader_(loader), accumulate_(accumulate), steps_(steps) {}
+  BatchRange(Loader& loader, std::int64_t accumulate, std::function<bool()> goes_on)
+      : loader_(loader), accumulate_(accumulate), goes_on_(std::move(goes_on)) {}
   Iterator begin() { return Iterator(*this); }
   End end() { return {}; }
 
  private:
-  Trainer& trainer_;
   Loader& loader_;
-  std::int64_t accumulate_, steps_;
+  std::int64_t accumulate_;
+  std::function<bool()> goes_on_;
   MicroBatches<Batch> current_;
 };
 
@@ -242,7 +247,8 @@ class BatchRange {
 template <class Loader>
 auto Trainer::batches(Loader& loader) {
   attach(loader);
-  return detail::BatchRange<Loader>(*this, loader, options_.accumulate, options_.steps);
+  return detail::BatchRange<Loader>(loader, options_.accumulate,
+                                    [this] { return options_.steps == 0 || steps_ < options_.steps; });
 }
 
 }  // namespace binade::amp

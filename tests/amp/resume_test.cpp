@@ -74,6 +74,32 @@ TEST(Resume, GoesOnToTheSameBitsFromAnyStepInEveryPrecision) {
   }
 }
 
+TEST(Resume, ACursorWaitsForItsLoader) {
+  const TrainerOptions options = options_for("fp32");
+  std::vector<std::string> whole;
+  StateDict saved;
+  {
+    Training run(options);
+    io::Loader<toy::Batch> loader = make_loader();
+    whole = train(run, loader, 4);
+    saved = run.trainer.state();
+    const std::vector<std::string> rest = train(run, loader, 0);
+    whole.insert(whole.end(), rest.begin(), rest.end());
+  }
+  {
+    Training run(options);
+    run.trainer.load_state(saved);  // before any loader is known
+    EXPECT_EQ(run.trainer.state_hash(), whole[3]) << "a state taken meanwhile keeps the cursor";
+    io::Loader<toy::Batch> loader = make_loader();
+    EXPECT_EQ(train(run, loader, 0), std::vector<std::string>(whole.begin() + 4, whole.end()));
+  }
+  Training other(options);
+  other.trainer.load_state(saved);
+  io::Loader<toy::Batch> foreign({.batch = 4, .seed = 3, .samples = 10, .content = "other"},
+                                 [](const io::BatchOrigin&) { return toy::batch(0); });
+  EXPECT_THROW(other.trainer.attach(foreign), DataError);
+}
+
 TEST(Resume, AStateThatDoesNotFitChangesNothing) {
   StateDict saved;
   {

@@ -35,6 +35,8 @@
 #include "core/version.h"
 #include "io/checkpoint_file.h"
 #include "io/checkpoint_store.h"
+#include "io/idx.h"
+#include "io/image_data.h"
 #include "io/loader.h"
 #include "io/safetensors.h"
 #include "io/text_data.h"

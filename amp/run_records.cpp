@@ -18,6 +18,13 @@ double peak_memory_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
+/// A block in which nothing is markup.
+std::string as_markdown(const std::string& text) {
+  std::string block = "    ";
+  for (const char c : text) block += c == '\n' ? std::string("\n    ") : std::string(1, c);
+  return block;
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -34,16 +41,41 @@ struct RunRecords::Displays {
   io::ProgressBar bar;
 };
 
-RunRecords::RunRecords(const io::RunFolder& folder, const RunPlan& plan)
-    : folder_(folder.path()), plan_(plan), metrics_(folder.metrics()), timing_(folder.timing()) {}
+RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled)
+    : folder_(folder.path()),
+      options_(options),
+      scaled_(scaled),
+      metrics_(folder.metrics()),
+      timing_(folder.timing()) {}
 
 void RunRecords::begin(std::int64_t step) {
   displays_.reset(new Displays{
       io::TensorBoardWriter(folder_, step + 1),
-      io::ProgressBar({.first = step, .total = plan_.steps, .every = plan_.log_every, .unit = plan_.unit + "/s"})});
+      io::ProgressBar(
+          {.first = step, .total = options_.steps, .every = options_.log_every, .unit = options_.unit + "/s"})});
 }
 
 RunRecords::~RunRecords() = default;
+
+void RunRecords::attempts(const std::vector<StepResult>& attempts) {
+  for (const StepResult& one : attempts) attempt(one);
+  tell(attempts);
+}
+
+void RunRecords::tell(const std::vector<StepResult>& attempts) {
+  std::int64_t lowered = 0;
+  for (const StepResult& a : attempts) {
+    if (a.incident)
+      say(fmt::format("incident in step {}, attempt {}\n  why: {}\n  done: {}", a.step, a.attempt, a.incident->what,
+                      a.incident->action));
+    else if (!a.committed)
+      ++lowered;
+  }
+  if (lowered > 0)
+    say(fmt::format("step {}: {} attempt{} overflowed in backward and left no trace; loss scale {} -> {}",
+                    attempts.front().step, lowered, lowered == 1 ? "" : "s",
+                    io::format_scale(attempts.front().loss_scale), io::format_scale(attempts.back().loss_scale)));
+}
 
 void RunRecords::attempt(const StepResult& s) {
   io::JsonObject line;
@@ -66,16 +98,16 @@ void RunRecords::attempt(const StepResult& s) {
 }
 
 void RunRecords::timing(const StepStats& stats, double seconds) {
-  const double rate = plan_.units_per_step / seconds;
+  const double rate = options_.units_per_step / seconds;
   timing_.write(io::JsonObject()
                     .add("step", stats.step)
                     .add("ms", static_cast<float>(seconds * 1e3))
-                    .add(plan_.unit + "_per_s", static_cast<float>(rate))
+                    .add(options_.unit + "_per_s", static_cast<float>(rate))
                     .add("mem_mb", static_cast<float>(peak_memory_mib()))
                     .add("time", utc_now()));
   displays_->bar.update({.step = stats.step,
                          .loss = stats.loss,
-                         .scale = plan_.scaled ? std::optional<double>(stats.loss_scale) : std::nullopt,
+                         .scale = scaled_ ? std::optional<double>(stats.loss_scale) : std::nullopt,
                          .rate = rate});
 }
 
@@ -83,12 +115,14 @@ void RunRecords::evaluation(std::int64_t step, const Evaluation& evaluation) {
   io::JsonObject line;
   line.add("step", step);
   std::string text = fmt::format("step {}:", step);
-  for (const auto& [name, value] : evaluation) {
+  for (const auto& [name, value] : evaluation.numbers) {
     line.add(name, static_cast<float>(value));
     text += fmt::format(" {} {:.4f}", name, value);
     displays_->events.scalar("eval/" + name, step, static_cast<float>(value));
   }
   metrics_.write(line);
+  if (evaluation.picture) displays_->events.image("eval/picture", step, *evaluation.picture);
+  if (!evaluation.sample.empty()) displays_->events.text("eval/sample", step, as_markdown(evaluation.sample));
   say(text);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "amp/training_run.h"
 #include "io/json_lines.h"
@@ -14,10 +15,12 @@ namespace binade::amp {
 /// writes the same bytes), timing.jsonl (everything that depends on the clock), TensorBoard events, and the terminal.
 class RunRecords {
  public:
-  RunRecords(const io::RunFolder& folder, const RunPlan& plan);
+  /// `scaled`: there is a loss scale worth showing. The options must outlive this.
+  RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
-  void attempt(const StepResult& attempt);
+  /// The attempts at one step, in order. What was aborted and why is told to the person at the terminal too.
+  void attempts(const std::vector<StepResult>& attempts);
   void timing(const StepStats& stats, double seconds);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Opens the displays; `step` updates were done before. Before the first attempt().
@@ -27,7 +30,7 @@ class RunRecords {
   /// Completes the terminal's picture of the run.
   void finish();
 
-  /// Waits until metrics.jsonl is on the disk.
+  /// Waits until metrics.jsonl is on the disk. From any thread.
   void sync() { metrics_.sync(); }
   /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
@@ -35,9 +38,12 @@ class RunRecords {
 
  private:
   struct Displays;
+  void attempt(const StepResult& attempt);
+  void tell(const std::vector<StepResult>& attempts);
 
   std::string folder_;
-  const RunPlan& plan_;
+  const RunOptions& options_;
+  bool scaled_;
   io::JsonLines metrics_;
   io::JsonLines timing_;
   std::unique_ptr<Displays> displays_;

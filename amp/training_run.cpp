@@ -1,13 +1,16 @@
 #include "amp/training_run.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <optional>
 
 #include "amp/run_records.h"
 #include "amp/state_hash.h"
 #include "core/error.h"
+#include "core/kernels/dispatch.h"
+#include "core/version.h"
 #include "io/checkpoint_store.h"
+#include "io/json_lines.h"
 #include "io/run_folder.h"
 #include "io/signals.h"
 
@@ -16,106 +19,172 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kEnvironment = "env/made_by";
+constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
+
+/// Everything that bits may depend on beside the state.
+std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
+
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// One run from its opening to its end.
-class Loop {
+/// config.json of a program that has no settings of its own to write down.
+std::string describe(const Trainer& trainer, const RunOptions& options) {
+  return io::JsonObject()
+             .add("steps", options.steps)
+             .add("precision", trainer.policy().to_string())
+             .add("accumulate", trainer.options().accumulate)
+             .add("build", build_id())
+             .add("revision", git_revision())
+             .text() +
+         "\n";
+}
+
+}  // namespace
+
+/// An open run: its folder, its checkpoints, what it writes down.
+class TrainingRun::Journal {
  public:
-  Loop(const RunPlan& plan, Trainer& trainer, const RunTask& task)
-      : plan_(plan),
+  Journal(const RunOptions& options, Trainer& trainer, io::RunFolder folder)
+      : options_(options),
         trainer_(trainer),
-        task_(task),
-        folder_(plan.resume ? io::RunFolder::resume(plan.folder) : io::RunFolder::create(plan.folder)),
-        store_(folder_.checkpoints(), {.keep = plan.keep}),
-        records_(folder_, plan) {
-    if (plan.resume) load();
-    folder_.write_config(plan.config);
+        folder_(std::move(folder)),
+        records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
+        store_(folder_.checkpoints(), {.keep = options.keep}) {}
+
+  void open() {
+    started_at_ = trainer_.steps();
+    folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
+    signals_.emplace();
+    if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off
+    mark_ = Clock::now();
   }
 
-  RunEnd run() {
-    const io::StopSignals signals;
-    while (trainer_.steps() < plan_.steps) {
-      step();
-      collect_saves();
-      if (io::StopSignals::stop_requested() && trainer_.steps() < plan_.steps) {
-        save_now();
-        records_.say(fmt::format("stopped by signal {} after step {}; the state is committed",
-                                 io::StopSignals::signal_received(), trainer_.steps()));
-        return RunEnd::kPreempted;
-      }
-    }
-    const std::int64_t last = trainer_.steps();
-    if (last != evaluated_ && last != started_at_) evaluate(last);
-    if (last != started_at_) save_now();
-    records_.finish();
-    return RunEnd::kDone;
-  }
-
- private:
   void load() {
     io::LoadedCheckpoint checkpoint = store_.load_newest();
-    if (task_.check_constants) task_.check_constants(checkpoint.state);
+    if (options_.check_constants) options_.check_constants(checkpoint.state);
     trainer_.load_state(checkpoint.state);
+    compare_environment(checkpoint.state);
     records_.cut_back_to(checkpoint.state.integer("progress/metrics_bytes"));
-    started_at_ = trainer_.steps();
-    records_.say(fmt::format("resumed from {} at step {}", checkpoint.file, started_at_));
+    evaluated_ = checkpoint.state.integer(kEvaluated);
+    saved_ = trainer_.steps();
+    records_.say(fmt::format("resumed from {} at step {}", checkpoint.file, trainer_.steps()));
   }
 
-  void step() {
-    const Clock::time_point before = Clock::now();
+  bool holds_checkpoints() const { return folder_.holds_checkpoints(); }
+
+  void begin_again() {
+    records_.say("no checkpoint was committed before the run was stopped; it begins again");
+    records_.cut_back_to(0);
+  }
+
+  bool goes_on() {
+    if (end_) return false;
+    if (trainer_.steps() >= options_.steps && finish()) {
+      end_ = RunEnd::kDone;
+    } else if (io::StopSignals::stop_requested()) {
+      save_now();
+      records_.say(fmt::format("stopped by signal {} after step {}; the state is committed",
+                               io::StopSignals::signal_received(), trainer_.steps()));
+      end_ = RunEnd::kPreempted;
+    }
+    if (end_) signals_.reset();
+    return !end_;
+  }
+
+  StepResult record(const std::function<void()>& step) {
     try {
-      task_.update();
+      step();
     } catch (const NumericError&) {
       record_attempts();
       store_.wait();  // the save in flight is of an earlier, healthy step
       throw;
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - before).count();
     const StepResult last = record_attempts();
-    const std::int64_t step = trainer_.steps();
-    records_.timing(last, seconds);
-    store_.step_was_clean(step);
-    if (due(step, plan_.eval_every)) evaluate(step);
+    records_.timing(last, std::chrono::duration<double>(Clock::now() - mark_).count());
+    collect_saves();
+    if (due(last.step, options_.eval_every)) evaluate(last.step);
     // While a save is in flight this one is left out: a slow disk makes checkpoints rarer, never steps slower.
-    if (due(step, plan_.checkpoint_every) && step < plan_.steps && !store_.saving()) store_.start_save(request());
-  }
-
-  StepResult record_attempts() {
-    StepResult last;
-    for (StepResult& attempt : trainer_.finished()) {
-      records_.attempt(attempt);
-      last = std::move(attempt);
-    }
+    if (due(last.step, options_.checkpoint_every) && last.step < options_.steps && !store_.saving())
+      store_.start_save(request());
+    mark_ = Clock::now();
     return last;
   }
 
-  void evaluate(std::int64_t step) {
-    const Evaluation evaluation = trainer_.evaluate(task_.evaluate);
+  RunEnd end() const { return end_.value_or(RunEnd::kDone); }
+
+ private:
+  StepResult record_attempts() {
+    std::vector<StepResult> attempts = trainer_.finished();
+    if (attempts.empty()) return {};
+    records_.attempts(attempts);
+    StepResult last = std::move(attempts.back());
+    attempts.pop_back();
+    const auto is_incident = [](const StepResult& attempt) { return attempt.incident.has_value(); };
+    if (is_incident(last) || std::ranges::any_of(attempts, is_incident))
+      store_.step_had_trouble(last.step);
+    else
+      store_.step_was_clean(last.step);
+    return last;
+  }
+
+  /// False when a signal came first: the evaluation is owed then. True when there is none to do.
+  bool evaluate(std::int64_t step) {
+    if (!options_.evaluate || step == evaluated_) return true;
+    Evaluation evaluation;
+    try {
+      if (io::StopSignals::stop_requested()) return false;
+      evaluation = trainer_.evaluate(options_.evaluate);
+    } catch (const EvaluationStopped&) {
+      return false;
+    }
     records_.evaluation(step, evaluation);
     evaluated_ = step;
+    saved_ = -1;
     score_.reset();
-    for (const auto& [name, value] : evaluation)
-      if (name == plan_.score) score_ = plan_.higher_is_better ? -value : value;
+    for (const auto& [name, value] : evaluation.numbers)
+      if (name == options_.score) score_ = options_.higher_is_better ? -value : value;
     if (score_) trainer_.observe(*score_);
+    return true;
   }
 
   io::SaveRequest request() {
     const std::int64_t step = trainer_.steps();
     StateDict state = trainer_.state();
-    for (const auto& [name, value] : task_.constants.values()) state.put(name, value);
-    records_.sync();  // what the checkpoint counts on must be on the disk before it is
+    for (const auto& [name, value] : options_.constants.values()) state.put(name, value);
+    state.put(kEnvironment, environment());
+    state.put(kEvaluated, evaluated_);
     state.put("progress/metrics_bytes", records_.metrics_bytes());
     const std::string hash = state_hash(state);
     io::SaveRequest result{.step = step, .state = std::move(state), .state_hash = hash};
     if (evaluated_ == step) result.score = score_;
+    // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
+    result.before = [this] { records_.sync(); };
     return result;
+  }
+
+  void compare_environment(const StateDict& state) {
+    const std::string then = state.contains(kEnvironment) ? state.text(kEnvironment) : "an unknown build";
+    if (then != environment())
+      records_.say(
+          fmt::format("the checkpoint was made by {}, this is {}: the same bits as an uninterrupted run are not "
+                      "promised any more",
+                      then, environment()));
   }
 
   void save_now() {
     store_.wait();
     store_.save(request());
     collect_saves();
+    saved_ = trainer_.steps();
+  }
+
+  /// False when a signal came first.
+  bool finish() {
+    if (!evaluate(trainer_.steps())) return false;
+    if (saved_ != trainer_.steps()) save_now();
+    records_.finish();
+    return true;
   }
 
   void collect_saves() {
@@ -124,21 +193,67 @@ class Loop {
         records_.say(fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
   }
 
-  const RunPlan& plan_;
+  const RunOptions& options_;
   Trainer& trainer_;
-  const RunTask& task_;
   io::RunFolder folder_;
+  RunRecords records_;  // outlives the store, whose writer calls into it
   io::CheckpointStore store_;
-  RunRecords records_;
+  std::optional<io::StopSignals> signals_;
+  Clock::time_point mark_;  // the end of the step before
   std::int64_t started_at_ = 0;
   std::int64_t evaluated_ = -1;
+  std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows
   std::optional<double> score_;
+  std::optional<RunEnd> end_;
 };
 
-}  // namespace
-
-RunEnd run_training(const RunPlan& plan, Trainer& trainer, const RunTask& task) {
-  return Loop(plan, trainer, task).run();
+TrainingRun::TrainingRun(Trainer& trainer, RunOptions options) : trainer_(trainer), options_(std::move(options)) {
+  check<ArgumentError>(!options_.folder.empty() && options_.steps >= 1,
+                       "training run: wanted a folder and steps >= 1, got '{}' and {}", options_.folder,
+                       options_.steps);
 }
+
+TrainingRun::~TrainingRun() = default;
+
+void TrainingRun::begin() {
+  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder));
+  journal->open();
+  journal_ = std::move(journal);
+}
+
+void TrainingRun::resume() {
+  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder));
+  journal->load();
+  journal->open();
+  journal_ = std::move(journal);
+}
+
+bool TrainingRun::resume_if_possible() {
+  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  if (!io::RunFolder::holds_a_run(options_.folder)) {
+    begin();
+    return false;
+  }
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder));
+  const bool loads = journal->holds_checkpoints();
+  loads ? journal->load() : journal->begin_again();
+  journal->open();
+  journal_ = std::move(journal);
+  return loads;
+}
+
+bool TrainingRun::goes_on() {
+  if (!journal_) begin();
+  return journal_->goes_on();
+}
+
+StepResult TrainingRun::record(const std::function<void()>& step) {
+  if (!journal_) begin();
+  return journal_->record(step);
+}
+
+RunEnd TrainingRun::end() const { return journal_ ? journal_->end() : RunEnd::kDone; }
 
 }  // namespace binade::amp

@@ -2,41 +2,47 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "amp/trainer.h"
 #include "core/state_dict.h"
+#include "io/png.h"
 
 namespace binade::amp {
 
-/// Where a run writes and how often. Files: see io/run_folder.h.
-struct RunPlan {
+/// What an evaluation found out.
+struct Evaluation {
+  std::vector<std::pair<std::string, double>> numbers;  ///< in the order in which they are written: {"val_loss", 1.9}
+  std::optional<io::Image> picture{};                   ///< for TensorBoard: what the model makes of an image
+  std::string sample{};                                 ///< for TensorBoard: what the model writes
+};
+
+/// What an evaluation may throw when io::StopSignals::stop_requested() turns true: the run stops at once, and the
+/// resumed run makes the evaluation up.
+struct EvaluationStopped {};
+
+/// Where a run writes, how often, and what differs from program to program. Files: see io/run_folder.h.
+struct RunOptions {
   std::string folder;
-  bool resume = false;
-  std::string config;                 ///< the text of config.json
   std::int64_t steps = 0;             ///< committed updates in the run's whole life
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only
   std::int64_t eval_every = 0;        ///< 0: at the end only
   std::int64_t log_every = 10;
-  int keep = 5;
+  int keep = 5;        ///< newest checkpoints that stay, see io/checkpoint_store.h
+  std::string config;  ///< the text of config.json; left out: what the trainer can tell about itself
+
   std::string unit = "samples";  ///< what rates count: "tokens", "images"
   double units_per_step = 1;
+
+  /// Called inside Trainer::evaluate. May be left out.
+  std::function<Evaluation()> evaluate;
   std::string score;  ///< the evaluation field that "best" and a plateau schedule are judged by
   bool higher_is_better = false;
-  bool scaled = false;  ///< there is a loss scale worth showing
-};
 
-/// Fields of an evaluation, in the order in which they are written: {"val_loss", 1.9}.
-using Evaluation = std::vector<std::pair<std::string, double>>;
-
-/// What differs from program to program. Called from the caller's thread.
-struct RunTask {
-  /// One Trainer::step on the next batch.
-  std::function<void()> update;
-  /// Called inside Trainer::evaluate.
-  std::function<Evaluation()> evaluate;
   /// What a checkpoint must hold beside the trainer's state, in full names ("progress/architecture").
   StateDict constants;
   /// Throws CheckpointError when a checkpoint's constants are not those of this run. May be left out.
@@ -46,14 +52,62 @@ struct RunTask {
 /// How a run ended.
 enum class RunEnd { kDone, kPreempted };
 
-/// Trains until `steps` updates are committed: metrics.jsonl, timing.jsonl and TensorBoard events are written, the
-/// model is evaluated and checkpoints are committed as planned and at the end; SIGTERM and SIGINT finish the step and
-/// commit. With `resume`, goes on from the newest verified checkpoint, and metrics.jsonl is cut back to what that
-/// checkpoint knew.
+/// A training run that is written down and can be killed at any instant:
 ///
-/// A step that cannot be committed ends the run with the trainer's NumericError, after its attempts are written down.
-/// Throws ArgumentError when `folder` holds a run already, NoCheckpointError, CheckpointError, LockError, StorageError
-/// as io/ does, and whatever the hooks throw; the last commit is intact in every case.
-RunEnd run_training(const RunPlan& plan, Trainer& trainer, const RunTask& task);
+///     amp::TrainingRun run(trainer, {.folder = "runs/shakespeare", .steps = 5000, .checkpoint_every = 500});
+///     run.resume_if_possible();
+///     for (const auto& batch : run.batches(loader)) run.step(batch, closure);
+///
+/// The loop ends when `steps` updates are committed, or early on SIGTERM or SIGINT; the state is committed in both
+/// cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl and TensorBoard events are written, the
+/// model is evaluated and checkpoints are committed as planned and at the end. A loop that is left in another way
+/// commits nothing more.
+///
+/// A step that cannot be committed ends in the trainer's NumericError, after its attempts are written down. Throws
+/// LockError, StorageError and CheckpointError as io/ does, and whatever the hooks throw; the last commit is intact in
+/// every case.
+class TrainingRun {
+ public:
+  /// Touches nothing on the disk yet. The trainer must outlive the run. Throws ArgumentError without a folder or steps.
+  TrainingRun(Trainer& trainer, RunOptions options);
+  ~TrainingRun();  ///< waits for a save in flight
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  /// Begins a run. Throws ArgumentError when the folder holds one already; nothing is touched then.
+  void begin();
+  /// Goes on from the newest verified checkpoint; metrics.jsonl is cut back to what that checkpoint knew. Throws
+  /// NoCheckpointError when there is none.
+  void resume();
+  /// resume() where the folder holds a run, begin() where it does not. A run that was killed before its first
+  /// checkpoint begins again, and says so. True when a checkpoint was loaded.
+  bool resume_if_possible();
+
+  /// The micro-batches of one step after the other, until the run has ended. Begins the run where none of the calls
+  /// above was made.
+  template <class Loader>
+  auto batches(Loader& loader) {
+    trainer_.attach(loader);
+    return detail::BatchRange<Loader>(loader, trainer_.options().accumulate, [this] { return goes_on(); });
+  }
+  /// One Trainer::step, written down.
+  template <class Batch, class Maths>
+  StepResult step(const Batch& batch, Maths&& closure) {
+    return record([&] { trainer_.step(batch, std::forward<Maths>(closure)); });
+  }
+  /// For loops of another shape: whether there is a step to do. At the end of the run it evaluates and commits first.
+  bool goes_on();
+
+  /// Meaningful when the loop has ended.
+  RunEnd end() const;
+
+ private:
+  class Journal;
+  StepResult record(const std::function<void()>& step);
+
+  Trainer& trainer_;
+  RunOptions options_;
+  std::unique_ptr<Journal> journal_;  // from begin() or resume() on
+};
 
 }  // namespace binade::amp

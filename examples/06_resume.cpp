@@ -1,4 +1,4 @@
-// 6. Checkpoints: a run that was cut goes on to the same bits.
+// 6. Runs: written down as they go, and where one was cut, it goes on to the same bits.
 #include <binade.h>
 
 #include <cstdio>
@@ -19,38 +19,47 @@ struct Net : nn::Module {  // x (B, 4) -> (B, 4)
   Variable forward(const Variable& x) override { return dropout(mlp(norm(x))); }
 };
 
-Tensor batch_of(std::int64_t step) {
-  const RandomStream numbers{3, RngPurpose::kData, static_cast<std::uint64_t>(step)};
-  std::vector<float> x(32 * 4);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(numbers.normal(i));
-  return Tensor::from(x, {32, 4});
+struct Batch {
+  Tensor x;
+  io::BatchOrigin origin{};  // which samples: what lets a resumed run go on inside an epoch
+};
+
+/// 320 samples in shuffled batches of 32: any function that makes the batch of given samples is a data set.
+io::Loader<Batch> numbers() {
+  return {{.batch = 32, .seed = 3, .samples = 320}, [](const io::BatchOrigin& origin) {
+            std::vector<float> x;
+            for (const std::int64_t sample : origin.samples) {
+              const RandomStream values{3, RngPurpose::kData, static_cast<std::uint64_t>(sample)};
+              for (std::uint64_t i = 0; i < 4; ++i) x.push_back(static_cast<float>(values.normal(i)));
+            }
+            return Batch{Tensor::from(x, {32, 4})};
+          }};
 }
 
-/// Trains up to `steps`; starts from the newest checkpoint of `folder` when there is one. Returns the state's hash.
-std::string train(const std::string& folder, std::int64_t steps) {
+/// A whole training program. Leaves its loop after `cut` steps, as if the machine had gone. Returns the state's hash.
+std::string train(const std::string& folder, std::int64_t cut) {
   Runtime runtime({.seed = 1});
   Net model;
   optim::AdamW optimizer(model, {.lr = 1e-2});
   amp::Trainer trainer(runtime, model, optimizer,
                        {.precision = amp::Policy::bf16(), .ema = optim::EmaOptions{.decay = 0.99}});
-  io::CheckpointStore checkpoints(folder);
-  if (!checkpoints.entries().empty()) trainer.load_state(checkpoints.load_newest().state);
-  std::printf("from step %lld to %lld\n", static_cast<long long>(trainer.steps()), static_cast<long long>(steps));
+  io::Loader<Batch> loader = numbers();
 
-  while (trainer.steps() < steps)
-    trainer.step(batch_of(trainer.steps()), [&](const Tensor& x) { return nn::mse(model(x), x); });
-  checkpoints.save({.step = trainer.steps(), .state = trainer.state(), .state_hash = trainer.state_hash()});
+  amp::TrainingRun run(trainer, {.folder = folder, .steps = 30, .checkpoint_every = 10, .log_every = 10});
+  run.resume_if_possible();  // weights, moments, averages, scale, schedule, random numbers, data cursor
+  for (const auto& batch : run.batches(loader)) {
+    run.step(batch, [&](const Batch& b) { return nn::mse(model(b.x), b.x); });
+    if (trainer.steps() == cut) break;
+  }
   return trainer.state_hash();
 }
 
 int main() {
   const auto folder = std::filesystem::temp_directory_path() / "binade-06-resume";
   std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder / "whole");
-  std::filesystem::create_directories(folder / "parts");
 
   const std::string whole = train(folder / "whole", 30);
-  train(folder / "parts", 11);
+  train(folder / "parts", 17);
   const std::string parts = train(folder / "parts", 30);
   std::printf("whole %s\nparts %s\n%s\n", whole.c_str(), parts.c_str(), whole == parts ? "the same bits" : "DIFFERENT");
   std::filesystem::remove_all(folder);

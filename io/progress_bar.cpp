@@ -14,15 +14,14 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Powers of two, as loss scales are, by their exponent.
+}  // namespace
+
 std::string format_scale(double scale) {
   int exponent = 0;
   if (std::isfinite(scale) && std::frexp(scale, &exponent) == 0.5 && std::abs(exponent - 1) > 6)
     return fmt::format("2^{}", exponent - 1);
   return fmt::format("{:g}", scale);
 }
-
-}  // namespace
 
 std::string format_duration(double seconds) {
   if (!(seconds >= 0 && seconds < 1e9)) return "-";

@@ -62,6 +62,8 @@ class ProgressBar {
 
 /// "1:02:03", "2:03"; "-" for what is no finite time.
 std::string format_duration(double seconds);
+/// Loss scales, which are powers of two, by their exponent: 32, 2^21; others as they are.
+std::string format_scale(double scale);
 /// Three digits and a letter for the thousands: 950, 12.3k, 4.56M.
 std::string format_rate(double rate);
 

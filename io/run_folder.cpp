@@ -30,14 +30,19 @@ bool exists(FileOps& ops, int folder, const std::string& name) {
   return ops.status_of(folder, name, status) == 0;
 }
 
-bool holds_a_run(FileOps& ops, int folder, const std::string& path) {
-  if (exists(ops, folder, kConfigName) || exists(ops, folder, "metrics.jsonl")) return true;
+std::vector<std::string> checkpoint_names(FileOps& ops, const std::string& path) {
   int descriptor = -1;
-  if (ops.open_folder(path + "/checkpoints", descriptor) != 0) return false;
+  if (ops.open_folder(path + "/checkpoints", descriptor) != 0) return {};
   const FileHandle checkpoints(ops, descriptor);
   std::vector<std::string> names;
   ops.list(descriptor, names);
-  return std::any_of(names.begin(), names.end(), [](const std::string& n) { return step_of_file_name(n).has_value(); });
+  return names;
+}
+
+bool run_lies_in(FileOps& ops, int folder, const std::string& path) {
+  if (exists(ops, folder, kConfigName) || exists(ops, folder, "metrics.jsonl")) return true;
+  return std::ranges::any_of(checkpoint_names(ops, path),
+                             [](const std::string& n) { return step_of_file_name(n).has_value(); });
 }
 
 std::string config_in(FileOps& ops, int folder, const std::string& path) {
@@ -54,7 +59,7 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   int error = create_all(ops, path);
   check<StorageError>(error == 0, "run folder {}: cannot make it: {}", path, error_text(error));
   FileHandle folder = open_folder(ops, path);
-  if (holds_a_run(ops, folder.get(), path)) {
+  if (run_lies_in(ops, folder.get(), path)) {
     check<LockError>(!RunLock::is_held(ops, folder.get()),
                      "run folder {}: another process is writing a run to it; use another --run", path);
     throw ArgumentError(
@@ -73,13 +78,26 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
   int error = ops.open_folder(path, descriptor);
   check<NoCheckpointError>(error == 0, "run folder {}: {}; there is nothing to resume", path, error_text(error));
   FileHandle folder(ops, descriptor);
-  check<NoCheckpointError>(holds_a_run(ops, descriptor, path),
+  check<NoCheckpointError>(run_lies_in(ops, descriptor, path),
                            "run folder {}: it holds no run; there is nothing to resume", path);
   RunLock lock(ops, descriptor, path);
   error = ops.create_folder(path + "/checkpoints");
   check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
                       error_text(error));
   return RunFolder(path, ops, std::move(folder), std::move(lock));
+}
+
+bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  if (ops.open_folder(path, descriptor) != 0) return false;
+  const FileHandle folder(ops, descriptor);
+  return run_lies_in(ops, descriptor, path);
+}
+
+bool RunFolder::holds_checkpoints() const {
+  // Damaged ones are set aside under names that begin alike.
+  return std::ranges::any_of(checkpoint_names(*ops_, path_),
+                             [](const std::string& n) { return n.starts_with("ckpt-"); });
 }
 
 std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {

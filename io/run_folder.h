@@ -25,12 +25,17 @@ class RunFolder {
   /// says so.
   static std::string next_free(const std::string& parent, const std::string& name, FileOps& ops = FileOps::real());
 
+  /// Whether somebody began a run at `path`. Only looks.
+  static bool holds_a_run(const std::string& path, FileOps& ops = FileOps::real());
+
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoints() const { return file("checkpoints"); }
   std::string metrics() const { return file("metrics.jsonl"); }
   std::string timing() const { return file("timing.jsonl"); }
 
+  /// Whether a checkpoint was ever committed here, be it damaged since.
+  bool holds_checkpoints() const;
   /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.
   void write_config(const std::string& json);
   /// Throws NoCheckpointError when it is missing, larger than 16 MiB or cannot be read.

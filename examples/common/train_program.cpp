@@ -1,12 +1,12 @@
 #include "examples/common/train_program.h"
 
+#include <cerrno>
 #include <cstdio>
 
 #include "io/read_file.h"
 #include "io/run_folder.h"
 
 namespace binade::examples {
-
 namespace {
 
 std::string read_config_file(const std::string& path) {
@@ -15,6 +15,17 @@ std::string read_config_file(const std::string& path) {
   } catch (const DataError& error) {  // a file named on the command line is an argument, not training data
     throw ArgumentError(fmt::format("--config: {}", error.what()));
   }
+}
+
+/// Throws DataError when a checkpoint was trained on other data, CheckpointError when it holds another model.
+void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
+  check<DataError>(checkpoint.text("progress/data") == run.text("progress/data"),
+                   "--data: not what the run was trained on: its content has the hash {}, the checkpoint's {}",
+                   run.text("progress/data"), checkpoint.text("progress/data"));
+  const std::string& stored = checkpoint.text("progress/architecture");
+  check<CheckpointError>(stored == run.text("progress/architecture"),
+                         "checkpoint: it holds the model {}, this run has {}", stored,
+                         run.text("progress/architecture"));
 }
 
 }  // namespace
@@ -34,17 +45,17 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
   complete();
 }
 
-amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table,
-                       const TrainSettings& s, const Runtime& runtime) {
+amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
+                            const TrainSettings& s, const Runtime& runtime, const StateDict& constants) {
   return {.folder = s.run.empty() ? io::RunFolder::next_free("runs", name) : s.run,
-          .resume = s.resume,
-          .config = config_text(program, table, runtime),
           .steps = s.steps,
           .checkpoint_every = s.checkpoint_every,
           .eval_every = s.eval_every,
           .log_every = s.log_every,
           .keep = static_cast<int>(s.keep),
-          .scaled = s.precision == "fp16" || s.precision == "pure-fp16"};
+          .config = config_text(program, table, runtime),
+          .constants = constants,
+          .check_constants = [constants](const StateDict& state) { check_run_constants(state, constants); }};
 }
 
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy) {
@@ -68,23 +79,12 @@ StateDict run_constants(const std::string& content, const std::string& architect
   return constants;
 }
 
-void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
-  check<DataError>(checkpoint.text("progress/data") == run.text("progress/data"),
-                   "--data: not what the run was trained on: its content has the hash {}, the checkpoint's {}",
-                   run.text("progress/data"), checkpoint.text("progress/data"));
-  const std::string& stored = checkpoint.text("progress/architecture");
-  check<CheckpointError>(stored == run.text("progress/architecture"),
-                         "checkpoint: it holds the model {}, this run has {}", stored,
-                         run.text("progress/architecture"));
-}
-
-int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer,
-                   const amp::RunTask& task) {
-  const amp::RunEnd end = amp::run_training(plan, trainer, task);
-  std::fprintf(stderr, "run folder %s\n", plan.folder.c_str());
-  std::fprintf(stderr, "go on with: %s train --run %s --resume --steps %lld\n", program.c_str(), plan.folder.c_str(),
-               static_cast<long long>(end == amp::RunEnd::kDone ? 2 * plan.steps : plan.steps));
-  return end == amp::RunEnd::kDone ? 0 : 10;
+int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end) {
+  const bool done = end == amp::RunEnd::kDone;
+  std::fprintf(stderr, "run folder %s\n", folder.c_str());
+  std::fprintf(stderr, "go on with: %s train --run %s --resume --steps %lld\n", program_invocation_name, folder.c_str(),
+               static_cast<long long>(done ? 2 * s.steps : s.steps));
+  return done ? 0 : 10;
 }
 
 }  // namespace binade::examples

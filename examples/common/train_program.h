@@ -11,19 +11,30 @@ namespace binade::examples {
 /// --config, then flags. `complete` fills what follows from them. Throws as Settings and io/run_folder do.
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
-/// The plan that the settings describe. `name` begins the name of a new run folder.
-amp::RunPlan make_plan(const std::string& program, const std::string& name, const Settings& table,
-                       const TrainSettings& s, const Runtime& runtime);
+/// The run that the settings describe. `name` begins the name of a new run folder. `constants` is what a checkpoint to
+/// resume from must hold.
+amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
+                            const TrainSettings& s, const Runtime& runtime, const StateDict& constants);
 
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
 
 /// What every checkpoint of a run repeats: the hash of its data and the model's shape.
 StateDict run_constants(const std::string& content, const std::string& architecture);
-/// Throws DataError when a checkpoint was trained on other data, CheckpointError when it holds another model.
-void check_run_constants(const StateDict& checkpoint, const StateDict& run);
 
-/// run_training(), with the lines a person wants at the end, and the exit code.
-int train_and_tell(const std::string& program, const amp::RunPlan& plan, amp::Trainer& trainer,
-                   const amp::RunTask& task);
+/// Prints the run folder and the command that goes on with it. The exit code: 0, or 10 when it was preempted.
+int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end);
+
+/// Opens the run, goes through the batches of `loader` with `maths`, says at the end what a person wants to know, and
+/// returns the exit code.
+template <class Loader, class Maths>
+int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOptions options, Loader& loader,
+                   Maths&& maths) {
+  const std::string folder = options.folder;
+  trainer.attach(loader);
+  amp::TrainingRun run(trainer, std::move(options));
+  s.resume ? run.resume() : run.begin();
+  for (const auto& batch : run.batches(loader)) run.step(batch, maths);
+  return tell_end(s, folder, run.end());
+}
 
 }  // namespace binade::examples

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "io/signals.h"
+
 namespace binade::examples {
 namespace {
 
@@ -29,6 +31,7 @@ TextScore evaluate(Gpt& model, const io::TokenSequence& tokens, std::int64_t bat
   double loss_sum = 0;
   std::int64_t hits = 0;
   for (std::int64_t i = 0; i < batches.batches_per_epoch(); ++i) {
+    if (io::StopSignals::stop_requested()) throw amp::EvaluationStopped();
     const io::TextBatch b = batches.next();
     const Variable logits = model(b.tokens);
     const std::vector<std::int32_t> targets = b.targets.to_vector<std::int32_t>();

@@ -6,10 +6,20 @@
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/probe.h"
+#include "examples/transformer/sampling.h"
 #include "examples/transformer/text_source.h"
 
 namespace binade::examples {
 namespace {
+
+/// How the model goes on from the first tokens of what was held out.
+std::string sample_of(Gpt& model, const TextSource& source) {
+  constexpr std::int64_t kPrompt = 16, kTokens = 64;
+  std::vector<std::int32_t> prompt;
+  for (std::int64_t i = 0; i < std::min(kPrompt, source.split.validation.size()); ++i)
+    prompt.push_back(source.split.validation[i]);
+  return source.tokenizer->decode(sample(model, prompt, {.tokens = kTokens}));
+}
 
 int train(Settings& table, GptSettings& s) {
   settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
@@ -29,27 +39,20 @@ int train(Settings& table, GptSettings& s) {
 
   auto loader = io::training_batches(
       source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed)});
-  trainer.attach(loader);
 
-  amp::RunPlan plan = make_plan("binade-gpt", "gpt", table, t, runtime);
-  plan.unit = "tokens";
-  plan.units_per_step = static_cast<double>(t.batch * t.accumulate * s.context);
-  plan.score = "val_loss";
-
-  amp::RunTask task;
-  task.update = [&] {
-    amp::MicroBatches<io::TextBatch> batches;
-    for (std::int64_t i = 0; i < t.accumulate; ++i) batches.parts.push_back(loader.next());
-    trainer.step(batches, [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); });
-  };
-  task.evaluate = [&]() -> amp::Evaluation {
+  StateDict constants = run_constants(source.content, architecture_json(model.options()));
+  constants.merge("progress/tokenizer", io::tokenizer_state(*source.tokenizer));
+  amp::RunOptions run = run_options("binade-gpt", "gpt", table, t, runtime, constants);
+  run.unit = "tokens";
+  run.units_per_step = static_cast<double>(t.batch * t.accumulate * s.context);
+  run.score = "val_loss";
+  run.evaluate = [&]() -> amp::Evaluation {
     const TextScore score = evaluate(model, source.split.validation, t.batch);
-    return {{"val_loss", score.loss}, {"val_accuracy", score.accuracy}};
+    return {.numbers = {{"val_loss", score.loss}, {"val_accuracy", score.accuracy}},
+            .sample = sample_of(model, source)};
   };
-  task.constants = run_constants(source.content, architecture_json(model.options()));
-  task.constants.merge("progress/tokenizer", io::tokenizer_state(*source.tokenizer));
-  task.check_constants = [&](const StateDict& state) { check_run_constants(state, task.constants); };
-  return train_and_tell("binade-gpt", plan, trainer, task);
+  return train_and_tell(t, trainer, std::move(run), loader,
+                        [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "examples/unet/evaluation.h"
 
 #include "examples/unet/unet_settings.h"
+#include "io/signals.h"
 
 namespace binade::examples {
 
@@ -12,6 +13,7 @@ MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& l
   Overlap foreground(1), background(0);
   MaskScore score;
   for (std::int64_t i = 0; i < images.size(); ++i) {
+    if (io::StopSignals::stop_requested()) throw amp::EvaluationStopped();
     const io::ImageBatch batch = batches.next();
     const Tensor logits = predict_logits(model, batch.images);
     const Tensor ids = classes_of(logits);

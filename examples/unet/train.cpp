@@ -4,6 +4,7 @@
 #include "examples/common/train_program.h"
 #include "examples/unet/evaluation.h"
 #include "examples/unet/image_source.h"
+#include "examples/unet/picture.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
 
@@ -46,28 +47,24 @@ int train(Settings& table, UNetSettings& s) {
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 
   auto loader = io::training_batches(source.split.train, loader_options(s));
-  trainer.attach(loader);
 
-  amp::RunPlan plan = make_plan("binade-unet", "unet", table, t, runtime);
-  plan.unit = "images";
-  plan.units_per_step = static_cast<double>(t.batch * t.accumulate);
-  plan.score = "val_dice";
-  plan.higher_is_better = true;
-
-  amp::RunTask task;
-  task.update = [&] {
-    amp::MicroBatches<io::ImageBatch> batches;
-    for (std::int64_t i = 0; i < t.accumulate; ++i) batches.parts.push_back(loader.next());
-    trainer.step(batches, [&](const io::ImageBatch& b) { return segmentation_loss(s.loss, model(b.images), b.masks); });
+  StateDict constants = run_constants(source.content, architecture_json(model.options()));
+  constants.put("progress/loss", s.loss);
+  amp::RunOptions run = run_options("binade-unet", "unet", table, t, runtime, constants);
+  run.unit = "images";
+  run.units_per_step = static_cast<double>(t.batch * t.accumulate);
+  run.score = "val_dice";
+  run.higher_is_better = true;
+  run.evaluate = [&]() -> amp::Evaluation {
+    std::optional<io::Image> first;
+    const MaskScore score = evaluate(model, source.split.validation, s.loss,
+                                     [&](const io::ImageSample& sample, const Tensor& ids) {
+                                       if (!first) first = picture_of(sample, ids, static_cast<int>(s.classes));
+                                     });
+    return {.numbers = {{"val_loss", score.loss}, {"val_dice", score.dice}, {"val_iou", score.iou}}, .picture = first};
   };
-  task.evaluate = [&]() -> amp::Evaluation {
-    const MaskScore score = evaluate(model, source.split.validation, s.loss);
-    return {{"val_loss", score.loss}, {"val_dice", score.dice}, {"val_iou", score.iou}};
-  };
-  task.constants = run_constants(source.content, architecture_json(model.options()));
-  task.constants.put("progress/loss", s.loss);
-  task.check_constants = [&](const StateDict& state) { check_run_constants(state, task.constants); };
-  return train_and_tell("binade-unet", plan, trainer, task);
+  return train_and_tell(t, trainer, std::move(run), loader,
+                        [&](const io::ImageBatch& b) { return segmentation_loss(s.loss, model(b.images), b.masks); });
 }
 
 int modules(Settings& table, UNetSettings& s, std::int64_t channels) {

@@ -18,6 +18,8 @@ class BitwiseResume(ProgramTest):
         settings = [*COMMON, "--precision", precision, "--optimizer", optimizer]
         if program == GPT:
             settings += ["--dropout", "0.1"]
+        else:
+            settings += ["--rotate", 15, "--elastic", 100, "--elastic-sigma", 4]
         whole = self.folder / "whole"
         self.train(program, whole, *settings)
 
@@ -76,6 +78,18 @@ class RunLife(ProgramTest):
             self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
 
 
+class Augmentation(ProgramTest):
+    def test_each_kind_changes_what_is_learned_and_repeats(self):
+        def losses(name, *args):
+            self.train(UNET, self.folder / name, "--steps", 3, "--log-every", 1, *args)
+            return [m["loss"] for m in metrics(self.folder / name) if m.get("committed")]
+
+        kinds = {"off": ["--augment", "off"], "on": [], "rotate": ["--rotate", 30], "elastic": ["--elastic", 200, "--elastic-sigma", 4]}
+        seen = {name: losses(name, *args) for name, args in kinds.items()}
+        self.assertEqual(len({tuple(v) for v in seen.values()}), 4, seen)
+        self.assertEqual(losses("again", *kinds["elastic"]), seen["elastic"])
+
+
 class Overflow(ProgramTest):
     """A loss scale far beyond fp16's range: the first attempts abort, leave no trace, and training proceeds."""
 
@@ -83,10 +97,11 @@ class Overflow(ProgramTest):
         for program in (GPT, UNET):
             with self.subTest(program=program.name):
                 folder = self.folder / program.name
-                self.train(program, folder, "--steps", 6, "--precision", "fp16", "--init-scale", 4294967296, "--state-hash", "on")
+                done = self.train(program, folder, "--steps", 6, "--precision", "fp16", "--init-scale", 4294967296, "--state-hash", "on")
                 lines = [m for m in metrics(folder) if "committed" in m]
                 aborted = [m for m in lines if not m["committed"]]
                 self.assertGreaterEqual(len(aborted), 3)
+                self.assertIn(f"step 1: {sum(m['step'] == 1 for m in aborted)} attempts overflowed", done.stderr)
                 for m in aborted:
                     self.assertEqual(m["state_hash_before"], m["state_hash_after"], m)
                 for m in lines:

@@ -1,0 +1,184 @@
+#include "amp/training_run.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "core/error.h"
+#include "io/checkpoint_store.h"
+#include "io/loader.h"
+#include "tests/amp/toy.h"
+#include "tests/io/scratch_folder.h"
+
+namespace binade::amp {
+namespace {
+
+using io::ScratchFolder;
+using toy::Training;
+
+constexpr std::int64_t kSteps = 9;
+
+io::Loader<toy::Batch> make_loader() {
+  return io::Loader<toy::Batch>({.batch = 2, .seed = 3, .samples = 10, .content = "toy"},
+                                [](const io::BatchOrigin& origin) {
+                                  return toy::batch(static_cast<std::uint32_t>(origin.samples[0]));
+                                });
+}
+
+TrainerOptions trainer_options() {
+  return {.precision = Policy::fp16(), .schedule = optim::Schedule::cosine(0.02, kSteps, 0.001, 3), .accumulate = 2};
+}
+
+RunOptions run_options(const ScratchFolder& folder) {
+  return {.folder = folder.path("run"), .steps = kSteps, .checkpoint_every = 2, .log_every = 1000};
+}
+
+/// A user's whole program. Leaves the loop without a word after `cut` steps, as a killed process does.
+std::string program(const RunOptions& options, std::int64_t cut = -1) {
+  Training net(trainer_options());
+  auto loader = make_loader();
+  TrainingRun run(net.trainer, options);
+  run.resume_if_possible();
+  for (const auto& batch : run.batches(loader)) {
+    run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+    if (net.trainer.steps() == cut) break;
+  }
+  return net.trainer.state_hash();
+}
+
+TEST(TrainingRun, AUsersLoopResumesToTheSameBits) {
+  const ScratchFolder folder;
+  RunOptions whole = run_options(folder), parts = run_options(folder);
+  whole.folder = folder.path("whole");
+  const std::string hash = program(whole);
+  program(parts, 3);
+  program(parts, 8);
+  EXPECT_EQ(program(parts), hash);
+  EXPECT_EQ(folder.read("run/metrics.jsonl"), folder.read("whole/metrics.jsonl"));
+  EXPECT_EQ(folder.read("run/checkpoints/ckpt-000000000009.h5"), folder.read("whole/checkpoints/ckpt-000000000009.h5"));
+  EXPECT_EQ(program(parts), hash) << "a finished run is done at once";
+}
+
+TEST(TrainingRun, KilledBeforeItsFirstCheckpointItBeginsAgain) {
+  const ScratchFolder folder;
+  RunOptions whole = run_options(folder);
+  whole.folder = folder.path("whole");
+  const std::string hash = program(whole);
+  program(run_options(folder), 1);
+  EXPECT_EQ(program(run_options(folder)), hash);
+  EXPECT_EQ(folder.read("run/metrics.jsonl"), folder.read("whole/metrics.jsonl"));
+}
+
+TEST(TrainingRun, NeverBeginsAgainWhereCheckpointsWereLost) {
+  const ScratchFolder folder;
+  program(run_options(folder), 5);
+  for (const auto& file : std::filesystem::directory_iterator(folder.path("run/checkpoints")))
+    std::filesystem::resize_file(file.path(), 100);
+  EXPECT_THROW(program(run_options(folder)), NoCheckpointError);
+}
+
+TEST(TrainingRun, WithoutResumingAFolderThatHoldsARunIsNotTouched) {
+  const ScratchFolder folder;
+  program(run_options(folder), 5);
+  const std::string before = folder.read("run/metrics.jsonl");
+  Training net(trainer_options());
+  auto loader = make_loader();
+  TrainingRun run(net.trainer, run_options(folder));
+  const auto loop = [&] {
+    for (const auto& batch : run.batches(loader))
+      run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  };
+  EXPECT_THROW(loop(), ArgumentError);
+  EXPECT_EQ(folder.read("run/metrics.jsonl"), before);
+}
+
+TEST(TrainingRun, ASignalEndsTheLoopWithTheStateCommitted) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  auto loader = make_loader();
+  RunOptions options = run_options(folder);
+  options.checkpoint_every = 0;
+  {
+    TrainingRun run(net.trainer, options);
+    for (const auto& batch : run.batches(loader)) {
+      run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+      if (net.trainer.steps() == 4) std::raise(SIGTERM);
+    }
+    EXPECT_EQ(run.end(), RunEnd::kPreempted);
+    EXPECT_EQ(net.trainer.steps(), 4);
+  }
+  EXPECT_EQ(io::find_newest_checkpoint(options.folder + "/checkpoints").step, 4);
+}
+
+TEST(TrainingRun, AnEvaluationThatASignalCutsOffIsMadeUp) {
+  const ScratchFolder folder;
+  /// Evaluates every three steps; a signal comes while step `cut` is evaluated.
+  const auto train = [&](const std::string& name, std::int64_t cut) {
+    Training net(trainer_options());
+    auto loader = make_loader();
+    RunOptions options = run_options(folder);
+    options.folder = folder.path(name);
+    options.eval_every = 3;
+    options.evaluate = [&]() -> Evaluation {
+      if (net.trainer.steps() == cut) {
+        std::raise(SIGTERM);
+        throw EvaluationStopped();
+      }
+      return {.numbers = {{"val_loss", static_cast<double>(net.trainer.steps())}}};
+    };
+    TrainingRun run(net.trainer, options);
+    run.resume_if_possible();
+    for (const auto& batch : run.batches(loader))
+      run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+    return run.end();
+  };
+  EXPECT_EQ(train("whole", -1), RunEnd::kDone);
+  for (const std::int64_t cut : {std::int64_t{6}, kSteps}) {
+    const std::string name = fmt::format("cut{}", cut);
+    EXPECT_EQ(train(name, cut), RunEnd::kPreempted);
+    EXPECT_EQ(train(name, -1), RunEnd::kDone);
+    EXPECT_EQ(folder.read(name + "/metrics.jsonl"), folder.read("whole/metrics.jsonl"));
+    EXPECT_EQ(folder.read(name + "/checkpoints/ckpt-000000000009.h5"),
+              folder.read("whole/checkpoints/ckpt-000000000009.h5"));
+  }
+}
+
+TEST(TrainingRun, TheBestCheckpointIsTheOneOfTheBestScore) {
+  const ScratchFolder folder;
+  // Resumed with more steps each time: every run commits at its end, however fast the disk is.
+  for (std::int64_t steps = 2; steps <= 12; steps += 2) {
+    Training net(trainer_options());
+    auto loader = make_loader();
+    RunOptions options = run_options(folder);
+    options.steps = steps;
+    options.keep = 2;
+    options.checkpoint_every = 0;
+    options.score = "val_dice";
+    options.higher_is_better = true;
+    options.evaluate = [&]() -> Evaluation { return {.numbers = {{"val_dice", steps == 4 ? 0.9 : 0.1}}}; };
+    TrainingRun run(net.trainer, options);
+    run.resume_if_possible();
+    for (const auto& batch : run.batches(loader))
+      run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.path("run/checkpoints/ckpt-000000000004.h5")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run/checkpoints/ckpt-000000000006.h5")));
+  EXPECT_NE(folder.read("run/metrics.jsonl").find("{\"step\":4,\"val_dice\":0.9}"), std::string::npos);
+}
+
+TEST(TrainingRun, AStepThatCannotBeCommittedIsWrittenDownAndThrown) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  TrainingRun run(net.trainer, run_options(folder));
+  run.begin();
+  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  run.step(toy::batch(0), maths);
+  EXPECT_THROW(run.step(toy::with_nan(toy::batch(1)), maths), NumericError);
+  EXPECT_NE(folder.read("run/metrics.jsonl").find("\"step\":2,\"attempt\":1,\"committed\":false,\"loss\":\"nan\""),
+            std::string::npos)
+      << folder.read("run/metrics.jsonl");
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -109,9 +109,9 @@ KernelSlot<cpu::EmbeddingKernels>& embedding_slot() {
 
 void register_embedding_cpu() {
   embedding_slot().fill(DeviceType::kCpu, {[](const cpu::EmbeddingGradient& a) {
-                          check<DTypeError>(a.gw_dtype == statistics_dtype(a.gy_dtype),
+                          check<DTypeError>(a.gw_dtype == accumulate_dtype(a.gy_dtype),
                                             "embedding: a gradient of {} is summed in {}, not in {}",
-                                            name_of(a.gy_dtype), name_of(statistics_dtype(a.gy_dtype)),
+                                            name_of(a.gy_dtype), name_of(accumulate_dtype(a.gy_dtype)),
                                             name_of(a.gw_dtype));
                           cpu::kernels().embedding.gradient(a);
                         }});

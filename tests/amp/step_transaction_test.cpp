@@ -230,8 +230,10 @@ TEST(StepTransaction, AMicroBatchWhoseGradientsAreNanAtAnyScaleIsLeftOutAtTheOld
   EXPECT_EQ(r.left_out, std::vector<int>{2});
   EXPECT_EQ(r.loss_scale, 65536);
   EXPECT_EQ(run.trainer.scaler().overflows(), 0);
-  for (const StepResult& attempt : run.trainer.finished())
-    if (!attempt.committed) EXPECT_EQ(attempt.state_hash_before, attempt.state_hash_after);
+  for (const StepResult& attempt : run.trainer.finished()) {
+    if (attempt.committed) continue;
+    EXPECT_EQ(attempt.state_hash_before, attempt.state_hash_after);
+  }
 }
 
 TEST(StepTransaction, WhenEveryMicroBatchIsBadNothingIsCommitted) {

@@ -44,7 +44,7 @@ TEST(Containment, ACrashOfTheLibraryIsADataError) {
 TEST(Containment, WorkWithoutEndIsEnded) {
   const auto forever = [](const Containment::Send&) {
     volatile int i = 0;
-    while (true) i = 1;
+    while (true) i = i + 1;
   };
   EXPECT_THAT(end_of(forever, {.seconds = 1}), HasSubstr("does not come to an end"));
 }

@@ -4,7 +4,10 @@
 
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 
+#include "amp/incident/report.h"
 #include "io/progress_bar.h"
 #include "io/tensorboard.h"
 
@@ -58,7 +61,10 @@ void RunRecords::begin(std::int64_t step) {
 RunRecords::~RunRecords() = default;
 
 void RunRecords::attempts(const std::vector<StepResult>& attempts) {
-  for (const StepResult& one : attempts) attempt(one);
+  for (const StepResult& one : attempts) {
+    attempt(one);
+    if (one.incident) report(*one.incident);
+  }
   tell(attempts);
 }
 
@@ -66,8 +72,10 @@ void RunRecords::tell(const std::vector<StepResult>& attempts) {
   std::int64_t lowered = 0;
   for (const StepResult& a : attempts) {
     if (a.incident)
-      say(fmt::format("incident in step {}, attempt {}\n  why: {}\n  done: {}", a.step, a.attempt, a.incident->what,
-                      a.incident->action));
+      say(fmt::format("incident in step {}, attempt {}: {}\n  where: {}\n  why:   {} ({})\n  done:  {}\n  to do: {}",
+                      a.step, a.attempt, a.incident->what, place_of(a.incident->diagnosis),
+                      name_of(a.incident->diagnosis.cause), name_of(a.incident->diagnosis.confidence),
+                      a.incident->action, a.incident->diagnosis.advice));
     else if (!a.committed)
       ++lowered;
   }
@@ -75,6 +83,21 @@ void RunRecords::tell(const std::vector<StepResult>& attempts) {
     say(fmt::format("step {}: {} attempt{} overflowed in backward and left no trace; loss scale {} -> {}",
                     attempts.front().step, lowered, lowered == 1 ? "" : "s",
                     io::format_scale(attempts.front().loss_scale), io::format_scale(attempts.back().loss_scale)));
+}
+
+void RunRecords::report(const Incident& incident) {
+  namespace fs = std::filesystem;
+  const std::string name = fmt::format("{}/incidents/step-{:08}", folder_, incident.step);
+  std::string folder = name;
+  for (int repeat = 2; fs::exists(folder); ++repeat) folder = fmt::format("{}-{}", name, repeat);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  for (const auto& [file, text] :
+       {std::pair("report.json", report_json(incident) + "\n"), std::pair("report.md", report_markdown(incident))}) {
+    std::ofstream out(folder + "/" + file);
+    out << text;
+    if (!out.flush()) return say(fmt::format("the report could not be written to {}", folder));
+  }
 }
 
 void RunRecords::attempt(const StepResult& s) {

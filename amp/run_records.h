@@ -39,6 +39,7 @@ class RunRecords {
  private:
   struct Displays;
   void attempt(const StepResult& attempt);
+  void report(const Incident& incident);
   void tell(const std::vector<StepResult>& attempts);
 
   std::string folder_;

@@ -90,11 +90,11 @@ std::vector<StepResult> Trainer::finished() {
 
 // ---- one step -----------------------------------------------------------------------------------
 
-StepResult Trainer::run_step(int parts, const Closure& closure, const io::BatchOrigin* origin) {
-  check<ArgumentError>(parts >= 1, "trainer: a step wants at least one micro-batch");
+StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
+  check<ArgumentError>(!origins.empty(), "trainer: a step wants at least one micro-batch");
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   Retries retries;
-  retries.parts.resize(static_cast<std::size_t>(parts));
+  retries.parts.resize(origins.size());
   std::iota(retries.parts.begin(), retries.parts.end(), 0);
   for (std::int64_t number = 1;; ++number) {
     StepResult result;
@@ -109,15 +109,20 @@ StepResult Trainer::run_step(int parts, const Closure& closure, const io::BatchO
     result.lr = state.lr;
     bool again = false;
     if (state.commits()) {
-      commit(state, origin);
+      commit(state, origins.back());
       result.committed = true;
     } else {
       abandon();
       ++skipped_;
-      Incident incident{result.step, number, describe(state, optimizer_.parameters()), ""};
+      const std::vector<int> tried = retries.parts;
+      Incident incident{
+          .step = result.step, .attempt = number, .what = describe(state, optimizer_.parameters()), .action = ""};
       again = try_again(state, retries, closure, incident);
       const bool ordinary = again && incident.action.empty();
-      if (!ordinary) result.incident = std::move(incident);
+      if (!ordinary) {
+        incident.diagnosis = investigate(state, tried, closure, origins);
+        result.incident = std::move(incident);
+      }
     }
     result.skipped_total = skipped_;
     if (options_.state_hash) result.state_hash_after = state_hash();
@@ -129,12 +134,12 @@ StepResult Trainer::run_step(int parts, const Closure& closure, const io::BatchO
   }
 }
 
-StepState Trainer::attempt(const std::vector<int>& parts, const Closure& closure, double scale) {
+StepState Trainer::attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy) {
   StepState state;
   state.loss_scale = scale;
   state.micro_batches = static_cast<int>(parts.size());
   state.lr = next_lr();
-  const PolicyScope policy(options_.precision);
+  const PolicyScope precision(policy);
   const nn::TransactionScope transaction;
   const GradGuard recording;
   optimizer_.zero_grad();
@@ -221,6 +226,28 @@ bool Trainer::finite_at_floor(const Retries& retries, const Closure& closure) {
   return probe.cause == AbortCause::kNone || probe.cause == AbortCause::kUpdate;
 }
 
+Diagnosis Trainer::investigate(const StepState& state, const std::vector<int>& parts, const Closure& closure,
+                               const Origins& origins) {
+  const Replay replay = [&](const Variant& variant, TapeObserver* observer) {
+    Policy policy = options_.precision;
+    for (const PrecisionPolicy::Override& promoted : variant.promote)
+      policy = policy.with(promoted.glob, promoted.dtype);
+    std::optional<ObserverScope> watched;
+    if (observer != nullptr) watched.emplace(*observer);
+    const StepState outcome = attempt(parts, closure, variant.scale.value_or(state.loss_scale), policy);
+    abandon();
+    return outcome;
+  };
+  const std::int64_t rows = origins.front() != nullptr ? static_cast<std::int64_t>(origins.front()->samples.size()) : 0;
+  Diagnosis diagnosis = diagnose(state, rows, replay);
+  if (diagnosis.first_bad && diagnosis.first_bad->sample && rows > 0) {
+    FirstBad& bad = *diagnosis.first_bad;
+    const io::BatchOrigin* origin = origins[static_cast<std::size_t>(bad.micro_batch)];
+    if (origin != nullptr) bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % rows)];
+  }
+  return diagnosis;
+}
+
 bool Trainer::try_again(const StepState& state, Retries& retries, const Closure& closure, Incident& incident) {
   const bool nan = state.cause == AbortCause::kNan;
   bool by_scale = (state.cause == AbortCause::kOverflow || nan) && scaler_.can_lower();
@@ -254,6 +281,7 @@ bool Trainer::leave_out(const StepState& state, Retries& retries, Incident& inci
   retries.left_out.push_back(state.bad_micro_batch);
   retries.nan_resolved();
   incident.action = fmt::format("micro-batch {} is left out", state.bad_micro_batch);
+  incident.remedy = "skip-batch";
   return true;
 }
 

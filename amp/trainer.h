@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "amp/incident/diagnosis.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
 #include "amp/verdict.h"
@@ -29,8 +30,10 @@ namespace binade::amp {
 struct Incident {
   std::int64_t step = 0;
   std::int64_t attempt = 1;
-  std::string what;    ///< what is known, one line
-  std::string action;  ///< what was done about it
+  std::string what;            ///< what is known, one line
+  std::string action;          ///< what was done about it
+  std::string remedy{"stop"};  ///< the same as one word of the report's list
+  Diagnosis diagnosis{};
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
 
@@ -94,16 +97,14 @@ class Trainer {
   /// One step; returns when it is committed. `closure(batch)` returns the loss, a mean over its batch: one element.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
-    return run_step(
-        1, [&](int) -> Variable { return closure(batch); }, origin_of(batch));
+    return run_step([&](int) -> Variable { return closure(batch); }, {origin_of(batch)});
   }
   /// The same over several micro-batches of equal weight.
   template <class Batch, class Maths>
   StepResult step(const MicroBatches<Batch>& batches, Maths&& closure) {
-    return run_step(
-        static_cast<int>(batches.parts.size()),
-        [&](int i) -> Variable { return closure(batches.parts[static_cast<std::size_t>(i)]); },
-        batches.parts.empty() ? nullptr : origin_of(batches.parts.back()));
+    Origins origins;
+    for (const Batch& part : batches.parts) origins.push_back(origin_of(part));
+    return run_step([&](int i) -> Variable { return closure(batches.parts[static_cast<std::size_t>(i)]); }, origins);
   }
 
   /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
@@ -170,8 +171,15 @@ class Trainer {
   void attach_data(DataHooks data);
 
   using Closure = std::function<Variable(int)>;
-  StepResult run_step(int parts, const Closure& closure, const io::BatchOrigin* origin);
-  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale);
+  /// Where each micro-batch came from; null where its type does not say.
+  using Origins = std::vector<const io::BatchOrigin*>;
+  StepResult run_step(const Closure& closure, const Origins& origins);
+  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy);
+  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale) {
+    return attempt(parts, closure, scale, options_.precision);
+  }
+  Diagnosis investigate(const StepState& state, const std::vector<int>& parts, const Closure& closure,
+                        const Origins& origins);
   void run_parts(StepState& state, const std::vector<int>& parts, const Closure& closure);
   AbortCause run_part(StepState& state, int part, const Closure& closure);
   void judge_update(StepState& state);

@@ -25,6 +25,10 @@ bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() &
 
 }  // namespace
 
+bool must_scan(const OpInfo& info, const Observation& seen) {
+  return info.observed == Observed::kByScan || (info.observed == Observed::kByKernels && !seen.any());
+}
+
 Edge edge_to(const Variable& x) {
   if (!x.requires_grad()) return {};
   if (x.is_leaf()) return {nullptr, 0, x.state()};
@@ -40,7 +44,7 @@ OpContext::Input input_of(const Variable& x, const Tensor& tensor) {
           .device = tensor.device()};
 }
 
-Application::Application(const OpInfo& info, std::span<const Variable> inputs) {
+Application::Application(const OpInfo& info, std::span<const Variable> inputs) : info_(info), inputs_(inputs) {
   const OpPrecision precision = precision_of(info, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Variable x = inputs[i];
@@ -65,7 +69,22 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) {
   }
   check_inputs(info, tensors_);
   context_.store_dtype = precision.store;
-  context_.rng = random_stream(RngPurpose::kDropout, step_context().tape_index++);
+  tape_index_ = step_context().tape_index++;
+  context_.rng = random_stream(RngPurpose::kDropout, tape_index_);
+}
+
+OpCall Application::call() const {
+  return {.info = info_, .module_path = step_context().module_path, .tape_index = tape_index_};
+}
+
+void Application::before() {
+  for (TapeObserver* observer : tape_observers()) observer->before_forward(call(), inputs_, tensors_);
+}
+
+void Application::after(Tensors& outputs, Observation seen) {
+  if (must_scan(info_, seen))
+    for (const Tensor& output : outputs) seen.merge(observe(output));
+  for (TapeObserver* observer : tape_observers()) observer->after_forward(call(), tensors_, outputs, seen);
 }
 
 std::vector<Variable> Application::wrap(Tensors outputs, const std::shared_ptr<Node>& node,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "autograd/observer.h"
 #include "autograd/variable.h"
 #include "core/ops/op.h"
 
@@ -12,6 +13,8 @@ namespace binade {
 
 namespace detail {
 
+/// Whether an op's results must be read to be observed, because its kernels did not see them.
+bool must_scan(const OpInfo& info, const Observation& seen);
 /// Where gradients of `x` go.
 Edge edge_to(const Variable& x);
 /// What an op is told of input `x`, which it reads as `tensor`. A parameter's gradient is f32
@@ -21,17 +24,35 @@ OpContext::Input input_of(const Variable& x, const Tensor& tensor);
 /// The part of apply() that does not depend on the op's type.
 class Application {
  public:
-  /// Consults the policy, casts inputs (a taped op), fills the context. The one place that reads the policy.
+  /// Consults the policy, casts inputs (a taped op), fills the context. The one place that reads the policy. `inputs`
+  /// must outlive it.
   Application(const OpInfo& info, std::span<const Variable> inputs);
   std::span<const Tensor> tensors() const { return tensors_; }
   OpContext& context() { return context_; }
   bool records() const { return context_.grad_enabled; }
   std::vector<Edge> take_edges() { return std::move(edges_); }
+  /// The op's forward, watched by whoever watches this thread's tape.
+  template <class Forward>
+  Tensors run(Forward&& forward) {
+    if (tape_observers().empty()) return forward();
+    ObservationScope observation;
+    before();
+    Tensors outputs = forward();
+    after(outputs, observation.take());
+    return outputs;
+  }
   /// Wraps outputs; links them to `node` when there is one.
   static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node,
                                     std::uint32_t non_differentiable);
 
  private:
+  void before();
+  void after(Tensors& outputs, Observation seen);
+  OpCall call() const;
+
+  const OpInfo& info_;
+  std::span<const Variable> inputs_;
+  std::int64_t tape_index_;
   std::vector<Edge> edges_;
   Tensors tensors_;
   OpContext context_;
@@ -55,7 +76,7 @@ class OpNode final : public Node {
 template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& params, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);
-  Tensors outputs = Op::forward(application.context(), application.tensors(), params);
+  Tensors outputs = application.run([&] { return Op::forward(application.context(), application.tensors(), params); });
   const std::uint32_t non_differentiable = application.context().non_differentiable_outputs;
   std::shared_ptr<Node> node;
   if (application.records())

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "autograd/apply.h"
 #include "autograd/node.h"
+#include "autograd/observer.h"
 #include "autograd/reachable.h"
 #include "autograd/variable.h"
 #include "core/accumulate.h"
@@ -49,7 +51,8 @@ class Pending {
 /// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
 class NodeSink final : public GradSink {
  public:
-  NodeSink(const Node& node, Pending& pending) : node_(node), pending_(pending), temporaries_(node.edges().size()) {}
+  NodeSink(const Node& node, Pending& pending)
+      : node_(node), pending_(pending), temporaries_(node.edges().size()), given_(node.edges().size()) {}
 
   bool needs(int i) const override {
     const Edge& edge = edge_at(i);
@@ -57,6 +60,35 @@ class NodeSink final : public GradSink {
   }
 
   Tensor destination(int i) override {
+    const Tensor tensor = place(i);
+    if (observed()) {
+      given_[static_cast<std::size_t>(i)] = tensor;
+      written_.push_back(tensor);
+    }
+    return tensor;
+  }
+
+  void set(int i, Tensor gradient) override {
+    if (observed()) given_[static_cast<std::size_t>(i)] = gradient;
+    hand_over(i, std::move(gradient), false);
+  }
+
+  /// What the op's backward gave for each input, as it gave it, and the part of it that it wrote itself (what is merely
+  /// handed on was seen before); for observers.
+  const Tensors& given() const { return given_; }
+  const Tensors& written() const { return written_; }
+
+  /// After the op's backward: what it wrote into temporaries finds its place.
+  void finish() {
+    for (std::size_t i = 0; i < temporaries_.size(); ++i) {
+      if (temporaries_[i].defined()) hand_over(static_cast<int>(i), std::move(temporaries_[i]), true);
+    }
+  }
+
+ private:
+  static bool observed() { return !detail::tape_observers().empty(); }
+
+  Tensor place(int i) {
     const Edge& edge = edge_at(i);
     const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
     if (edge.leaf != nullptr && !edge.leaf->grad_defined) {
@@ -69,16 +101,6 @@ class NodeSink final : public GradSink {
     return temporary;
   }
 
-  void set(int i, Tensor gradient) override { hand_over(i, std::move(gradient), false); }
-
-  /// After the op's backward: what it wrote into temporaries finds its place.
-  void finish() {
-    for (std::size_t i = 0; i < temporaries_.size(); ++i) {
-      if (temporaries_[i].defined()) hand_over(static_cast<int>(i), std::move(temporaries_[i]), true);
-    }
-  }
-
- private:
   void hand_over(int i, Tensor gradient, bool owned) {
     const Edge& edge = edge_at(i);
     if (edge.node != nullptr) return pending_.add(edge, std::move(gradient), owned);
@@ -101,7 +123,27 @@ class NodeSink final : public GradSink {
   const Node& node_;
   Pending& pending_;
   Tensors temporaries_;
+  Tensors given_, written_;
 };
+
+/// The op's backward, watched by whoever watches this thread's tape. Sums over several uses of a value are made
+/// afterwards, and seen as what the next op gets.
+void run_backward(Node& node, Tensors& gy, NodeSink& sink) {
+  const std::span<TapeObserver* const> observers = detail::tape_observers();
+  if (observers.empty()) return node.backward(gy, sink);
+  const OpCall call{.info = node.info(),
+                    .module_path = node.module_path(),
+                    .tape_index = node.tape_index(),
+                    .direction = Direction::kBackward};
+  for (TapeObserver* observer : observers) observer->before_backward(call, gy);
+  ObservationScope observation;
+  node.backward(gy, sink);
+  Observation seen = observation.take();
+  if (detail::must_scan(node.info(), seen))
+    for (const Tensor& gradient : node.info().observed == Observed::kByScan ? sink.given() : sink.written())
+      seen.merge(observe(gradient));
+  for (TapeObserver* observer : observers) observer->after_backward(call, gy, sink.given(), seen);
+}
 
 void check_not_released(const Node& node) {
   const std::string at = node.module_path().empty() ? "" : " [" + node.module_path() + "]";
@@ -133,10 +175,10 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   for (const auto& node : nodes) check_not_released(*node);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {
-    const Tensors gy = pending.take(node.get());
+    Tensors gy = pending.take(node.get());
     if (std::ranges::any_of(gy, &Tensor::defined)) {
       NodeSink sink(*node, pending);
-      node->backward(gy, sink);
+      run_backward(*node, gy, sink);
       sink.finish();
     }
     if (!options.retain_graph) node->release();

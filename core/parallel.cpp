@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/observation.h"
+
 namespace binade {
 namespace {
 
@@ -57,10 +59,12 @@ struct Job {
   void (*body)(void*, std::int64_t) = nullptr;
   void* context = nullptr;
   std::atomic<std::int64_t> next{0};
+  std::atomic<std::uint32_t> low{0}, wide{0};  // what all threads observed
   FirstError error;
 
   void work() {
     t_inside = true;
+    ObservationScope observed;
     for (std::int64_t block = next.fetch_add(1); block < blocks; block = next.fetch_add(1)) {
       try {
         body(context, block);
@@ -68,7 +72,17 @@ struct Job {
         error.keep(block, std::current_exception());
       }
     }
+    const Observation seen = observed.take();
+    raise(low, seen.low);
+    raise(wide, seen.wide);
     t_inside = false;
+  }
+
+ private:
+  static void raise(std::atomic<std::uint32_t>& to, std::uint32_t word) {
+    std::uint32_t now = to.load(std::memory_order_relaxed);
+    while (now < word && !to.compare_exchange_weak(now, word, std::memory_order_relaxed)) {
+    }
   }
 };
 
@@ -178,6 +192,7 @@ void run_blocks(std::int64_t blocks, void (*body)(void*, std::int64_t), void* co
     return;
   }
   if (!pool()->run(job, num_threads())) job.work();
+  note({.low = job.low.load(), .wide = job.wide.load()});
   job.error.rethrow();
 }
 

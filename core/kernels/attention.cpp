@@ -58,6 +58,7 @@ class Attention {
     const std::int64_t cuts = std::clamp<std::int64_t>(kEnoughTasks / (a_.batch * a_.heads), 1, row_blocks);
     parallel_blocks(a_.batch * a_.heads * cuts, [&](std::int64_t task) {
       const std::int64_t cut = task % cuts, h = task / cuts % a_.heads, b = task / cuts / a_.heads;
+      Seen results(kDTypeOf<T>);
       Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * pitch_ + kQueryRows * (2 * pitch_ + logit_pitch_ + 1));
       const PackedB<Lane> keys{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
       pack(keys, a_.k, b, h / group_);
@@ -84,7 +85,7 @@ class Attention {
         multiply_seen(p, first, rows, values, y);
         for (std::int64_t r = 0; r < rows; ++r) {
           T* to = static_cast<T*>(f.y) + (b * a_.queries + first + r) * f.y_token + h * f.y_head;
-          write(y.row(r), inverse[r], to);
+          write(y.row(r), inverse[r], to, results);
         }
       }
     });
@@ -94,6 +95,7 @@ class Attention {
     const std::int64_t row_blocks = ceil_div(a_.queries, kQueryRows);
     parallel_blocks(a_.batch * a_.key_heads, [&](std::int64_t task) {
       const std::int64_t kh = task % a_.key_heads, b = task / a_.key_heads;
+      Seen results(kDTypeOf<T>);
       Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * a_.depth + (3 * a_.keys + 4 * kQueryRows) * pitch_ +
                                            2 * kQueryRows * logit_pitch_);
       const PackedB<Lane> key_panels{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
@@ -127,14 +129,14 @@ class Attention {
           if (g.gq != nullptr) {
             multiply_seen(gp, first, rows, k, gq);
             for (std::int64_t r = 0; r < rows; ++r)
-              write(gq.row(r), scale_,
-                    static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth);
+              write(gq.row(r), scale_, static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth,
+                    results);
           }
         }
       for (std::int64_t s = 0; s < a_.keys; ++s) {
         const std::int64_t at = ((b * a_.keys + s) * a_.key_heads + kh) * a_.depth;
-        if (g.gk != nullptr) write(gk.row(s), scale_, static_cast<T*>(g.gk) + at);
-        if (g.gv != nullptr) write(gv.row(s), C(1), static_cast<T*>(g.gv) + at);
+        if (g.gk != nullptr) write(gk.row(s), scale_, static_cast<T*>(g.gk) + at, results);
+        if (g.gv != nullptr) write(gv.row(s), C(1), static_cast<T*>(g.gv) + at, results);
       }
     });
   }
@@ -176,12 +178,18 @@ class Attention {
              std::int64_t count, const Rows<C>& to) const {
     for (std::int64_t i = 0; i < count; ++i) to_lanes<Lane>(token(x, tokens, b, first + i, head), a_.depth, to.row(i));
   }
-  void write(const C* from, C factor, T* to) const {
+  void write(const C* from, C factor, T* to, Seen& results) const {
     std::int64_t d = 0;
     if constexpr (!std::is_same_v<T, double>)
-      for (; d + kLanes<float> <= a_.depth; d += kLanes<float>)
-        store_from_float(to + d, load_vector<float>(from + d) * factor);
-    for (; d < a_.depth; ++d) to[d] = store<T>(from[d] * factor);
+      for (; d + kLanes<float> <= a_.depth; d += kLanes<float>) {
+        const VFloat x = load_vector<float>(from + d) * factor;
+        results.add(x);
+        store_from_float(to + d, x);
+      }
+    for (; d < a_.depth; ++d) {
+      results.add(from[d] * factor);
+      to[d] = store<T>(from[d] * factor);
+    }
   }
 
   static void tiles(TileArgs<Lane>& tile, const C* a, std::int64_t rows, C* c) {

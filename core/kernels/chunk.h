@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/kernels/run.h"
+#include "core/kernels/seen.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -144,15 +145,17 @@ class Reader {
 template <class C>
 class Writer {
  public:
-  explicit Writer(const Out& y) : y_(y), direct_(y.dtype == kDTypeOf<C>) {}
+  explicit Writer(const Out& y) : y_(y), direct_(y.dtype == kDTypeOf<C>), seen_(y.dtype) {}
   C* target(std::int64_t at) { return direct_ ? static_cast<C*>(y_.data) + at : buffer_; }
   void done(std::int64_t at, std::int64_t n) {
+    seen_.add(target(at), n);
     if (!direct_) round(buffer_, y_.at(at), n);
   }
 
  private:
   Out y_;
   bool direct_;
+  Seen seen_;
   alignas(64) C buffer_[kChunk];
 };
 

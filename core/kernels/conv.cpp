@@ -195,6 +195,7 @@ class Convolution {
     Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch + channel;
     const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(args_.bias)};
+    Seen seen(kDTypeOf<Out>);
     std::vector<std::int64_t> b_offsets(sweep.taps.size());
     for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * filter.step;
 
@@ -211,6 +212,7 @@ class Convolution {
       tile.a_offsets = a_offsets_.data() + first_tap;
       tile.b_offsets = b_offsets.data() + first_tap;
       tile.accumulate = chunk > 0;
+      tile.seen = in_place && chunk + 1 == chunks ? &seen : nullptr;
       for (std::int64_t row = begin; row < end; ++row) {
         const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ +
                                    i / panels_ * group_lanes_;
@@ -230,7 +232,7 @@ class Convolution {
           run_tile(tile, count);
           if (!in_place && chunk + 1 == chunks)
             for (int r = 0; r < count; ++r)
-              epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr);
+              epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr, seen);
         }
       }
     }

@@ -121,11 +121,22 @@ void where(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n) {
 template <class C>
 void convert_of(In x, Out y, std::int64_t n) {
   Reader<C> xs(x);
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) { round(xs.read(at, count), y.at(at), count); });
+  Seen seen(y.dtype);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    const C* from = xs.read(at, count);
+    seen.add(from, count);
+    round(from, y.at(at), count);
+  });
 }
 
 void convert(In x, Out y, std::int64_t n) {
   any_double(x.dtype, y.dtype) ? convert_of<double>(x, y, n) : convert_of<float>(x, y, n);
+}
+
+void observe(In x, std::int64_t n) {
+  Reader<float> xs(x);
+  Seen seen(x.dtype);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) { seen.add(xs.read(at, count), count); });
 }
 
 template <class... Ops>
@@ -141,7 +152,7 @@ BinaryTable<ops::OpList<Ops...>> binary_table(ops::OpList<Ops...>) {
 
 const ElementwiseKernels& elementwise_kernels() {
   static const ElementwiseKernels kernels{unary_table(ops::UnaryOps{}), binary_table(ops::BinaryOps{}), &where,
-                                          &convert};
+                                          &convert, &observe};
   return kernels;
 }
 

@@ -43,6 +43,8 @@ struct ElementwiseKernels {
   void (*where)(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n);
   /// y = x in another dtype, one rounding.
   void (*convert)(In x, Out y, std::int64_t n);
+  /// Reads n values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
+  void (*observe)(In x, std::int64_t n);
 };
 
 }  // namespace binade::cpu

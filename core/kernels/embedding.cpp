@@ -13,10 +13,11 @@ void sum_tokens(const EmbeddingGradient& a, std::int64_t i) {
   using C = Compute<T>;
   C* gw = static_cast<C*>(a.gw) + a.row[i] * a.cols;
   const T* gy = static_cast<const T*>(a.gy);
+  Seen seen(kDTypeOf<C>);
   each_group<T>(a.cols, [&](std::int64_t c, auto part) {
     Wide<T> sum{};
     for (std::int64_t t = a.begin[i]; t < a.begin[i + 1]; ++t) sum += get(gy + a.tokens[t] * a.cols + c, part);
-    put(gw + c, sum, part);
+    put(gw + c, sum, part, seen);
   });
 }
 

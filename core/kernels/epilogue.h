@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/kernels/gemm.h"
+#include "core/kernels/seen.h"
 #include "core/kernels/simd.h"
 #include "core/ops/math.h"
 
@@ -48,7 +49,7 @@ struct Epilogue {
   const float* bias = nullptr;
   Activation activation = Activation::kNone;
 
-  void row(const float* sums, std::int64_t column, int count, T* y, T* z) const {
+  void row(const float* sums, std::int64_t column, int count, T* y, T* z, Seen& seen) const {
     constexpr int kPiece = 4 * kLanes<float>;
     const float* shift = bias == nullptr ? nullptr : bias + column;
     for (; count > 0; count -= kPiece) {
@@ -59,13 +60,17 @@ struct Epilogue {
         const bool whole = left >= kLanes<float>;
         VFloat x = whole ? load_vector<float>(sums + j) : load_part(sums + j, left);
         if (shift != nullptr) x += whole ? load_vector<float>(shift + j) : load_part(shift + j, left);
-        if (z != nullptr) whole ? store_from_float(z + j, x) : store_part_from_float(z + j, x, left);
+        if (z != nullptr) {
+          seen.add(x);  // an infinity that the activation turns into a number is still one
+          whole ? store_from_float(z + j, x) : store_part_from_float(z + j, x, left);
+        }
         store_vector<float>(v + j, x);
       }
       activate(activation, v, piece);
       for (int j = 0; j < piece; j += kLanes<float>) {
         const int left = piece - j;
         const VFloat x = load_vector<float>(v + j);
+        seen.add(left >= kLanes<float> ? x : load_part(v + j, left));
         left >= kLanes<float> ? store_from_float(y + j, x) : store_part_from_float(y + j, x, left);
       }
       sums += kPiece;
@@ -81,7 +86,7 @@ struct Epilogue<double> {
   const double* bias = nullptr;
   Activation activation = Activation::kNone;
 
-  void row(const double* sums, std::int64_t column, int count, double* y, double* z) const {
+  void row(const double* sums, std::int64_t column, int count, double* y, double* z, Seen&) const {
     for (int j = 0; j < count; ++j) {
       const double v = sums[j] + (bias != nullptr ? bias[column + j] : 0.0);
       if (z != nullptr) z[j] = v;

@@ -72,6 +72,7 @@ class Product {
                  : static_cast<Out*>(g_.pre_activation) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
     const T* a_rows = a(part.index) + part.row_begin * g_.a_row;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation};
+    Seen seen(kDTypeOf<Out>);
 
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::int64_t lane_begin = block * lanes / blocks;
@@ -92,6 +93,7 @@ class Product {
         tile.depth = depth;
         tile.columns = packed.width(p);
         tile.accumulate = block > 0 || (in_place && g_.accumulate);
+        tile.seen = in_place && !g_.partial && block + 1 == blocks ? &seen : nullptr;
         for (std::int64_t i = 0; i < tiles.tiles; ++i) {
           const std::int64_t row = tiles.begin(i);
           const int count = static_cast<int>(tiles.begin(i + 1) - row);
@@ -116,7 +118,8 @@ class Product {
           if (!in_place && block + 1 == blocks)
             for (int r = 0; r < count; ++r) {
               const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
-              epilogue.row(tile.c + r * tile.c_row, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at);
+              epilogue.row(tile.c + r * tile.c_row, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at,
+                           seen);
             }
         }
       }
@@ -224,6 +227,7 @@ void run_chunks(const GemmArgs& g) {
       part.c_row = g.n;
       part.a_offsets = part.b_offsets = part.c_offsets = nullptr;
       part.accumulate = false;
+      part.partial = true;
       part.bias = nullptr;
       part.pre_activation = nullptr;
       part.activation = Activation::kNone;
@@ -234,6 +238,7 @@ void run_chunks(const GemmArgs& g) {
     if (z != nullptr && g.c_offsets) z += g.c_offsets[i];
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation};
     parallel_for(g.m, std::max<std::int64_t>(1, (1 << 14) / g.n), [&](std::int64_t begin, std::int64_t end) {
+      Seen seen(kDTypeOf<Out>);
       for (std::int64_t r = begin; r < end; ++r) {
         Accumulator* sums = partial + r * g.n;
         for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
@@ -242,7 +247,7 @@ void run_chunks(const GemmArgs& g) {
         if constexpr (std::is_same_v<Out, Accumulator>)
           if (g.accumulate)
             for (std::int64_t j = 0; j < g.n; ++j) sums[j] += to[j];
-        epilogue.row(sums, 0, static_cast<int>(g.n), to, z == nullptr ? nullptr : z + r * g.c_row);
+        epilogue.row(sums, 0, static_cast<int>(g.n), to, z == nullptr ? nullptr : z + r * g.c_row, seen);
       }
     });
   }
@@ -305,6 +310,7 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
     parallel_for(count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
       constexpr std::int64_t kPiece = 256;
       alignas(64) Compute<T> slope[kPiece];
+      Seen seen(kDTypeOf<T>);
       for (std::int64_t at = begin; at < end; at += kPiece) {
         const std::int64_t piece = std::min(kPiece, end - at);
         const T* from = static_cast<const T*>(z) + at;
@@ -319,9 +325,16 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
         activation_slope(activation, slope, static_cast<int>(piece));
         i = 0;
         if constexpr (!std::is_same_v<T, double>)
-          for (; i + kLanes<float> <= piece; i += kLanes<float>)
-            store_from_float(to + i, load_as_float(incoming + i) * load_vector<float>(slope + i));
-        for (; i < piece; ++i) to[i] = store<T>(load(incoming[i]) * slope[i]);
+          for (; i + kLanes<float> <= piece; i += kLanes<float>) {
+            const VFloat product = load_as_float(incoming + i) * load_vector<float>(slope + i);
+            seen.add(product);
+            store_from_float(to + i, product);
+          }
+        for (; i < piece; ++i) {
+          const Compute<T> product = load(incoming[i]) * slope[i];
+          seen.add(product);
+          to[i] = store<T>(product);
+        }
       }
     });
   });

@@ -24,6 +24,7 @@ struct GemmArgs {
   std::int64_t c_row = 0;  ///< columns of C lie next to each other
 
   bool accumulate = false;     ///< C += A B; REQUIRES out f32 or f64 and none of the below
+  bool partial = false;        ///< C is a part of a sum: not a result to observe
   const void* bias = nullptr;  ///< n values of f32 (f64 with f64 inputs)
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept

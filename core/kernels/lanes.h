@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/kernels/seen.h"
 #include "core/kernels/simd.h"
 
 /// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources`.
@@ -58,6 +59,13 @@ inline V keep(V v, Part part) {
   constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(v[0]));
   for (int i = 0; i < lanes; ++i) v[i] = i < part.count ? v[i] : 0;
   return v;
+}
+
+/// put(), observed: for what a task leaves behind as a result.
+template <class T, class P>
+inline void put(T* to, const Wide<T>& v, P part, Seen& seen) {
+  seen.add(keep(v, part));
+  put(to, v, part);
 }
 
 /// The lanes added up, always as ((0 + n/2) + …) halves: one order for one instruction-set level.

@@ -81,6 +81,7 @@ void moments(const ColumnMoments& a) {
 template <class T, bool relu, bool residual>
 void apply_rows(const ColumnApply& a) {
   each_block(a, [&](const Block& block) {
+    Seen seen(kDTypeOf<T>);
     each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
@@ -91,7 +92,7 @@ void apply_rows(const ColumnApply& a) {
                                    bias.v[i]);
           if constexpr (residual) v += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
           if constexpr (relu) v = v <= Wide<T>{} ? Wide<T>{} : v;  // NaN fails the comparison and stays
-          put(static_cast<T*>(a.y) + r * a.cols + ci, v, part);
+          put(static_cast<T*>(a.y) + r * a.cols + ci, v, part, seen);
         }
     });
   });
@@ -143,6 +144,7 @@ void gradient_sums(const ColumnGradientSums& a) {
 template <class T, Mask mask>
 void gradient_apply(const ColumnGradientApply& a) {
   each_block(a, [&](const Block& block) {
+    Seen seen(kDTypeOf<T>);
     each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
@@ -153,9 +155,9 @@ void gradient_apply(const ColumnGradientApply& a) {
           const Masked<T> m = masked<T, mask>(a, r, ci, mean.v[i], scale.v[i], bias.v[i], part);
           if (a.gx != nullptr)
             put(static_cast<T*>(a.gx) + r * a.cols + ci,
-                multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i])),
-                part);
-          if (a.gr != nullptr) put(static_cast<T*>(a.gr) + r * a.cols + ci, m.gy, part);
+                multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i])), part,
+                seen);
+          if (a.gr != nullptr) put(static_cast<T*>(a.gr) + r * a.cols + ci, m.gy, part, seen);
         }
     });
   });

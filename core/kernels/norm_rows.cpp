@@ -37,14 +37,15 @@ RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double 
 }
 
 template <class T>
-void forward_row(const RowNormForward& a, std::int64_t row) {
+void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
   using C = Compute<T>;
   const T* h = static_cast<const T*>(a.x) + row * a.x_pitch;
   if (a.residual != nullptr) {
     const T* x = h;
     const T* r = static_cast<const T*>(a.residual) + row * a.residual_pitch;
     T* sum = static_cast<T*>(a.h) + row * a.cols;
-    each_group<T>(a.cols, [&](std::int64_t c, auto part) { put(sum + c, get(x + c, part) + get(r + c, part), part); });
+    each_group<T>(a.cols,
+                  [&](std::int64_t c, auto part) { put(sum + c, get(x + c, part) + get(r + c, part), part, seen); });
     h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
   }
   const auto [mean, rstd] = row_statistics(h, a.cols, a.rms, a.eps);
@@ -62,12 +63,12 @@ void forward_row(const RowNormForward& a, std::int64_t row) {
       v = v * get(w + c, part);
     else if (b != nullptr)
       v = v + get(b + c, part);
-    put(y + c, v, part);
+    put(y + c, v, part, seen);
   });
 }
 
 template <class T>
-void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Compute<T>* gb) {
+void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Compute<T>* gb, Seen& seen) {
   using C = Compute<T>;
   const T* h = static_cast<const T*>(a.h) + row * a.h_pitch;
   const T* gy = static_cast<const T*>(a.gy) + row * a.cols;
@@ -98,7 +99,7 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
     const Wide<T> g = w != nullptr ? dy * get(w + c, part) : dy;
     Wide<T> v = (g - mean_g - xhat * mean_gx) * factor;
     if (gh != nullptr) v += get(gh + c, part);
-    put(gx + c, v, part);
+    put(gx + c, v, part, seen);
   });
 }
 
@@ -117,7 +118,8 @@ void combine(const RowNormBackward& a, int part, void* to) {
 void row_norm_forward(const RowNormForward& a) {
   dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
     parallel_for(a.rows, row_grain(a.cols), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) forward_row<T>(a, row);
+      Seen seen(kDTypeOf<T>);
+      for (std::int64_t row = begin; row < end; ++row) forward_row<T>(a, row, seen);
     });
   });
 }
@@ -128,9 +130,10 @@ void row_norm_backward(const RowNormBackward& a) {
     parallel_blocks(a.blocks(), [&](std::int64_t block) {
       C* gw = a.partial != nullptr ? static_cast<C*>(a.partial) + block * 2 * a.cols : nullptr;
       if (gw != nullptr) std::fill_n(gw, 2 * a.cols, C{0});
+      Seen seen(kDTypeOf<T>);
       const std::int64_t end = std::min(a.rows, (block + 1) * a.rows_per_block);
       for (std::int64_t row = block * a.rows_per_block; row < end; ++row)
-        backward_row<T>(a, row, gw, gw != nullptr ? gw + a.cols : nullptr);
+        backward_row<T>(a, row, gw, gw != nullptr ? gw + a.cols : nullptr, seen);
     });
     combine<C>(a, 0, a.gw);
     combine<C>(a, 1, a.gb);

@@ -65,7 +65,7 @@ std::int64_t grain_of(std::int64_t width, std::int64_t channels) {
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 template <class T, class I>
-void max_forward_pixel(const MaxPool& a, std::int64_t image, std::int64_t oh, std::int64_t ow) {
+void max_forward_pixel(const MaxPool& a, std::int64_t image, std::int64_t oh, std::int64_t ow, Seen& seen) {
   const std::int64_t top = oh * a.stride_h - a.padding_h, left = ow * a.stride_w - a.padding_w;
   const std::int64_t h0 = std::max<std::int64_t>(0, top), h1 = std::min(a.height, top + a.kernel_h);
   const std::int64_t w0 = std::max<std::int64_t>(0, left), w1 = std::min(a.width, left + a.kernel_w);
@@ -81,13 +81,13 @@ void max_forward_pixel(const MaxPool& a, std::int64_t image, std::int64_t oh, st
         best = take ? v : best;
         taken = take ? splat(static_cast<Word<T>>((h - top) * a.kernel_w + w - left)) : taken;
       }
-    put(static_cast<T*>(a.y) + out + c, best, part);
+    put(static_cast<T*>(a.y) + out + c, best, part, seen);
     if (a.index != nullptr) put_index<T>(static_cast<I*>(a.index) + out + c, taken, part);
   });
 }
 
 template <class T, class I>
-void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, std::int64_t w) {
+void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, std::int64_t w, Seen& seen) {
   // Windows [oh0, oh1) x [ow0, ow1) contain the pixel.
   const std::int64_t oh0 = std::max<std::int64_t>(0, ceil_div(h + a.padding_h - a.kernel_h + 1, a.stride_h));
   const std::int64_t oh1 = std::min(a.out_height, (h + a.padding_h) / a.stride_h + 1);
@@ -105,16 +105,17 @@ void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, st
                               splat(static_cast<Word<T>>(here));
         sum = mine ? sum + get(static_cast<const T*>(a.gy) + out, part) : sum;
       }
-    put(gx + c, sum, part);
+    put(gx + c, sum, part, seen);
   });
 }
 
-/// f(image, row, col) over every pixel of `height` x `width`, rows in parallel.
-template <class F>
+/// f(image, row, col, seen) over every pixel of `height` x `width`, rows in parallel; f stores values of type T.
+template <class T, class F>
 void each_pixel(std::int64_t images, std::int64_t height, std::int64_t width, std::int64_t channels, F&& f) {
   parallel_for(images * height, grain_of(width, channels), [&](std::int64_t begin, std::int64_t end) {
+    Seen seen(kDTypeOf<T>);
     for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t w = 0; w < width; ++w) f(i / height, i % height, w);
+      for (std::int64_t w = 0; w < width; ++w) f(i / height, i % height, w, seen);
   });
 }
 
@@ -128,15 +129,19 @@ void dispatch_pool(const MaxPool& a, F&& f) {
 
 void max_forward(const MaxPool& a) {
   dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
-    each_pixel(a.images, a.out_height, a.out_width, a.channels,
-               [&](std::int64_t n, std::int64_t oh, std::int64_t ow) { max_forward_pixel<T, I>(a, n, oh, ow); });
+    each_pixel<T>(a.images, a.out_height, a.out_width, a.channels,
+                  [&](std::int64_t n, std::int64_t oh, std::int64_t ow, Seen& seen) {
+                    max_forward_pixel<T, I>(a, n, oh, ow, seen);
+                  });
   });
 }
 
 void max_backward(const MaxPool& a) {
   dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
-    each_pixel(a.images, a.height, a.width, a.channels,
-               [&](std::int64_t n, std::int64_t h, std::int64_t w) { max_backward_pixel<T, I>(a, n, h, w); });
+    each_pixel<T>(a.images, a.height, a.width, a.channels,
+                  [&](std::int64_t n, std::int64_t h, std::int64_t w, Seen& seen) {
+                    max_backward_pixel<T, I>(a, n, h, w, seen);
+                  });
   });
 }
 
@@ -145,7 +150,7 @@ double divisor(const Taps& rows, const Taps& cols, std::int64_t row, std::int64_
 }
 
 template <class T>
-void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std::int64_t ow) {
+void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std::int64_t ow, Seen& seen) {
   using C = Compute<T>;
   const bool after = !a.divide_before && a.rows.divisor != nullptr;
   const Wide<T> divisor_after = splat(static_cast<C>(after ? divisor(a.rows, a.cols, oh, ow) : 1.0));
@@ -161,14 +166,16 @@ void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std:
         sum = multiply_add(v, splat(static_cast<C>(a.rows.weight[i] * a.cols.weight[j])), sum);
       }
     if (after) sum /= divisor_after;
-    put(y + c, sum, part);
+    put(y + c, sum, part, seen);
   });
 }
 
 void resample(const Resample& a) {
   dispatch_float(a.dtype, "resample", [&]<class T>(TypeTag<T>) {
-    each_pixel(a.images, a.out_height, a.out_width, a.channels,
-               [&](std::int64_t n, std::int64_t oh, std::int64_t ow) { resample_pixel<T>(a, n, oh, ow); });
+    each_pixel<T>(a.images, a.out_height, a.out_width, a.channels,
+                  [&](std::int64_t n, std::int64_t oh, std::int64_t ow, Seen& seen) {
+                    resample_pixel<T>(a, n, oh, ow, seen);
+                  });
   });
 }
 

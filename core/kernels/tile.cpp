@@ -27,6 +27,13 @@ inline void store_columns(T* to, const Vector<T>& v, int count) {
     for (int i = 0; i < count; ++i) to[i] = v[i];
 }
 
+/// All bits of the first `count` lanes.
+inline VInt first_lanes(int count) {
+  VInt lane;
+  for (int i = 0; i < kLanes<float>; ++i) lane[i] = i;
+  return lane < count;
+}
+
 template <class Lane, int kRows, int kVectors>
 void run(const TileArgs<Lane>& t) {
   using V = typename Lane::V;
@@ -82,6 +89,18 @@ void run(const TileArgs<Lane>& t) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j)
       store_columns<Accumulator>(t.c + i * t.c_row + j * kWidth, acc[i][j], j + 1 < kVectors ? kWidth : tail);
+
+  if constexpr (std::is_same_v<Accumulator, float>)
+    if (t.seen != nullptr) {
+      const VInt last = first_lanes(tail);
+      VFloat largest{};
+#pragma GCC unroll 14
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j)
+          largest = larger_magnitude(largest, j + 1 < kVectors ? acc[i][j] : (VFloat)((VInt)acc[i][j] & last));
+      t.seen->add(largest);
+    }
 }
 
 template <class Lane>

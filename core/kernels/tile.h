@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "core/kernels/seen.h"
 #include "core/kernels/simd.h"
 
 /// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`.
@@ -79,6 +80,7 @@ struct TileArgs {
   std::int64_t c_row = 0;  ///< elements
   int columns = 0;         ///< 1 … kTileColumns
   bool accumulate = false;
+  Seen* seen = nullptr;  ///< observes C; null while it holds partial sums
 };
 
 /// Runs the tile with `rows` (1 … kTileRows) rows and t.columns columns.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/kernels/dispatch.h"
+#include "core/observation.h"
 #include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
@@ -58,6 +59,7 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
 
 /// The mask as values to add.
 Tensor additive(const Tensor& mask) {
+  const ObservationScope unseen;  // its -inf is legal, and no result
   if (is_floating(mask.dtype())) return mask.to(DType::f32).contiguous_copy();
   Tensor sum = Tensor::empty(mask.shape(), DType::f32, mask.device());
   const Tensor source = mask.contiguous_copy();

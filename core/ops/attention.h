@@ -36,7 +36,8 @@ struct Attention {
                                .inputs = "q, k, v, mask?",
                                .precision = PrecisionClass::kLow,
                                .numerics = {.non_finite = NonFinite::kMasks},
-                               .policy_inputs = 0b0111};
+                               .policy_inputs = 0b0111,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -13,7 +13,8 @@ struct Add : Binary<Add> {
   static constexpr OpInfo info{.name = "add",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   static constexpr bool passes_gradient = true;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a + b; }
@@ -26,7 +27,8 @@ struct Sub : Binary<Sub> {
   static constexpr OpInfo info{.name = "sub",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a - b; }
   BINADE_HD static auto gradient_a(auto, auto, auto gy, const Params&) { return gy; }
@@ -38,7 +40,8 @@ struct Mul : Binary<Mul> {
   static constexpr OpInfo info{.name = "mul",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kA;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a * b; }
   BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy * b; }
@@ -50,7 +53,8 @@ struct Div : Binary<Div> {
   static constexpr OpInfo info{.name = "div",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kBoth;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a / b; }
   BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy / b; }
@@ -62,7 +66,8 @@ struct Maximum : Binary<Maximum> {
   static constexpr OpInfo info{.name = "maximum",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return math::maximum(a, b); }
   template <class C>
@@ -82,7 +87,8 @@ struct Minimum : Binary<Minimum> {
   static constexpr OpInfo info{.name = "minimum",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return math::minimum(a, b); }
   template <class C>

@@ -15,7 +15,8 @@ struct Cast {
                                .inputs = "x",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .policy_inputs = 0};
+                               .policy_inputs = 0,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

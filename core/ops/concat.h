@@ -14,7 +14,8 @@ struct Concat {
   static constexpr OpInfo info{.name = "concat",
                                .inputs = "x...",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
+                               .observed = Observed::kMoves};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -24,8 +24,11 @@ struct ConvTranspose2d {
     Extent2 dilation = 1;
     std::int64_t groups = 1;
   };
-  static constexpr OpInfo info{
-      .name = "conv_transpose2d", .inputs = "x, w, bias?", .precision = PrecisionClass::kLow, .policy_inputs = 0b011};
+  static constexpr OpInfo info{.name = "conv_transpose2d",
+                               .inputs = "x, w, bias?",
+                               .precision = PrecisionClass::kLow,
+                               .policy_inputs = 0b011,
+                               .observed = Observed::kByKernels};
 
   /// The shape of y. Throws ShapeError or ArgumentError saying what does not fit.
   static Shape output_shape(const Shape& x, const Shape& w, const Params& p);

@@ -18,8 +18,11 @@ struct CrossEntropy {
     std::int64_t ignore_index = -100;
     double label_smoothing = 0;
   };
-  static constexpr OpInfo info{
-      .name = "cross_entropy", .inputs = "logits, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "cross_entropy",
+                               .inputs = "logits, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 

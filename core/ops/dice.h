@@ -13,8 +13,11 @@ struct Dice {
   struct Params {
     double smooth = 1;
   };
-  static constexpr OpInfo info{
-      .name = "dice", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "dice",
+                               .inputs = "x, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 

@@ -12,7 +12,8 @@ struct Dropout {
   struct Params {
     double p = 0.5;
   };
-  static constexpr OpInfo info{.name = "dropout", .inputs = "x", .numerics = {.ulp_f32 = 1, .ulp_half = 1}};
+  static constexpr OpInfo info{
+      .name = "dropout", .inputs = "x", .numerics = {.ulp_f32 = 1, .ulp_half = 1}, .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 

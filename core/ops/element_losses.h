@@ -65,8 +65,11 @@ struct LossParams {
 /// (x - t)^2.
 struct Mse : ElementLoss<Mse> {
   using Params = LossParams;
-  static constexpr OpInfo info{
-      .name = "mse", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "mse",
+                               .inputs = "x, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     return (x - t) * (x - t);
@@ -84,8 +87,11 @@ struct Mse : ElementLoss<Mse> {
 /// |x - t|; derivative 0 where they are equal.
 struct L1 : ElementLoss<L1> {
   using Params = LossParams;
-  static constexpr OpInfo info{
-      .name = "l1", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "l1",
+                               .inputs = "x, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     return math::abs(x - t);
@@ -109,8 +115,11 @@ struct Huber : ElementLoss<Huber> {
     double delta = 1;
     Reduction reduction = Reduction::kMean;
   };
-  static constexpr OpInfo info{
-      .name = "huber", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "huber",
+                               .inputs = "x, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   static void check_params(const Params& p) {
     check<ArgumentError>(p.delta > 0, "{}: wanted delta > 0, got {}", where(info.name), p.delta);
   }
@@ -137,8 +146,11 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
     double pos_weight = 1;  ///< weight of the positive class against imbalance
     Reduction reduction = Reduction::kMean;
   };
-  static constexpr OpInfo info{
-      .name = "bce_with_logits", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "bce_with_logits",
+                               .inputs = "x, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params& p) {
     const C tail = math::log1p(math::exp(-math::abs(x)));
@@ -164,7 +176,8 @@ struct Bce : ElementLoss<Bce> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.safe_low = 0, .safe_high = 1, .pole = 0},
-                               .policy_inputs = 1};
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C log_complement(C x) {
     const C near_one = math::log(1 - x), near_zero = math::log1p(-x);
@@ -190,8 +203,11 @@ struct Bce : ElementLoss<Bce> {
 /// Kullback-Leibler divergence from log-probabilities x to probabilities t: t (log t - x), 0 where t is 0.
 struct KlDiv : ElementLoss<KlDiv> {
   using Params = LossParams;
-  static constexpr OpInfo info{
-      .name = "kl_div", .inputs = "x, targets", .precision = PrecisionClass::kFull, .policy_inputs = 1};
+  static constexpr OpInfo info{.name = "kl_div",
+                               .inputs = "x, targets",
+                               .precision = PrecisionClass::kFull,
+                               .policy_inputs = 1,
+                               .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     const C term = t * (math::log(t) - x);

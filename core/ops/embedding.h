@@ -19,7 +19,8 @@ struct Embedding {
                                .inputs = "weight, indices",
                                .precision = PrecisionClass::kLow,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
-                               .policy_inputs = 0b1};
+                               .policy_inputs = 0b1,
+                               .observed = Observed::kMoves};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

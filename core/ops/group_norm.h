@@ -26,7 +26,8 @@ struct GroupNorm {
                                .inputs = "x, weight?, bias?, residual?",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
-                               .policy_inputs = 0b1001};
+                               .policy_inputs = 0b1001,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

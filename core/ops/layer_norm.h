@@ -22,7 +22,8 @@ struct LayerNorm {
                                .inputs = "x, weight?, bias?",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
-                               .policy_inputs = 0b1};
+                               .policy_inputs = 0b1,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
@@ -37,7 +38,8 @@ struct AddLayerNorm {
                                .inputs = "x, residual, weight?, bias?",
                                .precision = PrecisionClass::kWidest,
                                .numerics = LayerNorm::info.numerics,
-                               .policy_inputs = 0b11};
+                               .policy_inputs = 0b11,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -18,8 +18,11 @@ struct Linear {
   struct Params {
     Activation activation = Activation::kNone;
   };
-  static constexpr OpInfo info{
-      .name = "linear", .inputs = "x, w, bias?", .precision = PrecisionClass::kLow, .policy_inputs = 0b011};
+  static constexpr OpInfo info{.name = "linear",
+                               .inputs = "x, w, bias?",
+                               .precision = PrecisionClass::kLow,
+                               .policy_inputs = 0b011,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

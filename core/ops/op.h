@@ -34,6 +34,13 @@ struct Numerics {
   double ulp_half = 1;  ///< the same for f16 and bf16, after the one rounding
 };
 
+/// Who sees how large an op's results are (core/observation.h).
+enum class Observed {
+  kByScan,     ///< apply() reads them: for ops whose loops are not Binade's
+  kByKernels,  ///< the kernels that store them
+  kMoves,      ///< nobody: they are values that were there before
+};
+
 /// What stands beside every op's maths.
 struct OpInfo {
   const char* name;  ///< the op unit's file basename or, in a family file, the function's name
@@ -45,6 +52,7 @@ struct OpInfo {
   /// Bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
   std::uint32_t policy_inputs = ~0u;
   bool differentiable = true;
+  Observed observed = Observed::kByScan;
 };
 
 /// What forward is told and what it leaves for backward. The tape keeps nothing but what is saved here.

@@ -11,8 +11,11 @@ struct Permute {
   struct Params {
     std::vector<int> order;
   };
-  static constexpr OpInfo info{
-      .name = "permute", .inputs = "x", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
+  static constexpr OpInfo info{.name = "permute",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kAsIs,
+                               .numerics = {.ulp_f32 = 0, .ulp_half = 0},
+                               .observed = Observed::kMoves};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

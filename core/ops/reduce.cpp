@@ -6,6 +6,7 @@
 #include "core/kernels/dispatch.h"
 #include "core/kernels/elementwise.h"
 #include "core/kernels/reduce.h"
+#include "core/observation.h"
 #include "core/ops/broadcast_plan.h"
 #include "core/ops/lists.h"
 #include "core/ops/sum_to.h"
@@ -118,10 +119,13 @@ Tensor reduce(const Tensor& x, const Shape& y, const cpu::ReduceLoops& loops) {
 
 void sum(const Tensor& x, Tensor& y, double divisor) {
   const Tensor total = reduce(x, y.shape(), cpu::kernels().pointwise.reduction->sum);
-  if (divisor == 1)
+  if (divisor == 1) {
     y.copy_from(total);
-  else
+    const Observation seen = observe(total);  // before it is rounded
+    binade::detail::note(size_of(y.dtype()) == 2 ? Observation{.low = seen.wide} : seen);
+  } else {
     unary_kernels<DivScalar>.on(x.device(), "mean").forward(total, y, {divisor});
+  }
 }
 
 void max(const Tensor& x, Tensor& y) { y.copy_from(reduce(x, y.shape(), cpu::kernels().pointwise.reduction->max)); }

@@ -17,7 +17,8 @@ struct ReduceParams {
 /// ShapeError for an axis that x does not have, ArgumentError for one named twice.
 struct Sum {
   using Params = ReduceParams;
-  static constexpr OpInfo info{.name = "sum", .inputs = "x", .precision = PrecisionClass::kFull};
+  static constexpr OpInfo info{
+      .name = "sum", .inputs = "x", .precision = PrecisionClass::kFull, .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -25,7 +26,8 @@ struct Sum {
 /// y = the sum over `axes` divided by the count; NaN where there is nothing to add, as 0 / 0 is. gx = gy / count.
 struct Mean {
   using Params = ReduceParams;
-  static constexpr OpInfo info{.name = "mean", .inputs = "x", .precision = PrecisionClass::kFull};
+  static constexpr OpInfo info{
+      .name = "mean", .inputs = "x", .precision = PrecisionClass::kFull, .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -34,7 +36,8 @@ struct Mean {
 /// Saved: x, y. Throws ShapeError when there is nothing to take the largest of.
 struct Max {
   using Params = ReduceParams;
-  static constexpr OpInfo info{.name = "max", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "max", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kMoves};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };

@@ -19,7 +19,8 @@ struct RmsNorm {
                                .inputs = "x, weight?",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
-                               .policy_inputs = 0b1};
+                               .policy_inputs = 0b1,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
@@ -32,7 +33,8 @@ struct AddRmsNorm {
                                .inputs = "x, residual, weight?",
                                .precision = PrecisionClass::kWidest,
                                .numerics = RmsNorm::info.numerics,
-                               .policy_inputs = 0b11};
+                               .policy_inputs = 0b11,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -12,8 +12,11 @@ struct Slice {
     int axis = -1;
     std::int64_t begin = 0, count = 0;
   };
-  static constexpr OpInfo info{
-      .name = "slice", .inputs = "x", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 0, .ulp_half = 0}};
+  static constexpr OpInfo info{.name = "slice",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kAsIs,
+                               .numerics = {.ulp_f32 = 0, .ulp_half = 0},
+                               .observed = Observed::kMoves};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -16,7 +16,8 @@ struct Softmax {
   static constexpr OpInfo info{.name = "softmax",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8}};
+                               .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8},
+                               .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -27,7 +28,8 @@ struct LogSoftmax {
   static constexpr OpInfo info{.name = "log_softmax",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8}};
+                               .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8},
+                               .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };

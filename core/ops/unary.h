@@ -10,7 +10,8 @@ namespace binade::ops {
 
 /// y = max(x, 0); relu(NaN) = NaN. gx = gy where y > 0, else 0.
 struct Relu : Unary<Relu> {
-  static constexpr OpInfo info{.name = "relu", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "relu", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return !(x <= 0) ? x : 0; }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return !(y <= 0) ? gy : 0; }
@@ -19,7 +20,8 @@ struct Relu : Unary<Relu> {
 /// y = x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016). gx = gy (Phi(x) + x phi(x)).
 /// The negative tail keeps its relative accuracy down to the smallest normal number; gelu(-inf) = NaN, as -inf * 0 is.
 struct Gelu : Unary<Gelu> {
-  static constexpr OpInfo info{.name = "gelu", .inputs = "x", .numerics = {.ulp_f32 = 8}};
+  static constexpr OpInfo info{
+      .name = "gelu", .inputs = "x", .numerics = {.ulp_f32 = 8}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::gelu(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_slope(x); }
@@ -28,7 +30,8 @@ struct Gelu : Unary<Gelu> {
 /// y = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation GPT-2 was trained with. In float the
 /// exponent's own rounding costs up to 256 ulp where x < -9; near 0 it is 4.
 struct GeluTanh : Unary<GeluTanh> {
-  static constexpr OpInfo info{.name = "gelu_tanh", .inputs = "x", .numerics = {.ulp_f32 = 256}};
+  static constexpr OpInfo info{
+      .name = "gelu_tanh", .inputs = "x", .numerics = {.ulp_f32 = 256}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::gelu_tanh(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_tanh_slope(x); }
@@ -36,7 +39,8 @@ struct GeluTanh : Unary<GeluTanh> {
 
 /// y = x sigmoid(x). gx = gy s (1 + x (1 - s)), s = sigmoid(x). Where exp(x) is subnormal (x < -87) up to 64 ulp.
 struct Silu : Unary<Silu> {
-  static constexpr OpInfo info{.name = "silu", .inputs = "x", .numerics = {.ulp_f32 = 64}};
+  static constexpr OpInfo info{
+      .name = "silu", .inputs = "x", .numerics = {.ulp_f32 = 64}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::silu(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::silu_slope(x); }
@@ -44,7 +48,8 @@ struct Silu : Unary<Silu> {
 
 /// y = 1 / (1 + exp(-x)). gx = gy y (1 - y).
 struct Sigmoid : Unary<Sigmoid> {
-  static constexpr OpInfo info{.name = "sigmoid", .inputs = "x", .numerics = {.ulp_f32 = 3}};
+  static constexpr OpInfo info{
+      .name = "sigmoid", .inputs = "x", .numerics = {.ulp_f32 = 3}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::sigmoid(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy * y * (1 - y); }
@@ -52,7 +57,8 @@ struct Sigmoid : Unary<Sigmoid> {
 
 /// y = tanh(x). gx = gy (1 - y^2).
 struct Tanh : Unary<Tanh> {
-  static constexpr OpInfo info{.name = "tanh", .inputs = "x", .numerics = {.ulp_f32 = 2}};
+  static constexpr OpInfo info{
+      .name = "tanh", .inputs = "x", .numerics = {.ulp_f32 = 2}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::tanh(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy * (1 - y) * (1 + y); }
@@ -60,7 +66,8 @@ struct Tanh : Unary<Tanh> {
 
 /// y = erf(x). gx = gy 2 / sqrt(pi) exp(-x^2).
 struct Erf : Unary<Erf> {
-  static constexpr OpInfo info{.name = "erf", .inputs = "x", .numerics = {.ulp_f32 = 4}};
+  static constexpr OpInfo info{
+      .name = "erf", .inputs = "x", .numerics = {.ulp_f32 = 4}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::erf(x); }
   template <class C>
@@ -71,8 +78,11 @@ struct Erf : Unary<Erf> {
 
 /// y = exp(x). gx = gy y. Overflows f32 above 88.72.
 struct Exp : Unary<Exp> {
-  static constexpr OpInfo info{
-      .name = "exp", .inputs = "x", .precision = PrecisionClass::kFull, .numerics = {.safe_high = 88.72, .ulp_f32 = 1}};
+  static constexpr OpInfo info{.name = "exp",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.safe_high = 88.72, .ulp_f32 = 1},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::exp(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy * y; }
@@ -83,7 +93,8 @@ struct Log : Unary<Log> {
   static constexpr OpInfo info{.name = "log",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0x1p-149, .pole = 0, .ulp_f32 = 1}};
+                               .numerics = {.safe_low = 0x1p-149, .pole = 0, .ulp_f32 = 1},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::log(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy / x; }
@@ -91,8 +102,11 @@ struct Log : Unary<Log> {
 
 /// y = log(1 + exp(x)). gx = gy sigmoid(x).
 struct Softplus : Unary<Softplus> {
-  static constexpr OpInfo info{
-      .name = "softplus", .inputs = "x", .precision = PrecisionClass::kFull, .numerics = {.ulp_f32 = 3}};
+  static constexpr OpInfo info{.name = "softplus",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.ulp_f32 = 3},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::softplus(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::sigmoid(x); }
@@ -103,7 +117,8 @@ struct Sqrt : Unary<Sqrt> {
   static constexpr OpInfo info{.name = "sqrt",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0, .pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.safe_low = 0, .pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::sqrt(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy / (2 * y); }
@@ -115,8 +130,11 @@ struct Pow : Unary<Pow> {
   struct Params {
     double exponent = 2;
   };
-  static constexpr OpInfo info{
-      .name = "pow", .inputs = "x", .precision = PrecisionClass::kFull, .numerics = {.pole = 0, .ulp_f32 = 1}};
+  static constexpr OpInfo info{.name = "pow",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .numerics = {.pole = 0, .ulp_f32 = 1},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   static void check_params(const Params& p) {
     check<ArgumentError>(p.exponent - p.exponent == 0, "{}: wanted a finite exponent, got {}", where(info.name),
@@ -135,7 +153,8 @@ struct Square : Unary<Square> {
   static constexpr OpInfo info{.name = "square",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = -0x1p63, .safe_high = 0x1p63, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.safe_low = -0x1p63, .safe_high = 0x1p63, .ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return x * x; }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * (2 * x); }
@@ -148,7 +167,8 @@ struct Clamp : Unary<Clamp> {
     double low = 0;
     double high = 1;
   };
-  static constexpr OpInfo info{.name = "clamp", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "clamp", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   static void check_params(const Params& p) {
     check<ArgumentError>(p.low <= p.high, "{}: wanted low <= high, got low {} and high {}", where(info.name), p.low,
@@ -167,7 +187,8 @@ struct Clamp : Unary<Clamp> {
 
 /// y = -x.
 struct Neg : Unary<Neg> {
-  static constexpr OpInfo info{.name = "neg", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "neg", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kNothing;
   BINADE_HD static auto value(auto x, const Params&) { return -x; }
   BINADE_HD static auto gradient(auto, auto gy, const Params&) { return -gy; }
@@ -175,7 +196,8 @@ struct Neg : Unary<Neg> {
 
 /// y = |x|. gx = gy sign(x), 0 at 0.
 struct Abs : Unary<Abs> {
-  static constexpr OpInfo info{.name = "abs", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+  static constexpr OpInfo info{
+      .name = "abs", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::abs(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) {
@@ -195,7 +217,8 @@ struct AddScalar : Unary<AddScalar> {
   static constexpr OpInfo info{.name = "add_scalar",
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kNothing;
   static constexpr bool passes_gradient = true;
   template <class C>
@@ -211,7 +234,8 @@ struct MulScalar : Unary<MulScalar> {
   static constexpr OpInfo info{.name = "mul_scalar",
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -229,7 +253,8 @@ struct DivScalar : Unary<DivScalar> {
   static constexpr OpInfo info{.name = "div_scalar",
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -247,7 +272,8 @@ struct ScalarSub : Unary<ScalarSub> {
   static constexpr OpInfo info{.name = "scalar_sub",
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -262,7 +288,8 @@ struct ScalarDiv : Unary<ScalarDiv> {
   static constexpr OpInfo info{.name = "scalar_div",
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5}};
+                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {

@@ -19,8 +19,11 @@ struct Upsample {
     std::int64_t out_height = 1, out_width = 1;
     UpsampleMode mode = UpsampleMode::kNearest;
   };
-  static constexpr OpInfo info{
-      .name = "upsample", .inputs = "x", .precision = PrecisionClass::kAsIs, .numerics = {.ulp_f32 = 3}};
+  static constexpr OpInfo info{.name = "upsample",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kAsIs,
+                               .numerics = {.ulp_f32 = 3},
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -14,7 +14,8 @@ struct Where {
                                .inputs = "condition, a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .policy_inputs = 0b110};
+                               .policy_inputs = 0b110,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
 
 #include "autograd/gradcheck.h"
+#include "core/observation.h"
 #include "core/parallel.h"
 #include "core/precision.h"
 #include "core/runtime.h"
@@ -168,6 +170,62 @@ TEST_P(ConformanceOfNonFinite, InputsFollowTheFormula) {
     }
 }
 
+/// What kernels observe while they store (core/observation.h) against the stored values, without apply()'s help. Moves
+/// and results of one element, which apply() reads itself, are left out.
+class ConformanceOfObservation : public Conformance {
+ protected:
+  /// `seen` is taken before rounding, and may hold what the op keeps for backward: never less than the result.
+  void covers(const Observation& seen, const Tensor& stored, const std::string& what) const {
+    if (stored.numel() < 2 || !is_floating(stored.dtype())) return;
+    const std::uint32_t word = is_half(stored.dtype()) ? seen.low : seen.wide;
+    const double noted = Tensor::scalar(std::bit_cast<float>(word)).to(stored.dtype()).item();
+    double largest = 0;
+    bool nan = false;
+    for (const double v : stored.to_vector<double>()) {
+      largest = std::max(largest, std::abs(v));
+      nan = nan || std::isnan(v);
+    }
+    ASSERT_NE(word, 0u) << what << ": nothing was observed";
+    if (nan)
+      ASSERT_GT(word, 0x7f800000u) << what << ": a NaN passed unseen";
+    else
+      ASSERT_GE(noted, largest) << what;
+  }
+};
+
+TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
+  for (const DType dtype : kTrained)
+    for (const bool poisoned : {false, true}) {
+      if (poisoned && !c().poison) continue;
+      std::vector<Tensor> inputs = inputs_in(dtype);
+      if (poisoned && (!is_floating(inputs[0].dtype()) || inputs[0].numel() == 0)) continue;
+      if (poisoned) {
+        Tensor bad = inputs[0].clone().to(DType::f64);
+        bad.mutable_data<double>()[bad.numel() / 2] = std::numeric_limits<double>::quiet_NaN();
+        inputs[0].copy_from(bad);
+      }
+      at_every_level([&](std::string_view level) {
+        const std::string what = fmt::format("{} at {}{}", name_of(dtype), level, poisoned ? ", with a NaN" : "");
+        std::vector<Variable> x;
+        for (const Tensor& t : inputs) x.emplace_back(t, c().differentiable && is_floating(t.dtype()));
+        ObservationScope scope;
+        const Variable y = run(x, dtype);
+        const bool handed_on = y.value().raw() == inputs[0].raw();
+        if (!handed_on) covers(scope.take(), y.value(), what);
+        if (!y.requires_grad() || HasFatalFailure()) return;
+        const Tensor cotangent = random(y.shape(), 79).to(y.dtype());
+        backward(y, cotangent);
+        const Observation seen = scope.take();
+        // Gradients of weights are read by the verdict (optim/gradient_scan.h); a cotangent may be handed on as it is.
+        const Tensor gradient = x[0].requires_grad() ? x[0].grad() : Tensor();
+        if (!gradient.defined() || poisoned) return;
+        if (gradient.to_vector<double>() == cotangent.to_vector<double>()) return;
+        covers(seen, gradient, what + ", backward");
+      });
+      if (HasFatalFailure()) return;
+    }
+}
+
 /// FNV-1a over the bytes of a contiguous tensor.
 std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
   const Tensor t = any.contiguous_copy();
@@ -210,6 +268,13 @@ std::string name_of_case(const testing::TestParamInfo<const Case*>& parameter) {
 INSTANTIATE_TEST_SUITE_P(Ops, Conformance, testing::ValuesIn(cases_where(nullptr)), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfDerivatives, testing::ValuesIn(cases_where(&Case::differentiable)),
                          name_of_case);
+std::vector<const Case*> observed_cases() {
+  std::vector<const Case*> some;
+  for (const Case& c : all_cases())
+    if (c.info->observed == Observed::kByKernels) some.push_back(&c);
+  return some;
+}
+INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfObservation, testing::ValuesIn(observed_cases()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfNonFinite, testing::ValuesIn(cases_where(&Case::poison)), name_of_case);
 
 /// Kernels are there from the first test on; threads enough that partitions differ.

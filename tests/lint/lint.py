@@ -45,7 +45,7 @@ GENERATED = {"core/build_config.h", "core/version_text.h"}
 MAX_LINES = 600
 BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)
-BRITISH = re.compile(r"\w*(?:[a-z](?:al|ial|mal|mar|imi|uan|tor|ten|ron|ect|ogn)is(?:e[ds]?|ing|ation)\b|colour|behaviour|neighbour|labelled)\w*",
+BRITISH = re.compile(r"\w*(?:[a-z](?:al|ial|mal|mar|imi|uan|tor|ten|ron|ect|ogn)is(?:e[ds]?|ing|ation)\b|colour|behaviour|neighbour|labelled)(?!-pole)\w*",
                      re.IGNORECASE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 

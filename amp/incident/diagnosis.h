@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "amp/incident/first_bad.h"
+#include "amp/verdict.h"
+#include "core/precision.h"
+
+namespace binade::amp {
+
+/// Why a step went wrong. "Not proven" is an honest answer; a confident wrong one is the worst there is.
+enum class CauseClass : std::uint8_t {
+  kLossScaleOverflow,       ///< gradients fit at a lower loss scale
+  kGradientExplosion,       ///< gradients or the update are too large whatever the scale
+  kActivationOverflow,      ///< a result is beyond the range of its 16-bit dtype
+  kAttentionLogitOverflow,  ///< the same, of query times key
+  kFullyMaskedRow,          ///< a softmax over nothing
+  kNormalizationPole,       ///< a norm divided by a spread of 0
+  kArithmeticPole,          ///< log, division, sqrt or pow at its pole
+  kLossFunctionPole,        ///< the same inside a loss
+  kOptimizerUnderflow,      ///< a denominator of the update became 0
+  kBadInput,                ///< the batch holds something that is not finite
+  kCorruptedState,          ///< a weight or a buffer was not finite before the step began
+  kReductionOverflow,       ///< a sum is beyond the range of its dtype
+  kSilentUnderflow,         ///< values vanish to 0
+  kNotReproducible,         ///< the same step gave other bits: a race, or the hardware
+  kNotProven,
+};
+std::string_view name_of(CauseClass cause);
+
+enum class Confidence : std::uint8_t { kProven, kLikely, kNotProven };
+std::string_view name_of(Confidence confidence);
+
+/// The step once more with one thing changed.
+struct Variant {
+  std::string name = "same";
+  std::vector<PrecisionPolicy::Override> promote{};  ///< added to the policy
+  std::optional<double> scale{};                     ///< instead of the loss scale
+};
+struct Proof {
+  std::string variant;
+  bool finite = false;
+};
+
+struct Diagnosis {
+  std::optional<FirstBad> first_bad;
+  CauseClass cause = CauseClass::kNotProven;
+  Confidence confidence = Confidence::kNotProven;
+  std::vector<Proof> proof;
+  std::string advice;  ///< what to change, for the person who wrote the model
+  int replays = 0;     ///< runs of the step that finding all this out took
+  bool reproducible = true;
+};
+
+/// Runs the step again under a variant, watched by `observer` where there is one, and leaves no trace of it.
+using Replay = std::function<StepState(const Variant&, TapeObserver*)>;
+
+/// Finds out where and why: replays the failed step under watch, then with one thing changed at a time. The cause is
+/// the smallest change that makes the step finite. At most 8 replays.
+///
+/// `failed` is what the attempt found; `batch` the rows of its batch, 0 when not known.
+Diagnosis diagnose(const StepState& failed, std::int64_t batch, const Replay& replay);
+
+}  // namespace binade::amp

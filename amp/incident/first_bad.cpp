@@ -1,0 +1,161 @@
+#include "amp/incident/first_bad.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/step_context.h"
+#include "optim/gradient_scan.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+
+/// Whether a tensor may hold something that is not finite: one fast pass.
+bool suspicious(const Tensor& tensor) {
+  const Observation seen = observe(tensor);
+  return std::max(seen.low, seen.wide) >= kInfinity;
+}
+
+double largest_of(const Tensor& tensor) {
+  const Observation seen = observe(tensor);
+  return optim::magnitude_of(std::max(seen.low, seen.wide));
+}
+
+std::vector<std::int64_t> index_of(const Shape& shape, std::int64_t position) {
+  std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    index[static_cast<std::size_t>(d)] = position % shape[d];
+    position /= shape[d];
+  }
+  return index;
+}
+
+std::string text_of(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+
+}  // namespace
+
+NonFiniteScan scan_non_finite(const Tensor& tensor) {
+  NonFiniteScan scan;
+  if (!tensor.defined() || !is_floating(tensor.dtype()) || !suspicious(tensor)) return scan;
+  const Tensor flat = tensor.contiguous_copy();
+  const std::int64_t row = flat.rank() > 0 && flat.dim(0) > 0 ? flat.numel() / flat.dim(0) : 1;
+  std::int64_t first_nan = -1;
+  dispatch_float(flat.dtype(), "finite check", [&]<class T>(TypeTag<T>) {
+    const T* x = flat.data<T>();
+    for (std::int64_t i = 0; i < flat.numel(); ++i) {
+      const double value = load(x[i]);
+      if (std::isfinite(value)) continue;
+      if (scan.rows.empty() || scan.rows.back() != i / row) scan.rows.push_back(i / row);
+      if (std::isnan(value)) {
+        scan.nan = true;
+        if (first_nan < 0) first_nan = i;
+      } else {
+        (value > 0 ? scan.positive : scan.negative) = true;
+        if (scan.position < 0) scan.position = i;
+      }
+    }
+  });
+  if (scan.position < 0) scan.position = first_nan;
+  return scan;
+}
+
+std::optional<std::int64_t> FirstBadSearch::sample_of(const Tensor& tensor, const NonFiniteScan& scan) const {
+  if (batch_ < 1 || tensor.rank() < 1 || tensor.dim(0) < batch_ || tensor.dim(0) % batch_ != 0 || scan.rows.empty())
+    return std::nullopt;
+  const std::int64_t rows = tensor.dim(0) / batch_;  // heads or windows folded into the first dimension
+  if (scan.rows.front() / rows != scan.rows.back() / rows) return std::nullopt;
+  return scan.rows.front() / rows;
+}
+
+FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
+                                  std::span<const Tensor> operands) const {
+  FirstBad bad;
+  bad.module = call.module_path;
+  bad.op = call.info.name;
+  bad.direction = call.direction == Direction::kForward ? "forward" : "backward";
+  bad.dtype = name_of(tensor.dtype());
+  bad.value = text_of(tensor.contiguous_copy().at(scan.position));
+  bad.index = index_of(tensor.shape(), scan.position);
+  bad.step = static_cast<std::int64_t>(step_context().step);
+  bad.micro_batch = step_context().micro_batch;
+  bad.tape_index = call.tape_index;
+  if (const auto row = sample_of(tensor, scan)) bad.sample = bad.micro_batch * batch_ + *row;
+  for (const Tensor& operand : operands)
+    if (operand.defined() && is_floating(operand.dtype())) bad.operand_max.push_back(largest_of(operand));
+  return bad;
+}
+
+void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
+  if (found_) return;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Variable& x = inputs[i];
+    if (!x.defined() || !x.is_leaf()) continue;
+    const bool weight = x.requires_grad() && !x.state()->activation;
+    if (batch_ == 0 && !weight && x.value().rank() >= 2) batch_ = x.dim(0);
+    const NonFiniteScan own = scan_non_finite(x.value());
+    if (!own.finite() && (weight || !own.only_negative())) {
+      found_ = describe(call, x.value(), own, {});
+      found_->direction = weight ? "state" : "input";
+      if (weight) --found_->step;
+      found_->tensor = weight ? x.state()->name : "input";
+      found_->parameter = weight ? x.state()->name : "";
+      return;
+    }
+    const NonFiniteScan copy = scan_non_finite(read[i]);
+    if (weight && own.finite() && !copy.finite()) {  // the master is finite, its 16-bit copy is not
+      found_ = describe(call, read[i], copy, std::span(&x.value(), 1));
+      found_->direction = "state";
+      found_->tensor = "16-bit copy of " + x.state()->name;
+      found_->parameter = x.state()->name;
+      return;
+    }
+  }
+}
+
+void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
+                                   const Observation&) {
+  if (found_) return;
+  for (const Tensor& output : outputs) {
+    const NonFiniteScan out = scan_non_finite(output);
+    if (out.finite()) continue;
+    bool broken = false, masked = false;
+    for (const Tensor& operand : read) {
+      const NonFiniteScan in = scan_non_finite(operand);
+      broken = broken || in.nan || in.positive;
+      masked = masked || in.only_negative();
+    }
+    if (broken) return;  // a victim of something that was not seen: user code between ops
+    FirstBad bad = describe(call, output, out, read);
+    bad.tensor = "output";
+    if (out.only_negative()) {
+      if (!masked && !negative_) negative_ = std::move(bad);
+      return;
+    }
+    const bool takes_masks = call.info.numerics.non_finite == NonFinite::kMasks;
+    found_ = masked && !takes_masks && negative_ ? negative_ : std::move(bad);
+    return;
+  }
+}
+
+void FirstBadSearch::after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
+                                    const Observation&) {
+  if (found_) return;
+  for (const Tensor& gradient : gy) {
+    const NonFiniteScan incoming = scan_non_finite(gradient);
+    if (incoming.finite()) continue;
+    // Each part was finite when it was given, or it would have been found: the sum over several uses is not.
+    found_ = describe(call, gradient, incoming, {});
+    found_->tensor = "gradient of the output, summed over its uses";
+    return;
+  }
+  for (std::size_t i = 0; i < gx.size(); ++i) {
+    const NonFiniteScan outgoing = scan_non_finite(gx[i]);
+    if (outgoing.finite()) continue;
+    found_ = describe(call, gx[i], outgoing, gy);
+    found_->tensor = "gradient of input " + std::to_string(i);
+    return;
+  }
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/observer.h"
+#include "core/tensor.h"
+
+namespace binade::amp {
+
+/// What is not finite in a tensor.
+struct NonFiniteScan {
+  bool nan = false, positive = false, negative = false;  ///< a NaN, an inf, a -inf somewhere
+  std::int64_t position = -1;  ///< of the first infinity, or of the first NaN where there is none; -1: all are finite
+  std::vector<std::int64_t> rows;  ///< along dimension 0, those that hold something, ascending
+
+  bool finite() const { return position < 0; }
+  bool only_negative() const { return negative && !nan && !positive; }  ///< as a mask is
+};
+NonFiniteScan scan_non_finite(const Tensor& tensor);
+
+/// The first place of a step where what went in was finite and what came out was not.
+struct FirstBad {
+  std::string module;     ///< innermost path of the op; empty at the root
+  std::string op;         ///< its name; empty where no op is at fault
+  std::string direction;  ///< "input", "forward", "backward", "optimizer", "state"
+  std::string tensor;     ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
+  std::string parameter;  ///< path, where a parameter or its gradient is meant
+  std::string dtype;
+  std::string value;                        ///< "inf", "-inf", "nan"
+  std::vector<std::int64_t> index;          ///< of the element
+  std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, where exactly one is concerned
+  std::optional<std::int64_t> sample_id{};  ///< what the data set calls it
+  std::vector<double> operand_max{};        ///< largest magnitude of each operand
+  std::int64_t step = 0;  ///< the step that went wrong; for "state" the one before, whose commit left it so
+  std::int64_t micro_batch = 0;
+  std::int64_t tape_index = -1;
+};
+
+/// Watches one run of a step and finds its first bad op.
+///
+/// An op is to blame when its operands are finite and its result is not. An operand that nothing on the tape made is a
+/// weight (direction "state") or comes from the batch ("input"). A -inf is legal where nothing but -inf is there, as in
+/// a mask: it is followed until an op that does not take masks (OpInfo::numerics) makes something else of it, and
+/// blamed then where it came from.
+class FirstBadSearch final : public TapeObserver {
+ public:
+  /// `batch`: rows of a micro-batch; 0: as many as the first tensor that comes from outside of the model has.
+  explicit FirstBadSearch(std::int64_t batch) : batch_(batch) {}
+
+  void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
+  void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
+                     const Observation& seen) override;
+  void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
+                      const Observation& seen) override;
+
+  const std::optional<FirstBad>& found() const { return found_ ? found_ : negative_; }
+
+ private:
+  FirstBad describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
+                    std::span<const Tensor> operands) const;
+  std::optional<std::int64_t> sample_of(const Tensor& tensor, const NonFiniteScan& scan) const;
+
+  std::int64_t batch_;
+  std::optional<FirstBad> found_;
+  std::optional<FirstBad> negative_;  // the first -inf that an op made of finite operands
+};
+
+}  // namespace binade::amp

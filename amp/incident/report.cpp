@@ -1,0 +1,98 @@
+#include "amp/incident/report.h"
+
+#include "io/json_lines.h"
+
+namespace binade::amp {
+namespace {
+
+template <class T, class F>
+std::string json_array(const std::vector<T>& values, F&& one) {
+  std::string text = "[";
+  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + one(value);
+  return text + "]";
+}
+
+std::string bracketed(const std::vector<std::int64_t>& index) {
+  return json_array(index, [](std::int64_t i) { return std::to_string(i); });
+}
+
+std::string first_bad_json(const FirstBad& bad) {
+  io::JsonObject json;
+  json.add("module", bad.module)
+      .add("op", bad.op)
+      .add("direction", bad.direction)
+      .add("tensor", bad.tensor)
+      .add("dtype", bad.dtype)
+      .add("value", bad.value)
+      .add_raw("index", bracketed(bad.index))
+      .add_raw("operand_max", json_array(bad.operand_max, [](double x) { return io::json_number(x); }))
+      .add("step", bad.step);
+  if (bad.sample) json.add("sample", *bad.sample);
+  if (bad.sample_id) json.add("sample_id", *bad.sample_id);
+  if (!bad.parameter.empty()) json.add("parameter", bad.parameter);
+  return json.text();
+}
+
+std::string proof_json(const std::vector<Proof>& proof) {
+  return json_array(proof, [](const Proof& p) {
+    return io::JsonObject().add("variant", p.variant).add("finite", p.finite).text();
+  });
+}
+
+}  // namespace
+
+std::string place_of(const Diagnosis& diagnosis) {
+  if (!diagnosis.first_bad) return "no single op is to blame";
+  const FirstBad& bad = *diagnosis.first_bad;
+  std::string text = fmt::format("'{}'", bad.op);
+  if (!bad.module.empty()) text += fmt::format(" in {}", bad.module);
+  text += fmt::format(" ({}): {} is {}", bad.direction, bad.tensor, bad.value);
+  if (!bad.index.empty()) text += fmt::format(" at {}", bracketed(bad.index));
+  if (bad.sample) text += fmt::format(", sample {}", *bad.sample);
+  if (bad.sample_id) text += fmt::format(" (number {} of the data set)", *bad.sample_id);
+  return text;
+}
+
+std::string report_json(const Incident& incident) {
+  const Diagnosis& d = incident.diagnosis;
+  io::JsonObject json;
+  json.add("schema", 1).add("step", incident.step).add("attempt", incident.attempt).add("kind", "incident");
+  json.add("what", incident.what);
+  if (d.first_bad) {
+    json.add("micro_batch", d.first_bad->micro_batch);
+    json.add_raw("first_bad", first_bad_json(*d.first_bad));
+  }
+  json.add_raw("cause", io::JsonObject()
+                            .add("class", name_of(d.cause))
+                            .add_raw("proof", proof_json(d.proof))
+                            .add("confidence", name_of(d.confidence))
+                            .text());
+  json.add_raw("remedy", io::JsonObject().add("action", incident.remedy).add("what", incident.action).text());
+  json.add("advice", d.advice);
+  json.add_raw("replay", io::JsonObject().add("steps", d.replays).add("reproducible", d.reproducible).text());
+  return json.text();
+}
+
+std::string report_markdown(const Incident& incident) {
+  const Diagnosis& d = incident.diagnosis;
+  std::string text = fmt::format("# Incident in step {}, attempt {}\n\n", incident.step, incident.attempt);
+  text += fmt::format("- **What**: {}\n", incident.what);
+  text += fmt::format("- **Where**: {}\n", place_of(d));
+  text += fmt::format("- **Why**: {} ({})\n", name_of(d.cause), name_of(d.confidence));
+  text += fmt::format("- **Done**: {}\n", incident.action);
+  text += fmt::format("- **To do**: {}\n", d.advice);
+  if (d.first_bad && !d.first_bad->operand_max.empty()) {
+    text += "\nLargest operands of that op:";
+    for (const double x : d.first_bad->operand_max) text += fmt::format(" {:.6g}", x);
+    text += "\n";
+  }
+  text += fmt::format("\nThe step was run again {} time{}; {}.\n", d.replays, d.replays == 1 ? "" : "s",
+                      d.reproducible ? "the same bits came out" : "the bits differed");
+  if (!d.proof.empty()) {
+    text += "\n| the step once more, with | finite |\n|---|---|\n";
+    for (const Proof& p : d.proof) text += fmt::format("| {} | {} |\n", p.variant, p.finite ? "yes" : "no");
+  }
+  return text;
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "core/kernels/simd.h"
+#include "core/observation.h"
+
+/// How kernels observe what they store (core/observation.h): a running maximum over the magnitudes' bits, one register
+/// per task, folded into the thread's observation when the task ends. An integer maximum keeps infinities and NaN. Only
+/// for sources in `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
+
+/// Lane by lane the one of the larger magnitude, as a magnitude; NaN is larger than infinity.
+inline VFloat larger_magnitude(const VFloat& a, const VFloat& b) {
+  const VInt x = (VInt)a & kMagnitudeBits, y = (VInt)b & kMagnitudeBits;
+  return (VFloat)(x > y ? x : y);
+}
+
+/// What one task stores in `stored`. Doubles and integers pass unseen.
+class Seen {
+ public:
+  explicit Seen(DType stored) : stored_(stored) {}
+  Seen(const Seen&) = delete;
+  Seen& operator=(const Seen&) = delete;
+  ~Seen() {
+    const VInt magnitudes = (VInt)largest_;
+    std::int32_t largest = 1;  // a task that stored zeros has been observed too
+    for (int i = 0; i < kLanes<std::int32_t>; ++i) largest = magnitudes[i] > largest ? magnitudes[i] : largest;
+    const auto word = static_cast<std::uint32_t>(largest);
+    switch (stored_) {
+      case DType::f16:
+      case DType::bf16: detail::note({.low = word}); break;
+      case DType::f32: detail::note({.wide = word}); break;
+      default: break;
+    }
+  }
+
+  void add(const VFloat& x) { largest_ = larger_magnitude(largest_, x); }
+  void add(const Vector<double>&) {}
+  void add(float x) { add(splat(x)); }
+  void add(double) {}
+  /// `count` values in a row.
+  void add(const float* x, std::int64_t count) {
+    std::int64_t i = 0;
+    for (; i + kLanes<float> <= count; i += kLanes<float>) add(load_vector<float>(x + i));
+    if (i < count) add(load_part(x + i, static_cast<int>(count - i)));
+  }
+  void add(const double*, std::int64_t) {}
+
+ private:
+  DType stored_;
+  VFloat largest_{};
+};
+
+}  // namespace binade::cpu::BINADE_ISA

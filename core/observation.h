@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace binade {
+
+/// The largest magnitudes among what kernels stored, as bits of a float: exponent, infinity (0x7f800000) and NaN
+/// (above) can be read off, and the larger word is the worse one. 0: nothing was observed. Values on their way to 16
+/// bits are taken before they are rounded, so that a word tells how far beyond the range they were. Doubles are not
+/// observed.
+struct Observation {
+  std::uint32_t low = 0;   ///< of values stored as f16 or bf16
+  std::uint32_t wide = 0;  ///< of values stored as f32
+
+  bool any() const { return (low | wide) != 0; }
+  void merge(const Observation& other) {
+    low = low < other.low ? other.low : low;
+    wide = wide < other.wide ? other.wide : wide;
+  }
+};
+
+/// The smallest word that stands for a value which `dtype` cannot hold: rounded to nearest it becomes infinite.
+constexpr std::uint32_t overflow_word(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 0x477ff000u;   // 65520
+    case DType::bf16: return 0x7f7f8000u;  // half a step beyond the largest
+    default: return 0x7f800000u;
+  }
+}
+
+/// Collects what kernels see between its construction and take(), on this thread and on the threads that help it.
+class ObservationScope {
+ public:
+  ObservationScope();
+  ~ObservationScope();
+  ObservationScope(const ObservationScope&) = delete;
+  ObservationScope& operator=(const ObservationScope&) = delete;
+
+  /// What was seen since the construction, or the last take().
+  Observation take();
+
+ private:
+  Observation outer_;
+};
+
+/// What is in a tensor, found by reading it: for results that no kernel of Binade's stored. Doubles are taken as
+/// floats. Nothing for integers.
+Observation observe(const class Tensor& tensor);
+
+namespace detail {
+
+/// This thread's running observation. Kernels add to it when a task ends.
+void note(const Observation& seen);
+/// Replaces it and returns what it was.
+Observation exchange_observation(const Observation& next);
+
+}  // namespace detail
+}  // namespace binade

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -63,31 +65,29 @@ RunRecords::~RunRecords() = default;
 void RunRecords::attempts(const std::vector<StepResult>& attempts) {
   for (const StepResult& one : attempts) {
     attempt(one);
-    if (one.incident) report(*one.incident);
+    if (one.incident) tell(*one.incident, write_report(*one.incident));
   }
-  tell(attempts);
+  tell_overflows(attempts);
 }
 
-void RunRecords::tell(const std::vector<StepResult>& attempts) {
-  std::int64_t lowered = 0;
-  for (const StepResult& a : attempts) {
-    if (a.incident)
-      say(fmt::format("incident in step {}, attempt {}: {}\n  where: {}\n  why:   {} ({})\n  done:  {}\n  to do: {}",
-                      a.step, a.attempt, a.incident->what, place_of(a.incident->diagnosis),
-                      name_of(a.incident->diagnosis.cause), name_of(a.incident->diagnosis.confidence),
-                      a.incident->action, a.incident->diagnosis.advice));
-    else if (!a.committed)
-      ++lowered;
-  }
+void RunRecords::tell(const Incident& incident, const std::string& report) {
+  const Diagnosis& d = incident.diagnosis;
+  say(fmt::format("incident in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}", incident.step, place_of(d),
+                  name_of(d.cause), name_of(d.confidence), incident.what, d.advice, incident.action, report));
+}
+
+void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {
+  const std::int64_t lowered = std::ranges::count_if(attempts,
+                                                     [](const StepResult& a) { return !a.committed && !a.incident; });
   if (lowered > 0)
     say(fmt::format("step {}: {} attempt{} overflowed in backward and left no trace; loss scale {} -> {}",
                     attempts.front().step, lowered, lowered == 1 ? "" : "s",
                     io::format_scale(attempts.front().loss_scale), io::format_scale(attempts.back().loss_scale)));
 }
 
-void RunRecords::report(const Incident& incident) {
+std::string RunRecords::write_report(const Incident& incident) {
   namespace fs = std::filesystem;
-  const std::string name = fmt::format("{}/incidents/step-{:08}", folder_, incident.step);
+  const std::string name = fmt::format("{}/incidents/{:012}", folder_, incident.step);
   std::string folder = name;
   for (int repeat = 2; fs::exists(folder); ++repeat) folder = fmt::format("{}-{}", name, repeat);
   std::error_code error;
@@ -96,8 +96,9 @@ void RunRecords::report(const Incident& incident) {
        {std::pair("report.json", report_json(incident) + "\n"), std::pair("report.md", report_markdown(incident))}) {
     std::ofstream out(folder + "/" + file);
     out << text;
-    if (!out.flush()) return say(fmt::format("the report could not be written to {}", folder));
+    if (!out.flush()) return fmt::format("its report could not be written to {}", folder);
   }
+  return fmt::format("report: {}/report.md", folder);
 }
 
 void RunRecords::attempt(const StepResult& s) {
@@ -118,6 +119,8 @@ void RunRecords::attempt(const StepResult& s) {
   displays_->events.scalar("train/grad_norm", s.step, static_cast<float>(s.grad_norm));
   displays_->events.scalar("train/loss_scale", s.step, static_cast<float>(s.loss_scale));
   displays_->events.scalar("train/lr", s.step, static_cast<float>(s.lr));
+  for (const auto& [name, headroom] : {std::pair("headroom/forward", &s.forward), {"headroom/backward", &s.backward}})
+    if (std::isfinite(headroom->binades)) displays_->events.scalar(name, s.step, static_cast<float>(headroom->binades));
 }
 
 void RunRecords::timing(const StepStats& stats, double seconds) {

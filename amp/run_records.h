@@ -39,8 +39,10 @@ class RunRecords {
  private:
   struct Displays;
   void attempt(const StepResult& attempt);
-  void report(const Incident& incident);
-  void tell(const std::vector<StepResult>& attempts);
+  void tell(const Incident& incident, const std::string& report);
+  void tell_overflows(const std::vector<StepResult>& attempts);
+  /// Returns where it is, for people.
+  std::string write_report(const Incident& incident);
 
   std::string folder_;
   const RunOptions& options_;

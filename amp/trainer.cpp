@@ -102,7 +102,13 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
     result.attempt = number;
     result.left_out = retries.left_out;
     if (options_.state_hash) result.state_hash_before = state_hash();
-    const StepState state = attempt(retries.parts, closure, scaler_.scale());
+    telemetry_.begin();
+    const StepState state = [&] {
+      const ObserverScope watched(telemetry_);
+      return attempt(retries.parts, closure, scaler_.scale());
+    }();
+    result.forward = telemetry_.least(Direction::kForward);
+    result.backward = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;
     result.grad_norm = state.grad_norm;
     result.loss_scale = state.loss_scale;

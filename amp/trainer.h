@@ -13,6 +13,7 @@
 #include "amp/incident/diagnosis.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
+#include "amp/telemetry.h"
 #include "amp/verdict.h"
 #include "core/runtime.h"
 #include "core/state_dict.h"
@@ -41,6 +42,7 @@ std::ostream& operator<<(std::ostream& out, const Incident& incident);
 struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
   std::vector<int> left_out;                        ///< micro-batches that did not count
+  Headroom forward, backward;                       ///< the op nearest to overflow, of its results and its gradients
   std::optional<Incident> incident;
 };
 
@@ -206,6 +208,7 @@ class Trainer {
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;
   bool overrides_checked_ = false;
+  Telemetry telemetry_;
 };
 
 namespace detail {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/backend.h"
 #include "core/error.h"
 
 namespace binade::optim {
@@ -78,6 +79,7 @@ void FlatParameters::place_values(DType weights) {
   }
   values_ = buffers[0];
   weights_low_ = buffers[1];
+  backend_of(device).trim();  // where the values lay before: nothing of those sizes is asked for again
 }
 
 void FlatParameters::zero_grad() {

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "autograd/observer.h"
+
+namespace binade::amp {
+
+/// How far the largest result of an op stays from what its dtype cannot hold.
+struct Headroom {
+  double binades = std::numeric_limits<double>::infinity();  ///< log2(limit / largest); infinite: nothing was observed,
+                                                             ///< or only zeros; -infinite: NaN or infinity
+  std::string module;
+  std::string op;
+};
+
+/// Watches every step: for each op call, forward and backward, the largest magnitude that its kernels stored. Costs a
+/// few comparisons an op; never reads a tensor of Binade's kernels again, and never waits.
+class Telemetry final : public TapeObserver {
+ public:
+  /// Forgets what the attempt before left.
+  void begin();
+
+  void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
+                     const Observation& seen) override;
+  void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
+                      const Observation& seen) override;
+
+  /// The slot nearest to overflow. Micro-batches count together.
+  Headroom least(Direction direction) const;
+
+ private:
+  struct Slot {
+    std::string module;
+    const char* op = nullptr;
+    DType low = DType::f16;  // which 16-bit dtype `seen.low` was rounded to
+    Observation seen;
+  };
+  void note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
+
+  std::vector<Slot> forward_, backward_;  // by tape index
+};
+
+/// Headroom of one observation whose 16-bit part is `low`.
+double headroom_of(const Observation& seen, DType low);
+
+}  // namespace binade::amp

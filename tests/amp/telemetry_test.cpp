@@ -1,0 +1,92 @@
+#include "amp/telemetry.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/functions/elementwise.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/reduce.h"
+#include "autograd/functions/shape.h"
+#include "core/runtime.h"
+#include "tests/amp/toy.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double least_forward(const Variable& x, DType dtype) {
+  Telemetry telemetry;
+  const ObserverScope watched(telemetry);
+  const PolicyScope policy(PrecisionPolicy{}.with("*", dtype));
+  step_context().tape_index = 0;
+  (void)(x * 1.0);
+  return telemetry.least(Direction::kForward).binades;
+}
+
+TEST(Telemetry, HeadroomCountsBinadesToWhatTheDtypeCannotHold) {
+  const Runtime runtime({.threads = 1});
+  EXPECT_DOUBLE_EQ(least_forward(Tensor::full({3}, 0x1p100), DType::f32), 28);
+  EXPECT_NEAR(least_forward(Tensor::full({3}, 32760.0).to(DType::f16), DType::f16), 1, 1e-3);
+  EXPECT_NEAR(least_forward(Tensor::full({3}, 0x1p120).to(DType::bf16), DType::bf16), 8, 3e-3);
+  EXPECT_EQ(least_forward(Tensor::full({3}, kInfinity), DType::f32), -kInfinity);
+  EXPECT_EQ(least_forward(Tensor::full({3}, std::nan("")), DType::f32), -kInfinity);
+}
+
+TEST(Telemetry, AValueThatRoundsToInfinityHasNoHeadroomAndOneThatDoesNotHas) {
+  for (const auto& [dtype, limit] : {std::pair{DType::f16, 65520.0}, {DType::bf16, 0x1.ffp127}}) {
+    const float below = std::nextafter(static_cast<float>(limit), 0.0f);
+    Observation seen{.low = std::bit_cast<std::uint32_t>(below)};
+    EXPECT_TRUE(std::isfinite(Tensor::scalar(below).to(dtype).item()));
+    EXPECT_GT(headroom_of(seen, dtype), 0);
+    seen.low += 1;
+    EXPECT_TRUE(std::isinf(Tensor::scalar(limit).to(dtype).item()));
+    EXPECT_EQ(headroom_of(seen, dtype), -kInfinity);
+  }
+}
+
+TEST(Telemetry, AnAttemptForgetsTheNonFiniteOneBefore) {
+  const Runtime runtime({.threads = 1});
+  Telemetry telemetry;
+  const ObserverScope watched(telemetry);
+  for (const double value : {kInfinity, std::nan(""), -kInfinity}) {
+    telemetry.begin();
+    step_context().tape_index = 0;
+    (void)(Variable(Tensor::full({3}, value)) * 1.0);
+    EXPECT_EQ(telemetry.least(Direction::kForward).binades, -kInfinity);
+    telemetry.begin();
+    step_context().tape_index = 0;
+    (void)(Variable(Tensor::full({3}, 1.0)) * 1.0);
+    EXPECT_DOUBLE_EQ(telemetry.least(Direction::kForward).binades, 128);
+  }
+}
+
+TEST(Telemetry, EveryStepNamesTheOpNearestToOverflow) {
+  toy::Training run({.precision = Policy::fp16()});
+  run.net.up.mutable_value().fill(1);
+  run.net.down.mutable_value().fill(100);
+  const StepResult result = run.step(0);
+  EXPECT_EQ(result.forward.op, std::string("linear"));
+  EXPECT_GT(result.forward.binades, 0);
+  EXPECT_LT(result.forward.binades, 10);
+  EXPECT_LT(result.backward.binades, 16) << "gradients are multiplied by 65536";
+}
+
+/// A user's op of plain loops, in and out of recompute: the same words as from kernels.
+TEST(Telemetry, AUsersOpIsSeenToo) {
+  const Runtime runtime({.threads = 1});
+  Telemetry telemetry;
+  const ObserverScope watched(telemetry);
+  step_context().tape_index = 0;
+  const Variable x(Tensor::full({2, 2}, 0x1p90), true);
+  const Variable y = apply_one<toy::Fragile>({}, {x});
+  EXPECT_DOUBLE_EQ(telemetry.least(Direction::kForward).binades, 38);
+  backward(y, Tensor::full({2, 2}, 0x1p101));
+  EXPECT_DOUBLE_EQ(telemetry.least(Direction::kBackward).binades, 27);
+  EXPECT_EQ(telemetry.least(Direction::kBackward).op, "fragile");
+}
+
+}  // namespace
+}  // namespace binade::amp

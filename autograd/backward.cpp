@@ -129,20 +129,19 @@ class NodeSink final : public GradSink {
 /// The op's backward, watched by whoever watches this thread's tape. Sums over several uses of a value are made
 /// afterwards, and seen as what the next op gets.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) {
-  const std::span<TapeObserver* const> observers = detail::tape_observers();
-  if (observers.empty()) return node.backward(gy, sink);
+  if (detail::tape_observers().empty()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),
                     .module_path = node.module_path(),
                     .tape_index = node.tape_index(),
                     .direction = Direction::kBackward};
-  for (TapeObserver* observer : observers) observer->before_backward(call, gy);
+  for (TapeObserver* observer : detail::tape_observers()) observer->before_backward(call, gy);
   ObservationScope observation;
   node.backward(gy, sink);
   Observation seen = observation.take();
   if (detail::must_scan(node.info(), seen))
     for (const Tensor& gradient : node.info().observed == Observed::kByScan ? sink.given() : sink.written())
       seen.merge(observe(gradient));
-  for (TapeObserver* observer : observers) observer->after_backward(call, gy, sink.given(), seen);
+  for (TapeObserver* observer : detail::tape_observers()) observer->after_backward(call, gy, sink.given(), seen);
 }
 
 void check_not_released(const Node& node) {

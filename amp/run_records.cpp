@@ -72,8 +72,9 @@ void RunRecords::attempts(const std::vector<StepResult>& attempts) {
 
 void RunRecords::tell(const Incident& incident, const std::string& report) {
   const Diagnosis& d = incident.diagnosis;
-  say(fmt::format("incident in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}", incident.step, place_of(d),
-                  name_of(d.cause), name_of(d.confidence), incident.what, d.advice, incident.action, report));
+  say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}",
+                  incident.drill ? "drill: incident" : "incident", incident.step, place_of(d), name_of(d.cause),
+                  name_of(d.confidence), incident.what, d.advice, incident.action, report));
 }
 
 void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {

@@ -79,6 +79,7 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
   if (!options_.precision.master_weights)
     optimizer_.store_weights_in(options_.precision.low, options_.precision.stochastic_rounding);
   if (options_.ema) ema_.emplace(optimizer_.parameters(), *options_.ema);
+  drill_ = FireDrill(options_.inject, model_);
 }
 
 double Trainer::next_lr() const { return options_.schedule ? schedule_.lr(steps_ + 1) : optimizer_.lr(); }
@@ -93,6 +94,7 @@ std::vector<StepResult> Trainer::finished() {
 StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
   check<ArgumentError>(!origins.empty(), "trainer: a step wants at least one micro-batch");
   const StepContextScope context(runtime_.seed(), steps_ + 1);
+  drill_.before_step(steps_ + 1, optimizer_);
   Retries retries;
   retries.parts.resize(origins.size());
   std::iota(retries.parts.begin(), retries.parts.end(), 0);
@@ -103,10 +105,8 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
     result.left_out = retries.left_out;
     if (options_.state_hash) result.state_hash_before = state_hash();
     telemetry_.begin();
-    const StepState state = [&] {
-      const ObserverScope watched(telemetry_);
-      return attempt(retries.parts, closure, scaler_.scale());
-    }();
+    first_run_ = number == 1;
+    const StepState state = attempt(retries.parts, closure, scaler_.scale(), options_.precision, &telemetry_);
     result.forward = telemetry_.least(Direction::kForward);
     result.backward = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;
@@ -127,6 +127,7 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
       const bool ordinary = again && incident.action.empty();
       if (!ordinary) {
         incident.diagnosis = investigate(state, tried, closure, origins);
+        incident.drill = drill_.concerns(result.step);
         result.incident = std::move(incident);
       }
     }
@@ -140,11 +141,19 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
   }
 }
 
-StepState Trainer::attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy) {
+StepState Trainer::attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy,
+                           TapeObserver* observer) {
+  // The drill comes first: what it plants is what observers see.
+  std::optional<ObserverScope> planting, watching;
+  if (drill_.planted()) {
+    drill_.before_run(steps_ + 1, std::exchange(first_run_, false));
+    planting.emplace(drill_);
+  }
+  if (observer != nullptr) watching.emplace(*observer);
   StepState state;
   state.loss_scale = scale;
   state.micro_batches = static_cast<int>(parts.size());
-  state.lr = next_lr();
+  state.lr = next_lr() * drill_.lr_factor();
   const PolicyScope precision(policy);
   const nn::TransactionScope transaction;
   const GradGuard recording;
@@ -190,6 +199,7 @@ AbortCause Trainer::run_part(StepState& state, int part, const Closure& closure)
   state.bad_buffer = first_bad_buffer(model_);
   if (!state.bad_buffer.empty()) return AbortCause::kStatistics;
   backward(loss, state.loss_scale);
+  drill_.after_gradients(optimizer_.parameters());
   state.scan = optim::scan_gradients(optimizer_.parameters());
   return judge_gradients(state.scan);
 }
@@ -216,6 +226,7 @@ void Trainer::commit(const StepState& state, const io::BatchOrigin* origin) {
   scaler_.committed();
   ++steps_;
   if (origin != nullptr && data_.commit) data_.commit(*origin);
+  drill_.after_commit(steps_, optimizer_);
 }
 
 void Trainer::abandon() {
@@ -227,7 +238,7 @@ void Trainer::abandon() {
 
 bool Trainer::finite_at_floor(const Retries& retries, const Closure& closure) {
   if (!scaler_.can_lower()) return false;
-  const StepState probe = attempt(retries.parts, closure, scaler_.options().floor);
+  const StepState probe = attempt(retries.parts, closure, scaler_.options().floor, options_.precision, nullptr);
   abandon();
   return probe.cause == AbortCause::kNone || probe.cause == AbortCause::kUpdate;
 }
@@ -238,9 +249,7 @@ Diagnosis Trainer::investigate(const StepState& state, const std::vector<int>& p
     Policy policy = options_.precision;
     for (const PrecisionPolicy::Override& promoted : variant.promote)
       policy = policy.with(promoted.glob, promoted.dtype);
-    std::optional<ObserverScope> watched;
-    if (observer != nullptr) watched.emplace(*observer);
-    const StepState outcome = attempt(parts, closure, variant.scale.value_or(state.loss_scale), policy);
+    const StepState outcome = attempt(parts, closure, variant.scale.value_or(state.loss_scale), policy, observer);
     abandon();
     return outcome;
   };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "amp/fire_drill.h"
 #include "amp/incident/diagnosis.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
@@ -35,6 +36,7 @@ struct Incident {
   std::string action;          ///< what was done about it
   std::string remedy{"stop"};  ///< the same as one word of the report's list
   Diagnosis diagnosis{};
+  bool drill = false;  ///< a fault was planted in this step
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
 
@@ -57,6 +59,7 @@ struct TrainerOptions {
   std::int64_t accumulate = 1;  ///< batches per step that batches() reads
   std::int64_t steps = 0;       ///< batches() ends after this many committed updates; 0: never
   bool state_hash = false;
+  std::vector<std::string> inject{};  ///< fire drills: faults to plant, see amp/fire_drill.h
 };
 
 /// The micro-batches of one step.
@@ -130,6 +133,7 @@ class Trainer {
   const LossScaler& scaler() const { return scaler_; }
   const optim::Schedule& schedule() const { return schedule_; }
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+  FireDrill& drill() { return drill_; }
 
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
   /// data, progress. Tensors are copies.
@@ -176,10 +180,8 @@ class Trainer {
   /// Where each micro-batch came from; null where its type does not say.
   using Origins = std::vector<const io::BatchOrigin*>;
   StepResult run_step(const Closure& closure, const Origins& origins);
-  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy);
-  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale) {
-    return attempt(parts, closure, scale, options_.precision);
-  }
+  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy,
+                    TapeObserver* observer);
   Diagnosis investigate(const StepState& state, const std::vector<int>& parts, const Closure& closure,
                         const Origins& origins);
   void run_parts(StepState& state, const std::vector<int>& parts, const Closure& closure);
@@ -209,6 +211,8 @@ class Trainer {
   std::int64_t skipped_ = 0;
   bool overrides_checked_ = false;
   Telemetry telemetry_;
+  FireDrill drill_;
+  bool first_run_ = false;  // the next run of the closure is the step's first attempt
 };
 
 namespace detail {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <optional>
 
 #include "amp/run_records.h"
@@ -51,8 +52,13 @@ class TrainingRun::Journal {
         records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
         store_(folder_.checkpoints(), {.keep = options.keep}) {}
 
+  ~Journal() { trainer_.drill().on_strike = nullptr; }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
   void open() {
     started_at_ = trainer_.steps();
+    open_drills();
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
     signals_.emplace();
@@ -69,6 +75,24 @@ class TrainingRun::Journal {
     evaluated_ = checkpoint.state.integer(kEvaluated);
     saved_ = trainer_.steps();
     records_.say(fmt::format("resumed from {} at step {}", checkpoint.file, trainer_.steps()));
+  }
+
+  /// Once-only faults strike once in the run's life: they are on the disk before they strike.
+  void open_drills() {
+    FireDrill& drill = trainer_.drill();
+    if (!drill.planted()) return;
+    const auto line_of = [](const std::string& spec) { return io::JsonObject().add("struck", spec).text(); };
+    const std::string path = folder_.file("drills.jsonl");
+    std::ifstream before(path);
+    for (std::string line; std::getline(before, line);)
+      for (const Fault& fault : drill.faults())
+        if (line == line_of(fault.spec)) drill.has_struck(fault.spec);
+    drills_.emplace(path);
+    drill.on_strike = [this, line_of](const std::string& spec) {
+      drills_->write_line(line_of(spec));
+      drills_->sync();
+    };
+    for (const Fault& fault : drill.faults()) records_.say(fmt::format("fire drill: {}", fault.spec));
   }
 
   bool holds_checkpoints() const { return folder_.holds_checkpoints(); }
@@ -199,6 +223,7 @@ class TrainingRun::Journal {
   RunRecords records_;  // outlives the store, whose writer calls into it
   io::CheckpointStore store_;
   std::optional<io::StopSignals> signals_;
+  std::optional<io::JsonLines> drills_;
   Clock::time_point mark_;  // the end of the step before
   std::int64_t started_at_ = 0;
   std::int64_t evaluated_ = -1;

@@ -57,6 +57,9 @@ class Optimizer {
   /// Weights without f32 masters: rank >= 2 in `dtype`, rounded stochastically (or to nearest). f32 undoes it.
   void store_weights_in(DType dtype, bool stochastic);
 
+  /// Somebody else wrote weights: what is known of their magnitudes is no longer true.
+  void weights_changed() { known_.clear(); }
+
   /// One update. Does nothing when `input.commit` is false. REQUIRES finite gradients (see prove_finite); throws
   /// ArgumentError on a non-finite learning rate.
   void step(const StepInput& input);

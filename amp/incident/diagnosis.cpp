@@ -143,6 +143,11 @@ std::string advise(const Diagnosis& d) {
     case CauseClass::kBadInput:
       return "the batch itself holds something that is not finite: check this sample, or leave it out";
     case CauseClass::kCorruptedState:
+      if (bad.tensor != bad.parameter)
+        return fmt::format(
+            "{} is beyond the range of {}: compute that layer in f32 (--override '{}=fp32'), or keep its "
+            "weights small",
+            bad.parameter, bad.dtype, target_of(bad));
       return fmt::format("{} was not finite before the step began: go back to an earlier checkpoint", bad.tensor);
     case CauseClass::kReductionOverflow:
       return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", place_of(bad),

@@ -93,9 +93,9 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
     if (!x.defined() || !x.is_leaf()) continue;
     const bool weight = x.requires_grad() && !x.state()->activation;
     if (batch_ == 0 && !weight && x.value().rank() >= 2) batch_ = x.dim(0);
-    const NonFiniteScan own = scan_non_finite(x.value());
+    const NonFiniteScan own = scan_non_finite(weight ? x.value() : read[i]);
     if (!own.finite() && (weight || !own.only_negative())) {
-      found_ = describe(call, x.value(), own, {});
+      found_ = describe(call, weight ? x.value() : read[i], own, {});
       found_->direction = weight ? "state" : "input";
       if (weight) --found_->step;
       found_->tensor = weight ? x.state()->name : "input";
@@ -128,6 +128,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (broken) return;  // a victim of something that was not seen: user code between ops
     FirstBad bad = describe(call, output, out, read);
     bad.tensor = "output";
+    if (call.info.observed == Observed::kMoves) bad.direction = "input";  // it cannot make one: it came from outside
     if (out.only_negative()) {
       if (!masked && !negative_) negative_ = std::move(bad);
       return;

@@ -58,6 +58,7 @@ std::string report_json(const Incident& incident) {
   io::JsonObject json;
   json.add("schema", 1).add("step", incident.step).add("attempt", incident.attempt).add("kind", "incident");
   json.add("what", incident.what);
+  if (incident.drill) json.add("drill", true);
   if (d.first_bad) {
     json.add("micro_batch", d.first_bad->micro_batch);
     json.add_raw("first_bad", first_bad_json(*d.first_bad));
@@ -76,6 +77,7 @@ std::string report_json(const Incident& incident) {
 std::string report_markdown(const Incident& incident) {
   const Diagnosis& d = incident.diagnosis;
   std::string text = fmt::format("# Incident in step {}, attempt {}\n\n", incident.step, incident.attempt);
+  if (incident.drill) text += "**A fire drill: a fault was planted in this step.**\n\n";
   text += fmt::format("- **What**: {}\n", incident.what);
   text += fmt::format("- **Where**: {}\n", place_of(d));
   text += fmt::format("- **Why**: {} ({})\n", name_of(d.cause), name_of(d.confidence));

@@ -64,7 +64,8 @@ amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& p
                         .schedule = make_schedule(s),
                         .accumulate = s.accumulate,
                         .steps = s.steps,
-                        .state_hash = s.state_hash};
+                        .state_hash = s.state_hash,
+                        .inject = s.inject};
   if (s.clip_mode == "norm") o.clip_norm = s.clip;
   if (s.clip_mode == "value") o.clip_value = s.clip;
   if (s.clip_mode == "adaptive") o.clip_adaptive = s.clip;

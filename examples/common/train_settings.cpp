@@ -95,6 +95,11 @@ void add_run(Settings& t, TrainSettings& s) {
   t.add({.name = "state-hash",
          .target = &s.state_hash,
          .help = "write the state's SHA-256 before and after every attempt"});
+  t.add({.name = "inject",
+         .target = &s.inject,
+         .help = "fire drill: KIND@step=K[,key=value...], see docs/incidents.md",
+         .on_resume = OnResume::kMayChange,
+         .value = "SPEC"});
 }
 
 void add_precision(Settings& t, TrainSettings& s) {

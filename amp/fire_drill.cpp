@@ -1,0 +1,307 @@
+#include "amp/fire_drill.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <set>
+
+#include "amp/command_line.h"
+#include "core/error.h"
+#include "core/step_context.h"
+
+namespace binade::amp {
+namespace {
+
+struct Kind {
+  const char* name;
+  std::vector<std::string> keys;  ///< beside step, once and every
+  bool once = false;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {{"nan-input", {"sample"}},
+                                        {"scale-sample", {"sample", "factor"}},
+                                        {"inf-grad", {"param", "index"}},
+                                        {"scale-weight", {"path", "factor", "view"}},
+                                        {"nan-weight", {"path"}},
+                                        {"nan-buffer", {"path"}},
+                                        {"bitflip", {"path", "op"}, true},
+                                        {"lr", {"factor"}},
+                                        {"sigterm", {}, true},
+                                        {"kill", {}, true}};
+  return all;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
+  const std::string nearest = nearest_word(word, words);
+  if (!nearest.empty()) return fmt::format("did you mean '{}'?", nearest);
+  std::string list;
+  for (const std::string& one : words) list += (list.empty() ? "" : ", ") + one;
+  return "known: " + list;
+}
+
+template <class T>
+T number(const std::string& spec, const std::string& key, const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check<ArgumentError>(error == std::errc() && end == text.data() + text.size(),
+                       "--inject {}: wanted a number for {}, got '{}'", spec, key, text);
+  return value;
+}
+
+void set_value(Fault& fault, const std::string& key, const std::string& text) {
+  if (key == "path" || key == "param")
+    fault.path = text;
+  else if (key == "op")
+    fault.op = text;
+  else if (key == "factor")
+    fault.factor = number<double>(fault.spec, key, text);
+  else if (key == "once" || key == "view")
+    (key == "once" ? fault.once : fault.view) = number<int>(fault.spec, key, text) != 0;
+  else
+    (key == "step"     ? fault.step
+     : key == "every"  ? fault.every
+     : key == "sample" ? fault.sample
+                       : fault.index) = number<std::int64_t>(fault.spec, key, text);
+}
+
+/// `path` as a name of `names`, or with ".weight" behind it.
+std::string resolved(const Fault& fault, const std::vector<std::string>& names, std::string_view what) {
+  std::vector<std::string> words = names;
+  constexpr std::string_view kWeight = ".weight";
+  for (const std::string& name : names) {
+    if (name == fault.path || name == fault.path + std::string(kWeight)) return name;
+    if (name.ends_with(kWeight)) words.push_back(name.substr(0, name.size() - kWeight.size()));
+  }
+  throw ArgumentError(fmt::format("--inject {}: the model has no {} '{}'; {}", fault.spec, what, fault.path,
+                                  did_you_mean(fault.path, words)));
+}
+
+template <class Pairs>
+std::vector<std::string> names_in(const Pairs& pairs) {
+  std::vector<std::string> names;
+  for (const auto& [name, thing] : pairs) names.push_back(name);
+  return names;
+}
+
+/// A copy whose row `row` of `rows` went through `f`.
+template <class F>
+Tensor with_row(const Tensor& tensor, std::int64_t row, F&& f) {
+  Tensor wide = tensor.to(DType::f32).clone();
+  const std::int64_t width = wide.numel() / wide.dim(0);
+  f(wide.mutable_data<float>() + row * width, width);
+  return wide.to(tensor.dtype());
+}
+
+}  // namespace
+
+Fault parse_fault(const std::string& spec) {
+  Fault fault{.spec = spec};
+  const std::size_t at = spec.find('@');
+  fault.kind = spec.substr(0, at);
+  const auto kind = std::ranges::find(kinds(), fault.kind, [](const Kind& k) { return std::string(k.name); });
+  if (kind == kinds().end()) {
+    std::vector<std::string> names;
+    for (const Kind& k : kinds()) names.emplace_back(k.name);
+    throw ArgumentError(
+        fmt::format("--inject {}: unknown kind '{}'; {}", spec, fault.kind, did_you_mean(fault.kind, names)));
+  }
+  std::vector<std::string> keys = kind->keys;
+  for (const char* common : {"step", "once", "every"}) keys.emplace_back(common);
+  std::set<std::string> given;
+  for (std::size_t begin = at == spec.npos ? spec.size() : at + 1; begin < spec.size();) {
+    const std::size_t end = std::min(spec.find(',', begin), spec.size());
+    const std::string pair = spec.substr(begin, end - begin);
+    const std::size_t equals = pair.find('=');
+    const std::string key = pair.substr(0, equals);
+    check<ArgumentError>(equals != pair.npos && std::ranges::find(keys, key) != keys.end(),
+                         "--inject {}: '{}' takes no '{}'; {}", spec, fault.kind, key, did_you_mean(key, keys));
+    set_value(fault, key, pair.substr(equals + 1));
+    given.insert(key);
+    begin = end + 1;
+  }
+  for (const std::string& key : kind->keys)
+    check<ArgumentError>(given.contains(key) || key == "index" || key == "view", "--inject {}: '{}' wants {}=…", spec,
+                         fault.kind, key);
+  check<ArgumentError>(fault.step >= 1 && fault.sample >= 0 && fault.index >= 0 && fault.every >= 0,
+                       "--inject {}: wanted step >= 1 and nothing negative", spec);
+  fault.once = fault.once || kind->once;
+  return fault;
+}
+
+FireDrill::FireDrill(const std::vector<std::string>& specs, nn::Module& model) : model_(&model) {
+  const std::vector<std::string> parameters = names_in(nn::named_parameters(model)),
+                                 buffers = names_in(nn::named_buffers(model)),
+                                 modules = names_in(nn::named_modules(model));
+  for (const std::string& spec : specs) {
+    Fault fault = parse_fault(spec);
+    if (fault.kind == "inf-grad" || fault.kind == "scale-weight" || fault.kind == "nan-weight")
+      fault.path = resolved(fault, parameters, "parameter");
+    if (fault.kind == "nan-buffer") fault.path = resolved(fault, buffers, "buffer");
+    if (fault.kind == "bitflip") fault.path = resolved(fault, modules, "module");
+    faults_.push_back(std::move(fault));
+  }
+}
+
+bool FireDrill::due(const Fault& fault, std::int64_t step) const {
+  const auto struck = struck_.find(fault.spec);
+  if (fault.once && struck != struck_.end() && struck->second != call_) return false;
+  return step == fault.step || (fault.every > 0 && step > fault.step && (step - fault.step) % fault.every == 0);
+}
+
+bool FireDrill::concerns(std::int64_t step) const {
+  // nan-weight strikes after its step: the step behind it is the one that fails.
+  return std::ranges::any_of(faults_, [&](const Fault& f) {
+    return f.every > 0 ? step >= f.step : step == f.step || (f.kind == "nan-weight" && step == f.step + 1);
+  });
+}
+
+std::vector<const Fault*> FireDrill::active(std::string_view kind) const {
+  std::vector<const Fault*> found;
+  for (const Fault& fault : faults_)
+    if (fault.kind == kind && due(fault, step_) && (first_ || !fault.once)) found.push_back(&fault);
+  return found;
+}
+
+void FireDrill::strike_once(const Fault& fault) {
+  if (!fault.once || struck_.contains(fault.spec)) return;
+  if (on_strike) on_strike(fault.spec);
+  struck_[fault.spec] = call_;
+}
+
+void FireDrill::change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f) {
+  for (const auto& [name, parameter] : nn::named_parameters(*model_)) {
+    if (name != fault.path) continue;
+    Tensor& value = parameter->mutable_value();
+    Tensor changed = value.to(DType::f32).clone();
+    const bool all = fault.kind == "scale-weight";
+    for (std::int64_t i = 0; i < (all ? changed.numel() : 1); ++i) {
+      float& x = changed.mutable_data<float>()[i];
+      x = f(x);
+    }
+    value.copy_from(changed);
+    optimizer.weights_changed();
+  }
+}
+
+void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
+  ++call_;
+  step_ = step;
+  first_ = true;
+  for (const Fault* fault : active("scale-weight")) {
+    if (fault->view) continue;
+    strike_once(*fault);
+    change_weight(*fault, optimizer, [&](float x) { return static_cast<float>(x * fault->factor); });
+  }
+  for (const Fault* fault : active("nan-buffer")) {
+    strike_once(*fault);
+    for (const auto& [name, buffer] : nn::named_buffers(*model_))
+      if (name == fault->path && buffer->committed().dtype() == DType::f32)
+        buffer->mutable_committed().mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+  for (const auto& [kind, signal] : {std::pair("sigterm", SIGTERM), {"kill", SIGKILL}})
+    for (const Fault* fault : active(kind)) {
+      strike_once(*fault);
+      std::raise(signal);
+    }
+}
+
+void FireDrill::before_run(std::int64_t step, bool first) {
+  step_ = step;
+  first_ = first;
+  batch_ = nullptr;
+  micro_batch_ = -1;
+}
+
+void FireDrill::after_gradients(optim::FlatParameters& parameters) {
+  for (const Fault* fault : active("inf-grad")) {
+    strike_once(*fault);
+    for (const optim::FlatParameters::Slice& slice : parameters.slices()) {
+      Variable::State& state = *slice.variable.state();
+      if (slice.name == fault->path && state.grad_defined && fault->index < state.grad.numel())
+        state.grad.mutable_data<float>()[fault->index] = std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
+void FireDrill::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
+  step_ = step;
+  first_ = true;
+  for (const Fault* fault : active("nan-weight")) {
+    strike_once(*fault);
+    change_weight(*fault, optimizer, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
+  }
+}
+
+double FireDrill::lr_factor() {
+  double factor = 1;
+  for (const Fault* fault : active("lr")) {
+    strike_once(*fault);
+    factor *= fault->factor;
+  }
+  return factor;
+}
+
+void FireDrill::before_forward(const OpCall&, std::span<const Variable> inputs, Tensors& read) {
+  if (micro_batch_ != step_context().micro_batch) {
+    micro_batch_ = step_context().micro_batch;
+    batch_ = nullptr;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Variable& x = inputs[i];
+    if (!x.defined() || !x.is_leaf()) continue;
+    if (x.requires_grad()) {
+      for (const Fault* fault : active("scale-weight"))
+        if (fault->view && x.state()->name == fault->path) {
+          strike_once(*fault);
+          Tensor scaled = read[i].to(DType::f32).clone();
+          for (std::int64_t k = 0; k < scaled.numel(); ++k)
+            scaled.mutable_data<float>()[k] *= static_cast<float>(fault->factor);
+          read[i] = scaled.to(read[i].dtype());
+        }
+      continue;
+    }
+    if (x.value().rank() < 2 || x.value().numel() == 0) continue;
+    if (batch_ == nullptr) batch_ = x.value().raw();
+    if (batch_ != x.value().raw() || !is_floating(read[i].dtype())) continue;
+    read[i] = planted_in(read[i], x.dim(0));
+  }
+}
+
+Tensor FireDrill::planted_in(const Tensor& batch, std::int64_t rows) {
+  Tensor planted = batch;
+  const std::int64_t first = micro_batch_ * rows;
+  const auto here = [&](const Fault& f) { return f.sample >= first && f.sample < first + rows; };
+  for (const Fault* fault : active("nan-input"))
+    if (here(*fault)) {
+      strike_once(*fault);
+      planted = with_row(planted, fault->sample - first,
+                         [](float* row, std::int64_t) { row[0] = std::numeric_limits<float>::quiet_NaN(); });
+    }
+  for (const Fault* fault : active("scale-sample"))
+    if (here(*fault)) {
+      strike_once(*fault);
+      planted = with_row(planted, fault->sample - first, [&](float* row, std::int64_t width) {
+        for (std::int64_t k = 0; k < width; ++k) row[k] *= static_cast<float>(fault->factor);
+      });
+    }
+  return planted;
+}
+
+void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) {
+  for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
+    if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
+      outputs[0] = planted_in(outputs[0], operand.dim(0));
+  for (const Fault* fault : active("bitflip"))
+    if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
+        !struck_.contains(fault->spec)) {
+      strike_once(*fault);
+      Tensor& y = outputs[0];
+      auto* bytes = static_cast<std::uint8_t*>(y.mutable_raw());
+      bytes[size_of(y.dtype()) - 1] ^= 0x40u;
+    }
+}
+
+}  // namespace binade::amp

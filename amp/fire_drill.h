@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/observer.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
+
+namespace binade::amp {
+
+/// A fault that a user plants to see whether a run survives it.
+struct Fault {
+  std::string spec;  ///< as it was written
+  std::string kind;
+  std::int64_t step = 0;
+  std::int64_t every = 0;  ///< > 0: strikes again every so many steps
+  bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay
+  std::string path;        ///< a module, a buffer or a parameter
+  std::string op;
+  std::int64_t sample = 0;  ///< row of the step's whole batch
+  std::int64_t index = 0;   ///< element
+  double factor = 1;
+  bool view = false;  ///< only what ops read changes, not what is stored
+};
+
+/// Reads `KIND@step=K[,key=value…]`. Throws ArgumentError that names the nearest kind or key.
+///
+///   nan-input sample=S              an element of that sample is NaN
+///   scale-sample sample=S,factor=F  the sample is multiplied
+///   inf-grad param=P[,index=I]      an element of that parameter's gradient is infinite
+///   scale-weight path=P,factor=F    a parameter is multiplied; with view=1 only as ops read it
+///   nan-weight path=P               NaN in a parameter after the step is committed
+///   nan-buffer path=P               NaN in a buffer before the step
+///   bitflip path=P,op=O             the top exponent bit of a result's first element, once
+///   lr factor=F                     the step's learning rate is multiplied
+///   sigterm, kill                   the process gets that signal before the step, once
+///
+/// A module's path stands for its weight. Every kind takes `once=1` and `every=N`.
+Fault parse_fault(const std::string& spec);
+
+/// Plants faults in the steps of one Trainer. What strikes once strikes once in the run's life: whoever owns the run's
+/// folder says through `has_struck` what struck before, and is told through `on_strike` before something does.
+class FireDrill final : public TapeObserver {
+ public:
+  FireDrill() = default;
+  /// Throws ArgumentError for a path that the model does not have, naming the nearest.
+  FireDrill(const std::vector<std::string>& specs, nn::Module& model);
+
+  bool planted() const { return !faults_.empty(); }
+  const std::vector<Fault>& faults() const { return faults_; }
+  void has_struck(const std::string& spec) { struck_[spec] = 0; }
+  std::function<void(const std::string& spec)> on_strike;
+
+  /// Whether a fault of this step was or will be planted: its incidents are drills.
+  bool concerns(std::int64_t step) const;
+
+  /// Before the first attempt of a step: what changes state, or ends the process.
+  void before_step(std::int64_t step, optim::Optimizer& optimizer);
+  /// Before a run of the step; `first`: its first attempt, no replay.
+  void before_run(std::int64_t step, bool first);
+  /// After backward.
+  void after_gradients(optim::FlatParameters& parameters);
+  /// After a commit.
+  void after_commit(std::int64_t step, optim::Optimizer& optimizer);
+  double lr_factor();
+
+  void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
+  void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
+                     const Observation& seen) override;
+
+ private:
+  bool due(const Fault& fault, std::int64_t step) const;
+  std::vector<const Fault*> active(std::string_view kind) const;
+  void strike_once(const Fault& fault);
+  Tensor planted_in(const Tensor& batch, std::int64_t rows);
+  void change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f);
+
+  nn::Module* model_ = nullptr;
+  std::vector<Fault> faults_;
+  std::map<std::string, std::int64_t> struck_;  // once-only faults: in which call of before_step; 0: in an earlier life
+  std::int64_t step_ = 0;
+  std::int64_t call_ = 0;  // of before_step
+  bool first_ = true;
+  const void* batch_ = nullptr;  // the tensor of this micro-batch that samples are rows of
+  std::int64_t micro_batch_ = -1;
+};
+
+}  // namespace binade::amp

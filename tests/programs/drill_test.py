@@ -1,0 +1,68 @@
+"""Planted faults in the example programs: what they say, write down and leave untouched."""
+import json
+import unittest
+
+from programs import GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, metrics, run
+
+
+class FireDrills(ProgramTest):
+    def drilled(self, program, folder, *faults, precision="fp32", steps=10):
+        tiny, data = (GPT_TINY, self.text) if program == GPT else (UNET_TINY, self.images)
+        inject = [argument for fault in faults for argument in ("--inject", fault)]
+        return run(program, "train", "--data", data, "--run", folder, *tiny, "--steps", steps, "--checkpoint-every", 1, "--precision",
+                   precision, "--threads", 2, "--state-hash", *inject)
+
+    def report(self, folder, step):
+        incident = folder / "incidents" / f"{step:012}"
+        self.assertTrue((incident / "report.md").read_text().startswith(f"# Incident in step {step}"))
+        return json.loads((incident / "report.json").read_text())
+
+    def test_a_bad_sample_is_named_and_leaves_no_trace(self):
+        for program in (GPT, UNET):
+            for precision in ("fp32", "fp16", "bf16"):
+                with self.subTest(program=program.name, precision=precision):
+                    folder = self.folder / f"{program.name}-{precision}"
+                    done = self.drilled(program, folder, "nan-input@step=4,sample=1", precision=precision)
+                    self.assertEqual(done.returncode, 30, done.stderr)
+                    self.assertIn("fire drill: nan-input@step=4,sample=1", done.stderr)
+                    report = self.report(folder, 4)
+                    self.assertTrue(report["drill"])
+                    self.assertEqual(report["first_bad"]["direction"], "input")
+                    self.assertEqual(report["first_bad"]["sample"], 1)
+                    self.assertEqual(report["cause"]["class"], "bad-input")
+                    self.assertTrue(report["replay"]["reproducible"])
+                    last = metrics(folder)[-1]
+                    self.assertFalse(last["committed"])
+                    self.assertEqual(last["state_hash_before"], last["state_hash_after"])
+
+    def test_an_overflow_is_blamed_on_its_layer_not_on_what_follows(self):
+        folder = self.folder / "run"
+        done = self.drilled(UNET, folder, "scale-weight@step=3,path=decoder.0.conv1,factor=1e5,view=1", precision="fp16")
+        self.assertEqual(done.returncode, 30, done.stderr)
+        report = self.report(folder, 3)
+        self.assertEqual((report["first_bad"]["module"], report["first_bad"]["op"]), ("decoder.0.conv1", "conv2d"))
+        self.assertEqual(report["first_bad"]["direction"], "forward")
+        self.assertEqual(report["cause"]["class"], "activation-overflow")
+        self.assertEqual(report["cause"]["confidence"], "proven")
+
+    def test_a_kill_strikes_once_and_the_resumed_run_is_the_undisturbed_one(self):
+        whole, cut = self.folder / "whole", self.folder / "cut"
+        self.assertEqual(self.drilled(GPT, whole, steps=600).returncode, 0)
+        self.assertEqual(self.drilled(GPT, cut, "kill@step=590", steps=600).returncode, -9)
+        self.assertEqual((cut / "drills.jsonl").read_text(), '{"struck":"kill@step=590"}\n')
+        resumed = run(GPT, "train", "--run", cut, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes())
+
+    def test_what_cannot_be_planted_is_one_line_and_exit_20(self):
+        for fault, hint in (("nan-inptu@step=1,sample=0", "did you mean 'nan-input'?"), ("inf-grad@step=1,param=blocks.9", "no parameter"),
+                            ("nan-input@step=1", "wants sample=")):
+            with self.subTest(fault=fault):
+                done = self.drilled(GPT, self.folder / "never", fault)
+                self.assertEqual(done.returncode, 20, done.stderr)
+                self.assertIn(hint, done.stderr.splitlines()[-1])
+                self.assertFalse((self.folder / "never").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

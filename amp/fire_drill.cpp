@@ -86,7 +86,7 @@ std::vector<std::string> names_in(const Pairs& pairs) {
   return names;
 }
 
-/// A copy whose row `row` of `rows` went through `f`.
+/// A copy whose row `row` went through `f`.
 template <class F>
 Tensor with_row(const Tensor& tensor, std::int64_t row, F&& f) {
   Tensor wide = tensor.to(DType::f32).clone();
@@ -139,6 +139,11 @@ FireDrill::FireDrill(const std::vector<std::string>& specs, nn::Module& model) :
     Fault fault = parse_fault(spec);
     if (fault.kind == "inf-grad" || fault.kind == "scale-weight" || fault.kind == "nan-weight")
       fault.path = resolved(fault, parameters, "parameter");
+    if (fault.kind == "inf-grad")
+      for (const auto& [name, parameter] : nn::named_parameters(model))
+        check<ArgumentError>(name != fault.path || fault.index < parameter->value().numel(),
+                             "--inject {}: '{}' has {} elements, none with index {}", spec, name,
+                             parameter->value().numel(), fault.index);
     if (fault.kind == "nan-buffer") fault.path = resolved(fault, buffers, "buffer");
     if (fault.kind == "bitflip") fault.path = resolved(fault, modules, "module");
     faults_.push_back(std::move(fault));

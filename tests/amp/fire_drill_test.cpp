@@ -63,6 +63,7 @@ TEST(FireDrill, WhatCannotBePlantedIsNamedWithTheNearest) {
   EXPECT_NE(message_of("lr@step=one,factor=2").find("wanted a number for step"), std::string::npos);
   EXPECT_NE(message_of("lr@factor=2").find("step >= 1"), std::string::npos);
   EXPECT_NE(message_of("bitflip@step=1,path=third,op=linear").find("no module 'third'"), std::string::npos);
+  EXPECT_NE(message_of("inf-grad@step=1,param=second,index=32").find("has 32 elements"), std::string::npos);
   EXPECT_EQ(message_of("inf-grad@step=1,param=first"), "") << "a module stands for its weight";
 }
 

@@ -58,6 +58,11 @@ std::string unknown_word_text(CLI::App& app) {
 
 }  // namespace
 
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
+  const std::string near = nearest_word(word, words);
+  return near.empty() ? "" : "; did you mean " + near + "?";
+}
+
 std::string nearest_word(const std::string& word, const std::vector<std::string>& words) {
   std::string best;
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;

@@ -12,6 +12,8 @@ namespace binade::amp {
 
 /// The word of `words` nearest to `word` by edit distance; empty when none is near.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& words);
+/// "; did you mean WORD?" for the nearest of `words`; empty when none is near.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& words);
 
 /// Parses the command line and runs `body`, which looks at which sub-command was parsed and returns the exit code.
 /// Every error becomes text on stderr whose last line is the cause, and the exit code of its type (docs/exit-codes.md):

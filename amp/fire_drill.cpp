@@ -34,12 +34,12 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
-  const std::string nearest = nearest_word(word, words);
-  if (!nearest.empty()) return fmt::format("did you mean '{}'?", nearest);
+/// The nearest of `words`, or all of them.
+std::string hint(const std::string& word, const std::vector<std::string>& words) {
+  if (const std::string nearest = did_you_mean(word, words); !nearest.empty()) return nearest;
   std::string list;
-  for (const std::string& one : words) list += (list.empty() ? "" : ", ") + one;
-  return "known: " + list;
+  for (const std::string& one : words) list += (list.empty() ? "; known: " : ", ") + one;
+  return list;
 }
 
 template <class T>
@@ -75,8 +75,8 @@ std::string resolved(const Fault& fault, const std::vector<std::string>& names, 
     if (name == fault.path || name == fault.path + std::string(kWeight)) return name;
     if (name.ends_with(kWeight)) words.push_back(name.substr(0, name.size() - kWeight.size()));
   }
-  throw ArgumentError(fmt::format("--inject {}: the model has no {} '{}'; {}", fault.spec, what, fault.path,
-                                  did_you_mean(fault.path, words)));
+  throw ArgumentError(
+      fmt::format("--inject {}: the model has no {} '{}'{}", fault.spec, what, fault.path, hint(fault.path, words)));
 }
 
 template <class Pairs>
@@ -105,8 +105,7 @@ Fault parse_fault(const std::string& spec) {
   if (kind == kinds().end()) {
     std::vector<std::string> names;
     for (const Kind& k : kinds()) names.emplace_back(k.name);
-    throw ArgumentError(
-        fmt::format("--inject {}: unknown kind '{}'; {}", spec, fault.kind, did_you_mean(fault.kind, names)));
+    throw ArgumentError(fmt::format("--inject {}: unknown kind '{}'{}", spec, fault.kind, hint(fault.kind, names)));
   }
   std::vector<std::string> keys = kind->keys;
   for (const char* common : {"step", "once", "every"}) keys.emplace_back(common);
@@ -117,7 +116,7 @@ Fault parse_fault(const std::string& spec) {
     const std::size_t equals = pair.find('=');
     const std::string key = pair.substr(0, equals);
     check<ArgumentError>(equals != pair.npos && std::ranges::find(keys, key) != keys.end(),
-                         "--inject {}: '{}' takes no '{}'; {}", spec, fault.kind, key, did_you_mean(key, keys));
+                         "--inject {}: '{}' takes no '{}'{}", spec, fault.kind, key, hint(key, keys));
     set_value(fault, key, pair.substr(equals + 1));
     given.insert(key);
     begin = end + 1;

@@ -120,7 +120,8 @@ void RunRecords::attempt(const StepResult& s) {
   displays_->events.scalar("train/grad_norm", s.step, static_cast<float>(s.grad_norm));
   displays_->events.scalar("train/loss_scale", s.step, static_cast<float>(s.loss_scale));
   displays_->events.scalar("train/lr", s.step, static_cast<float>(s.lr));
-  for (const auto& [name, headroom] : {std::pair("headroom/forward", &s.forward), {"headroom/backward", &s.backward}})
+  for (const auto& [name, headroom] :
+       {std::pair("headroom/forward", &s.forward_headroom), {"headroom/backward", &s.backward_headroom}})
     if (std::isfinite(headroom->binades)) displays_->events.scalar(name, s.step, static_cast<float>(headroom->binades));
 }
 

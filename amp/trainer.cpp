@@ -107,8 +107,8 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
     telemetry_.begin();
     first_run_ = number == 1;
     const StepState state = attempt(retries.parts, closure, scaler_.scale(), options_.precision, &telemetry_);
-    result.forward = telemetry_.least(Direction::kForward);
-    result.backward = telemetry_.least(Direction::kBackward);
+    result.forward_headroom = telemetry_.least(Direction::kForward);
+    result.backward_headroom = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;
     result.grad_norm = state.grad_norm;
     result.loss_scale = state.loss_scale;

@@ -44,7 +44,7 @@ std::ostream& operator<<(std::ostream& out, const Incident& incident);
 struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
   std::vector<int> left_out;                        ///< micro-batches that did not count
-  Headroom forward, backward;                       ///< the op nearest to overflow, of its results and its gradients
+  Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients
   std::optional<Incident> incident;
 };
 

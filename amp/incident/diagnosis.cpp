@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "core/error.h"
 
@@ -19,10 +20,9 @@ bool is_norm(std::string_view op) {
 bool is_loss(std::string_view op) {
   return one_of(op, {"bce", "bce_with_logits", "cross_entropy", "dice", "kl_div", "mse", "l1", "huber"});
 }
-bool is_product(std::string_view op) { return one_of(op, {"matmul", "linear", "conv2d", "conv_transpose2d"}); }
-bool has_pole(std::string_view op) {
-  return one_of(op, {"log", "div", "scalar_div", "div_scalar", "sqrt", "rsqrt", "pow", "reciprocal"});
-}
+bool is_product(const FirstBad& bad) { return bad.info->precision == PrecisionClass::kLow; }
+bool takes_masks(const FirstBad& bad) { return bad.info->numerics.non_finite == NonFinite::kMasks; }
+bool has_pole(const FirstBad& bad) { return !std::isnan(bad.info->numerics.pole); }
 bool is_reduction(std::string_view op) { return one_of(op, {"sum", "mean"}); }
 bool in_attention(const FirstBad& bad) {
   return bad.module.find("attention") != std::string::npos || bad.module.find("attn") != std::string::npos;
@@ -69,14 +69,14 @@ Finding judge_place(const FirstBad& bad, bool finite_in_f32) {
       return {CauseClass::kAttentionLogitOverflow, Confidence::kProven};
     return {CauseClass::kActivationOverflow, Confidence::kProven};
   }
-  if (one_of(bad.op, {"softmax", "log_softmax"})) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
+  if (bad.op == "attention") return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
+  if (takes_masks(bad)) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
   if (is_norm(bad.op)) return {CauseClass::kNormalizationPole, Confidence::kLikely};
   if (is_loss(bad.op)) return {CauseClass::kLossFunctionPole, Confidence::kLikely};
-  if (has_pole(bad.op)) return {CauseClass::kArithmeticPole, Confidence::kLikely};
+  if (has_pole(bad)) return {CauseClass::kArithmeticPole, Confidence::kLikely};
   if (is_reduction(bad.op)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
-  if (bad.op == "attention") return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   // A product of finite operands is NaN only where partial sums overflowed to both infinities.
-  if (bad.direction == "forward" && (bad.value != "nan" || is_product(bad.op)))
+  if (bad.direction == "forward" && (bad.value != "nan" || is_product(bad)))
     return {CauseClass::kActivationOverflow, Confidence::kLikely};
   if (bad.direction == "backward") return {CauseClass::kGradientExplosion, Confidence::kLikely};
   return {CauseClass::kNotProven, Confidence::kNotProven};

@@ -61,7 +61,7 @@ struct Diagnosis {
 using Replay = std::function<StepState(const Variant&, TapeObserver*)>;
 
 /// Finds out where and why: replays the failed step under watch, then with one thing changed at a time. The cause is
-/// the smallest change that makes the step finite. At most 8 replays.
+/// the smallest change that makes the step finite. At most 4 replays.
 ///
 /// `failed` is what the attempt found; `batch` the rows of its batch, 0 when not known.
 Diagnosis diagnose(const StepState& failed, std::int64_t batch, const Replay& replay);

@@ -73,6 +73,7 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
   FirstBad bad;
   bad.module = call.module_path;
   bad.op = call.info.name;
+  bad.info = &call.info;
   bad.direction = call.direction == Direction::kForward ? "forward" : "backward";
   bad.dtype = name_of(tensor.dtype());
   bad.value = text_of(tensor.contiguous_copy().at(scan.position));

@@ -23,11 +23,12 @@ NonFiniteScan scan_non_finite(const Tensor& tensor);
 
 /// The first place of a step where what went in was finite and what came out was not.
 struct FirstBad {
-  std::string module;     ///< innermost path of the op; empty at the root
-  std::string op;         ///< its name; empty where no op is at fault
-  std::string direction;  ///< "input", "forward", "backward", "optimizer", "state"
-  std::string tensor;     ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
-  std::string parameter;  ///< path, where a parameter or its gradient is meant
+  std::string module;            ///< innermost path of the op; empty at the root
+  std::string op;                ///< its name
+  const OpInfo* info = nullptr;  ///< its contract, which says what may go wrong in it
+  std::string direction;         ///< "input", "forward", "backward", "optimizer", "state"
+  std::string tensor;            ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
+  std::string parameter;         ///< path, where a parameter or its gradient is meant
   std::string dtype;
   std::string value;                        ///< "inf", "-inf", "nan"
   std::vector<std::int64_t> index;          ///< of the element

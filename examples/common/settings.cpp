@@ -56,9 +56,8 @@ void check_choice(const Setting& s, const std::string& word) {
   if (s.choices.empty() || std::ranges::count(s.choices, word) > 0) return;
   std::string wanted;
   for (const std::string& choice : s.choices) wanted += (wanted.empty() ? "" : ", ") + choice;
-  const std::string near = amp::nearest_word(word, s.choices);
-  throw ArgumentError(fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word,
-                                  near.empty() ? "" : "; did you mean " + near + "?"));
+  throw ArgumentError(
+      fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word, amp::did_you_mean(word, s.choices)));
 }
 
 /// The text a flag would have carried, so that JSON and the command line share one parser.
@@ -158,9 +157,7 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
     if (it == settings_.end()) {
       std::vector<std::string> keys;
       for (const Setting& s : settings_) keys.push_back(key_of(s.name));
-      const std::string near = amp::nearest_word(key_of(key), keys);
-      throw ArgumentError(
-          fmt::format("{}: unknown setting '{}'{}", origin, key, near.empty() ? "" : "; did you mean " + near + "?"));
+      throw ArgumentError(fmt::format("{}: unknown setting '{}'{}", origin, key, amp::did_you_mean(key_of(key), keys)));
     }
     assign(*it, texts_of(value, key, origin));
   }

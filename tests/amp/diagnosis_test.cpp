@@ -10,7 +10,6 @@
 #include "autograd/functions/reduce.h"
 #include "autograd/functions/shape.h"
 #include "core/error.h"
-#include "nn/linear.h"
 #include "optim/adam.h"
 #include "tests/amp/toy.h"
 
@@ -20,18 +19,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Two : nn::Module {
-  nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}};
-  void visit(nn::Visitor& v) override {
-    v("first", first);
-    v("second", second);
-  }
-  Variable forward(const Variable& x) override { return second(relu(first(x))); }
-};
-
 struct Planted {
   Runtime runtime{{.seed = 3, .threads = 2}};
-  Two model;
+  toy::Two model;
   optim::AdamW optimizer;
   Trainer trainer;
 

@@ -5,28 +5,15 @@
 #include <cmath>
 
 #include "amp/incident/report.h"
-#include "autograd/functions/elementwise.h"
 #include "core/error.h"
-#include "nn/linear.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {
 namespace {
 
-struct Two : nn::Module {
-  nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}};
-  nn::Buffer seen{Tensor::zeros({4})};
-  void visit(nn::Visitor& v) override {
-    v("first", first);
-    v("second", second);
-    v("seen", seen);
-  }
-  Variable forward(const Variable& x) override { return second(relu(first(x))); }
-};
-
 struct Drill {
   Runtime runtime{{.seed = 3, .threads = 2}};
-  Two model;
+  toy::Two model;
   optim::AdamW optimizer;
   Trainer trainer;
 
@@ -56,8 +43,8 @@ std::string message_of(const std::string& spec) {
 }
 
 TEST(FireDrill, WhatCannotBePlantedIsNamedWithTheNearest) {
-  EXPECT_NE(message_of("nan-inptu@step=1,sample=0").find("did you mean 'nan-input'"), std::string::npos);
-  EXPECT_NE(message_of("nan-input@step=1,smaple=0").find("did you mean 'sample'"), std::string::npos);
+  EXPECT_NE(message_of("nan-inptu@step=1,sample=0").find("did you mean nan-input"), std::string::npos);
+  EXPECT_NE(message_of("nan-input@step=1,smaple=0").find("did you mean sample"), std::string::npos);
   EXPECT_NE(message_of("inf-grad@step=1,param=frist").find("did you mean"), std::string::npos);
   EXPECT_NE(message_of("nan-input@step=1").find("wants sample="), std::string::npos);
   EXPECT_NE(message_of("lr@step=one,factor=2").find("wanted a number for step"), std::string::npos);

@@ -68,10 +68,10 @@ TEST(Telemetry, EveryStepNamesTheOpNearestToOverflow) {
   run.net.up.mutable_value().fill(1);
   run.net.down.mutable_value().fill(100);
   const StepResult result = run.step(0);
-  EXPECT_EQ(result.forward.op, std::string("linear"));
-  EXPECT_GT(result.forward.binades, 0);
-  EXPECT_LT(result.forward.binades, 10);
-  EXPECT_LT(result.backward.binades, 16) << "gradients are multiplied by 65536";
+  EXPECT_EQ(result.forward_headroom.op, std::string("linear"));
+  EXPECT_GT(result.forward_headroom.binades, 0);
+  EXPECT_LT(result.forward_headroom.binades, 10);
+  EXPECT_LT(result.backward_headroom.binades, 16) << "gradients are multiplied by 65536";
 }
 
 /// A user's op of plain loops, in and out of recompute: the same words as from kernels.

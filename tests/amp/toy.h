@@ -6,8 +6,10 @@
 
 #include "amp/trainer.h"
 #include "autograd/apply.h"
+#include "autograd/functions/elementwise.h"
 #include "autograd/functions/matmul.h"
 #include "core/step_context.h"
+#include "nn/linear.h"
 #include "optim/adam.h"
 #include "optim/sgd.h"
 
@@ -87,6 +89,18 @@ struct Net : nn::Module {
     }
     ++count.writable().mutable_data<std::int64_t>()[0];
   }
+};
+
+/// Modules with paths, and a buffer.
+struct Two : nn::Module {
+  nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 2}};
+  nn::Buffer seen{Tensor::zeros({4})};
+  void visit(nn::Visitor& v) override {
+    v("first", first);
+    v("second", second);
+    v("seen", seen);
+  }
+  Variable forward(const Variable& x) override { return second(relu(first(x))); }
 };
 
 struct Batch {

@@ -55,7 +55,7 @@ class FireDrills(ProgramTest):
         self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes())
 
     def test_what_cannot_be_planted_is_one_line_and_exit_20(self):
-        for fault, hint in (("nan-inptu@step=1,sample=0", "did you mean 'nan-input'?"), ("inf-grad@step=1,param=blocks.9", "no parameter"),
+        for fault, hint in (("nan-inptu@step=1,sample=0", "did you mean nan-input?"), ("inf-grad@step=1,param=blocks.9", "no parameter"),
                             ("nan-input@step=1", "wants sample=")):
             with self.subTest(fault=fault):
                 done = self.drilled(GPT, self.folder / "never", fault)

@@ -313,6 +313,7 @@ void Trainer::check_overrides(const Variable& loss) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     names.push_back(nodes[i]->module_path());
     names.emplace_back(nodes[i]->info().name);
+    names.push_back(fmt::format("{}/{}", nodes[i]->module_path(), nodes[i]->info().name));
     for (const Edge& edge : nodes[i]->edges()) add(edge.node.get());
   }
   amp::check_overrides(options_.precision, names);

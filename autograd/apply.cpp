@@ -77,6 +77,11 @@ OpCall Application::call() const {
   return {.info = info_, .module_path = step_context().module_path, .tape_index = tape_index_};
 }
 
+double Application::eps(double given) const {
+  for (TapeObserver* observer : tape_observers()) given = observer->eps_of(call(), given);
+  return given;
+}
+
 void Application::before() {
   for (TapeObserver* observer : tape_observers()) observer->before_forward(call(), inputs_, tensors_);
 }

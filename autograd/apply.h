@@ -31,6 +31,13 @@ class Application {
   OpContext& context() { return context_; }
   bool records() const { return context_.grad_enabled; }
   std::vector<Edge> take_edges() { return std::move(edges_); }
+  /// The op's parameters, with the eps that observers want where there is one.
+  template <class Params>
+  Params adjusted(Params params) const {
+    if constexpr (requires { params.eps; })
+      if (!tape_observers().empty()) params.eps = eps(params.eps);
+    return params;
+  }
   /// The op's forward, watched by whoever watches this thread's tape.
   template <class Forward>
   Tensors run(Forward&& forward) {
@@ -46,6 +53,7 @@ class Application {
                                     std::uint32_t non_differentiable);
 
  private:
+  double eps(double given) const;
   void before();
   void after(Tensors& outputs, Observation seen);
   OpCall call() const;
@@ -74,14 +82,15 @@ class OpNode final : public Node {
 /// Runs an op on variables: policy, kernel, tape, in that order. Every user-facing function in autograd/functions.h is
 /// one call of this, and so is a user's own op. An undefined Variable stands for an optional input left out.
 template <OpUnit Op>
-std::vector<Variable> apply(const typename Op::Params& params, std::span<const Variable> inputs) {
+std::vector<Variable> apply(const typename Op::Params& given, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);
+  typename Op::Params params = application.adjusted(given);
   Tensors outputs = application.run([&] { return Op::forward(application.context(), application.tensors(), params); });
   const std::uint32_t non_differentiable = application.context().non_differentiable_outputs;
   std::shared_ptr<Node> node;
   if (application.records())
     node = std::make_shared<detail::OpNode<Op>>(std::move(application.context()), application.take_edges(),
-                                                static_cast<int>(outputs.size()), params);
+                                                static_cast<int>(outputs.size()), std::move(params));
   return detail::Application::wrap(std::move(outputs), node, non_differentiable);
 }
 template <OpUnit Op>

@@ -31,6 +31,11 @@ class TapeObserver {
   virtual void before_forward(const OpCall&, std::span<const Variable> inputs, Tensors& read) {
     static_cast<void>(inputs), static_cast<void>(read);
   }
+  /// The eps that an op which has one computes with, given the one it was called with.
+  virtual double eps_of(const OpCall& call, double eps) {
+    static_cast<void>(call);
+    return eps;
+  }
   /// After it ran. `seen` is what its kernels stored, or what is in `outputs` where those are not Binade's.
   virtual void after_forward(const OpCall&, std::span<const Tensor> read, Tensors& outputs, const Observation& seen) {
     static_cast<void>(read), static_cast<void>(outputs), static_cast<void>(seen);

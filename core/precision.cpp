@@ -51,6 +51,11 @@ bool glob_match(std::string_view glob, std::string_view text) {
   return g == glob.size();
 }
 
+bool PrecisionPolicy::Override::matches(std::string_view module_path, std::string_view op) const {
+  if (glob.find('/') == glob.npos) return glob_match(glob, module_path) || glob_match(glob, op);
+  return glob_match(glob, fmt::format("{}/{}", module_path, op));
+}
+
 PrecisionPolicy PrecisionPolicy::with(std::string glob, DType dtype) const {
   check<ArgumentError>(std::ranges::count(kPolicyDTypes, dtype) > 0,
                        "precision policy: an override wants f32, f16 or bf16, got {}", name_of(dtype));
@@ -61,7 +66,7 @@ PrecisionPolicy PrecisionPolicy::with(std::string glob, DType dtype) const {
 
 std::optional<DType> PrecisionPolicy::override_for(std::string_view module_path, std::string_view op) const {
   for (auto it = overrides.rbegin(); it != overrides.rend(); ++it)
-    if (glob_match(it->glob, module_path) || glob_match(it->glob, op)) return it->dtype;
+    if (it->matches(module_path, op)) return it->dtype;
   return std::nullopt;
 }
 

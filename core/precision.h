@@ -22,8 +22,9 @@ enum class PrecisionClass {
 /// presets; `autograd/apply` is the only reader.
 struct PrecisionPolicy {
   struct Override {
-    std::string glob;  ///< `*` matches any characters, dots too
+    std::string glob;  ///< of a module path, of an op, or with a slash "PATH/op" of both; `*` matches any characters
     DType dtype = DType::f32;
+    bool matches(std::string_view module_path, std::string_view op) const;
     friend bool operator==(const Override&, const Override&) = default;
   };
 
@@ -37,7 +38,7 @@ struct PrecisionPolicy {
 
   /// A copy with one more override of module path or op name.
   PrecisionPolicy with(std::string glob, DType dtype) const;
-  /// The last override that matches the module path or the op.
+  /// The last override that matches.
   std::optional<DType> override_for(std::string_view module_path, std::string_view op) const;
 
   std::string to_string() const;                         ///< "fp16 [head=f32, decoder.*=f32]"

@@ -10,20 +10,9 @@
 namespace binade::amp {
 namespace {
 
-bool one_of(std::string_view op, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, op) != names.end();
-}
-
-bool is_norm(std::string_view op) {
-  return one_of(op, {"batch_norm", "layer_norm", "add_layer_norm", "rms_norm", "add_rms_norm", "group_norm"});
-}
-bool is_loss(std::string_view op) {
-  return one_of(op, {"bce", "bce_with_logits", "cross_entropy", "dice", "kl_div", "mse", "l1", "huber"});
-}
-bool is_product(const FirstBad& bad) { return bad.info->precision == PrecisionClass::kLow; }
+bool is(const FirstBad& bad, OpFamily family) { return bad.info->family == family; }
 bool takes_masks(const FirstBad& bad) { return bad.info->numerics.non_finite == NonFinite::kMasks; }
 bool has_pole(const FirstBad& bad) { return !std::isnan(bad.info->numerics.pole); }
-bool is_reduction(std::string_view op) { return one_of(op, {"sum", "mean"}); }
 bool in_attention(const FirstBad& bad) {
   return bad.module.find("attention") != std::string::npos || bad.module.find("attn") != std::string::npos;
 }
@@ -64,19 +53,18 @@ Finding judge_place(const FirstBad& bad, bool finite_in_f32) {
   if (bad.direction == "input") return {CauseClass::kBadInput, Confidence::kProven};
   if (bad.direction == "state") return {CauseClass::kCorruptedState, Confidence::kProven};
   if (finite_in_f32) {
-    if (is_reduction(bad.op)) return {CauseClass::kReductionOverflow, Confidence::kProven};
-    if (one_of(bad.op, {"matmul"}) && in_attention(bad))
-      return {CauseClass::kAttentionLogitOverflow, Confidence::kProven};
+    if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kProven};
+    if (bad.op == "matmul" && in_attention(bad)) return {CauseClass::kAttentionLogitOverflow, Confidence::kProven};
     return {CauseClass::kActivationOverflow, Confidence::kProven};
   }
   if (bad.op == "attention") return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   if (takes_masks(bad)) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
-  if (is_norm(bad.op)) return {CauseClass::kNormalizationPole, Confidence::kLikely};
-  if (is_loss(bad.op)) return {CauseClass::kLossFunctionPole, Confidence::kLikely};
+  if (is(bad, OpFamily::kNorm)) return {CauseClass::kNormalizationPole, Confidence::kLikely};
+  if (is(bad, OpFamily::kLoss)) return {CauseClass::kLossFunctionPole, Confidence::kLikely};
   if (has_pole(bad)) return {CauseClass::kArithmeticPole, Confidence::kLikely};
-  if (is_reduction(bad.op)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
+  if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
   // A product of finite operands is NaN only where partial sums overflowed to both infinities.
-  if (bad.direction == "forward" && (bad.value != "nan" || is_product(bad)))
+  if (bad.direction == "forward" && (bad.value != "nan" || is(bad, OpFamily::kProduct)))
     return {CauseClass::kActivationOverflow, Confidence::kLikely};
   if (bad.direction == "backward") return {CauseClass::kGradientExplosion, Confidence::kLikely};
   return {CauseClass::kNotProven, Confidence::kNotProven};

@@ -37,6 +37,7 @@ struct Attention {
                                .precision = PrecisionClass::kLow,
                                .numerics = {.non_finite = NonFinite::kMasks},
                                .policy_inputs = 0b0111,
+                               .family = OpFamily::kProduct,
                                .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);

@@ -28,6 +28,7 @@ struct ConvTranspose2d {
                                .inputs = "x, w, bias?",
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b011,
+                               .family = OpFamily::kProduct,
                                .observed = Observed::kByKernels};
 
   /// The shape of y. Throws ShapeError or ArgumentError saying what does not fit.

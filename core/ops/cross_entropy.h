@@ -22,6 +22,7 @@ struct CrossEntropy {
                                .inputs = "logits, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -17,6 +17,7 @@ struct Dice {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

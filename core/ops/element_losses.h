@@ -69,6 +69,7 @@ struct Mse : ElementLoss<Mse> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
@@ -91,6 +92,7 @@ struct L1 : ElementLoss<L1> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
@@ -119,6 +121,7 @@ struct Huber : ElementLoss<Huber> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   static void check_params(const Params& p) {
     check<ArgumentError>(p.delta > 0, "{}: wanted delta > 0, got {}", where(info.name), p.delta);
@@ -150,6 +153,7 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params& p) {
@@ -177,6 +181,7 @@ struct Bce : ElementLoss<Bce> {
                                .precision = PrecisionClass::kFull,
                                .numerics = {.safe_low = 0, .safe_high = 1, .pole = 0},
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C log_complement(C x) {
@@ -207,6 +212,7 @@ struct KlDiv : ElementLoss<KlDiv> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
+                               .family = OpFamily::kLoss,
                                .observed = Observed::kByKernels};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {

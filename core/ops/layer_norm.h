@@ -23,6 +23,7 @@ struct LayerNorm {
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
                                .policy_inputs = 0b1,
+                               .family = OpFamily::kNorm,
                                .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
@@ -39,6 +40,7 @@ struct AddLayerNorm {
                                .precision = PrecisionClass::kWidest,
                                .numerics = LayerNorm::info.numerics,
                                .policy_inputs = 0b11,
+                               .family = OpFamily::kNorm,
                                .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);

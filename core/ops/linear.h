@@ -22,6 +22,7 @@ struct Linear {
                                .inputs = "x, w, bias?",
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b011,
+                               .family = OpFamily::kProduct,
                                .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);

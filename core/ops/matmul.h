@@ -18,8 +18,11 @@ struct Matmul {
     bool transpose_a = false;
     bool transpose_b = false;
   };
-  static constexpr OpInfo info{
-      .name = "matmul", .inputs = "a, b", .precision = PrecisionClass::kLow, .observed = Observed::kByKernels};
+  static constexpr OpInfo info{.name = "matmul",
+                               .inputs = "a, b",
+                               .precision = PrecisionClass::kLow,
+                               .family = OpFamily::kProduct,
+                               .observed = Observed::kByKernels};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

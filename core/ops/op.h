@@ -34,6 +34,15 @@ struct Numerics {
   double ulp_half = 1;  ///< the same for f16 and bf16, after the one rounding
 };
 
+/// What kind of maths an op does, for whoever explains what went wrong in it.
+enum class OpFamily {
+  kOther,
+  kProduct,    ///< sums of products: linear, convolutions, attention
+  kNorm,       ///< divides by a spread
+  kLoss,       ///< what a step is judged by
+  kReduction,  ///< adds many values up
+};
+
 /// Who sees how large an op's results are (core/observation.h).
 enum class Observed {
   kByScan,     ///< apply() reads them: for ops whose loops are not Binade's
@@ -52,6 +61,7 @@ struct OpInfo {
   /// Bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
   std::uint32_t policy_inputs = ~0u;
   bool differentiable = true;
+  OpFamily family = OpFamily::kOther;
   Observed observed = Observed::kByScan;
 };
 

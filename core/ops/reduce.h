@@ -17,8 +17,11 @@ struct ReduceParams {
 /// ShapeError for an axis that x does not have, ArgumentError for one named twice.
 struct Sum {
   using Params = ReduceParams;
-  static constexpr OpInfo info{
-      .name = "sum", .inputs = "x", .precision = PrecisionClass::kFull, .observed = Observed::kByKernels};
+  static constexpr OpInfo info{.name = "sum",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .family = OpFamily::kReduction,
+                               .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -26,8 +29,11 @@ struct Sum {
 /// y = the sum over `axes` divided by the count; NaN where there is nothing to add, as 0 / 0 is. gx = gy / count.
 struct Mean {
   using Params = ReduceParams;
-  static constexpr OpInfo info{
-      .name = "mean", .inputs = "x", .precision = PrecisionClass::kFull, .observed = Observed::kByKernels};
+  static constexpr OpInfo info{.name = "mean",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .family = OpFamily::kReduction,
+                               .observed = Observed::kByKernels};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };

@@ -43,6 +43,7 @@ void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Var
   for (const RecordedOp& op : recorded_ops(output)) {
     names.push_back(op.op);
     names.push_back(op.module_path);
+    names.push_back(fmt::format("{}/{}", op.module_path, op.op));
   }
   amp::check_overrides(policy, names);
 }

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -10,11 +11,15 @@
 #include <fstream>
 
 #include "amp/incident/report.h"
+#include "core/error.h"
+#include "io/file_ops.h"
 #include "io/progress_bar.h"
 #include "io/tensorboard.h"
 
 namespace binade::amp {
 namespace {
+
+constexpr std::int64_t kHeadroomLines = 200;  // about; those of incidents come on top
 
 /// The most memory this process has held, in MiB.
 double peak_memory_mib() {
@@ -29,6 +34,8 @@ std::string as_markdown(const std::string& text) {
   for (const char c : text) block += c == '\n' ? std::string("\n    ") : std::string(1, c);
   return block;
 }
+
+std::string hundredths(double binades) { return io::json_number(std::round(binades * 100) / 100); }
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -51,7 +58,8 @@ RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, b
       options_(options),
       scaled_(scaled),
       metrics_(folder.metrics()),
-      timing_(folder.timing()) {}
+      timing_(folder.timing()),
+      headroom_(folder.file("headroom.jsonl")) {}
 
 void RunRecords::begin(std::int64_t step) {
   displays_.reset(new Displays{
@@ -62,12 +70,27 @@ void RunRecords::begin(std::int64_t step) {
 
 RunRecords::~RunRecords() = default;
 
-void RunRecords::attempts(const std::vector<StepResult>& attempts) {
+void RunRecords::attempts(const std::vector<StepResult>& attempts, const Telemetry& seen) {
   for (const StepResult& one : attempts) {
     attempt(one);
     if (one.incident) tell(*one.incident, write_report(*one.incident));
   }
   tell_overflows(attempts);
+  headroom(attempts, seen);
+}
+
+void RunRecords::headroom(const std::vector<StepResult>& attempts, const Telemetry& seen) {
+  const std::int64_t step = attempts.back().step;
+  const auto trouble = std::ranges::find_if(attempts, [](const StepResult& a) { return a.incident.has_value(); });
+  const bool incident = trouble != attempts.end();
+  if (!incident && step != 1 && step % std::max<std::int64_t>(1, options_.steps / kHeadroomLines) != 0) return;
+  io::JsonObject modules;
+  for (const ModuleHeadroom& m : incident ? trouble->incident->headroom : seen.by_module())
+    modules.add_raw(m.module, fmt::format("[{},{}]", hundredths(m.forward), hundredths(m.backward)));
+  io::JsonObject line;
+  line.add("step", step);
+  if (incident) line.add("incident", true);
+  headroom_.write(line.add_raw("headroom", modules.text()));
 }
 
 void RunRecords::tell(const Incident& incident, const std::string& report) {
@@ -149,9 +172,24 @@ void RunRecords::evaluation(std::int64_t step, const Evaluation& evaluation) {
     displays_->events.scalar("eval/" + name, step, static_cast<float>(value));
   }
   metrics_.write(line);
-  if (evaluation.picture) displays_->events.image("eval/picture", step, *evaluation.picture);
-  if (!evaluation.sample.empty()) displays_->events.text("eval/sample", step, as_markdown(evaluation.sample));
+  if (evaluation.picture) {
+    displays_->events.image("eval/picture", step, *evaluation.picture);
+    keep_sample(step, "png", io::encode_png(*evaluation.picture));
+  }
+  if (!evaluation.sample.empty()) {
+    displays_->events.text("eval/sample", step, as_markdown(evaluation.sample));
+    keep_sample(step, "txt", evaluation.sample);
+  }
   say(text);
+}
+
+void RunRecords::keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes) {
+  const std::string folder = folder_ + "/samples", name = fmt::format("{:012}.{}", step, extension);
+  io::FileOps& ops = io::FileOps::real();
+  int error = ops.create_folder(folder);
+  if (error == 0 || error == EEXIST)
+    error = io::write_file_atomically(ops, io::open_folder(ops, folder).get(), name, io::bytes_of(bytes));
+  check<StorageError>(error == 0, "{}/{}: cannot be written: {}", folder, name, io::error_text(error));
 }
 
 void RunRecords::say(const std::string& line) {

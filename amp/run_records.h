@@ -12,15 +12,17 @@
 namespace binade::amp {
 
 /// Everything a run writes down beside its checkpoints: metrics.jsonl (a function of the run alone: a resumed run
-/// writes the same bytes), timing.jsonl (everything that depends on the clock), TensorBoard events, and the terminal.
+/// writes the same bytes), timing.jsonl (everything that depends on the clock), headroom.jsonl (of sampled steps and of
+/// those with an incident), samples/ (what evaluations show), TensorBoard events, and the terminal.
 class RunRecords {
  public:
   /// `scaled`: there is a loss scale worth showing. The options must outlive this.
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
-  /// The attempts at one step, in order. What was aborted and why is told to the person at the terminal too.
-  void attempts(const std::vector<StepResult>& attempts);
+  /// The attempts at one step, in order, and what was seen of the last of them. What was aborted and why is told to the
+  /// person at the terminal too.
+  void attempts(const std::vector<StepResult>& attempts, const Telemetry& seen);
   void timing(const StepStats& stats, double seconds);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Opens the displays; `step` updates were done before. Before the first attempt().
@@ -39,6 +41,8 @@ class RunRecords {
  private:
   struct Displays;
   void attempt(const StepResult& attempt);
+  void headroom(const std::vector<StepResult>& attempts, const Telemetry& seen);
+  void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
   void tell(const Incident& incident, const std::string& report);
   void tell_overflows(const std::vector<StepResult>& attempts);
   /// Returns where it is, for people.
@@ -49,6 +53,7 @@ class RunRecords {
   bool scaled_;
   io::JsonLines metrics_;
   io::JsonLines timing_;
+  io::JsonLines headroom_;
   std::unique_ptr<Displays> displays_;
 };
 

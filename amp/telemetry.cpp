@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
+#include <string_view>
 
 namespace binade::amp {
 namespace {
@@ -54,6 +56,25 @@ Headroom Telemetry::least(Direction direction) const {
     if (binades < least.binades) least = {binades, slot.module, slot.op};
   }
   return least;
+}
+
+std::vector<ModuleHeadroom> Telemetry::by_module() const {
+  std::vector<ModuleHeadroom> modules;
+  std::map<std::string_view, std::size_t> index;
+  const auto lower = [&](const std::vector<Slot>& slots, double ModuleHeadroom::*side) {
+    for (const Slot& slot : slots) {
+      const double binades = headroom_of(slot.seen, slot.low);
+      // What an earlier attempt left here says nothing about this one.
+      if (binades == std::numeric_limits<double>::infinity()) continue;
+      const auto [at, fresh] = index.try_emplace(slot.module, modules.size());
+      if (fresh) modules.push_back({.module = slot.module});
+      double& least = modules[at->second].*side;
+      least = std::min(least, binades);
+    }
+  };
+  lower(forward_, &ModuleHeadroom::forward);
+  lower(backward_, &ModuleHeadroom::backward);
+  return modules;
 }
 
 }  // namespace binade::amp

@@ -17,6 +17,13 @@ struct Headroom {
   std::string op;
 };
 
+/// The least headroom over the ops of one module.
+struct ModuleHeadroom {
+  std::string module;                                        ///< path; empty at the root
+  double forward = std::numeric_limits<double>::infinity();  ///< as Headroom::binades
+  double backward = std::numeric_limits<double>::infinity();
+};
+
 /// Watches every step: for each op call, forward and backward, the largest magnitude that its kernels stored. Costs a
 /// few comparisons an op; never reads a tensor of Binade's kernels again, and never waits.
 class Telemetry final : public TapeObserver {
@@ -31,6 +38,8 @@ class Telemetry final : public TapeObserver {
 
   /// The slot nearest to overflow. Micro-batches count together.
   Headroom least(Direction direction) const;
+  /// Every module of which something was observed, in the order in which they first ran.
+  std::vector<ModuleHeadroom> by_module() const;
 
  private:
   struct Slot {

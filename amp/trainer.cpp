@@ -128,6 +128,7 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
       if (!ordinary) {
         incident.diagnosis = investigate(state, tried, closure, origins);
         incident.drill = drill_.concerns(result.step);
+        incident.headroom = telemetry_.by_module();
         result.incident = std::move(incident);
       }
     }

@@ -36,7 +36,8 @@ struct Incident {
   std::string action;          ///< what was done about it
   std::string remedy{"stop"};  ///< the same as one word of the report's list
   Diagnosis diagnosis{};
-  bool drill = false;  ///< a fault was planted in this step
+  bool drill = false;                      ///< a fault was planted in this step
+  std::vector<ModuleHeadroom> headroom{};  ///< of the attempt, by module
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
 
@@ -133,6 +134,7 @@ class Trainer {
   const LossScaler& scaler() const { return scaler_; }
   const optim::Schedule& schedule() const { return schedule_; }
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
+  const Telemetry& telemetry() const { return telemetry_; }  ///< of the last attempt
   FireDrill& drill() { return drill_; }
 
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,

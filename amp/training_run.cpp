@@ -141,7 +141,7 @@ class TrainingRun::Journal {
   StepResult record_attempts() {
     std::vector<StepResult> attempts = trainer_.finished();
     if (attempts.empty()) return {};
-    records_.attempts(attempts);
+    records_.attempts(attempts, trainer_.telemetry());
     StepResult last = std::move(attempts.back());
     attempts.pop_back();
     const auto is_incident = [](const StepResult& attempt) { return attempt.incident.has_value(); };

@@ -17,8 +17,8 @@ namespace binade::amp {
 /// What an evaluation found out.
 struct Evaluation {
   std::vector<std::pair<std::string, double>> numbers;  ///< in the order in which they are written: {"val_loss", 1.9}
-  std::optional<io::Image> picture{};                   ///< for TensorBoard: what the model makes of an image
-  std::string sample{};                                 ///< for TensorBoard: what the model writes
+  std::optional<io::Image> picture{};                   ///< what the model makes of an image
+  std::string sample{};                                 ///< what the model writes
 };
 
 /// What an evaluation may throw when io::StopSignals::stop_requested() turns true: the run stops at once, and the
@@ -59,9 +59,9 @@ enum class RunEnd { kDone, kPreempted };
 ///     for (const auto& batch : run.batches(loader)) run.step(batch, closure);
 ///
 /// The loop ends when `steps` updates are committed, or early on SIGTERM or SIGINT; the state is committed in both
-/// cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl and TensorBoard events are written, the
-/// model is evaluated and checkpoints are committed as planned and at the end. A loop that is left in another way
-/// commits nothing more.
+/// cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl, headroom.jsonl, samples/ and TensorBoard
+/// events are written, the model is evaluated and checkpoints are committed as planned and at the end. A loop that is
+/// left in another way commits nothing more.
 ///
 /// A step that cannot be committed ends in the trainer's NumericError, after its attempts are written down. Throws
 /// LockError, StorageError and CheckpointError as io/ does, and whatever the hooks throw; the last commit is intact in

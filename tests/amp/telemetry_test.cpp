@@ -88,5 +88,33 @@ TEST(Telemetry, AUsersOpIsSeenToo) {
   EXPECT_EQ(telemetry.least(Direction::kBackward).op, "fragile");
 }
 
+TEST(Telemetry, EveryModuleAnswersForItsOwnOps) {
+  const Runtime runtime({.threads = 1});
+  toy::Two model;
+  nn::assign_paths(model);
+  model.second.weight.mutable_value().fill(0x1p40);
+  Telemetry telemetry;
+  const auto watch = [&](double x) {
+    telemetry.begin();
+    const ObserverScope watched(telemetry);
+    step_context().tape_index = 0;
+    const Variable y = model(Tensor::full({1, 4}, x));
+    if (std::isfinite(x)) backward(y, Tensor::full({1, 2}, 1));
+  };
+  watch(1);
+  const std::vector<ModuleHeadroom> modules = telemetry.by_module();
+  ASSERT_EQ(modules.size(), 3u);
+  EXPECT_EQ(modules[0].module, "first");
+  EXPECT_EQ(modules[1].module, "") << "the relu between them";
+  EXPECT_EQ(modules[2].module, "second");
+  EXPECT_DOUBLE_EQ(modules[2].backward, 128 - 41) << "two columns of 2^40 add up";
+  EXPECT_DOUBLE_EQ(std::min({modules[0].forward, modules[1].forward, modules[2].forward}),
+                   telemetry.least(Direction::kForward).binades);
+
+  watch(std::nan(""));
+  EXPECT_EQ(telemetry.by_module()[0].forward, -kInfinity);
+  EXPECT_EQ(telemetry.by_module()[0].backward, kInfinity) << "what the attempt before left is forgotten";
+}
+
 }  // namespace
 }  // namespace binade::amp

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include "core/error.h"
 #include "io/checkpoint_store.h"
@@ -178,6 +179,47 @@ TEST(TrainingRun, AStepThatCannotBeCommittedIsWrittenDownAndThrown) {
   EXPECT_NE(folder.read("run/metrics.jsonl").find("\"step\":2,\"attempt\":1,\"committed\":false,\"loss\":\"nan\""),
             std::string::npos)
       << folder.read("run/metrics.jsonl");
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(TrainingRun, HeadroomIsWrittenOfSampledStepsAndOfThoseWithAnIncident) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  RunOptions options = run_options(folder);
+  options.steps = 800;  // every fourth step is sampled
+  TrainingRun run(net.trainer, options);
+  run.begin();
+  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  for (std::uint32_t k = 0; k < 6; ++k) run.step(toy::batch(k), maths);
+  EXPECT_THROW(run.step(toy::with_nan(toy::batch(7)), maths), NumericError);
+  const std::vector<std::string> lines = lines_of(folder.read("run/headroom.jsonl"));
+  ASSERT_EQ(lines.size(), 3u) << folder.read("run/headroom.jsonl");
+  EXPECT_TRUE(lines[0].starts_with("{\"step\":1,\"headroom\":{\"\":[")) << lines[0];
+  EXPECT_TRUE(lines[1].starts_with("{\"step\":4,\"headroom\":")) << lines[1];
+  EXPECT_EQ(lines[2], "{\"step\":7,\"incident\":true,\"headroom\":{\"\":[\"-inf\",\"inf\"]}}");
+}
+
+TEST(TrainingRun, WhatAnEvaluationShowsIsKept) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  auto loader = make_loader();
+  RunOptions options = run_options(folder);
+  options.eval_every = 5;
+  const io::Image picture{.width = 2, .height = 1, .values = {7, 9}};
+  options.evaluate = [&]() -> Evaluation { return {.picture = picture, .sample = "Once upon"}; };
+  TrainingRun run(net.trainer, options);
+  for (const auto& batch : run.batches(loader))
+    run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  for (const char* step : {"000000000005", "000000000009"}) {
+    EXPECT_EQ(folder.read(fmt::format("run/samples/{}.txt", step)), "Once upon");
+    EXPECT_EQ(io::read_png(folder.path(fmt::format("run/samples/{}.png", step))).values, picture.values);
+  }
 }
 
 }  // namespace

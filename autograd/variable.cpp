@@ -32,11 +32,10 @@ void Variable::zero_grad() {
 Variable Variable::detach() const { return Variable(value()); }
 
 const Tensor& Variable::State::low_copy(DType dtype) {
-  if (!low.defined() || low.dtype() != dtype || low.shape() != value.shape()) {
+  if (!low.defined() || low.dtype() != dtype || low.shape() != value.shape() || low_version != value.version()) {
+    // Never in place: an optimizer keeps all copies in one storage, and an op of this very forward may have saved
+    // another of them. The optimizer's next update takes the tensor in.
     low = value.to(dtype);
-    low_version = value.version();
-  } else if (low_version != value.version()) {
-    low.copy_from(value);
     low_version = value.version();
   }
   return low;

@@ -54,6 +54,15 @@ TEST(FireDrill, WhatCannotBePlantedIsNamedWithTheNearest) {
   EXPECT_EQ(message_of("inf-grad@step=1,param=first"), "") << "a module stands for its weight";
 }
 
+TEST(FireDrill, WeightsThatGrowAStepAtATimeTrainOnIn16BitsToo) {
+  for (const Policy& policy : {Policy::fp16(), Policy::pure_bf16()}) {
+    Drill drill({"scale-weight@step=2,path=first,factor=1.01,every=1",
+                 "scale-weight@step=3,path=second,factor=1.01,every=1"},
+                policy);
+    for (std::uint32_t k = 1; k <= 5; ++k) EXPECT_TRUE(drill.step(k).committed) << policy.name << ", step " << k;
+  }
+}
+
 TEST(FireDrill, ABadSampleIsFoundAndTrainingIsUnharmedElsewhere) {
   Drill drill({"nan-input@step=3,sample=6"});
   const Incident incident = drill.incident_in(3);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/faults/plan.h"
+
+namespace binade::faults {
+
+/// A family at a spot.
+struct Case {
+  const Family* family = nullptr;
+  Spot spot;
+};
+
+/// `count` cases drawn from `seed`, as many of each family as of every other; only those of families whose name holds
+/// `name`. A case depends on its number and the seed alone.
+std::vector<Case> draw_cases(const std::vector<Family>& families, std::uint64_t seed, std::int64_t count,
+                             const std::string& name = "");
+
+/// What a training run with a fault in it came to.
+struct Run {
+  std::vector<amp::StepResult> attempts;
+  std::int64_t committed = 0;
+  std::string error;      ///< what ended it early; empty: nothing
+  double final_loss = 0;  ///< mean over held-out samples after kSteps updates; NaN when it ended early
+  double seconds = 0;
+};
+Run train(const Spot& spot, const Plan& plan);
+
+/// Final losses of unharmed runs, made when first asked for.
+class Controls {
+ public:
+  double final_loss(const Spot& spot, const Plan& plan);
+
+ private:
+  std::map<std::tuple<ModelKind, std::string, std::uint64_t, std::int64_t, bool>, double> known_;
+};
+
+/// One case judged against its card.
+struct Score {
+  std::string family, spot;
+  bool incident_expected = false, incident = false;
+  bool place = false, sample = false, cause = false;
+  bool sample_judged = false;
+  bool wrong_but_proven = false;
+  bool hash = true;  ///< the state after every aborted attempt is the one before it
+  std::int64_t replays = 0;
+  std::string expected, found;              ///< place, value, sample and class in words
+  std::string expected_cause, found_cause;  ///< "" where there is no incident
+  bool recoverable = false, recovered = false;
+  std::string remedy;
+  bool right_remedy = false;
+  double final_loss = 0, control_loss = 0, seconds = 0;
+  std::string error;
+
+  bool attributed() const { return incident == incident_expected && (!incident_expected || (place && cause)); }
+};
+Score judge(const Case& c, Controls& controls);
+
+}  // namespace binade::faults

@@ -1,0 +1,91 @@
+#include "tests/faults/score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "amp/incident/report.h"
+
+namespace binade::faults {
+namespace {
+
+constexpr double kSameLoss = 0.01;  // a final loss this near to the control's counts as unharmed
+
+template <class T>
+bool among(const std::vector<T>& list, const T& x) {
+  return std::ranges::find(list, x) != list.end();
+}
+
+std::string sample_text(const std::optional<std::int64_t>& sample) {
+  return sample ? fmt::format(" sample {}", *sample) : "";
+}
+
+std::string in_words(const Card& card) {
+  if (!card.incident) return "no incident";
+  std::string text = card.place ? fmt::format("{} '{}' {}", card.place->module, card.place->op, card.place->direction)
+                                : "no op";
+  if (!card.parameter.empty()) text += " of " + card.parameter;
+  return text + (card.judge_sample ? sample_text(card.sample) : "");
+}
+
+std::string in_words(const std::optional<amp::FirstBad>& bad) {
+  if (!bad) return "no op";
+  std::string text = fmt::format("{} '{}' {} {}", bad->module, bad->op, bad->direction, bad->value);
+  if (!bad->parameter.empty()) text += " of " + bad->parameter;
+  return text + sample_text(bad->sample);
+}
+
+/// As report.json tells it.
+std::string remedy_of(const amp::Incident& incident) {
+  return nlohmann::json::parse(amp::report_json(incident))["remedy"]["action"];
+}
+
+/// Module, op and direction exact; where the card names a parameter, that one. An op that the card leaves open is not
+/// compared.
+bool same_place(const Card& card, const std::optional<amp::FirstBad>& bad) {
+  if (!card.place) return true;
+  if (!bad || bad->direction != card.place->direction) return false;
+  if (!card.values.empty() && !among(card.values, bad->value)) return false;
+  if (!card.parameter.empty() && bad->parameter != card.parameter) return false;
+  if (card.place->op.empty()) return true;
+  // Under a 16-bit policy the layer's own cast is the first to read the batch.
+  const bool same_op = bad->op == card.place->op || (bad->direction == "input" && bad->op == "cast");
+  return same_op && bad->module == card.place->module;
+}
+
+}  // namespace
+
+Score compare(const Card& card, const Run& run, double control) {
+  Score s{.incident_expected = card.incident,
+          .sample_judged = card.incident && card.judge_sample,
+          .expected = in_words(card),
+          .found = "no incident",
+          .recoverable = card.recoverable,
+          .final_loss = run.final_loss,
+          .control_loss = control,
+          .seconds = run.seconds,
+          .error = run.error};
+  for (const amp::StepResult& r : run.attempts)
+    s.hash = s.hash && (r.committed || r.state_hash_before == r.state_hash_after);
+  const auto first = std::ranges::find_if(run.attempts,
+                                          [](const amp::StepResult& r) { return r.incident.has_value(); });
+  s.incident = first != run.attempts.end();
+  s.recovered = std::abs(run.final_loss - control) <= kSameLoss * control;
+  if (card.incident) s.expected_cause = name_of(card.causes.front());
+  if (!s.incident) return s;
+
+  const amp::Diagnosis& d = first->incident->diagnosis;
+  s.found = in_words(d.first_bad);
+  s.found_cause = name_of(d.cause);
+  s.replays = d.replays;
+  s.place = card.incident && same_place(card, d.first_bad);
+  s.sample = (d.first_bad ? d.first_bad->sample : std::nullopt) == card.sample;
+  s.cause = among(card.causes, d.cause);
+  if (s.cause && card.incident) s.found_cause = s.expected_cause;
+  s.wrong_but_proven = d.confidence == amp::Confidence::kProven && !(s.place && s.cause);
+  s.remedy = remedy_of(*first->incident);
+  s.right_remedy = among(card.remedies, s.remedy);
+  return s;
+}
+
+}  // namespace binade::faults

@@ -22,6 +22,9 @@ int hash(const std::string& path);
 /// Which entries differ between two checkpoints: 0 when none does, else 1.
 int diff(const std::string& a, const std::string& b, bool all);
 
+/// A run folder told as one HTML page (report.html in it where `output` is empty), whose path is printed.
+int write_report(const std::string& run, const std::string& output);
+
 struct ExchangeOptions {
   std::string from, to;
   std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2

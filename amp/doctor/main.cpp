@@ -30,6 +30,11 @@ int main(int argc, char** argv) {
   diff->add_option("b", other, "checkpoint file")->required();
   diff->add_flag("--all", all, "every entry that differs, not one screen");
 
+  std::string output;
+  CLI::App* report = app.add_subcommand("report", "one HTML page about a run: curves, headroom, incidents, samples");
+  report->add_option("run", path, "run folder; the run may be going on")->required();
+  report->add_option("--output", output, "the page's file (report.html in the run folder)");
+
   doctor::ExchangeOptions exchange;
   const auto exchanges = [&](CLI::App* command, const char* from, const char* to, const char* rows) {
     command->add_option("from", exchange.from, from)->required();
@@ -55,6 +60,7 @@ int main(int argc, char** argv) {
     if (verify->parsed()) return doctor::verify(path);
     if (hash->parsed()) return doctor::hash(path);
     if (diff->parsed()) return doctor::diff(path, other, all);
+    if (report->parsed()) return doctor::write_report(path, output);
     if (export_weights->parsed()) return doctor::export_weights(exchange);
     return doctor::import_weights(exchange);
   });

@@ -1,0 +1,136 @@
+#include "amp/doctor/report/run_history.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error.h"
+#include "io/png.h"
+#include "io/read_file.h"
+#include "io/run_folder.h"
+
+namespace binade::doctor::report {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kShownSamples = 4;  // of each kind
+constexpr std::uint64_t kSampleLimit = 128u << 10;
+constexpr std::int64_t kPixelLimit = 1 << 22;
+
+bool is_held(const std::string& folder) {
+  io::FileOps& ops = io::FileOps::real();
+  int descriptor = -1;
+  if (ops.open_folder(folder, descriptor) != 0) return false;
+  const io::FileHandle handle(ops, descriptor);
+  return io::RunLock::is_held(ops, descriptor);
+}
+
+void read_checkpoints(RunHistory& history) {
+  const std::optional<std::string> text = detail::file_text(history, "checkpoints/MANIFEST", 16u << 20);
+  if (!text) return;
+  io::ManifestReading reading = io::manifest_from(*text);
+  if (!reading.whole) history.troubles.push_back("checkpoints/MANIFEST: lines of it are missing or damaged");
+  history.checkpoints = std::move(reading.manifest);
+}
+
+/// The step of "000000000500.png"; nothing for other names.
+std::optional<std::int64_t> step_of_sample(const fs::path& name) {
+  const std::string stem = name.stem().string(), extension = name.extension().string();
+  if ((extension != ".txt" && extension != ".png") || stem.size() != 12 ||
+      stem.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return std::stoll(stem);
+}
+
+/// The first, the last, and what lies evenly between them.
+std::vector<std::string> some_of(const std::vector<std::string>& names) {
+  if (names.size() <= kShownSamples) return names;
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < kShownSamples; ++i) some.push_back(names[i * (names.size() - 1) / (kShownSamples - 1)]);
+  return some;
+}
+
+/// Throws DataError for a picture that is none.
+Sample sample_from(const std::string& name, const std::string& bytes) {
+  Sample sample{.step = step_of_sample(name).value_or(0)};
+  if (name.ends_with(".txt")) {
+    sample.text = bytes;
+    return sample;
+  }
+  const io::Image image = io::decode_png(bytes, "samples/" + name, {.max_pixels = kPixelLimit});
+  sample.width = image.width;
+  sample.height = image.height;
+  sample.png = bytes;
+  return sample;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::optional<std::string> file_text(RunHistory& history, const std::string& name, std::uint64_t limit) {
+  const std::string path = history.folder + "/" + name;
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  try {
+    return io::read_file(path, limit);
+  } catch (const Error& problem) {
+    history.troubles.push_back(problem.what());
+    return std::nullopt;
+  }
+}
+
+void read_samples(RunHistory& history) {
+  std::error_code error;
+  const std::string folder = history.folder + "/samples";
+  if (!fs::is_directory(folder, error)) return;
+  std::vector<std::string> texts, pictures;
+  try {
+    for (const std::string& name : io::list_files(folder))
+      if (step_of_sample(name)) (name.ends_with(".txt") ? texts : pictures).push_back(name);
+  } catch (const Error& problem) {
+    history.troubles.push_back(problem.what());
+  }
+  for (const std::vector<std::string>& names : {texts, pictures})
+    for (const std::string& name : some_of(names)) {
+      const std::optional<std::string> bytes = file_text(history, "samples/" + name, kSampleLimit);
+      if (!bytes) continue;
+      try {
+        history.samples.push_back(sample_from(name, *bytes));
+      } catch (const Error& problem) {
+        history.troubles.push_back(problem.what());
+      }
+    }
+}
+
+}  // namespace detail
+
+const IncidentRecord* RunHistory::incident_at(std::int64_t step) const {
+  const auto after = std::ranges::upper_bound(incidents, step, {}, &IncidentRecord::step);
+  return after == incidents.begin() || (after - 1)->step != step ? nullptr : &*(after - 1);
+}
+
+const IncidentRecord* RunHistory::fatal_incident() const {
+  return running || !ended_aborted ? nullptr : incident_at(aborted.back().step);
+}
+
+RunHistory read_history(const std::string& folder) {
+  std::error_code error;
+  check<ArgumentError>(fs::is_directory(folder, error), "report: {}: wanted the folder of a run, got {}", folder,
+                       fs::exists(folder, error) ? "a file" : "nothing there");
+  RunHistory history;
+  history.folder = fs::canonical(folder, error).string();
+  if (error) history.folder = folder;
+  check<ArgumentError>(io::RunFolder::holds_a_run(history.folder),
+                       "report: {}: it holds no run; wanted config.json, metrics.jsonl or checkpoints/ in it", folder);
+  history.running = is_held(history.folder);
+  detail::read_config(history);
+  detail::read_logs(history);
+  detail::read_incidents(history);
+  detail::read_samples(history);
+  read_checkpoints(history);
+  return history;
+}
+
+}  // namespace binade::doctor::report

@@ -1,4 +1,5 @@
 """binade-doctor report on runs that went well, badly and to pieces: one page that parses, stands alone and says what happened."""
+import fcntl
 import html.parser
 import json
 import re
@@ -138,8 +139,15 @@ class Report(ProgramTest):
         folder.mkdir()
         (folder / "config.json").write_text('{"program":"binade-gpt","steps":100}')
         page = self.page(folder)
-        for words in ("no step committed", "Nothing was written down.", "of 100"):
+        for words in ("No step was committed.", "Nothing was written down.", "of 100"):
             self.assertIn(words, page.text)
+
+    def test_a_run_that_is_going_on_has_a_page(self):
+        folder = self.copy()
+        with (folder / ".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertIn("running", self.page(folder).text)
+        self.assertNotIn("running", self.page(folder).text)
 
     def test_hostile_text_stays_text(self):
         evil = '</script><script>alert(1)</script><img src=x onerror=alert(2)>"\' &amp; \u202e'

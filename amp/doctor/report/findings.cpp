@@ -23,6 +23,7 @@ Markup link_to(const RunHistory& history, const IncidentRecord& incident) {
 }
 
 void find_end(const RunHistory& history, std::vector<Markup>& findings) {
+  if (history.committed.empty() && !history.running) findings.push_back(element("b", text("No step was committed.")));
   const IncidentRecord* fatal = history.fatal_incident();
   if (fatal == nullptr) return;
   Markup finding = element("b", text("The run stopped. ")) + link_to(history, *fatal) + text(".");

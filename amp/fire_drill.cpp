@@ -212,9 +212,11 @@ void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
     }
 }
 
-void FireDrill::before_run(std::int64_t step, bool first) {
+void FireDrill::before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out, std::int64_t rows) {
   step_ = step;
   first_ = first;
+  left_out_ = std::move(left_out);
+  rows_per_part_ = rows;
   batch_ = nullptr;
   micro_batch_ = -1;
 }
@@ -274,21 +276,26 @@ void FireDrill::before_forward(const OpCall&, std::span<const Variable> inputs, 
   }
 }
 
+/// The row of a sample in a micro-batch that has `rows` now; nothing when it is not in there.
+std::optional<std::int64_t> FireDrill::row_of(std::int64_t sample, std::int64_t rows) const {
+  const std::int64_t per_part = rows_per_part_ > 0 ? rows_per_part_ : rows, first = micro_batch_ * per_part;
+  if (sample < first || sample >= first + per_part || std::ranges::count(left_out_, sample) > 0) return std::nullopt;
+  const auto gone = std::ranges::count_if(left_out_, [&](std::int64_t row) { return row >= first && row < sample; });
+  return sample - first - gone;
+}
+
 Tensor FireDrill::planted_in(const Tensor& batch, std::int64_t rows) {
   Tensor planted = batch;
-  const std::int64_t first = micro_batch_ * rows;
-  const auto here = [&](const Fault& f) { return f.sample >= first && f.sample < first + rows; };
   for (const Fault* fault : active("nan-input"))
-    if (here(*fault)) {
+    if (const auto row = row_of(fault->sample, rows)) {
       strike_once(*fault);
-      planted = with_row(planted, fault->sample - first,
-                         [](float* row, std::int64_t) { row[0] = std::numeric_limits<float>::quiet_NaN(); });
+      planted = with_row(planted, *row, [](float* x, std::int64_t) { x[0] = std::numeric_limits<float>::quiet_NaN(); });
     }
   for (const Fault* fault : active("scale-sample"))
-    if (here(*fault)) {
+    if (const auto row = row_of(fault->sample, rows)) {
       strike_once(*fault);
-      planted = with_row(planted, fault->sample - first, [&](float* row, std::int64_t width) {
-        for (std::int64_t k = 0; k < width; ++k) row[k] *= static_cast<float>(fault->factor);
+      planted = with_row(planted, *row, [&](float* x, std::int64_t width) {
+        for (std::int64_t k = 0; k < width; ++k) x[k] *= static_cast<float>(fault->factor);
       });
     }
   return planted;

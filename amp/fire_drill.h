@@ -62,8 +62,9 @@ class FireDrill final : public TapeObserver {
 
   /// Before the first attempt of a step: what changes state, or ends the process.
   void before_step(std::int64_t step, optim::Optimizer& optimizer);
-  /// Before a run of the step; `first`: its first attempt, no replay.
-  void before_run(std::int64_t step, bool first);
+  /// Before a run of the step; `first`: its first attempt, no replay. `left_out`: rows of the step's whole batch that
+  /// it goes without, ascending; `rows`: of one micro-batch, 0 when not known.
+  void before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out = {}, std::int64_t rows = 0);
   /// After backward.
   void after_gradients(optim::FlatParameters& parameters);
   /// After a commit.
@@ -79,6 +80,7 @@ class FireDrill final : public TapeObserver {
   std::vector<const Fault*> active(std::string_view kind) const;
   void strike_once(const Fault& fault);
   Tensor planted_in(const Tensor& batch, std::int64_t rows);
+  std::optional<std::int64_t> row_of(std::int64_t sample, std::int64_t rows) const;
   void change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f);
 
   nn::Module* model_ = nullptr;
@@ -87,6 +89,8 @@ class FireDrill final : public TapeObserver {
   std::int64_t step_ = 0;
   std::int64_t call_ = 0;  // of before_step
   bool first_ = true;
+  std::vector<std::int64_t> left_out_;
+  std::int64_t rows_per_part_ = 0;
   const void* batch_ = nullptr;  // the tensor of this micro-batch that samples are rows of
   std::int64_t micro_batch_ = -1;
 };

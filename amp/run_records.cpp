@@ -74,6 +74,7 @@ void RunRecords::attempts(const std::vector<StepResult>& attempts, const Telemet
   for (const StepResult& one : attempts) {
     attempt(one);
     if (one.incident) tell(*one.incident, write_report(*one.incident));
+    for (const std::string& note : one.notes) say(fmt::format("step {}: {}", one.step, note));
   }
   tell_overflows(attempts);
   headroom(attempts, seen);
@@ -97,7 +98,7 @@ void RunRecords::tell(const Incident& incident, const std::string& report) {
   const Diagnosis& d = incident.diagnosis;
   say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}",
                   incident.drill ? "drill: incident" : "incident", incident.step, place_of(d), name_of(d.cause),
-                  name_of(d.confidence), incident.what, d.advice, incident.action, report));
+                  name_of(d.confidence), incident.what, d.advice, done_of(incident.remedy), report));
 }
 
 void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {

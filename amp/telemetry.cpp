@@ -6,6 +6,8 @@
 #include <map>
 #include <string_view>
 
+#include "core/error.h"
+
 namespace binade::amp {
 namespace {
 
@@ -75,6 +77,15 @@ std::vector<ModuleHeadroom> Telemetry::by_module() const {
   lower(forward_, &ModuleHeadroom::forward);
   lower(backward_, &ModuleHeadroom::backward);
   return modules;
+}
+
+double Telemetry::headroom_in(DType dtype, std::string_view target) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::vector<Slot>* slots : {&forward_, &backward_})
+    for (const Slot& slot : *slots)
+      if (slot.op != nullptr && target == fmt::format("{}/{}", slot.module, slot.op))
+        least = std::min({least, binades_left(slot.seen.low, dtype), binades_left(slot.seen.wide, dtype)});
+  return least;
 }
 
 }  // namespace binade::amp

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/observer.h"
@@ -40,6 +41,8 @@ class Telemetry final : public TapeObserver {
   Headroom least(Direction direction) const;
   /// Every module of which something was observed, in the order in which they first ran.
   std::vector<ModuleHeadroom> by_module() const;
+  /// What an op ("PATH/op") would have left if its results were stored in `dtype`; infinite for one that was not seen.
+  double headroom_in(DType dtype, std::string_view target) const;
 
  private:
   struct Slot {

@@ -1,12 +1,11 @@
 #include "amp/trainer.h"
 
-#include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <numeric>
 #include <ostream>
 #include <unordered_set>
 
-#include "amp/state_hash.h"
+#include "amp/trial.h"
 #include "autograd/node.h"
 #include "core/error.h"
 #include "optim/clip.h"
@@ -15,6 +14,7 @@ namespace binade::amp {
 namespace {
 
 constexpr std::size_t kKeptResults = 10000;
+constexpr double kNarrow = 1;  // binades: an op that would have less left in its own dtype stays promoted
 
 LossScaleOptions loss_scale_of(const TrainerOptions& options) {
   if (options.loss_scale) return *options.loss_scale;
@@ -51,21 +51,8 @@ void check_options(const TrainerOptions& o) {
 
 std::ostream& operator<<(std::ostream& out, const Incident& incident) {
   return out << "step " << incident.step << ", attempt " << incident.attempt << ": " << incident.what << "; "
-             << incident.action;
+             << incident.remedy.what;
 }
-
-/// What is remembered between the attempts of one step.
-struct Trainer::Retries {
-  std::vector<int> parts;
-  std::vector<int> left_out;
-  std::optional<LossScaler::State> before_nan;  // the scale to go back to if lowering it was no help
-  bool nan_is_overflow = false;                 // settled: it is gone at the floor
-
-  void nan_resolved() {
-    before_nan.reset();
-    nan_is_overflow = false;
-  }
-};
 
 Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
     : runtime_(runtime),
@@ -73,7 +60,8 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
       optimizer_(optimizer),
       options_(std::move(options)),
       scaler_(loss_scale_of(options_)),
-      schedule_(options_.schedule ? *options_.schedule : optim::Schedule::constant(optimizer.lr())) {
+      schedule_(options_.schedule ? *options_.schedule : optim::Schedule::constant(optimizer.lr())),
+      ladder_(options_.ladder) {
   check_options(options_);
   nn::assign_paths(model_);
   if (!options_.precision.master_weights)
@@ -82,7 +70,9 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
   drill_ = FireDrill(options_.inject, model_);
 }
 
-double Trainer::next_lr() const { return options_.schedule ? schedule_.lr(steps_ + 1) : optimizer_.lr(); }
+double Trainer::next_lr() const {
+  return (options_.schedule ? schedule_.lr(steps_ + 1) : optimizer_.lr()) * ladder_.lr_factor(steps_ + 1);
+}
 
 std::vector<StepResult> Trainer::finished() {
   const std::deque<StepResult> ended = std::exchange(finished_, {});
@@ -91,76 +81,70 @@ std::vector<StepResult> Trainer::finished() {
 
 // ---- one step -----------------------------------------------------------------------------------
 
-StepResult Trainer::run_step(const Closure& closure, const Origins& origins) {
+StepResult Trainer::run_step(const Closure& closure, const Origins& origins, bool lose_rows) {
   check<ArgumentError>(!origins.empty(), "trainer: a step wants at least one micro-batch");
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   drill_.before_step(steps_ + 1, optimizer_);
-  Retries retries;
-  retries.parts.resize(origins.size());
-  std::iota(retries.parts.begin(), retries.parts.end(), 0);
-  for (std::int64_t number = 1;; ++number) {
+  Trial trial(closure, origins, lose_rows);
+  for (Next next = Next::kAgain; next == Next::kAgain;) {
     StepResult result;
     result.step = steps_ + 1;
-    result.attempt = number;
-    result.left_out = retries.left_out;
+    result.attempt = ++attempts_;
+    result.left_out = trial.parts_left_out;
+    result.rows_left_out = trial.plan.rows;
     if (options_.state_hash) result.state_hash_before = state_hash();
     telemetry_.begin();
-    first_run_ = number == 1;
-    const StepState state = attempt(retries.parts, closure, scaler_.scale(), options_.precision, &telemetry_);
+    trial.plan.scale = scaler_.scale();
+    trial.plan.policy = ladder_.applied_to(options_.precision);
+    first_run_ = result.attempt == 1;
+    const auto begin = std::chrono::steady_clock::now();
+    const StepState state = attempt(trial.plan, closure, &telemetry_);
     result.forward_headroom = telemetry_.least(Direction::kForward);
     result.backward_headroom = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;
     result.grad_norm = state.grad_norm;
     result.loss_scale = state.loss_scale;
     result.lr = state.lr;
-    bool again = false;
     if (state.commits()) {
-      commit(state, origins.back());
-      result.committed = true;
+      commit(state, trial, result);
+      seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      next = Next::kReturn;
     } else {
       abandon();
       ++skipped_;
-      const std::vector<int> tried = retries.parts;
-      Incident incident{
-          .step = result.step, .attempt = number, .what = describe(state, optimizer_.parameters()), .action = ""};
-      again = try_again(state, retries, closure, incident);
-      const bool ordinary = again && incident.action.empty();
-      if (!ordinary) {
-        incident.diagnosis = investigate(state, tried, closure, origins);
-        incident.drill = drill_.concerns(result.step);
-        incident.headroom = telemetry_.by_module();
-        result.incident = std::move(incident);
-      }
     }
-    result.skipped_total = skipped_;
     if (options_.state_hash) result.state_hash_after = state_hash();
+    if (!state.commits()) next = recover(state, trial, result);
+    result.skipped_total = skipped_;
     finished_.push_back(result);
     if (finished_.size() > kKeptResults) finished_.pop_front();
-    if (result.committed) return result;
-    if (!again)
-      throw NumericError(fmt::format("step {}: {}; {}", result.step, result.incident->what, result.incident->action));
+    if (next == Next::kReturn) return result;
+    if (next == Next::kStop)
+      throw NumericError(
+          fmt::format("step {}: {}; {}", result.step, result.incident->what, result.incident->remedy.what));
   }
+  return {};
 }
 
-StepState Trainer::attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy,
-                           TapeObserver* observer) {
+StepState Trainer::attempt(const Plan& plan, const Closure& closure, TapeObserver* observer) {
   // The drill comes first: what it plants is what observers see.
   std::optional<ObserverScope> planting, watching;
   if (drill_.planted()) {
-    drill_.before_run(steps_ + 1, std::exchange(first_run_, false));
+    drill_.before_run(steps_ + 1, std::exchange(first_run_, false), plan.rows, plan.rows_per_part);
     planting.emplace(drill_);
   }
   if (observer != nullptr) watching.emplace(*observer);
   StepState state;
-  state.loss_scale = scale;
-  state.micro_batches = static_cast<int>(parts.size());
+  state.step = steps_ + 1;
+  state.loss_scale = plan.scale;
+  state.micro_batches = static_cast<int>(plan.parts.size());
   state.lr = next_lr() * drill_.lr_factor();
-  const PolicyScope precision(policy);
+  const PolicyScope precision(plan.policy);
   const nn::TransactionScope transaction;
   const GradGuard recording;
   optimizer_.zero_grad();
   try {
-    run_parts(state, parts, closure);
+    run_parts(state, plan, closure);
     state.grad_norm = state.scan.norm() * state.inverse_scale();
     if (state.commits()) judge_update(state);
   } catch (...) {
@@ -170,25 +154,29 @@ StepState Trainer::attempt(const std::vector<int>& parts, const Closure& closure
   return state;
 }
 
-void Trainer::run_parts(StepState& state, const std::vector<int>& parts, const Closure& closure) {
+void Trainer::run_parts(StepState& state, const Plan& plan, const Closure& closure) {
   double sum = 0;
   int done = 0;
-  for (const int part : parts) {
-    state.cause = run_part(state, part, closure);
+  for (const int part : plan.parts) {
+    std::vector<std::int64_t> without;
+    for (const std::int64_t row : plan.rows)
+      if (row / plan.rows_per_part == part) without.push_back(row % plan.rows_per_part);
+    state.cause = run_part(state, part, without, closure);
     sum += state.loss;
     ++done;
     if (state.commits()) continue;
-    if (parts.size() > 1) state.bad_micro_batch = part;
+    if (plan.parts.size() > 1) state.bad_micro_batch = part;
     break;
   }
   // A bad loss is told as it is; a mean would only hide which value it was.
   if (state.cause != AbortCause::kLoss) state.loss = sum / done;
 }
 
-AbortCause Trainer::run_part(StepState& state, int part, const Closure& closure) {
+AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::int64_t> without,
+                             const Closure& closure) {
   step_context().micro_batch = static_cast<std::uint32_t>(part);
   step_context().tape_index = 0;
-  const Variable loss = closure(part);
+  const Variable loss = closure(part, without);
   check<ArgumentError>(loss.defined() && loss.value().numel() == 1,
                        "trainer: the closure must return a loss of one element; average it over the batch");
   check_overrides(loss);
@@ -220,85 +208,25 @@ void Trainer::judge_update(StepState& state) {
   if (!state.proof.finite) state.cause = AbortCause::kUpdate;
 }
 
-void Trainer::commit(const StepState& state, const io::BatchOrigin* origin) {
+void Trainer::commit(const StepState& state, const Trial& trial, StepResult& result) {
   optimizer_.step(step_input(state));
   for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->commit();
   if (ema_) ema_->update();
   scaler_.committed();
   ++steps_;
-  if (origin != nullptr && data_.commit) data_.commit(*origin);
+  attempts_ = incidents_ = skips_ = 0;
+  if (trial.origins.back() != nullptr && data_.commit) data_.commit(*trial.origins.back());
+  const DType low = options_.precision.low;
+  result.notes = ladder_.review(steps_, [&](const std::string& target) {
+    return telemetry_.headroom_in(low, target) < kNarrow;
+  });
+  result.committed = true;
   drill_.after_commit(steps_, optimizer_);
 }
 
 void Trainer::abandon() {
   for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
   optimizer_.zero_grad();
-}
-
-// ---- after an abort -----------------------------------------------------------------------------
-
-bool Trainer::finite_at_floor(const Retries& retries, const Closure& closure) {
-  if (!scaler_.can_lower()) return false;
-  const StepState probe = attempt(retries.parts, closure, scaler_.options().floor, options_.precision, nullptr);
-  abandon();
-  return probe.cause == AbortCause::kNone || probe.cause == AbortCause::kUpdate;
-}
-
-Diagnosis Trainer::investigate(const StepState& state, const std::vector<int>& parts, const Closure& closure,
-                               const Origins& origins) {
-  const Replay replay = [&](const Variant& variant, TapeObserver* observer) {
-    Policy policy = options_.precision;
-    for (const PrecisionPolicy::Override& promoted : variant.promote)
-      policy = policy.with(promoted.glob, promoted.dtype);
-    const StepState outcome = attempt(parts, closure, variant.scale.value_or(state.loss_scale), policy, observer);
-    abandon();
-    return outcome;
-  };
-  const std::int64_t rows = origins.front() != nullptr ? static_cast<std::int64_t>(origins.front()->samples.size()) : 0;
-  Diagnosis diagnosis = diagnose(state, rows, replay);
-  if (diagnosis.first_bad && diagnosis.first_bad->sample && rows > 0) {
-    FirstBad& bad = *diagnosis.first_bad;
-    const io::BatchOrigin* origin = origins[static_cast<std::size_t>(bad.micro_batch)];
-    if (origin != nullptr) bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % rows)];
-  }
-  return diagnosis;
-}
-
-bool Trainer::try_again(const StepState& state, Retries& retries, const Closure& closure, Incident& incident) {
-  const bool nan = state.cause == AbortCause::kNan;
-  bool by_scale = (state.cause == AbortCause::kOverflow || nan) && scaler_.can_lower();
-  if (by_scale && nan && !retries.nan_is_overflow) {
-    if (!retries.before_nan)
-      retries.before_nan = scaler_.snapshot();  // half the scale is tried next
-    else
-      by_scale = retries.nan_is_overflow = finite_at_floor(retries, closure);
-  }
-  if (by_scale) {
-    const ScaleVerdict verdict = scaler_.overflowed();
-    if (verdict == ScaleVerdict::kLowered) return true;
-    incident.action = explain(verdict, scaler_.options()) + "; nothing was committed";
-    return false;
-  }
-  if (retries.before_nan) scaler_.restore(*retries.before_nan);
-  if (leave_out(state, retries, incident)) return true;
-  std::string why;
-  if (nan && retries.before_nan)
-    why = "lowering the loss scale does not help; ";
-  else if (nan || state.cause == AbortCause::kOverflow)
-    why = explain(scaler_.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler_.options()) +
-          "; ";
-  incident.action = why + "nothing was committed";
-  return false;
-}
-
-bool Trainer::leave_out(const StepState& state, Retries& retries, Incident& incident) {
-  if (state.bad_micro_batch < 0 || retries.parts.size() < 2) return false;
-  std::erase(retries.parts, state.bad_micro_batch);
-  retries.left_out.push_back(state.bad_micro_batch);
-  retries.nan_resolved();
-  incident.action = fmt::format("micro-batch {} is left out", state.bad_micro_batch);
-  incident.remedy = "skip-batch";
-  return true;
 }
 
 void Trainer::check_overrides(const Variable& loss) {
@@ -324,7 +252,7 @@ void Trainer::check_overrides(const Variable& loss) {
 // ---- evaluation ---------------------------------------------------------------------------------
 
 Trainer::EvaluationScope::EvaluationScope(Trainer& trainer)
-    : context_(step_context()), policy_(trainer.options_.precision) {
+    : context_(step_context()), policy_(trainer.ladder_.applied_to(trainer.options_.precision)) {
   modes_.emplace_back(&trainer.model_, trainer.model_.training());
   for (const auto& [path, module] : nn::named_modules(trainer.model_)) modes_.emplace_back(module, module->training());
   step_context().seed = trainer.runtime_.seed();
@@ -337,90 +265,6 @@ Trainer::EvaluationScope::EvaluationScope(Trainer& trainer)
 Trainer::EvaluationScope::~EvaluationScope() {
   for (const auto& [module, training] : modes_) module->train(training);
   step_context() = std::move(context_);
-}
-
-// ---- state --------------------------------------------------------------------------------------
-
-void Trainer::attach_data(DataHooks data) {
-  if (!waiting_cursor_.values().empty()) data.load_state(waiting_cursor_);
-  waiting_cursor_ = {};
-  data_ = std::move(data);
-}
-
-StateDict Trainer::collect() const {
-  StateDict state;
-  for (const auto& [name, parameter] : nn::named_parameters(model_)) state.put("model/" + name, parameter->value());
-  for (const auto& [name, buffer] : nn::named_buffers(model_)) state.put("norm/" + name, buffer->committed());
-  state.merge("optim", optimizer_.state());
-  if (ema_) state.merge("optim/ema", ema_->state());
-  state.put("amp/policy", options_.precision.to_string());
-  state.merge("amp/scaler", scaler_.state());
-  state.merge("sched", schedule_.state());
-  state.put("rng/seed", static_cast<std::int64_t>(runtime_.seed()));
-  state.put("rng/step", steps_);
-  state.merge("data", data_.state ? data_.state() : waiting_cursor_);
-  state.put("progress/step", steps_);
-  state.put("progress/skipped_total", skipped_);
-  return state;
-}
-
-StateDict Trainer::state() const {
-  const StateDict aliases = collect();
-  StateDict copies;
-  for (const auto& [name, value] : aliases.values()) {
-    const Tensor* tensor = std::get_if<Tensor>(&value);
-    copies.put(name, tensor != nullptr ? StateDict::Value(tensor->clone()) : value);
-  }
-  return copies;
-}
-
-std::string Trainer::state_hash() const { return amp::state_hash(collect()); }
-
-void Trainer::check_state(const StateDict& state) const {
-  check<CheckpointError>(
-      state.text("amp/policy") == options_.precision.to_string(),
-      "trainer: the checkpoint was made in {}, this run computes in {}; use the same precision, or start from "
-      "its weights alone",
-      state.text("amp/policy"), options_.precision.to_string());
-  check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(runtime_.seed()),
-                         "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
-                         runtime_.seed());
-  const bool averaged = state.contains("optim/ema/updates");
-  check<CheckpointError>(averaged == ema_.has_value(), "trainer: the checkpoint {} averaged weights, this run {}",
-                         averaged ? "holds" : "holds no", ema_ ? "keeps them" : "keeps none");
-  check<CheckpointError>(state.integer("rng/step") >= 0 && state.integer("progress/skipped_total") >= 0,
-                         "trainer: the checkpoint counts {} steps and {} skipped ones", state.integer("rng/step"),
-                         state.integer("progress/skipped_total"));
-  optimizer_.check_state(state.section("optim"));
-  if (ema_) ema_->check_state(state.section("optim/ema"));
-  scaler_.check_state(state.section("amp/scaler"));
-  schedule_.check_state(state.section("sched"));
-}
-
-void Trainer::load_state(const StateDict& state) {
-  check_state(state);
-  StateDict model;
-  for (const char* section : {"model", "norm"}) {
-    const StateDict part = state.section(section);
-    for (const auto& [name, value] : part.values()) model.put(name, value);
-  }
-  // The data's own check comes first, the model's second; each changes nothing when it throws, and the first is undone
-  // when the second does.
-  const StateDict cursor = data_.state ? data_.state() : StateDict{};
-  if (data_.load_state) data_.load_state(state.section("data"));
-  try {
-    nn::load_state_dict(model_, model);
-  } catch (...) {
-    if (data_.load_state) data_.load_state(cursor);
-    throw;
-  }
-  if (!data_.load_state) waiting_cursor_ = state.section("data");
-  optimizer_.load_state(state.section("optim"));
-  if (ema_) ema_->load_state(state.section("optim/ema"));
-  scaler_.load_state(state.section("amp/scaler"));
-  schedule_.load_state(state.section("sched"));
-  steps_ = state.integer("rng/step");
-  skipped_ = state.integer("progress/skipped_total");
 }
 
 }  // namespace binade::amp

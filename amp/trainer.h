@@ -5,6 +5,7 @@
 #include <functional>
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,6 +13,8 @@
 
 #include "amp/fire_drill.h"
 #include "amp/incident/diagnosis.h"
+#include "amp/incident/remedy.h"
+#include "amp/ladder.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
 #include "amp/telemetry.h"
@@ -32,10 +35,9 @@ namespace binade::amp {
 struct Incident {
   std::int64_t step = 0;
   std::int64_t attempt = 1;
-  std::string what;            ///< what is known, one line
-  std::string action;          ///< what was done about it
-  std::string remedy{"stop"};  ///< the same as one word of the report's list
+  std::string what;  ///< what is known, one line
   Diagnosis diagnosis{};
+  Remedy remedy{};                         ///< what was done about it
   bool drill = false;                      ///< a fault was planted in this step
   std::vector<ModuleHeadroom> headroom{};  ///< of the attempt, by module
 };
@@ -45,9 +47,20 @@ std::ostream& operator<<(std::ostream& out, const Incident& incident);
 struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
   std::vector<int> left_out;                        ///< micro-batches that did not count
+  std::vector<std::int64_t> rows_left_out;          ///< rows of the step's whole batch that did not count
   Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients
   std::optional<Incident> incident;
+  std::vector<std::string> notes;  ///< for people: a remedy that ended
 };
+
+/// A checkpoint that a run may go back to.
+struct RecoveryPoint {
+  std::int64_t step = 0;
+  std::string name;
+  StateDict state;
+};
+/// Finds the best one of a step in (after, newest]; nothing when there is none.
+using FindRecoveryPoint = std::function<std::optional<RecoveryPoint>(std::int64_t newest, std::int64_t after)>;
 
 struct TrainerOptions {
   Policy precision = Policy::fp32();
@@ -60,6 +73,8 @@ struct TrainerOptions {
   std::int64_t accumulate = 1;  ///< batches per step that batches() reads
   std::int64_t steps = 0;       ///< batches() ends after this many committed updates; 0: never
   bool state_hash = false;
+  OnNan on_nan = OnNan::kLadder;  ///< what an incident leads to
+  LadderOptions ladder{};
   std::vector<std::string> inject{};  ///< fire drills: faults to plant, see amp/fire_drill.h
 };
 
@@ -73,11 +88,14 @@ struct MicroBatches {
 /// cursor change together, or not at all (except that an abort lowers the scale and is counted).
 ///
 /// The closure is the whole step's maths and reads data only through its argument, so that the same step can be run
-/// again. A step whose scaled gradients overflow is tried again at a lower scale. A NaN in backward with a finite loss
-/// is tried at half the scale, and, when it stays, at the floor: finite there means the scale explains it; otherwise
-/// the scale goes back to what it was. With several micro-batches one that is bad for another reason is left out and
-/// the step run again over the rest. Whatever else keeps a step from being committed ends in a NumericError, with
-/// everything as before it.
+/// again. A step whose scaled gradients overflow is tried again at a lower scale: that is ordinary. A NaN in backward
+/// with a finite loss is tried at half the scale, and, when it stays, at the floor: finite there means the scale
+/// explains it; otherwise the scale goes back to what it was.
+///
+/// Whatever else keeps a step from being committed is an incident. It is diagnosed by replay, and options.on_nan says
+/// what follows. The ladder: a scale that fits; the ops to blame in f32 for a while; the samples to blame left out, now
+/// and later; a bad micro-batch left out; the batch skipped; a checkpoint from before the trouble; a NumericError, with
+/// everything as before the step. Each rung is taken only where a replay was finite with it, or where none can tell.
 class Trainer {
  public:
   /// The runtime, model and optimizer must outlive the trainer. With a policy without masters the weights are stored in
@@ -87,12 +105,17 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Makes a loader's cursor part of the transaction and of the state. It has state(), load_state() and
-  /// commit(batch.origin), as io::Loader. A cursor that load_state() found no loader for is handed to it now; throws
-  /// DataError or CheckpointError when it belongs to other data.
+  /// commit(batch.origin), as io::Loader; with quarantine(sample), samples can be left out for good. A cursor that
+  /// load_state() found no loader for is handed to it now; throws DataError or CheckpointError when it belongs to other
+  /// data.
   template <class Loader>
   void attach(Loader& loader) {
-    attach_data({[&loader] { return loader.state(); }, [&loader](const StateDict& state) { loader.load_state(state); },
-                 [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }});
+    DataHooks hooks{[&loader] { return loader.state(); },
+                    [&loader](const StateDict& state) { loader.load_state(state); },
+                    [&loader](const io::BatchOrigin& origin) { loader.commit(origin); }, nullptr};
+    if constexpr (requires { loader.quarantine(std::int64_t{}); })
+      hooks.quarantine = [&loader](std::int64_t sample) { loader.quarantine(sample); };
+    attach_data(std::move(hooks));
   }
 
   /// `for (const auto& batch : trainer.batches(loader)) trainer.step(batch, closure);` until options.steps are
@@ -100,17 +123,24 @@ class Trainer {
   template <class Loader>
   auto batches(Loader& loader);
 
-  /// One step; returns when it is committed. `closure(batch)` returns the loss, a mean over its batch: one element.
+  /// One step. Returns when it is committed, or, with an incident, when its batch is skipped or the run went back to an
+  /// earlier checkpoint: go on with the next batch then. `closure(batch)` returns the loss, a mean over its batch: one
+  /// element. A batch that has `origin` (io::BatchOrigin) and `without(rows)` can lose samples.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
-    return run_step([&](int) -> Variable { return closure(batch); }, {origin_of(batch)});
+    return run_step([&](int, std::span<const std::int64_t> without) { return maths_of(batch, without, closure); },
+                    {origin_of(batch)}, can_lose_rows<Batch>);
   }
   /// The same over several micro-batches of equal weight.
   template <class Batch, class Maths>
   StepResult step(const MicroBatches<Batch>& batches, Maths&& closure) {
     Origins origins;
     for (const Batch& part : batches.parts) origins.push_back(origin_of(part));
-    return run_step([&](int i) -> Variable { return closure(batches.parts[static_cast<std::size_t>(i)]); }, origins);
+    return run_step(
+        [&](int i, std::span<const std::int64_t> without) {
+          return maths_of(batches.parts[static_cast<std::size_t>(i)], without, closure);
+        },
+        origins, can_lose_rows<Batch>);
   }
 
   /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
@@ -131,6 +161,11 @@ class Trainer {
   double next_lr() const;
   const TrainerOptions& options() const { return options_; }
   const Policy& policy() const { return options_.precision; }
+  const Ladder& ladder() const { return ladder_; }
+  /// Computes an op ("PATH/op") in f32 from the next step on, for as long as the ladder would.
+  void promote(const std::string& target) { ladder_.promote(target, steps_ + 1); }
+  /// Where rollbacks go; without it there are none. TrainingRun sets it.
+  void set_recovery(FindRecoveryPoint find) { find_recovery_point_ = std::move(find); }
   const LossScaler& scaler() const { return scaler_; }
   const optim::Schedule& schedule() const { return schedule_; }
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
@@ -151,6 +186,7 @@ class Trainer {
     std::function<StateDict()> state;
     std::function<void(const StateDict&)> load_state;
     std::function<void(const io::BatchOrigin&)> commit;
+    std::function<void(std::int64_t)> quarantine;  // may be missing
   };
   class EvaluationScope {
    public:
@@ -166,8 +202,30 @@ class Trainer {
     PolicyScope policy_;
     std::optional<optim::Ema::Scope> averages_;
   };
-  struct Retries;
+  /// What an attempt runs over and with.
+  struct Plan {
+    std::vector<int> parts;          // micro-batches that count
+    std::vector<std::int64_t> rows;  // of the step's whole batch that are left out, ascending
+    std::int64_t rows_per_part = 0;  // 0: not known
+    double scale = 1;
+    Policy policy;
 
+    void leave_out(std::int64_t row);  // and its micro-batch, when that has no other
+  };
+  struct Trial;
+  enum class Next { kAgain, kReturn, kStop };
+
+  template <class Batch>
+  static constexpr bool can_lose_rows = requires(const Batch& b, std::span<const std::int64_t> rows) {
+    b.without(rows);
+    static_cast<const io::BatchOrigin&>(b.origin);
+  };
+  template <class Batch, class Maths>
+  static Variable maths_of(const Batch& batch, std::span<const std::int64_t> without, Maths&& closure) {
+    if constexpr (can_lose_rows<Batch>)
+      if (!without.empty()) return closure(batch.without(without));
+    return closure(batch);
+  }
   template <class Batch>
   static const io::BatchOrigin* origin_of(const Batch& batch) {
     if constexpr (requires { static_cast<const io::BatchOrigin&>(batch.origin); })
@@ -178,24 +236,39 @@ class Trainer {
 
   void attach_data(DataHooks data);
 
-  using Closure = std::function<Variable(int)>;
+  /// The loss of a micro-batch without some of its rows.
+  using Closure = std::function<Variable(int part, std::span<const std::int64_t> without)>;
   /// Where each micro-batch came from; null where its type does not say.
   using Origins = std::vector<const io::BatchOrigin*>;
-  StepResult run_step(const Closure& closure, const Origins& origins);
-  StepState attempt(const std::vector<int>& parts, const Closure& closure, double scale, const Policy& policy,
-                    TapeObserver* observer);
-  Diagnosis investigate(const StepState& state, const std::vector<int>& parts, const Closure& closure,
-                        const Origins& origins);
-  void run_parts(StepState& state, const std::vector<int>& parts, const Closure& closure);
-  AbortCause run_part(StepState& state, int part, const Closure& closure);
+
+  // ---- trainer.cpp: one step
+  StepResult run_step(const Closure& closure, const Origins& origins, bool lose_rows);
+  StepState attempt(const Plan& plan, const Closure& closure, TapeObserver* observer);
+  void run_parts(StepState& state, const Plan& plan, const Closure& closure);
+  AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Closure& closure);
   void judge_update(StepState& state);
-  void commit(const StepState& state, const io::BatchOrigin* origin);
+  void commit(const StepState& state, const Trial& trial, StepResult& result);
   void abandon();
-  bool try_again(const StepState& state, Retries& retries, const Closure& closure, Incident& incident);
-  bool leave_out(const StepState& state, Retries& retries, Incident& incident);
-  bool finite_at_floor(const Retries& retries, const Closure& closure);
+
+  // ---- trainer_recovery.cpp: after an abort
+  Next recover(const StepState& state, Trial& trial, StepResult& result);
+  bool lower_scale(const StepState& state, Trial& trial, std::string& why);
+  bool finite_at_floor(const Trial& trial);
+  Diagnosis investigate(const StepState& state, Trial& trial);
+  StepState replay(const StepState& failed, const Variant& variant, Trial& trial, TapeObserver* observer);
+  StepState replay_with_earlier_weights(const Plan& plan, Trial& trial, TapeObserver* observer);
+  Next climb(Incident& incident, const StepState& state, Trial& trial);
+  bool to_fitting_scale(Incident& incident, const StepState& state, Trial& trial);
+  bool promote_ops(Incident& incident, const StepState& state, Trial& trial);
+  bool quarantine(Incident& incident, Trial& trial);
+  bool leave_out_micro_batch(Incident& incident, const StepState& state, Trial& trial);
+  bool skip_batch(Incident& incident);
+  bool roll_back(Incident& incident, Trial& trial);
+
   optim::StepInput step_input(const StepState& state) const;
   void check_overrides(const Variable& loss);
+
+  // ---- trainer_state.cpp
   StateDict collect() const;
   void check_state(const StateDict& state) const;
 
@@ -211,7 +284,13 @@ class Trainer {
   std::deque<StepResult> finished_;
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;
+  std::int64_t attempts_ = 0;   // at the step that is being made
+  std::int64_t incidents_ = 0;  // of it
+  std::int64_t skips_ = 0;      // batches it passed over
+  double seconds_ = 0;          // that the last committed attempt took
   bool overrides_checked_ = false;
+  Ladder ladder_;
+  FindRecoveryPoint find_recovery_point_;
   Telemetry telemetry_;
   FireDrill drill_;
   bool first_run_ = false;  // the next run of the closure is the step's first attempt

@@ -50,9 +50,18 @@ class TrainingRun::Journal {
         trainer_(trainer),
         folder_(std::move(folder)),
         records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
-        store_(folder_.checkpoints(), {.keep = options.keep}) {}
+        store_(folder_.checkpoints(), {.keep = options.keep}) {
+    trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
+      std::optional<io::LoadedCheckpoint> found = store_.load_to_go_back(newest, after);
+      if (!found) return std::nullopt;
+      return RecoveryPoint{found->step, found->file, std::move(found->state)};
+    });
+  }
 
-  ~Journal() { trainer_.drill().on_strike = nullptr; }
+  ~Journal() {
+    trainer_.drill().on_strike = nullptr;
+    trainer_.set_recovery(nullptr);
+  }
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -125,6 +134,11 @@ class TrainingRun::Journal {
       throw;
     }
     const StepResult last = record_attempts();
+    if (!last.committed) {
+      if (last.incident && last.incident->remedy.action == RemedyAction::kRollback) went_back();
+      mark_ = Clock::now();
+      return last;
+    }
     records_.timing(last, std::chrono::duration<double>(Clock::now() - mark_).count());
     collect_saves();
     if (due(last.step, options_.eval_every)) evaluate(last.step);
@@ -138,6 +152,13 @@ class TrainingRun::Journal {
   RunEnd end() const { return end_.value_or(RunEnd::kDone); }
 
  private:
+  /// From here on the run is the one that went back: a resume must not find the one it left.
+  void went_back() {
+    store_.abandon_after(trainer_.steps());
+    evaluated_ = std::min(evaluated_, trainer_.steps());
+    save_now();
+  }
+
   StepResult record_attempts() {
     std::vector<StepResult> attempts = trainer_.finished();
     if (attempts.empty()) return {};

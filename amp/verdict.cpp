@@ -79,6 +79,9 @@ std::string describe(const StepState& state, optim::FlatParameters& parameters) 
       return fmt::format(
           "the update would bring {} to {}, beyond the {} that it can hold (gradient norm {}, learning rate {})",
           state.proof.parameter, state.proof.largest, state.proof.limit, state.grad_norm, state.lr);
+    case AbortCause::kSpike:
+      return fmt::format("the loss is {}, far above what it was (gradient norm {}, learning rate {})", state.loss,
+                         state.grad_norm, state.lr);
   }
   return "";
 }

@@ -18,10 +18,12 @@ enum class AbortCause : std::uint8_t {
   kOverflow,    ///< gradients hold infinities, no NaN
   kNan,         ///< gradients hold NaN although the loss is finite
   kUpdate,      ///< gradients are finite, what the optimizer would write is not
+  kSpike,       ///< everything is finite, and the loss is absurd beside those before
 };
 
 /// Everything one attempt found out, in one place: what decides between commit and abort, and what is told about it.
 struct StepState {
+  std::int64_t step = 0;
   double loss_scale = 1;
   int micro_batches = 1;     ///< that count
   int bad_micro_batch = -1;  ///< the first that brought something non-finite; -1: none, or not known

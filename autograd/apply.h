@@ -31,11 +31,11 @@ class Application {
   OpContext& context() { return context_; }
   bool records() const { return context_.grad_enabled; }
   std::vector<Edge> take_edges() { return std::move(edges_); }
-  /// The op's parameters, with the eps that observers want where there is one.
+  /// The op's parameters, with the guard of its denominator that observers want where it has one.
   template <class Params>
   Params adjusted(Params params) const {
-    if constexpr (requires { params.eps; })
-      if (!tape_observers().empty()) params.eps = eps(params.eps);
+    if constexpr (requires { params.eps; }) params.eps = eps(params.eps);
+    if constexpr (requires { params.smooth; }) params.smooth = eps(params.smooth);
     return params;
   }
   /// The op's forward, watched by whoever watches this thread's tape.

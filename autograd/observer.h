@@ -31,7 +31,7 @@ class TapeObserver {
   virtual void before_forward(const OpCall&, std::span<const Variable> inputs, Tensors& read) {
     static_cast<void>(inputs), static_cast<void>(read);
   }
-  /// The eps that an op which has one computes with, given the one it was called with.
+  /// The guard that an op with one in its denominator (eps, smooth) computes with, given the one it was called with.
   virtual double eps_of(const OpCall& call, double eps) {
     static_cast<void>(call);
     return eps;

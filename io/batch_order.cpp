@@ -38,6 +38,30 @@ BatchOrigin BatchOrigin::rows(std::int64_t first, std::int64_t count) const {
   return part;
 }
 
+BatchOrigin BatchOrigin::without(std::span<const std::int64_t> rows) const {
+  BatchOrigin rest = *this;
+  rest.samples.clear();
+  rest.slots.clear();
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    if (std::ranges::binary_search(rows, static_cast<std::int64_t>(row))) continue;
+    rest.samples.push_back(samples[row]);
+    rest.slots.push_back(slots[row]);
+  }
+  return rest;
+}
+
+Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {
+  check<ArgumentError>(tensor.rank() >= 1 && (rows.empty() || (rows.front() >= 0 && rows.back() < tensor.dim(0))),
+                       "batch: wanted rows inside {} to leave out", tensor.shape().to_string());
+  std::vector<std::int64_t> dims(tensor.shape().dims().begin(), tensor.shape().dims().end());
+  dims[0] -= static_cast<std::int64_t>(rows.size());
+  Tensor rest = Tensor::empty(Shape(dims), tensor.dtype());
+  std::int64_t to = 0;
+  for (std::int64_t row = 0; row < tensor.dim(0); ++row)
+    if (!std::ranges::binary_search(rows, row)) rest.narrow(to++, 1).copy_from(tensor.narrow(row, 1));
+  return rest;
+}
+
 BatchOrder::BatchOrder(LoaderOptions options) : options_(std::move(options)) {
   check<ArgumentError>(options_.batch >= 1, "loader: wanted a batch of at least 1, got {}", options_.batch);
   check<ArgumentError>(options_.prefetch >= 0, "loader: wanted prefetch of at least 0, got {}", options_.prefetch);

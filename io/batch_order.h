@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "core/tensor.h"
 
 namespace binade::io {
 
@@ -35,7 +38,11 @@ struct BatchOrigin {
   std::vector<std::uint64_t> slots;   ///< one per row: the key of augmentation, the same in every replay
 
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
+  BatchOrigin without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
 };
+
+/// A copy without some rows of dimension 0, `rows` ascending. Throws ArgumentError for one that is not there.
+Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows);
 
 /// Which samples form which batch. No thread and no data; one call is O(batch), and O(samples) when an epoch begins.
 class BatchOrder {

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <utility>
 
 #include "core/error.h"
 #include "io/checkpoint_store.h"
@@ -75,6 +77,39 @@ LoadedCheckpoint CheckpointStore::load_newest() {
   }
   if (loaded.file.empty()) none_left(path_, names.size());
   return loaded;
+}
+
+std::optional<LoadedCheckpoint> CheckpointStore::load_to_go_back(std::int64_t newest, std::int64_t after) {
+  wait();
+  std::vector<ManifestEntry> candidates = entries();
+  std::erase_if(candidates, [&](const ManifestEntry& e) {
+    return e.step > newest || e.step <= after || e.status == CheckpointStatus::kCommitted;
+  });
+  const auto rank = [](const ManifestEntry& e) { return std::pair(e.status == CheckpointStatus::kGood, e.step); };
+  std::ranges::sort(candidates, std::greater<>(), rank);
+  for (const ManifestEntry& candidate : candidates) {
+    LoadedCheckpoint loaded;
+    std::string why;
+    if (try_load(*options_.ops, folder_.get(), candidate.file, options_.largest_file, loaded, why) == Obstacle::kNone)
+      return loaded;
+    options_.warn(why + "; trying another");
+  }
+  return std::nullopt;
+}
+
+void CheckpointStore::abandon_after(std::int64_t step) {
+  wait();
+  Manifest now;
+  std::vector<std::string> later;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const ManifestEntry& e : manifest_.entries)
+      if (e.step > step) later.push_back(e.file);
+    std::erase_if(manifest_.entries, [&](const ManifestEntry& e) { return e.step > step; });
+    now = manifest_;
+  }
+  for (const std::string& file : later) set_aside(file, "abandoned");
+  write_manifest(now);
 }
 
 LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn) {

@@ -93,6 +93,12 @@ class CheckpointStore {
   /// CheckpointError when the newest is whole and of a format this version cannot read.
   LoadedCheckpoint load_newest();
 
+  /// Where a run may go back to: the newest good checkpoint of a step in (after, newest], or, where none is good, the
+  /// newest verified one. Nothing when there is none that can be read.
+  std::optional<LoadedCheckpoint> load_to_go_back(std::int64_t newest, std::int64_t after);
+  /// The run went back to `step`: what was saved later is set aside under another name, never deleted.
+  void abandon_after(std::int64_t step);
+
   /// Tells the ladder that a step went through without incident, or not. MANIFEST follows with the next save.
   void step_was_clean(std::int64_t step);
   void step_had_trouble(std::int64_t step);

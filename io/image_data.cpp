@@ -199,6 +199,10 @@ ImageBatch ImageBatch::rows(std::int64_t begin, std::int64_t count) const {
   return {images.narrow(begin, count), masks.narrow(begin, count), origin.rows(begin, count)};
 }
 
+ImageBatch ImageBatch::without(std::span<const std::int64_t> rows) const {
+  return {without_rows(images, rows), without_rows(masks, rows), origin.without(rows)};
+}
+
 namespace {
 
 /// Pairs of one size, side by side.

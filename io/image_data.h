@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,7 @@ struct ImageBatch {
 
   std::int64_t size() const { return images.dim(0); }
   ImageBatch rows(std::int64_t begin, std::int64_t count) const;
+  ImageBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
 };
 
 struct ImageLoaderOptions {

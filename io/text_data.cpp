@@ -161,6 +161,10 @@ TextBatch TextBatch::rows(std::int64_t begin, std::int64_t count) const {
   return {tokens.narrow(begin, count), targets.narrow(begin, count), origin.rows(begin, count)};
 }
 
+TextBatch TextBatch::without(std::span<const std::int64_t> rows) const {
+  return {without_rows(tokens, rows), without_rows(targets, rows), origin.without(rows)};
+}
+
 namespace {
 
 TextBatch windows_at(const TokenSequence& text, const std::vector<std::int64_t>& offsets, std::int64_t context) {

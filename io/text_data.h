@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,7 @@ struct TextBatch {
 
   std::int64_t size() const { return tokens.dim(0); }
   TextBatch rows(std::int64_t begin, std::int64_t count) const;
+  TextBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
 };
 
 struct TextLoaderOptions {

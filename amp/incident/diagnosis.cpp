@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "amp/incident/pole_guard.h"
 #include "core/error.h"
 
 namespace binade::amp {
@@ -12,7 +13,6 @@ namespace {
 
 bool is(const FirstBad& bad, OpFamily family) { return bad.info->family == family; }
 bool takes_masks(const FirstBad& bad) { return bad.info->numerics.non_finite == NonFinite::kMasks; }
-bool has_pole(const FirstBad& bad) { return !std::isnan(bad.info->numerics.pole); }
 bool in_attention(const FirstBad& bad) {
   return bad.module.find("attention") != std::string::npos || bad.module.find("attn") != std::string::npos;
 }
@@ -23,130 +23,205 @@ bool same_outcome(const StepState& a, const StepState& b) {
          a.scan.words == b.scan.words && a.bad_buffer == b.bad_buffer;
 }
 
-/// The replays made so far and what they showed.
-class Inquiry {
- public:
-  Inquiry(const Replay& replay, Diagnosis& diagnosis) : replay_(replay), diagnosis_(diagnosis) {}
-
-  StepState run(const Variant& variant, TapeObserver* observer = nullptr) {
-    ++diagnosis_.replays;
-    return replay_(variant, observer);
-  }
-  bool finite(const Variant& variant) {
-    const bool finite = run(variant).commits();
-    diagnosis_.proof.push_back({variant.name, finite});
-    return finite;
-  }
-
- private:
-  const Replay& replay_;
-  Diagnosis& diagnosis_;
-};
-
 struct Finding {
-  CauseClass cause;
-  Confidence confidence;
+  CauseClass cause = CauseClass::kNotProven;
+  Confidence confidence = Confidence::kNotProven;
 };
 
-/// What the place alone says, whatever the precision.
-Finding judge_place(const FirstBad& bad, bool finite_in_f32) {
-  if (bad.direction == "input") return {CauseClass::kBadInput, Confidence::kProven};
-  if (bad.direction == "state") return {CauseClass::kCorruptedState, Confidence::kProven};
-  if (finite_in_f32) {
-    if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kProven};
-    if (bad.op == "matmul" && in_attention(bad)) return {CauseClass::kAttentionLogitOverflow, Confidence::kProven};
-    return {CauseClass::kActivationOverflow, Confidence::kProven};
-  }
+/// A value that f32 holds and the op's own dtype does not.
+CauseClass out_of_range(const FirstBad& bad) {
+  if (is(bad, OpFamily::kReduction)) return CauseClass::kReductionOverflow;
+  if (bad.op == "matmul" && in_attention(bad)) return CauseClass::kAttentionLogitOverflow;
+  return CauseClass::kActivationOverflow;
+}
+
+/// Where a raised guard made the step finite.
+CauseClass pole_of(const FirstBad& bad) {
+  if (takes_masks(bad)) return CauseClass::kFullyMaskedRow;
+  if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationPole;
+  return is(bad, OpFamily::kLoss) || bad.in_loss ? CauseClass::kLossFunctionPole : CauseClass::kArithmeticPole;
+}
+
+/// What the place alone says, where no change proved anything.
+Finding judge_place(const FirstBad& bad) {
   if (bad.op == "attention") return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
-  if (takes_masks(bad)) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
-  if (is(bad, OpFamily::kNorm)) return {CauseClass::kNormalizationPole, Confidence::kLikely};
-  if (is(bad, OpFamily::kLoss)) return {CauseClass::kLossFunctionPole, Confidence::kLikely};
-  if (has_pole(bad)) return {CauseClass::kArithmeticPole, Confidence::kLikely};
+  if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is(bad, OpFamily::kLoss) || bad.at_pole)
+    return {pole_of(bad), Confidence::kLikely};
   if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
   // A product of finite operands is NaN only where partial sums overflowed to both infinities.
   if (bad.direction == "forward" && (bad.value != "nan" || is(bad, OpFamily::kProduct)))
     return {CauseClass::kActivationOverflow, Confidence::kLikely};
   if (bad.direction == "backward") return {CauseClass::kGradientExplosion, Confidence::kLikely};
-  return {CauseClass::kNotProven, Confidence::kNotProven};
+  return {};
 }
 
-/// What an override names to reach that op.
-const std::string& target_of(const FirstBad& bad) { return bad.module.empty() ? bad.op : bad.module; }
+/// What an override names to reach that op and nothing else. A cast belongs to whatever reads what it made.
+std::string target_of(const FirstBad& bad) { return fmt::format("{}/{}", bad.module, bad.op == "cast" ? "*" : bad.op); }
 
-std::string place_of(const FirstBad& bad) {
-  return bad.module.empty() ? fmt::format("'{}'", bad.op) : fmt::format("'{}' in {}", bad.op, bad.module);
+std::vector<PrecisionPolicy::Override> in_f32(const std::vector<std::string>& targets) {
+  std::vector<PrecisionPolicy::Override> overrides;
+  for (const std::string& target : targets) overrides.push_back({target, DType::f32});
+  return overrides;
 }
 
-std::string advise_on_range(const Diagnosis& d, const FirstBad& bad) {
-  const auto helps = [&](std::string_view variant) {
-    return std::ranges::any_of(d.proof, [&](const Proof& p) { return p.variant == variant && p.finite; });
-  };
-  const std::string what = fmt::format("the result of {} is beyond the range of {}", place_of(bad), bad.dtype);
-  if (helps("op-fp32"))
-    return fmt::format("{}: compute it in f32 (--override '{}=fp32'), or keep its input smaller with a norm before it",
-                       what, target_of(bad));
-  if (helps("all-fp32"))
-    return fmt::format(
-        "{}, and so is more after it: a lower learning rate or a norm before it keeps activations in "
-        "range; --precision fp32 does without",
-        what);
-  return fmt::format(
-      "{}, in f32 as well: weights or inputs are far too large; a lower learning rate or clipping keeps "
-      "them small",
-      what);
-}
+/// The replays made so far and what they showed.
+class Inquiry {
+ public:
+  Inquiry(const StepState& failed, const Experiments& lab) : failed_(failed), lab_(lab) {}
 
-std::string advise(const Diagnosis& d) {
-  if (!d.first_bad)
-    return "no op was found that turned finite operands into something else; run with fp32 to see whether precision "
-           "matters";
-  const FirstBad& bad = *d.first_bad;
-  switch (d.cause) {
-    case CauseClass::kLossScaleOverflow: return "lower the loss scale; the dynamic one does it by itself";
-    case CauseClass::kGradientExplosion:
-      return "gradients are too large in any precision: clip by norm, lower the learning rate, or warm it up";
-    case CauseClass::kActivationOverflow: return advise_on_range(d, bad);
-    case CauseClass::kAttentionLogitOverflow:
-      if (bad.op == "attention")
-        return "queries and keys are so large that their products leave f32: normalize them, or "
-               "lower the learning rate";
-      return fmt::format(
-          "query times key is beyond the range of {}: use the fused attention, which keeps logits in f32, "
-          "or normalize queries and keys",
-          bad.dtype);
-    case CauseClass::kFullyMaskedRow:
-      return fmt::format(
-          "{} got a row in which every entry is masked: give such rows one visible entry, or use the "
-          "built-in attention, which defines them as 0",
-          place_of(bad));
-    case CauseClass::kNormalizationPole:
-      return fmt::format("{} met a row without spread and an eps too small to show: use eps >= 1e-5", place_of(bad));
-    case CauseClass::kArithmeticPole:
-      return fmt::format("{} was evaluated at its pole: clamp its operand away from it, or add an eps inside",
-                         place_of(bad));
-    case CauseClass::kLossFunctionPole:
-      return fmt::format("{} was evaluated at its pole: use the form on logits (bce_with_logits, cross_entropy)",
-                         place_of(bad));
-    case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
-    case CauseClass::kBadInput:
-      return "the batch itself holds something that is not finite: check this sample, or leave it out";
-    case CauseClass::kCorruptedState:
-      if (bad.tensor != bad.parameter)
-        return fmt::format(
-            "{} is beyond the range of {}: compute that layer in f32 (--override '{}=fp32'), or keep its "
-            "weights small",
-            bad.parameter, bad.dtype, target_of(bad));
-      return fmt::format("{} was not finite before the step began: go back to an earlier checkpoint", bad.tensor);
-    case CauseClass::kReductionOverflow:
-      return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", place_of(bad),
-                         bad.dtype);
-    case CauseClass::kSilentUnderflow: return "raise the loss scale, or compute this part in bf16 or f32";
-    case CauseClass::kNotReproducible:
-      return "the same step gave other bits when it was run again: look for a race in user code, or test the hardware";
-    case CauseClass::kNotProven: return "no single change made the step finite; replay it under a debugger";
+  Diagnosis conclude() {
+    const Finding finding = find();
+    d_.cause = finding.cause;
+    d_.confidence = finding.confidence;
+    d_.advice = advise(d_);
+    return std::move(d_);
   }
-  return "";
-}
+
+ private:
+  static constexpr int kMostReplays = 30;
+  static constexpr int kMostPromotions = 6;
+
+  StepState run(const Variant& variant, TapeObserver* observer = nullptr) {
+    ++d_.replays;
+    return lab_.run(variant, observer);
+  }
+  bool finite(const Variant& variant, TapeObserver* observer = nullptr) {
+    if (d_.replays >= kMostReplays) return false;
+    const bool finite = run(variant, observer).commits();
+    d_.proof.push_back({variant.name, finite});
+    return finite;
+  }
+
+  Finding find() {
+    FirstBadSearch search(lab_.batch, lab_.stride);
+    const StepState again = run({}, &search);
+    d_.first_bad = search.found();
+    d_.reproducible = same_outcome(failed_, again);
+    if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
+    if (failed_.cause == AbortCause::kUpdate) return judge_update();
+    if (failed_.cause == AbortCause::kSpike) return judge_spike();
+    if (!d_.first_bad) return without_a_place();
+    const FirstBad bad = *d_.first_bad;
+    if (bad.direction == "state") {
+      earlier_weights_help();
+      return {CauseClass::kCorruptedState, Confidence::kProven};
+    }
+    if (bad.direction == "input") {
+      leaving_out_helps();
+      return {CauseClass::kBadInput, Confidence::kProven};
+    }
+    return judge_op(bad);
+  }
+
+  Finding judge_op(const FirstBad& bad) {
+    const bool by_scale = failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0});
+    if (by_scale && !bad.at_pole) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
+    if (!by_scale && precision_helps(bad)) return {out_of_range(bad), Confidence::kProven};
+    Finding finding = judge_place(bad);
+    PoleGuard guard(bad);
+    const bool pole = bad.at_pole || takes_masks(bad) || is(bad, OpFamily::kNorm) || is(bad, OpFamily::kLoss);
+    if (pole && finite({.name = "guard-raised", .scale = 1.0}, &guard))
+      finding = {pole_of(bad), Confidence::kProven};
+    else if (by_scale)
+      return {CauseClass::kLossScaleOverflow, Confidence::kProven};
+    if (!leaving_out_helps()) earlier_weights_help();
+    return finding;
+  }
+
+  /// At scale 1: gradients that overflow once forward is mended are the scaler's.
+  bool precision_helps(const FirstBad& bad) {
+    if (bad.dtype != "f16" && bad.dtype != "bf16") return false;
+    std::vector<std::string> targets{target_of(bad)};
+    if (finite({.name = "op-fp32", .promote = in_f32(targets), .scale = 1.0})) {
+      d_.promote = targets;
+      return true;
+    }
+    if (!finite({.name = "all-fp32", .promote = in_f32({"*"}), .scale = 1.0})) return false;
+    d_.promote = {"*"};
+    while (static_cast<int>(targets.size()) < kMostPromotions && d_.replays < kMostReplays) {
+      FirstBadSearch next(lab_.batch, lab_.stride);
+      const Variant variant{
+          .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
+      if (run(variant, &next).commits()) {
+        d_.proof.push_back({variant.name, true});
+        d_.promote = targets;
+        break;
+      }
+      const std::optional<FirstBad> further = next.found();
+      if (!further || std::ranges::count(targets, target_of(*further)) > 0) break;
+      targets.push_back(target_of(*further));
+    }
+    return true;
+  }
+
+  Finding judge_update() {
+    FirstBad bad;
+    const std::string& parameter = failed_.proof.parameter;
+    bad.module = parameter.substr(0, std::min(parameter.rfind('.'), parameter.size()));
+    bad.op = "update";
+    bad.direction = "optimizer";
+    bad.tensor = bad.parameter = parameter;
+    bad.dtype = "f32";
+    bad.value = std::isnan(failed_.proof.largest) ? "nan" : "inf";
+    bad.step = failed_.step;
+    d_.first_bad = bad;
+    if (!leaving_out_helps()) earlier_weights_help();
+    // Gradients are finite here: only 0 / 0 makes a NaN of them.
+    if (std::isnan(failed_.proof.largest)) return {CauseClass::kOptimizerUnderflow, Confidence::kLikely};
+    return {CauseClass::kGradientExplosion, Confidence::kLikely};
+  }
+
+  Finding judge_spike() {
+    if (earlier_weights_help()) return {CauseClass::kGradientExplosion, Confidence::kLikely};
+    leaving_out_helps();
+    return {};
+  }
+
+  Finding without_a_place() {
+    if (leaving_out_helps() || earlier_weights_help()) return {CauseClass::kNotProven, Confidence::kLikely};
+    return {};
+  }
+
+  bool earlier_weights_help() {
+    if (lab_.earlier_weights) d_.earlier_weights = finite({.name = "earlier-weights", .earlier_weights = true});
+    return d_.earlier_weights;
+  }
+
+  /// Looks for the samples without which the step is finite: those that the bad tensor points at, else one by halves.
+  bool leaving_out_helps() {
+    const std::size_t all = lab_.rows.size();
+    if (all < 2) return false;
+    const std::vector<std::int64_t> pointed_at = d_.first_bad ? d_.first_bad->samples : std::vector<std::int64_t>{};
+    if (!pointed_at.empty() && pointed_at.size() <= all / 2 && finite_without(pointed_at))
+      d_.samples = pointed_at;
+    else if (pointed_at.size() != 1)
+      bisect();
+    if (d_.first_bad && d_.samples.size() == 1) d_.first_bad->sample = d_.samples.front();
+    return !d_.samples.empty();
+  }
+  bool finite_without(std::vector<std::int64_t> rows) {
+    const std::string name = rows.size() == 1 ? "sample-removed" : "samples-removed";
+    return finite({.name = name, .without = std::move(rows)});
+  }
+  void bisect() {
+    std::vector<std::int64_t> suspects = lab_.rows;
+    while (suspects.size() > 1) {
+      const auto middle = suspects.begin() + static_cast<std::ptrdiff_t>(suspects.size() / 2);
+      const std::vector<std::int64_t> first(suspects.begin(), middle), second(middle, suspects.end());
+      if (finite_without(first))
+        suspects = first;
+      else if (suspects.size() < lab_.rows.size() || finite_without(second))
+        suspects = second;
+      else
+        return;  // either half fails by itself: it is not one sample
+    }
+    if (finite_without(suspects)) d_.samples = suspects;
+  }
+
+  const StepState& failed_;
+  const Experiments& lab_;
+  Diagnosis d_;
+};
 
 }  // namespace
 
@@ -164,33 +239,8 @@ std::string_view name_of(Confidence confidence) {
   return kNames[static_cast<std::size_t>(confidence)];
 }
 
-Diagnosis diagnose(const StepState& failed, std::int64_t batch, const Replay& replay) {
-  Diagnosis diagnosis;
-  Inquiry inquiry(replay, diagnosis);
-  FirstBadSearch search(batch);
-  const StepState again = inquiry.run({}, &search);
-  diagnosis.first_bad = search.found();
-  diagnosis.reproducible = same_outcome(failed, again);
-  const auto concluded = [&](Finding finding) {
-    diagnosis.cause = finding.cause;
-    diagnosis.confidence = finding.confidence;
-    diagnosis.advice = advise(diagnosis);
-    return diagnosis;
-  };
-  if (!diagnosis.reproducible && again.commits()) return concluded({CauseClass::kNotReproducible, Confidence::kProven});
-  if (failed.cause == AbortCause::kUpdate) return concluded({CauseClass::kGradientExplosion, Confidence::kLikely});
-  if (!diagnosis.first_bad) return concluded({CauseClass::kNotProven, Confidence::kNotProven});
-  const FirstBad& bad = *diagnosis.first_bad;
-  if (bad.direction == "input" || bad.direction == "state") return concluded(judge_place(bad, false));
-  if (failed.loss_scale != 1 && inquiry.finite({.name = "scale-1", .scale = 1.0}))
-    return concluded({CauseClass::kLossScaleOverflow, Confidence::kProven});
-  bool precision = false;  // at scale 1 from here on: gradients that overflow once forward is mended are the scaler's
-  if (bad.dtype == "f16" || bad.dtype == "bf16") {
-    const std::string& target = target_of(bad);
-    precision = inquiry.finite({.name = "op-fp32", .promote = {{target, DType::f32}}, .scale = 1.0});
-    if (!precision) precision = inquiry.finite({.name = "all-fp32", .promote = {{"*", DType::f32}}, .scale = 1.0});
-  }
-  return concluded(judge_place(bad, precision));
+Diagnosis diagnose(const StepState& failed, const Experiments& experiments) {
+  return Inquiry(failed, experiments).conclude();
 }
 
 }  // namespace binade::amp

@@ -41,10 +41,22 @@ struct Variant {
   std::string name = "same";
   std::vector<PrecisionPolicy::Override> promote{};  ///< added to the policy
   std::optional<double> scale{};                     ///< instead of the loss scale
+  std::vector<std::int64_t> without{};               ///< rows that are left out, see Experiments::rows
+  bool earlier_weights = false;                      ///< those of the newest good checkpoint
 };
 struct Proof {
   std::string variant;
   bool finite = false;
+};
+
+/// What can be done to a failed step.
+struct Experiments {
+  /// Runs the step again under a variant, watched by `observer` where there is one, and leaves no trace of it.
+  std::function<StepState(const Variant&, TapeObserver* observer)> run;
+  std::int64_t batch = 0;            ///< rows of a micro-batch; 0: not known, or not the same in all
+  std::int64_t stride = 0;           ///< row r of micro-batch m is number m * stride + r
+  std::vector<std::int64_t> rows{};  ///< those that Variant::without can name; none: it does not work
+  bool earlier_weights = false;      ///< Variant::earlier_weights works
 };
 
 struct Diagnosis {
@@ -55,15 +67,19 @@ struct Diagnosis {
   std::string advice;  ///< what to change, for the person who wrote the model
   int replays = 0;     ///< runs of the step that finding all this out took
   bool reproducible = true;
+
+  // Changes that made the step finite, for whoever chooses a remedy.
+  std::vector<std::string> promote;   ///< these ops in f32, as overrides name them; all of them together
+  std::vector<std::int64_t> samples;  ///< without these rows
+  bool earlier_weights = false;       ///< with the weights of the newest good checkpoint
 };
 
-/// Runs the step again under a variant, watched by `observer` where there is one, and leaves no trace of it.
-using Replay = std::function<StepState(const Variant&, TapeObserver*)>;
-
 /// Finds out where and why: replays the failed step under watch, then with one thing changed at a time. The cause is
-/// the smallest change that makes the step finite. At most 4 replays.
-///
-/// `failed` is what the attempt found; `batch` the rows of its batch, 0 when not known.
-Diagnosis diagnose(const StepState& failed, std::int64_t batch, const Replay& replay);
+/// the smallest change that makes the step finite; where lowering the scale and raising a guard both do, it is the
+/// pole if an operand lay there. At most 30 replays; `failed` is what the attempt found.
+Diagnosis diagnose(const StepState& failed, const Experiments& experiments);
+
+/// What to change, for the person who wrote the model.
+std::string advise(const Diagnosis& diagnosis);
 
 }  // namespace binade::amp

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "amp/incident/pole_guard.h"
+#include "autograd/node.h"
 #include "core/step_context.h"
 #include "optim/gradient_scan.h"
 
@@ -60,12 +62,36 @@ NonFiniteScan scan_non_finite(const Tensor& tensor) {
   return scan;
 }
 
-std::optional<std::int64_t> FirstBadSearch::sample_of(const Tensor& tensor, const NonFiniteScan& scan) const {
-  if (batch_ < 1 || tensor.rank() < 1 || tensor.dim(0) < batch_ || tensor.dim(0) % batch_ != 0 || scan.rows.empty())
-    return std::nullopt;
+std::optional<FirstBad> FirstBadSearch::found() const {
+  std::optional<FirstBad> bad = found_ ? found_ : negative_;
+  if (!bad) return bad;
+  bad->in_loss = !leads_to_weight(bad->tape_index);
+  bad->at_pole = at_pole_.contains(bad->tape_index);
+  return bad;
+}
+
+/// Where the op was not recorded, any weight read later counts.
+bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
+  if (!users_.contains(tape_index)) return !weight_readers_.empty() && *weight_readers_.rbegin() > tape_index;
+  std::set<std::int64_t> reached{tape_index};
+  for (auto next = reached.begin(); next != reached.end(); ++next) {  // users come later on the tape
+    if (*next != tape_index && weight_readers_.contains(*next)) return true;
+    if (const auto users = users_.find(*next); users != users_.end())
+      reached.insert(users->second.begin(), users->second.end());
+  }
+  return false;
+}
+
+/// Rows of the step's whole batch; none when they cannot be told.
+std::vector<std::int64_t> FirstBadSearch::samples_of(const Tensor& tensor, const NonFiniteScan& scan) const {
+  std::vector<std::int64_t> samples;
+  if (batch_ < 1 || tensor.rank() < 1 || tensor.dim(0) < batch_ || tensor.dim(0) % batch_ != 0) return samples;
   const std::int64_t rows = tensor.dim(0) / batch_;  // heads or windows folded into the first dimension
-  if (scan.rows.front() / rows != scan.rows.back() / rows) return std::nullopt;
-  return scan.rows.front() / rows;
+  for (const std::int64_t row : scan.rows) {
+    const std::int64_t sample = step_context().micro_batch * (stride_ > 0 ? stride_ : batch_) + row / rows;
+    if (samples.empty() || samples.back() != sample) samples.push_back(sample);
+  }
+  return samples;
 }
 
 FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
@@ -81,13 +107,31 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
   bad.step = static_cast<std::int64_t>(step_context().step);
   bad.micro_batch = step_context().micro_batch;
   bad.tape_index = call.tape_index;
-  if (const auto row = sample_of(tensor, scan)) bad.sample = bad.micro_batch * batch_ + *row;
+  bad.samples = samples_of(tensor, scan);
+  if (bad.samples.size() == 1) bad.sample = bad.samples.front();
   for (const Tensor& operand : operands)
     if (operand.defined() && is_floating(operand.dtype())) bad.operand_max.push_back(largest_of(operand));
   return bad;
 }
 
+void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read) {
+  if (micro_batch_ != step_context().micro_batch) {
+    if (found_) return;  // what follows in other micro-batches is no longer of interest
+    micro_batch_ = step_context().micro_batch;
+    users_.clear();
+    weight_readers_.clear();
+    at_pole_.clear();
+  }
+  for (const Variable& x : inputs) {
+    if (!x.defined()) continue;
+    if (!x.is_leaf()) users_[x.state()->node->tape_index()].push_back(call.tape_index);
+    if (x.is_leaf() && x.requires_grad()) weight_readers_.insert(call.tape_index);
+  }
+  if (!std::isnan(call.info.numerics.pole) && touches_pole(call.info, read)) at_pole_.insert(call.tape_index);
+}
+
 void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
+  note_operands(call, inputs, read);
   if (found_) return;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
@@ -98,7 +142,11 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
     if (!own.finite() && (weight || !own.only_negative())) {
       found_ = describe(call, weight ? x.value() : read[i], own, {});
       found_->direction = weight ? "state" : "input";
-      if (weight) --found_->step;
+      if (weight) {
+        --found_->step;
+        found_->samples.clear();
+        found_->sample.reset();
+      }
       found_->tensor = weight ? x.state()->name : "input";
       found_->parameter = weight ? x.state()->name : "";
       return;
@@ -106,7 +154,6 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
     const NonFiniteScan copy = scan_non_finite(read[i]);
     if (weight && own.finite() && !copy.finite()) {  // the master is finite, its 16-bit copy is not
       found_ = describe(call, read[i], copy, std::span(&x.value(), 1));
-      found_->direction = "state";
       found_->tensor = "16-bit copy of " + x.state()->name;
       found_->parameter = x.state()->name;
       return;

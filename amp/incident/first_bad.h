@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,10 +36,13 @@ struct FirstBad {
   std::vector<std::int64_t> index;          ///< of the element
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, where exactly one is concerned
   std::optional<std::int64_t> sample_id{};  ///< what the data set calls it
+  std::vector<std::int64_t> samples{};      ///< all rows concerned, where that can be told
   std::vector<double> operand_max{};        ///< largest magnitude of each operand
   std::int64_t step = 0;  ///< the step that went wrong; for "state" the one before, whose commit left it so
   std::int64_t micro_batch = 0;
   std::int64_t tape_index = -1;
+  bool in_loss = false;  ///< no op behind it reads a weight: it belongs to what the step is judged by
+  bool at_pole = false;  ///< an operand lay in the range that its contract calls a pole
 };
 
 /// Watches one run of a step and finds its first bad op.
@@ -48,8 +53,9 @@ struct FirstBad {
 /// blamed then where it came from.
 class FirstBadSearch final : public TapeObserver {
  public:
-  /// `batch`: rows of a micro-batch; 0: as many as the first tensor that comes from outside of the model has.
-  explicit FirstBadSearch(std::int64_t batch) : batch_(batch) {}
+  /// `batch`: rows of a micro-batch; 0: as many as the first tensor that comes from outside of the model has. Row r of
+  /// micro-batch m is sample m * `stride` + r; 0: the rows of one micro-batch.
+  explicit FirstBadSearch(std::int64_t batch, std::int64_t stride = 0) : batch_(batch), stride_(stride) {}
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
@@ -57,14 +63,22 @@ class FirstBadSearch final : public TapeObserver {
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 
-  const std::optional<FirstBad>& found() const { return found_ ? found_ : negative_; }
+  /// When the run has ended.
+  std::optional<FirstBad> found() const;
 
  private:
   FirstBad describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
                     std::span<const Tensor> operands) const;
-  std::optional<std::int64_t> sample_of(const Tensor& tensor, const NonFiniteScan& scan) const;
+  std::vector<std::int64_t> samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
+  void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
-  std::int64_t batch_;
+  std::int64_t batch_, stride_;
+  bool leads_to_weight(std::int64_t tape_index) const;
+
+  std::map<std::int64_t, std::vector<std::int64_t>> users_;  // of an op's results, by tape index, in this micro-batch
+  std::set<std::int64_t> weight_readers_;
+  std::set<std::int64_t> at_pole_;  // tape indices of ops that were evaluated at their pole
+  std::int64_t micro_batch_ = -1;
   std::optional<FirstBad> found_;
   std::optional<FirstBad> negative_;  // the first -inf that an op made of finite operands
 };

@@ -39,6 +39,16 @@ std::string proof_json(const std::vector<Proof>& proof) {
   });
 }
 
+std::string remedy_json(const Remedy& remedy) {
+  io::JsonObject json;
+  json.add("action", name_of(remedy.action)).add("what", remedy.what).add("verified", remedy.verified);
+  if (!remedy.target.empty()) json.add("target", remedy.target);
+  if (remedy.until_step > 0) json.add("until_step", remedy.until_step);
+  if (remedy.steps_lost > 0) json.add("steps_lost", remedy.steps_lost);
+  if (remedy.throughput_ratio > 0) json.add("throughput_ratio", remedy.throughput_ratio);
+  return json.text();
+}
+
 }  // namespace
 
 std::string place_of(const Diagnosis& diagnosis) {
@@ -50,6 +60,13 @@ std::string place_of(const Diagnosis& diagnosis) {
   if (!bad.index.empty()) text += fmt::format(" at {}", bracketed(bad.index));
   if (bad.sample) text += fmt::format(", sample {}", *bad.sample);
   if (bad.sample_id) text += fmt::format(" (number {} of the data set)", *bad.sample_id);
+  return text;
+}
+
+std::string done_of(const Remedy& remedy) {
+  std::string text = remedy.what;
+  if (remedy.throughput_ratio > 0) text += fmt::format(", at {:.2f} of the speed", remedy.throughput_ratio);
+  if (remedy.verified) text += "; a replay showed that it works";
   return text;
 }
 
@@ -68,7 +85,7 @@ std::string report_json(const Incident& incident) {
                             .add_raw("proof", proof_json(d.proof))
                             .add("confidence", name_of(d.confidence))
                             .text());
-  json.add_raw("remedy", io::JsonObject().add("action", incident.remedy).add("what", incident.action).text());
+  json.add_raw("remedy", remedy_json(incident.remedy));
   json.add("advice", d.advice);
   json.add_raw("replay", io::JsonObject().add("steps", d.replays).add("reproducible", d.reproducible).text());
   return json.text();
@@ -81,7 +98,7 @@ std::string report_markdown(const Incident& incident) {
   text += fmt::format("- **What**: {}\n", incident.what);
   text += fmt::format("- **Where**: {}\n", place_of(d));
   text += fmt::format("- **Why**: {} ({})\n", name_of(d.cause), name_of(d.confidence));
-  text += fmt::format("- **Done**: {}\n", incident.action);
+  text += fmt::format("- **Done**: {}\n", done_of(incident.remedy));
   text += fmt::format("- **To do**: {}\n", d.advice);
   if (d.first_bad && !d.first_bad->operand_max.empty()) {
     text += "\nLargest operands of that op:";

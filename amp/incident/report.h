@@ -10,6 +10,9 @@ namespace binade::amp {
 /// to blame.
 std::string place_of(const Diagnosis& diagnosis);
 
+/// What was done, what it costs and whether a replay showed that it works.
+std::string done_of(const Remedy& remedy);
+
 /// The incident as one JSON object, fields as docs/incidents.md lists them.
 std::string report_json(const Incident& incident);
 /// The same for people: where, why, the proof, what was done, what to change.

@@ -28,6 +28,11 @@ void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
                          run.text("progress/architecture"));
 }
 
+amp::OnNan on_nan_of(const std::string& name) {
+  if (name == "skip") return amp::OnNan::kSkip;
+  return name == "stop" ? amp::OnNan::kStop : amp::OnNan::kLadder;
+}
+
 }  // namespace
 
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
@@ -65,6 +70,7 @@ amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& p
                         .accumulate = s.accumulate,
                         .steps = s.steps,
                         .state_hash = s.state_hash,
+                        .on_nan = on_nan_of(s.on_nan),
                         .inject = s.inject};
   if (s.clip_mode == "norm") o.clip_norm = s.clip;
   if (s.clip_mode == "value") o.clip_value = s.clip;

@@ -95,6 +95,10 @@ void add_run(Settings& t, TrainSettings& s) {
   t.add({.name = "state-hash",
          .target = &s.state_hash,
          .help = "write the state's SHA-256 before and after every attempt"});
+  t.add({.name = "on-nan",
+         .target = &s.on_nan,
+         .help = "what an incident leads to: the cheapest remedy that works, the next batch, or the end",
+         .choices = {"ladder", "skip", "stop"}});
   t.add({.name = "inject",
          .target = &s.inject,
          .help = "fire drill: KIND@step=K[,key=value...], see docs/incidents.md",

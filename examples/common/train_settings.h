@@ -20,6 +20,7 @@ struct TrainSettings {
 
   std::string precision;  ///< empty until chosen: bf16 where the hardware has it, else fp32
   std::vector<std::string> overrides;
+  std::string on_nan = "ladder";
   std::vector<std::string> inject;
   std::string loss_scale = "dynamic";
   double init_scale = 65536;

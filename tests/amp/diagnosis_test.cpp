@@ -29,6 +29,7 @@ struct Planted {
       : optimizer(model, {.lr = 0.01}), trainer(runtime, model, optimizer, hashed(options)) {}
   static TrainerOptions hashed(TrainerOptions options) {
     options.state_hash = true;
+    options.on_nan = OnNan::kStop;
     return options;
   }
 
@@ -119,8 +120,19 @@ TEST(Diagnosis, ALogOfZeroIsAPoleWhateverThePrecision) {
     const FirstBad& first = incident.diagnosis.first_bad.value();
     EXPECT_EQ(first.op, "log") << precision;
     EXPECT_EQ(first.direction, "forward") << precision;
-    EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticPole) << precision;
+    EXPECT_EQ(incident.diagnosis.cause, CauseClass::kLossFunctionPole) << precision;
+    EXPECT_EQ(incident.diagnosis.confidence, Confidence::kProven) << precision;
   }
+}
+
+TEST(Diagnosis, APoleThatAWeightReadsIsTheModelsNotTheLosss) {
+  Planted run({});
+  const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {
+    const Variable h = log(relu(-square(run.model.first(Variable(x.x)))));
+    return apply_one<toy::SquaredError>({}, {run.model.second(h), Variable(x.target)});
+  });
+  EXPECT_EQ(incident.diagnosis.first_bad.value().op, "log");
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticPole);
 }
 
 TEST(Diagnosis, ARowWithoutSpreadIsANormsPole) {

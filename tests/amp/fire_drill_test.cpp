@@ -19,7 +19,8 @@ struct Drill {
 
   explicit Drill(const std::vector<std::string>& faults, Policy policy = Policy::fp32())
       : optimizer(model, {.lr = 0.01}),
-        trainer(runtime, model, optimizer, {.precision = std::move(policy), .state_hash = true, .inject = faults}) {}
+        trainer(runtime, model, optimizer,
+                {.precision = std::move(policy), .state_hash = true, .on_nan = OnNan::kStop, .inject = faults}) {}
   StepResult step(std::uint32_t k) {
     return trainer.step(toy::batch(k), [&](const toy::Batch& b) {
       return apply_one<toy::SquaredError>({}, {model(b.x), Variable(b.target)});

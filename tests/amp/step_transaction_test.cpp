@@ -12,7 +12,10 @@ namespace {
 using toy::Training;
 
 TrainerOptions hashed(Policy policy = Policy::fp32()) {
-  return {.precision = std::move(policy), .ema = optim::EmaOptions{.decay = 0.9}, .state_hash = true};
+  return {.precision = std::move(policy),
+          .ema = optim::EmaOptions{.decay = 0.9},
+          .state_hash = true,
+          .on_nan = OnNan::kStop};
 }
 
 TEST(StepTransaction, CommitsAndLearnsInEveryPrecision) {
@@ -102,7 +105,7 @@ TEST(StepTransaction, ANanThatLoweringResolvesIsAnOverflow) {
 }
 
 TEST(StepTransaction, ANanThatStaysNeverLowersTheScale) {
-  Training run({.precision = Policy::fp16(), .state_hash = true});
+  Training run({.precision = Policy::fp16(), .state_hash = true, .on_nan = OnNan::kStop});
   run.step(0);
   run.net.fragile = 0.0;  // every gradient turns NaN, at any scale
   const std::string before = run.trainer.state_hash();
@@ -119,7 +122,7 @@ TEST(StepTransaction, ANanThatStaysNeverLowersTheScale) {
 }
 
 TEST(StepTransaction, AnOverflowAtAFixedScaleStopsAndSaysSo) {
-  Training run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p40)});
+  Training run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p40), .on_nan = OnNan::kStop});
   try {
     run.step(0);
     FAIL();
@@ -131,7 +134,7 @@ TEST(StepTransaction, AnOverflowAtAFixedScaleStopsAndSaysSo) {
 }
 
 TEST(StepTransaction, AnUpdateBeyondF16IsRefusedBeforeItIsWritten) {
-  Training run({.precision = Policy::fp16(), .state_hash = true}, 1, 1e5);
+  Training run({.precision = Policy::fp16(), .state_hash = true, .on_nan = OnNan::kStop}, 1, 1e5);
   try {
     run.step(0);
     FAIL() << "wrote an infinite copy";
@@ -143,7 +146,7 @@ TEST(StepTransaction, AnUpdateBeyondF16IsRefusedBeforeItIsWritten) {
 }
 
 TEST(StepTransaction, NonFiniteStatisticsAreCaughtThoughTheLossIsFinite) {
-  Training run({.state_hash = true});
+  Training run({.state_hash = true, .on_nan = OnNan::kStop});
   const std::string before = run.trainer.state_hash();
   const auto closure = [&](const toy::Batch& b) {
     const Variable l = toy::loss(run.net, b);
@@ -237,7 +240,7 @@ TEST(StepTransaction, AMicroBatchWhoseGradientsAreNanAtAnyScaleIsLeftOutAtTheOld
 }
 
 TEST(StepTransaction, WhenEveryMicroBatchIsBadNothingIsCommitted) {
-  Training run({.state_hash = true});
+  Training run({.state_hash = true, .on_nan = OnNan::kStop});
   MicroBatches<toy::Batch> bad;
   for (const std::uint32_t k : {0u, 1u}) bad.parts.push_back(toy::with_nan(toy::batch(k)));
   const std::string before = run.trainer.state_hash();

@@ -170,7 +170,9 @@ TEST(TrainingRun, TheBestCheckpointIsTheOneOfTheBestScore) {
 
 TEST(TrainingRun, AStepThatCannotBeCommittedIsWrittenDownAndThrown) {
   const ScratchFolder folder;
-  Training net(trainer_options());
+  TrainerOptions options = trainer_options();
+  options.on_nan = OnNan::kStop;
+  Training net(options);
   TrainingRun run(net.trainer, run_options(folder));
   run.begin();
   const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };

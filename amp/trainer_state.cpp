@@ -1,0 +1,97 @@
+#include "amp/state_hash.h"
+#include "amp/trainer.h"
+#include "core/error.h"
+
+namespace binade::amp {
+
+void Trainer::attach_data(DataHooks data) {
+  if (!waiting_cursor_.values().empty()) data.load_state(waiting_cursor_);
+  waiting_cursor_ = {};
+  data_ = std::move(data);
+}
+
+StateDict Trainer::collect() const {
+  StateDict state;
+  for (const auto& [name, parameter] : nn::named_parameters(model_)) state.put("model/" + name, parameter->value());
+  for (const auto& [name, buffer] : nn::named_buffers(model_)) state.put("norm/" + name, buffer->committed());
+  state.merge("optim", optimizer_.state());
+  if (ema_) state.merge("optim/ema", ema_->state());
+  state.put("amp/policy", options_.precision.to_string());
+  state.merge("amp/scaler", scaler_.state());
+  state.merge("amp/ladder", ladder_.state());
+  state.merge("sched", schedule_.state());
+  state.put("rng/seed", static_cast<std::int64_t>(runtime_.seed()));
+  state.put("rng/step", steps_);
+  state.merge("data", data_.state ? data_.state() : waiting_cursor_);
+  state.put("progress/step", steps_);
+  state.put("progress/skipped_total", skipped_);
+  return state;
+}
+
+StateDict Trainer::state() const {
+  const StateDict aliases = collect();
+  StateDict copies;
+  for (const auto& [name, value] : aliases.values()) {
+    const Tensor* tensor = std::get_if<Tensor>(&value);
+    copies.put(name, tensor != nullptr ? StateDict::Value(tensor->clone()) : value);
+  }
+  return copies;
+}
+
+std::string Trainer::state_hash() const { return amp::state_hash(collect()); }
+
+void Trainer::check_state(const StateDict& state) const {
+  check<CheckpointError>(
+      state.text("amp/policy") == options_.precision.to_string(),
+      "trainer: the checkpoint was made in {}, this run computes in {}; use the same precision, or start from "
+      "its weights alone",
+      state.text("amp/policy"), options_.precision.to_string());
+  check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(runtime_.seed()),
+                         "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
+                         runtime_.seed());
+  const bool averaged = state.contains("optim/ema/updates");
+  check<CheckpointError>(averaged == ema_.has_value(), "trainer: the checkpoint {} averaged weights, this run {}",
+                         averaged ? "holds" : "holds no", ema_ ? "keeps them" : "keeps none");
+  check<CheckpointError>(state.integer("rng/step") >= 0 && state.integer("progress/skipped_total") >= 0,
+                         "trainer: the checkpoint counts {} steps and {} skipped ones", state.integer("rng/step"),
+                         state.integer("progress/skipped_total"));
+  optimizer_.check_state(state.section("optim"));
+  if (ema_) ema_->check_state(state.section("optim/ema"));
+  scaler_.check_state(state.section("amp/scaler"));
+  if (const StateDict remedies = state.section("amp/ladder"); !remedies.empty()) ladder_.check_state(remedies);
+  schedule_.check_state(state.section("sched"));
+}
+
+void Trainer::load_state(const StateDict& state) {
+  check_state(state);
+  StateDict model;
+  for (const char* section : {"model", "norm"}) {
+    const StateDict part = state.section(section);
+    for (const auto& [name, value] : part.values()) model.put(name, value);
+  }
+  // The data's own check comes first, the model's second; each changes nothing when it throws, and the first is undone
+  // when the second does.
+  const StateDict cursor = data_.state ? data_.state() : StateDict{};
+  if (data_.load_state) data_.load_state(state.section("data"));
+  try {
+    nn::load_state_dict(model_, model);
+  } catch (...) {
+    if (data_.load_state) data_.load_state(cursor);
+    throw;
+  }
+  if (!data_.load_state) waiting_cursor_ = state.section("data");
+  optimizer_.load_state(state.section("optim"));
+  if (ema_) ema_->load_state(state.section("optim/ema"));
+  scaler_.load_state(state.section("amp/scaler"));
+  const StateDict remedies = state.section("amp/ladder");
+  if (remedies.empty())
+    ladder_ = Ladder(options_.ladder);
+  else
+    ladder_.load_state(remedies);
+  schedule_.load_state(state.section("sched"));
+  steps_ = state.integer("rng/step");
+  skipped_ = state.integer("progress/skipped_total");
+  attempts_ = incidents_ = skips_ = 0;
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "amp/trainer.h"
+
+namespace binade::amp {
+
+/// What the attempts at one step share. Only the Trainer's own files include this.
+struct Trainer::Trial {
+  Trial(const Closure& maths, const Origins& came_from, bool lose_rows)
+      : closure(maths), origins(came_from), can_lose_rows(lose_rows) {
+    plan.parts.resize(origins.size());
+    std::iota(plan.parts.begin(), plan.parts.end(), 0);
+    if (origins.front() != nullptr) plan.rows_per_part = static_cast<std::int64_t>(origins.front()->samples.size());
+    can_lose_rows = can_lose_rows && plan.rows_per_part > 0;
+  }
+
+  const Closure& closure;
+  const Origins& origins;
+  bool can_lose_rows;
+  Plan plan;
+  std::vector<int> parts_left_out;
+  std::optional<LossScaler::State> before_nan;  // the scale to go back to if lowering it was no help
+  bool nan_is_overflow = false;                 // settled: it is gone at the floor
+  std::optional<RecoveryPoint> recovery;        // the newest whose weights made the step finite
+  double promoted_seconds = 0;                  // that a finite replay in f32 took
+
+  /// Rows that are left of one micro-batch.
+  std::int64_t rows_of(int part) const {
+    return plan.rows_per_part -
+           std::ranges::count_if(plan.rows, [&](std::int64_t row) { return row / plan.rows_per_part == part; });
+  }
+  /// As Experiments numbers them.
+  std::vector<std::int64_t> rows_that_can_go() const {
+    std::vector<std::int64_t> rows;
+    if (!can_lose_rows) return rows;
+    for (const int part : plan.parts)
+      for (std::int64_t row = 0; row < rows_of(part); ++row) rows.push_back(part * plan.rows_per_part + row);
+    return rows;
+  }
+  /// The number in the whole batch of what is row `row % rows_per_part` of what is left of a micro-batch.
+  std::int64_t original(std::int64_t row) const {
+    const std::int64_t first = row / plan.rows_per_part * plan.rows_per_part;
+    for (const std::int64_t gone : plan.rows)  // ascending
+      if (gone >= first && gone <= row) ++row;
+    return row;
+  }
+  void nan_resolved() {
+    before_nan.reset();
+    nan_is_overflow = false;
+  }
+};
+
+}  // namespace binade::amp

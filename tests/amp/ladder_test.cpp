@@ -1,0 +1,240 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "amp/training_run.h"
+#include "autograd/functions/elementwise.h"
+#include "autograd/functions/norm.h"
+#include "autograd/functions/reduce.h"
+#include "core/error.h"
+#include "io/loader.h"
+#include "tests/amp/toy.h"
+#include "tests/io/scratch_folder.h"
+
+// Faults that a run meets with the ladder: which remedy is taken, and what the run is afterwards.
+namespace binade::amp {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// Rows whose number is their sample's.
+struct Batch {
+  Tensor x, target;
+  io::BatchOrigin origin;
+  Batch without(std::span<const std::int64_t> rows) const {
+    return {io::without_rows(x, rows), io::without_rows(target, rows), origin.without(rows)};
+  }
+};
+
+struct Lab {
+  Runtime runtime{{.seed = 3, .threads = 2}};
+  toy::Two model;
+  optim::AdamW optimizer;
+  Trainer trainer;
+  std::int64_t bad_sample = -1;
+  io::Loader<Batch> loader{{.batch = 8, .seed = 5, .order = io::SampleOrder::kShuffled, .samples = 64, .prefetch = 0},
+                           [this](const io::BatchOrigin& origin) { return make(origin); }};
+
+  explicit Lab(TrainerOptions options)
+      : optimizer(model, {.lr = 0.01}), trainer(runtime, model, optimizer, hashed(options)) {
+    trainer.attach(loader);
+  }
+  static TrainerOptions hashed(TrainerOptions options) {
+    options.state_hash = true;
+    return options;
+  }
+  Batch make(const io::BatchOrigin& origin) const {
+    const auto rows = static_cast<std::int64_t>(origin.samples.size());
+    Batch batch{Tensor::empty({rows, 4}), Tensor::empty({rows, 2}), origin};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t sample = origin.samples[static_cast<std::size_t>(row)];
+      const Tensor x = toy::random({4}, static_cast<std::uint32_t>(100 + sample));
+      batch.x.narrow(row, 1).copy_from(x.reshape({1, 4}));
+      batch.target.narrow(row, 1).copy_from(Tensor::from(std::vector<float>{0.5f, -0.5f}, {1, 2}));
+      if (sample == bad_sample) batch.x.mutable_data<float>()[4 * row + 1] = kNan;
+    }
+    return batch;
+  }
+  Variable loss(const Batch& b) { return apply_one<toy::SquaredError>({}, {model(b.x), Variable(b.target)}); }
+  StepResult step() {
+    return trainer.step(loader.next(), [&](const Batch& b) { return loss(b); });
+  }
+  template <class Maths>
+  StepResult step(Maths&& maths) {
+    return trainer.step(loader.next(), maths);
+  }
+  /// Of all attempts since the last call; aborted ones must have left no trace.
+  std::vector<Incident> incidents() {
+    std::vector<Incident> found;
+    for (const StepResult& r : trainer.finished()) {
+      if (!r.committed) {
+        EXPECT_EQ(r.state_hash_before, r.state_hash_after) << "step " << r.step;
+      }
+      if (r.incident) found.push_back(*r.incident);
+    }
+    return found;
+  }
+};
+
+TEST(Ladder, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
+  Lab run({});
+  run.bad_sample = 17;
+  for (int k = 0; k < 24; ++k) EXPECT_TRUE(run.step().committed) << k;  // three epochs
+  const std::vector<Incident> incidents = run.incidents();
+  ASSERT_EQ(incidents.size(), 1u) << "it never comes again";
+  EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kQuarantineSample);
+  EXPECT_EQ(incidents[0].remedy.target, "17");
+  EXPECT_TRUE(incidents[0].remedy.verified);
+  EXPECT_EQ(incidents[0].diagnosis.first_bad.value().sample_id, 17);
+  EXPECT_EQ(run.trainer.state().integers("data/quarantine"), StateDict::Integers{17});
+}
+
+TEST(Ladder, AQuarantineSurvivesAResume) {
+  StateDict half_way;
+  std::string whole;
+  {
+    Lab first({});
+    first.bad_sample = 17;
+    for (int k = 0; k < 8; ++k) first.step();
+    half_way = first.trainer.state();
+    for (int k = 0; k < 8; ++k) first.step();
+    whole = first.trainer.state_hash();
+  }
+  Lab second({});
+  second.bad_sample = 17;
+  second.trainer.load_state(half_way);
+  for (int k = 0; k < 8; ++k) EXPECT_TRUE(second.step().committed);
+  EXPECT_EQ(second.incidents().size(), 0u);
+  EXPECT_EQ(second.trainer.state_hash(), whole);
+}
+
+TEST(Ladder, AnOpBeyondHalfIsPromotedAloneAndDemotedWhenItFits) {
+  Lab run({.precision = Policy::fp16(), .ladder = {.promoted_steps = 5}});
+  double factor = 1;
+  const auto maths = [&](const Batch& b) {
+    const Variable h = run.model.second(relu(run.model.first(Variable(b.x)) * factor));
+    return apply_one<toy::SquaredError>({}, {h * (1 / factor), Variable(b.target)});
+  };
+  EXPECT_TRUE(run.step(maths).committed);
+  factor = 1e5;
+  EXPECT_TRUE(run.step(maths).committed);
+  const std::vector<Incident> incidents = run.incidents();
+  ASSERT_FALSE(incidents.empty());
+  EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kPromoteOp);
+  EXPECT_TRUE(incidents[0].remedy.verified);
+  EXPECT_EQ(run.trainer.ladder().promotions().front().until, 6);
+  for (int k = 0; k < 6; ++k) EXPECT_TRUE(run.step(maths).committed);
+  EXPECT_TRUE(run.trainer.ladder().promotions().front().active) << "it is still needed";
+  EXPECT_LE(run.incidents().size(), 1u) << "whether an operand fits is only known when it is tried";
+  factor = 1;
+  for (int k = 0; k < 8; ++k) EXPECT_TRUE(run.step(maths).committed);
+  for (const Ladder::Promotion& p : run.trainer.ladder().promotions()) EXPECT_FALSE(p.active) << p.target;
+}
+
+TEST(Ladder, AFixedScaleThatIsTooLargeIsReplacedByOneThatFits) {
+  Lab run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p40)});
+  EXPECT_TRUE(run.step().committed);
+  const std::vector<Incident> incidents = run.incidents();
+  ASSERT_EQ(incidents.size(), 1u);
+  EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kLowerScale);
+  EXPECT_LT(run.trainer.scaler().scale(), 0x1p24);
+  EXPECT_GT(run.trainer.scaler().scale(), 0x1p8) << "the largest that fits, not the floor";
+}
+
+TEST(Ladder, AFaultInEveryBatchStopsAfterABoundedNumberOfSkips) {
+  Lab run({});
+  const auto maths = [&](const Batch& b) { return run.loss(b) - mean(log(relu(-square(run.model(b.x))))); };
+  for (int k = 0; k < 5; ++k) {
+    const StepResult skipped = run.step(maths);
+    EXPECT_FALSE(skipped.committed);
+    EXPECT_EQ(skipped.attempt, k + 1);
+    EXPECT_EQ(skipped.incident.value().remedy.action, RemedyAction::kSkipBatch);
+    EXPECT_EQ(skipped.incident->diagnosis.cause, CauseClass::kLossFunctionPole);
+    EXPECT_EQ(skipped.incident->diagnosis.confidence, Confidence::kProven);
+  }
+  EXPECT_THROW(run.step(maths), NumericError);
+  EXPECT_EQ(run.trainer.steps(), 0);
+}
+
+TEST(Ladder, SkipTakesTheNextBatchWhateverTheCause) {
+  Lab run({.on_nan = OnNan::kSkip});
+  run.bad_sample = 17;
+  int committed = 0, passed_over = 0;
+  for (int k = 0; k < 16; ++k) (run.step().committed ? committed : passed_over) += 1;
+  EXPECT_EQ(passed_over, 2) << "once an epoch";
+  EXPECT_EQ(run.trainer.steps(), committed);
+}
+
+TEST(Ladder, OtherBitsInTheReplayMeanOnceMore) {
+  std::string undisturbed;
+  {
+    Lab clean({});
+    for (int k = 0; k < 4; ++k) clean.step();
+    undisturbed = clean.trainer.state_hash();
+  }
+  Lab run({.inject = {"bitflip@step=2,path=second,op=linear"}});
+  for (int k = 0; k < 4; ++k) EXPECT_TRUE(run.step().committed);
+  const std::vector<Incident> incidents = run.incidents();
+  ASSERT_EQ(incidents.size(), 1u);
+  EXPECT_EQ(incidents[0].diagnosis.cause, CauseClass::kNotReproducible);
+  EXPECT_EQ(run.trainer.state_hash(), undisturbed);
+}
+
+TEST(Ladder, WhatItRemembersIsPartOfTheState) {
+  Ladder ladder({.promoted_steps = 10});
+  EXPECT_EQ(ladder.promote("a/linear", 5), 14);
+  EXPECT_EQ(ladder.promote("a/linear", 6), 0) << "it holds already";
+  ladder.rolled_back(50, 40, true);
+  EXPECT_EQ(ladder.rollback_floor(60), 40) << "the next one must get further";
+  Ladder loaded;
+  loaded.load_state(ladder.state());
+  EXPECT_EQ(loaded.promotions().front().until, 14);
+  EXPECT_EQ(loaded.lr_factor(41), 0.5);
+  EXPECT_EQ(loaded.lr_factor(251), 1);
+  EXPECT_TRUE(ladder.may_roll_back(60));
+  ladder.rolled_back(60, 45, false);
+  ladder.rolled_back(61, 46, false);
+  EXPECT_FALSE(ladder.may_roll_back(70)) << "three within a thousand steps";
+  EXPECT_TRUE(ladder.may_roll_back(1100));
+}
+
+class Rollback : public testing::Test {
+ protected:
+  io::ScratchFolder folder;
+  RunOptions options(std::int64_t steps) {
+    return {.folder = folder.path("run"), .steps = steps, .checkpoint_every = 5, .log_every = 1000};
+  }
+  /// Runs to the end; returns the state's hash.
+  std::string train(Lab& run, std::int64_t steps, const std::string& name) {
+    RunOptions o = options(steps);
+    o.folder = folder.path(name);
+    TrainingRun training(run.trainer, o);
+    training.resume_if_possible();
+    for (const auto& batch : training.batches(run.loader))
+      training.step(batch, [&](const Batch& b) { return run.loss(b); });
+    return run.trainer.state_hash();
+  }
+};
+
+TEST_F(Rollback, ADamagedWeightIsUndoneAndTheRunEndsAsIfNothingHadBeen) {
+  std::string clean, harmed;
+  {
+    Lab run({});
+    clean = train(run, 20, "clean");
+  }
+  Lab run({.inject = {"nan-weight@step=12,path=first,once=1"}});
+  harmed = train(run, 20, "harmed");
+  EXPECT_EQ(harmed, clean);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("harmed/incidents/000000000013/report.json")));
+  EXPECT_NE(folder.read("harmed/incidents/000000000013/report.json").find(R"("action":"rollback")"), std::string::npos);
+}
+
+TEST_F(Rollback, ADamageThatComesBackStopsTheRun) {
+  Lab run({.inject = {"nan-weight@step=12,path=first"}});
+  EXPECT_THROW(train(run, 20, "run"), NumericError);
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -192,7 +192,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 TEST(TrainingRun, HeadroomIsWrittenOfSampledStepsAndOfThoseWithAnIncident) {
   const ScratchFolder folder;
-  Training net(trainer_options());
+  TrainerOptions stopping = trainer_options();
+  stopping.on_nan = OnNan::kStop;
+  Training net(stopping);
   RunOptions options = run_options(folder);
   options.steps = 800;  // every fourth step is sampled
   TrainingRun run(net.trainer, options);

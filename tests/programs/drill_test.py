@@ -6,11 +6,11 @@ from programs import GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, metrics, run
 
 
 class FireDrills(ProgramTest):
-    def drilled(self, program, folder, *faults, precision="fp32", steps=10):
+    def drilled(self, program, folder, *faults, precision="fp32", steps=10, on_nan="stop"):
         tiny, data = (GPT_TINY, self.text) if program == GPT else (UNET_TINY, self.images)
         inject = [argument for fault in faults for argument in ("--inject", fault)]
         return run(program, "train", "--data", data, "--run", folder, *tiny, "--steps", steps, "--checkpoint-every", 1, "--precision",
-                   precision, "--threads", 2, "--state-hash", *inject)
+                   precision, "--threads", 2, "--state-hash", "--on-nan", on_nan, *inject)
 
     def report(self, folder, step):
         incident = folder / "incidents" / f"{step:012}"

@@ -1,0 +1,78 @@
+#include <bit>
+
+#include "amp/trial.h"
+#include "core/error.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::int64_t kSchema = 1;
+constexpr std::int64_t kMostIncidents = 2;  // of one step that get a capsule: those after them follow from these
+
+/// What an attempt came to, bit for bit.
+StateDict outcome_of(const StepState& state) {
+  StateDict outcome;
+  outcome.put("cause", static_cast<std::int64_t>(state.cause));
+  outcome.put("loss_bits", std::bit_cast<std::int64_t>(state.loss));
+  outcome.put("gradient_words", StateDict::Integers(state.scan.words.begin(), state.scan.words.end()));
+  return outcome;
+}
+
+bool same(const StateDict& a, const StateDict& b) {
+  return a.integer("cause") == b.integer("cause") && a.integer("loss_bits") == b.integer("loss_bits") &&
+         a.integers("gradient_words") == b.integers("gradient_words");
+}
+
+}  // namespace
+
+void Trainer::fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const {
+  if (!capsule_sink_ || !trial.feed.contents || incidents_ >= kMostIncidents) return;
+  StateDict capsule = this->state();
+  capsule.put("capsule/schema", kSchema);
+  capsule.put("capsule/step", state.step);
+  capsule.put("capsule/attempt", attempt);
+  capsule.put("capsule/loss_scale", trial.plan.scale);
+  capsule.put("capsule/policy", trial.plan.policy.to_string());
+  capsule.put("capsule/parts", StateDict::Integers(trial.plan.parts.begin(), trial.plan.parts.end()));
+  capsule.put("capsule/rows_left_out", trial.plan.rows);
+  capsule.put("capsule/micro_batches", static_cast<std::int64_t>(trial.feed.origins.size()));
+  capsule.merge("capsule/outcome", outcome_of(state));
+  for (std::size_t part = 0; part < trial.feed.origins.size(); ++part)
+    capsule.merge(fmt::format("batch/{}", part), trial.feed.contents(static_cast<int>(part)));
+  capsule_sink_(state.step, attempt, std::move(capsule));
+}
+
+std::vector<StateDict> Trainer::load_capsule(const StateDict& capsule) {
+  check<CheckpointError>(capsule.contains("capsule/schema"),
+                         "replay: this is no capsule; an incident's folder holds one, capsule.h5");
+  check<CheckpointError>(capsule.integer("capsule/schema") == kSchema,
+                         "replay: the capsule has schema {}, this version reads {}", capsule.integer("capsule/schema"),
+                         kSchema);
+  load_state(capsule);
+  std::vector<StateDict> parts;
+  for (std::int64_t part = 0; part < capsule.integer("capsule/micro_batches"); ++part)
+    parts.push_back(capsule.section(fmt::format("batch/{}", part)));
+  return parts;
+}
+
+CapsuleReplay Trainer::run_capsule(const StateDict& capsule, const Feed& feed) {
+  const StepContextScope context(runtime_.seed(), steps_ + 1);
+  Trial trial(feed);
+  const StateDict::Integers& parts = capsule.integers("capsule/parts");
+  trial.plan.parts.assign(parts.begin(), parts.end());
+  trial.plan.rows = capsule.integers("capsule/rows_left_out");
+  trial.plan.scale = capsule.number("capsule/loss_scale");
+  trial.plan.policy = PrecisionPolicy::from_string(capsule.text("capsule/policy"));
+  first_run_ = capsule.integer("capsule/attempt") == 1;
+  const StepState state = attempt(trial.plan, feed, nullptr);
+  abandon();
+  CapsuleReplay replay{.same_bits = same(outcome_of(state), capsule.section("capsule/outcome"))};
+  replay.incident = {.step = state.step,
+                     .attempt = capsule.integer("capsule/attempt"),
+                     .what = describe(state, optimizer_.parameters())};
+  if (!state.commits()) replay.incident.diagnosis = investigate(state, trial);
+  replay.incident.remedy = {.action = RemedyAction::kNone, .what = "nothing: this is a replay"};
+  return replay;
+}
+
+}  // namespace binade::amp

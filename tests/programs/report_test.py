@@ -81,7 +81,7 @@ class Report(ProgramTest):
 
     def test_a_run_with_two_drills_is_told(self):
         page = self.page(self.gpt)
-        for words in ("finished", "40", "step 10", "step 25", "bad-input", "proven", "drill", "skip-batch", "nothing was learned from this batch",
+        for words in ("finished", "40", "step 10", "step 25", "bad-input", "proven", "drill", "quarantine-sample",
                       "blocks.0.attention.query", "backward", "scaled gradients overflowed", "ckpt-000000000040.h5", "binade-gpt", "fp16",
                       "nan-input@step=25,sample=6", "val_accuracy"):
             self.assertIn(words, page.text)
@@ -91,7 +91,7 @@ class Report(ProgramTest):
     def test_a_run_that_stopped_says_why_and_pictures_are_in_the_page(self):
         folder = self.folder / "unet"
         self.train(UNET, folder, "--steps", 8, "--eval-every", 4, "--precision", "fp16", "--inject",
-                   "scale-weight@step=6,path=decoder.0.conv1,factor=1e5,view=1", expect=30)
+                   "scale-weight@step=6,path=decoder.0.conv1,factor=1e5,view=1", "--on-nan", "stop", expect=30)
         page = self.page(folder)
         for words in ("The run stopped.", "stopped by an incident", "activation-overflow", "decoder.0.conv1", "the step once more, with"):
             self.assertIn(words, page.text)

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 
 #include "amp/incident/report.h"
 #include "core/error.h"
@@ -57,6 +56,7 @@ RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, b
     : folder_(folder.path()),
       options_(options),
       scaled_(scaled),
+      incidents_(folder.path()),
       metrics_(folder.metrics()),
       timing_(folder.timing()),
       headroom_(folder.file("headroom.jsonl")) {}
@@ -111,19 +111,17 @@ void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {
 }
 
 std::string RunRecords::write_report(const Incident& incident) {
-  namespace fs = std::filesystem;
-  const std::string name = fmt::format("{}/incidents/{:012}", folder_, incident.step);
-  std::string folder = name;
-  for (int repeat = 2; fs::exists(folder); ++repeat) folder = fmt::format("{}-{}", name, repeat);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  for (const auto& [file, text] :
-       {std::pair("report.json", report_json(incident) + "\n"), std::pair("report.md", report_markdown(incident))}) {
-    std::ofstream out(folder + "/" + file);
-    out << text;
-    if (!out.flush()) return fmt::format("its report could not be written to {}", folder);
-  }
-  return fmt::format("report: {}/report.md", folder);
+  const std::int64_t step = incident.step, attempt = incident.attempt;
+  std::string problem = incidents_.write(step, attempt, "report.json", report_json(incident) + "\n");
+  if (problem.empty()) problem = incidents_.write(step, attempt, "report.md", report_markdown(incident));
+  return problem.empty() ? fmt::format("report: {}/report.md", incidents_.of(step, attempt))
+                         : fmt::format("there is no report: {}", problem);
+}
+
+void RunRecords::capsule(std::int64_t step, std::int64_t attempt, StateDict capsule) {
+  for (const auto& [name, value] : options_.constants.values()) capsule.put(name, value);
+  capsule.put("capsule/config", options_.config);
+  if (const std::string problem = incidents_.write_capsule(step, attempt, capsule); !problem.empty()) say(problem);
 }
 
 void RunRecords::attempt(const StepResult& s) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "amp/incident/incident_folders.h"
 #include "amp/training_run.h"
 #include "io/json_lines.h"
 #include "io/run_folder.h"
@@ -27,6 +28,8 @@ class RunRecords {
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Opens the displays; `step` updates were done before. Before the first attempt().
   void begin(std::int64_t step);
+  /// What an incident's attempt needs to be run again, beside its report.
+  void capsule(std::int64_t step, std::int64_t attempt, StateDict capsule);
   /// A line for the person at the terminal.
   void say(const std::string& line);
   /// Completes the terminal's picture of the run.
@@ -51,6 +54,7 @@ class RunRecords {
   std::string folder_;
   const RunOptions& options_;
   bool scaled_;
+  IncidentFolders incidents_;
   io::JsonLines metrics_;
   io::JsonLines timing_;
   io::JsonLines headroom_;

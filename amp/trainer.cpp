@@ -21,22 +21,6 @@ LossScaleOptions loss_scale_of(const TrainerOptions& options) {
   return options.precision.dynamic_loss_scale ? LossScaleOptions::dynamic() : LossScaleOptions::off();
 }
 
-/// Puts this thread's place in the run back when a step ends, however it ends.
-class StepContextScope {
- public:
-  StepContextScope(std::uint64_t seed, std::int64_t step) : previous_(step_context()) {
-    step_context() = StepContext{};
-    step_context().seed = seed;
-    step_context().step = static_cast<std::uint64_t>(step);
-  }
-  ~StepContextScope() { step_context() = std::move(previous_); }
-  StepContextScope(const StepContextScope&) = delete;
-  StepContextScope& operator=(const StepContextScope&) = delete;
-
- private:
-  StepContext previous_;
-};
-
 void check_options(const TrainerOptions& o) {
   check<ArgumentError>(o.clip_norm >= 0 && o.clip_value >= 0 && o.clip_adaptive >= 0,
                        "trainer: wanted clip bounds >= 0, got norm {}, value {} and adaptive {}", o.clip_norm,
@@ -81,11 +65,11 @@ std::vector<StepResult> Trainer::finished() {
 
 // ---- one step -----------------------------------------------------------------------------------
 
-StepResult Trainer::run_step(const Closure& closure, const Origins& origins, bool lose_rows) {
-  check<ArgumentError>(!origins.empty(), "trainer: a step wants at least one micro-batch");
+StepResult Trainer::run_step(const Feed& feed) {
+  check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   drill_.before_step(steps_ + 1, optimizer_);
-  Trial trial(closure, origins, lose_rows);
+  Trial trial(feed);
   for (Next next = Next::kAgain; next == Next::kAgain;) {
     StepResult result;
     result.step = steps_ + 1;
@@ -98,7 +82,7 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins, boo
     trial.plan.policy = ladder_.applied_to(options_.precision);
     first_run_ = result.attempt == 1;
     const auto begin = std::chrono::steady_clock::now();
-    const StepState state = attempt(trial.plan, closure, &telemetry_);
+    const StepState state = attempt(trial.plan, feed, &telemetry_);
     result.forward_headroom = telemetry_.least(Direction::kForward);
     result.backward_headroom = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;
@@ -126,7 +110,7 @@ StepResult Trainer::run_step(const Closure& closure, const Origins& origins, boo
   return {};
 }
 
-StepState Trainer::attempt(const Plan& plan, const Closure& closure, TapeObserver* observer) {
+StepState Trainer::attempt(const Plan& plan, const Feed& feed, TapeObserver* observer) {
   // The drill comes first: what it plants is what observers see.
   std::optional<ObserverScope> planting, watching;
   if (drill_.planted()) {
@@ -144,7 +128,7 @@ StepState Trainer::attempt(const Plan& plan, const Closure& closure, TapeObserve
   const GradGuard recording;
   optimizer_.zero_grad();
   try {
-    run_parts(state, plan, closure);
+    run_parts(state, plan, feed);
     state.grad_norm = state.scan.norm() * state.inverse_scale();
     if (state.commits()) judge_update(state);
   } catch (...) {
@@ -154,14 +138,14 @@ StepState Trainer::attempt(const Plan& plan, const Closure& closure, TapeObserve
   return state;
 }
 
-void Trainer::run_parts(StepState& state, const Plan& plan, const Closure& closure) {
+void Trainer::run_parts(StepState& state, const Plan& plan, const Feed& feed) {
   double sum = 0;
   int done = 0;
   for (const int part : plan.parts) {
     std::vector<std::int64_t> without;
     for (const std::int64_t row : plan.rows)
       if (row / plan.rows_per_part == part) without.push_back(row % plan.rows_per_part);
-    state.cause = run_part(state, part, without, closure);
+    state.cause = run_part(state, part, without, feed);
     sum += state.loss;
     ++done;
     if (state.commits()) continue;
@@ -172,11 +156,10 @@ void Trainer::run_parts(StepState& state, const Plan& plan, const Closure& closu
   if (state.cause != AbortCause::kLoss) state.loss = sum / done;
 }
 
-AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::int64_t> without,
-                             const Closure& closure) {
+AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed) {
   step_context().micro_batch = static_cast<std::uint32_t>(part);
   step_context().tape_index = 0;
-  const Variable loss = closure(part, without);
+  const Variable loss = feed.loss(part, without);
   check<ArgumentError>(loss.defined() && loss.value().numel() == 1,
                        "trainer: the closure must return a loss of one element; average it over the batch");
   check_overrides(loss);
@@ -215,7 +198,7 @@ void Trainer::commit(const StepState& state, const Trial& trial, StepResult& res
   scaler_.committed();
   ++steps_;
   attempts_ = incidents_ = skips_ = 0;
-  if (trial.origins.back() != nullptr && data_.commit) data_.commit(*trial.origins.back());
+  if (trial.feed.origins.back() != nullptr && data_.commit) data_.commit(*trial.feed.origins.back());
   const DType low = options_.precision.low;
   result.notes = ladder_.review(steps_, [&](const std::string& target) {
     return telemetry_.headroom_in(low, target) < kNarrow;

@@ -62,6 +62,14 @@ struct RecoveryPoint {
 /// Finds the best one of a step in (after, newest]; nothing when there is none.
 using FindRecoveryPoint = std::function<std::optional<RecoveryPoint>(std::int64_t newest, std::int64_t after)>;
 
+/// Takes the capsule of an incident in `step`, `attempt`.
+using CapsuleSink = std::function<void(std::int64_t step, std::int64_t attempt, StateDict capsule)>;
+/// What came out when a capsule was run again.
+struct CapsuleReplay {
+  bool same_bits = false;  ///< loss and gradients are those of the run that wrote it, to the bit
+  Incident incident;
+};
+
 struct TrainerOptions {
   Policy precision = Policy::fp32();
   std::optional<LossScaleOptions> loss_scale{};  ///< left out: dynamic or off, as the policy says
@@ -128,19 +136,12 @@ class Trainer {
   /// element. A batch that has `origin` (io::BatchOrigin) and `without(rows)` can lose samples.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
-    return run_step([&](int, std::span<const std::int64_t> without) { return maths_of(batch, without, closure); },
-                    {origin_of(batch)}, can_lose_rows<Batch>);
+    return run_step(feed_of(std::span(&batch, 1), closure));
   }
   /// The same over several micro-batches of equal weight.
   template <class Batch, class Maths>
   StepResult step(const MicroBatches<Batch>& batches, Maths&& closure) {
-    Origins origins;
-    for (const Batch& part : batches.parts) origins.push_back(origin_of(part));
-    return run_step(
-        [&](int i, std::span<const std::int64_t> without) {
-          return maths_of(batches.parts[static_cast<std::size_t>(i)], without, closure);
-        },
-        origins, can_lose_rows<Batch>);
+    return run_step(feed_of(std::span(batches.parts), closure));
   }
 
   /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
@@ -164,6 +165,18 @@ class Trainer {
   const Ladder& ladder() const { return ladder_; }
   /// Computes an op ("PATH/op") in f32 from the next step on, for as long as the ladder would.
   void promote(const std::string& target) { ladder_.promote(target, steps_ + 1); }
+  /// What a failed attempt needs to be run again elsewhere goes there: the state it began with, its batch, what came
+  /// out. Only for batches that have state(). TrainingRun sets it.
+  void set_capsule_sink(CapsuleSink sink) { capsule_sink_ = std::move(sink); }
+  /// Runs the attempt of a capsule again and finds out where and why anew, as one made the same way: the trainer's
+  /// model and options are those of the run that wrote it. Batch::from_state makes its batches. The trainer is left
+  /// with the capsule's state. Throws CheckpointError when it is none, or another model's.
+  template <class Batch, class Maths>
+  CapsuleReplay replay(const StateDict& capsule, Maths&& closure) {
+    std::vector<Batch> parts;
+    for (const StateDict& part : load_capsule(capsule)) parts.push_back(Batch::from_state(part));
+    return run_capsule(capsule, feed_of(std::span<const Batch>(parts), closure));
+  }
   /// Where rollbacks go; without it there are none. TrainingRun sets it.
   void set_recovery(FindRecoveryPoint find) { find_recovery_point_ = std::move(find); }
   const LossScaler& scaler() const { return scaler_; }
@@ -202,7 +215,15 @@ class Trainer {
     PolicyScope policy_;
     std::optional<optim::Ema::Scope> averages_;
   };
-  /// What an attempt runs over and with.
+  /// What a step runs over.
+  struct Feed {
+    /// The loss of a micro-batch without some of its rows.
+    std::function<Variable(int part, std::span<const std::int64_t> without)> loss;
+    std::vector<const io::BatchOrigin*> origins;  // of each micro-batch; null where its type does not say
+    bool can_lose_rows = false;
+    std::function<StateDict(int part)> contents;  // missing where the type cannot say
+  };
+  /// What an attempt counts and computes with.
   struct Plan {
     std::vector<int> parts;          // micro-batches that count
     std::vector<std::int64_t> rows;  // of the step's whole batch that are left out, ascending
@@ -226,6 +247,18 @@ class Trainer {
       if (!without.empty()) return closure(batch.without(without));
     return closure(batch);
   }
+  template <class Batch, class Maths>
+  static Feed feed_of(std::span<const Batch> parts, Maths& closure) {
+    Feed feed;
+    feed.loss = [parts, &closure](int i, std::span<const std::int64_t> without) {
+      return maths_of(parts[static_cast<std::size_t>(i)], without, closure);
+    };
+    for (const Batch& part : parts) feed.origins.push_back(origin_of(part));
+    feed.can_lose_rows = can_lose_rows<Batch>;
+    if constexpr (requires(const Batch& b) { b.state(); })
+      feed.contents = [parts](int i) { return parts[static_cast<std::size_t>(i)].state(); };
+    return feed;
+  }
   template <class Batch>
   static const io::BatchOrigin* origin_of(const Batch& batch) {
     if constexpr (requires { static_cast<const io::BatchOrigin&>(batch.origin); })
@@ -236,16 +269,11 @@ class Trainer {
 
   void attach_data(DataHooks data);
 
-  /// The loss of a micro-batch without some of its rows.
-  using Closure = std::function<Variable(int part, std::span<const std::int64_t> without)>;
-  /// Where each micro-batch came from; null where its type does not say.
-  using Origins = std::vector<const io::BatchOrigin*>;
-
   // ---- trainer.cpp: one step
-  StepResult run_step(const Closure& closure, const Origins& origins, bool lose_rows);
-  StepState attempt(const Plan& plan, const Closure& closure, TapeObserver* observer);
-  void run_parts(StepState& state, const Plan& plan, const Closure& closure);
-  AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Closure& closure);
+  StepResult run_step(const Feed& feed);
+  StepState attempt(const Plan& plan, const Feed& feed, TapeObserver* observer);
+  void run_parts(StepState& state, const Plan& plan, const Feed& feed);
+  AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed);
   void judge_update(StepState& state);
   void commit(const StepState& state, const Trial& trial, StepResult& result);
   void abandon();
@@ -264,6 +292,11 @@ class Trainer {
   bool leave_out_micro_batch(Incident& incident, const StepState& state, Trial& trial);
   bool skip_batch(Incident& incident);
   bool roll_back(Incident& incident, Trial& trial);
+
+  // ---- trainer_capsule.cpp
+  void fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const;
+  std::vector<StateDict> load_capsule(const StateDict& capsule);
+  CapsuleReplay run_capsule(const StateDict& capsule, const Feed& feed);
 
   optim::StepInput step_input(const StepState& state) const;
   void check_overrides(const Variable& loss);
@@ -291,6 +324,7 @@ class Trainer {
   bool overrides_checked_ = false;
   Ladder ladder_;
   FindRecoveryPoint find_recovery_point_;
+  CapsuleSink capsule_sink_;
   Telemetry telemetry_;
   FireDrill drill_;
   bool first_run_ = false;  // the next run of the closure is the step's first attempt

@@ -54,6 +54,7 @@ Trainer::Next Trainer::recover(const StepState& state, Trial& trial, StepResult&
   if (lower_scale(state, trial, why)) return Next::kAgain;
   Incident incident{.step = result.step, .attempt = result.attempt, .what = describe(state, optimizer_.parameters())};
   if (!why.empty()) incident.what += "; " + why;
+  fill_capsule(state, trial, result.attempt);
   incident.diagnosis = investigate(state, trial);
   incident.drill = drill_.concerns(result.step);
   incident.headroom = telemetry_.by_module();
@@ -68,7 +69,7 @@ bool Trainer::finite_at_floor(const Trial& trial) {
   if (!scaler_.can_lower()) return false;
   Plan plan = trial.plan;
   plan.scale = scaler_.options().floor;
-  const StepState probe = attempt(plan, trial.closure, nullptr);
+  const StepState probe = attempt(plan, trial.feed, nullptr);
   abandon();
   return probe.cause == AbortCause::kNone || probe.cause == AbortCause::kUpdate;
 }
@@ -111,7 +112,7 @@ StepState Trainer::replay(const StepState& failed, const Variant& variant, Trial
   if (plan.parts.empty()) return failed;
   if (variant.earlier_weights) return replay_with_earlier_weights(plan, trial, observer);
   const auto begin = std::chrono::steady_clock::now();
-  const StepState outcome = attempt(plan, trial.closure, observer);
+  const StepState outcome = attempt(plan, trial.feed, observer);
   abandon();
   if (outcome.commits() && !variant.promote.empty() && observer == nullptr)
     trial.promoted_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -135,7 +136,7 @@ StepState Trainer::replay_with_earlier_weights(const Plan& plan, Trial& trial, T
     if (!point) break;
     newest = point->step - 1;
     put(point->state);
-    outcome = attempt(plan, trial.closure, observer);
+    outcome = attempt(plan, trial.feed, observer);
     abandon();
     if (outcome.commits()) trial.recovery = std::move(point);
   }
@@ -157,7 +158,7 @@ Diagnosis Trainer::investigate(const StepState& state, Trial& trial) {
   if (diagnosis.first_bad && diagnosis.first_bad->sample && rows > 0) {
     FirstBad& bad = *diagnosis.first_bad;
     bad.sample = trial.original(*bad.sample);
-    const io::BatchOrigin* origin = trial.origins[static_cast<std::size_t>(*bad.sample / rows)];
+    const io::BatchOrigin* origin = trial.feed.origins[static_cast<std::size_t>(*bad.sample / rows)];
     if (origin != nullptr) bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % rows)];
   }
   return diagnosis;
@@ -222,7 +223,7 @@ bool Trainer::quarantine(Incident& incident, Trial& trial) {
   if (rows.empty()) return false;
   std::vector<std::int64_t> ids;
   for (const std::int64_t row : rows) {
-    const io::BatchOrigin& origin = *trial.origins[static_cast<std::size_t>(row / trial.plan.rows_per_part)];
+    const io::BatchOrigin& origin = *trial.feed.origins[static_cast<std::size_t>(row / trial.plan.rows_per_part)];
     ids.push_back(origin.samples[static_cast<std::size_t>(row % trial.plan.rows_per_part)]);
     if (data_.quarantine) data_.quarantine(ids.back());
   }
@@ -262,7 +263,7 @@ bool Trainer::roll_back(Incident& incident, Trial& trial) {
   const RecoveryPoint& point = *trial.recovery;
   const bool state_to_blame = incident.diagnosis.cause == CauseClass::kCorruptedState;
   const std::int64_t from = steps_, skipped = skipped_;
-  if (!state_to_blame && trial.origins.back() != nullptr && data_.commit) data_.commit(*trial.origins.back());
+  if (!state_to_blame && trial.feed.origins.back() != nullptr && data_.commit) data_.commit(*trial.feed.origins.back());
   const StateDict data = data_.state ? data_.state() : waiting_cursor_;
   const Ladder ladder = ladder_;
   load_state(with_data(point.state, state_to_blame ? with_quarantine(point.state.section("data"), data) : data));

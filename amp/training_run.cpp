@@ -56,10 +56,14 @@ class TrainingRun::Journal {
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
     });
+    trainer_.set_capsule_sink([this](std::int64_t step, std::int64_t attempt, StateDict capsule) {
+      records_.capsule(step, attempt, std::move(capsule));
+    });
   }
 
   ~Journal() {
     trainer_.drill().on_strike = nullptr;
+    trainer_.set_capsule_sink(nullptr);
     trainer_.set_recovery(nullptr);
   }
   Journal(const Journal&) = delete;

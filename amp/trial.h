@@ -6,22 +6,36 @@
 #include <vector>
 
 #include "amp/trainer.h"
+#include "core/step_context.h"
 
 namespace binade::amp {
 
+/// Puts this thread's place in the run back when a step ends, however it ends.
+class StepContextScope {
+ public:
+  StepContextScope(std::uint64_t seed, std::int64_t step) : previous_(step_context()) {
+    step_context() = StepContext{};
+    step_context().seed = seed;
+    step_context().step = static_cast<std::uint64_t>(step);
+  }
+  ~StepContextScope() { step_context() = std::move(previous_); }
+  StepContextScope(const StepContextScope&) = delete;
+  StepContextScope& operator=(const StepContextScope&) = delete;
+
+ private:
+  StepContext previous_;
+};
+
 /// What the attempts at one step share. Only the Trainer's own files include this.
 struct Trainer::Trial {
-  Trial(const Closure& maths, const Origins& came_from, bool lose_rows)
-      : closure(maths), origins(came_from), can_lose_rows(lose_rows) {
-    plan.parts.resize(origins.size());
+  explicit Trial(const Feed& from) : feed(from) {
+    plan.parts.resize(feed.origins.size());
     std::iota(plan.parts.begin(), plan.parts.end(), 0);
-    if (origins.front() != nullptr) plan.rows_per_part = static_cast<std::int64_t>(origins.front()->samples.size());
-    can_lose_rows = can_lose_rows && plan.rows_per_part > 0;
+    if (feed.origins.front() != nullptr)
+      plan.rows_per_part = static_cast<std::int64_t>(feed.origins.front()->samples.size());
   }
 
-  const Closure& closure;
-  const Origins& origins;
-  bool can_lose_rows;
+  const Feed& feed;
   Plan plan;
   std::vector<int> parts_left_out;
   std::optional<LossScaler::State> before_nan;  // the scale to go back to if lowering it was no help
@@ -37,7 +51,7 @@ struct Trainer::Trial {
   /// As Experiments numbers them.
   std::vector<std::int64_t> rows_that_can_go() const {
     std::vector<std::int64_t> rows;
-    if (!can_lose_rows) return rows;
+    if (!feed.can_lose_rows || plan.rows_per_part == 0) return rows;
     for (const int part : plan.parts)
       for (std::int64_t row = 0; row < rows_of(part); ++row) rows.push_back(part * plan.rows_per_part + row);
     return rows;

@@ -50,6 +50,22 @@ BatchOrigin BatchOrigin::without(std::span<const std::int64_t> rows) const {
   return rest;
 }
 
+StateDict BatchOrigin::state() const {
+  StateDict state;
+  state.put("begin", static_cast<std::int64_t>(begin));
+  state.put("end", static_cast<std::int64_t>(end));
+  state.put("epoch", epoch);
+  state.put("samples", samples);
+  state.put("slots", StateDict::Integers(slots.begin(), slots.end()));
+  return state;
+}
+
+BatchOrigin BatchOrigin::from_state(const StateDict& state) {
+  const StateDict::Integers& slots = state.integers("slots");
+  return {static_cast<std::uint64_t>(state.integer("begin")), static_cast<std::uint64_t>(state.integer("end")),
+          state.integer("epoch"), state.integers("samples"), std::vector<std::uint64_t>(slots.begin(), slots.end())};
+}
+
 Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {
   check<ArgumentError>(tensor.rank() >= 1 && (rows.empty() || (rows.front() >= 0 && rows.back() < tensor.dim(0))),
                        "batch: wanted rows inside {} to leave out", tensor.shape().to_string());

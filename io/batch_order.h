@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/state_dict.h"
 #include "core/tensor.h"
 
 namespace binade::io {
@@ -39,6 +40,8 @@ struct BatchOrigin {
 
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
   BatchOrigin without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
+  StateDict state() const;
+  static BatchOrigin from_state(const StateDict& state);  ///< throws CheckpointError
 };
 
 /// A copy without some rows of dimension 0, `rows` ascending. Throws ArgumentError for one that is not there.

@@ -203,6 +203,17 @@ ImageBatch ImageBatch::without(std::span<const std::int64_t> rows) const {
   return {without_rows(images, rows), without_rows(masks, rows), origin.without(rows)};
 }
 
+StateDict ImageBatch::state() const {
+  StateDict state = origin.state();
+  state.put("images", images);
+  state.put("masks", masks);
+  return state;
+}
+
+ImageBatch ImageBatch::from_state(const StateDict& state) {
+  return {state.tensor("images"), state.tensor("masks"), BatchOrigin::from_state(state)};
+}
+
 namespace {
 
 /// Pairs of one size, side by side.

@@ -165,6 +165,17 @@ TextBatch TextBatch::without(std::span<const std::int64_t> rows) const {
   return {without_rows(tokens, rows), without_rows(targets, rows), origin.without(rows)};
 }
 
+StateDict TextBatch::state() const {
+  StateDict state = origin.state();
+  state.put("tokens", tokens);
+  state.put("targets", targets);
+  return state;
+}
+
+TextBatch TextBatch::from_state(const StateDict& state) {
+  return {state.tensor("tokens"), state.tensor("targets"), BatchOrigin::from_state(state)};
+}
+
 namespace {
 
 TextBatch windows_at(const TokenSequence& text, const std::vector<std::int64_t>& offsets, std::int64_t context) {

@@ -35,6 +35,10 @@ int main(int argc, char** argv) {
   report->add_option("run", path, "run folder; the run may be going on")->required();
   report->add_option("--output", output, "the page's file (report.html in the run folder)");
 
+  CLI::App* replay = app.add_subcommand("replay", "runs the failed attempt of an incident's capsule again");
+  replay->add_option("capsule", path, "capsule.h5 of an incident")->required();
+  replay->add_option("--program", other, "the program that wrote it (the one of that name beside this one)");
+
   doctor::ExchangeOptions exchange;
   const auto exchanges = [&](CLI::App* command, const char* from, const char* to, const char* rows) {
     command->add_option("from", exchange.from, from)->required();
@@ -61,6 +65,7 @@ int main(int argc, char** argv) {
     if (hash->parsed()) return doctor::hash(path);
     if (diff->parsed()) return doctor::diff(path, other, all);
     if (report->parsed()) return doctor::write_report(path, output);
+    if (replay->parsed()) return doctor::replay(path, other);
     if (export_weights->parsed()) return doctor::export_weights(exchange);
     return doctor::import_weights(exchange);
   });

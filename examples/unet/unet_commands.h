@@ -9,5 +9,6 @@ Command add_eval(CLI::App& program);
 Command add_predict(CLI::App& program);
 Command add_modules(CLI::App& program);
 Command add_bench(CLI::App& program);
+Command add_replay(CLI::App& program);
 
 }  // namespace binade::examples

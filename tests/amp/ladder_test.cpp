@@ -1,82 +1,19 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "amp/training_run.h"
 #include "autograd/functions/elementwise.h"
-#include "autograd/functions/norm.h"
 #include "autograd/functions/reduce.h"
 #include "core/error.h"
-#include "io/loader.h"
-#include "tests/amp/toy.h"
+#include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
 
 // Faults that a run meets with the ladder: which remedy is taken, and what the run is afterwards.
 namespace binade::amp {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-/// Rows whose number is their sample's.
-struct Batch {
-  Tensor x, target;
-  io::BatchOrigin origin;
-  Batch without(std::span<const std::int64_t> rows) const {
-    return {io::without_rows(x, rows), io::without_rows(target, rows), origin.without(rows)};
-  }
-};
-
-struct Lab {
-  Runtime runtime{{.seed = 3, .threads = 2}};
-  toy::Two model;
-  optim::AdamW optimizer;
-  Trainer trainer;
-  std::int64_t bad_sample = -1;
-  io::Loader<Batch> loader{{.batch = 8, .seed = 5, .order = io::SampleOrder::kShuffled, .samples = 64, .prefetch = 0},
-                           [this](const io::BatchOrigin& origin) { return make(origin); }};
-
-  explicit Lab(TrainerOptions options)
-      : optimizer(model, {.lr = 0.01}), trainer(runtime, model, optimizer, hashed(options)) {
-    trainer.attach(loader);
-  }
-  static TrainerOptions hashed(TrainerOptions options) {
-    options.state_hash = true;
-    return options;
-  }
-  Batch make(const io::BatchOrigin& origin) const {
-    const auto rows = static_cast<std::int64_t>(origin.samples.size());
-    Batch batch{Tensor::empty({rows, 4}), Tensor::empty({rows, 2}), origin};
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t sample = origin.samples[static_cast<std::size_t>(row)];
-      const Tensor x = toy::random({4}, static_cast<std::uint32_t>(100 + sample));
-      batch.x.narrow(row, 1).copy_from(x.reshape({1, 4}));
-      batch.target.narrow(row, 1).copy_from(Tensor::from(std::vector<float>{0.5f, -0.5f}, {1, 2}));
-      if (sample == bad_sample) batch.x.mutable_data<float>()[4 * row + 1] = kNan;
-    }
-    return batch;
-  }
-  Variable loss(const Batch& b) { return apply_one<toy::SquaredError>({}, {model(b.x), Variable(b.target)}); }
-  StepResult step() {
-    return trainer.step(loader.next(), [&](const Batch& b) { return loss(b); });
-  }
-  template <class Maths>
-  StepResult step(Maths&& maths) {
-    return trainer.step(loader.next(), maths);
-  }
-  /// Of all attempts since the last call; aborted ones must have left no trace.
-  std::vector<Incident> incidents() {
-    std::vector<Incident> found;
-    for (const StepResult& r : trainer.finished()) {
-      if (!r.committed) {
-        EXPECT_EQ(r.state_hash_before, r.state_hash_after) << "step " << r.step;
-      }
-      if (r.incident) found.push_back(*r.incident);
-    }
-    return found;
-  }
-};
+using toy::Lab;
 
 TEST(Ladder, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
   Lab run({});
@@ -113,7 +50,7 @@ TEST(Ladder, AQuarantineSurvivesAResume) {
 TEST(Ladder, AnOpBeyondHalfIsPromotedAloneAndDemotedWhenItFits) {
   Lab run({.precision = Policy::fp16(), .ladder = {.promoted_steps = 5}});
   double factor = 1;
-  const auto maths = [&](const Batch& b) {
+  const auto maths = [&](const toy::LabBatch& b) {
     const Variable h = run.model.second(relu(run.model.first(Variable(b.x)) * factor));
     return apply_one<toy::SquaredError>({}, {h * (1 / factor), Variable(b.target)});
   };
@@ -145,7 +82,7 @@ TEST(Ladder, AFixedScaleThatIsTooLargeIsReplacedByOneThatFits) {
 
 TEST(Ladder, AFaultInEveryBatchStopsAfterABoundedNumberOfSkips) {
   Lab run({});
-  const auto maths = [&](const Batch& b) { return run.loss(b) - mean(log(relu(-square(run.model(b.x))))); };
+  const auto maths = [&](const toy::LabBatch& b) { return run.loss(b) - mean(log(relu(-square(run.model(b.x))))); };
   for (int k = 0; k < 5; ++k) {
     const StepResult skipped = run.step(maths);
     EXPECT_FALSE(skipped.committed);
@@ -213,7 +150,7 @@ class Rollback : public testing::Test {
     TrainingRun training(run.trainer, o);
     training.resume_if_possible();
     for (const auto& batch : training.batches(run.loader))
-      training.step(batch, [&](const Batch& b) { return run.loss(b); });
+      training.step(batch, [&](const toy::LabBatch& b) { return run.loss(b); });
     return run.trainer.state_hash();
   }
 };

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/state_dict.h"
+
+namespace binade::amp {
+
+/// What a run keeps of its incidents: incidents/000000000123/ with report.md, report.json and capsule.h5; "-2", "-3"
+/// behind the name of a step that had several. Files are written whole or not at all.
+class IncidentFolders {
+ public:
+  explicit IncidentFolders(std::string run) : parent_(std::move(run) + "/incidents") {}
+
+  /// The folder of one attempt's incident.
+  std::string of(std::int64_t step, std::int64_t attempt);
+  /// Empty, or what went wrong: a run goes on without a report.
+  std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);
+  /// The same for a capsule. Those beyond 1 GiB, and all after the first 16 of this process, are left out.
+  std::string write_capsule(std::int64_t step, std::int64_t attempt, const StateDict& capsule);
+
+ private:
+  std::string put(const std::string& folder, const std::string& file, std::span<const std::byte> bytes) const;
+
+  std::string parent_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;
+  int capsules_ = 0;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,33 @@
+#include "examples/common/replay_program.h"
+
+#include <cstdio>
+
+#include "amp/incident/report.h"
+#include "io/checkpoint_file.h"
+#include "io/json_lines.h"
+
+namespace binade::examples {
+
+StateDict open_capsule(const std::string& path, Settings& table) {
+  StateDict capsule = io::load_checkpoint(path).state;
+  check<CheckpointError>(capsule.contains("capsule/config"),
+                         "replay: {} is no capsule; an incident's folder holds one, capsule.h5", path);
+  check<ArgumentError>(!capsule.text("capsule/config").empty(),
+                       "replay: {} was written by a program without settings; Trainer::replay runs it again", path);
+  table.apply_json(capsule.text("capsule/config"), path);
+  return capsule;
+}
+
+int tell_replay(const amp::CapsuleReplay& replay) {
+  std::fprintf(stderr, "%s\n%s\n", replay.same_bits ? "the same bits came out" : "other bits came out",
+               amp::report_markdown(replay.incident).c_str());
+  std::printf("%s\n", io::JsonObject()
+                          .add("step", replay.incident.step)
+                          .add("same_bits", replay.same_bits)
+                          .add_raw("report", amp::report_json(replay.incident))
+                          .text()
+                          .c_str());
+  return 0;
+}
+
+}  // namespace binade::examples

@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/amp/lab.h"
+
+// What an incident leaves behind to be looked at elsewhere.
+namespace binade::amp {
+namespace {
+
+using toy::Lab;
+
+/// The capsules of a run of `steps` steps.
+std::vector<StateDict> capsules_of(const TrainerOptions& options, int steps, std::int64_t bad_sample = -1) {
+  Lab run(options);
+  run.bad_sample = bad_sample;
+  std::vector<StateDict> capsules;
+  run.trainer.set_capsule_sink(
+      [&](std::int64_t, std::int64_t, StateDict capsule) { capsules.push_back(std::move(capsule)); });
+  for (int k = 0; k < steps; ++k) run.step();
+  return capsules;
+}
+
+CapsuleReplay replayed(const TrainerOptions& options, const StateDict& capsule) {
+  Lab elsewhere(options);
+  return elsewhere.trainer.replay<toy::LabBatch>(capsule, [&](const toy::LabBatch& b) { return elsewhere.loss(b); });
+}
+
+TEST(Capsule, ABadSampleIsFoundAgainToTheBit) {
+  const std::vector<StateDict> capsules = capsules_of({}, 8, 17);
+  ASSERT_EQ(capsules.size(), 1u);
+  const CapsuleReplay replay = replayed({}, capsules[0]);
+  EXPECT_TRUE(replay.same_bits);
+  EXPECT_EQ(replay.incident.diagnosis.first_bad.value().sample_id, 17);
+  EXPECT_EQ(replay.incident.diagnosis.cause, CauseClass::kBadInput);
+}
+
+TEST(Capsule, ADamagedWeightComesWithIt) {
+  const TrainerOptions options{.on_nan = OnNan::kSkip, .inject = {"nan-weight@step=2,path=first"}};
+  Lab run(options);
+  StateDict capsule;
+  run.trainer.set_capsule_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
+  run.step();
+  run.step();
+  EXPECT_THROW(run.step(), NumericError);
+  EXPECT_EQ(capsule.integer("capsule/step"), 3);
+  EXPECT_TRUE(std::isnan(capsule.tensor("model/first.weight").at(0)));
+}
+
+TEST(Capsule, AFaultThatIsPlantedInEveryAttemptIsPlantedInTheReplay) {
+  const TrainerOptions options{.precision = Policy::fp16(),
+                               .inject = {"scale-weight@step=3,path=second,factor=1e6,view=1"}};
+  const std::vector<StateDict> capsules = capsules_of(options, 4);
+  ASSERT_EQ(capsules.size(), 1u);
+  const CapsuleReplay replay = replayed(options, capsules[0]);
+  EXPECT_TRUE(replay.same_bits);
+  EXPECT_EQ(replay.incident.diagnosis.first_bad.value().module, "second");
+}
+
+TEST(Capsule, AnotherOutcomeIsSaid) {
+  std::vector<StateDict> capsules = capsules_of({}, 8, 17);
+  StateDict mended;
+  const StateDict& capsule = capsules.at(0);
+  for (const auto& [name, value] : capsule.values())
+    mended.put(name, name == "batch/0/x" ? Tensor::zeros(capsule.tensor(name).shape()) : value);
+  const CapsuleReplay replay = replayed({}, mended);
+  EXPECT_FALSE(replay.same_bits);
+  EXPECT_FALSE(replay.incident.diagnosis.first_bad.has_value());
+}
+
+TEST(Capsule, ACheckpointIsNone) {
+  Lab run({});
+  const StateDict checkpoint = run.trainer.state();
+  EXPECT_THROW(run.trainer.replay<toy::LabBatch>(checkpoint, [&](const toy::LabBatch& b) { return run.loss(b); }),
+               CheckpointError);
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -51,14 +51,40 @@ LossScaler::LossScaler(const LossScaleOptions& options) : options_(options) {
   state_.scale = o.mode == LossScaleMode::kOff ? 1 : o.init_scale;
 }
 
-void LossScaler::committed() {
+void LossScaler::set_scale(double scale) {
+  state_.scale = scale;
+  state_.waiting.clear();
+  state_.least.clear();
+}
+
+void LossScaler::note_headroom(double headroom) {
+  if (!std::isfinite(headroom)) return;
+  state_.waiting.push_back(headroom);
+  if (state_.waiting.size() <= static_cast<std::size_t>(kTelemetryDelay)) return;
+  const double counts = state_.waiting.front();
+  state_.waiting.erase(state_.waiting.begin());
+  state_.least.assign(1, state_.least.empty() ? counts : std::min(state_.least.front(), counts));
+}
+
+void LossScaler::committed(double headroom) {
   ++state_.commits;
   state_.in_a_row = 0;
   ++state_.clean;
+  note_headroom(headroom);
   if (!adjustable() || state_.clean < options_.growth_interval) return;
   state_.clean = 0;
   const double grown = state_.scale * options_.growth_factor;
-  if (grown <= options_.ceiling) state_.scale = grown;
+  const bool room = state_.least.empty() || state_.least.front() - std::log2(options_.growth_factor) >= kGrownHeadroom;
+  if (grown <= options_.ceiling && room)
+    set_scale(grown);
+  else
+    state_.least.clear();  // one wild step must not keep the scale low for good
+}
+
+void LossScaler::begin_with(double scale, double headroom) {
+  if (!adjustable() || !std::isfinite(headroom)) return;
+  const double wanted = scale * std::exp2(std::floor(headroom - kMeasuredHeadroom));
+  set_scale(std::clamp(wanted, options_.floor, options_.ceiling));
 }
 
 ScaleVerdict LossScaler::overflowed() {
@@ -72,7 +98,7 @@ ScaleVerdict LossScaler::overflowed() {
     if (static_cast<std::int64_t>(state_.recent.size()) > options_.aborts_per_window) return ScaleVerdict::kTooOften;
   }
   state_.clean = 0;
-  state_.scale = std::max(state_.scale * options_.backoff_factor, options_.floor);
+  set_scale(std::max(state_.scale * options_.backoff_factor, options_.floor));
   return ScaleVerdict::kLowered;
 }
 
@@ -135,12 +161,14 @@ StateDict LossScaler::state() const {
   state.put("overflows", state_.overflows);
   state.put("in_a_row", state_.in_a_row);
   state.put("recent", state_.recent);
+  state.put("waiting", state_.waiting);
+  state.put("least", state_.least);
   return state;
 }
 
 LossScaler::State LossScaler::decode(const StateDict& saved) const {
-  State state{saved.number("scale"),      saved.integer("clean"),    saved.integer("commits"),
-              saved.integer("overflows"), saved.integer("in_a_row"), saved.integers("recent")};
+  State state{saved.number("scale"),     saved.integer("clean"),   saved.integer("commits"), saved.integer("overflows"),
+              saved.integer("in_a_row"), saved.integers("recent"), saved.numbers("waiting"), saved.numbers("least")};
   check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}",
                          state.scale);
   return state;

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "autograd/variable.h"
 #include "core/state_dict.h"
@@ -13,11 +15,19 @@
 
 namespace binade::amp {
 
+/// A decision from the telemetry of step k applies at step k + 8: a device may run that far ahead of the host.
+inline constexpr std::int64_t kTelemetryDelay = 8;
+/// Binades that LossScaleOptions::measured() leaves above the largest scaled gradient.
+inline constexpr double kMeasuredHeadroom = 2;
+/// Binades that must be left after the scale has grown.
+inline constexpr double kGrownHeadroom = 1;
+
 enum class LossScaleMode : std::uint8_t { kDynamic, kStatic, kOff };
 
 struct LossScaleOptions {
   LossScaleMode mode = LossScaleMode::kDynamic;
   double init_scale = 65536;  ///< kStatic: the scale for good. May lie above the ceiling
+  bool measure = false;       ///< kDynamic in a Trainer: one backward before step 1 finds the scale to begin with
   double growth_factor = 2;
   double backoff_factor = 0.5;
   std::int64_t growth_interval = 2000;  ///< clean commits in a row before the scale grows
@@ -28,6 +38,8 @@ struct LossScaleOptions {
   std::int64_t window = 100;
 
   static LossScaleOptions dynamic(double init_scale = 65536) { return {.init_scale = init_scale}; }
+  /// Begins with the largest power of two that leaves kMeasuredHeadroom binades to the largest scaled gradient.
+  static LossScaleOptions measured() { return {.measure = true}; }
   static LossScaleOptions fixed(double scale) { return {.mode = LossScaleMode::kStatic, .init_scale = scale}; }
   static LossScaleOptions off() { return {.mode = LossScaleMode::kOff, .init_scale = 1}; }
   /// "dynamic", "off" or a number. Throws ArgumentError.
@@ -47,8 +59,9 @@ enum class ScaleVerdict : std::uint8_t {
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& options);
 
 /// The loss scale as a state machine: x growth_factor after growth_interval clean commits (never beyond the ceiling),
-/// x backoff_factor on overflow, never below the floor. One scale per loss. All scales are plain doubles; powers of two
-/// by default, so that scaling is exact.
+/// x backoff_factor on overflow, never below the floor. Where the headroom of scaled gradients is measured, growth is
+/// put off by an interval unless a binade would be left after it. One scale per loss. All scales are plain doubles;
+/// powers of two by default, so that scaling is exact.
 class LossScaler {
  public:
   /// Throws ArgumentError naming the option that is out of range.
@@ -60,11 +73,15 @@ class LossScaler {
   /// Whether an overflow now could be explained by the scale.
   bool can_lower() const { return adjustable() && state_.scale > options_.floor; }
 
-  /// A step was committed with this scale.
-  void committed();
+  /// A step was committed with this scale. `headroom`: binades that its scaled gradients left; not finite where that is
+  /// not known. What a step measured counts kTelemetryDelay commits later.
+  void committed(double headroom = std::numeric_limits<double>::infinity());
   /// A step was aborted because scaled gradients overflowed: lowers the scale, or says why that is no way out (and then
   /// leaves it as it is).
   ScaleVerdict overflowed();
+
+  /// The scale to begin with, given that gradients left `headroom` binades at `scale`.
+  void begin_with(double scale, double headroom);
 
   std::int64_t commits() const { return state_.commits; }
   std::int64_t overflows() const { return state_.overflows; }
@@ -95,6 +112,8 @@ class LossScaler {
     std::int64_t overflows = 0;  ///< in all
     std::int64_t in_a_row = 0;
     std::vector<std::int64_t> recent{};  ///< commits at the latest overflows after the first window
+    std::vector<double> waiting{};       ///< headroom of the latest commits, which does not count yet
+    std::vector<double> least{};         ///< the least of those before, since the scale changed; empty: none
     friend bool operator==(const State&, const State&) = default;
   };
   /// For a trainer that takes an overflow back when it proves to be none.
@@ -107,6 +126,8 @@ class LossScaler {
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
+  void note_headroom(double headroom);
+  void set_scale(double scale);
   void lower_for(const optim::GradientScan& scan, const StepStats& stats, const optim::FlatParameters& parameters);
   State decode(const StateDict& state) const;
 

@@ -74,6 +74,7 @@ void RunRecords::attempts(const std::vector<StepResult>& attempts, const Telemet
   for (const StepResult& one : attempts) {
     attempt(one);
     if (one.incident) tell(*one.incident, write_report(*one.incident));
+    for (const Sign& sign : one.signs) tell(sign);
     for (const std::string& note : one.notes) say(fmt::format("step {}: {}", one.step, note));
   }
   tell_overflows(attempts);
@@ -97,8 +98,18 @@ void RunRecords::headroom(const std::vector<StepResult>& attempts, const Telemet
 void RunRecords::tell(const Incident& incident, const std::string& report) {
   const Diagnosis& d = incident.diagnosis;
   say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}",
-                  incident.drill ? "drill: incident" : "incident", incident.step, place_of(d), name_of(d.cause),
-                  name_of(d.confidence), incident.what, d.advice, done_of(incident.remedy), report));
+                  incident.warning ? "warning"
+                  : incident.drill ? "drill: incident"
+                                   : "incident",
+                  incident.step, place_of(d), name_of(d.cause), name_of(d.confidence), incident.what, d.advice,
+                  done_of(incident.remedy), report));
+}
+
+void RunRecords::warn(const Incident& incident) { tell(incident, write_report(incident)); }
+
+void RunRecords::tell(const Sign& sign) {
+  say(fmt::format("step {}: {}: {} {}; {}", sign.step, name_of(sign.kind), place_of(sign), sign.what,
+                  sign.remedy.empty() ? sign.advice : sign.remedy));
 }
 
 void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {
@@ -142,6 +153,9 @@ void RunRecords::attempt(const StepResult& s) {
   displays_->events.scalar("train/grad_norm", s.step, static_cast<float>(s.grad_norm));
   displays_->events.scalar("train/loss_scale", s.step, static_cast<float>(s.loss_scale));
   displays_->events.scalar("train/lr", s.step, static_cast<float>(s.lr));
+  if (s.attention_logits)
+    displays_->events.scalar("signs/attention_logits", s.step, static_cast<float>(*s.attention_logits));
+  if (s.update_rms) displays_->events.scalar("signs/update_rms", s.step, static_cast<float>(*s.update_rms));
   for (const auto& [name, headroom] :
        {std::pair("headroom/forward", &s.forward_headroom), {"headroom/backward", &s.backward_headroom}})
     if (std::isfinite(headroom->binades)) displays_->events.scalar(name, s.step, static_cast<float>(headroom->binades));

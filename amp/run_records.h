@@ -26,6 +26,8 @@ class RunRecords {
   void attempts(const std::vector<StepResult>& attempts, const Telemetry& seen);
   void timing(const StepStats& stats, double seconds);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
+  /// Something that does not concern training: told, with a report.
+  void warn(const Incident& incident);
   /// Opens the displays; `step` updates were done before. Before the first attempt().
   void begin(std::int64_t step);
   /// What an incident's attempt needs to be run again, beside its report.
@@ -47,6 +49,7 @@ class RunRecords {
   void headroom(const std::vector<StepResult>& attempts, const Telemetry& seen);
   void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
   void tell(const Incident& incident, const std::string& report);
+  void tell(const Sign& sign);
   void tell_overflows(const std::vector<StepResult>& attempts);
   /// Returns where it is, for people.
   std::string write_report(const Incident& incident);

@@ -11,12 +11,30 @@
 namespace binade::amp {
 namespace {
 
+constexpr std::uint32_t kZeros = 1;  // the word of a kernel that stored nothing but zeros
+
 double binades_left(std::uint32_t word, DType dtype) {
   const std::uint32_t limit = overflow_word(dtype);
-  if (word == 0) return std::numeric_limits<double>::infinity();
+  if (word <= kZeros) return std::numeric_limits<double>::infinity();
   if (word >= limit) return -std::numeric_limits<double>::infinity();
   const double top = dtype == DType::f32 ? 128.0 : std::log2(static_cast<double>(std::bit_cast<float>(limit)));
   return top - std::log2(static_cast<double>(std::bit_cast<float>(word)));
+}
+
+/// The largest word that rounds to 0.
+constexpr std::uint32_t vanishing_word(DType dtype) { return dtype == DType::f16 ? 0x33000000u : 0x00008000u; }
+
+/// Counts zeros in a sample of at most 4096 elements: short runs, evenly spread, so that few lines of memory are read.
+void count_zeros(const Tensor& gradient, std::int64_t& sampled, std::int64_t& zeros) {
+  constexpr std::int64_t kRuns = 128, kRun = 32;
+  const Tensor flat = gradient.contiguous_copy();
+  const auto* bits = static_cast<const std::uint16_t*>(flat.raw());
+  const std::int64_t count = flat.numel(), stride = std::max(kRun, count / kRuns);
+  for (std::int64_t run = 0; run < kRuns && run * stride < count; ++run)
+    for (std::int64_t i = run * stride; i < std::min(run * stride + kRun, count); ++i) {
+      ++sampled;
+      zeros += (bits[i] & 0x7fffu) == 0;
+    }
 }
 
 }  // namespace
@@ -25,9 +43,15 @@ double headroom_of(const Observation& seen, DType low) {
   return std::min(binades_left(seen.low, low), binades_left(seen.wide, DType::f32));
 }
 
-void Telemetry::begin() {
+bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && seen.low <= vanishing_word(low); }
+
+void Telemetry::begin(bool count_zeros) {
+  count_zeros_ = count_zeros;
   for (std::vector<Slot>* slots : {&forward_, &backward_})
-    for (Slot& slot : *slots) slot.seen = {};
+    for (Slot& slot : *slots) {
+      slot.seen = {};
+      slot.sampled = slot.zeros = 0;
+    }
 }
 
 void Telemetry::note(const OpCall& call, std::span<const Tensor> results, const Observation& seen) {
@@ -37,8 +61,12 @@ void Telemetry::note(const OpCall& call, std::span<const Tensor> results, const 
   Slot& slot = slots[index];
   if (slot.module != call.module_path) slot.module = call.module_path;
   slot.op = call.info.name;
-  for (const Tensor& result : results)
-    if (result.defined() && is_floating(result.dtype()) && size_of(result.dtype()) == 2) slot.low = result.dtype();
+  const bool counts = count_zeros_ && call.direction == Direction::kBackward;
+  for (const Tensor& result : results) {
+    if (!result.defined() || !is_floating(result.dtype()) || size_of(result.dtype()) != 2) continue;
+    slot.low = result.dtype();
+    if (counts) count_zeros(result, slot.sampled, slot.zeros);
+  }
   slot.seen.merge(seen);
 }
 
@@ -53,7 +81,7 @@ void Telemetry::after_backward(const OpCall& call, std::span<const Tensor>, std:
 
 Headroom Telemetry::least(Direction direction) const {
   Headroom least;
-  for (const Slot& slot : direction == Direction::kForward ? forward_ : backward_) {
+  for (const Slot& slot : slots(direction)) {
     const double binades = headroom_of(slot.seen, slot.low);
     if (binades < least.binades) least = {binades, slot.module, slot.op};
   }

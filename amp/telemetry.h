@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,15 +30,29 @@ struct ModuleHeadroom {
 /// few comparisons an op; never reads a tensor of Binade's kernels again, and never waits.
 class Telemetry final : public TapeObserver {
  public:
-  /// Forgets what the attempt before left.
-  void begin();
+  /// Forgets what the attempt before left. `count_zeros`: the zeros among the 16-bit gradients are counted this time.
+  void begin(bool count_zeros = false);
 
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 
-  /// The slot nearest to overflow. Micro-batches count together.
+  /// What one op call stored.
+  struct Slot {
+    std::string module;
+    const char* op = nullptr;  ///< null where the tape has no such call
+    DType low = DType::f16;    ///< which 16-bit dtype `seen.low` was rounded to
+    Observation seen;
+    std::int64_t sampled = 0;  ///< elements of 16-bit gradients that were looked at
+    std::int64_t zeros = 0;    ///< of these
+    double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
+  };
+  /// By tape index. Micro-batches count together.
+  std::span<const Slot> slots(Direction direction) const {
+    return direction == Direction::kForward ? forward_ : backward_;
+  }
+  /// The slot nearest to overflow.
   Headroom least(Direction direction) const;
   /// Every module of which something was observed, in the order in which they first ran.
   std::vector<ModuleHeadroom> by_module() const;
@@ -45,18 +60,16 @@ class Telemetry final : public TapeObserver {
   double headroom_in(DType dtype, std::string_view target) const;
 
  private:
-  struct Slot {
-    std::string module;
-    const char* op = nullptr;
-    DType low = DType::f16;  // which 16-bit dtype `seen.low` was rounded to
-    Observation seen;
-  };
   void note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
 
-  std::vector<Slot> forward_, backward_;  // by tape index
+  std::vector<Slot> forward_, backward_;
+  bool count_zeros_ = false;
 };
 
 /// Headroom of one observation whose 16-bit part is `low`.
 double headroom_of(const Observation& seen, DType low);
+
+/// Whether values were seen on their way to `low`, none of them large enough to be anything but 0 there.
+bool vanished(const Observation& seen, DType low);
 
 }  // namespace binade::amp

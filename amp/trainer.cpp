@@ -69,7 +69,11 @@ StepResult Trainer::run_step(const Feed& feed) {
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   drill_.before_step(steps_ + 1, optimizer_);
+  prevent();
   Trial trial(feed);
+  trial.plan.policy = ladder_.applied_to(options_.precision);
+  if (steps_ == 0 && scaler_.options().measure) measure_scale(trial);
+  trial.raised = prove_signs(trial);
   for (Next next = Next::kAgain; next == Next::kAgain;) {
     StepResult result;
     result.step = steps_ + 1;
@@ -77,7 +81,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     result.left_out = trial.parts_left_out;
     result.rows_left_out = trial.plan.rows;
     if (options_.state_hash) result.state_hash_before = state_hash();
-    telemetry_.begin();
+    telemetry_.begin(signs_.counts_zeros(result.step));
     trial.plan.scale = scaler_.scale();
     trial.plan.policy = ladder_.applied_to(options_.precision);
     first_run_ = result.attempt == 1;
@@ -90,7 +94,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     result.loss_scale = state.loss_scale;
     result.lr = state.lr;
     if (state.commits()) {
-      commit(state, trial, result);
+      watch_commit(state, trial, result);
       seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       next = Next::kReturn;
     } else {
@@ -195,7 +199,7 @@ void Trainer::commit(const StepState& state, const Trial& trial, StepResult& res
   optimizer_.step(step_input(state));
   for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->commit();
   if (ema_) ema_->update();
-  scaler_.committed();
+  scaler_.committed(result.backward_headroom.binades);
   ++steps_;
   attempts_ = incidents_ = skips_ = 0;
   if (trial.feed.origins.back() != nullptr && data_.commit) data_.commit(*trial.feed.origins.back());

@@ -17,6 +17,7 @@
 #include "amp/ladder.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
+#include "amp/signs/signs.h"
 #include "amp/telemetry.h"
 #include "amp/verdict.h"
 #include "core/runtime.h"
@@ -39,6 +40,7 @@ struct Incident {
   Diagnosis diagnosis{};
   Remedy remedy{};                         ///< what was done about it
   bool drill = false;                      ///< a fault was planted in this step
+  bool warning = false;                    ///< training is unharmed: an evaluation
   std::vector<ModuleHeadroom> headroom{};  ///< of the attempt, by module
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
@@ -50,7 +52,10 @@ struct StepResult : StepStats {
   std::vector<std::int64_t> rows_left_out;          ///< rows of the step's whole batch that did not count
   Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients
   std::optional<Incident> incident;
-  std::vector<std::string> notes;  ///< for people: a remedy that ended
+  std::vector<std::string> notes;          ///< for people: a remedy that ended
+  std::vector<Sign> signs;                 ///< of trouble ahead; of committed attempts only
+  std::optional<double> attention_logits;  ///< largest product of queries and keys, where it is an op; every 4th step
+  std::optional<double> update_rms;        ///< root mean square of what the update changed; every 50th step
 };
 
 /// A checkpoint that a run may go back to.
@@ -154,6 +159,9 @@ class Trainer {
     const EvaluationScope scope(*this);
     return std::forward<F>(f)();
   }
+  /// Where an evaluation that came to a number which is not finite went wrong: `again` makes it once more, under watch.
+  /// The report of it; nothing else changes.
+  Incident investigate_evaluation(const std::string& what, const std::function<void()>& again);
   /// Tells a plateau schedule a validation loss.
   void observe(double loss) { schedule_.observe(loss); }
 
@@ -278,6 +286,12 @@ class Trainer {
   void commit(const StepState& state, const Trial& trial, StepResult& result);
   void abandon();
 
+  // ---- trainer_signs.cpp: before a number goes bad
+  void prevent();
+  void measure_scale(const Trial& trial);
+  std::optional<Telemetry> prove_signs(const Trial& trial);
+  void watch_commit(const StepState& state, const Trial& trial, StepResult& result);
+
   // ---- trainer_recovery.cpp: after an abort
   Next recover(const StepState& state, Trial& trial, StepResult& result);
   bool lower_scale(const StepState& state, Trial& trial, std::string& why);
@@ -326,6 +340,7 @@ class Trainer {
   FindRecoveryPoint find_recovery_point_;
   CapsuleSink capsule_sink_;
   Telemetry telemetry_;
+  Signs signs_;
   FireDrill drill_;
   bool first_run_ = false;  // the next run of the closure is the step's first attempt
 };

@@ -18,6 +18,7 @@ StateDict Trainer::collect() const {
   if (ema_) state.merge("optim/ema", ema_->state());
   state.put("amp/policy", options_.precision.to_string());
   state.merge("amp/scaler", scaler_.state());
+  state.merge("amp/signs", signs_.state());
   state.merge("amp/ladder", ladder_.state());
   state.merge("sched", schedule_.state());
   state.put("rng/seed", static_cast<std::int64_t>(runtime_.seed()));
@@ -58,6 +59,7 @@ void Trainer::check_state(const StateDict& state) const {
   optimizer_.check_state(state.section("optim"));
   if (ema_) ema_->check_state(state.section("optim/ema"));
   scaler_.check_state(state.section("amp/scaler"));
+  Signs().load_state(state.section("amp/signs"));
   if (const StateDict remedies = state.section("amp/ladder"); !remedies.empty()) ladder_.check_state(remedies);
   schedule_.check_state(state.section("sched"));
 }
@@ -83,6 +85,7 @@ void Trainer::load_state(const StateDict& state) {
   optimizer_.load_state(state.section("optim"));
   if (ema_) ema_->load_state(state.section("optim/ema"));
   scaler_.load_state(state.section("amp/scaler"));
+  signs_.load_state(state.section("amp/signs"));
   const StateDict remedies = state.section("amp/ladder");
   if (remedies.empty())
     ladder_ = Ladder(options_.ladder);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <optional>
 
@@ -192,9 +193,20 @@ class TrainingRun::Journal {
     saved_ = -1;
     score_.reset();
     for (const auto& [name, value] : evaluation.numbers)
-      if (name == options_.score) score_ = options_.higher_is_better ? -value : value;
+      if (name == options_.score && std::isfinite(value)) score_ = options_.higher_is_better ? -value : value;
+    const auto bad = std::ranges::find_if(evaluation.numbers, [](const auto& n) { return !std::isfinite(n.second); });
+    if (bad != evaluation.numbers.end()) warn(*bad);
     if (score_) trainer_.observe(*score_);
     return true;
+  }
+
+  void warn(const std::pair<std::string, double>& number) {
+    const std::string what = fmt::format("{} of the evaluation is {}", number.first, number.second);
+    try {
+      records_.warn(trainer_.investigate_evaluation(what, [&] { options_.evaluate(); }));
+    } catch (const EvaluationStopped&) {  // by a signal: the run ends before the place is found
+      records_.say(what);
+    }
   }
 
   io::SaveRequest request() {

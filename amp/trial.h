@@ -42,6 +42,7 @@ struct Trainer::Trial {
   bool nan_is_overflow = false;                 // settled: it is gone at the floor
   std::optional<RecoveryPoint> recovery;        // the newest whose weights made the step finite
   double promoted_seconds = 0;                  // that a finite replay in f32 took
+  std::optional<Telemetry> raised;              // of an extra run at a higher loss scale, see Signs::proof_factor
 
   /// Rows that are left of one micro-batch.
   std::int64_t rows_of(int part) const {

@@ -73,7 +73,10 @@ std::string done_of(const Remedy& remedy) {
 std::string report_json(const Incident& incident) {
   const Diagnosis& d = incident.diagnosis;
   io::JsonObject json;
-  json.add("schema", 1).add("step", incident.step).add("attempt", incident.attempt).add("kind", "incident");
+  json.add("schema", 1)
+      .add("step", incident.step)
+      .add("attempt", incident.attempt)
+      .add("kind", incident.warning ? "warning" : "incident");
   json.add("what", incident.what);
   if (incident.drill) json.add("drill", true);
   if (d.first_bad) {
@@ -93,7 +96,9 @@ std::string report_json(const Incident& incident) {
 
 std::string report_markdown(const Incident& incident) {
   const Diagnosis& d = incident.diagnosis;
-  std::string text = fmt::format("# Incident in step {}, attempt {}\n\n", incident.step, incident.attempt);
+  std::string text = incident.warning
+                         ? fmt::format("# Warning after step {}\n\n", incident.step)
+                         : fmt::format("# Incident in step {}, attempt {}\n\n", incident.step, incident.attempt);
   if (incident.drill) text += "**A fire drill: a fault was planted in this step.**\n\n";
   text += fmt::format("- **What**: {}\n", incident.what);
   text += fmt::format("- **Where**: {}\n", place_of(d));

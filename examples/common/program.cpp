@@ -47,7 +47,8 @@ amp::Policy choose_policy(TrainSettings& s) {
 
 amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Policy& policy) {
   if (s.loss_scale == "dynamic" && !policy.dynamic_loss_scale) return amp::LossScaleOptions::off();
-  return amp::LossScaleOptions::parse(s.loss_scale, s.init_scale);
+  if (s.loss_scale == "dynamic" && s.init_scale == "auto") return amp::LossScaleOptions::measured();
+  return amp::LossScaleOptions::parse(s.loss_scale, s.init_scale == "auto" ? 65536 : std::stod(s.init_scale));
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model) {

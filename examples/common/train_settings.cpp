@@ -1,5 +1,6 @@
 #include "examples/common/train_settings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -123,9 +124,8 @@ void add_precision(Settings& t, TrainSettings& s) {
          .value = "dynamic|off|X"});
   t.add({.name = "init-scale",
          .target = &s.init_scale,
-         .help = "loss scale of the first step",
-         .low = 0x1p-24,
-         .high = 0x1p127});
+         .help = "loss scale of the first step; auto: from a measured backward",
+         .value = "X|auto"});
 }
 
 void add_optimizer(Settings& t, TrainSettings& s) {
@@ -159,12 +159,14 @@ void add_optimizer(Settings& t, TrainSettings& s) {
   t.add({.name = "ema", .target = &s.ema, .help = "decay of averaged weights (0: none)", .low = 0, .high = 1});
 }
 
-void check_loss_scale(const std::string& text) {
-  if (text == "dynamic" || text == "off") return;
+void check_scale(const char* flag, const std::string& text, const std::vector<std::string>& words) {
+  if (std::ranges::find(words, text) != words.end()) return;
+  std::string wanted;
+  for (const std::string& word : words) wanted += word + ", ";
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check<ArgumentError>(error == std::errc{} && end == text.data() + text.size() && value > 0 && std::isfinite(value),
-                       "--loss-scale: wanted dynamic, off or a number above 0, got '{}'", text);
+  check<ArgumentError>(error == std::errc{} && end == text.data() + text.size() && value >= 0x1p-24 && value <= 0x1p127,
+                       "{}: wanted {}or a number in [2^-24, 2^127], got '{}'", flag, wanted, text);
 }
 
 }  // namespace
@@ -182,7 +184,8 @@ void complete_train_settings(TrainSettings& s) {
   check<ArgumentError>(s.beta1 < 1 && s.beta2 < 1, "--beta1, --beta2: wanted less than 1, got {} and {}", s.beta1,
                        s.beta2);
   check<ArgumentError>(s.ema < 1, "--ema: wanted less than 1, got {}", s.ema);
-  check_loss_scale(s.loss_scale);
+  check_scale("--loss-scale", s.loss_scale, {"dynamic", "off"});
+  check_scale("--init-scale", s.init_scale, {"auto"});
   for (const std::string& o : s.overrides) {
     const std::size_t equals = o.rfind('=');
     const std::string dtype = equals == o.npos ? "" : o.substr(equals + 1);

@@ -23,7 +23,7 @@ struct TrainSettings {
   std::string on_nan = "ladder";
   std::vector<std::string> inject;
   std::string loss_scale = "dynamic";
-  double init_scale = 65536;
+  std::string init_scale = "65536";  ///< or "auto"
 
   std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";
   double lr = 1e-3, min_lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9, weight_decay = 0, clip = 0,

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "core/error.h"
 #include "tests/amp/toy.h"
 
@@ -51,6 +54,62 @@ TEST(LossScaler, StopsGrowingAtTheCeilingAndMayStartAboveIt) {
   EXPECT_EQ(above.scale(), 0x1p32) << "neither grown nor cut";
   play(above, "!");
   EXPECT_EQ(above.scale(), 0x1p31);
+}
+
+/// Commits with the same headroom each, until the scale changes or `most` are done; the scale then.
+double grown_after(LossScaler& scaler, double headroom, int most) {
+  const double before = scaler.scale();
+  for (int k = 0; k < most && scaler.scale() == before; ++k) scaler.committed(headroom);
+  return scaler.scale();
+}
+
+TEST(LossScaler, GrowsOnlyIntoHeadroomThatWasMeasured) {
+  const LossScaleOptions options{.init_scale = 1024, .growth_interval = 20};
+  LossScaler roomy(options), tight(options), unknown(options);
+  EXPECT_EQ(grown_after(roomy, 2.0, 20), 2048) << "a binade is left after doubling";
+  EXPECT_EQ(grown_after(tight, 1.9, 100), 1024);
+  EXPECT_EQ(grown_after(unknown, std::nan(""), 20), 2048) << "nothing was measured: by the clock alone";
+  LossScaler once(options);
+  grown_after(once, 9, 5);
+  once.committed(0.5);
+  EXPECT_EQ(grown_after(once, 9, 14), 1024) << "the least headroom counts";
+  EXPECT_EQ(grown_after(once, 9, 20), 2048) << "for one interval";
+}
+
+TEST(LossScaler, WhatAStepMeasuredCountsEightCommitsLater) {
+  for (const int commits_after : {7, 8}) {
+    LossScaler scaler({.init_scale = 1024, .growth_interval = 20});
+    grown_after(scaler, 9, 19 - commits_after);
+    scaler.committed(0.5);
+    EXPECT_EQ(grown_after(scaler, 9, commits_after), commits_after == 7 ? 2048 : 1024);
+  }
+}
+
+TEST(LossScaler, NonFiniteHeadroomChangesNoDecision) {
+  for (const double bad :
+       {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+    LossScaler scaler({.init_scale = 1024, .growth_interval = 20}), plain = scaler;
+    for (int k = 0; k < 19; ++k) {
+      scaler.committed(k == 4 ? bad : 2.5);
+      plain.committed(2.5);
+    }
+    scaler.committed(2.5), plain.committed(2.5);
+    EXPECT_EQ(scaler.scale(), plain.scale());
+  }
+}
+
+TEST(LossScaler, BeginsWithTheLargestPowerOfTwoThatLeavesTwoBinades) {
+  LossScaler scaler(LossScaleOptions::measured());
+  scaler.begin_with(65536, 5.7);
+  EXPECT_EQ(scaler.scale(), 65536 * 8);
+  scaler.begin_with(65536, 0.3);
+  EXPECT_EQ(scaler.scale(), 65536 / 4);
+  scaler.begin_with(65536, 40);
+  EXPECT_EQ(scaler.scale(), 0x1p24) << "the ceiling";
+  scaler.begin_with(1, -3);
+  EXPECT_EQ(scaler.scale(), 1) << "the floor";
+  scaler.begin_with(65536, std::nan(""));
+  EXPECT_EQ(scaler.scale(), 1) << "nothing was measured";
 }
 
 TEST(LossScaler, AtTheFloorAnOverflowIsNotExplained) {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <sstream>
 
+#include "amp/state_hash.h"
 #include "core/error.h"
 #include "io/checkpoint_store.h"
 #include "io/loader.h"
@@ -224,6 +226,50 @@ TEST(TrainingRun, WhatAnEvaluationShowsIsKept) {
     EXPECT_EQ(folder.read(fmt::format("run/samples/{}.txt", step)), "Once upon");
     EXPECT_EQ(io::read_png(folder.path(fmt::format("run/samples/{}.png", step))).values, picture.values);
   }
+}
+
+/// Steps of the toy with evaluations that come to `score`; what is left, and the report of step 6.
+struct Judged {
+  StateDict state;
+  std::string report;
+};
+Judged judged(const ScratchFolder& folder, const std::string& name, bool evaluates,
+              const std::function<double(Training&, std::int64_t)>& score) {
+  Training net(trainer_options());
+  auto loader = make_loader();
+  RunOptions options = run_options(folder);
+  options.folder = folder.path(name);
+  if (evaluates) {
+    options.eval_every = 3;
+    options.score = "val_loss";
+    options.evaluate = [&] { return Evaluation{.numbers = {{"val_loss", score(net, net.trainer.steps())}}}; };
+  }
+  TrainingRun run(net.trainer, options);
+  for (const auto& batch : run.batches(loader))
+    run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  const std::string report = name + "/incidents/000000000006/report.json";
+  return {net.trainer.state(), std::filesystem::exists(folder.path(report)) ? folder.read(report) : ""};
+}
+
+TEST(TrainingRun, AnEvaluationThatIsNotFiniteIsAWarningAndTrainingIsUnharmed) {
+  const ScratchFolder folder;
+  const Judged plain = judged(folder, "plain", false, {});
+  const Judged bad = judged(folder, "bad", true, [](Training& net, std::int64_t step) {
+    return toy::loss(net.net, step == 6 ? toy::with_nan(toy::batch(1)) : toy::batch(1)).value().item();
+  });
+  EXPECT_EQ(state_hash(bad.state), state_hash(plain.state));
+  EXPECT_NE(bad.report.find(R"("kind":"warning")"), std::string::npos) << bad.report;
+  EXPECT_NE(bad.report.find(R"("direction":"input")"), std::string::npos) << bad.report;
+  EXPECT_NE(bad.report.find(R"("class":"bad-input")"), std::string::npos) << bad.report;
+  EXPECT_NE(bad.report.find(R"("what":"val_loss of the evaluation is nan")"), std::string::npos) << bad.report;
+}
+
+TEST(TrainingRun, ANaNIsNeverTheBestScore) {
+  const ScratchFolder folder;
+  judged(folder, "run", true,
+         [](Training&, std::int64_t step) { return step == 6 ? std::nan("") : 10 - static_cast<double>(step); });
+  const std::string manifest = folder.read("run/checkpoints/MANIFEST");
+  EXPECT_EQ(manifest.find("nan"), std::string::npos) << manifest;
 }
 
 }  // namespace

@@ -1,0 +1,21 @@
+#include "amp/signs/sign.h"
+
+#include "core/error.h"
+
+namespace binade::amp {
+
+std::string_view name_of(SignKind kind) {
+  switch (kind) {
+    case SignKind::kOverflow: return "overflow ahead";
+    case SignKind::kUnderflow: return "silent underflow";
+    case SignKind::kStagnation: return "stagnation";
+  }
+  return "";
+}
+
+std::string place_of(const Sign& sign) {
+  std::string text = sign.op.empty() ? "" : fmt::format("'{}' in ", sign.op);
+  return text + fmt::format("{} ({})", sign.module.empty() ? "the root" : sign.module, sign.direction);
+}
+
+}  // namespace binade::amp

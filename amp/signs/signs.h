@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "amp/signs/forecast.h"
+#include "amp/signs/sign.h"
+#include "amp/signs/silent_underflow.h"
+#include "amp/signs/stagnation.h"
+#include "amp/telemetry.h"
+#include "core/state_dict.h"
+#include "optim/optimizer.h"
+
+namespace binade::amp {
+
+/// What a run shows before a number goes bad, found from the telemetry of its committed steps: overflow ahead
+/// (Forecast), values that vanish (SilentUnderflow), updates that vanish (Stagnation). A function of the run alone: the
+/// state is part of the checkpoint, and a resumed run finds the same. What is decided from the telemetry of step k
+/// applies at step k + kTelemetryDelay.
+class Signs {
+ public:
+  /// Whether the telemetry of this step must count zeros.
+  bool counts_zeros(std::int64_t step) const { return underflow_.due(step); }
+  /// By how much to raise the loss scale of an extra run of this step that would settle a doubt; nothing in nearly
+  /// every step. The run's telemetry, with zeros counted, goes into `raised` of after_commit().
+  std::optional<double> proof_factor(std::int64_t step) const { return underflow_.proof_factor(step); }
+
+  void before_commit(std::int64_t step, optim::FlatParameters& parameters) {
+    if (stagnation_.due(step)) stagnation_.before_update(parameters);
+  }
+  struct Committed {
+    std::int64_t step;
+    const Telemetry& seen;    ///< of the attempt that was committed
+    const Telemetry* raised;  ///< of the extra run; null where there was none
+    const optim::Optimizer& optimizer;
+    const optim::StepInput& input;
+    double loss_scale;
+    double least_scale;  ///< that the loss scaler could go down to: room that gradients have beside their headroom
+    bool stochastic;     ///< 16-bit weights are rounded stochastically
+    bool prevents;       ///< ops that will leave a 16-bit range are to be computed in f32 in time
+  };
+  std::vector<Sign> after_commit(const Committed& step);
+
+  /// Ops ("PATH/op") that are to be computed in f32 from this step on: what telemetry showed kTelemetryDelay steps ago.
+  std::vector<std::string> take_due(std::int64_t step);
+
+  /// Root mean square of what an update changed, at the steps where it is looked at.
+  std::optional<double> update_rms(std::int64_t step) const;
+
+  /// The largest product of queries and keys, where attention makes it in an op of its own (composed); nothing at most
+  /// steps.
+  std::optional<double> attention_logits(std::int64_t step, const Telemetry& seen) const;
+
+  StateDict state() const;
+  /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.
+  void load_state(const StateDict& state);
+
+ private:
+  void foresee(const Committed& step, std::vector<Sign>& signs);
+
+  struct Promotion {
+    std::int64_t step;
+    std::string target;
+  };
+  Forecast forecast_;
+  SilentUnderflow underflow_;
+  Stagnation stagnation_;
+  std::vector<Promotion> planned_;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,169 @@
+#include "amp/signs/signs.h"
+
+#include <gtest/gtest.h>
+
+#include "amp/trainer.h"
+#include "autograd/functions/elementwise.h"
+#include "nn/attention.h"
+#include "nn/linear.h"
+#include "nn/losses.h"
+#include "tests/amp/toy.h"
+
+/// Signs as a run shows them: small models, real steps, planted faults.
+namespace binade::amp {
+namespace {
+
+/// Attention between two linear layers over sequences of 6.
+struct Sequence : nn::Module {
+  nn::Linear in{{.in = 4, .out = 16}};
+  nn::MultiHeadAttention attention{{.dim = 16, .heads = 2, .composed = true}};
+  nn::Linear out{{.in = 16, .out = 2}};
+  void visit(nn::Visitor& v) override {
+    v("in", in);
+    v("attention", attention);
+    v("out", out);
+  }
+  Variable forward(const Variable& x) override { return out(relu(attention(in(x)))); }
+};
+
+struct SequenceRun {
+  Runtime runtime{{.seed = 3, .threads = 1}};
+  Sequence model;
+  optim::AdamW optimizer{model, {.lr = 1e-3}};
+  Trainer trainer;
+  double shrink = 1;  // of the loss
+  std::vector<Sign> signs;
+
+  explicit SequenceRun(const TrainerOptions& options) : trainer(runtime, model, optimizer, options) {}
+  void to(std::int64_t step) {
+    while (trainer.steps() < step) {
+      const auto k = static_cast<std::uint32_t>(trainer.steps());
+      const StepResult result = trainer.step(toy::Batch{toy::random({4, 6, 4}, k), toy::random({4, 6, 2}, 7000 + k)},
+                                             [&](const toy::Batch& b) {
+                                               return nn::mse(model(b.x), Variable(b.target)) * shrink;
+                                             });
+      signs.insert(signs.end(), result.signs.begin(), result.signs.end());
+    }
+  }
+};
+
+TrainerOptions growing_keys(OnNan on_nan) {
+  return {.precision = Policy::fp16(),
+          .on_nan = on_nan,
+          .inject = {"scale-weight@step=1,path=attention.query,factor=1.02,every=1",
+                     "scale-weight@step=1,path=attention.key,factor=1.02,every=1"}};
+}
+
+TEST(Signs, LogitsThatGrowAreNamedLongBeforeTheyOverflow) {
+  SequenceRun run(growing_keys(OnNan::kStop));
+  EXPECT_THROW(run.to(800), NumericError);
+  ASSERT_FALSE(run.signs.empty());
+  const Sign& sign = run.signs.front();
+  EXPECT_EQ(sign.kind, SignKind::kOverflow);
+  EXPECT_EQ(sign.module, "attention");
+  EXPECT_EQ(sign.op, "matmul");
+  EXPECT_EQ(sign.direction, "forward");
+  EXPECT_EQ(sign.dtype, "f16");
+  const std::int64_t overflow = run.trainer.finished().back().step;
+  EXPECT_GE(overflow - sign.step, 50);
+  EXPECT_NEAR(sign.steps_left, static_cast<double>(overflow - sign.step),
+              0.4 * static_cast<double>(overflow - sign.step));
+}
+
+TEST(Signs, TheOpIsComputedInF32BeforeItOverflows) {
+  std::int64_t overflow = 0;
+  {
+    SequenceRun stopping(growing_keys(OnNan::kStop));
+    EXPECT_THROW(stopping.to(800), NumericError);
+    overflow = stopping.trainer.finished().back().step;
+  }
+  SequenceRun run(growing_keys(OnNan::kLadder));
+  run.to(overflow + 20);
+  ASSERT_FALSE(run.signs.empty());
+  EXPECT_NE(run.signs[0].remedy.find(fmt::format("from step {} on", run.signs[0].step + kTelemetryDelay)),
+            std::string::npos);
+  ASSERT_FALSE(run.trainer.ladder().promotions().empty());
+  EXPECT_EQ(run.trainer.ladder().promotions()[0].target, "attention/matmul");
+  for (const StepResult& result : run.trainer.finished()) EXPECT_FALSE(result.incident.has_value()) << result.step;
+}
+
+TEST(Signs, AResumedRunSeesTheSame) {
+  struct Seen {
+    std::vector<Sign> signs;
+    StateDict state;
+  };
+  const auto run = [](const Seen& from, std::int64_t to) {
+    SequenceRun part(growing_keys(OnNan::kLadder));
+    part.signs = from.signs;
+    if (!from.state.empty()) part.trainer.load_state(from.state);
+    part.to(to);
+    return Seen{part.signs, part.trainer.state()};
+  };
+  const Seen whole = run({}, 230), after = run(run(run({}, 101), 199), 230);
+  ASSERT_FALSE(whole.signs.empty());
+  ASSERT_EQ(after.signs.size(), whole.signs.size());
+  EXPECT_EQ(after.signs[0].step, whole.signs[0].step);
+  EXPECT_EQ(after.signs[0].what, whole.signs[0].what);
+  EXPECT_EQ(after.state.numbers("amp/signs/forecast/samples"), whole.state.numbers("amp/signs/forecast/samples"));
+}
+
+TEST(Signs, AHealthyRunShowsNone) {
+  for (const Policy& policy : {Policy::fp32(), Policy::fp16(), Policy::bf16(), Policy::pure_bf16()}) {
+    SequenceRun run({.precision = policy});
+    run.to(600);
+    EXPECT_TRUE(run.signs.empty()) << policy.name << ": " << (run.signs.empty() ? "" : run.signs[0].what);
+  }
+}
+
+/// Signs of 400 steps at a fixed loss scale, with a loss a million times too small.
+std::vector<Sign> signs_at_scale(double scale) {
+  SequenceRun run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(scale)});
+  run.shrink = 1e-6;
+  run.to(400);
+  return run.signs;
+}
+
+TEST(Signs, GradientsTooSmallForTheirDtypeAreToldWhereTheyVanish) {
+  const std::vector<Sign> signs = signs_at_scale(1);
+  ASSERT_EQ(signs.size(), 1u);
+  EXPECT_EQ(signs[0].kind, SignKind::kUnderflow);
+  EXPECT_EQ(signs[0].direction, "backward");
+  EXPECT_EQ(signs[0].step, 150);
+  EXPECT_FALSE(signs[0].op.empty());
+  EXPECT_TRUE(signs_at_scale(1e6).empty());
+}
+
+TEST(Signs, AMeasuredScaleOverflowsInNoFirstStep) {
+  for (const double loss_factor : {1e-4, 1.0, 1e4}) {
+    SequenceRun measured({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::measured()});
+    measured.shrink = loss_factor;
+    measured.to(300);
+    EXPECT_EQ(measured.trainer.skipped(), 0) << loss_factor;
+    const std::vector<StepResult> results = measured.trainer.finished();
+    EXPECT_GE(results.front().backward_headroom.binades, 2) << loss_factor;
+    if (results.front().loss_scale < 0x1p24) {
+      EXPECT_LT(results.front().backward_headroom.binades, 3) << "the largest power of two, at " << loss_factor;
+    }
+  }
+}
+
+TEST(Signs, AMeasurementLeavesNoTrace) {
+  const auto hash = [](const std::optional<LossScaleOptions>& scale) {
+    SequenceRun run({.precision = Policy::fp32(), .loss_scale = scale});
+    run.to(5);
+    return run.trainer.state_hash();
+  };
+  EXPECT_EQ(hash(LossScaleOptions::measured()), hash(std::nullopt));
+}
+
+TEST(Signs, TheChangeOfWeightsIsToldEvery50Steps) {
+  SequenceRun run({.precision = Policy::fp32()});
+  run.to(100);
+  const std::vector<StepResult> results = run.trainer.finished();
+  for (const StepResult& result : results) EXPECT_EQ(result.update_rms.has_value(), result.step % 50 == 0);
+  EXPECT_GT(*results.back().update_rms, 1e-5);
+  EXPECT_LT(*results.back().update_rms, 2e-3) << "Adam's updates are about as large as its learning rate";
+}
+
+}  // namespace
+}  // namespace binade::amp

@@ -23,12 +23,16 @@ struct Kind {
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {{"nan-input", {"sample"}},
                                         {"scale-sample", {"sample", "factor"}},
+                                        {"constant-row", {"sample"}},
+                                        {"mask-row", {"sample"}},
+                                        {"drop-eps", {"path"}},
                                         {"inf-grad", {"param", "index"}},
                                         {"scale-weight", {"path", "factor", "view"}},
                                         {"nan-weight", {"path"}},
                                         {"nan-buffer", {"path"}},
                                         {"bitflip", {"path", "op"}, true},
                                         {"lr", {"factor"}},
+                                        {"enospc", {}, true},
                                         {"sigterm", {}, true},
                                         {"kill", {}, true}};
   return all;
@@ -131,22 +135,22 @@ Fault parse_fault(const std::string& spec) {
 }
 
 FireDrill::FireDrill(const std::vector<std::string>& specs, nn::Module& model) : model_(&model) {
-  const std::vector<std::string> parameters = names_in(nn::named_parameters(model)),
-                                 buffers = names_in(nn::named_buffers(model)),
-                                 modules = names_in(nn::named_modules(model));
-  for (const std::string& spec : specs) {
-    Fault fault = parse_fault(spec);
-    if (fault.kind == "inf-grad" || fault.kind == "scale-weight" || fault.kind == "nan-weight")
-      fault.path = resolved(fault, parameters, "parameter");
-    if (fault.kind == "inf-grad")
-      for (const auto& [name, parameter] : nn::named_parameters(model))
-        check<ArgumentError>(name != fault.path || fault.index < parameter->value().numel(),
-                             "--inject {}: '{}' has {} elements, none with index {}", spec, name,
-                             parameter->value().numel(), fault.index);
-    if (fault.kind == "nan-buffer") fault.path = resolved(fault, buffers, "buffer");
-    if (fault.kind == "bitflip") fault.path = resolved(fault, modules, "module");
-    faults_.push_back(std::move(fault));
-  }
+  for (const std::string& spec : specs) plant(spec);
+}
+
+void FireDrill::plant(const std::string& spec) {
+  Fault fault = parse_fault(spec);
+  if (fault.kind == "inf-grad" || fault.kind == "scale-weight" || fault.kind == "nan-weight")
+    fault.path = resolved(fault, names_in(nn::named_parameters(*model_)), "parameter");
+  if (fault.kind == "inf-grad")
+    for (const auto& [name, parameter] : nn::named_parameters(*model_))
+      check<ArgumentError>(name != fault.path || fault.index < parameter->value().numel(),
+                           "--inject {}: '{}' has {} elements, none with index {}", spec, name,
+                           parameter->value().numel(), fault.index);
+  if (fault.kind == "nan-buffer") fault.path = resolved(fault, names_in(nn::named_buffers(*model_)), "buffer");
+  if (fault.kind == "bitflip" || fault.kind == "drop-eps")
+    fault.path = resolved(fault, names_in(nn::named_modules(*model_)), "module");
+  faults_.push_back(std::move(fault));
 }
 
 bool FireDrill::due(const Fault& fault, std::int64_t step) const {
@@ -250,7 +254,37 @@ double FireDrill::lr_factor() {
   return factor;
 }
 
-void FireDrill::before_forward(const OpCall&, std::span<const Variable> inputs, Tensors& read) {
+bool FireDrill::fills_disk(std::int64_t step) {
+  for (const Fault& fault : faults_)
+    if (fault.kind == "enospc" && step >= fault.step && !struck_.contains(fault.spec)) {
+      strike_once(fault);
+      return true;
+    }
+  return false;
+}
+
+double FireDrill::eps_of(const OpCall& call, double eps) {
+  for (const Fault* fault : active("drop-eps"))
+    if (call.module_path == fault->path && call.info.family == OpFamily::kNorm) {
+      strike_once(*fault);
+      eps = 0;
+    }
+  return eps;
+}
+
+/// Fills the first row of the faults' samples: `tensor` has the batch, perhaps folded with more, in dimension 0.
+void FireDrill::fill_row(std::string_view kind, Tensor& tensor, float value) {
+  if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
+  for (const Fault* fault : active(kind))
+    if (const auto row = row_of(fault->sample, batch_rows_)) {
+      strike_once(*fault);
+      const std::int64_t width = tensor.dim(tensor.rank() - 1);
+      tensor = with_row(tensor, *row * (tensor.dim(0) / batch_rows_),
+                        [&](float* x, std::int64_t) { std::fill(x, x + width, value); });
+    }
+}
+
+void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
   if (micro_batch_ != step_context().micro_batch) {
     micro_batch_ = step_context().micro_batch;
     batch_ = nullptr;
@@ -270,10 +304,16 @@ void FireDrill::before_forward(const OpCall&, std::span<const Variable> inputs, 
       continue;
     }
     if (x.value().rank() < 2 || x.value().numel() == 0) continue;
-    if (batch_ == nullptr) batch_ = x.value().raw();
+    if (batch_ == nullptr) {
+      batch_ = x.value().raw();
+      batch_rows_ = x.dim(0);
+    }
     if (batch_ != x.value().raw() || !is_floating(read[i].dtype())) continue;
     read[i] = planted_in(read[i], x.dim(0));
   }
+  if (call.info.family == OpFamily::kNorm) fill_row("constant-row", read[0], 1);
+  if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family == OpFamily::kOther)
+    fill_row("mask-row", read[0], -std::numeric_limits<float>::infinity());
 }
 
 /// The row of a sample in a micro-batch that has `rows` now; nothing when it is not in there.
@@ -305,6 +345,7 @@ void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, 
   for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
     if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
       outputs[0] = planted_in(outputs[0], operand.dim(0));
+  if (call.info.name == std::string_view("attention")) fill_row("mask-row", outputs[0], 0);  // what it defines there
   for (const Fault* fault : active("bitflip"))
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
         !struck_.contains(fault->spec)) {

@@ -33,11 +33,15 @@ struct Fault {
 ///
 ///   nan-input sample=S              an element of that sample is NaN
 ///   scale-sample sample=S,factor=F  the sample is multiplied
+///   constant-row sample=S           a row of the sample that a norm reads is constant
+///   mask-row sample=S               a row of the sample that a softmax reads is masked whole
+///   drop-eps path=P                 the norms of a module compute without eps
 ///   inf-grad param=P[,index=I]      an element of that parameter's gradient is infinite
 ///   scale-weight path=P,factor=F    a parameter is multiplied; with view=1 only as ops read it
 ///   nan-weight path=P               NaN in a parameter after the step is committed
 ///   nan-buffer path=P               NaN in a buffer before the step
 ///   bitflip path=P,op=O             the top exponent bit of a result's first element, once
+///   enospc                          the first checkpoint from that step on finds the disk full, once
 ///   lr factor=F                     the step's learning rate is multiplied
 ///   sigterm, kill                   the process gets that signal before the step, once
 ///
@@ -51,6 +55,9 @@ class FireDrill final : public TapeObserver {
   FireDrill() = default;
   /// Throws ArgumentError for a path that the model does not have, naming the nearest.
   FireDrill(const std::vector<std::string>& specs, nn::Module& model);
+
+  /// One more, for programs that plant by themselves. Throws as the constructor does.
+  void plant(const std::string& spec);
 
   bool planted() const { return !faults_.empty(); }
   const std::vector<Fault>& faults() const { return faults_; }
@@ -70,7 +77,10 @@ class FireDrill final : public TapeObserver {
   /// After a commit.
   void after_commit(std::int64_t step, optim::Optimizer& optimizer);
   double lr_factor();
+  /// Before a checkpoint of `step` is written: whether it is to find the disk full.
+  bool fills_disk(std::int64_t step);
 
+  double eps_of(const OpCall& call, double eps) override;
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
@@ -79,6 +89,7 @@ class FireDrill final : public TapeObserver {
   bool due(const Fault& fault, std::int64_t step) const;
   std::vector<const Fault*> active(std::string_view kind) const;
   void strike_once(const Fault& fault);
+  void fill_row(std::string_view kind, Tensor& tensor, float value);
   Tensor planted_in(const Tensor& batch, std::int64_t rows);
   std::optional<std::int64_t> row_of(std::int64_t sample, std::int64_t rows) const;
   void change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f);
@@ -92,6 +103,7 @@ class FireDrill final : public TapeObserver {
   std::vector<std::int64_t> left_out_;
   std::int64_t rows_per_part_ = 0;
   const void* batch_ = nullptr;  // the tensor of this micro-batch that samples are rows of
+  std::int64_t batch_rows_ = 0;
   std::int64_t micro_batch_ = -1;
 };
 

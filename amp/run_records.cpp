@@ -115,7 +115,7 @@ void RunRecords::tell(const Sign& sign) {
 void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {
   const std::int64_t lowered = std::ranges::count_if(attempts,
                                                      [](const StepResult& a) { return !a.committed && !a.incident; });
-  if (lowered > 0)
+  if (lowered > 0 && attempts.back().loss_scale < attempts.front().loss_scale)
     say(fmt::format("step {}: {} attempt{} overflowed in backward and left no trace; loss scale {} -> {}",
                     attempts.front().step, lowered, lowered == 1 ? "" : "s",
                     io::format_scale(attempts.front().loss_scale), io::format_scale(attempts.back().loss_scale)));

@@ -1,5 +1,6 @@
 #include "amp/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ostream>
@@ -86,7 +87,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     trial.plan.policy = ladder_.applied_to(options_.precision);
     first_run_ = result.attempt == 1;
     const auto begin = std::chrono::steady_clock::now();
-    const StepState state = attempt(trial.plan, feed, &telemetry_);
+    const StepState state = attempt(trial.plan, feed, options_.telemetry ? &telemetry_ : nullptr);
     result.forward_headroom = telemetry_.least(Direction::kForward);
     result.backward_headroom = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;
@@ -177,6 +178,10 @@ AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::in
   backward(loss, state.loss_scale);
   drill_.after_gradients(optimizer_.parameters());
   state.scan = optim::scan_gradients(optimizer_.parameters());
+  const auto bad = std::ranges::find_if(state.scan.words, [](std::uint32_t word) { return word >= 0x7f800000u; });
+  if (bad != state.scan.words.end())
+    state.bad_gradient =
+        optimizer_.parameters().slices()[static_cast<std::size_t>(bad - state.scan.words.begin())].name;
   return judge_gradients(state.scan);
 }
 

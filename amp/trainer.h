@@ -86,6 +86,7 @@ struct TrainerOptions {
   std::int64_t accumulate = 1;  ///< batches per step that batches() reads
   std::int64_t steps = 0;       ///< batches() ends after this many committed updates; 0: never
   bool state_hash = false;
+  bool telemetry = true;          ///< watch every step (headroom); off: only to measure what it costs
   OnNan on_nan = OnNan::kLadder;  ///< what an incident leads to
   LadderOptions ladder{};
   std::vector<std::string> inject{};  ///< fire drills: faults to plant, see amp/fire_drill.h
@@ -192,6 +193,7 @@ class Trainer {
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
   const Telemetry& telemetry() const { return telemetry_; }  ///< of the last attempt
   FireDrill& drill() { return drill_; }
+  void set_telemetry(bool on) { options_.telemetry = on; }
 
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
   /// data, progress. Tensors are copies.

@@ -80,6 +80,7 @@ bool Trainer::lower_scale(const StepState& state, Trial& trial, std::string& why
   const bool nan = state.cause == AbortCause::kNan;
   if (!nan && state.cause != AbortCause::kOverflow) return false;
   bool by_scale = scaler_.can_lower();
+  if (!trial.before_overflow) trial.before_overflow = scaler_.snapshot();
   if (by_scale && nan && !trial.nan_is_overflow) {
     if (!trial.before_nan)
       trial.before_nan = scaler_.snapshot();  // half the scale is tried next
@@ -97,6 +98,7 @@ bool Trainer::lower_scale(const StepState& state, Trial& trial, std::string& why
     why = "lowering the loss scale does not help";
   } else {
     why = explain(scaler_.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler_.options());
+    scaler_.restore(*trial.before_overflow);
   }
   return false;
 }

@@ -1,6 +1,8 @@
 #include "amp/training_run.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include "core/kernels/dispatch.h"
 #include "core/version.h"
 #include "io/checkpoint_store.h"
+#include "io/forwarding_file_ops.h"
 #include "io/json_lines.h"
 #include "io/run_folder.h"
 #include "io/signals.h"
@@ -43,6 +46,19 @@ std::string describe(const Trainer& trainer, const RunOptions& options) {
 
 }  // namespace
 
+/// A disk that is full when a fire drill says so.
+class DiskOfDrills final : public io::ForwardingFileOps {
+ public:
+  DiskOfDrills() : ForwardingFileOps(io::FileOps::real()) {}
+  void set_full(bool full) { full_ = full; }
+  int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
+    return full_ ? ENOSPC : ForwardingFileOps::write(file, bytes, written);
+  }
+
+ private:
+  std::atomic<bool> full_ = false;
+};
+
 /// An open run: its folder, its checkpoints, what it writes down.
 class TrainingRun::Journal {
  public:
@@ -51,7 +67,7 @@ class TrainingRun::Journal {
         trainer_(trainer),
         folder_(std::move(folder)),
         records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
-        store_(folder_.checkpoints(), {.keep = options.keep}) {
+        store_(folder_.checkpoints(), {.keep = options.keep, .ops = &disk_}) {
     trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
       std::optional<io::LoadedCheckpoint> found = store_.load_to_go_back(newest, after);
       if (!found) return std::nullopt;
@@ -220,7 +236,10 @@ class TrainingRun::Journal {
     io::SaveRequest result{.step = step, .state = std::move(state), .state_hash = hash};
     if (evaluated_ == step) result.score = score_;
     // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
-    result.before = [this] { records_.sync(); };
+    result.before = [this, full = trainer_.drill().fills_disk(step)] {
+      records_.sync();
+      disk_.set_full(full);
+    };
     return result;
   }
 
@@ -258,6 +277,7 @@ class TrainingRun::Journal {
   Trainer& trainer_;
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
+  DiskOfDrills disk_;
   io::CheckpointStore store_;
   std::optional<io::StopSignals> signals_;
   std::optional<io::JsonLines> drills_;

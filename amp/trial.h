@@ -38,7 +38,7 @@ struct Trainer::Trial {
   const Feed& feed;
   Plan plan;
   std::vector<int> parts_left_out;
-  std::optional<LossScaler::State> before_nan;  // the scale to go back to if lowering it was no help
+  std::optional<LossScaler::State> before_overflow, before_nan;  // what to go back to if lowering was no help
   bool nan_is_overflow = false;                 // settled: it is gone at the floor
   std::optional<RecoveryPoint> recovery;        // the newest whose weights made the step finite
   double promoted_seconds = 0;                  // that a finite replay in f32 took

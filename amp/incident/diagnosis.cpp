@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "amp/incident/pole_guard.h"
 #include "core/error.h"
@@ -100,7 +101,7 @@ class Inquiry {
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
     if (failed_.cause == AbortCause::kUpdate) return judge_update();
     if (failed_.cause == AbortCause::kSpike) return judge_spike();
-    if (!d_.first_bad) return without_a_place();
+    if (!d_.first_bad) return without_a_place(search);
     const FirstBad bad = *d_.first_bad;
     if (bad.direction == "state") {
       earlier_weights_help();
@@ -118,14 +119,20 @@ class Inquiry {
     if (by_scale && !bad.at_pole) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
     if (!by_scale && precision_helps(bad)) return {out_of_range(bad), Confidence::kProven};
     Finding finding = judge_place(bad);
-    PoleGuard guard(bad);
     const bool pole = bad.at_pole || takes_masks(bad) || is(bad, OpFamily::kNorm) || is(bad, OpFamily::kLoss);
-    if (pole && finite({.name = "guard-raised", .scale = 1.0}, &guard))
+    if (pole && raised_guards_help(bad))
       finding = {pole_of(bad), Confidence::kProven};
     else if (by_scale)
       return {CauseClass::kLossScaleOverflow, Confidence::kProven};
     if (!leaving_out_helps()) earlier_weights_help();
     return finding;
+  }
+
+  /// Of that op; of all of its kind, since a mask or an eps is often shared.
+  bool raised_guards_help(const FirstBad& bad) {
+    PoleGuard here(bad), everywhere(bad, true);
+    return finite({.name = "guard-raised", .scale = 1.0}, &here) ||
+           finite({.name = "guards-raised", .scale = 1.0}, &everywhere);
   }
 
   /// At scale 1: gradients that overflow once forward is mended are the scaler's.
@@ -177,7 +184,19 @@ class Inquiry {
     return {};
   }
 
-  Finding without_a_place() {
+  /// Every op gave finite results: what was added to a gradient between them, if that is what failed.
+  Finding without_a_place(const FirstBadSearch& search) {
+    if (!failed_.bad_gradient.empty()) {
+      FirstBad bad;
+      std::tie(bad.module, bad.op) = search.reader_of(failed_.bad_gradient);
+      bad.direction = "backward";
+      bad.parameter = failed_.bad_gradient;
+      bad.tensor = "gradient of " + failed_.bad_gradient;
+      bad.dtype = "f32";
+      bad.value = failed_.cause == AbortCause::kNan ? "nan" : "inf";
+      bad.step = failed_.step;
+      d_.first_bad = bad;
+    }
     if (leaving_out_helps() || earlier_weights_help()) return {CauseClass::kNotProven, Confidence::kLikely};
     return {};
   }

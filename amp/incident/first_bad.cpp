@@ -70,6 +70,12 @@ std::optional<FirstBad> FirstBadSearch::found() const {
   return bad;
 }
 
+std::pair<std::string, std::string> FirstBadSearch::reader_of(const std::string& parameter) const {
+  const auto reader = readers_.find(parameter);
+  if (reader != readers_.end()) return reader->second;
+  return {parameter.substr(0, std::min(parameter.rfind('.'), parameter.size())), ""};
+}
+
 /// Where the op was not recorded, any weight read later counts.
 bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
   if (!users_.contains(tape_index)) return !weight_readers_.empty() && *weight_readers_.rbegin() > tape_index;
@@ -125,7 +131,9 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
   for (const Variable& x : inputs) {
     if (!x.defined()) continue;
     if (!x.is_leaf()) users_[x.state()->node->tape_index()].push_back(call.tape_index);
-    if (x.is_leaf() && x.requires_grad()) weight_readers_.insert(call.tape_index);
+    if (!x.is_leaf() || !x.requires_grad()) continue;
+    weight_readers_.insert(call.tape_index);
+    readers_.try_emplace(x.state()->name, call.module_path, call.info.name);
   }
   if (!std::isnan(call.info.numerics.pole) && touches_pole(call.info, read)) at_pole_.insert(call.tape_index);
 }

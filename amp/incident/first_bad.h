@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/observer.h"
@@ -65,6 +66,8 @@ class FirstBadSearch final : public TapeObserver {
 
   /// When the run has ended.
   std::optional<FirstBad> found() const;
+  /// The first op that read a weight, by module path and name; where nothing is known, the path alone.
+  std::pair<std::string, std::string> reader_of(const std::string& parameter) const;
 
  private:
   FirstBad describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
@@ -77,6 +80,7 @@ class FirstBadSearch final : public TapeObserver {
 
   std::map<std::int64_t, std::vector<std::int64_t>> users_;  // of an op's results, by tape index, in this micro-batch
   std::set<std::int64_t> weight_readers_;
+  std::map<std::string, std::pair<std::string, std::string>> readers_;  // of a weight: module, op
   std::set<std::int64_t> at_pole_;  // tape indices of ops that were evaluated at their pole
   std::int64_t micro_batch_ = -1;
   std::optional<FirstBad> found_;

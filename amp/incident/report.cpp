@@ -65,7 +65,8 @@ std::string place_of(const Diagnosis& diagnosis) {
 
 std::string done_of(const Remedy& remedy) {
   std::string text = remedy.what;
-  if (remedy.throughput_ratio > 0 && remedy.throughput_ratio < 1) text += fmt::format(", at {:.2f} of the speed", remedy.throughput_ratio);
+  if (remedy.throughput_ratio > 0 && remedy.throughput_ratio < 1)
+    text += fmt::format(", at {:.2f} of the speed", remedy.throughput_ratio);
   if (remedy.verified) text += "; a replay showed that it works";
   return text;
 }

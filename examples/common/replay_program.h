@@ -6,7 +6,8 @@
 
 namespace binade::examples {
 
-/// Reads a capsule and puts the settings of the run that wrote it into `table`. Throws CheckpointError or ArgumentError.
+/// Reads a capsule and puts the settings of the run that wrote it into `table`. Throws CheckpointError or
+/// ArgumentError.
 StateDict open_capsule(const std::string& path, Settings& table);
 
 /// Tells a person what came out, on stderr, and prints one JSON object as stdout's last line. The exit code: 0.

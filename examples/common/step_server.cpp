@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/random.h"
 #include "core/version.h"
 #include "io/json_lines.h"
 
@@ -98,6 +100,34 @@ int serve_steps(const Workload& workload, bool interactive, int steps) {
           .add("ms_max", times.back())
           .add("workload", workload.name)
           .add("precision", workload.precision));
+  return 0;
+}
+
+int measure_overhead(const Workload& workload, int pairs) {
+  Timer timer(workload);
+  for (int i = 0; i < kWarmUp; ++i) timer.milliseconds();
+  const RandomStream order{1, RngPurpose::kData, 0, 0, 7};
+  std::vector<double> on, off, ratios;
+  for (int pair = 0; pair < pairs; ++pair) {
+    const bool on_first = order.uniform(static_cast<std::uint64_t>(pair)) < 0.5;
+    for (const bool watched : {on_first, !on_first}) {
+      workload.watch(watched);
+      (watched ? on : off).push_back(timer.milliseconds());
+    }
+    ratios.push_back(on.back() / off.back());
+  }
+  for (std::vector<double>* values : {&on, &off, &ratios}) std::ranges::sort(*values);
+  const auto half = static_cast<std::size_t>(pairs / 2);
+  const auto spread = static_cast<std::size_t>(0.98 * std::sqrt(static_cast<double>(pairs)));  // 1.96 sqrt(n / 4)
+  say(io::JsonObject()
+          .add("workload", workload.name)
+          .add("precision", workload.precision)
+          .add("pairs", pairs)
+          .add("on_ms", on[half])
+          .add("off_ms", off[half])
+          .add("ratio", ratios[half])
+          .add("low", ratios[half - std::min(half, spread)])
+          .add("high", ratios[std::min(ratios.size() - 1, half + spread)]));
   return 0;
 }
 

@@ -12,6 +12,7 @@ struct BenchSettings {
   TrainSettings train;
   std::string workload = "unet";
   bool interactive = false;
+  std::int64_t overhead = 0;
   std::int64_t steps = 10;
 };
 
@@ -37,8 +38,10 @@ int bench(Settings& table, BenchSettings& s) {
   const auto step = [&] {
     return trainer.step(images, [&](const Tensor& x) { return nn::bce_with_logits(model(x), masks); }).loss;
   };
-  return serve_steps({s.workload, s.train.precision, nn::count_parameters(model), step}, s.interactive,
-                     static_cast<int>(s.steps));
+  const Workload workload{s.workload, s.train.precision, nn::count_parameters(model), step,
+                          [&](bool on) { trainer.set_telemetry(on); }};
+  if (s.overhead > 0) return measure_overhead(workload, static_cast<int>(s.overhead));
+  return serve_steps(workload, s.interactive, static_cast<int>(s.steps));
 }
 
 }  // namespace
@@ -54,6 +57,11 @@ Command add_bench(CLI::App& program) {
               .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
   table->add({.name = "threads", .target = &s->train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "steps", .target = &s->steps, .help = "steps timed", .low = 1, .high = 1e6});
+  table->add({.name = "overhead",
+              .target = &s->overhead,
+              .help = "pairs of steps, with and without telemetry: what it costs",
+              .low = 0,
+              .high = 1e6});
   table->add({.name = "interactive",
               .target = &s->interactive,
               .help = "wait for 'step N' on stdin",

@@ -136,6 +136,8 @@ StepState Trainer::attempt(const Plan& plan, const Feed& feed, TapeObserver* obs
     run_parts(state, plan, feed);
     state.grad_norm = state.scan.norm() * state.inverse_scale();
     if (state.commits()) judge_update(state);
+    if (state.commits() && options_.on_nan == OnNan::kLadder && spikes_.absurd(state.loss))
+      state.cause = AbortCause::kSpike;
   } catch (...) {
     abandon();
     throw;
@@ -205,6 +207,7 @@ void Trainer::commit(const StepState& state, const Trial& trial, StepResult& res
   for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->commit();
   if (ema_) ema_->update();
   scaler_.committed(result.backward_headroom.binades);
+  spikes_.accepted(state.loss);
   ++steps_;
   attempts_ = incidents_ = skips_ = 0;
   if (trial.feed.origins.back() != nullptr && data_.commit) data_.commit(*trial.feed.origins.back());

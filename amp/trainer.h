@@ -18,6 +18,7 @@
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
 #include "amp/signs/signs.h"
+#include "amp/signs/spike_guard.h"
 #include "amp/telemetry.h"
 #include "amp/verdict.h"
 #include "core/runtime.h"
@@ -306,6 +307,7 @@ class Trainer {
   bool promote_ops(Incident& incident, const StepState& state, Trial& trial);
   bool quarantine(Incident& incident, Trial& trial);
   bool leave_out_micro_batch(Incident& incident, const StepState& state, Trial& trial);
+  Next answer_spike(Incident& incident, Trial& trial);
   bool skip_batch(Incident& incident);
   bool roll_back(Incident& incident, Trial& trial);
 
@@ -343,6 +345,7 @@ class Trainer {
   CapsuleSink capsule_sink_;
   Telemetry telemetry_;
   Signs signs_;
+  SpikeGuard spikes_;
   FireDrill drill_;
   bool first_run_ = false;  // the next run of the closure is the step's first attempt
 };

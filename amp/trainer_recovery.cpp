@@ -8,7 +8,8 @@
 namespace binade::amp {
 namespace {
 
-constexpr int kOldestTried = 3;       // checkpoints that a replay is tried from
+constexpr int kOldestTried = 3;  // checkpoints that a replay is tried from
+constexpr std::int64_t kSpikesSkipped = 2;
 constexpr std::int64_t kRepeats = 3;  // of a step whose bits differed
 
 std::string listed(const std::vector<std::string>& names) {
@@ -175,6 +176,7 @@ Trainer::Next Trainer::climb(Incident& incident, const StepState& state, Trial& 
     incident.remedy = {.action = RemedyAction::kNone, .what = "the step is run once more", .verified = true};
     return Next::kAgain;
   }
+  if (ladder && state.cause == AbortCause::kSpike) return answer_spike(incident, trial);
   if (ladder &&
       (to_fitting_scale(incident, state, trial) || promote_ops(incident, state, trial) || quarantine(incident, trial)))
     return Next::kAgain;
@@ -255,6 +257,17 @@ bool Trainer::skip_batch(Incident& incident) {
   ++skips_;
   incident.remedy = {.action = RemedyAction::kSkipBatch, .what = "the batch is skipped", .steps_lost = 1};
   return true;
+}
+
+/// A loss that is finite and absurd: another batch; then a checkpoint with which it is not. What neither mends is how
+/// the data is now, and a run must not end for it.
+Trainer::Next Trainer::answer_spike(Incident& incident, Trial& trial) {
+  if (skips_ < kSpikesSkipped && skip_batch(incident)) return Next::kReturn;
+  if (roll_back(incident, trial)) return Next::kReturn;
+  spikes_ = SpikeGuard();
+  incident.remedy = {.action = RemedyAction::kNone,
+                     .what = "the loss is accepted: no other batch and no earlier weights have a better one"};
+  return Next::kAgain;
 }
 
 /// Back to a checkpoint whose weights made the step finite. Where the state was to blame the data goes back with it and

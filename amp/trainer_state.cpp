@@ -19,6 +19,7 @@ StateDict Trainer::collect() const {
   state.put("amp/policy", options_.precision.to_string());
   state.merge("amp/scaler", scaler_.state());
   state.merge("amp/signs", signs_.state());
+  state.merge("amp/spikes", spikes_.state());
   state.merge("amp/ladder", ladder_.state());
   state.merge("sched", schedule_.state());
   state.put("rng/seed", static_cast<std::int64_t>(runtime_.seed()));
@@ -60,6 +61,7 @@ void Trainer::check_state(const StateDict& state) const {
   if (ema_) ema_->check_state(state.section("optim/ema"));
   scaler_.check_state(state.section("amp/scaler"));
   Signs().load_state(state.section("amp/signs"));
+  SpikeGuard().load_state(state.section("amp/spikes"));
   if (const StateDict remedies = state.section("amp/ladder"); !remedies.empty()) ladder_.check_state(remedies);
   schedule_.check_state(state.section("sched"));
 }
@@ -86,6 +88,7 @@ void Trainer::load_state(const StateDict& state) {
   if (ema_) ema_->load_state(state.section("optim/ema"));
   scaler_.load_state(state.section("amp/scaler"));
   signs_.load_state(state.section("amp/signs"));
+  spikes_.load_state(state.section("amp/spikes"));
   const StateDict remedies = state.section("amp/ladder");
   if (remedies.empty())
     ladder_ = Ladder(options_.ladder);

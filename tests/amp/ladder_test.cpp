@@ -119,6 +119,27 @@ TEST(Ladder, OtherBitsInTheReplayMeanOnceMore) {
   EXPECT_EQ(run.trainer.state_hash(), undisturbed);
 }
 
+TEST(Ladder, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsAccepted) {
+  Lab run({});
+  double factor = 1;
+  const auto maths = [&](const toy::LabBatch& b) { return run.loss(b) * factor; };
+  for (int k = 0; k < 40; ++k) EXPECT_TRUE(run.step(maths).committed);
+  EXPECT_EQ(run.incidents().size(), 0u);
+  factor = 1e4;
+  EXPECT_FALSE(run.step(maths).committed);
+  factor = 1;
+  EXPECT_TRUE(run.step(maths).committed) << "one batch was to blame";
+  std::vector<Incident> incidents = run.incidents();
+  ASSERT_EQ(incidents.size(), 1u);
+  EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kSkipBatch);
+  factor = 1e4;
+  int committed = 0;
+  for (int k = 0; k < 10; ++k) committed += run.step(maths).committed ? 1 : 0;
+  EXPECT_GE(committed, 8) << "the data is like that now";
+  incidents = run.incidents();
+  EXPECT_EQ(incidents.back().remedy.action, RemedyAction::kNone);
+}
+
 TEST(Ladder, WhatItRemembersIsPartOfTheState) {
   Ladder ladder({.promoted_steps = 10});
   EXPECT_EQ(ladder.promote("a/linear", 5), 14);
@@ -166,6 +187,15 @@ TEST_F(Rollback, ADamagedWeightIsUndoneAndTheRunEndsAsIfNothingHadBeen) {
   EXPECT_EQ(harmed, clean);
   EXPECT_TRUE(std::filesystem::exists(folder.path("harmed/incidents/000000000013/report.json")));
   EXPECT_NE(folder.read("harmed/incidents/000000000013/report.json").find(R"("action":"rollback")"), std::string::npos);
+}
+
+TEST_F(Rollback, AnUpdateThatRuinsTheWeightsIsTakenBackAtALowerRate) {
+  Lab run({.inject = {"lr@step=62,factor=20000,once=1"}});
+  train(run, 80, "run");
+  double worst = 0;
+  for (int k = 0; k < 8; ++k) worst = std::max(worst, run.step().loss);
+  EXPECT_LT(worst, 1) << "as good as before";
+  EXPECT_EQ(run.trainer.ladder().lr_factor(run.trainer.steps() + 1), 0.5);
 }
 
 TEST_F(Rollback, ADamageThatComesBackStopsTheRun) {

@@ -74,7 +74,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
 }
 
 OpCall Application::call() const {
-  return {.info = info_, .module_path = step_context().module_path, .tape_index = tape_index_};
+  return {.info = info_, .module_path = step_context().module_path, .tape_index = tape_index_, .params = params_};
 }
 
 double Application::eps(double given) const {

@@ -38,10 +38,11 @@ class Application {
     if constexpr (requires { params.smooth; }) params.smooth = eps(params.smooth);
     return params;
   }
-  /// The op's forward, watched by whoever watches this thread's tape.
-  template <class Forward>
-  Tensors run(Forward&& forward) {
+  /// The op's forward with `params`, watched by whoever watches this thread's tape.
+  template <class Params, class Forward>
+  Tensors run(const Params& params, Forward&& forward) {
     if (tape_observers().empty()) return forward();
+    params_ = &params;
     ObservationScope observation;
     before();
     Tensors outputs = forward();
@@ -60,6 +61,7 @@ class Application {
 
   const OpInfo& info_;
   std::span<const Variable> inputs_;
+  const void* params_ = nullptr;
   std::int64_t tape_index_;
   std::vector<Edge> edges_;
   Tensors tensors_;
@@ -85,7 +87,8 @@ template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& given, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);
   typename Op::Params params = application.adjusted(given);
-  Tensors outputs = application.run([&] { return Op::forward(application.context(), application.tensors(), params); });
+  Tensors outputs = application.run(params,
+                                    [&] { return Op::forward(application.context(), application.tensors(), params); });
   const std::uint32_t non_differentiable = application.context().non_differentiable_outputs;
   std::shared_ptr<Node> node;
   if (application.records())

@@ -18,6 +18,13 @@ struct OpCall {
   std::string_view module_path;  ///< where the op was called; empty at the root
   std::int64_t tape_index = 0;   ///< the same in every step of a static model, and in both directions
   Direction direction = Direction::kForward;
+  const void* params = nullptr;  ///< what forward was called with; null in backward. Read it through params_of()
+
+  /// The parameters of a forward call of `Op`; null for every other call.
+  template <class Op>
+  const typename Op::Params* params_of() const {
+    return &info == &Op::info ? static_cast<const typename Op::Params*>(params) : nullptr;
+  }
 };
 
 /// Watches the ops of one thread while an ObserverScope holds it: telemetry, the autopsy of a bad step, fire drills.

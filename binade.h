@@ -4,6 +4,7 @@
 #include "amp/command_line.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
+#include "amp/preflight/preflight.h"
 #include "amp/state_hash.h"
 #include "amp/trainer.h"
 #include "amp/training_run.h"

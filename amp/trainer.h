@@ -17,6 +17,7 @@
 #include "amp/ladder.h"
 #include "amp/loss_scaler.h"
 #include "amp/policy.h"
+#include "amp/preflight/finding.h"
 #include "amp/signs/signs.h"
 #include "amp/signs/spike_guard.h"
 #include "amp/telemetry.h"
@@ -151,6 +152,13 @@ class Trainer {
     return run_step(feed_of(std::span(batches.parts), closure));
   }
 
+  /// Lists what is risky about the step before it is taken, each with an input that makes it go wrong
+  /// (amp/preflight/preflight.h). Costs about a step; of the run nothing changes.
+  template <class Batch, class Maths>
+  PreflightReport preflight(const Batch& batch, Maths&& closure) {
+    return run_preflight([&]() -> Variable { return closure(batch); });
+  }
+
   /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
   std::vector<StepResult> finished();
 
@@ -279,6 +287,7 @@ class Trainer {
   }
 
   void attach_data(DataHooks data);
+  PreflightReport run_preflight(const std::function<Variable()>& closure);
 
   // ---- trainer.cpp: one step
   StepResult run_step(const Feed& feed);

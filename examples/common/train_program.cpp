@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <sstream>
 
 #include "io/read_file.h"
 #include "io/run_folder.h"
@@ -84,6 +85,18 @@ StateDict run_constants(const std::string& content, const std::string& architect
   constants.put("progress/data", content);
   constants.put("progress/architecture", architecture);
   return constants;
+}
+
+void tell_preflight(const amp::PreflightReport& report) {
+  std::ostringstream text;
+  for (const amp::PreflightFinding& finding : report.findings) text << "preflight: " << finding << '\n';
+  std::fputs(text.str().c_str(), stderr);
+}
+
+int tell_as_json(const amp::PreflightReport& report) {
+  if (report.findings.empty()) std::fprintf(stderr, "preflight: nothing found in %.2f s\n", report.seconds);
+  std::fprintf(stdout, "%s\n", amp::preflight_json(report).c_str());
+  return 0;
 }
 
 int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end) {

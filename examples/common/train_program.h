@@ -24,12 +24,30 @@ StateDict run_constants(const std::string& content, const std::string& architect
 /// Prints the run folder and the command that goes on with it. The exit code: 0, or 10 when it was preempted.
 int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end);
 
+/// Says on the terminal what a pre-flight found, two lines each.
+void tell_preflight(const amp::PreflightReport& report);
+
+/// What is risky about the first step, judged by the loader's next batch, which comes again afterwards.
+template <class Loader, class Maths>
+amp::PreflightReport preflight_and_tell(amp::Trainer& trainer, Loader& loader, Maths&& maths) {
+  const auto batch = loader.next();
+  loader.rewind();
+  amp::PreflightReport report = trainer.preflight(batch, maths);
+  tell_preflight(report);
+  return report;
+}
+
+/// What the sub-command `preflight` does: the same, and the report as one JSON object on stdout. Findings are advice:
+/// the exit code is 0.
+int tell_as_json(const amp::PreflightReport& report);
+
 /// Opens the run, goes through the batches of `loader` with `maths`, says at the end what a person wants to know, and
 /// returns the exit code.
 template <class Loader, class Maths>
 int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOptions options, Loader& loader,
                    Maths&& maths) {
   const std::string folder = options.folder;
+  if (!s.resume) preflight_and_tell(trainer, loader, maths);
   trainer.attach(loader);
   amp::TrainingRun run(trainer, std::move(options));
   s.resume ? run.resume() : run.begin();

@@ -21,7 +21,9 @@ std::string sample_of(Gpt& model, const TextSource& source) {
   return source.tokenizer->decode(sample(model, prompt, {.tokens = kTokens}));
 }
 
-int train(Settings& table, GptSettings& s) {
+enum class Purpose { kTrain, kPreflight };
+
+int train(Settings& table, GptSettings& s, Purpose purpose) {
   settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
   const TrainSettings& t = s.train;
   Runtime runtime({.device = choose_device(t.device),
@@ -40,6 +42,9 @@ int train(Settings& table, GptSettings& s) {
   auto loader = io::training_batches(
       source.split.train, {.context = s.context, .batch = t.batch, .seed = static_cast<std::uint64_t>(t.seed)});
 
+  const auto maths = [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); };
+  if (purpose == Purpose::kPreflight) return tell_as_json(preflight_and_tell(trainer, loader, maths));
+
   StateDict constants = run_constants(source.content, architecture_json(model.options()));
   constants.merge("progress/tokenizer", io::tokenizer_state(*source.tokenizer));
   amp::RunOptions run = run_options("binade-gpt", "gpt", table, t, runtime, constants);
@@ -51,20 +56,27 @@ int train(Settings& table, GptSettings& s) {
     return {.numbers = {{"val_loss", score.loss}, {"val_accuracy", score.accuracy}},
             .sample = sample_of(model, source)};
   };
-  return train_and_tell(t, trainer, std::move(run), loader,
-                        [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); });
+  return train_and_tell(t, trainer, std::move(run), loader, maths);
+}
+
+/// A sub-command with the settings of a training.
+Command add(CLI::App& program, const char* name, const char* help, Purpose purpose) {
+  CLI::App* app = program.add_subcommand(name, help);
+  auto settings = std::make_shared<GptSettings>();
+  auto table = std::make_shared<Settings>();
+  add_gpt_settings(*table, *settings);
+  table->declare(*app);
+  return [app, settings, table, purpose] { return app->parsed() ? train(*table, *settings, purpose) : 0; };
 }
 
 }  // namespace
 
 Command add_train(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("train",
-                                         "Trains on text; commits checkpoints; evaluates on what was held out");
-  auto settings = std::make_shared<GptSettings>();
-  auto table = std::make_shared<Settings>();
-  add_gpt_settings(*table, *settings);
-  table->declare(*app);
-  return [app, settings, table] { return app->parsed() ? train(*table, *settings) : 0; };
+  return add(program, "train", "Trains on text; commits checkpoints; evaluates on what was held out", Purpose::kTrain);
+}
+
+Command add_preflight(CLI::App& program) {
+  return add(program, "preflight", "Lists what is risky about a training before its first step", Purpose::kPreflight);
 }
 
 }  // namespace binade::examples

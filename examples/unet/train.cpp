@@ -27,7 +27,9 @@ io::ImageLoaderOptions loader_options(const UNetSettings& s) {
           .augment = augment_options(s)};
 }
 
-int train(Settings& table, UNetSettings& s) {
+enum class Purpose { kTrain, kPreflight };
+
+int train(Settings& table, UNetSettings& s, Purpose purpose) {
   settle_settings(table, s.train, [&] { complete_unet_settings(s); });
   const TrainSettings& t = s.train;
   Runtime runtime({.device = choose_device(t.device),
@@ -48,6 +50,9 @@ int train(Settings& table, UNetSettings& s) {
 
   auto loader = io::training_batches(source.split.train, loader_options(s));
 
+  const auto maths = [&](const io::ImageBatch& b) { return segmentation_loss(s.loss, model(b.images), b.masks); };
+  if (purpose == Purpose::kPreflight) return tell_as_json(preflight_and_tell(trainer, loader, maths));
+
   StateDict constants = run_constants(source.content, architecture_json(model.options()));
   constants.put("progress/loss", s.loss);
   amp::RunOptions run = run_options("binade-unet", "unet", table, t, runtime, constants);
@@ -63,8 +68,7 @@ int train(Settings& table, UNetSettings& s) {
                                      });
     return {.numbers = {{"val_loss", score.loss}, {"val_dice", score.dice}, {"val_iou", score.iou}}, .picture = first};
   };
-  return train_and_tell(t, trainer, std::move(run), loader,
-                        [&](const io::ImageBatch& b) { return segmentation_loss(s.loss, model(b.images), b.masks); });
+  return train_and_tell(t, trainer, std::move(run), loader, maths);
 }
 
 int modules(Settings& table, UNetSettings& s, std::int64_t channels) {
@@ -76,16 +80,25 @@ int modules(Settings& table, UNetSettings& s, std::int64_t channels) {
   return 0;
 }
 
-}  // namespace
-
-Command add_train(CLI::App& program) {
-  CLI::App* app = program.add_subcommand(
-      "train", "Trains on images and masks; commits checkpoints; evaluates on what was held out");
+/// A sub-command with the settings of a training.
+Command add(CLI::App& program, const char* name, const char* help, Purpose purpose) {
+  CLI::App* app = program.add_subcommand(name, help);
   auto settings = std::make_shared<UNetSettings>();
   auto table = std::make_shared<Settings>();
   add_unet_settings(*table, *settings);
   table->declare(*app);
-  return [app, settings, table] { return app->parsed() ? train(*table, *settings) : 0; };
+  return [app, settings, table, purpose] { return app->parsed() ? train(*table, *settings, purpose) : 0; };
+}
+
+}  // namespace
+
+Command add_train(CLI::App& program) {
+  return add(program, "train", "Trains on images and masks; commits checkpoints; evaluates on what was held out",
+             Purpose::kTrain);
+}
+
+Command add_preflight(CLI::App& program) {
+  return add(program, "preflight", "Lists what is risky about a training before its first step", Purpose::kPreflight);
 }
 
 Command add_modules(CLI::App& program) {

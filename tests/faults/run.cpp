@@ -53,6 +53,17 @@ class Program {
       };
   }
 
+  /// Of the micro-batch that holds the marked sample.
+  amp::PreflightReport preflight() {
+    if (plan_.state) plan_.state(*model_, optimizer_, trainer_);
+    io::BatchOrigin origin;
+    for (std::int64_t i = 0; i < spot_.rows(); ++i)
+      origin.samples.push_back(spot_.sample_id() - spot_.row % spot_.rows() + i);
+    Batch batch = read(origin);
+    batch.origin = origin;
+    return trainer_.preflight(batch, [this](const Batch& b) { return loss(b); });
+  }
+
   Run run() {
     Run run;
     bool struck = false;
@@ -160,6 +171,8 @@ Run train(const Spot& spot, const Plan& plan) {
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return run;
 }
+
+amp::PreflightReport preflight(const Spot& spot, const Plan& plan) { return Program(spot, plan).preflight(); }
 
 double Controls::final_loss(const Spot& spot, const Plan& plan) {
   const auto key = std::tuple(spot.model, spot.precision, spot.seed, spot.micro_batches, plan.composed);

@@ -30,6 +30,9 @@ struct Run {
 };
 Run train(const Spot& spot, const Plan& plan);
 
+/// What the pre-flight says of a program when its first batch is the one with the marked sample.
+amp::PreflightReport preflight(const Spot& spot, const Plan& plan);
+
 /// Final losses of unharmed runs, made when first asked for.
 class Controls {
  public:

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+
+#include "amp/loss_scaler.h"
+#include "amp/policy.h"
+#include "amp/preflight/finding.h"
+#include "core/step_context.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
+
+namespace binade::amp {
+
+/// A step as it is about to be trained.
+struct PreflightStep {
+  nn::Module& model;
+  optim::Optimizer& optimizer;
+  Policy policy = Policy::fp32();
+  LossScaleOptions loss_scale = LossScaleOptions::off();
+  double lr = 0;         ///< the highest of the schedule
+  double ema_decay = 0;  ///< 0: no averages
+  StepContext at{};      ///< seed and number of the step: what its random numbers follow from
+};
+
+/// Runs `closure` (the step's maths on one batch; it returns the loss) forward and backward under the policy, follows
+/// what its ops can give by their contracts, and lists the places that are risky before the first step. What `closure`
+/// throws becomes a finding. Of the run nothing changes: no weight, statistic, counter or random number; gradients are
+/// forgotten afterwards. A scale at which gradients overflow costs further runs at lower ones.
+///
+/// With a Trainer, call its preflight().
+PreflightReport preflight(const PreflightStep& step, const std::function<Variable()>& closure);
+
+}  // namespace binade::amp

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "amp/preflight/rules.h"
+#include "amp/preflight/trigger.h"
+
+namespace binade::amp {
+namespace {
+
+std::string kind_of(const SurveyedOp& op) {
+  if (op.is("div") || op.is("scalar_div")) return "division";
+  return op.info->name;
+}
+
+/// Where the operand comes from, as far as it says what to do about it.
+struct Origin {
+  std::string rule;
+  std::string what;
+  std::string advice;
+};
+
+std::string smallest_eps(DType dtype) { return dtype == DType::f16 ? "1e-4" : "1e-7"; }
+
+Origin origin_of(const SurveyedOp& op, const Survey& survey, const OperandChain& chain) {
+  const std::string kind = kind_of(op);
+  const SurveyedOperand& operand = operand_at_pole(op);
+  if (const SurveyedOp* sigmoid = chain.find("sigmoid"); sigmoid != nullptr && (kind == "bce" || kind == "log"))
+    return {kind + "-after-sigmoid",
+            fmt::format("a sigmoid rounds to 0 and to 1 in {}, where {} is infinite", name_of(sigmoid->dtype), kind),
+            "use bce_with_logits on the sigmoid's input, or -softplus(-x) for log(sigmoid(x))"};
+  if (const SurveyedOp* softmax = chain.find("softmax"); softmax != nullptr && kind == "log")
+    return {"log-after-softmax",
+            fmt::format("a softmax rounds to 0 in {}, where log is infinite", name_of(softmax->dtype)),
+            "use log_softmax, or cross_entropy on the logits"};
+  for (const SurveyedOp* step = survey.producer(operand); step != nullptr && !step->operands.empty();
+       step = survey.producer(step->operands[0])) {
+    if (step->cancels)
+      return {
+          "one-pass-variance",
+          fmt::format("mean of squares minus square of mean cancels: it can come out as 0 or below it, where {} has "
+                      "no finite {}",
+                      kind, operand.range.low < 0 ? "value" : "derivative"),
+          "use the mean of (x - mean(x))^2, and an eps inside"};
+    if (!step->scalar && !step->is("reshape") && !step->is("cast")) break;
+  }
+  if (!op.scalar && kind != "division" && kind != "bce")
+    return {"pole", fmt::format("its operand can be {:g}, the pole of its contract", op.info->numerics.pole),
+            fmt::format("keep the operand away from {:g}", op.info->numerics.pole)};
+  if (kind == "division")
+    return {"division-pole", "nothing keeps the divisor away from 0",
+            fmt::format("add an eps of at least {} to the divisor, or take maximum(divisor, eps)",
+                        smallest_eps(operand.dtype))};
+  if (operand.range.low < 0)
+    return {kind + "-pole", fmt::format("nothing keeps its operand above 0: {} is not finite there", kind),
+            fmt::format("clamp the operand to at least {}", smallest_eps(operand.dtype))};
+  const bool derivative = std::isfinite(op.scalar ? op.scalar->value(0) : 0) && kind != "log" && kind != "bce";
+  return {kind + "-pole",
+          fmt::format("its operand can be 0, where the {} is infinite", derivative ? "derivative" : "value"),
+          fmt::format("add an eps of at least {} inside", smallest_eps(operand.dtype))};
+}
+
+bool broken_by(const SurveyedOp& op, const SurveyedOperand& operand) {
+  return operand.seen && operand.seen->low <= operand.seen->high &&
+         (breaks_at(op, operand.seen->low) || breaks_at(op, operand.seen->high));
+}
+
+/// Two values, one rounding error apart, whose mean of squares is below the square of their mean.
+std::optional<std::vector<double>> row_that_cancels(double eps) {
+  for (float scale = 1; scale < 0x1p20f; scale *= 2)
+    for (int k = 0; k < 64; ++k) {
+      const float a = scale * (1 + static_cast<float>(k) * 0.013f), b = std::nextafter(a, 2 * a);
+      const float squares = (a * a + b * b) / 2, mean = (a + b) / 2;
+      if (static_cast<double>(squares - mean * mean) + eps < 0) return std::vector<double>{a, b};
+    }
+  return std::nullopt;
+}
+
+Trigger trigger_of(const SurveyedOp& op, const OperandChain& chain, const Origin& origin, double pole) {
+  if (origin.rule == "one-pass-variance") {
+    const double eps = chain.follow(0);
+    if (const auto row = row_that_cancels(std::isfinite(eps) ? std::max(eps, 0.0) : 0))
+      return {"the row whose variance is taken", *row, DType::f32, pole,
+              fmt::format("the row ({:.9g}, {:.9g}) has a variance below 0 in f32", (*row)[0], (*row)[1])};
+  }
+  return chain.trigger(op, pole);
+}
+
+}  // namespace
+
+PreflightFinding finding_at(const SurveyedOp& op, std::string rule, Severity severity) {
+  return {.rule = std::move(rule),
+          .severity = severity,
+          .module = op.module,
+          .tape_index = op.tape_index,
+          .op = op.info->name,
+          .what = "",
+          .advice = ""};
+}
+
+bool told(const Findings& findings, const SurveyedOp& op) {
+  return std::ranges::find(findings, op.tape_index, &PreflightFinding::tape_index) != findings.end();
+}
+
+void find_poles(const Inspection& in, Findings& findings) {
+  std::map<const SurveyedOp*, PreflightFinding> found;
+  std::vector<const SurveyedOp*> order;
+  for (const SurveyedOp& op : in.survey.ops()) {
+    if (!op.has_pole() || op.operands.empty() || !operand_at_pole(op).given) continue;
+    const std::optional<double> pole = reachable_pole(op);
+    if (!pole) continue;
+    const SurveyedOperand& operand = operand_at_pole(op);
+    const OperandChain chain(in.survey, operand);
+    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // what broke there is told there
+    const Origin origin = origin_of(op, in.survey, chain);
+    PreflightFinding f = finding_at(op, origin.rule,
+                                    broken_by(op, operand) ? Severity::kMeasured : Severity::kPossible);
+    f.what = origin.what;
+    f.advice = origin.advice;
+    f.trigger = trigger_of(op, chain, origin, *pole);
+    for (const SurveyedOp* step : chain.ops()) found.erase(step);  // the same weakness, seen where it ends
+    found.emplace(&op, std::move(f));
+    order.push_back(&op);
+  }
+  for (const SurveyedOp* op : order)
+    if (const auto f = found.find(op); f != found.end()) findings.push_back(std::move(f->second));
+}
+
+void find_vanished_eps(const Inspection& in, Findings& findings) {
+  for (const SurveyedOp& op : in.survey.ops()) {
+    if (!op.eps) continue;
+    const double eps = *op.eps;
+    const DType dtype = is_half(op.operands[0].dtype) && op.info->family == OpFamily::kNorm ? op.operands[0].dtype
+                                                                                            : DType::f32;
+    if (rounded(eps, dtype) > 0) continue;
+    const bool gone = rounded(eps, DType::f32) == 0;
+    PreflightFinding f = finding_at(op, "eps-vanishes", gone ? Severity::kMeasured : Severity::kPossible);
+    if (op.info->family == OpFamily::kLoss) {
+      f.what = fmt::format("its smoothing of {:g} is 0 in {}: nothing predicted and nothing present is 0 / 0", eps,
+                           name_of(dtype));
+      f.advice = "use a smoothing of 1";
+      f.trigger = Trigger{"predictions and targets", {0}, dtype, 0, "predictions and targets that are all 0 give nan"};
+    } else {
+      f.what = gone ? fmt::format("its eps of {:g} is 0 in f32: a row without spread is 0 / 0", eps)
+                    : fmt::format("its eps of {:g} is 0 in {}: a row without spread multiplies its gradient by {:.2g}",
+                                  eps, name_of(dtype), 1 / std::sqrt(eps));
+      f.advice = "use an eps of 1e-5";
+      f.trigger = Trigger{"a row of its input",
+                          {0},
+                          dtype,
+                          0,
+                          gone ? "a row of equal values gives nan"
+                               : fmt::format("a row of equal values and a gradient of {:.2g} give inf in {}",
+                                             range_of(dtype).largest * std::sqrt(eps), name_of(dtype))};
+    }
+    findings.push_back(std::move(f));
+  }
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <cmath>
+
+#include "amp/preflight/rules.h"
+#include "optim/adam.h"
+#include "optim/lion.h"
+
+namespace binade::amp {
+namespace {
+
+/// What the rules below ask of an optimizer, whichever it is; 0 where it has no such setting.
+struct Settings {
+  double beta1 = 0, beta2 = 0, eps = 0, decoupled_decay = 0;
+  bool adam = false;
+  bool unit_steps = false;  ///< an update is about the learning rate, however small the gradient
+};
+
+Settings settings_of(const optim::Optimizer& optimizer) {
+  if (const auto* adam = dynamic_cast<const optim::AdamBase*>(&optimizer)) {
+    const optim::AdamOptions& o = adam->options();
+    return {o.beta1, o.beta2, o.eps, optimizer.kind() == "adamw" ? o.weight_decay : 0, true, true};
+  }
+  if (const auto* lion = dynamic_cast<const optim::Lion*>(&optimizer))
+    return {lion->options().beta1, lion->options().beta2, 0, lion->options().weight_decay, false, true};
+  return {};
+}
+
+DType moments_of(const optim::Optimizer& optimizer) {
+  const auto* adam = dynamic_cast<const optim::AdamBase*>(&optimizer);
+  return adam != nullptr ? adam->options().moment_dtype : DType::f32;
+}
+
+PreflightFinding of_optimizer(const Inspection& in, std::string rule, std::string what, std::string advice) {
+  return {.rule = std::move(rule),
+          .severity = Severity::kPossible,
+          .module = "",
+          .op = in.optimizer.kind(),
+          .what = std::move(what),
+          .advice = std::move(advice)};
+}
+
+double smallest_of(DType dtype) { return std::ldexp(range_of(dtype).smallest_normal, -range_of(dtype).mantissa_bits); }
+
+/// The largest gradient whose share of the second moment vanishes in `dtype`.
+double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest_of(dtype) / 4 / (1 - beta2)); }
+
+/// A gradient whose square vanishes is divided by eps alone. The update's own arithmetic is f32.
+void judge_eps(const Inspection& in, const Settings& s, Findings& findings) {
+  if (!s.adam) return;
+  const double gradient = vanishing_gradient(DType::f32, s.beta2);
+  const bool gone = rounded(s.eps, DType::f32) == 0;
+  if (!gone && gradient <= s.eps) return;
+  PreflightFinding f = of_optimizer(
+      in, "optimizer-eps",
+      gone
+          ? fmt::format("its eps of {:g} is 0 in f32: a gradient of 0 is divided by 0", s.eps)
+          : fmt::format("its eps of {:g} is too small: a gradient whose square vanishes is divided by it alone", s.eps),
+      "use an eps of 1e-8");
+  const double at = gone ? 0 : rounded(gradient, DType::f32);
+  f.trigger = Trigger{"a gradient",
+                      {at},
+                      DType::f32,
+                      at,
+                      gone ? "a gradient of 0 gives nan"
+                           : fmt::format("a gradient of {:.2g} gives an update of {:.2g} learning rates", at,
+                                         at / s.eps)};
+  findings.push_back(std::move(f));
+}
+
+/// 16-bit second moments that stay 0 whatever the measured gradients add to them.
+void judge_moments(const Inspection& in, const Settings& s, Findings& findings) {
+  const DType dtype = moments_of(in.optimizer);
+  if (!s.adam || !is_half(dtype) || in.scan.words.empty() || !in.scan.finite()) return;
+  const double vanishing = vanishing_gradient(dtype, s.beta2);
+  std::int64_t idle = 0, all = 0;
+  double largest = 0;
+  for (std::size_t i = 0; i < in.scan.words.size(); ++i) {
+    const double gradient = optim::magnitude_of(in.scan.words[i]) / in.measured_at;
+    const std::int64_t count = in.optimizer.parameters().slices()[i].count;
+    if (gradient > 0) all += count;
+    if (gradient == 0 || gradient > vanishing) continue;
+    idle += count;
+    largest = std::max(largest, gradient);
+  }
+  if (2 * idle <= all || idle == 0) return;
+  PreflightFinding f = of_optimizer(
+      in, "moments-vanish",
+      fmt::format("second moments of gradients up to {:.2g} round to 0 in {}: they keep nothing", largest,
+                  name_of(dtype)),
+      "keep moments in f32 or bf16");
+  f.severity = Severity::kMeasured;
+  f.trigger = Trigger{"a gradient",
+                      {largest},
+                      DType::f32,
+                      largest,
+                      fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - s.beta2, largest, name_of(dtype))};
+  findings.push_back(std::move(f));
+}
+
+void judge_betas(const Inspection& in, const Settings& s, Findings& findings) {
+  for (const auto& [name, beta] : {std::pair("beta1", s.beta1), {"beta2", s.beta2}}) {
+    if (rounded(beta, DType::f32) < 1) continue;
+    PreflightFinding f = of_optimizer(in, "beta-rounds-to-one",
+                                      fmt::format("{} {:.12g} rounds to 1 in f32: that moment never moves", name, beta),
+                                      fmt::format("use {} <= 0.9999999", name));
+    f.trigger = Trigger{name, {beta}, DType::f32, 1, fmt::format("{:.12g} is 1 in f32", beta)};
+    findings.push_back(std::move(f));
+  }
+  if (in.ema_decay > 0 && rounded(in.ema_decay, DType::f32) >= 1)
+    findings.push_back(of_optimizer(
+        in, "beta-rounds-to-one",
+        fmt::format("the decay {:.12g} of averaged weights rounds to 1 in f32: they never move", in.ema_decay),
+        "use a decay <= 0.9999999"));
+}
+
+/// The largest relative change that rounding to nearest undoes.
+double lost_share(DType dtype) { return std::ldexp(1.0, -range_of(dtype).mantissa_bits - 2); }
+
+void judge_decay(const Inspection& in, const Settings& s, Findings& findings) {
+  if (s.decoupled_decay <= 0 || in.lr <= 0) return;
+  const DType held = in.policy.master_weights ? DType::f32 : in.policy.low;
+  const double share = in.lr * s.decoupled_decay;
+  const bool in_f32 = rounded(1 - share, DType::f32) == 1;
+  const bool rounds_to_nearest = is_half(held) && !in.policy.stochastic_rounding;
+  if (!in_f32 && !(rounds_to_nearest && share < lost_share(held))) return;
+  const DType dtype = in_f32 ? DType::f32 : held;
+  PreflightFinding f = of_optimizer(
+      in, "decay-vanishes",
+      fmt::format("1 - lr x weight_decay = 1 - {:.2g} rounds to 1 in {}: weights never decay", share, name_of(dtype)),
+      is_half(dtype) ? "round stochastically, or keep f32 masters" : "raise weight_decay, or set it to 0");
+  f.trigger = Trigger{"1 - lr x weight_decay", {1 - share}, dtype, 1, fmt::format("it is 1 in {}", name_of(dtype))};
+  findings.push_back(std::move(f));
+}
+
+double root_mean_square(const Tensor& tensor) {
+  double sum = 0;
+  for (const float x : tensor.to_vector<float>()) sum += static_cast<double>(x) * x;
+  return tensor.numel() > 0 ? std::sqrt(sum / static_cast<double>(tensor.numel())) : 0;
+}
+
+/// Weights that stay where they are because an update of them is lost in rounding.
+void judge_updates(const Inspection& in, const Settings& s, Findings& findings) {
+  if (in.lr <= 0 || in.policy.stochastic_rounding) return;
+  std::int64_t idle = 0, all = 0;
+  double update = 0, weight = 0;
+  DType dtype = DType::f32;
+  for (std::size_t i = 0; i < in.optimizer.parameters().size(); ++i) {
+    const optim::FlatParameters::Slice& slice = in.optimizer.parameters().slices()[i];
+    if (!s.unit_steps && (in.scan.words.empty() || !in.scan.finite())) continue;
+    const double gradient = s.unit_steps ? 1 : optim::magnitude_of(in.scan.words[i]) / in.measured_at;
+    const double typical = root_mean_square(slice.variable.value());
+    all += slice.count;
+    if (gradient == 0 || in.lr * gradient >= lost_share(slice.variable.dtype()) * typical) continue;
+    if (slice.count > idle) update = in.lr * gradient, weight = typical, dtype = slice.variable.dtype();
+    idle += slice.count;
+  }
+  if (2 * idle <= all) return;
+  PreflightFinding f = of_optimizer(
+      in, "update-vanishes",
+      fmt::format("updates of {:.2g} are lost in {} weights of about {:.2g}: most weights never move", update,
+                  name_of(dtype), weight),
+      is_half(dtype) ? "round stochastically, keep f32 masters, or raise the learning rate"
+                     : "raise the learning rate");
+  f.trigger = Trigger{"a weight and its update",
+                      {weight, update},
+                      dtype,
+                      weight,
+                      fmt::format("{:.3g} - {:.2g} is {:.3g} in {}", weight, update, weight, name_of(dtype))};
+  findings.push_back(std::move(f));
+}
+
+}  // namespace
+
+void find_idle_updates(const Inspection& in, Findings& findings) {
+  const Settings settings = settings_of(in.optimizer);
+  judge_eps(in, settings, findings);
+  judge_moments(in, settings, findings);
+  judge_betas(in, settings, findings);
+  judge_decay(in, settings, findings);
+  judge_updates(in, settings, findings);
+}
+
+}  // namespace binade::amp

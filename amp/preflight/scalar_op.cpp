@@ -1,0 +1,29 @@
+#include "amp/preflight/scalar_op.h"
+
+#include "core/ops/lists.h"
+
+namespace binade::amp {
+namespace {
+
+template <class Op>
+ScalarOp at_one_number(const typename Op::Params& p) {
+  const auto value = [p](double x) { return static_cast<double>(Op::value(static_cast<float>(x), p)); };
+  const auto gradient = [p, value](double x, double gy) {
+    const double saved = Op::saves == ops::Saves::kOutput ? value(x) : Op::saves == ops::Saves::kInput ? x : gy;
+    return static_cast<double>(Op::gradient(static_cast<float>(saved), static_cast<float>(gy), p));
+  };
+  return {value, gradient};
+}
+
+}  // namespace
+
+std::optional<ScalarOp> scalar_op(const OpCall& call) {
+  std::optional<ScalarOp> found;
+  ops::for_each_op(ops::UnaryOps{}, [&](auto tag) {
+    using Op = typename decltype(tag)::type;
+    if (const typename Op::Params* p = call.params_of<Op>()) found = at_one_number<Op>(*p);
+  });
+  return found;
+}
+
+}  // namespace binade::amp

@@ -8,7 +8,7 @@ PreflightReport Trainer::run_preflight(const std::function<Variable()>& closure)
   if (scaler_.adjustable()) scale.init_scale = scaler_.scale();
   return amp::preflight({.model = model_,
                          .optimizer = optimizer_,
-                         .policy = options_.precision,
+                         .policy = ladder_.applied_to(options_.precision),
                          .loss_scale = scale,
                          .lr = options_.schedule ? options_.schedule->options().lr : optimizer_.lr(),
                          .ema_decay = options_.ema ? options_.ema->decay : 0,

@@ -189,7 +189,7 @@ Score judge(const Case& c, Controls& controls) {
   const Run run = train(c.spot, plan);
   Score score = compare(plan.card, run, control);
   score.family = c.family->name;
-  score.spot = c.spot.to_string();
+  score.spot = c.spot;
   return score;
 }
 

@@ -44,22 +44,24 @@ class Controls {
 
 /// One case judged against its card.
 struct Score {
-  std::string family, spot;
-  bool incident_expected = false, incident = false;
+  std::string family;
+  Spot spot;
+  Card card;
+  bool incident = false;
   bool place = false, sample = false, cause = false;
-  bool sample_judged = false;
   bool wrong_but_proven = false;
   bool hash = true;  ///< the state after every aborted attempt is the one before it
   std::int64_t replays = 0;
-  std::string expected, found;              ///< place, value, sample and class in words
-  std::string expected_cause, found_cause;  ///< "" where there is no incident
-  bool recoverable = false, recovered = false;
+  std::string found;        ///< place, value and sample in words
+  std::string found_cause;  ///< "" where there was no incident; the card's first where it is one of the card's
+  bool recovered = false;
   std::string remedy;
   bool right_remedy = false;
   double final_loss = 0, control_loss = 0, seconds = 0;
   std::string error;
 
-  bool attributed() const { return incident == incident_expected && (!incident_expected || (place && cause)); }
+  bool sample_judged() const { return card.incident && card.judge_sample; }
+  std::string planted_cause() const { return card.incident ? std::string(name_of(card.causes.front())) : ""; }
 };
 Score judge(const Case& c, Controls& controls);
 

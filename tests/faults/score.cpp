@@ -20,14 +20,6 @@ std::string sample_text(const std::optional<std::int64_t>& sample) {
   return sample ? fmt::format(" sample {}", *sample) : "";
 }
 
-std::string in_words(const Card& card) {
-  if (!card.incident) return "no incident";
-  std::string text = card.place ? fmt::format("{} '{}' {}", card.place->module, card.place->op, card.place->direction)
-                                : "no op";
-  if (!card.parameter.empty()) text += " of " + card.parameter;
-  return text + (card.judge_sample ? sample_text(card.sample) : "");
-}
-
 std::string in_words(const std::optional<amp::FirstBad>& bad) {
   if (!bad) return "no op";
   std::string text = fmt::format("{} '{}' {} {}", bad->module, bad->op, bad->direction, bad->value);
@@ -55,12 +47,17 @@ bool same_place(const Card& card, const std::optional<amp::FirstBad>& bad) {
 
 }  // namespace
 
+std::string in_words(const Card& card) {
+  if (!card.incident) return "no incident";
+  std::string text = card.place ? fmt::format("{} '{}' {}", card.place->module, card.place->op, card.place->direction)
+                                : "no op";
+  if (!card.parameter.empty()) text += " of " + card.parameter;
+  return text + (card.judge_sample ? sample_text(card.sample) : "");
+}
+
 Score compare(const Card& card, const Run& run, double control) {
-  Score s{.incident_expected = card.incident,
-          .sample_judged = card.incident && card.judge_sample,
-          .expected = in_words(card),
+  Score s{.card = card,
           .found = "no incident",
-          .recoverable = card.recoverable,
           .final_loss = run.final_loss,
           .control_loss = control,
           .seconds = run.seconds,
@@ -71,7 +68,6 @@ Score compare(const Card& card, const Run& run, double control) {
                                           [](const amp::StepResult& r) { return r.incident.has_value(); });
   s.incident = first != run.attempts.end();
   s.recovered = std::abs(run.final_loss - control) <= kSameLoss * control;
-  if (card.incident) s.expected_cause = name_of(card.causes.front());
   if (!s.incident) return s;
 
   const amp::Diagnosis& d = first->incident->diagnosis;
@@ -81,7 +77,7 @@ Score compare(const Card& card, const Run& run, double control) {
   s.place = card.incident && same_place(card, d.first_bad);
   s.sample = (d.first_bad ? d.first_bad->sample : std::nullopt) == card.sample;
   s.cause = among(card.causes, d.cause);
-  if (s.cause && card.incident) s.found_cause = s.expected_cause;
+  if (s.cause) s.found_cause = s.planted_cause();
   s.wrong_but_proven = d.confidence == amp::Confidence::kProven && !(s.place && s.cause);
   s.remedy = remedy_of(*first->incident);
   s.right_remedy = among(card.remedies, s.remedy);

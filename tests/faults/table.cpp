@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/faults/score.h"
+
 namespace binade::faults {
 namespace {
 
@@ -24,8 +26,8 @@ std::string row(const std::string& name, const Totals& t) {
 std::string confusion(const std::vector<Score>& scores) {
   std::map<std::string, std::map<std::string, int>> table;
   for (const Score& s : scores)
-    if (s.incident_expected || s.incident)
-      ++table[s.expected_cause.empty() ? "(nothing planted)" : s.expected_cause]
+    if (s.card.incident || s.incident)
+      ++table[s.card.incident ? s.planted_cause() : "(nothing planted)"]
              [s.found_cause.empty() ? "(no incident)" : s.found_cause];
   std::string text = fmt::format("\n{:<26} diagnosed as\n", "planted");
   for (const auto& [planted, found] : table) {
@@ -40,14 +42,14 @@ std::string confusion(const std::vector<Score>& scores) {
 std::string complaint(const Score& s) {
   std::string text;
   const auto add = [&](bool bad, const char* what) { text += bad ? fmt::format(" {}", what) : ""; };
-  add(!s.incident_expected && s.incident, "false-alarm");
-  add(s.incident_expected && !s.incident, "silent");
-  add(s.incident_expected && s.incident && !s.place, "place");
-  add(s.sample_judged && s.incident && !s.sample, "sample");
-  add(s.incident_expected && s.incident && !s.cause, "class");
+  add(!s.card.incident && s.incident, "false-alarm");
+  add(s.card.incident && !s.incident, "silent");
+  add(s.card.incident && s.incident && !s.place, "place");
+  add(s.sample_judged() && s.incident && !s.sample, "sample");
+  add(s.card.incident && s.incident && !s.cause, "class");
   add(s.wrong_but_proven, "wrong-but-proven");
   add(!s.hash, "hash");
-  add(s.recoverable && !s.recovered, "not-recovered");
+  add(s.card.recoverable && !s.recovered, "not-recovered");
   return text;
 }
 
@@ -68,22 +70,33 @@ Json totals_json(const Totals& t) {
 }
 
 Json case_json(const Score& s) {
+  const Place place = s.card.place.value_or(Place{});
   return {{"family", s.family},
-          {"spot", s.spot},
-          {"expected", s.expected},
+          {"model", name_of(s.spot.model)},
+          {"precision", s.spot.precision},
+          {"seed", s.spot.seed},
+          {"step", s.spot.step},
+          {"row", s.spot.row},
+          {"micro_batches", s.spot.micro_batches},
+          {"site", s.spot.site},
+          {"fault", s.card.incident},
+          {"module", place.module},
+          {"op", place.op},
+          {"direction", place.direction},
+          {"parameter", s.card.parameter},
+          {"planted_class", s.planted_cause()},
           {"found", s.found},
-          {"expected_class", s.expected_cause},
           {"found_class", s.found_cause},
           {"incident", s.incident},
           {"place", s.place},
-          {"sample", s.sample_judged ? Json(s.sample) : Json()},
+          {"sample", s.sample_judged() ? Json(s.sample) : Json()},
           {"class", s.cause},
           {"wrong_but_proven", s.wrong_but_proven},
           {"state_hash", s.hash},
           {"replays", s.replays},
           {"remedy", s.remedy},
           {"right_remedy", s.right_remedy},
-          {"recoverable", s.recoverable},
+          {"recoverable", s.card.recoverable},
           {"recovered", s.recovered},
           {"final_loss", s.final_loss},
           {"control_loss", s.control_loss},
@@ -114,10 +127,10 @@ void Totals::count(const Score& s) {
   ++cases;
   hash.count(s.hash);
   seconds.push_back(s.seconds);
-  if (s.recoverable) recovered.count(s.recovered);
-  if (!s.incident_expected) return controls.count(!s.incident);
+  if (s.card.recoverable) recovered.count(s.recovered);
+  if (!s.card.incident) return controls.count(!s.incident);
   place.count(s.incident && s.place);
-  if (s.sample_judged) sample.count(s.incident && s.sample);
+  if (s.sample_judged()) sample.count(s.incident && s.sample);
   cause.count(s.incident && s.cause);
   remedy.count(s.incident && s.right_remedy);
   wrong_but_proven += s.wrong_but_proven ? 1 : 0;
@@ -145,8 +158,8 @@ std::string text_table(const std::vector<Score>& scores) {
   std::string wrong;
   for (const Score& s : scores)
     if (const std::string what = complaint(s); !what.empty())
-      wrong += fmt::format("{} [{}]:{}\n  wanted {} {}\n  got    {} {} {}\n", s.family, s.spot, what, s.expected,
-                           s.expected_cause, s.found, s.found_cause, s.error);
+      wrong += fmt::format("{} [{}]:{}\n  wanted {} {}\n  got    {} {} {}\n", s.family, s.spot.to_string(), what,
+                           in_words(s.card), s.planted_cause(), s.found, s.found_cause, s.error);
   return wrong.empty() ? text : text + "\nwhat went wrong\n" + wrong;
 }
 

@@ -180,10 +180,6 @@ AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::in
   backward(loss, state.loss_scale);
   drill_.after_gradients(optimizer_.parameters());
   state.scan = optim::scan_gradients(optimizer_.parameters());
-  const auto bad = std::ranges::find_if(state.scan.words, [](std::uint32_t word) { return word >= 0x7f800000u; });
-  if (bad != state.scan.words.end())
-    state.bad_gradient =
-        optimizer_.parameters().slices()[static_cast<std::size_t>(bad - state.scan.words.begin())].name;
   return judge_gradients(state.scan);
 }
 

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "amp/incident/damage.h"
 #include "amp/trial.h"
 #include "core/error.h"
 
@@ -154,7 +155,9 @@ Diagnosis Trainer::investigate(const StepState& state, Trial& trial) {
                                 .batch = trial.plan.rows.empty() ? trial.plan.rows_per_part : 0,
                                 .stride = trial.plan.rows_per_part,
                                 .rows = trial.rows_that_can_go(),
-                                .earlier_weights = can_go_back};
+                                .earlier_weights = can_go_back,
+                                .damage = [&] { return find_damage(model_, optimizer_, state.step); },
+                                .bad_gradient = [&] { return find_bad_gradient(state, optimizer_.parameters()); }};
   Diagnosis diagnosis = diagnose(state, experiments);
   for (std::int64_t& row : diagnosis.samples) row = trial.original(row);
   const std::int64_t rows = trial.plan.rows_per_part;

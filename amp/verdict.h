@@ -33,7 +33,6 @@ struct StepState {
   double grad_norm = 0;      ///< unscaled, before clipping
   double clip_factor = 1;
   std::string bad_buffer;
-  std::string bad_gradient;  ///< the first parameter whose gradient is not finite
   optim::UpdateProof proof;
   AbortCause cause = AbortCause::kNone;
 

@@ -29,8 +29,9 @@ struct Finding {
   Confidence confidence = Confidence::kNotProven;
 };
 
-/// A value that f32 holds and the op's own dtype does not.
+/// A value that f32 holds and the op's own dtype does not. For a gradient the loss scale is 1 already.
 CauseClass out_of_range(const FirstBad& bad) {
+  if (bad.direction == "backward") return CauseClass::kGradientExplosion;
   if (is(bad, OpFamily::kReduction)) return CauseClass::kReductionOverflow;
   if (bad.op == "matmul" && in_attention(bad)) return CauseClass::kAttentionLogitOverflow;
   return CauseClass::kActivationOverflow;
@@ -43,17 +44,22 @@ CauseClass pole_of(const FirstBad& bad) {
   return is(bad, OpFamily::kLoss) || bad.in_loss ? CauseClass::kLossFunctionPole : CauseClass::kArithmeticPole;
 }
 
+/// What left the range of every dtype.
+CauseClass beyond(const FirstBad& bad) {
+  return bad.direction == "backward" ? CauseClass::kGradientExplosion : CauseClass::kActivationOverflow;
+}
+
 /// What the place alone says, where no change proved anything.
 Finding judge_place(const FirstBad& bad) {
   if (bad.op == "attention") return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
+  if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
   if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is(bad, OpFamily::kLoss) || bad.at_pole)
     return {pole_of(bad), Confidence::kLikely};
   if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
-  // A product of finite operands is NaN only where partial sums overflowed to both infinities.
-  if (bad.direction == "forward" && (bad.value != "nan" || is(bad, OpFamily::kProduct)))
-    return {CauseClass::kActivationOverflow, Confidence::kLikely};
-  if (bad.direction == "backward") return {CauseClass::kGradientExplosion, Confidence::kLikely};
-  return {};
+  // A product of finite operands is NaN only where partial sums overflowed to both infinities; elsewhere away from
+  // poles no overflow explains one.
+  if (bad.value == "nan" && !is(bad, OpFamily::kProduct)) return {};
+  return {beyond(bad), Confidence::kLikely};
 }
 
 /// What an override names to reach that op and nothing else. A cast belongs to whatever reads what it made.
@@ -99,8 +105,9 @@ class Inquiry {
     d_.first_bad = search.found();
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
-    if (failed_.cause == AbortCause::kUpdate) return judge_update();
     if (failed_.cause == AbortCause::kSpike) return judge_spike();
+    if (!d_.first_bad || failed_.cause == AbortCause::kUpdate) d_.first_bad = lab_.damage();
+    if (!d_.first_bad && failed_.cause == AbortCause::kUpdate) return judge_update();
     if (!d_.first_bad) return without_a_place(search);
     const FirstBad bad = *d_.first_bad;
     if (bad.direction == "state") {
@@ -108,8 +115,8 @@ class Inquiry {
       return {CauseClass::kCorruptedState, Confidence::kProven};
     }
     if (bad.direction == "input") {
-      leaving_out_helps();
-      return {CauseClass::kBadInput, Confidence::kProven};
+      const bool finite_value = !bad.operand_max.empty();  // the batch's own, that a 16-bit dtype does not hold
+      if (leaving_out_helps() || !finite_value) return {CauseClass::kBadInput, Confidence::kProven};
     }
     return judge_op(bad);
   }
@@ -124,8 +131,12 @@ class Inquiry {
       finding = {pole_of(bad), Confidence::kProven};
     else if (by_scale)
       return {CauseClass::kLossScaleOverflow, Confidence::kProven};
-    if (!leaving_out_helps()) earlier_weights_help();
-    return finding;
+    if (leaving_out_helps() || !earlier_weights_help()) return finding;
+    // Training proves its updates: it brings no weight where a 16-bit copy cannot follow.
+    if (bad.parameter.empty()) return finding;
+    d_.first_bad->direction = "state";
+    --d_.first_bad->step;
+    return {CauseClass::kCorruptedState, Confidence::kProven};
   }
 
   /// Of that op; of all of its kind, since a mask or an eps is often shared.
@@ -186,17 +197,8 @@ class Inquiry {
 
   /// Every op gave finite results: what was added to a gradient between them, if that is what failed.
   Finding without_a_place(const FirstBadSearch& search) {
-    if (!failed_.bad_gradient.empty()) {
-      FirstBad bad;
-      std::tie(bad.module, bad.op) = search.reader_of(failed_.bad_gradient);
-      bad.direction = "backward";
-      bad.parameter = failed_.bad_gradient;
-      bad.tensor = "gradient of " + failed_.bad_gradient;
-      bad.dtype = "f32";
-      bad.value = failed_.cause == AbortCause::kNan ? "nan" : "inf";
-      bad.step = failed_.step;
-      d_.first_bad = bad;
-    }
+    d_.first_bad = lab_.bad_gradient();
+    if (d_.first_bad) std::tie(d_.first_bad->module, d_.first_bad->op) = search.reader_of(d_.first_bad->parameter);
     if (leaving_out_helps() || earlier_weights_help()) return {CauseClass::kNotProven, Confidence::kLikely};
     return {};
   }

@@ -57,6 +57,10 @@ struct Experiments {
   std::int64_t stride = 0;           ///< row r of micro-batch m is number m * stride + r
   std::vector<std::int64_t> rows{};  ///< those that Variant::without can name; none: it does not work
   bool earlier_weights = false;      ///< Variant::earlier_weights works
+  /// What is wrong with the state that the step began from; what is known of its gradients. Asked where no op is to
+  /// blame, or the update is.
+  std::function<std::optional<FirstBad>()> damage = nothing, bad_gradient = nothing;
+  static std::optional<FirstBad> nothing() { return std::nullopt; }
 };
 
 struct Diagnosis {

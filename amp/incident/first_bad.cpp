@@ -37,6 +37,11 @@ std::string text_of(double value) { return std::isnan(value) ? "nan" : value > 0
 
 }  // namespace
 
+void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position) {
+  bad.value = text_of(tensor.contiguous_copy().at(position));
+  bad.index = index_of(tensor.shape(), position);
+}
+
 NonFiniteScan scan_non_finite(const Tensor& tensor) {
   NonFiniteScan scan;
   if (!tensor.defined() || !is_floating(tensor.dtype()) || !suspicious(tensor)) return scan;
@@ -108,8 +113,7 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
   bad.info = &call.info;
   bad.direction = call.direction == Direction::kForward ? "forward" : "backward";
   bad.dtype = name_of(tensor.dtype());
-  bad.value = text_of(tensor.contiguous_copy().at(scan.position));
-  bad.index = index_of(tensor.shape(), scan.position);
+  describe_element(bad, tensor, scan.position);
   bad.step = static_cast<std::int64_t>(step_context().step);
   bad.micro_batch = step_context().micro_batch;
   bad.tape_index = call.tape_index;
@@ -138,32 +142,49 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
   if (!std::isnan(call.info.numerics.pole) && touches_pole(call.info, read)) at_pole_.insert(call.tape_index);
 }
 
+FirstBad FirstBadSearch::from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const {
+  FirstBad bad = describe(call, tensor, scan, {});
+  bad.direction = "input";
+  bad.tensor = "input";
+  return bad;
+}
+
+FirstBad FirstBadSearch::from_weight(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
+                                     const std::string& name) const {
+  FirstBad bad = describe(call, tensor, scan, {});
+  bad.tensor = bad.parameter = name;
+  bad.samples.clear();  // its rows are no samples
+  bad.sample.reset();
+  return bad;
+}
+
 void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
   note_operands(call, inputs, read);
   if (found_) return;
+  reads_batch_ = std::ranges::all_of(inputs, [](const Variable& x) {
+    return !x.defined() || (x.is_leaf() && !x.requires_grad());
+  });
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined() || !x.is_leaf()) continue;
     const bool weight = x.requires_grad() && !x.state()->activation;
     if (batch_ == 0 && !weight && x.value().rank() >= 2) batch_ = x.dim(0);
     const NonFiniteScan own = scan_non_finite(weight ? x.value() : read[i]);
-    if (!own.finite() && (weight || !own.only_negative())) {
-      found_ = describe(call, weight ? x.value() : read[i], own, {});
-      found_->direction = weight ? "state" : "input";
-      if (weight) {
-        --found_->step;
-        found_->samples.clear();
-        found_->sample.reset();
-      }
-      found_->tensor = weight ? x.state()->name : "input";
-      found_->parameter = weight ? x.state()->name : "";
+    if (!own.finite() && !weight && own.only_negative()) {  // a mask, until something else than a mask's op reads it
+      if (!mask_) mask_ = from_batch(call, read[i], own);
+      continue;
+    }
+    if (!own.finite()) {
+      found_ = weight ? from_weight(call, x.value(), own, x.state()->name) : from_batch(call, read[i], own);
+      if (weight) found_->direction = "state";
+      if (weight) --found_->step;
       return;
     }
     const NonFiniteScan copy = scan_non_finite(read[i]);
     if (weight && own.finite() && !copy.finite()) {  // the master is finite, its 16-bit copy is not
-      found_ = describe(call, read[i], copy, std::span(&x.value(), 1));
+      found_ = from_weight(call, read[i], copy, x.state()->name);
       found_->tensor = "16-bit copy of " + x.state()->name;
-      found_->parameter = x.state()->name;
+      found_->operand_max.push_back(largest_of(x.value()));
       return;
     }
   }
@@ -184,13 +205,22 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (broken) return;  // a victim of something that was not seen: user code between ops
     FirstBad bad = describe(call, output, out, read);
     bad.tensor = "output";
-    if (call.info.observed == Observed::kMoves) bad.direction = "input";  // it cannot make one: it came from outside
+    const bool moves = call.info.observed == Observed::kMoves;  // it cannot make one: it came from outside
+    const bool narrows = reads_batch_ && bad.op == "cast";      // what came from outside does not fit
+    if (moves || narrows) bad.direction = "input";
     if (out.only_negative()) {
       if (!masked && !negative_) negative_ = std::move(bad);
       return;
     }
-    const bool takes_masks = call.info.numerics.non_finite == NonFinite::kMasks;
-    found_ = masked && !takes_masks && negative_ ? negative_ : std::move(bad);
+    found_ = std::move(bad);
+    if (!masked) return;
+    found_->of_mask = true;
+    if (call.info.numerics.non_finite == NonFinite::kMasks) return;
+    // Masks are added, compared and hidden behind; what is multiplied, normalized or judged is no mask.
+    if (negative_)
+      found_ = negative_;
+    else if (mask_ && call.info.family != OpFamily::kOther && call.info.family != OpFamily::kReduction)
+      found_ = mask_;
     return;
   }
 }

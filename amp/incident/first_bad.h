@@ -24,6 +24,10 @@ struct NonFiniteScan {
 };
 NonFiniteScan scan_non_finite(const Tensor& tensor);
 
+struct FirstBad;
+/// Sets value and index to those of the element at row-major `position`.
+void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position);
+
 /// The first place of a step where what went in was finite and what came out was not.
 struct FirstBad {
   std::string module;            ///< innermost path of the op; empty at the root
@@ -44,6 +48,7 @@ struct FirstBad {
   std::int64_t tape_index = -1;
   bool in_loss = false;  ///< no op behind it reads a weight: it belongs to what the step is judged by
   bool at_pole = false;  ///< an operand lay in the range that its contract calls a pole
+  bool of_mask = false;  ///< its operands were finite but for the -inf of masks
 };
 
 /// Watches one run of a step and finds its first bad op.
@@ -51,7 +56,8 @@ struct FirstBad {
 /// An op is to blame when its operands are finite and its result is not. An operand that nothing on the tape made is a
 /// weight (direction "state") or comes from the batch ("input"). A -inf is legal where nothing but -inf is there, as in
 /// a mask: it is followed until an op that does not take masks (OpInfo::numerics) makes something else of it, and
-/// blamed then where it came from.
+/// blamed then where it came from: an op, a batch that a product read it from, or itself where nothing but masks went
+/// in.
 class FirstBadSearch final : public TapeObserver {
  public:
   /// `batch`: rows of a micro-batch; 0: as many as the first tensor that comes from outside of the model has. Row r of
@@ -72,6 +78,9 @@ class FirstBadSearch final : public TapeObserver {
  private:
   FirstBad describe(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
                     std::span<const Tensor> operands) const;
+  FirstBad from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const;
+  FirstBad from_weight(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan,
+                       const std::string& name) const;
   std::vector<std::int64_t> samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
@@ -83,8 +92,10 @@ class FirstBadSearch final : public TapeObserver {
   std::map<std::string, std::pair<std::string, std::string>> readers_;  // of a weight: module, op
   std::set<std::int64_t> at_pole_;  // tape indices of ops that were evaluated at their pole
   std::int64_t micro_batch_ = -1;
+  bool reads_batch_ = false;  // the op at hand reads nothing but what came from outside
   std::optional<FirstBad> found_;
   std::optional<FirstBad> negative_;  // the first -inf that an op made of finite operands
+  std::optional<FirstBad> mask_;      // the first -inf that came from outside
 };
 
 }  // namespace binade::amp

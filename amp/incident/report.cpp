@@ -54,7 +54,7 @@ std::string remedy_json(const Remedy& remedy) {
 std::string place_of(const Diagnosis& diagnosis) {
   if (!diagnosis.first_bad) return "no single op is to blame";
   const FirstBad& bad = *diagnosis.first_bad;
-  std::string text = fmt::format("'{}'", bad.op);
+  std::string text = bad.op.empty() ? "no op" : fmt::format("'{}'", bad.op);
   if (!bad.module.empty()) text += fmt::format(" in {}", bad.module);
   text += fmt::format(" ({}): {} is {}", bad.direction, bad.tensor, bad.value);
   if (!bad.index.empty()) text += fmt::format(" at {}", bracketed(bad.index));

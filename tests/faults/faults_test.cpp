@@ -25,10 +25,12 @@ void expect_floors(std::uint64_t seed) {
   for (const Case& c : draw_cases(families, seed, wanted_cases())) scores.push_back(judge(c, controls));
   const Totals all = total_of(scores);
   const std::string table = fmt::format("seed {}\n{}", seed, text_table(scores));
-  EXPECT_GE(all.place.percent(), 85) << table;
-  EXPECT_GE(all.sample.percent(), 85) << table;
-  EXPECT_GE(all.cause.percent(), 68) << table;
-  EXPECT_LT(static_cast<double>(all.wrong_but_proven), 0.04 * static_cast<double>(all.place.of)) << table;
+  EXPECT_GE(all.place.percent(), 95) << table;
+  EXPECT_GE(all.sample.percent(), 95) << table;
+  EXPECT_GE(all.cause.percent(), 90) << table;
+  EXPECT_GE(all.recovered.percent(), 95) << table;
+  EXPECT_GE(all.remedy.percent(), 90) << table;
+  EXPECT_LT(static_cast<double>(all.wrong_but_proven), 0.02 * static_cast<double>(all.place.of)) << table;
   EXPECT_EQ(all.hash.right, all.hash.of) << table;
   EXPECT_EQ(all.controls.right, all.controls.of) << table;
 }

@@ -38,7 +38,8 @@ Plan loss_too_large_without_a_scale(const Spot& s) {
                    .values = {"inf", "-inf"},
                    .judge_sample = false,
                    .causes = {kGradientExplosion, kLossScaleOverflow},
-                   .remedies = kSkip},
+                   .remedies = {"promote-op", "skip-batch"}},
+          .strikes = Plan::Strikes::kBatch,
           .loss = [](const Variable& loss, const Variable&, const Batch&, const Now&) { return loss * 1e10; },
           .loss_scale = amp::LossScaleOptions::off()};
 }
@@ -53,19 +54,24 @@ Plan recurrence_without_clipping(const Spot& s) {
           }};
 }
 
+/// In every attempt at the step, whatever the batch.
 Plan learning_rate_too_large(const Spot& s) {
-  return {.card = {.place = Place{"", "", "optimizer"}, .causes = {kGradientExplosion}, .remedies = kSkip},
-          .inject = {fmt::format("lr@step={},factor=1e42", s.step)}};
+  return {.card = {.place = Place{"", "", "optimizer"},
+                   .causes = {kGradientExplosion},
+                   .recoverable = false,
+                   .remedies = kStop},
+          .inject = {fmt::format("lr@step={},factor=1e48", s.step)}};
 }
 
-/// An infinity that no op made, in every attempt.
+/// An infinity that no op made, in every attempt, whatever the batch.
 Plan infinite_gradient_drill(const Spot& s) {
   const std::string parameter = std::string(s.product().path) + ".weight";
   return {.card = {.place = Place{"", "", "backward"},
                    .values = {"inf"},
                    .parameter = parameter,
                    .causes = {kNotProven},
-                   .remedies = kSkip},
+                   .recoverable = false,
+                   .remedies = kStop},
           .inject = {fmt::format("inf-grad@step={},param={},index={}", s.step, parameter, s.pick(1, 16))}};
 }
 

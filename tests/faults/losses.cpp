@@ -37,28 +37,28 @@ Plan own_bce(const Spot& s) {
 
 /// Nothing predicted, nothing there, no smoothing.
 Plan dice_of_an_empty_class(const Spot& s) {
-  Card card = of_whole_batch(in_closure(s, "dice", "forward", {"nan"}, {kLossFunctionPole}));
+  Card card = in_closure(s, "dice", "forward", {"nan"}, {kLossFunctionPole});
   card.place->module = "loss";
-  return term(card, [](const Variable& logits, const Batch&, const Now&) {
+  return of_whole_batch(term(card, [](const Variable& logits, const Batch&, const Now&) {
     return dice(relu(sigmoid(logits) - 2.0), Tensor::zeros(logits.shape()), 0);
-  });
+  }));
 }
 
 Plan no_valid_label(const Spot& s) {
-  Card card = of_whole_batch(in_closure(s, "cross_entropy", "forward", {"nan"}, {kLossFunctionPole}));
+  Card card = in_closure(s, "cross_entropy", "forward", {"nan"}, {kLossFunctionPole});
   card.place->module = "loss";
-  return {.card = card, .data = [](Batch& b, const Now&) {
-            std::int64_t* y = b.y.mutable_data<std::int64_t>();
-            std::fill(y, y + b.y.numel(), -100);
-          }};
+  return of_whole_batch({.card = card, .data = [](Batch& b, const Now&) {
+                           std::int64_t* y = b.y.mutable_data<std::int64_t>();
+                           std::fill(y, y + b.y.numel(), -100);
+                         }});
 }
 
 Plan weights_that_add_up_to_zero(const Spot& s) {
-  return term(of_whole_batch(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionPole})),
-              [](const Variable& logits, const Batch&, const Now& now) {
-                const Variable weights = marks(now, logits, 0, 0);
-                return sum(square(logits) * weights) / sum(weights);
-              });
+  return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionPole}),
+                             [](const Variable& logits, const Batch&, const Now& now) {
+                               const Variable weights = marks(now, logits, 0, 0);
+                               return sum(square(logits) * weights) / sum(weights);
+                             }));
 }
 
 /// Every sample's loss divided by its own count of tokens, which is 0 for one that is all padding.
@@ -82,7 +82,7 @@ Plan auxiliary_log_every_step(const Spot& s) {
     const Variable seen(Tensor::zeros(logits.shape(), DType::u8));
     return mean(where(seen, log(p), p));
   });
-  plan.persists = true;
+  plan.strikes = Plan::Strikes::kAlways;
   return plan;
 }
 
@@ -113,21 +113,21 @@ Plan divergence_from_a_target_of_zero(const Spot& s) {
 
 /// (r - mean) / std where every reward is the same.
 Plan advantages_without_spread(const Spot& s) {
-  return term(of_whole_batch(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionPole})),
-              [](const Variable& logits, const Batch&, const Now& now) {
-                const Variable rewards = per_sample(now, 1, 1);
-                const Variable centered = rewards - mean(rewards);
-                const Variable advantages = centered / sqrt(mean(square(centered)));
-                return mean(mean(reshape(logits, {logits.dim(0), -1}), {1}) * advantages);
-              });
+  return of_whole_batch(term(in_closure(s, "div", "forward", {"nan"}, {kLossFunctionPole}),
+                             [](const Variable& logits, const Batch&, const Now& now) {
+                               const Variable rewards = per_sample(now, 1, 1);
+                               const Variable centered = rewards - mean(rewards);
+                               const Variable advantages = centered / sqrt(mean(square(centered)));
+                               return mean(mean(reshape(logits, {logits.dim(0), -1}), {1}) * advantages);
+                             }));
 }
 
 /// The norm of a difference that is 0: its gradient is 0 / 0.
 Plan distance_to_itself(const Spot& s) {
-  return term(of_whole_batch(in_closure(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kLossFunctionPole})),
-              [](const Variable& logits, const Batch&, const Now&) {
-                return sqrt(sum(square(logits - logits.detach())));
-              });
+  return of_whole_batch(term(in_closure(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kLossFunctionPole}),
+                             [](const Variable& logits, const Batch&, const Now&) {
+                               return sqrt(sum(square(logits - logits.detach())));
+                             }));
 }
 
 Plan union_of_nothing(const Spot& s) {

@@ -11,6 +11,9 @@ namespace binade::faults {
 struct Batch {
   Tensor x, y;
   io::BatchOrigin origin{};
+  Batch without(std::span<const std::int64_t> rows) const {
+    return {io::without_rows(x, rows), io::without_rows(y, rows), origin.without(rows)};
+  }
 };
 
 /// A place in a model where a user's own code runs; hands its input on where there is none.

@@ -29,11 +29,12 @@ Plan group_norm_without_eps(const Spot& s) {
 }
 
 Plan batch_norm_without_eps(const Spot& s) {
-  return {.card = of_whole_batch(at_site(s, "batch_norm", "forward", {"nan"}, {kNormalizationPole})),
-          .site = [](const Variable& x, const Now&) {
-            const Tensor one = Tensor::full({x.shape().cols()}, 1), zero = Tensor::zeros({x.shape().cols()});
-            return x + batch_norm(x * 0.0, one, zero, {.eps = 0}).y;
-          }};
+  return of_whole_batch({.card = at_site(s, "batch_norm", "forward", {"nan"}, {kNormalizationPole}),
+                         .site = [](const Variable& x, const Now&) {
+                           const Tensor one = Tensor::full({x.shape().cols()}, 1),
+                                        zero = Tensor::zeros({x.shape().cols()});
+                           return x + batch_norm(x * 0.0, one, zero, {.eps = 0}).y;
+                         }});
 }
 
 Plan eps_that_rounds_to_zero(const Spot& s) {

@@ -13,10 +13,11 @@ namespace binade::faults {
 
 /// What user code can tell about the batch it is run on.
 struct Now {
-  std::int64_t rows = 0;  ///< of this micro-batch
-  std::int64_t row = -1;  ///< of the marked sample in it; -1: it is not here
-  bool reached = false;   ///< the marked sample is here or was before
-  std::int64_t runs = 0;  ///< times that the closure ran on the marked sample, this run among them
+  std::int64_t rows = 0;      ///< of this micro-batch
+  std::int64_t row = -1;      ///< of the marked sample in it; -1: it is not here
+  bool marked_batch = false;  ///< it holds samples of the marked step's batch, though perhaps not the marked one
+  bool reached = false;       ///< the marked batch is here or was before
+  std::int64_t runs = 0;      ///< times that the closure ran on the marked sample, this run among them
 
   bool here() const { return row >= 0; }
 };
@@ -24,7 +25,8 @@ struct Now {
 /// What a family plants at a spot. Code that is left out is that of a healthy program.
 struct Plan {
   Card card;
-  bool persists = false;  ///< `site` and `loss` run from the marked batch on, not in it alone
+  /// When `site` and `loss` run: where the marked sample is, in the whole batch that it belongs to, or from there on.
+  enum class Strikes : std::uint8_t { kSample, kBatch, kAlways } strikes = Strikes::kSample;
   std::function<Variable(const Variable& x, const Now&)> site{};  ///< user code between two layers
   /// User code in the closure.
   std::function<Variable(const Variable& loss, const Variable& logits, const Batch&, const Now&)> loss{};
@@ -81,11 +83,12 @@ inline Card in_closure(const Spot& spot, std::string op, std::string direction, 
   card.place->module = "";
   return card;
 }
-/// The same where every sample of the batch is concerned.
-inline Card of_whole_batch(Card card) {
-  card.sample.reset();
-  card.remedies = kSkip;
-  return card;
+/// The same plan where every sample of the batch is concerned.
+inline Plan of_whole_batch(Plan plan, const std::vector<std::string>& remedies = kSkip) {
+  plan.card.sample.reset();
+  plan.card.remedies = remedies;
+  plan.strikes = Plan::Strikes::kBatch;
+  return plan;
 }
 
 /// (rows, 1, …) of x's rank: `here` for the marked sample, `elsewhere` for the others.

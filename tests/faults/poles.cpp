@@ -107,17 +107,17 @@ Plan log_of_softmax(const Spot& s) {
 }
 
 Plan variance_of_one_value(const Spot& s) {
-  return pole(of_whole_batch(at_site(s, "div_scalar", "forward", {"nan"}, {kArithmeticPole, kNormalizationPole})),
-              [](const Variable& x, const Now&) {
-                const Variable one = narrow(x, -1, 0, 1);
-                const auto n = static_cast<double>(one.dim(-1));
-                return sum(square(one - mean(one, {-1}, true)), {-1}, true) / (n - 1);
-              });
+  return of_whole_batch(pole(at_site(s, "div_scalar", "forward", {"nan"}, {kArithmeticPole, kNormalizationPole}),
+                             [](const Variable& x, const Now&) {
+                               const Variable one = narrow(x, -1, 0, 1);
+                               const auto n = static_cast<double>(one.dim(-1));
+                               return sum(square(one - mean(one, {-1}, true)), {-1}, true) / (n - 1);
+                             }));
 }
 
 Plan temperature_of_zero(const Spot& s) {
-  return pole(of_whole_batch(at_site(s, "div_scalar", "forward", {}, {kArithmeticPole})),
-              [](const Variable& x, const Now& now) { return softmax(x / (now.here() ? 0.0 : 1.0)); });
+  return of_whole_batch(pole(at_site(s, "div_scalar", "forward", {}, {kArithmeticPole}),
+                             [](const Variable& x, const Now&) { return softmax(x / 0.0); }));
 }
 
 Plan pole_of_a_users_op(const Spot& s) {

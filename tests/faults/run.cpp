@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
+#include "core/crc32c.h"
 #include "tests/faults/score.h"
 
 namespace binade::faults {
 namespace {
 
+constexpr std::int64_t kCheckpointEvery = 3;
 constexpr std::int64_t kHeldOut = 1'000'000;  // samples that training never sees begin here
 constexpr std::int64_t kRunSeeds = 3;         // few, so that controls are shared
 
@@ -32,7 +35,11 @@ Now look(const Spot& spot, const io::BatchOrigin& origin) {
   Now now{.rows = static_cast<std::int64_t>(origin.samples.size())};
   const auto marked = std::ranges::find(origin.samples, spot.sample_id());
   if (marked != origin.samples.end()) now.row = marked - origin.samples.begin();
-  now.reached = std::ranges::any_of(origin.samples, [&](std::int64_t id) { return id >= spot.sample_id(); });
+  const std::int64_t step_rows = spot.rows() * spot.micro_batches, first = (spot.step - 1) * step_rows;
+  for (const std::int64_t id : origin.samples) {
+    now.reached = now.reached || id >= first;
+    now.marked_batch = now.marked_batch || (id >= first && id < first + step_rows);
+  }
   return now;
 }
 
@@ -68,12 +75,14 @@ class Program {
     Run run;
     bool struck = false;
     std::int64_t reads = 0;
+    trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) { return recovery_point(newest, after); });
     try {
       for (const auto& batch : trainer_.batches(loader_)) {
         if (plan_.state && !struck && trainer_.steps() + 1 == spot_.step) {
           plan_.state(*model_, optimizer_, trainer_);
           struck = true;
         }
+        remember();
         trainer_.step(batch, [this](const Batch& b) { return loss(b); });
         if (++reads > 4 * kSteps) throw NumericError("no end: four times as many batches as steps");
       }
@@ -112,6 +121,21 @@ class Program {
             .prefetch = 0};
   }
 
+  /// A checkpoint every few steps, as a run writes them, unless something in it is not finite.
+  void remember() {
+    if (trainer_.steps() % kCheckpointEvery != 0 || (!points_.empty() && points_.back().step >= trainer_.steps()))
+      return;
+    StateDict state = trainer_.state();
+    for (const auto& [name, value] : state.values())
+      if (const auto* tensor = std::get_if<Tensor>(&value); tensor != nullptr && !amp::all_finite(*tensor)) return;
+    points_.push_back({trainer_.steps(), fmt::format("step {}", trainer_.steps()), std::move(state)});
+  }
+  std::optional<amp::RecoveryPoint> recovery_point(std::int64_t newest, std::int64_t after) const {
+    for (auto point = points_.rbegin(); point != points_.rend(); ++point)
+      if (point->step <= newest && point->step > after) return *point;
+    return std::nullopt;
+  }
+
   Batch read(const io::BatchOrigin& origin) const {
     Batch b = make_batch(spot_.model, spot_.seed, origin.samples);
     const Now now = look(spot_, origin);
@@ -119,7 +143,14 @@ class Program {
     return b;
   }
 
-  bool active() const { return plan_.persists ? now_.reached : now_.here(); }
+  bool active() const {
+    switch (plan_.strikes) {
+      case Plan::Strikes::kSample: return now_.here();
+      case Plan::Strikes::kBatch: return now_.marked_batch;
+      case Plan::Strikes::kAlways: return now_.reached;
+    }
+    return false;
+  }
 
   Variable loss(const Batch& b) {
     const std::int64_t runs = now_.runs;
@@ -145,6 +176,7 @@ class Program {
   optim::AdamW optimizer_;
   amp::Trainer trainer_;
   io::Loader<Batch> loader_;
+  std::vector<amp::RecoveryPoint> points_;  // ascending
 };
 
 }  // namespace
@@ -158,7 +190,7 @@ std::vector<Case> draw_cases(const std::vector<Family>& families, std::uint64_t 
   for (std::int64_t i = 0; i < count && !chosen.empty(); ++i) {
     const Family& family = *chosen[static_cast<std::size_t>(i) % chosen.size()];
     // Keyed by the family's name: asking for one family draws the cases that it has among all of them.
-    const auto key = static_cast<std::uint32_t>(std::hash<std::string_view>{}(family.name));
+    const std::uint32_t key = crc32c(family.name, std::strlen(family.name));
     const std::uint64_t turn = static_cast<std::uint64_t>(i) / chosen.size();
     cases.push_back({&family, draw_spot(family, {seed, RngPurpose::kSampling, turn, 0, 2 * (key / 2)})});
   }

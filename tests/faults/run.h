@@ -55,7 +55,7 @@ struct Score {
   std::string found;        ///< place, value and sample in words
   std::string found_cause;  ///< "" where there was no incident; the card's first where it is one of the card's
   bool recovered = false;
-  std::string remedy;
+  std::string remedy;  ///< the first incident's; "stop" where the run ended early
   bool right_remedy = false;
   double final_loss = 0, control_loss = 0, seconds = 0;
   std::string error;

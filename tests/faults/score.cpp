@@ -40,8 +40,9 @@ bool same_place(const Card& card, const std::optional<amp::FirstBad>& bad) {
   if (!card.values.empty() && !among(card.values, bad->value)) return false;
   if (!card.parameter.empty() && bad->parameter != card.parameter) return false;
   if (card.place->op.empty()) return true;
-  // Under a 16-bit policy the layer's own cast is the first to read the batch.
-  const bool same_op = bad->op == card.place->op || (bad->direction == "input" && bad->op == "cast");
+  // Under a 16-bit policy the layer's own cast is the first to read the batch; damage may show before an op reads it.
+  const bool same_op = bad->op == card.place->op || (bad->direction == "input" && bad->op == "cast") ||
+                       (bad->direction == "state" && bad->op.empty());
   return same_op && bad->module == card.place->module;
 }
 
@@ -79,7 +80,7 @@ Score compare(const Card& card, const Run& run, double control) {
   s.cause = among(card.causes, d.cause);
   if (s.cause) s.found_cause = s.planted_cause();
   s.wrong_but_proven = d.confidence == amp::Confidence::kProven && !(s.place && s.cause);
-  s.remedy = remedy_of(*first->incident);
+  s.remedy = run.error.empty() ? remedy_of(*first->incident) : "stop";
   s.right_remedy = among(card.remedies, s.remedy);
   return s;
 }

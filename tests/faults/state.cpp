@@ -34,7 +34,7 @@ Plan infinite_weight(const Spot& s) {
 Plan nan_weight_drill(const Spot& s) {
   const std::string parameter = std::string(s.product().path) + ".weight";
   return {.card = corrupted(s.product().path, s.product().op, parameter, {"nan"}),
-          .inject = {fmt::format("nan-weight@step={},path={}", s.step - 1, s.product().path)}};
+          .inject = {fmt::format("nan-weight@step={},path={},once=1", s.step - 1, s.product().path)}};
 }
 
 Plan infinite_norm_weight(const Spot& s) {
@@ -73,7 +73,6 @@ Plan moment(const Spot& s, const char* which, double value) {
             const StateDict state = o.state();
             Tensor moments = state.tensor(std::string(which) + "/" + parameter);
             moments.mutable_data<float>()[at] = static_cast<float>(value);
-            o.weights_changed();
           }};
 }
 Plan nan_moment(const Spot& s) { return moment(s, "moment1", std::nan("")); }
@@ -83,7 +82,7 @@ Plan negative_second_moment(const Spot& s) { return moment(s, "moment2", -1); }
 Plan nan_running_statistics(const Spot& s) {
   const std::string buffer = s.pick(0, 2) == 0 ? "encoder.1.norm1.running_mean" : "middle.norm2.running_var";
   return {.card = corrupted("", "", buffer, {"nan"}),
-          .inject = {fmt::format("nan-buffer@step={},path={}", s.step, buffer)}};
+          .inject = {fmt::format("nan-buffer@step={},path={},once=1", s.step, buffer)}};
 }
 
 /// Rows of the token table that no batch has looked up have moments of 0: 0 / (sqrt(0) + 0).
@@ -93,7 +92,7 @@ Plan adam_without_eps(const Spot&) {
                    .parameter = "tokens.weight",
                    .causes = {kOptimizerUnderflow},
                    .recoverable = false,
-                   .remedies = kStop},
+                   .remedies = {"stop", "skip-batch"}},  // a batch that looks up every row would do
           .adam_eps = 0};
 }
 

@@ -26,7 +26,7 @@ struct Defect {
   }
   static Tensor broken(const Tensor& x, DType dtype, std::int64_t row) {
     const std::int64_t width = x.numel() / x.dim(0);
-    return mapped(x, dtype, [&](double v, std::int64_t i) { return i == row * width + width / 2 ? std::nan("") : v; });
+    return mapped(x, dtype, [&](double v, std::int64_t i) { return i / width == row ? std::nan("") : v; });
   }
 };
 

@@ -1,0 +1,80 @@
+#include "amp/incident/damage.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace binade::amp {
+namespace {
+
+/// "blocks.2.mlp.up" of "blocks.2.mlp.up.weight"; empty at the root.
+std::string module_of(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == path.npos ? "" : path.substr(0, dot);
+}
+
+FirstBad in_parameter(const std::string& path, std::string direction, std::int64_t step) {
+  FirstBad bad;
+  bad.module = module_of(path);
+  bad.direction = std::move(direction);
+  bad.parameter = path;
+  bad.step = step;
+  return bad;
+}
+
+std::optional<FirstBad> damage_in(const Tensor& tensor, const std::string& what, const std::string& path,
+                                  std::int64_t step) {
+  const NonFiniteScan scan = scan_non_finite(tensor);
+  if (scan.finite()) return std::nullopt;
+  FirstBad bad = in_parameter(path, "state", step - 1);
+  bad.tensor = what;
+  bad.dtype = name_of(tensor.dtype());
+  describe_element(bad, tensor, scan.position);
+  return bad;
+}
+
+std::optional<FirstBad> negative_in(const Tensor& tensor, const std::string& what, const std::string& path,
+                                    std::int64_t step) {
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    if (!(tensor.at(i) < 0)) continue;
+    FirstBad bad = in_parameter(path, "state", step - 1);
+    bad.tensor = "root of " + what;
+    bad.dtype = name_of(tensor.dtype());
+    describe_element(bad, tensor, i);
+    bad.value = "nan";
+    return bad;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, std::int64_t step) {
+  for (const auto& [path, parameter] : nn::named_parameters(model))
+    if (auto bad = damage_in(parameter->value(), path, path, step)) return bad;
+  for (const auto& [path, buffer] : nn::named_buffers(model))
+    if (auto bad = damage_in(buffer->committed(), path, path, step)) return bad;
+  const StateDict moments = optimizer.state();
+  for (const auto& [name, value] : moments.values()) {
+    const auto* tensor = std::get_if<Tensor>(&value);
+    if (tensor == nullptr) continue;
+    const std::string path = name.substr(name.find('/') + 1);
+    if (auto bad = damage_in(*tensor, name, path, step)) return bad;
+    if (!name.starts_with("moment2/")) continue;
+    if (auto bad = negative_in(*tensor, name, path, step)) return bad;
+  }
+  return std::nullopt;
+}
+
+std::optional<FirstBad> find_bad_gradient(const StepState& state, const optim::FlatParameters& parameters) {
+  constexpr std::uint32_t kInfinity = 0x7f800000u;
+  const auto word = std::ranges::find_if(state.scan.words, [](std::uint32_t w) { return w >= kInfinity; });
+  if (word == state.scan.words.end()) return std::nullopt;
+  const auto slice = static_cast<std::size_t>(word - state.scan.words.begin());
+  FirstBad bad = in_parameter(parameters.slices()[slice].name, "backward", state.step);
+  bad.tensor = "gradient of " + bad.parameter;
+  bad.dtype = name_of(DType::f32);
+  bad.value = *word == kInfinity ? "inf" : "nan";
+  return bad;
+}
+
+}  // namespace binade::amp

@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from programs import GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, metrics, run
+from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, metrics, run
 
 
 class FireDrills(ProgramTest):
@@ -44,6 +44,48 @@ class FireDrills(ProgramTest):
         self.assertEqual(report["first_bad"]["direction"], "forward")
         self.assertEqual(report["cause"]["class"], "activation-overflow")
         self.assertEqual(report["cause"]["confidence"], "proven")
+
+    def test_the_ladder_brings_a_run_to_its_end(self):
+        faults = {"nan-input@step=4,sample=1": ("bad-input", "quarantine-sample"),
+                  "scale-weight@step=4,path=PATH,factor=1e6,view=1": ("activation-overflow", "promote-op"),
+                  "nan-weight@step=3,path=PATH,once=1": ("corrupted-state", "rollback")}
+        for program, path in ((GPT, "blocks.0.mlp.down"), (UNET, "decoder.0.conv1")):
+            for fault, (cause, remedy) in faults.items():
+                with self.subTest(program=program.name, fault=fault):
+                    folder = self.folder / f"{program.name}-{cause}"
+                    done = self.drilled(program, folder, fault.replace("PATH", path), precision="fp16", on_nan="ladder")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    report = self.report(folder, 4)
+                    self.assertEqual(report["cause"]["class"], cause)
+                    self.assertEqual(report["remedy"]["action"], remedy)
+                    self.assertTrue(report["remedy"]["verified"])
+                    self.assertLessEqual(report["replay"]["steps"], 5)
+                    again = run(DOCTOR, "replay", folder / "incidents/000000000004/capsule.h5")
+                    self.assertEqual(again.returncode, 0, again.stderr)
+                    replayed = json.loads(again.stdout.splitlines()[-1])
+                    self.assertTrue(replayed["same_bits"])
+                    self.assertEqual(replayed["report"]["first_bad"], report["first_bad"])
+
+    def test_a_damaged_weight_leaves_no_trace_in_the_end(self):
+        clean, harmed = self.folder / "clean", self.folder / "harmed"
+        self.assertEqual(self.drilled(UNET, clean).returncode, 0)
+        self.assertEqual(self.drilled(UNET, harmed, "nan-weight@step=6,path=head,once=1", on_nan="ladder").returncode, 0)
+        last = [[line for line in metrics(folder) if line.get("committed")][-1] for folder in (clean, harmed)]
+        self.assertEqual(last[0]["state_hash_after"], last[1]["state_hash_after"])
+
+    def test_a_full_disk_costs_a_checkpoint_not_the_run(self):
+        folder = self.folder / "run"
+        done = self.drilled(GPT, folder, "enospc@step=5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("No space left on device", done.stderr)
+        self.assertTrue((folder / "checkpoints/ckpt-000000000010.h5").exists())
+
+    def test_what_is_no_capsule_is_one_line(self):
+        folder = self.folder / "run"
+        self.assertEqual(self.drilled(GPT, folder).returncode, 0)
+        done = run(DOCTOR, "replay", folder / "checkpoints/ckpt-000000000010.h5")
+        self.assertEqual(done.returncode, 21, done.stderr)
+        self.assertIn("is no capsule", done.stderr.splitlines()[-1])
 
     def test_a_kill_strikes_once_and_the_resumed_run_is_the_undisturbed_one(self):
         whole, cut = self.folder / "whole", self.folder / "cut"

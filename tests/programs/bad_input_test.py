@@ -113,7 +113,7 @@ class BadInput(ProgramTest):
 
     def test_a_flag_without_its_value_and_a_program_without_a_word(self):
         self.gpt(20, "--data", self.text, "--steps", words=["binade-gpt train", "--steps wants a value"])
-        self.refuse(GPT, [], 20, "train, eval, sample")
+        self.refuse(GPT, [], 20, "wanted one of train, preflight, eval, sample, modules, bench, replay")
 
     def test_unknown_word_names_the_nearest(self):
         self.gpt(20, "--data", self.text, "--optimizer", "adamv", words=["--optimizer", "adamv", "adamw"])
@@ -129,7 +129,14 @@ class BadInput(ProgramTest):
 
     def test_what_a_later_version_owns_is_not_there_yet(self):
         self.gpt(20, "--data", self.text, "--supervise", words=["--supervise"])
-        self.refuse(GPT, ["preflight"], 20, "preflight")
+
+    def test_what_an_incident_leads_to(self):
+        self.gpt(20, "--data", self.text, "--on-nan", "ladde", words=["--on-nan", "ladde", "ladder"])
+
+    def test_a_capsule_that_is_not_there(self):
+        for program in (GPT, UNET, DOCTOR):
+            with self.subTest(program=program.name):
+                self.refuse(program, ["replay", self.folder / "none.h5"], 22, "none.h5")
 
     def test_unwritable_run_folder(self):
         file = self.folder / "file"

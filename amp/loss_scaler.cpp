@@ -68,9 +68,11 @@ void LossScaler::note_headroom(double headroom) {
 
 void LossScaler::committed(double headroom) {
   ++state_.commits;
-  state_.in_a_row = 0;
   ++state_.clean;
   note_headroom(headroom);
+  // The retry of a step that had overflowed measures anew: halving alone would leave less than a binade.
+  if (std::exchange(state_.in_a_row, 0) > 0 && options_.measure && headroom < kMeasuredHeadroom)
+    begin_with(state_.scale, headroom);
   if (!adjustable() || state_.clean < options_.growth_interval) return;
   state_.clean = 0;
   const double grown = state_.scale * options_.growth_factor;

@@ -10,7 +10,7 @@ growth  runs in which query and key weights of one block grow by 1 % each step, 
 scale   attempts that overflowed in the first steps, with --init-scale auto and without
 guard   healthy losses that SpikeGuard's rule would call absurd, and whether a blown-up learning rate is caught
 
-Standard library only. Everything is deterministic: the same build prints the same figures.
+Build first: ./dev build, and `ninja -C build bench/spike_guard`. Standard library only. Everything is deterministic: the same build prints the same figures.
 """
 import argparse
 import json
@@ -24,9 +24,6 @@ import tempfile
 GPT_SHAPE = ["--layers", "3", "--heads", "4", "--dim", "64", "--context", "64", "--batch", "8"]
 UNET_SHAPE = ["--base", "8", "--depth", "2", "--size", "64", "--batch", "4"]
 SIGN = re.compile(r"^step (\d+): (overflow ahead|silent underflow|stagnation): (.*)$", re.MULTILINE)
-
-# SpikeGuard::Options, amp/signs/spike_guard.h
-WINDOW, LEAST, SPREAD, RELATIVE = 128, 32, 16, 0.75
 
 CLEAN = [
     ("gpt fp16 composed", "gpt", ["--precision", "fp16", "--attention", "composed"]),
@@ -43,8 +40,10 @@ CLEAN = [
 class Runs:
     def __init__(self, options):
         self.options = options
-        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="binade-signs-"))
+        self.folder = tempfile.TemporaryDirectory(prefix="binade-signs-")
+        self.scratch = pathlib.Path(self.folder.name)
         build = pathlib.Path(options.build).resolve()
+        self.guard = build / "bench/spike_guard"
         self.programs = {"gpt": build / "examples/transformer/binade-gpt", "unet": build / "examples/unet/binade-unet"}
 
     def train(self, program, name, steps, arguments):
@@ -61,32 +60,11 @@ class Runs:
         return done.stderr, [line for line in lines if "attempt" in line]
 
 
-def losses(attempts):
-    return [float(a["loss"]) for a in attempts if a["committed"]]
-
-
-def bound(window):
-    """SpikeGuard::bound()."""
-    if len(window) < LEAST:
-        return float("inf")
-    middle = statistics.median_low(window)
-    deviation = 1.4826 * statistics.median_low([abs(x - middle) for x in window])
-    return middle + max(SPREAD * deviation, RELATIVE * abs(middle))
-
-
-def absurd(series):
-    """Indices of losses that the guard would not have let pass, and the largest share of the bound that one came to."""
-    window, found, nearest = [], [], 0.0
-    for k, loss in enumerate(series):
-        limit = bound(window)
-        if loss > limit:
-            found.append(k)
-            continue
-        if limit not in (0, float("inf")) and window:
-            middle = statistics.median_low(window)
-            nearest = max(nearest, (loss - middle) / (limit - middle)) if limit > middle else nearest
-        window = (window + [loss])[-WINDOW:]
-    return found, nearest
+    def absurd(self, attempts):
+        """"STEP LOSS BOUND" of each committed loss that the guard would not have let pass."""
+        losses = [a["loss"] for a in attempts if a["committed"]]
+        done = subprocess.run([str(self.guard)], input="\n".join(map(str, losses)), capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
 
 
 def clean(runs, steps):
@@ -95,13 +73,12 @@ def clean(runs, steps):
         length = steps if program == "gpt" else steps // 2
         said, attempts = runs.train(program, name, length, arguments)
         signs = SIGN.findall(said)
-        series = losses(attempts)
-        found, nearest = absurd(series)
-        total += len(series)
+        absurd = runs.absurd(attempts)
+        total += attempts[-1]["step"]
         alarms += len(signs)
-        print(f"clean   {name:32} {len(series):6} steps  {len(signs)} signs  {len(found)} absurd losses (nearest {nearest:.2f} of the bound)", flush=True)
-        for sign in signs:
-            print("        ", *sign)
+        print(f"clean   {name:32} {attempts[-1]['step']:6} steps  {len(signs)} signs  {len(absurd)} absurd losses", flush=True)
+        for line in [*map(" ".join, signs), *absurd]:
+            print("         " + line)
     print(f"clean   {total} steps, {alarms} false alarms: {1e4 * alarms / max(total, 1):.2f} in 10,000")
 
 
@@ -141,9 +118,9 @@ def guard(runs):
     for factor in (30, 100):
         _, attempts = runs.train("gpt", f"guard {factor}", 400, ["--precision", "bf16", "--clip", "0", "--on-nan", "skip",
                                                                  "--inject", f"lr@step=300,factor={factor},every=1"])
-        found, _ = absurd(losses(attempts))
-        first = found[0] + 1 if found else None
-        print(f"guard   learning rate x{factor} from step 300: first absurd loss in step {first}", flush=True)
+        absurd = runs.absurd(attempts)
+        print(f"guard   learning rate x{factor} from step 300: {len(absurd)} absurd losses in {attempts[-1]['step']} steps; first (step, loss, bound): "
+              f"{absurd[0] if absurd else 'none'}", flush=True)
 
 
 def main():

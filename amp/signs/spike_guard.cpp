@@ -16,7 +16,7 @@ constexpr double kDeviationOfMedian = 1.4826;  // median absolute deviation -> s
 
 SpikeGuard::SpikeGuard(const Options& options) : options_(options) {
   check<ArgumentError>(options.least >= 1 && options.window >= options.least && options.spread > 0 &&
-                           options.relative >= 0,
+                           options.ratio_spread > 0 && options.relative >= 0,
                        "spike guard: wanted 1 <= least <= window, spread > 0 and relative >= 0, got {}, {}, {} and {}",
                        options.least, options.window, options.spread, options.relative);
 }
@@ -27,13 +27,19 @@ double SpikeGuard::bound() const {
   const double middle = median(values);
   for (double& x : values) x = std::abs(x - middle);
   const double deviation = kDeviationOfMedian * median(values);
-  return middle + std::max(options_.spread * deviation, options_.relative * std::abs(middle));
+  const double bound = middle + std::max(options_.spread * deviation, options_.relative * std::abs(middle));
+  if (!(middle > 0)) return bound;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = std::abs(std::log(std::max(losses_[i] / middle, std::numeric_limits<double>::min())));
+  const double ratio = std::exp(options_.ratio_spread * kDeviationOfMedian * median(values));
+  return std::max(bound, std::min(middle * ratio, largest_));
 }
 
 bool SpikeGuard::absurd(double loss) const { return std::isfinite(loss) && !(loss <= bound()); }
 
 void SpikeGuard::accepted(double loss) {
   if (!std::isfinite(loss)) return;
+  largest_ = std::max(largest_, loss);
   losses_.push_back(loss);
   if (losses_.size() > static_cast<std::size_t>(options_.window)) losses_.erase(losses_.begin());
 }
@@ -41,16 +47,22 @@ void SpikeGuard::accepted(double loss) {
 StateDict SpikeGuard::state() const {
   StateDict state;
   state.put("losses", losses_);
+  state.put("largest", largest_);
   return state;
 }
 
 void SpikeGuard::load_state(const StateDict& state) {
-  std::vector<double> losses = state.empty() ? std::vector<double>{} : state.numbers("losses");
-  check<CheckpointError>(losses.size() <= static_cast<std::size_t>(options_.window) &&
-                             std::ranges::all_of(losses, [](double x) { return std::isfinite(x); }),
-                         "spike guard: the checkpoint holds {} losses, wanted at most {}, all finite", losses.size(),
-                         options_.window);
-  losses_ = std::move(losses);
+  SpikeGuard loaded(options_);
+  if (!state.empty()) {
+    loaded.losses_ = state.numbers("losses");
+    loaded.largest_ = state.number("largest");
+    check<CheckpointError>(loaded.losses_.size() <= static_cast<std::size_t>(options_.window) &&
+                               std::isfinite(loaded.largest_) &&
+                               std::ranges::all_of(loaded.losses_, [](double x) { return std::isfinite(x); }),
+                           "spike guard: the checkpoint holds {} losses, wanted at most {}, all finite",
+                           loaded.losses_.size(), options_.window);
+  }
+  *this = std::move(loaded);
 }
 
 }  // namespace binade::amp

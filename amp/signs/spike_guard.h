@@ -6,18 +6,26 @@
 
 namespace binade::amp {
 
-/// Tells a finite loss that no healthy run would show from ordinary noise: far above the losses accepted before it.
+/// Tells a finite loss that no healthy run would show from ordinary noise.
 ///
-/// The bound is median + max(spread x deviation, relative x |median|) over the latest `window` accepted losses; the
-/// deviation is the median absolute one, so that half of the window may be wild. A loss that is not finite is another
-/// check's business: it is neither absurd nor ever remembered.
+/// It is judged by the latest `window` accepted losses, whose median and median absolute deviation stay what they are
+/// when half of them are wild. Absurd is what exceeds the median by `spread` deviations and by `relative` of itself,
+/// and besides either
+///
+/// - the median by `ratio_spread` deviations of the logarithm: small losses have long tails, as a batch without a
+/// single
+///   foreground pixel has, and what is 15 times the median there may be nothing, or
+/// - every loss accepted so far: no batch makes a network worse than an untrained one.
+///
+/// A loss that is not finite is another check's business: it is neither absurd nor ever remembered.
 class SpikeGuard {
  public:
   struct Options {
     int window = 128;
-    int least = 32;          ///< accepted losses before anything is judged
-    double spread = 16;      ///< robust standard deviations
-    double relative = 0.75;  ///< of the median: noise below this never counts, however quiet the window
+    int least = 32;            ///< accepted losses before anything is judged
+    double spread = 16;        ///< robust standard deviations
+    double relative = 0.75;    ///< of the median: noise below this never counts, however quiet the window
+    double ratio_spread = 12;  ///< robust standard deviations of the logarithm
   };
 
   /// Throws ArgumentError naming the option that is out of range.
@@ -37,6 +45,7 @@ class SpikeGuard {
  private:
   Options options_;
   std::vector<double> losses_;  // oldest first
+  double largest_ = 0;          // ever accepted
 };
 
 }  // namespace binade::amp

@@ -112,6 +112,17 @@ TEST(LossScaler, BeginsWithTheLargestPowerOfTwoThatLeavesTwoBinades) {
   EXPECT_EQ(scaler.scale(), 1) << "nothing was measured";
 }
 
+TEST(LossScaler, AMeasuredScaleIsMeasuredAnewAfterAnOverflow) {
+  LossScaler measured(LossScaleOptions::measured()), plain;
+  for (LossScaler* scaler : {&measured, &plain}) {
+    scaler->overflowed();
+    scaler->committed(0.4);
+    scaler->committed(0.4);
+  }
+  EXPECT_EQ(measured.scale(), 32768 / 4) << "two binades and a bit are left";
+  EXPECT_EQ(plain.scale(), 32768) << "as published";
+}
+
 TEST(LossScaler, AtTheFloorAnOverflowIsNotExplained) {
   LossScaler scaler({.init_scale = 2});
   EXPECT_EQ(play(scaler, "!"), ScaleVerdict::kLowered);

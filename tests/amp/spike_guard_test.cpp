@@ -31,6 +31,18 @@ TEST(SpikeGuard, AConvergedLossThatTriplesIsAbsurdAndItsNoiseIsNot) {
   }
 }
 
+TEST(SpikeGuard, ABatchAsBadAsAnUntrainedNetworkIsNoiseWhereLossesAreSmallAndScattered) {
+  SpikeGuard guard;
+  guard.accepted(1.4);  // as it began
+  for (int k = 0; k < 300; ++k) guard.accepted(0.08 * std::exp(0.6 * noise(k)));
+  EXPECT_FALSE(guard.absurd(1.2)) << "a picture without a single cell";
+  EXPECT_TRUE(guard.absurd(4.0));
+  SpikeGuard quiet;
+  quiet.accepted(5.5);
+  for (int k = 0; k < 300; ++k) quiet.accepted(1.04 * std::exp(0.06 * noise(k)));
+  EXPECT_TRUE(quiet.absurd(3.1)) << "a quiet loss has no such tail";
+}
+
 TEST(SpikeGuard, NothingIsJudgedBeforeEnoughWasSeen) {
   const SpikeGuard guard = after(31, 1, 0.1);
   EXPECT_FALSE(guard.absurd(1e30));
@@ -75,6 +87,7 @@ TEST(SpikeGuard, ARestoredStateJudgesTheSame) {
   EXPECT_FALSE(restored.absurd(1e9));
   StateDict bad;
   bad.put("losses", StateDict::Numbers{1, std::nan("")});
+  bad.put("largest", 1.0);
   EXPECT_THROW(restored.load_state(bad), CheckpointError);
   EXPECT_THROW(SpikeGuard({.window = 8, .least = 9}), ArgumentError);
 }

@@ -71,7 +71,7 @@ def clean(runs, steps):
     total, alarms = 0, 0
     for name, program, arguments in CLEAN:
         length = steps if program == "gpt" else steps // 2
-        said, attempts = runs.train(program, name, length, arguments)
+        said, attempts = runs.train(program, name, length, [*arguments, "--on-nan", "stop"])
         signs = SIGN.findall(said)
         absurd = runs.absurd(attempts)
         total += attempts[-1]["step"]

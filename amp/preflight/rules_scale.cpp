@@ -32,7 +32,7 @@ PreflightFinding of_scale(std::string rule, Severity severity) {
 
 void judge_overflow(const Inspection& in, Findings& findings) {
   const Nearest nearest = nearest_to_overflow(in.survey);
-  if (nearest.op == nullptr || !(nearest.share < 1)) return;
+  if (in.loss_scale.measure || nearest.op == nullptr || !(nearest.share < 1)) return;
   const double fits = std::exp2(std::floor(std::log2(in.measured_at / nearest.share)));
   if (fits >= in.scale) return;
   const double halvings = std::ceil(std::log2(in.scale / fits));

@@ -53,6 +53,14 @@ class Preflight(ProgramTest):
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertNotIn("preflight: ", resumed.stderr)
 
+    def test_the_batch_that_is_measured_is_that_of_step_1_and_comes_again(self):
+        for program in (GPT, UNET):
+            with self.subTest(program=program.name):
+                report, _ = self.preflight(program, "--precision", "fp32")
+                folder = self.folder / program.name
+                self.train(program, folder, "--steps", 1, "--precision", "fp32")
+                self.assertAlmostEqual(metrics(folder)[0]["loss"], report["loss"], delta=1e-6 * report["loss"])
+
     def test_a_bad_flag_is_one_line_and_exit_20(self):
         done = run(UNET, "preflight", "--precison", "fp16")
         self.assertEqual(done.returncode, 20)

@@ -184,8 +184,9 @@ class Inquiry {
     bad.step = failed_.step;
     d_.first_bad = bad;
     if (!leaving_out_helps()) earlier_weights_help();
-    // Gradients are finite here: only 0 / 0 makes a NaN of them.
-    if (std::isnan(failed_.proof.largest)) return {CauseClass::kOptimizerUnderflow, Confidence::kLikely};
+    // Gradients are finite here: only 0 / 0 makes a NaN of them, unless the learning rate itself is infinite in f32.
+    const bool finite_rate = std::isfinite(static_cast<float>(failed_.lr));
+    if (std::isnan(failed_.proof.largest) && finite_rate) return {CauseClass::kOptimizerUnderflow, Confidence::kLikely};
     return {CauseClass::kGradientExplosion, Confidence::kLikely};
   }
 

@@ -139,7 +139,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     weight_readers_.insert(call.tape_index);
     readers_.try_emplace(x.state()->name, call.module_path, call.info.name);
   }
-  if (!std::isnan(call.info.numerics.pole) && touches_pole(call.info, read)) at_pole_.insert(call.tape_index);
+  if (touches_pole(call, read)) at_pole_.insert(call.tape_index);
 }
 
 FirstBad FirstBadSearch::from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const {

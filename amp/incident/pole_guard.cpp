@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/ops/unary.h"
+
 namespace binade::amp {
 namespace {
 
@@ -51,7 +53,10 @@ Tensor without_empty_rows(const Tensor& tensor) {
 
 }  // namespace
 
-bool touches_pole(const OpInfo& info, std::span<const Tensor> operands) {
+bool touches_pole(const OpCall& call, std::span<const Tensor> operands) {
+  if (const auto* division = call.params_of<ops::DivScalar>()) return division->scalar == 0;
+  const OpInfo& info = call.info;
+  if (std::isnan(info.numerics.pole)) return false;
   const Legal legal = legal_range(info);
   const bool loss = info.family == OpFamily::kLoss;  // its second operand is the targets
   const std::size_t begin = loss ? 0 : first_operand(operands.size()), end = loss ? 1 : operands.size();

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What PyTorch's own means say about the faults of tests/faults/, and whether a run survives them.
 
-    build/tests/faults/faults --seed 1 --cases 505 --json cases.json
+    build/tests/faults/faults --seed 7 --cases 202 --json cases.json
     faults_baselines.py cases.json [--json FILE] [--family NAME]
+    faults_baselines.py cases.json --results FILE      # prints the tables of an earlier --json again
 
 Every case of cases.json is planted again, at the same model, precision, step, row and site, in the models of
 faults_models.py, three times:
@@ -19,6 +20,7 @@ Needs PyTorch 2.3 or later with NumPy (CPU; autocast in bfloat16 and float16).
 """
 import argparse
 import contextlib
+import gc
 import json
 import math
 import re
@@ -225,13 +227,14 @@ def totals(results):
     return table
 
 
-def print_table(results):
+def print_table(results, theme_of):
     families = list(dict.fromkeys(r["family"] for r in results))
+    themes = list(dict.fromkeys(theme_of.values()))
     columns = ["scaler/recovered", "anomaly/alarm", "anomaly/op", "anomaly/direction", "hooks/alarm", "hooks/op",
                "hooks/direction"]
     print(f"{'family':<42}" + "".join(f"{c:>19}" for c in columns))
-    for name in families + ["all with a fault"]:
-        of = [r for r in results if r["family"] == name or (name not in families and r["fault"])]
+    for name in families + themes + ["all with a fault"]:
+        of = [r for r in results if name in (r["family"], theme_of[r["family"]]) or (name.startswith("all") and r["fault"])]
         cells = []
         for column in columns:
             mode, key = column.split("/")
@@ -246,6 +249,7 @@ def main():
     parser.add_argument("cases")
     parser.add_argument("--json")
     parser.add_argument("--family", default="")
+    parser.add_argument("--results")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
@@ -257,8 +261,15 @@ def main():
         sys.exit(f"no PyTorch plan for {', '.join(sorted(unknown))}; list them in NOT_EXPRESSIBLE or plant them")
     print(f"PyTorch {torch.__version__}, seed {document['seed']}, {len(cases)} cases; not expressible: "
           f"{', '.join(NOT_EXPRESSIBLE) or 'none'}\n")
-    results = [judge(case) for case in cases]
-    print_table(results)
+    if args.results:
+        with open(args.results, encoding="utf-8") as file:
+            results = json.load(file)["cases"]
+    else:
+        results = []
+        for case in cases:
+            results.append(judge(case))
+            gc.collect()  # hooks and models hold one another
+    print_table(results, {c["family"]: c["theme"] for c in cases})
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"schema": 1, "seed": document["seed"], "torch": torch.__version__, "totals": totals(results),

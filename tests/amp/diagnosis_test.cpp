@@ -135,6 +135,22 @@ TEST(Diagnosis, APoleThatAWeightReadsIsTheModelsNotTheLosss) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticPole);
 }
 
+TEST(Diagnosis, ADivisionByTheNumberZeroIsAPoleThoughNoOperandIs) {
+  Planted run({});
+  const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) {
+    return apply_one<toy::SquaredError>({}, {run.model(softmax(Variable(x.x) / 0.0)), Variable(x.target)});
+  });
+  EXPECT_EQ(incident.diagnosis.first_bad.value().op, "div_scalar");
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticPole);
+}
+
+TEST(Diagnosis, ALearningRateBeyondSingleIsNoUnderflowOfTheOptimizer) {
+  Planted run({.inject = {"lr@step=1,factor=1e45"}});
+  const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); });
+  EXPECT_EQ(incident.diagnosis.first_bad.value().direction, "optimizer");
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kGradientExplosion);
+}
+
 TEST(Diagnosis, ARowWithoutSpreadIsANormsPole) {
   Planted run({});
   toy::Batch b = toy::batch(1);

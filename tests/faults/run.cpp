@@ -221,6 +221,7 @@ Score judge(const Case& c, Controls& controls) {
   const Run run = train(c.spot, plan);
   Score score = compare(plan.card, run, control);
   score.family = c.family->name;
+  score.theme = c.family->theme;
   score.spot = c.spot;
   return score;
 }

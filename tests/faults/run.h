@@ -44,7 +44,7 @@ class Controls {
 
 /// One case judged against its card.
 struct Score {
-  std::string family;
+  std::string family, theme;
   Spot spot;
   Card card;
   bool incident = false;

@@ -72,6 +72,7 @@ Json totals_json(const Totals& t) {
 Json case_json(const Score& s) {
   const Place place = s.card.place.value_or(Place{});
   return {{"family", s.family},
+          {"theme", s.theme},
           {"model", name_of(s.spot.model)},
           {"precision", s.spot.precision},
           {"seed", s.spot.seed},
@@ -104,11 +105,13 @@ Json case_json(const Score& s) {
           {"error", s.error}};
 }
 
-std::vector<std::pair<std::string, std::vector<Score>>> by_family(const std::vector<Score>& scores) {
+/// Scores that share a family or a theme, in the order of their first.
+std::vector<std::pair<std::string, std::vector<Score>>> grouped(const std::vector<Score>& scores,
+                                                                std::string Score::*by) {
   std::vector<std::pair<std::string, std::vector<Score>>> groups;
   for (const Score& s : scores) {
-    auto group = std::ranges::find(groups, s.family, [](const auto& g) { return g.first; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {s.family, {}});
+    auto group = std::ranges::find(groups, s.*by, [](const auto& g) { return g.first; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {s.*by, {}});
     group->second.push_back(s);
   }
   return groups;
@@ -146,8 +149,10 @@ Totals total_of(const std::vector<Score>& scores) {
 std::string text_table(const std::vector<Score>& scores) {
   std::string text = fmt::format("{:<42}{:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}{:>6}{:>8}{:>8}\n", "family", "cases",
                                  "op", "sample", "class", "hash", "remedy", "recovered", "w.b.p", "replays", "s");
-  for (const auto& [name, group] : by_family(scores)) text += row(name, total_of(group));
+  for (const auto& [name, group] : grouped(scores, &Score::family)) text += row(name, total_of(group));
   const Totals all = total_of(scores);
+  text += "\n";
+  for (const auto& [name, group] : grouped(scores, &Score::theme)) text += row(name, total_of(group));
   text += row("all", all);
   text += fmt::format(
       "\nop {:.1f} %, sample {:.1f} %, class {:.1f} %, wrong but proven {} of {}, state hash {:.1f} %, "
@@ -165,7 +170,8 @@ std::string text_table(const std::vector<Score>& scores) {
 
 std::string json_table(const std::vector<Score>& scores, std::uint64_t seed) {
   Json json{{"schema", 1}, {"seed", seed}, {"totals", totals_json(total_of(scores))}};
-  for (const auto& [name, group] : by_family(scores)) json["families"][name] = totals_json(total_of(group));
+  for (const auto& [name, group] : grouped(scores, &Score::family))
+    json["families"][name] = totals_json(total_of(group));
   json["cases"] = Json::array();
   for (const Score& s : scores) json["cases"].push_back(case_json(s));
   return json.dump(1) + "\n";

@@ -109,11 +109,8 @@ json from_tokenizer_json(const json& file, const std::string& name) {
   return canonical;
 }
 
-json from_vocab_and_merges(const std::string& vocab_path, const std::string& merges_path) {
-  json canonical{
-      {"vocab", parse(read_json_text(vocab_path), vocab_path)}, {"merges", json::array()}, {"added", json::object()}};
-  const std::string merges = read_file(merges_path, std::uint64_t{64} << 20);
-  check<DataError>(find_bad_utf8(merges) == std::string::npos, "{}: wanted UTF-8", merges_path);
+json from_vocab_and_merges(json vocab, const std::string& merges) {
+  json canonical{{"vocab", std::move(vocab)}, {"merges", json::array()}, {"added", json::object()}};
   for (std::size_t at = 0; at < merges.size();) {
     const std::size_t end = std::min(merges.find('\n', at), merges.size());
     std::string line = merges.substr(at, end - at);
@@ -124,6 +121,17 @@ json from_vocab_and_merges(const std::string& vocab_path, const std::string& mer
   const json& end_of_text = member(canonical["vocab"], "<|endoftext|>");
   if (!end_of_text.is_null()) canonical["added"]["<|endoftext|>"] = end_of_text;
   return canonical;
+}
+
+/// The text of a vocabulary that was proved to be one.
+std::string proved(const json& canonical, const std::string& name) {
+  std::string text = canonical.dump();
+  try {
+    (void)parse_bpe_vocabulary(text);
+  } catch (const DataError& reason) {
+    throw DataError(fmt::format("{}: {}", name, reason.what()));
+  }
+  return text;
 }
 
 }  // namespace
@@ -138,7 +146,11 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
 
   BpeVocabulary result;
   std::set<std::int32_t> taken;
-  for (const auto& [token, number] : added.items()) result.added.emplace_back(token, number_of(number, name));
+  for (const auto& [token, number] : added.items()) {
+    // An added token without text would be found at every place of a text, for ever.
+    check<DataError>(!token.empty(), "{}: an added token without text", name);
+    result.added.emplace_back(token, number_of(number, name));
+  }
   for (const auto& [token, number] : vocab.items()) {
     std::string bytes;
     if (added.contains(token)) {
@@ -172,28 +184,28 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
   return result;
 }
 
+std::string bpe_from_tokenizer_json(const std::string& text, const std::string& name) {
+  return proved(from_tokenizer_json(parse(text, name), name), name);
+}
+
+std::string bpe_from_vocab_and_merges(const std::string& vocab, const std::string& merges, const std::string& name) {
+  check<DataError>(find_bad_utf8(merges) == std::string::npos, "{}: wanted merges in UTF-8", name);
+  return proved(from_vocab_and_merges(parse(vocab, name), merges), name);
+}
+
 std::string read_bpe_vocabulary(const std::string& path) {
   std::error_code error;
   check<DataError>(fs::exists(path, error),
                    "{}: there is no such file or folder; wanted a tokenizer.json, or vocab.json and merges.txt", path);
-  json canonical;
   const bool is_folder = fs::is_directory(path, error);
   const fs::path folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
   const std::string file =
       is_folder ? (folder / (fs::exists(folder / "tokenizer.json", error) ? "tokenizer.json" : "vocab.json")).string()
                 : path;
-  const json parsed = parse(read_json_text(file), file);
-  if (parsed.contains("model"))
-    canonical = from_tokenizer_json(parsed, file);
-  else
-    canonical = from_vocab_and_merges(file, (folder / "merges.txt").string());
-  const std::string text = canonical.dump();
-  try {
-    (void)parse_bpe_vocabulary(text);
-  } catch (const DataError& reason) {
-    throw DataError(fmt::format("{}: {}", file, reason.what()));
-  }
-  return text;
+  const std::string text = read_json_text(file);
+  const json parsed = parse(text, file);
+  if (parsed.contains("model")) return proved(from_tokenizer_json(parsed, file), file);
+  return bpe_from_vocab_and_merges(text, read_file((folder / "merges.txt").string(), std::uint64_t{64} << 20), file);
 }
 
 }  // namespace binade::io

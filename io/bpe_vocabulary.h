@@ -21,5 +21,9 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& canonical);
 /// Reads a tokenizer.json, a vocab.json beside its merges.txt, or a folder that holds one of both, as canonical text.
 /// Throws DataError naming the file.
 std::string read_bpe_vocabulary(const std::string& path);
+/// The same for the text of a tokenizer.json, and for those of a vocab.json and its merges.txt; errors begin with
+/// `name`.
+std::string bpe_from_tokenizer_json(const std::string& text, const std::string& name);
+std::string bpe_from_vocab_and_merges(const std::string& vocab, const std::string& merges, const std::string& name);
 
 }  // namespace binade::io

@@ -147,6 +147,12 @@ Tensor tensor_of(DType dtype, const StoredDataset& dataset) {
   return t;
 }
 
+/// Whether a path lies in the groups that say what the file is and are not part of the state.
+bool describes_the_file(std::string_view path) {
+  const std::string_view top = path.substr(0, path.find('/'));
+  return top == "format" || top == "manifest";
+}
+
 /// One pass over the tree serves checking and loading; `state` may be null.
 CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   check_user_block(image);
@@ -162,13 +168,14 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
     }
   };
   for (const auto& [group, attributes] : tree.groups) {
-    if (group == "format" || group == "manifest") continue;
+    if (describes_the_file(group)) continue;
     if (group.empty() && !attributes.empty()) bad_entry("/", "the root has attributes");
     for (const auto& [leaf, attribute] : attributes) put(group + "/" + leaf, value_of(group + "/" + leaf, attribute));
   }
   for (const auto& [name, dataset] : tree.datasets) {
     const std::string kind = kind_of(name, dataset);
-    if (name == "manifest/tensors") continue;
+    if (name.find('/') == std::string::npos) bad_entry(name, "lies in no group");
+    if (describes_the_file(name)) continue;
     if (const std::optional<DType> dtype = dtype_named(kind)) {
       if (!stored_as(*dtype, dataset.type)) bad_entry(name, "is marked " + kind + " and stored as another type");
       if (*dtype == DType::boolean)

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "io/extents.h"
 #include "io/hdf5_lookup3.h"
 
 namespace binade::io {
@@ -144,19 +145,13 @@ Space read_space(Cursor& c) {
   if (rank > Shape::kMaxRank) refuse(at, fmt::format("rank {} is more than {}", rank, Shape::kMaxRank));
   if (flags > 1) refuse(at, "dataspace flags are not known");
   if (kind != (rank == 0 ? 0u : 1u)) refuse(at, "dataspace is neither a scalar nor simple");
-  std::vector<std::int64_t> dims;
-  std::uint64_t product = 1;
-  for (std::uint64_t i = 0; i < rank; ++i) {
-    const std::uint64_t extent = c.number(8, "dataspace extent");
-    if (extent > (std::uint64_t{1} << 48)) refuse(at, fmt::format("extent {} is too large", extent));
-    if (extent != 0 && product > (std::uint64_t{1} << 48) / extent)
-      refuse(at, "extents multiply to more than any file holds");
-    product *= extent;
-    dims.push_back(static_cast<std::int64_t>(extent));
-  }
+  std::vector<std::uint64_t> extents;
+  for (std::uint64_t i = 0; i < rank; ++i) extents.push_back(c.number(8, "dataspace extent"));
+  const std::optional<Shape> shape = shape_from_extents(extents);
+  if (!shape) refuse(at, "extents multiply to more than any file holds");
   if (flags == 1)
-    for (const std::int64_t extent : dims) c.expect(8, static_cast<std::uint64_t>(extent), "largest extent");
-  return {Shape(std::span<const std::int64_t>(dims))};
+    for (const std::uint64_t extent : extents) c.expect(8, extent, "largest extent");
+  return {*shape};
 }
 
 /// Name bytes; checked and copied.
@@ -270,12 +265,7 @@ class Walk {
     if (object.group) {
       if (object.type || object.space || object.layout) refuse(at, "an object that is both group and dataset");
       if (pending.depth >= limits_.depth) refuse(at, fmt::format("groups nested deeper than {}", limits_.depth));
-      std::set<std::string> names;
-      for (LinkTo& link : object.links) {
-        if (!names.insert(link.name).second) refuse(at, fmt::format("two links named \"{}\"", link.name));
-        queue_.push_back(
-            {pending.path.empty() ? link.name : pending.path + "/" + link.name, link.address, pending.depth + 1});
-      }
+      enqueue(object.links, pending, at);
       tree_.groups.emplace(pending.path, std::move(object.attributes));
       return;
     }
@@ -283,6 +273,19 @@ class Walk {
       refuse(at, fmt::format("object \"{}\" is neither a group nor a dataset", pending.path));
     if (pending.path.empty()) refuse(at, "the root is not a group");
     tree_.datasets.emplace(pending.path, dataset_from(std::move(object), at));
+  }
+
+  void enqueue(const std::vector<LinkTo>& links, const Pending& group, std::uint64_t at) {
+    links_ += links.size();
+    if (links_ > limits_.objects) refuse(at, fmt::format("more than {} links", limits_.objects));
+    std::set<std::string_view> names;
+    for (const LinkTo& link : links) {
+      if (!names.insert(link.name).second) refuse(at, fmt::format("two links named \"{}\"", link.name));
+      path_bytes_ += group.path.size() + 1 + link.name.size();
+      if (path_bytes_ > limits_.path_bytes)
+        refuse(at, fmt::format("paths of more than {} bytes in all", limits_.path_bytes));
+      queue_.push_back({group.path.empty() ? link.name : group.path + "/" + link.name, link.address, group.depth + 1});
+    }
   }
 
   StoredDataset dataset_from(Object object, std::uint64_t at) {
@@ -329,6 +332,7 @@ class Walk {
       const Extent block = continuations.front();
       continuations.pop_front();
       if (block.end - block.begin < 8) refuse(base_ + block.begin, "a continuation block too small for its frame");
+      if (!continued_.insert(block.begin).second) refuse(base_ + block.begin, "a continuation block is reached twice");
       extents_.push_back(block);
       const Bytes bytes = claim_header(block.begin, block.end - block.begin);
       if (std::memcmp(bytes.data(), "OCHK", 4) != 0) refuse(base_ + block.begin, "no continuation block here");
@@ -402,7 +406,8 @@ class Walk {
       case 0x0a: return read_group_info(c);
       case 0x0c: {
         auto [name, attribute] = read_attribute(c);
-        if (object.attributes.size() >= limits_.attributes) refuse(at, "too many attributes");
+        if (object.attributes.size() >= limits_.attributes || ++attributes_ > limits_.all_attributes)
+          refuse(at, "too many attributes");
         if (!object.attributes.emplace(name, attribute).second)
           refuse(at, fmt::format("two attributes named \"{}\"", name));
         return c.expect_end("attribute");
@@ -477,9 +482,10 @@ class Walk {
   ProfileLimits limits_;
   StoredTree tree_;
   std::deque<Pending> queue_;
-  std::set<std::uint64_t> visited_;
+  std::set<std::uint64_t> visited_, continued_;
   std::vector<Extent> extents_;
   std::uint64_t header_bytes_ = 0;
+  std::size_t links_ = 0, attributes_ = 0, path_bytes_ = 0;
 };
 
 std::string_view text_in(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size() - 1}; }

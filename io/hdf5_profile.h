@@ -43,8 +43,10 @@ struct StoredTree {
 };
 
 struct ProfileLimits {
-  std::size_t objects = 65536;           ///< groups and datasets
+  std::size_t objects = 65536;           ///< groups and datasets, and links to them
   std::size_t attributes = 1024;         ///< per object
+  std::size_t all_attributes = 131072;   ///< of all objects together
+  std::size_t path_bytes = 16u << 20;    ///< of all paths together: nested long names multiply
   std::size_t header_bytes = 16u << 20;  ///< of all object headers together
   int depth = 6;                         ///< of groups
 };
@@ -53,7 +55,7 @@ struct ProfileLimits {
 /// 2 with checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked,
 /// virtual or variable-length anything, every object reached once, no two objects on the same bytes. `image` starts
 /// with the user block of `base` bytes. Every length is checked against the bytes that are there before it is used;
-/// nothing is allocated that the file's own size does not bound; the walk is a loop.
+/// what is allocated is bounded by the file's own size and the limits; the walk is a loop, and no byte is walked twice.
 ///
 /// Throws NoCheckpointError naming the first rule that is broken and where.
 StoredTree read_profile(std::span<const std::byte> image, std::size_t base, const ProfileLimits& limits = {});

@@ -7,38 +7,20 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/error.h"
 #include "core/sha256.h"
+#include "io/extents.h"
 #include "io/read_file.h"
 
 namespace binade::io {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 34;
-
-/// The content of a gzip file; `bytes` itself when it is none.
-std::string gunzip(std::string bytes, const std::string& name) {
-  if (!bytes.starts_with("\x1f\x8b")) return bytes;
-  check<DataError>(bytes.size() <= std::numeric_limits<uInt>::max(), "{}: wanted a gzip file of at most 4 GiB", name);
-  z_stream stream{};
-  check<OutOfMemoryError>(inflateInit2(&stream, 15 + 16) == Z_OK, "{}: zlib has no memory", name);
-  stream.next_in = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  std::string out;
-  std::vector<char> chunk(1 << 16);
-  int result = Z_OK;
-  while (result == Z_OK && out.size() <= kMaxBytes) {
-    stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
-    stream.avail_out = static_cast<uInt>(chunk.size());
-    result = inflate(&stream, Z_NO_FLUSH);
-    out.append(chunk.data(), chunk.size() - stream.avail_out);
-  }
-  inflateEnd(&stream);
-  check<DataError>(result == Z_STREAM_END, "{}: the gzip stream is damaged or truncated", name);
-  return out;
-}
 
 struct ElementType {
   int code;
@@ -69,36 +51,79 @@ void decode(const char* from, const ElementType& type, Tensor& to) {
   }
 }
 
+struct Header {
+  ElementType type;
+  Shape shape;
+
+  std::size_t bytes() const { return 4 + 4 * static_cast<std::size_t>(shape.rank()); }
+  std::size_t file_bytes() const { return bytes() + static_cast<std::size_t>(shape.numel()) * type.bytes; }
+};
+
+Header read_header(std::string_view file, const std::string& name) {
+  check<DataError>(file.size() >= 4 && file[0] == 0 && file[1] == 0, "{}: wanted an IDX file, got something else",
+                   name);
+  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const auto& t) { return t.code == file[2]; });
+  check<DataError>(type != std::end(kTypes), "{}: wanted an IDX element type of 0x08 to 0x0e, got 0x{:02x}", name,
+                   static_cast<unsigned char>(file[2]));
+  const auto rank = static_cast<std::size_t>(static_cast<unsigned char>(file[3]));
+  check<DataError>(rank >= 1 && rank <= Shape::kMaxRank && file.size() >= 4 + 4 * rank,
+                   "{}: wanted an IDX header of 1 to {} extents, got {} in {} bytes", name, Shape::kMaxRank, rank,
+                   file.size());
+  std::vector<std::uint64_t> extents;
+  for (std::size_t i = 0; i < rank; ++i) extents.push_back(big_endian(file.data() + 4 + 4 * i, 4));
+  const std::optional<Shape> shape = shape_from_extents(extents);
+  check<DataError>(shape.has_value(), "{}: the IDX header's extents are beyond any file", name);
+  return {*type, *shape};
+}
+
+bool is_gzip(std::string_view file) { return file.starts_with("\x1f\x8b"); }
+
+/// The content of a gzip file. It grows no further than its IDX header promises, and that no further than deflate can
+/// pack into the file: at most 1032 bytes into one.
+std::string gunzip(std::string& file, const std::string& name) {
+  check<DataError>(file.size() <= std::numeric_limits<uInt>::max(), "{}: wanted a gzip file of at most 4 GiB", name);
+  z_stream stream{};
+  check<OutOfMemoryError>(inflateInit2(&stream, 15 + 16) == Z_OK, "{}: zlib has no memory", name);
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> ends(&stream, [](z_stream* s) { return inflateEnd(s); });
+  stream.next_in = reinterpret_cast<Bytef*>(file.data());
+  stream.avail_in = static_cast<uInt>(file.size());
+  std::string out;
+  std::size_t promised = 0;
+  std::vector<char> chunk(1 << 14);
+  int result = Z_OK;
+  while (result == Z_OK) {
+    stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
+    stream.avail_out = static_cast<uInt>(chunk.size());
+    result = inflate(&stream, Z_NO_FLUSH);
+    out.append(chunk.data(), chunk.size() - stream.avail_out);
+    if (promised == 0 && result == Z_OK) {
+      promised = read_header(out, name).file_bytes();
+      check<DataError>(promised / 1040 <= file.size(),
+                       "{}: its IDX header promises {} bytes, more than {} can unpack to", name, promised, file.size());
+      out.reserve(promised);
+    }
+    check<DataError>(result != Z_OK || out.size() <= promised, "{}: it unpacks to more than its IDX header promises",
+                     name);
+  }
+  check<DataError>(result == Z_STREAM_END, "{}: the gzip stream is damaged or truncated", name);
+  return out;
+}
+
 }  // namespace
 
-Tensor read_idx(const std::string& path) {
-  const std::string bytes = gunzip(read_file(path, kMaxBytes), path);
-  check<DataError>(bytes.size() >= 4 && bytes[0] == 0 && bytes[1] == 0, "{}: wanted an IDX file, got something else",
-                   path);
-  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const auto& t) { return t.code == bytes[2]; });
-  check<DataError>(type != std::end(kTypes), "{}: wanted an IDX element type of 0x08 to 0x0e, got 0x{:02x}", path,
-                   static_cast<unsigned char>(bytes[2]));
-  const auto rank = static_cast<std::size_t>(static_cast<unsigned char>(bytes[3]));
-  check<DataError>(rank >= 1 && rank <= Shape::kMaxRank && bytes.size() >= 4 + 4 * rank,
-                   "{}: wanted an IDX header of 1 to {} extents, got {} in {} bytes", path, Shape::kMaxRank, rank,
-                   bytes.size());
-  const std::size_t body = bytes.size() - 4 - 4 * rank;
-  std::vector<std::int64_t> dims;
-  std::uint64_t elements = 1;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::uint64_t extent = big_endian(bytes.data() + 4 + 4 * i, 4);
-    check<DataError>(extent == 0 || elements <= kMaxBytes / extent, "{}: the IDX header's extents are beyond any file",
-                     path);
-    elements *= extent;
-    dims.push_back(static_cast<std::int64_t>(extent));
-  }
-  check<DataError>(elements * type->bytes == body,
-                   "{}: the IDX header promises {} elements, the file has {} bytes for them", path, elements, body);
-  Tensor tensor = Tensor::empty(Shape(dims), type->dtype);
-  decode(bytes.data() + 4 + 4 * rank, *type, tensor);
+Tensor decode_idx(std::string file, const std::string& name) {
+  if (is_gzip(file)) file = gunzip(file, name);
+  const Header header = read_header(file, name);
+  check<DataError>(header.file_bytes() == file.size(),
+                   "{}: the IDX header promises {} elements, the file has {} bytes for them", name,
+                   header.shape.numel(), file.size() - header.bytes());
+  Tensor tensor = Tensor::empty(header.shape, header.type.dtype);
+  decode(file.data() + header.bytes(), header.type, tensor);
   return tensor;
 }
+
+Tensor read_idx(const std::string& path) { return decode_idx(read_file(path, kMaxBytes), path); }
 
 LabeledImages read_labeled_images(const std::string& folder, const std::string& prefix) {
   const auto read = [&](const std::string& name) {

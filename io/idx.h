@@ -11,6 +11,8 @@ namespace binade::io {
 /// byte integers with sign), f32 or f64. Throws DataError naming the file: missing, another format, truncated, longer
 /// than its header says, damaged gzip stream.
 Tensor read_idx(const std::string& path);
+/// The same for a file's bytes; errors begin with `name`.
+Tensor decode_idx(std::string bytes, const std::string& name);
 
 /// Grey images with one label each: MNIST, Fashion-MNIST.
 struct LabeledImages {

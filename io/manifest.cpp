@@ -12,7 +12,7 @@ namespace binade::io {
 
 namespace {
 
-constexpr std::string_view kHead = "binade-manifest 1";
+constexpr std::string_view kHead = "binade-manifest 1 ";
 constexpr std::string_view kPrefix = "ckpt-", kSuffix = ".h5";
 constexpr std::size_t kDigits = 12;
 
@@ -82,7 +82,7 @@ std::string_view name_of(CheckpointStatus status) {
 
 std::string to_text(const Manifest& manifest) {
   std::string text = sealed(
-      fmt::format("{} entries {} trouble {}", kHead, manifest.entries.size(), manifest.last_trouble));
+      fmt::format("{}entries {} trouble {}", kHead, manifest.entries.size(), manifest.last_trouble));
   for (const ManifestEntry& e : manifest.entries)
     text += sealed(fmt::format("{} {} {} {} {} {} {}", e.step, e.file, e.bytes, e.sha256, name_of(e.status),
                                e.finite ? "finite" : "non-finite", e.score ? fmt::format("{}", *e.score) : "-"));
@@ -99,7 +99,7 @@ ManifestReading manifest_from(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     std::optional<std::string_view> body = end == std::string_view::npos ? std::nullopt : unsealed(line);
     if (body && !head && body->starts_with(kHead)) {
-      std::string_view rest = body->substr(kHead.size() + 1);
+      std::string_view rest = body->substr(kHead.size());
       head = next_word(rest) == "entries" && parse(next_word(rest), wanted) && next_word(rest) == "trouble" &&
              parse(next_word(rest), reading.manifest.last_trouble);
       continue;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "io/extents.h"
 #include "io/file_ops.h"
 
 namespace binade::io {
@@ -33,6 +34,14 @@ struct Entry {
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> offsets;
 };
+
+/// Text of a file as it may be shown: short, and without what steers a terminal.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
+  return out;
+}
+std::string shown(const Entry& e) { return "tensor \"" + printable(e.name) + "\""; }
 
 /// Takes the header's events as they come and allows nothing but {"name": {"dtype": …, "shape": […], "data_offsets":
 /// […]}}. No tree of JSON values is built, so depth and size of what a hostile header says cost nothing.
@@ -127,12 +136,7 @@ class HeaderReader {
  private:
   enum class Place { kStart, kTop, kMetadata, kTensor, kList, kEnd };
 
-  static std::string printable(const std::string& text) {
-    std::string out;
-    for (const char c : text.substr(0, 80)) out += c < ' ' && c >= 0 ? '?' : c;
-    return out;
-  }
-  std::string where() const { return entries.empty() ? "header" : "tensor \"" + printable(entries.back().name) + "\""; }
+  std::string where() const { return entries.empty() ? "header" : shown(entries.back()); }
   [[noreturn]] void wrong(const std::string& got) {
     refuse(where() + ": " + got + " where it does not belong (\"" + printable(key_) + "\")");
   }
@@ -145,21 +149,15 @@ class HeaderReader {
 };
 
 Shape shape_of(const Entry& e, std::uint64_t data_bytes) {
-  std::vector<std::int64_t> dims;
-  std::uint64_t count = 1;
-  for (const std::uint64_t d : e.shape) {
-    if (d > (std::uint64_t{1} << 48) || (d != 0 && count > (std::uint64_t{1} << 48) / d))
-      refuse("tensor \"" + e.name + "\": its extents multiply to more than any file holds");
-    count *= d;
-    dims.push_back(static_cast<std::int64_t>(d));
-  }
+  const std::optional<Shape> shape = shape_from_extents(e.shape);
+  if (!shape) refuse(shown(e) + ": its extents multiply to more than any file holds");
   const std::uint64_t begin = e.offsets[0], end = e.offsets[1];
   if (begin > end || end > data_bytes)
-    refuse(fmt::format("tensor \"{}\": bytes {} to {} of {}", e.name, begin, end, data_bytes));
-  if (end - begin != count * size_of(*e.dtype))
-    refuse(fmt::format("tensor \"{}\": its shape and dtype need {} bytes, it has {}", e.name, count * size_of(*e.dtype),
-                       end - begin));
-  return Shape(std::span<const std::int64_t>(dims));
+    refuse(fmt::format("{}: bytes {} to {} of {}", shown(e), begin, end, data_bytes));
+  const std::uint64_t wanted = static_cast<std::uint64_t>(shape->numel()) * size_of(*e.dtype);
+  if (end - begin != wanted)
+    refuse(fmt::format("{}: its shape and dtype need {} bytes, it has {}", shown(e), wanted, end - begin));
+  return *shape;
 }
 
 /// In the order of their bytes; refuses overlap, holes and what is left over.
@@ -168,8 +166,8 @@ void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const Entry& e : entries) {
     if (e.offsets[0] != at)
-      refuse(fmt::format("tensor \"{}\" begins at byte {}, wanted {}: tensors may neither overlap nor leave holes",
-                         e.name, e.offsets[0], at));
+      refuse(fmt::format("{} begins at byte {}, wanted {}: tensors may neither overlap nor leave holes", shown(e),
+                         e.offsets[0], at));
     at = e.offsets[1];
   }
   if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor", data_bytes - at));
@@ -201,7 +199,7 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   for (const Entry& e : header.entries) names.push_back(e.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    refuse("tensor \"" + *twice + "\" is there twice");
+    refuse("tensor \"" + printable(*twice) + "\" is there twice");
   for (const Entry& e : header.entries) shape_of(e, data.size());
   check_coverage(header.entries, data.size());
   for (const Entry& e : header.entries) {
@@ -209,7 +207,7 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
     const std::span<const std::byte> bytes = data.subspan(e.offsets[0], e.offsets[1] - e.offsets[0]);
     if (*e.dtype == DType::boolean &&
         std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
-      refuse("tensor \"" + e.name + "\" holds a bool that is neither 0 nor 1");
+      refuse(shown(e) + " holds a bool that is neither 0 nor 1");
     if (!bytes.empty()) std::memcpy(t.mutable_raw(), bytes.data(), bytes.size());
     content.tensors.emplace(e.name, std::move(t));
   }

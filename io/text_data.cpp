@@ -111,11 +111,10 @@ TokenSequence TokenSequence::part(std::int64_t begin, std::int64_t count) const 
   return result;
 }
 
-TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary) {
+TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary) {
   constexpr std::size_t kHeader = 1024;
   constexpr std::uint32_t kMagic = 20240520;
-  const std::string bytes = read_file(path);
-  check<DataError>(!bytes.empty(), "{}: the token file is empty", path);
+  check<DataError>(!bytes.empty(), "{}: the token file is empty", name);
   const auto word = [&](std::size_t i) {
     std::uint32_t value = 0;
     std::memcpy(&value, bytes.data() + 4 * i, 4);
@@ -123,26 +122,30 @@ TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary) 
   };
   std::size_t begin = 0;
   if (bytes.size() >= kHeader && word(0) == kMagic) {
-    check<DataError>(word(1) == 1, "{}: wanted an llm.c token file of version 1 (GPT-2, uint16), got version {}", path,
+    check<DataError>(word(1) == 1, "{}: wanted an llm.c token file of version 1 (GPT-2, uint16), got version {}", name,
                      word(1));
     check<DataError>(bytes.size() == kHeader + 2 * std::size_t{word(2)},
-                     "{}: its header promises {} tokens, the file has room for {}; it is truncated or damaged", path,
+                     "{}: its header promises {} tokens, the file has room for {}; it is truncated or damaged", name,
                      word(2), (bytes.size() - kHeader) / 2);
     begin = kHeader;
   }
-  check<DataError>((bytes.size() - begin) % 2 == 0, "{}: wanted uint16 tokens, got an odd number of bytes ({})", path,
+  check<DataError>((bytes.size() - begin) % 2 == 0, "{}: wanted uint16 tokens, got an odd number of bytes ({})", name,
                    bytes.size());
   auto tokens = std::make_shared<std::vector<std::uint16_t>>((bytes.size() - begin) / 2);
-  check<DataError>(!tokens->empty(), "{}: the token file holds no token", path);
+  check<DataError>(!tokens->empty(), "{}: the token file holds no token", name);
   std::memcpy(tokens->data(), bytes.data() + begin, 2 * tokens->size());
   for (std::size_t i = 0; i < tokens->size(); ++i)
-    check<DataError>((*tokens)[i] < vocabulary, "{}: token {} at index {} is outside the vocabulary of {}", path,
+    check<DataError>((*tokens)[i] < vocabulary, "{}: token {} at index {} is outside the vocabulary of {}", name,
                      (*tokens)[i], i, vocabulary);
   TokenSequence result;
   result.count_ = static_cast<std::int64_t>(tokens->size());
   result.vocabulary_ = vocabulary;
   result.narrow_ = std::move(tokens);
   return result;
+}
+
+TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary) {
+  return decode_token_file(read_file(path), path, vocabulary);
 }
 
 TextSplit split_text(const TokenSequence& tokens, double fraction) {

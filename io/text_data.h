@@ -51,7 +51,7 @@ class TokenSequence {
   TokenSequence part(std::int64_t begin, std::int64_t count) const;
 
  private:
-  friend TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary);
+  friend TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary);
   std::shared_ptr<const std::vector<std::uint16_t>> narrow_;
   std::shared_ptr<const std::vector<std::int32_t>> wide_;
   std::int64_t begin_ = 0;
@@ -63,6 +63,8 @@ class TokenSequence {
 /// 1, token count; then uint16). Throws DataError for a missing, empty, odd-sized or truncated file, another version,
 /// and a token >= `vocabulary` (named with its index).
 TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary);
+/// The same for a file's bytes; errors begin with `name`.
+TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary);
 
 /// Training part and the held-out end.
 struct TextSplit {

@@ -8,6 +8,7 @@
 
 #include "amp/command_line.h"
 #include "core/error.h"
+#include "io/read_file.h"
 
 namespace binade::examples {
 namespace {
@@ -61,16 +62,18 @@ void check_choice(const Setting& s, const std::string& word) {
 }
 
 /// The text a flag would have carried, so that JSON and the command line share one parser.
-std::vector<std::string> texts_of(const ordered_json& value, const std::string& key, const std::string& origin) {
-  if (value.is_array()) {
-    std::vector<std::string> texts;
-    for (const auto& item : value) texts.push_back(texts_of(item, key, origin).front());
-    return texts;
-  }
-  if (value.is_string()) return {value.get<std::string>()};
-  if (value.is_boolean()) return {value.get<bool>() ? "on" : "off"};
-  if (value.is_number()) return {value.dump()};
+std::string text_of(const ordered_json& value, const std::string& key, const std::string& origin) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
+  if (value.is_number()) return value.dump();
   throw ArgumentError(fmt::format("{}: '{}' wants a number, a word, true, false or a list of them", origin, key));
+}
+
+std::vector<std::string> texts_of(const ordered_json& value, const std::string& key, const std::string& origin) {
+  if (!value.is_array()) return {text_of(value, key, origin)};
+  std::vector<std::string> texts;
+  for (const auto& item : value) texts.push_back(text_of(item, key, origin));
+  return texts;
 }
 
 ordered_json json_of(const Setting& s) {
@@ -147,6 +150,7 @@ void Settings::apply_flags() {
 }
 
 void Settings::apply_json(const std::string& json, const std::string& origin) {
+  io::check_json_limits(json, origin);
   const ordered_json object = ordered_json::parse(json, nullptr, false);
   check<ArgumentError>(object.is_object(), "{}: wanted a JSON object of settings", origin);
   for (const auto& [key, value] : object.items()) {
@@ -157,7 +161,9 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
     if (it == settings_.end()) {
       std::vector<std::string> keys;
       for (const Setting& s : settings_) keys.push_back(key_of(s.name));
-      throw ArgumentError(fmt::format("{}: unknown setting '{}'{}", origin, key, amp::did_you_mean(key_of(key), keys)));
+      const std::string word = key.substr(0, 60);  // a file's key may be as long as the file
+      throw ArgumentError(
+          fmt::format("{}: unknown setting '{}'{}", origin, word, amp::did_you_mean(key_of(word), keys)));
     }
     assign(*it, texts_of(value, key, origin));
   }

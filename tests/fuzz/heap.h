@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+/// What watch.cpp needs of the heap; heap_malloc.cpp and heap_sanitizer.cpp are the two answers, and the build takes
+/// the one that fits it.
+namespace binade::fuzz::heap {
+
+/// Bytes that live now, and the most that lived since set_peak().
+std::int64_t live();
+std::int64_t peak();
+void set_peak(std::int64_t bytes);
+
+/// Begins to count, and calls `tell` before the process dies of a signal or of a sanitizer's report.
+void watch(void (*tell)());
+
+}  // namespace binade::fuzz::heap

@@ -1,0 +1,74 @@
+// The C library's own allocator, counted. Shared libraries (libpng, zlib, libhdf5) and operator new call these too.
+#include <malloc.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+
+#include "tests/fuzz/heap.h"
+
+namespace binade::fuzz::heap {
+namespace {
+
+std::atomic<std::int64_t> now_live{0}, most_live{0};
+
+void took(std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  const std::int64_t now = now_live.fetch_add(size, std::memory_order_relaxed) + size;
+  if (now > most_live.load(std::memory_order_relaxed)) most_live.store(now, std::memory_order_relaxed);
+}
+void gave_back(std::size_t bytes) { now_live.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); }
+
+void (*tell_of_death)() = nullptr;
+
+void on_signal(int signal) {
+  tell_of_death();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void* counted(void* p) {
+  if (p != nullptr) took(malloc_usable_size(p));
+  return p;
+}
+
+}  // namespace
+
+std::int64_t live() { return now_live.load(); }
+std::int64_t peak() { return most_live.load(); }
+void set_peak(std::int64_t bytes) { most_live.store(bytes); }
+
+void watch(void (*tell)()) {
+  tell_of_death = tell;
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, on_signal);
+}
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void __libc_free(void*);
+
+void* malloc(std::size_t bytes) { return counted(__libc_malloc(bytes)); }
+void* calloc(std::size_t count, std::size_t bytes) { return counted(__libc_calloc(count, bytes)); }
+void* memalign(std::size_t alignment, std::size_t bytes) { return counted(__libc_memalign(alignment, bytes)); }
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return counted(__libc_memalign(alignment, bytes)); }
+int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  *out = counted(__libc_memalign(alignment, bytes));
+  return *out != nullptr ? 0 : ENOMEM;
+}
+void* realloc(void* old, std::size_t bytes) {
+  const std::size_t before = old != nullptr ? malloc_usable_size(old) : 0;
+  void* p = __libc_realloc(old, bytes);
+  if (p != nullptr || bytes == 0) gave_back(before);
+  return counted(p);
+}
+void free(void* p) {
+  if (p != nullptr) gave_back(malloc_usable_size(p));
+  __libc_free(p);
+}
+}
+
+}  // namespace binade::fuzz::heap

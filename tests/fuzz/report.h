@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace binade::fuzz {
+
+/// What a number of inputs of one target came to.
+struct Tally {
+  static constexpr double kSlow = 2;                 ///< seconds that one input may take
+  static constexpr std::size_t kMemory = 64u << 20;  ///< bytes beyond its own size that one input may take
+
+  std::string target;
+  std::uint64_t seed = 0;
+  std::int64_t executions = 0, accepted = 0;
+  std::map<std::string, std::int64_t> refusals;  ///< by reason, numbers and names left out
+  double slowest = 0;                            ///< seconds
+  std::uint64_t slowest_input = 0;
+  std::size_t most_memory = 0;
+  std::uint64_t greediest_input = 0;
+  std::vector<std::string> failures;
+  double seconds = 0;
+  std::array<std::int64_t, 160> histogram{};  ///< of seconds, by quarters of octaves of nanoseconds
+
+  void took(double input_seconds, std::uint64_t input);
+  /// Seconds that all but one of a thousand inputs stay below.
+  double percentile_999() const;
+};
+
+/// A reason without what differs from input to input: "a header of # bytes in a file of #".
+std::string reason_of(const std::string& message);
+
+/// The table for people, and every number for programs.
+std::string to_text(const std::vector<Tally>& tallies, std::size_t reasons);
+std::string to_json(const std::vector<Tally>& tallies);
+
+}  // namespace binade::fuzz

@@ -17,24 +17,25 @@ namespace {
 struct Kind {
   const char* name;
   std::vector<std::string> keys;  ///< beside step, once and every
+  std::vector<std::string> optional_keys{};
   bool once = false;
 };
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {{"nan-input", {"sample"}},
                                         {"scale-sample", {"sample", "factor"}},
-                                        {"constant-row", {"sample"}},
-                                        {"mask-row", {"sample"}},
+                                        {"constant-row", {"sample"}, {"path"}},
+                                        {"mask-row", {"sample"}, {"path"}},
                                         {"drop-eps", {"path"}},
-                                        {"inf-grad", {"param", "index"}},
-                                        {"scale-weight", {"path", "factor", "view"}},
+                                        {"inf-grad", {"param"}, {"index"}},
+                                        {"scale-weight", {"path", "factor"}, {"view"}},
                                         {"nan-weight", {"path"}},
                                         {"nan-buffer", {"path"}},
-                                        {"bitflip", {"path", "op"}, true},
+                                        {"bitflip", {"path", "op"}, {}, true},
                                         {"lr", {"factor"}},
-                                        {"enospc", {}, true},
-                                        {"sigterm", {}, true},
-                                        {"kill", {}, true}};
+                                        {"enospc", {}, {}, true},
+                                        {"sigterm", {}, {}, true},
+                                        {"kill", {}, {}, true}};
   return all;
 }
 
@@ -112,6 +113,7 @@ Fault parse_fault(const std::string& spec) {
     throw ArgumentError(fmt::format("--inject {}: unknown kind '{}'{}", spec, fault.kind, hint(fault.kind, names)));
   }
   std::vector<std::string> keys = kind->keys;
+  keys.insert(keys.end(), kind->optional_keys.begin(), kind->optional_keys.end());
   for (const char* common : {"step", "once", "every"}) keys.emplace_back(common);
   std::set<std::string> given;
   for (std::size_t begin = at == spec.npos ? spec.size() : at + 1; begin < spec.size();) {
@@ -126,8 +128,7 @@ Fault parse_fault(const std::string& spec) {
     begin = end + 1;
   }
   for (const std::string& key : kind->keys)
-    check<ArgumentError>(given.contains(key) || key == "index" || key == "view", "--inject {}: '{}' wants {}=…", spec,
-                         fault.kind, key);
+    check<ArgumentError>(given.contains(key), "--inject {}: '{}' wants {}=…", spec, fault.kind, key);
   check<ArgumentError>(fault.step >= 1 && fault.sample >= 0 && fault.index >= 0 && fault.every >= 0,
                        "--inject {}: wanted step >= 1 and nothing negative", spec);
   fault.once = fault.once || kind->once;
@@ -148,7 +149,8 @@ void FireDrill::plant(const std::string& spec) {
                            "--inject {}: '{}' has {} elements, none with index {}", spec, name,
                            parameter->value().numel(), fault.index);
   if (fault.kind == "nan-buffer") fault.path = resolved(fault, names_in(nn::named_buffers(*model_)), "buffer");
-  if (fault.kind == "bitflip" || fault.kind == "drop-eps")
+  const bool row = fault.kind == "constant-row" || fault.kind == "mask-row";
+  if (fault.kind == "bitflip" || fault.kind == "drop-eps" || (row && !fault.path.empty()))
     fault.path = resolved(fault, names_in(nn::named_modules(*model_)), "module");
   faults_.push_back(std::move(fault));
 }
@@ -273,15 +275,17 @@ double FireDrill::eps_of(const OpCall& call, double eps) {
 }
 
 /// Fills the first row of the faults' samples: `tensor` has the batch, perhaps folded with more, in dimension 0.
-void FireDrill::fill_row(std::string_view kind, Tensor& tensor, float value) {
+void FireDrill::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
   if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
-  for (const Fault* fault : active(kind))
+  for (const Fault* fault : active(kind)) {
+    if (!fault->path.empty() && fault->path != call.module_path) continue;
     if (const auto row = row_of(fault->sample, batch_rows_)) {
       strike_once(*fault);
       const std::int64_t width = tensor.dim(tensor.rank() - 1);
       tensor = with_row(tensor, *row * (tensor.dim(0) / batch_rows_),
                         [&](float* x, std::int64_t) { std::fill(x, x + width, value); });
     }
+  }
 }
 
 void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
@@ -311,9 +315,9 @@ void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inp
     if (batch_ != x.value().raw() || !is_floating(read[i].dtype())) continue;
     read[i] = planted_in(read[i], x.dim(0));
   }
-  if (call.info.family == OpFamily::kNorm) fill_row("constant-row", read[0], 1);
+  if (call.info.family == OpFamily::kNorm) fill_row("constant-row", call, read[0], 1);
   if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family == OpFamily::kOther)
-    fill_row("mask-row", read[0], -std::numeric_limits<float>::infinity());
+    fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
 }
 
 /// The row of a sample in a micro-batch that has `rows` now; nothing when it is not in there.
@@ -345,7 +349,8 @@ void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, 
   for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
     if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
       outputs[0] = planted_in(outputs[0], operand.dim(0));
-  if (call.info.name == std::string_view("attention")) fill_row("mask-row", outputs[0], 0);  // what it defines there
+  if (call.info.name == std::string_view("attention"))
+    fill_row("mask-row", call, outputs[0], 0);  // what it defines there
   for (const Fault* fault : active("bitflip"))
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
         !struck_.contains(fault->spec)) {

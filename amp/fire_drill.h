@@ -33,8 +33,8 @@ struct Fault {
 ///
 ///   nan-input sample=S              an element of that sample is NaN
 ///   scale-sample sample=S,factor=F  the sample is multiplied
-///   constant-row sample=S           a row of the sample that a norm reads is constant
-///   mask-row sample=S               a row of the sample that a softmax reads is masked whole
+///   constant-row sample=S[,path=P]  a row of the sample that a norm reads is constant; without a path in every norm
+///   mask-row sample=S[,path=P]      a row of the sample that a softmax reads is masked whole
 ///   drop-eps path=P                 the norms of a module compute without eps
 ///   inf-grad param=P[,index=I]      an element of that parameter's gradient is infinite
 ///   scale-weight path=P,factor=F    a parameter is multiplied; with view=1 only as ops read it
@@ -89,7 +89,7 @@ class FireDrill final : public TapeObserver {
   bool due(const Fault& fault, std::int64_t step) const;
   std::vector<const Fault*> active(std::string_view kind) const;
   void strike_once(const Fault& fault);
-  void fill_row(std::string_view kind, Tensor& tensor, float value);
+  void fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value);
   Tensor planted_in(const Tensor& batch, std::int64_t rows);
   std::optional<std::int64_t> row_of(std::int64_t sample, std::int64_t rows) const;
   void change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f);

@@ -3,11 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 
 #include "amp/incident/report.h"
 #include "core/error.h"
@@ -47,6 +49,21 @@ std::string utc_now() {
 
 }  // namespace
 
+namespace {
+
+/// Whether the last line of events.jsonl is of an end; true where there is none.
+bool last_event_is_an_end(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  constexpr std::array kEnds = {"stopped", "finished", "left"};
+  return last.empty() || std::ranges::any_of(kEnds, [&](const char* kind) {
+           return last.find(fmt::format("\"kind\":\"{}\"", kind)) != std::string::npos;
+         });
+}
+
+}  // namespace
+
 struct RunRecords::Displays {
   io::TensorBoardWriter events;
   io::ProgressBar bar;
@@ -59,7 +76,9 @@ RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, b
       incidents_(folder.path()),
       metrics_(folder.metrics()),
       timing_(folder.timing()),
-      headroom_(folder.file("headroom.jsonl")) {}
+      headroom_(folder.file("headroom.jsonl")),
+      ended_well_(last_event_is_an_end(folder.file("events.jsonl"))),
+      events_(folder.file("events.jsonl")) {}
 
 void RunRecords::begin(std::int64_t step) {
   displays_.reset(new Displays{
@@ -75,7 +94,7 @@ void RunRecords::attempts(const std::vector<StepResult>& attempts, const Telemet
     attempt(one);
     if (one.incident) tell(*one.incident, write_report(*one.incident));
     for (const Sign& sign : one.signs) tell(sign);
-    for (const std::string& note : one.notes) say(fmt::format("step {}: {}", one.step, note));
+    for (const std::string& note : one.notes) event("remedy", one.step, fmt::format("step {}: {}", one.step, note));
   }
   tell_overflows(attempts);
   headroom(attempts, seen);
@@ -97,6 +116,9 @@ void RunRecords::headroom(const std::vector<StepResult>& attempts, const Telemet
 
 void RunRecords::tell(const Incident& incident, const std::string& report) {
   const Diagnosis& d = incident.diagnosis;
+  keep_event(incident.warning ? "warning" : "incident", incident.step,
+             fmt::format("{}: {} ({}); {}", place_of(d), name_of(d.cause), name_of(d.confidence),
+                         done_of(incident.remedy)));
   say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}",
                   incident.warning ? "warning"
                   : incident.drill ? "drill: incident"
@@ -108,17 +130,19 @@ void RunRecords::tell(const Incident& incident, const std::string& report) {
 void RunRecords::warn(const Incident& incident) { tell(incident, write_report(incident)); }
 
 void RunRecords::tell(const Sign& sign) {
-  say(fmt::format("step {}: {}: {} {}; {}", sign.step, name_of(sign.kind), place_of(sign), sign.what,
-                  sign.remedy.empty() ? sign.advice : sign.remedy));
+  event("sign", sign.step,
+        fmt::format("step {}: {}: {} {}; {}", sign.step, name_of(sign.kind), place_of(sign), sign.what,
+                    sign.remedy.empty() ? sign.advice : sign.remedy));
 }
 
 void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {
   const std::int64_t lowered = std::ranges::count_if(attempts,
                                                      [](const StepResult& a) { return !a.committed && !a.incident; });
   if (lowered > 0 && attempts.back().loss_scale < attempts.front().loss_scale)
-    say(fmt::format("step {}: {} attempt{} overflowed in backward and left no trace; loss scale {} -> {}",
-                    attempts.front().step, lowered, lowered == 1 ? "" : "s",
-                    io::format_scale(attempts.front().loss_scale), io::format_scale(attempts.back().loss_scale)));
+    event("overflow", attempts.front().step,
+          fmt::format("step {}: {} attempt{} overflowed in backward and left no trace; loss scale {} -> {}",
+                      attempts.front().step, lowered, lowered == 1 ? "" : "s",
+                      io::format_scale(attempts.front().loss_scale), io::format_scale(attempts.back().loss_scale)));
 }
 
 std::string RunRecords::write_report(const Incident& incident) {
@@ -210,6 +234,15 @@ void RunRecords::say(const std::string& line) {
     displays_->bar.message(line);
   else
     std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+void RunRecords::event(std::string_view kind, std::int64_t step, const std::string& what) {
+  keep_event(kind, step, what);
+  say(what);
+}
+
+void RunRecords::keep_event(std::string_view kind, std::int64_t step, const std::string& what) {
+  events_.write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", utc_now()));
 }
 
 void RunRecords::finish() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "amp/incident/incident_folders.h"
@@ -13,8 +14,9 @@
 namespace binade::amp {
 
 /// Everything a run writes down beside its checkpoints: metrics.jsonl (a function of the run alone: a resumed run
-/// writes the same bytes), timing.jsonl (everything that depends on the clock), headroom.jsonl (of sampled steps and of
-/// those with an incident), samples/ (what evaluations show), TensorBoard events, and the terminal.
+/// writes the same bytes), timing.jsonl (everything that depends on the clock), events.jsonl (what happened to the run,
+/// lives that were cut off included), headroom.jsonl (of sampled steps and of those with an incident), samples/ (what
+/// evaluations show), TensorBoard events, and the terminal.
 class RunRecords {
  public:
   /// `scaled`: there is a loss scale worth showing. The options must outlive this.
@@ -34,6 +36,13 @@ class RunRecords {
   void capsule(std::int64_t step, std::int64_t attempt, StateDict capsule);
   /// A line for the person at the terminal.
   void say(const std::string& line);
+  /// Something that happened to the run, for events.jsonl. Kinds: begun, resumed, stopped, finished, left; drill,
+  /// incident, warning, sign, overflow, remedy, checkpoint, environment.
+  void keep_event(std::string_view kind, std::int64_t step, const std::string& what);
+  /// The same, said as well.
+  void event(std::string_view kind, std::int64_t step, const std::string& what);
+  /// Whether the process that wrote here before said how it ended.
+  bool ended_well() const { return ended_well_; }
   /// Completes the terminal's picture of the run.
   void finish();
 
@@ -61,6 +70,8 @@ class RunRecords {
   io::JsonLines metrics_;
   io::JsonLines timing_;
   io::JsonLines headroom_;
+  bool ended_well_;
+  io::JsonLines events_;
   std::unique_ptr<Displays> displays_;
 };
 

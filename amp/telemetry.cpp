@@ -11,12 +11,13 @@
 namespace binade::amp {
 namespace {
 
+constexpr double kOverflown = -std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kZeros = 1;  // the word of a kernel that stored nothing but zeros
 
 double binades_left(std::uint32_t word, DType dtype) {
   const std::uint32_t limit = overflow_word(dtype);
   if (word <= kZeros) return std::numeric_limits<double>::infinity();
-  if (word >= limit) return -std::numeric_limits<double>::infinity();
+  if (word >= limit) return kOverflown;
   const double top = dtype == DType::f32 ? 128.0 : std::log2(static_cast<double>(std::bit_cast<float>(limit)));
   return top - std::log2(static_cast<double>(std::bit_cast<float>(word)));
 }
@@ -54,7 +55,7 @@ void Telemetry::begin(bool count_zeros) {
     }
 }
 
-void Telemetry::note(const OpCall& call, std::span<const Tensor> results, const Observation& seen) {
+Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> results, const Observation& seen) {
   std::vector<Slot>& slots = call.direction == Direction::kForward ? forward_ : backward_;
   const auto index = static_cast<std::size_t>(call.tape_index);
   if (index >= slots.size()) slots.resize(index + 1);
@@ -68,10 +69,31 @@ void Telemetry::note(const OpCall& call, std::span<const Tensor> results, const 
     if (counts) count_zeros(result, slot.sampled, slot.zeros);
   }
   slot.seen.merge(seen);
+  return slot;
+}
+
+void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors&) {
+  may_be_masked_.clear();
+  if (call.info.numerics.non_finite != NonFinite::kMasks) return;
+  for (const Variable& x : inputs)
+    if (x.defined()) may_be_masked_.push_back(x.value().raw());
 }
 
 void Telemetry::after_forward(const OpCall& call, std::span<const Tensor>, Tensors& outputs, const Observation& seen) {
-  note(call, outputs, seen);
+  Slot& slot = note(call, outputs, seen);
+  slot.stored = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
+  if (headroom_of(seen, slot.low) == kOverflown) return;  // what it read was no mask
+  for (const void* address : may_be_masked_) forgive(call.tape_index, address);
+}
+
+/// Whoever stored there last, and whose views these are.
+void Telemetry::forgive(std::int64_t before, const void* address) {
+  for (std::int64_t i = before - 1; i >= 0; --i) {
+    Slot& slot = forward_[static_cast<std::size_t>(i)];
+    if (slot.stored != address) continue;
+    if (slot.seen.any() && headroom_of(slot.seen, slot.low) != kOverflown) return;
+    slot.seen = {};
+  }
 }
 
 void Telemetry::after_backward(const OpCall& call, std::span<const Tensor>, std::span<const Tensor> gx,

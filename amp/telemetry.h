@@ -28,11 +28,15 @@ struct ModuleHeadroom {
 
 /// Watches every step: for each op call, forward and backward, the largest magnitude that its kernels stored. Costs a
 /// few comparisons an op; never reads a tensor of Binade's kernels again, and never waits.
+///
+/// An infinity that a mask put there is legal: an op that takes one (NonFinite::kMasks) and gives a finite result has
+/// read no other, and what it read counts as not observed.
 class Telemetry final : public TapeObserver {
  public:
   /// Forgets what the attempt before left. `count_zeros`: the zeros among the 16-bit gradients are counted this time.
   void begin(bool count_zeros = false);
 
+  void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
@@ -44,8 +48,9 @@ class Telemetry final : public TapeObserver {
     const char* op = nullptr;  ///< null where the tape has no such call
     DType low = DType::f16;    ///< which 16-bit dtype `seen.low` was rounded to
     Observation seen;
-    std::int64_t sampled = 0;  ///< elements of 16-bit gradients that were looked at
-    std::int64_t zeros = 0;    ///< of these
+    std::int64_t sampled = 0;      ///< elements of 16-bit gradients that were looked at
+    std::int64_t zeros = 0;        ///< of these
+    const void* stored = nullptr;  ///< where the first result of a forward call lies
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
   /// By tape index. Micro-batches count together.
@@ -60,9 +65,11 @@ class Telemetry final : public TapeObserver {
   double headroom_in(DType dtype, std::string_view target) const;
 
  private:
-  void note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
+  Slot& note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
+  void forgive(std::int64_t before, const void* address);
 
   std::vector<Slot> forward_, backward_;
+  std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
   bool count_zeros_ = false;
 };
 

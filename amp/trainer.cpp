@@ -8,6 +8,7 @@
 
 #include "amp/trial.h"
 #include "autograd/node.h"
+#include "core/backend.h"
 #include "core/error.h"
 #include "optim/clip.h"
 
@@ -86,6 +87,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     trial.plan.scale = scaler_.scale();
     trial.plan.policy = ladder_.applied_to(options_.precision);
     first_run_ = result.attempt == 1;
+    backend_of(runtime_.device()).reset_peak();
     const auto begin = std::chrono::steady_clock::now();
     const StepState state = attempt(trial.plan, feed, options_.telemetry ? &telemetry_ : nullptr);
     result.forward_headroom = telemetry_.least(Direction::kForward);
@@ -96,7 +98,8 @@ StepResult Trainer::run_step(const Feed& feed) {
     result.lr = state.lr;
     if (state.commits()) {
       watch_commit(state, trial, result);
-      seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      price({.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+             .bytes = static_cast<double>(backend_of(runtime_.device()).bytes_peak())});
       next = Next::kReturn;
     } else {
       abandon();
@@ -213,6 +216,16 @@ void Trainer::commit(const StepState& state, const Trial& trial, StepResult& res
   });
   result.committed = true;
   drill_.after_commit(steps_, optimizer_);
+}
+
+/// What ops cost in f32 is told with the incident that made them go there: against the step before.
+void Trainer::price(const StepCost& cost) {
+  for (auto one = finished_.rbegin(); one != finished_.rend() && one->step == steps_; ++one) {
+    if (!one->incident || one->incident->remedy.action != RemedyAction::kPromoteOp || cost_.seconds == 0) continue;
+    one->incident->remedy.throughput_ratio = cost_.seconds / cost.seconds;
+    one->incident->remedy.memory_ratio = cost.bytes / cost_.bytes;
+  }
+  cost_ = cost;
 }
 
 void Trainer::abandon() {

@@ -252,6 +252,11 @@ class Trainer {
 
     void leave_out(std::int64_t row);  // and its micro-batch, when that has no other
   };
+  /// What an attempt took.
+  struct StepCost {
+    double seconds = 0;
+    double bytes = 0;  // the most tensor memory that was handed out
+  };
   struct Trial;
   enum class Next { kAgain, kReturn, kStop };
 
@@ -296,6 +301,7 @@ class Trainer {
   AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed);
   void judge_update(StepState& state);
   void commit(const StepState& state, const Trial& trial, StepResult& result);
+  void price(const StepCost& cost);
   void abandon();
 
   // ---- trainer_signs.cpp: before a number goes bad
@@ -313,7 +319,7 @@ class Trainer {
   StepState replay_with_earlier_weights(const Plan& plan, Trial& trial, TapeObserver* observer);
   Next climb(Incident& incident, const StepState& state, Trial& trial);
   bool to_fitting_scale(Incident& incident, const StepState& state, Trial& trial);
-  bool promote_ops(Incident& incident, const StepState& state, Trial& trial);
+  bool promote_ops(Incident& incident, const StepState& state);
   bool quarantine(Incident& incident, Trial& trial);
   bool leave_out_micro_batch(Incident& incident, const StepState& state, Trial& trial);
   Next answer_spike(Incident& incident, Trial& trial);
@@ -347,7 +353,7 @@ class Trainer {
   std::int64_t attempts_ = 0;   // at the step that is being made
   std::int64_t incidents_ = 0;  // of it
   std::int64_t skips_ = 0;      // batches it passed over
-  double seconds_ = 0;          // that the last committed attempt took
+  StepCost cost_;               // of the last committed attempt
   bool overrides_checked_ = false;
   Ladder ladder_;
   FindRecoveryPoint find_recovery_point_;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "amp/incident/damage.h"
@@ -115,11 +114,8 @@ StepState Trainer::replay(const StepState& failed, const Variant& variant, Trial
   for (const std::int64_t row : variant.without) plan.leave_out(trial.original(row));
   if (plan.parts.empty()) return failed;
   if (variant.earlier_weights) return replay_with_earlier_weights(plan, trial, observer);
-  const auto begin = std::chrono::steady_clock::now();
   const StepState outcome = attempt(plan, trial.feed, observer);
   abandon();
-  if (outcome.commits() && !variant.promote.empty() && observer == nullptr)
-    trial.promoted_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }
 
@@ -181,7 +177,7 @@ Trainer::Next Trainer::climb(Incident& incident, const StepState& state, Trial& 
   }
   if (ladder && state.cause == AbortCause::kSpike) return answer_spike(incident, trial);
   if (ladder &&
-      (to_fitting_scale(incident, state, trial) || promote_ops(incident, state, trial) || quarantine(incident, trial)))
+      (to_fitting_scale(incident, state, trial) || promote_ops(incident, state) || quarantine(incident, trial)))
     return Next::kAgain;
   if (leave_out_micro_batch(incident, state, trial)) return Next::kAgain;
   // Weights that are not finite make every batch fail.
@@ -210,7 +206,7 @@ bool Trainer::to_fitting_scale(Incident& incident, const StepState& state, Trial
   return true;
 }
 
-bool Trainer::promote_ops(Incident& incident, const StepState& state, Trial& trial) {
+bool Trainer::promote_ops(Incident& incident, const StepState& state) {
   std::int64_t until = 0;
   for (const std::string& target : incident.diagnosis.promote)
     until = std::max(until, ladder_.promote(target, state.step));
@@ -221,7 +217,6 @@ bool Trainer::promote_ops(Incident& incident, const StepState& state, Trial& tri
                      .target = targets,
                      .until_step = until,
                      .verified = true};
-  if (trial.promoted_seconds > 0) incident.remedy.throughput_ratio = seconds_ / trial.promoted_seconds;
   return true;
 }
 

@@ -79,6 +79,7 @@ class TrainingRun::Journal {
   }
 
   ~Journal() {
+    if (opened_ && !end_) leave();
     trainer_.drill().on_strike = nullptr;
     trainer_.set_capsule_sink(nullptr);
     trainer_.set_recovery(nullptr);
@@ -88,9 +89,11 @@ class TrainingRun::Journal {
 
   void open() {
     started_at_ = trainer_.steps();
+    if (!resumed_) records_.keep_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
     open_drills();
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
+    opened_ = true;
     signals_.emplace();
     if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off
     mark_ = Clock::now();
@@ -104,7 +107,10 @@ class TrainingRun::Journal {
     records_.cut_back_to(checkpoint.state.integer("progress/metrics_bytes"));
     evaluated_ = checkpoint.state.integer(kEvaluated);
     saved_ = trainer_.steps();
-    records_.say(fmt::format("resumed from {} at step {}", checkpoint.file, trainer_.steps()));
+    resumed_ = true;
+    records_.event("resumed", trainer_.steps(),
+                   fmt::format("resumed from {} at step {}{}", checkpoint.file, trainer_.steps(),
+                               records_.ended_well() ? "" : "; the process before this one ended without a word"));
   }
 
   /// Once-only faults strike once in the run's life: they are on the disk before they strike.
@@ -122,13 +128,17 @@ class TrainingRun::Journal {
       drills_->write_line(line_of(spec));
       drills_->sync();
     };
-    for (const Fault& fault : drill.faults()) records_.say(fmt::format("fire drill: {}", fault.spec));
+    for (const Fault& fault : drill.faults()) {
+      records_.say(fmt::format("fire drill: {}", fault.spec));
+      if (!resumed_) records_.keep_event("drill", fault.step, fmt::format("planted: {}", fault.spec));
+    }
   }
 
   bool holds_checkpoints() const { return folder_.holds_checkpoints(); }
 
   void begin_again() {
-    records_.say("no checkpoint was committed before the run was stopped; it begins again");
+    records_.event("resumed", 0, "no checkpoint was committed before the run was stopped; it begins again");
+    resumed_ = true;
     records_.cut_back_to(0);
   }
 
@@ -138,8 +148,9 @@ class TrainingRun::Journal {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested()) {
       save_now();
-      records_.say(fmt::format("stopped by signal {} after step {}; the state is committed",
-                               io::StopSignals::signal_received(), trainer_.steps()));
+      records_.event("stopped", trainer_.steps(),
+                     fmt::format("stopped by signal {} after step {}; the state is committed",
+                                 io::StopSignals::signal_received(), trainer_.steps()));
       end_ = RunEnd::kPreempted;
     }
     if (end_) signals_.reset();
@@ -246,7 +257,8 @@ class TrainingRun::Journal {
   void compare_environment(const StateDict& state) {
     const std::string then = state.contains(kEnvironment) ? state.text(kEnvironment) : "an unknown build";
     if (then != environment())
-      records_.say(
+      records_.event(
+          "environment", trainer_.steps(),
           fmt::format("the checkpoint was made by {}, this is {}: the same bits as an uninterrupted run are not "
                       "promised any more",
                       then, environment()));
@@ -264,13 +276,23 @@ class TrainingRun::Journal {
     if (!evaluate(trainer_.steps())) return false;
     if (saved_ != trainer_.steps()) save_now();
     records_.finish();
+    records_.keep_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
     return true;
+  }
+
+  /// Whoever made the steps ended in another way: in an error that it tells itself.
+  void leave() noexcept {
+    try {
+      records_.keep_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
+    } catch (const std::exception&) {  // a disk that is full, and the reason is known by now
+    }
   }
 
   void collect_saves() {
     for (const io::SaveOutcome& outcome : store_.finished())
       if (!outcome.committed)
-        records_.say(fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
+        records_.event("checkpoint", outcome.step,
+                       fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
   }
 
   const RunOptions& options_;
@@ -287,6 +309,7 @@ class TrainingRun::Journal {
   std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows
   std::optional<double> score_;
   std::optional<RunEnd> end_;
+  bool opened_ = false, resumed_ = false;
 };
 
 TrainingRun::TrainingRun(Trainer& trainer, RunOptions options) : trainer_(trainer), options_(std::move(options)) {

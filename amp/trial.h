@@ -39,10 +39,9 @@ struct Trainer::Trial {
   Plan plan;
   std::vector<int> parts_left_out;
   std::optional<LossScaler::State> before_overflow, before_nan;  // what to go back to if lowering was no help
-  bool nan_is_overflow = false;                 // settled: it is gone at the floor
-  std::optional<RecoveryPoint> recovery;        // the newest whose weights made the step finite
-  double promoted_seconds = 0;                  // that a finite replay in f32 took
-  std::optional<Telemetry> raised;              // of an extra run at a higher loss scale, see Signs::proof_factor
+  bool nan_is_overflow = false;                                  // settled: it is gone at the floor
+  std::optional<RecoveryPoint> recovery;                         // the newest whose weights made the step finite
+  std::optional<Telemetry> raised;  // of an extra run at a higher loss scale, see Signs::proof_factor
 
   /// Rows that are left of one micro-batch.
   std::int64_t rows_of(int part) const {

@@ -140,8 +140,10 @@ BatchOrigin BatchOrder::batch_at(std::uint64_t slot) {
 void BatchOrder::quarantine(std::int64_t sample) {
   check<ArgumentError>(sample >= 0 && sample < options_.samples,
                        "loader: wanted a sample in 0 … {} to quarantine, got {}", options_.samples - 1, sample);
-  const auto place = std::lower_bound(quarantined_.begin(), quarantined_.end(), sample);
-  if (place == quarantined_.end() || *place != sample) quarantined_.insert(place, sample);
+  for (const std::int64_t alike : options_.same_content ? options_.same_content(sample) : std::vector{sample}) {
+    const auto place = std::lower_bound(quarantined_.begin(), quarantined_.end(), alike);
+    if (place == quarantined_.end() || *place != alike) quarantined_.insert(place, alike);
+  }
 }
 
 }  // namespace binade::io

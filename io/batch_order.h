@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct LoaderOptions {
   std::int64_t width = 1;    ///< kRandomOffset: units that a sample covers; two samples overlap when |a - b| < width
   std::string content;       ///< content hash of the data set: what a resume compares
   int prefetch = 2;          ///< batches made ahead by one worker thread; 0: made when asked for
+  /// The samples that hold what this one holds, itself included: they are quarantined with it. Left out: only itself.
+  std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
 };
 
 /// Where a batch came from: enough to make it again.
@@ -56,7 +59,8 @@ class BatchOrder {
   /// The batch that begins at `slot`, quarantined samples left out. Throws DataError when every sample is quarantined.
   BatchOrigin batch_at(std::uint64_t slot);
 
-  /// Leaves out a sample (and, with kRandomOffset, every window that overlaps it) from now on.
+  /// Leaves out a sample from now on, with those of the same content and, with kRandomOffset, every window that
+  /// overlaps it.
   void quarantine(std::int64_t sample);
   const std::vector<std::int64_t>& quarantined() const { return quarantined_; }
   const LoaderOptions& options() const { return options_; }

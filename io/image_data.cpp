@@ -244,7 +244,8 @@ Loader<ImageBatch> training_batches(const ImageSet& images, const ImageLoaderOpt
                        .order = SampleOrder::kShuffled,
                        .samples = images.size(),
                        .content = images.content(),
-                       .prefetch = options.prefetch};
+                       .prefetch = options.prefetch,
+                       .same_content = [images](std::int64_t i) { return images.same_content(i); }};
   return {loader, [images, options](const BatchOrigin& origin) {
             std::vector<ImagePair> pairs;
             for (std::size_t row = 0; row < origin.samples.size(); ++row) {

@@ -10,7 +10,7 @@ namespace binade::io {
 
 /// The folder of one run, locked for as long as the object lives:
 ///
-///     config.json  metrics.jsonl  timing.jsonl  headroom.jsonl  drills.jsonl  events.out.tfevents.*
+///     config.json  metrics.jsonl  timing.jsonl  headroom.jsonl  events.jsonl  drills.jsonl  events.out.tfevents.*
 ///     checkpoints/  incidents/  samples/
 ///
 /// Movable. Its paths are what the caller gave, with the names appended.

@@ -57,8 +57,8 @@ double Schedule::lr(std::int64_t k) const {
 }
 
 void Schedule::observe(double loss) {
-  if (options_.kind != ScheduleKind::kPlateau) return;
-  if (loss < best_ * (1 - options_.threshold)) {  // false for NaN
+  if (options_.kind != ScheduleKind::kPlateau || !std::isfinite(loss)) return;
+  if (loss < best_ * (1 - options_.threshold)) {
     best_ = loss;
     bad_ = 0;
     return;

@@ -26,8 +26,8 @@ struct ScheduleOptions {
 ///   k <= W: lr k / W;  then with f = (k - W) / (N - W), held at 1:
 ///   linear: lr + (min_lr - lr) f;   cosine: min_lr + (lr - min_lr)(1 + cos(pi f)) / 2;   constant, plateau: lr x
 ///   drops.
-/// Plateau follows PyTorch's ReduceLROnPlateau (mode min, relative threshold). It moves by observe() alone, so that
-/// constant, linear and cosine are functions of k.
+/// Plateau follows PyTorch's ReduceLROnPlateau (mode min, relative threshold), but for losses that are not finite: they
+/// do not count. It moves by observe() alone, so that constant, linear and cosine are functions of k.
 class Schedule {
  public:
   /// Throws ArgumentError naming the option that is out of range.

@@ -24,7 +24,8 @@ struct Remedy {
   std::string target;           ///< what it was applied to: "blocks.2.attention/matmul", "sample 17", "step 400"
   std::int64_t until_step = 0;  ///< when it ends by itself; 0: it does not
   std::int64_t steps_lost = 0;  ///< committed updates that are done again, or batches passed over
-  double throughput_ratio = 0;  ///< speed with it over speed without, measured in the replay; 0: not measured
+  double throughput_ratio = 0;  ///< speed of the step with it over that of the step before; 0: not measured
+  double memory_ratio = 0;      ///< the same of the most tensor memory a step needs
   bool verified = false;        ///< a replay with it was finite
 };
 

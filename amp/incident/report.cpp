@@ -46,6 +46,7 @@ std::string remedy_json(const Remedy& remedy) {
   if (remedy.until_step > 0) json.add("until_step", remedy.until_step);
   if (remedy.steps_lost > 0) json.add("steps_lost", remedy.steps_lost);
   if (remedy.throughput_ratio > 0) json.add("throughput_ratio", remedy.throughput_ratio);
+  if (remedy.memory_ratio > 0) json.add("memory_ratio", remedy.memory_ratio);
   return json.text();
 }
 
@@ -67,6 +68,7 @@ std::string done_of(const Remedy& remedy) {
   std::string text = remedy.what;
   if (remedy.throughput_ratio > 0 && remedy.throughput_ratio < 1)
     text += fmt::format(", at {:.2f} of the speed", remedy.throughput_ratio);
+  if (remedy.memory_ratio > 1) text += fmt::format(", in {:.2f} of the memory", remedy.memory_ratio);
   if (remedy.verified) text += "; a replay showed that it works";
   return text;
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "tests/amp/lab.h"
 
@@ -32,6 +34,18 @@ TEST(Capsule, ABadSampleIsFoundAgainToTheBit) {
   EXPECT_TRUE(replay.same_bits);
   EXPECT_EQ(replay.incident.diagnosis.first_bad.value().sample_id, 17);
   EXPECT_EQ(replay.incident.diagnosis.cause, CauseClass::kBadInput);
+}
+
+TEST(Capsule, ItHoldsTheHeadroomOfTheStepsBefore) {
+  Lab run({.precision = Policy::fp16()});
+  StateDict capsule;
+  run.trainer.set_capsule_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
+  for (int k = 0; k < 40; ++k) run.step();
+  run.step([&](const toy::LabBatch& b) { return run.loss(b) * std::nan(""); });
+  const StateDict history = capsule.section("amp/signs/forecast");
+  EXPECT_NE(history.text("places").find("first\nlinear"), std::string::npos);
+  for (const std::int64_t step : {4, 20, 40}) EXPECT_EQ(std::ranges::count(history.integers("steps"), step), 1);
+  EXPECT_EQ(history.numbers("samples").size(), 32 * history.integers("dtypes").size());
 }
 
 TEST(Capsule, ADamagedWeightComesWithIt) {

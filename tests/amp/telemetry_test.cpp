@@ -47,6 +47,24 @@ TEST(Telemetry, AValueThatRoundsToInfinityHasNoHeadroomAndOneThatDoesNotHas) {
   }
 }
 
+TEST(Telemetry, AMaskIsNoOverflowAndWhatIsUnderItIs) {
+  const Runtime runtime({.threads = 1});
+  const auto least = [](float logit, float mask) {
+    Telemetry telemetry;
+    const ObserverScope watched(telemetry);
+    step_context().tape_index = 0;
+    const Variable logits(Tensor::from(std::vector<float>{logit, 3, 1, 2}, {2, 2}).to(DType::f16));
+    const Variable masked = logits + Tensor::from(std::vector<float>{0, mask, 0, 0}, {2, 2}).to(DType::f16);
+    (void)softmax(reshape(masked, {1, 2, 2}));
+    return telemetry.least(Direction::kForward).binades;
+  };
+  const auto inf = std::numeric_limits<float>::infinity();
+  EXPECT_GT(least(1, -inf), 15);  // the weights, of which 1 is the largest
+  EXPECT_EQ(least(inf, -inf), -kInfinity);
+  EXPECT_EQ(least(-inf, -inf), -kInfinity);  // a row in which everything is masked
+  EXPECT_EQ(least(std::nanf(""), -inf), -kInfinity);
+}
+
 TEST(Telemetry, AnAttemptForgetsTheNonFiniteOneBefore) {
   const Runtime runtime({.threads = 1});
   Telemetry telemetry;

@@ -154,6 +154,19 @@ TEST(ImageSet, ContentIsOfTheImagesAndNotOfTheirPlace) {
   EXPECT_THAT(two.same_content(1), ElementsAre(1));
 }
 
+TEST(ImageLoader, AQuarantinedImageTakesItsCopiesWithIt) {
+  const ScratchFolder folder;
+  for (const char* name : {"a", "b", "c"}) {
+    folder.write("images/"s + name + ".png", grey(1, 1, {static_cast<std::uint8_t>(*name == 'b' ? 9 : 5)}));
+    folder.write("masks/"s + name + ".png", grey(1, 1, {0}));
+  }
+  Loader<ImageBatch> loader = training_batches(read_images(folder.path(), {.normalize = false}),
+                                               {.batch = 1, .size = 1});
+  loader.quarantine(2);
+  EXPECT_THAT(loader.state().integers("quarantine"), ElementsAre(0, 2));
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(loader.next().origin.samples, ElementsAre(1));
+}
+
 ImageSet numbered(std::int64_t count) {
   ImageSet set;
   for (std::int64_t i = 0; i < count; ++i) {

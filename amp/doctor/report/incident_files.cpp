@@ -63,6 +63,8 @@ void read_remedy(IncidentRecord& incident, const Json& remedy) {
   incident.done = clipped(text_in(remedy, "what"), kSentence);
   incident.until_step = count_in(remedy, "until_step").value_or(0);
   incident.steps_lost = count_in(remedy, "steps_lost").value_or(0);
+  incident.throughput_ratio = number_in(remedy, "throughput_ratio");
+  incident.memory_ratio = number_in(remedy, "memory_ratio");
   incident.verified = flag_in(remedy, "verified");
 }
 

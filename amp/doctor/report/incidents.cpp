@@ -33,7 +33,8 @@ std::string price_of(const IncidentRecord& i) {
   if (i.action == "skip-batch") prices.push_back("nothing was learned from this batch");
   if (i.action == "quarantine-sample") prices.push_back("this sample is not seen again");
   if (i.action == "lower-scale") prices.push_back("gradients lose a binade of range at their small end");
-  if (i.action == "promote-op") prices.push_back("that op is slower in fp32");
+  if (i.throughput_ratio > 0) prices.push_back(fmt::format("{:.2f} of the speed", i.throughput_ratio));
+  if (i.memory_ratio > 0) prices.push_back(fmt::format("{:.2f} of the memory", i.memory_ratio));
   if (i.steps_lost > 0) prices.push_back(counted(i.steps_lost, "step") + " done again");
   if (i.until_step > 0) prices.push_back("until step " + count_text(i.until_step));
   if (i.replays > 0) prices.push_back(counted(i.replays, "run") + " of the step to find out why");

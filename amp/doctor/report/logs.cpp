@@ -15,6 +15,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kLogLimit = std::uint64_t{4} << 30;
 constexpr std::uint64_t kHeadroomLimit = 256u << 20;
+constexpr std::uint64_t kEventLimit = 64u << 20;
+constexpr std::size_t kSentence = 2000;
 constexpr std::size_t kLineLimit = 4u << 20;
 constexpr std::size_t kMostEvaluationNumbers = 32;
 constexpr std::size_t kMostModules = 4096;
@@ -112,6 +114,12 @@ void read_logs(RunHistory& history) {
   });
   for_each_line(history, "timing.jsonl", kLogLimit,
                 [&](std::int64_t step, const Json& line) { read_timing(history, step, line); });
+  for_each_line(history, "events.jsonl", kEventLimit, [&](std::int64_t step, const Json& line) {
+    history.events.push_back({.step = step,
+                              .kind = clipped(text_in(line, "kind"), kWord),
+                              .what = clipped(text_in(line, "what"), kSentence),
+                              .time = clipped(text_in(line, "time"), kWord)});
+  });
   std::map<std::int64_t, HeadroomLine> lines;
   for_each_line(history, "headroom.jsonl", kHeadroomLimit,
                 [&](std::int64_t step, const Json& line) { read_headroom(lines, step, line); });

@@ -27,6 +27,12 @@ struct HeadroomLine {
   std::vector<amp::ModuleHeadroom> modules;
 };
 
+/// One line of events.jsonl.
+struct EventRecord {
+  std::int64_t step = 0;
+  std::string kind, what, time;
+};
+
 /// incidents/NAME/report.json, as far as it can be read.
 struct IncidentRecord {
   std::string name;
@@ -39,6 +45,7 @@ struct IncidentRecord {
   std::vector<std::pair<std::string, bool>> proof;  ///< replay, whether it was finite
   std::string action, target, done;                 ///< the remedy
   std::int64_t until_step = 0, steps_lost = 0;
+  double throughput_ratio = 0, memory_ratio = 0;  ///< NaN: not said
   std::optional<bool> verified;
   std::int64_t replays = 0;
   std::optional<bool> reproducible;
@@ -69,6 +76,7 @@ struct RunHistory {
   double peak_memory_mib = 0;
   std::string began, ended;            ///< as timing.jsonl says
   std::vector<HeadroomLine> headroom;  ///< ascending by step
+  std::vector<EventRecord> events;
   std::vector<IncidentRecord> incidents;
   std::vector<Sample> samples;  ///< a few of each kind, the first and the last among them; texts first
   io::Manifest checkpoints;

@@ -15,6 +15,8 @@ namespace binade::doctor::report {
 Markup head_section(const RunHistory& history);
 /// What a person should look at first.
 Markup findings_section(const RunHistory& history);
+/// What happened to the run, in the order of its lives.
+Markup story_section(const RunHistory& history);
 Markup charts_section(const RunHistory& history);
 Markup headroom_section(const RunHistory& history);
 Markup incidents_section(const RunHistory& history);

@@ -101,6 +101,7 @@ tr + tr td { border-top: 1px solid var(--rule); }
 table.list { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; border-spacing: 0;
   border-collapse: separate; margin-bottom: 12px; width: 100%; }
 table.list th, table.list td { padding: 5px 16px; overflow-wrap: anywhere; }
+table.story td:not(:last-child), table.story th { white-space: nowrap; overflow-wrap: normal; }
 .proof { margin-top: 4px; } .proof td, .proof th { padding: 2px 20px 2px 0; }
 .yes { color: var(--good); font-weight: 600; } .no { color: var(--incident); font-weight: 600; }
 details > summary { cursor: pointer; margin-bottom: 10px; color: var(--c1); }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <ranges>
 #include <utility>
 
 #include "core/error.h"
@@ -61,9 +62,11 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     std::string why;
     const Obstacle obstacle = try_load(ops, folder_.get(), name, options_.largest_file, loaded, why);
     if (obstacle == Obstacle::kNone) break;
-    if (obstacle == Obstacle::kCorrupt) why += "; moved to " + set_aside(name, "corrupt");
+    if (obstacle == Obstacle::kCorrupt) {
+      why += "; moved to " + set_aside(name, "corrupt");
+      lost.push_back(name);  // one that cannot be read today is still what MANIFEST says it is
+    }
     options_.warn(why + "; trying the one before");
-    lost.push_back(name);
   }
   if (!lost.empty()) {
     Manifest now;
@@ -108,7 +111,20 @@ void CheckpointStore::abandon_after(std::int64_t step) {
     std::erase_if(manifest_.entries, [&](const ManifestEntry& e) { return e.step > step; });
     now = manifest_;
   }
-  for (const std::string& file : later) set_aside(file, "abandoned");
+  // The newest first: at every instant the newest that is left is one that was committed.
+  for (const std::string& file : std::views::reverse(later)) {
+    std::string aside;
+    const int error = move_aside(file, "abandoned", aside);
+    check<StorageError>(error == 0 || error == ENOENT,
+                        "checkpoint {}/{}: it is of a run that was left, and cannot be renamed {}: {}; a resume would "
+                        "find it",
+                        path_, file, aside, error_text(error));
+  }
+  const int error = options_.ops->sync(folder_.get());
+  check<StorageError>(error == 0,
+                      "checkpoints in {}: those of a run that was left were moved, but the folder could not be synced: "
+                      "{}; a power cut may bring them back",
+                      path_, error_text(error));
   write_manifest(now);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -15,6 +14,7 @@ namespace {
 constexpr const char* kManifestName = "MANIFEST";
 constexpr std::uint64_t kManifestLimit = 16u << 20;
 constexpr int kAttempts = 3;
+constexpr int kAsideNames = 10000;
 
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
 
@@ -71,9 +71,18 @@ CheckpointStore::~CheckpointStore() {
 void CheckpointStore::take_stock() {
   FileOps& ops = *options_.ops;
   std::vector<std::string> names;
+  // What a killed process left may be seen here and still be lost: nothing is believed before it is on the disk.
+  must(ops.sync(folder_.get()), path_, "sync", ".");
   must(ops.list(folder_.get(), names), path_, "list", ".");
   std::vector<std::byte> text;
   const int error = read_file(ops, folder_.get(), kManifestName, kManifestLimit, text);
+  // One that the system will not hand over now may know what the files do not: which are good, which is the best.
+  FileStatus status;
+  const bool readable = error == 0 || error == ENOENT || error == EFBIG ||
+                        (ops.status_of(folder_.get(), kManifestName, status) == 0 && !status.regular);
+  check<StorageError>(
+      readable, "checkpoints in {}: cannot read {}: {}; where that stays so, remove it: it is rebuilt from the files",
+      path_, kManifestName, error_text(error));
   ManifestReading reading;
   if (error == 0)
     reading = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
@@ -81,6 +90,7 @@ void CheckpointStore::take_stock() {
     reading.whole = false;
   std::vector<ManifestEntry> listed = std::move(reading.manifest.entries);
   manifest_.last_trouble = reading.manifest.last_trouble;
+  for (const ManifestEntry& e : listed) listed_on_disk_.insert(e.file);
   bool changed = !reading.whole;
   for (const std::string& name : names) {
     if (is_own_temporary(name)) {
@@ -200,7 +210,7 @@ SaveOutcome CheckpointStore::commit(SaveRequest& request) {
 
 void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name) {
   FileOps& ops = *options_.ops;
-  if (same_on_disk(image, name)) return;
+  if (same_on_disk(image, name)) return sync_folder(name);  // an attempt before this one may have failed to
   const std::string temporary = temporary_name(name);
   for (int attempt = 1;; ++attempt) {
     try {
@@ -210,18 +220,54 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
       ops.unlink(folder_.get(), temporary);
       // A file that failed to sync may hold anything from now on; only a fresh one can be trusted.
       if (dynamic_cast<const Retry*>(&e) == nullptr || attempt == kAttempts) throw;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50 * attempt));
+      std::this_thread::sleep_for(attempt * options_.pause);
     }
   }
-  int error = move_without_replacing(ops, folder_.get(), temporary, name);
-  if (error == EEXIST) {
-    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name,
-                              set_aside(name, "abandoned")));
-    error = move_without_replacing(ops, folder_.get(), temporary, name);
-  }
+  int error = forget_in_manifest(name);
+  if (error == 0) error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
+  if (error == EEXIST) error = take_the_place(temporary, name);
   if (error != 0) ops.unlink(folder_.get(), temporary);
   must(error, path_, "rename into place", name);
-  error = ops.sync(folder_.get());
+  sync_folder(name);
+}
+
+/// Before a file takes a name, MANIFEST forgets what it says about another file of that name, which may have been good.
+/// 0 or errno.
+int CheckpointStore::forget_in_manifest(const std::string& name) {
+  if (!listed_on_disk_.contains(name)) return 0;
+  Manifest without;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(manifest_.entries, [&](const ManifestEntry& e) { return e.file == name; });
+    without = manifest_;
+  }
+  return replace_manifest(without);
+}
+
+/// Another state of this step is there, as after a rollback. It stays under a second name, and the step never is
+/// without a checkpoint: the new file takes the name in one rename. 0 or errno.
+int CheckpointStore::take_the_place(const std::string& temporary, const std::string& name) {
+  FileOps& ops = *options_.ops;
+  std::string aside;
+  int error = EEXIST;
+  for (int n = 1; error == EEXIST && n < kAsideNames; ++n) {
+    aside = fmt::format("{}.abandoned-{}", name, n);
+    error = ops.link(folder_.get(), name, aside);
+  }
+  if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // no second names here: a moment without is the price
+    aside = set_aside(name, "abandoned");
+    error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
+  } else if (error == 0) {
+    error = ops.sync(folder_.get());
+    if (error == 0) error = ops.rename_over(folder_.get(), temporary, name);
+  }
+  if (error == 0)
+    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name, aside));
+  return error;
+}
+
+void CheckpointStore::sync_folder(const std::string& name) {
+  const int error = options_.ops->sync(folder_.get());
   check<StorageError>(error == 0,
                       "checkpoint {}/{}: it is there, but the folder could not be synced: {}; a power cut may lose it",
                       path_, name, error_text(error));
@@ -252,7 +298,7 @@ void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std:
   FileStatus status;
   must<Retry>(ops.status(file.get(), status), path_, "read back", name);
   bool same = status.regular && status.bytes == image.bytes().size();
-  std::vector<std::byte> piece(std::size_t{4} << 20);
+  std::vector<std::byte> piece(std::min(image.bytes().size(), std::size_t{4} << 20));
   for (std::size_t at = 0; same && at < image.bytes().size(); at += piece.size()) {
     const std::span<const std::byte> wanted = image.bytes().subspan(at,
                                                                     std::min(piece.size(), image.bytes().size() - at));
@@ -275,14 +321,19 @@ bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::stri
   }
 }
 
-std::string CheckpointStore::set_aside(const std::string& name, const std::string& why) {
-  for (int n = 1; n < 10000; ++n) {
-    const std::string aside = fmt::format("{}.{}-{}", name, why, n);
-    const int error = move_without_replacing(*options_.ops, folder_.get(), name, aside);
-    if (error == 0) return aside;
-    if (error != EEXIST) return fmt::format("nowhere ({})", error_text(error));
+int CheckpointStore::move_aside(const std::string& name, const std::string& why, std::string& aside) {
+  int error = EEXIST;
+  for (int n = 1; error == EEXIST && n < kAsideNames; ++n) {
+    aside = fmt::format("{}.{}-{}", name, why, n);
+    error = move_without_replacing(*options_.ops, folder_.get(), name, aside);
   }
-  return "nowhere (10000 are there already)";
+  return error;
+}
+
+std::string CheckpointStore::set_aside(const std::string& name, const std::string& why) {
+  std::string aside;
+  const int error = move_aside(name, why, aside);
+  return error == 0 ? aside : fmt::format("nowhere ({})", error_text(error));
 }
 
 void CheckpointStore::record(ManifestEntry entry) {
@@ -309,9 +360,15 @@ void CheckpointStore::record(ManifestEntry entry) {
   for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
 }
 
-void CheckpointStore::write_manifest(const Manifest& manifest) {
+int CheckpointStore::replace_manifest(const Manifest& manifest) {
   const int error = write_file_atomically(*options_.ops, folder_.get(), kManifestName, bytes_of(to_text(manifest)));
-  if (error != 0)
+  if (error == 0) listed_on_disk_.clear();  // else either of both may be there
+  for (const ManifestEntry& e : manifest.entries) listed_on_disk_.insert(e.file);
+  return error;
+}
+
+void CheckpointStore::write_manifest(const Manifest& manifest) {
+  if (const int error = replace_manifest(manifest))
     options_.warn(fmt::format("{}/{}: {}; the checkpoints themselves are whole, and it is rebuilt from them", path_,
                               kManifestName, error_text(error)));
 }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +29,7 @@ struct StoreOptions {
   Warn warn = warn_on_stderr;
   FileOps* ops = &FileOps::real();
   std::uint64_t largest_file = std::uint64_t{1} << 40;
+  std::chrono::milliseconds pause{50};  ///< before the second attempt at a save, twice that before the third
 };
 
 struct SaveRequest {
@@ -96,7 +99,9 @@ class CheckpointStore {
   /// Where a run may go back to: the newest good checkpoint of a step in (after, newest], or, where none is good, the
   /// newest verified one. Nothing when there is none that can be read.
   std::optional<LoadedCheckpoint> load_to_go_back(std::int64_t newest, std::int64_t after);
-  /// The run went back to `step`: what was saved later is set aside under another name, never deleted.
+  /// The run went back to `step`: what was saved later is set aside under another name, never deleted. When this
+  /// returns no power cut brings it back. Throws StorageError when something later could not be moved: a resume may
+  /// find it, or `step`.
   void abandon_after(std::int64_t step);
 
   /// Tells the ladder that a step went through without incident, or not. MANIFEST follows with the next save.
@@ -110,16 +115,22 @@ class CheckpointStore {
   void write_loop();
   SaveOutcome commit(SaveRequest& request);
   void write_and_publish(const CheckpointImage& image, const std::string& name);
+  int forget_in_manifest(const std::string& name);
+  int take_the_place(const std::string& temporary, const std::string& name);
+  void sync_folder(const std::string& name);
   void write_temporary(const CheckpointImage& image, const std::string& temporary);
   void compare_with_disk(const CheckpointImage& image, const std::string& name);
   bool same_on_disk(const CheckpointImage& image, const std::string& name);
   void record(ManifestEntry entry);
+  int replace_manifest(const Manifest& manifest);
   void write_manifest(const Manifest& manifest);
+  int move_aside(const std::string& name, const std::string& why, std::string& aside);
   std::string set_aside(const std::string& name, const std::string& why);
 
   StoreOptions options_;
   std::string path_;
   FileHandle folder_;
+  std::set<std::string> listed_on_disk_;  // by MANIFEST, as far as known; one thread at a time writes in the folder
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -121,14 +121,21 @@ FileOps& FileOps::real() {
   return ops;
 }
 
+namespace {
+
+constexpr int kInterruptions = 1000;  // more than that in a row is no signal but a fault of the system
+
+}  // namespace
+
 int write_all(FileOps& ops, int file, std::span<const std::byte> bytes) {
   constexpr std::size_t kPiece = std::size_t{64} << 20;  // some kernels write at most 2 GiB at once
-  while (!bytes.empty()) {
+  for (int interrupted = 0; !bytes.empty();) {
     std::size_t written = 0;
     const int error = ops.write(file, bytes.first(std::min(bytes.size(), kPiece)), written);
-    if (error == EINTR) continue;
+    if (error == EINTR && ++interrupted < kInterruptions) continue;
     if (error != 0) return error;
     if (written == 0) return EIO;  // a device that takes nothing and says nothing would loop for ever
+    interrupted = 0;
     bytes = bytes.subspan(written);
   }
   return 0;
@@ -136,12 +143,13 @@ int write_all(FileOps& ops, int file, std::span<const std::byte> bytes) {
 
 int read_exactly(FileOps& ops, int file, std::uint64_t offset, std::span<std::byte> bytes) {
   constexpr std::size_t kPiece = std::size_t{64} << 20;
-  while (!bytes.empty()) {
+  for (int interrupted = 0; !bytes.empty();) {
     std::size_t got = 0;
     const int error = ops.read_at(file, offset, bytes.first(std::min(bytes.size(), kPiece)), got);
-    if (error == EINTR) continue;
+    if (error == EINTR && ++interrupted < kInterruptions) continue;
     if (error != 0) return error;
     if (got == 0) return EIO;
+    interrupted = 0;
     offset += got;
     bytes = bytes.subspan(got);
   }
@@ -185,10 +193,12 @@ int write_file_atomically(FileOps& ops, int folder, const std::string& name, std
   return ops.sync(folder);
 }
 
-int move_without_replacing(FileOps& ops, int folder, const std::string& from, const std::string& to) {
+int move_without_replacing(FileOps& ops, int folder, const std::string& from, const std::string& to, Moving safely) {
   const int error = ops.rename_no_replace(folder, from, to);
   if (error != EINVAL && error != ENOSYS && error != ENOTSUP) return error;
   if (const int link_error = ops.link(folder, from, to)) return link_error;
+  if (safely == Moving::kSafely)
+    if (const int sync_error = ops.sync(folder)) return sync_error;
   return ops.unlink(folder, from);
 }
 

@@ -95,8 +95,12 @@ int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t l
 /// the old or the new contents are there whatever happens. 0 or errno.
 int write_file_atomically(FileOps& ops, int folder, const std::string& name, std::span<const std::byte> bytes);
 
+/// Whether a power cut amid a move may take the file, both its names.
+enum class Moving { kMayLose, kSafely };
+
 /// rename_no_replace, or link and unlink where the file system cannot. 0 or errno.
-int move_without_replacing(FileOps& ops, int folder, const std::string& from, const std::string& to);
+int move_without_replacing(FileOps& ops, int folder, const std::string& from, const std::string& to,
+                           Moving safely = Moving::kSafely);
 
 /// "No space left on device (ENOSPC)": for messages.
 std::string error_text(int error);

@@ -13,34 +13,57 @@ namespace {
 constexpr const char* kConfigName = "config.json";
 constexpr std::uint64_t kConfigLimit = 16u << 20;
 
-/// mkdir -p. 0 or errno.
-int create_all(FileOps& ops, const std::string& path) {
-  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
-    if (const int error = ops.create_folder(path.substr(0, slash)); error != 0 && error != EEXIST) {
-      int folder = -1;  // a parent that is there may refuse with another errno, as on a read-only system
-      if (ops.open_folder(path.substr(0, slash), folder) != 0) return error;
-      ops.close(folder);
-    }
+/// Makes one folder where there is none, and its name in the folder above permanent. 0 or errno.
+int create_one(FileOps& ops, const std::string& path) {
+  int above = -1;
   const int error = ops.create_folder(path);
-  return error == EEXIST ? 0 : error;
+  const int open_error = ops.open_folder(split_path(path).first, above);
+  const FileHandle handle(ops, open_error == 0 ? above : -1);
+  if (error != 0 && error != EEXIST) {
+    int there = -1;  // one that is there may be refused with another errno, as on a read-only system
+    if (ops.open_folder(path, there) != 0) return error;
+    ops.close(there);
+    return 0;
+  }
+  // One that was there may be ours, of a process that died before it could sync; it may also be nobody's to sync.
+  if (open_error != 0) return error == 0 ? open_error : 0;
+  const int sync_error = ops.sync(above);
+  return error == 0 ? sync_error : 0;
 }
 
-bool exists(FileOps& ops, int folder, const std::string& name) {
+/// mkdir -p that a power cut does not undo. 0 or errno.
+int create_all(FileOps& ops, const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+    if (const int error = create_one(ops, path.substr(0, slash))) return error;
+  return create_one(ops, path);
+}
+
+/// A look that fails says nothing about what is there; a run must not begin on top of another because of it.
+void must_tell(int error, const std::string& path) {
+  check<StorageError>(error == 0 || error == ENOENT || error == ENOTDIR || error == ELOOP,
+                      "run folder {}: cannot see what is in it: {}", path, error_text(error));
+}
+
+bool exists(FileOps& ops, int folder, const std::string& path, const std::string& name) {
   FileStatus status;
-  return ops.status_of(folder, name, status) == 0;
+  const int error = ops.status_of(folder, name, status);
+  must_tell(error, path);
+  return error == 0;
 }
 
 std::vector<std::string> checkpoint_names(FileOps& ops, const std::string& path) {
   int descriptor = -1;
-  if (ops.open_folder(path + "/checkpoints", descriptor) != 0) return {};
+  const int error = ops.open_folder(path + "/checkpoints", descriptor);
+  must_tell(error, path);
+  if (error != 0) return {};
   const FileHandle checkpoints(ops, descriptor);
   std::vector<std::string> names;
-  ops.list(descriptor, names);
+  must_tell(ops.list(descriptor, names), path);
   return names;
 }
 
 bool run_lies_in(FileOps& ops, int folder, const std::string& path) {
-  if (exists(ops, folder, kConfigName) || exists(ops, folder, "metrics.jsonl")) return true;
+  if (exists(ops, folder, path, kConfigName) || exists(ops, folder, path, "metrics.jsonl")) return true;
   return std::ranges::any_of(checkpoint_names(ops, path),
                              [](const std::string& n) { return step_of_file_name(n).has_value(); });
 }
@@ -89,7 +112,9 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
 
 bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
   int descriptor = -1;
-  if (ops.open_folder(path, descriptor) != 0) return false;
+  const int error = ops.open_folder(path, descriptor);
+  must_tell(error, path);
+  if (error != 0) return false;
   const FileHandle folder(ops, descriptor);
   return run_lies_in(ops, descriptor, path);
 }

@@ -26,7 +26,7 @@ class RunFolder {
   /// says so.
   static std::string next_free(const std::string& parent, const std::string& name, FileOps& ops = FileOps::real());
 
-  /// Whether somebody began a run at `path`. Only looks.
+  /// Whether somebody began a run at `path`. Only looks. Throws StorageError when the system does not let it.
   static bool holds_a_run(const std::string& path, FileOps& ops = FileOps::real());
 
   const std::string& path() const { return path_; }
@@ -35,7 +35,7 @@ class RunFolder {
   std::string metrics() const { return file("metrics.jsonl"); }
   std::string timing() const { return file("timing.jsonl"); }
 
-  /// Whether a checkpoint was ever committed here, be it damaged since.
+  /// Whether a checkpoint was ever committed here, be it damaged since. Throws StorageError when that cannot be seen.
   bool holds_checkpoints() const;
   /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.
   void write_config(const std::string& json);

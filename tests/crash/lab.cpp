@@ -1,0 +1,34 @@
+#include "tests/crash/lab.h"
+
+#include <cstdio>
+
+namespace binade::crash {
+
+namespace {
+
+constexpr std::size_t kTold = 5;
+
+}  // namespace
+
+void Findings::violation(const std::string& what) {
+  if (told_.size() < kTold) told_.push_back(what);
+  ++violations_;
+}
+
+bool Findings::report(const std::string& experiment, const Assignment& assignment, double seconds) const {
+  bool passed = violations_ == 0;
+  std::printf("%s, seed %llu, %.1f s\n", experiment.c_str(), static_cast<unsigned long long>(assignment.seed), seconds);
+  for (const Count& count : counts_) {
+    std::printf("  %12lld  %s", static_cast<long long>(count.n), count.what.c_str());
+    if (count.n < count.floor) {
+      std::printf("  TOO FEW: wanted %lld", static_cast<long long>(count.floor));
+      passed = false;
+    }
+    std::printf("\n");
+  }
+  std::printf("  %12lld  violations\n", static_cast<long long>(violations_));
+  for (const std::string& one : told_) std::printf("VIOLATION %s\n", one.c_str());
+  return passed;
+}
+
+}  // namespace binade::crash

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace binade::crash {
+
+/// What every experiment is told: `crash_lab NAME --seed N --cases M`.
+struct Assignment {
+  std::uint64_t seed = 1;
+  std::int64_t cases = 0;  ///< 0: the experiment's slice for every commit
+  bool full = false;       ///< the whole of it
+};
+
+/// Numbers in order from one seed.
+class Draws {
+ public:
+  explicit Draws(std::uint64_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+  std::uint64_t bits() { return engine_(); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// What an experiment counted and found. It passes when nothing was violated and every floor was reached.
+class Findings {
+ public:
+  void count(const std::string& what, std::int64_t n) { counts_.push_back({what, n, 0}); }
+  void count_at_least(const std::string& what, std::int64_t n, std::int64_t floor) {
+    counts_.push_back({what, n, floor});
+  }
+  /// The first few are printed in full.
+  void violation(const std::string& what);
+  std::int64_t violations() const { return violations_; }
+  /// Prints everything; true when the experiment passes.
+  bool report(const std::string& experiment, const Assignment& assignment, double seconds) const;
+
+ private:
+  struct Count {
+    std::string what;
+    std::int64_t n, floor;
+  };
+  std::vector<Count> counts_;
+  std::vector<std::string> told_;
+  std::int64_t violations_ = 0;
+};
+
+/// An experiment of the laboratory. It throws only when it could not be carried out.
+struct Experiment {
+  const char* name;
+  const char* what;
+  std::function<void(const Assignment&, Findings&)> run;
+};
+
+void power_loss(const Assignment&, Findings&);
+void failing_calls(const Assignment&, Findings&);
+void seeded_bugs(const Assignment&, Findings&);
+
+}  // namespace binade::crash

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "io/checkpoint_store.h"
+#include "io/run_folder.h"
+#include "tests/crash/faulty_disk.h"
+#include "tests/crash/lab.h"
+#include "tests/crash/memory_disk.h"
+#include "tests/crash/stage.h"
+
+namespace binade::crash {
+
+/// A checkpoint that a story saves. Steps are saved again after a rollback: a version is one state of one step.
+struct Version {
+  std::int64_t step = 0;
+  std::optional<double> score;
+  Bytes image;  ///< the file that must come of it
+};
+
+/// What the product has promised from some event of the log on. Versions by index; kNone: no checkpoint at all.
+struct Promise {
+  static constexpr int kNone = -1;
+
+  std::size_t from = 0;
+  std::string doing = "begin";
+  bool begun = false;                    ///< the run folder is there and holds a run
+  bool configured = false;               ///< with its config.json
+  std::vector<int> loadable = {kNone};   ///< load_newest() returns one of these
+  std::vector<int> kept;                 ///< these are there under their own names
+  std::vector<int> aside;                ///< the bytes of these are there under some name
+  std::vector<int> foreign;              ///< these are not listed and not loaded any more
+  std::vector<io::ManifestEntry> facts;  ///< what MANIFEST knows at least
+  bool rotten = false;                   ///< a file turned bad by itself: a warning about it is right
+};
+
+/// The life of one run folder, drawn from a seed: saves, saves on a disk too full for MANIFEST, rollbacks, another
+/// state of the same step, kills and reopenings, a file that rots. Beside the log of the disk it keeps what is promised
+/// at every instant of it.
+class Story {
+ public:
+  struct Manner {
+    std::string forgotten{};  ///< the kind of call that a bug leaves out, see Stage
+    bool looks = true;        ///< judge what is there after each action
+  };
+  Story(std::uint64_t seed, int actions, const Manner& manner);
+  ~Story();
+
+  const MemoryDisk& disk() const { return disk_; }
+  const Promise& promise_at(std::size_t instant) const;
+  const std::set<std::string>& kinds() const { return stage_.kinds(); }
+  /// What went wrong while it was told, without any power cut; empty when nothing did.
+  const std::string& trouble() const { return trouble_; }
+
+  /// Opens what a power cut left as a program that resumes would. Says what breaks the promise; empty when nothing
+  /// does. With `exactly` nothing but the promised checkpoints may be there. With `goes_on` another save must follow.
+  std::string judge(const DiskImage& left, const Promise& promise, bool exactly = false, bool goes_on = false) const;
+
+  /// What a program asks of a run folder.
+  enum class Action { kOpen, kSave, kReplace, kRollBack, kLoad, kResume };
+  static constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplace,
+                                        Action::kRollBack, Action::kLoad, Action::kResume};
+  /// Does one thing while calls fail. Says what is wrong with how it ended, or with what is left, now and after a power
+  /// cut; empty when nothing is. `fired`: whether the fault struck. It must have two checkpoints.
+  std::string attempt(Action action, const Fault& fault, bool& fired);
+
+  /// Resumes as a program does, on a disk that a power cut left, and stops there.
+  void recover(MemoryDisk& disk) const;
+
+ private:
+  void begin();
+  void carry_out(Action action);
+  std::string after_fault(Action action, const Fault& fault);
+  void act();
+  void open();
+  void save();
+  void save_another_of_the_same_step();
+  void roll_back();
+  void kill(bool rolling_back);
+  void rot();
+
+  void save_version(int version);
+  int make_version(std::int64_t step);
+  int version_in(const Bytes& file) const;
+  std::vector<int> versions_of(const std::vector<io::ManifestEntry>& entries) const;
+  void promise(Promise next);
+  void promise_save(int version);
+  void promise_rollback(std::int64_t step);
+  void promise_what_is_there();
+  void look(const char* after, bool exactly);
+  io::StoreOptions options(io::FileOps& ops, std::vector<std::string>& warnings) const;
+
+  Draws draws_;
+  bool looks_;
+  int keep_;
+  MemoryDisk disk_;
+  FaultyDisk faulty_;
+  Stage stage_;
+  std::vector<Version> versions_;
+  std::vector<Promise> promises_;
+  std::vector<std::string> warnings_;
+  std::string trouble_;
+  std::optional<io::RunFolder> folder_;
+  std::unique_ptr<io::CheckpointStore> store_;
+  std::int64_t clean_ = 0;  // the last step that was reported clean
+};
+
+}  // namespace binade::crash

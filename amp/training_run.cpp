@@ -49,7 +49,7 @@ std::string describe(const Trainer& trainer, const RunOptions& options) {
 /// A disk that is full when a fire drill says so.
 class DiskOfDrills final : public io::ForwardingFileOps {
  public:
-  DiskOfDrills() : ForwardingFileOps(io::FileOps::real()) {}
+  explicit DiskOfDrills(io::FileOps& disk) : ForwardingFileOps(disk) {}
   void set_full(bool full) { full_ = full; }
   int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
     return full_ ? ENOSPC : ForwardingFileOps::write(file, bytes, written);
@@ -67,6 +67,7 @@ class TrainingRun::Journal {
         trainer_(trainer),
         folder_(std::move(folder)),
         records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
+        disk_(*options.disk),
         store_(folder_.checkpoints(), {.keep = options.keep, .ops = &disk_}) {
     trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
       std::optional<io::LoadedCheckpoint> found = store_.load_to_go_back(newest, after);
@@ -322,14 +323,14 @@ TrainingRun::~TrainingRun() = default;
 
 void TrainingRun::begin() {
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
-  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder));
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
   journal->open();
   journal_ = std::move(journal);
 }
 
 void TrainingRun::resume() {
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
-  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder));
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
   journal->load();
   journal->open();
   journal_ = std::move(journal);
@@ -337,11 +338,11 @@ void TrainingRun::resume() {
 
 bool TrainingRun::resume_if_possible() {
   check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
-  if (!io::RunFolder::holds_a_run(options_.folder)) {
+  if (!io::RunFolder::holds_a_run(options_.folder, *options_.disk)) {
     begin();
     return false;
   }
-  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder));
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
   const bool loads = journal->holds_checkpoints();
   loads ? journal->load() : journal->begin_again();
   journal->open();

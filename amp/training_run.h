@@ -10,6 +10,7 @@
 
 #include "amp/trainer.h"
 #include "core/state_dict.h"
+#include "io/file_ops.h"
 #include "io/png.h"
 
 namespace binade::amp {
@@ -42,6 +43,9 @@ struct RunOptions {
   std::function<Evaluation()> evaluate;
   std::string score;  ///< the evaluation field that "best" and a plateau schedule are judged by
   bool higher_is_better = false;
+
+  /// Stands in for the disk that checkpoints and config.json are written to; for tests.
+  io::FileOps* disk = &io::FileOps::real();
 
   /// What a checkpoint must hold beside the trainer's state, in full names ("progress/architecture").
   StateDict constants;

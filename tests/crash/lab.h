@@ -58,6 +58,9 @@ struct Experiment {
 };
 
 void power_loss(const Assignment&, Findings&);
+void damage(const Assignment&, Findings&);
+void kills(const Assignment&, Findings&);
+void stops(const Assignment&, Findings&);
 void failing_calls(const Assignment&, Findings&);
 void seeded_bugs(const Assignment&, Findings&);
 

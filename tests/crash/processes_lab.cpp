@@ -1,0 +1,228 @@
+// Real processes: killed by SIGKILL at any instant, and stopped by SIGTERM.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "io/checkpoint_store.h"
+#include "tests/crash/lab.h"
+#include "tests/crash/trainee.h"
+
+namespace binade::crash {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// A folder that goes with its owner. In memory where the system has such a place: a kill does not ask the disk.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
+                          "/binade-crash-XXXXXX";
+    check<StorageError>(::mkdtemp(pattern.data()) != nullptr, "no scratch folder at {}", pattern);
+    path_ = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a finished run leaves: its log, and its last checkpoint.
+std::string outcome_of(const Training& t) {
+  return bytes_of(t.folder + "/metrics.jsonl") +
+         bytes_of(t.folder + "/checkpoints/" + io::checkpoint_file_name(t.steps));
+}
+
+struct Pipe {
+  int ends[2] = {-1, -1};
+  Pipe() { check<StorageError>(::pipe2(ends, O_CLOEXEC) == 0, "no pipe"); }
+  ~Pipe() {
+    ::close(ends[0]);
+    if (ends[1] >= 0) ::close(ends[1]);
+  }
+  void close_writer() { ::close(std::exchange(ends[1], -1)); }
+};
+
+int wait_for(int child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+/// The newest commit that the killed process acknowledged is there, or a newer one; whole in any case.
+std::string after_a_kill(const Training& t, std::int64_t acknowledged) {
+  std::string warning;
+  try {
+    const std::int64_t newest = io::find_newest_checkpoint(t.folder + "/checkpoints", [&](const std::string& w) {
+                                  warning = w;
+                                }).step;
+    if (!warning.empty()) return warning;
+    if (newest < acknowledged) return fmt::format("step {} was committed, the newest is {}", acknowledged, newest);
+  } catch (const NoCheckpointError& error) {
+    if (acknowledged > 0) return error.what();
+  }
+  return "";
+}
+
+struct Kills {
+  std::int64_t struck = 0, chains = 0, longest = 0;
+};
+
+/// A run that is killed, resumed and killed again, at most 20 times, and then allowed to end.
+void chain_of_kills(Training training, const std::string& control, Draws& draws, int microseconds, Kills& kills,
+                    Findings& findings, const std::string& what) {
+  fs::remove_all(training.folder);
+  std::int64_t acknowledged = 0, links = 0;
+  bool ended = false;
+  while (!ended) {
+    const bool by_chance = training.kill_before < 0 && training.kill_after < 0;
+    const bool spared = links == 20;
+    Training now = training;
+    if (spared || (!by_chance && links > 0)) now.kill_before = now.kill_after = -1;
+    Pipe acks;
+    now.acknowledge = acks.ends[1];
+    const int child = start_training(now);
+    acks.close_writer();
+    if (by_chance && !spared) {
+      ::usleep(static_cast<useconds_t>(draws.below(static_cast<std::size_t>(microseconds))));
+      ::kill(child, SIGKILL);
+    }
+    const int status = wait_for(child);
+    for (std::int64_t step = 0; ::read(acks.ends[0], &step, sizeof(step)) == sizeof(step);)
+      acknowledged = std::max(acknowledged, step);
+    ended = WIFEXITED(status);
+    if (ended && WEXITSTATUS(status) != 0)
+      return findings.violation(fmt::format("{}: resuming ended with exit code {}", what, WEXITSTATUS(status)));
+    if (!ended) ++kills.struck, ++links;
+    if (std::string wrong = after_a_kill(training, acknowledged); !wrong.empty())
+      return findings.violation(fmt::format("{}, kill {}: {}", what, links, wrong));
+  }
+  ++kills.chains;
+  kills.longest = std::max(kills.longest, links);
+  if (outcome_of(training) != control) findings.violation(fmt::format("{}: other bits than never killed", what));
+}
+
+/// Trains without a kill; how long that takes, in microseconds.
+int measure(const Training& training) {
+  const auto begin = Clock::now();
+  check<StorageError>(wait_for(start_training(training)) == 0, "the run that is never killed did not end well");
+  return static_cast<int>(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+}
+
+}  // namespace
+
+void kills(const Assignment& assignment, Findings& findings) {
+  const std::int64_t floor = assignment.cases > 0 ? assignment.cases : assignment.full ? 20'000 : 2'000;
+  const Scratch scratch;
+  Kills around, random;
+  for (std::int64_t every = 1; every <= 3; ++every) {
+    Training training{.folder = scratch / "control", .steps = 6, .checkpoint_every = every};
+    fs::remove_all(training.folder);
+    measure(training);
+    const std::string control = outcome_of(training);
+    training.folder = scratch / "run";
+    Draws draws(assignment.seed);
+    // Every call that changes the disk, until one is never reached.
+    for (int call = 0;; ++call) {
+      const std::int64_t before = around.struck;
+      for (int Training::*where : {&Training::kill_before, &Training::kill_after}) {
+        training.kill_before = training.kill_after = -1;
+        training.*where = call;
+        chain_of_kills(training, control, draws, 0, around, findings, fmt::format("every {}, call {}", every, call));
+      }
+      if (around.struck == before) break;
+    }
+  }
+  Draws draws(assignment.seed);
+  while (random.struck < floor && findings.violations() < 20) {
+    const auto every = static_cast<std::int64_t>(1 + random.chains % 3);
+    Training training{.folder = scratch / "control", .steps = 40, .checkpoint_every = every};
+    fs::remove_all(training.folder);
+    const int whole = measure(training);
+    const std::string control = outcome_of(training);
+    training.folder = scratch / "run";
+    for (int i = 0; i < 8 && random.struck < floor; ++i)
+      chain_of_kills(training, control, draws, whole / 4, random, findings,
+                     fmt::format("every {}, chain {}", every, random.chains));
+  }
+  findings.count_at_least("kills just before or just after a call that changes the disk", around.struck, 200);
+  findings.count("chains of kills, each resumed to its end and compared bit for bit", random.chains);
+  findings.count("kills in the longest chain", random.longest);
+  findings.count_at_least("kills at random instants", random.struck, floor);
+}
+
+void stops(const Assignment& assignment, Findings& findings) {
+  const std::int64_t floor = assignment.cases > 0 ? assignment.cases : assignment.full ? 5'000 : 100;
+  const Scratch scratch;
+  const Training training{.folder = scratch / "run", .steps = 1'000'000, .checkpoint_every = 3};
+  Draws draws(assignment.seed);
+  std::int64_t committed = 0, too_early = 0, twice = 0;
+  double slowest = 0;
+  while (committed < floor && findings.violations() < 20) {
+    if (draws.one_in(20)) fs::remove_all(training.folder);
+    Pipe acks, started;
+    Training now = training;
+    now.acknowledge = acks.ends[1];
+    now.started = started.ends[1];
+    ::fcntl(acks.ends[0], F_SETFL, O_NONBLOCK);
+    const int child = start_training(now);
+    acks.close_writer();
+    started.close_writer();
+    const bool early = draws.one_in(8);  // while it starts or resumes
+    const bool second = !early && draws.one_in(8);
+    char byte = 0;
+    if (!early) [[maybe_unused]]
+      const ssize_t n = ::read(started.ends[0], &byte, 1);
+    ::usleep(static_cast<useconds_t>(draws.below(early ? 3'000 : 8'000)));
+    const auto begin = Clock::now();
+    ::kill(child, SIGTERM);
+    if (second) {
+      ::usleep(static_cast<useconds_t>(draws.below(500)));
+      ::kill(child, SIGTERM);
+    }
+    const int status = wait_for(child);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    std::int64_t acknowledged = 0;
+    for (std::int64_t step = 0; ::read(acks.ends[0], &step, sizeof(step)) == sizeof(step);)
+      acknowledged = std::max(acknowledged, step);
+    slowest = std::max(slowest, seconds);
+    if (seconds > 2.5) findings.violation(fmt::format("it took {} s to stop", seconds));
+    if (std::string wrong = after_a_kill(training, acknowledged); !wrong.empty()) findings.violation(wrong);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (early && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+      ++too_early;  // before the run was open: there was nothing to commit
+    else if (second && (code == 11 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)))
+      ++twice;
+    else if (code == 10)
+      ++committed;
+    else
+      findings.violation(
+          fmt::format("it ended with exit code {}, signal {}", code, WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+  }
+  findings.count("stopped before the run was open", too_early);
+  findings.count("stopped at once by a second signal", twice);
+  findings.count("milliseconds from the signal to the end, at most", static_cast<std::int64_t>(1e3 * slowest));
+  findings.count_at_least("stopped by SIGTERM with the step committed and exit code 10", committed, floor);
+}
+
+}  // namespace binade::crash

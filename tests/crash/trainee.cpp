@@ -1,0 +1,121 @@
+#include "tests/crash/trainee.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+
+#include "amp/training_run.h"
+#include "core/error.h"
+#include "io/forwarding_file_ops.h"
+#include "io/loader.h"
+#include "io/manifest.h"
+#include "tests/amp/toy.h"
+
+namespace binade::crash {
+
+namespace {
+
+namespace toy = amp::toy;
+
+/// The real disk, which acknowledges commits and kills the process around a call.
+class WatchedDisk final : public io::ForwardingFileOps {
+ public:
+  explicit WatchedDisk(const Training& training) : ForwardingFileOps(io::FileOps::real()), training_(training) {}
+
+  int create_folder(const std::string& path) override {
+    return around([&] { return ForwardingFileOps::create_folder(path); });
+  }
+  int create_exclusive(int folder, const std::string& name, int& file) override {
+    return around([&] { return ForwardingFileOps::create_exclusive(folder, name, file); });
+  }
+  int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
+    return around([&] { return ForwardingFileOps::write(file, bytes, written); });
+  }
+  int sync(int file) override {
+    const int error = around([&] { return ForwardingFileOps::sync(file); });
+    if (error == 0 && renamed_.contains(file)) acknowledge(renamed_[file]), renamed_.erase(file);
+    return error;
+  }
+  int rename_no_replace(int folder, const std::string& from, const std::string& to) override {
+    const int error = around([&] { return ForwardingFileOps::rename_no_replace(folder, from, to); });
+    if (const auto step = io::step_of_file_name(to); error == 0 && step) renamed_[folder] = *step;
+    return error;
+  }
+  int rename_over(int folder, const std::string& from, const std::string& to) override {
+    return around([&] { return ForwardingFileOps::rename_over(folder, from, to); });
+  }
+  int unlink(int folder, const std::string& name) override {
+    return around([&] { return ForwardingFileOps::unlink(folder, name); });
+  }
+
+ private:
+  template <class F>
+  int around(F&& call) {
+    const int number = calls_++;
+    if (number == training_.kill_before) ::raise(SIGKILL);
+    const int error = call();
+    if (number == training_.kill_after) ::raise(SIGKILL);
+    return error;
+  }
+  void acknowledge(std::int64_t step) const {
+    if (training_.acknowledge >= 0 && ::write(training_.acknowledge, &step, sizeof(step)) != sizeof(step)) ::_exit(99);
+  }
+
+  const Training& training_;
+  int calls_ = 0;
+  std::map<int, std::int64_t> renamed_;  // folder -> the step of a checkpoint that only waits for the folder's sync
+};
+
+void run(const Training& training) {
+  toy::Training net({.precision = amp::Policy::fp16(),
+                     .schedule = optim::Schedule::cosine(0.02, training.steps, 0.001, 3),
+                     .accumulate = 2});
+  io::Loader<toy::Batch> loader({.batch = 2, .seed = 3, .samples = 10, .content = "toy"},
+                                [](const io::BatchOrigin& origin) {
+                                  return toy::batch(static_cast<std::uint32_t>(origin.samples[0]));
+                                });
+  WatchedDisk disk(training);
+  amp::RunOptions options{.folder = training.folder, .steps = training.steps};
+  options.checkpoint_every = training.checkpoint_every;
+  options.eval_every = 7;
+  options.log_every = 1'000'000;
+  options.keep = 2;
+  options.disk = &disk;
+  options.score = "val_loss";
+  options.evaluate = [&]() -> amp::Evaluation {
+    return {.numbers = {{"val_loss", toy::loss(net.net, toy::batch(77)).value().item()}}};
+  };
+  amp::TrainingRun run(net.trainer, options);
+  run.resume_if_possible();
+  if (training.started >= 0 && ::write(training.started, "s", 1) != 1) ::_exit(99);
+  for (const auto& batch : run.batches(loader))
+    run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  if (run.end() == amp::RunEnd::kPreempted) ::_exit(10);
+}
+
+}  // namespace
+
+int train(const Training& training) {
+  try {
+    run(training);
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return error.exit_code();
+  }
+}
+
+int start_training(const Training& training) {
+  const int child = ::fork();
+  if (child != 0) return child;
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  ::dup2(nowhere, STDOUT_FILENO);
+  if (::getenv("BINADE_CRASH_TALK") == nullptr) ::dup2(nowhere, STDERR_FILENO);
+  ::_exit(train(training));
+}
+
+}  // namespace binade::crash

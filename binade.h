@@ -6,6 +6,7 @@
 #include "amp/policy.h"
 #include "amp/preflight/preflight.h"
 #include "amp/state_hash.h"
+#include "amp/supervisor.h"
 #include "amp/trainer.h"
 #include "amp/training_run.h"
 #include "autograd/apply.h"

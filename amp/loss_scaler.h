@@ -18,7 +18,7 @@ namespace binade::amp {
 /// A decision from the telemetry of step k applies at step k + 8: a device may run that far ahead of the host.
 inline constexpr std::int64_t kTelemetryDelay = 8;
 /// Binades that LossScaleOptions::measured() leaves above the largest scaled gradient.
-inline constexpr double kMeasuredHeadroom = 2;
+inline constexpr double kMeasuredHeadroom = 4;
 /// Binades that must be left after the scale has grown.
 inline constexpr double kGrownHeadroom = 1;
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +15,7 @@
 #include "io/file_ops.h"
 #include "io/progress_bar.h"
 #include "io/tensorboard.h"
+#include "io/utc_time.h"
 
 namespace binade::amp {
 namespace {
@@ -38,15 +38,6 @@ std::string as_markdown(const std::string& text) {
 
 std::string hundredths(double binades) { return io::json_number(std::round(binades * 100) / 100); }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 }  // namespace
 
 namespace {
@@ -56,7 +47,7 @@ bool last_event_is_an_end(const std::string& path) {
   std::ifstream file(path);
   std::string last;
   for (std::string line; std::getline(file, line);) last = line;
-  constexpr std::array kEnds = {"stopped", "finished", "left"};
+  constexpr std::array kEnds = {"stopped", "finished", "left", "died", "given-up"};
   return last.empty() || std::ranges::any_of(kEnds, [&](const char* kind) {
            return last.find(fmt::format("\"kind\":\"{}\"", kind)) != std::string::npos;
          });
@@ -192,7 +183,7 @@ void RunRecords::timing(const StepStats& stats, double seconds) {
                     .add("ms", static_cast<float>(seconds * 1e3))
                     .add(options_.unit + "_per_s", static_cast<float>(rate))
                     .add("mem_mb", static_cast<float>(peak_memory_mib()))
-                    .add("time", utc_now()));
+                    .add("time", io::utc_now()));
   displays_->bar.update({.step = stats.step,
                          .loss = stats.loss,
                          .scale = scaled_ ? std::optional<double>(stats.loss_scale) : std::nullopt,
@@ -242,7 +233,7 @@ void RunRecords::event(std::string_view kind, std::int64_t step, const std::stri
 }
 
 void RunRecords::keep_event(std::string_view kind, std::int64_t step, const std::string& what) {
-  events_.write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", utc_now()));
+  events_.write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
 }
 
 void RunRecords::finish() {

@@ -107,7 +107,7 @@ def growth(runs, drills):
 def scale(runs, steps):
     for program in ("gpt", "unet"):
         for choice in ("65536", "auto"):
-            said, attempts = runs.train(program, f"scale {program} {choice}", min(steps, 2000) if program == "gpt" else min(steps, 2000) // 2,
+            said, attempts = runs.train(program, f"scale {program} {choice}", min(steps, 2000),
                                         ["--precision", "fp16", "--init-scale", choice])
             scales = [a["loss_scale"] for a in attempts]
             print(f"scale   {program:5} --init-scale {choice:6} first {scales[0]:.0f}, last {scales[-1]:.0f}, "

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <sstream>
 
 #include "io/read_file.h"
@@ -38,9 +39,10 @@ amp::OnNan on_nan_of(const std::string& name) {
 
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
   table.apply_flags();  // --run, --resume and --config themselves, and every range check
+  s.resume = s.resume || (s.life > 0 && std::filesystem::exists(s.run + "/config.json"));
   if (s.resume) {
     check<ArgumentError>(!s.run.empty(), "--resume: wanted --run DIR with it, the folder of the run to go on with");
-    check<ArgumentError>(s.config.empty(),
+    check<ArgumentError>(s.config.empty() || s.life > 0,
                          "--config: a resumed run takes its settings from its own config.json; leave it out");
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
     table.apply_flags_to_resumed();
@@ -49,6 +51,16 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
     table.apply_flags();
   }
   complete();
+}
+
+int maybe_supervised(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train) {
+  table.apply_flags();
+  if (!s.supervise) return train();
+  if (s.run.empty()) s.run = io::RunFolder::next_free("runs", name);
+  return amp::supervise({.folder = s.run}, [&](int life) {
+    s.life = life;
+    return train();
+  });
 }
 
 amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,

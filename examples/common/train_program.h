@@ -11,6 +11,10 @@ namespace binade::examples {
 /// --config, then flags. `complete` fills what follows from them. Throws as Settings and io/run_folder do.
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
+/// Runs `train` here or, with --supervise, in a child process that is started again when it dies (amp/supervisor.h).
+/// `name` begins the name of a new run folder.
+int maybe_supervised(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train);
+
 /// The run that the settings describe. `name` begins the name of a new run folder. `constants` is what a checkpoint to
 /// resume from must hold.
 amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
@@ -47,10 +51,13 @@ template <class Loader, class Maths>
 int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOptions options, Loader& loader,
                    Maths&& maths) {
   const std::string folder = options.folder;
-  if (!s.resume) preflight_and_tell(trainer, loader, maths);
+  if (!s.resume && s.life == 0) preflight_and_tell(trainer, loader, maths);
   trainer.attach(loader);
   amp::TrainingRun run(trainer, std::move(options));
-  s.resume ? run.resume() : run.begin();
+  if (s.life > 0)
+    run.resume_if_possible();
+  else
+    s.resume ? run.resume() : run.begin();
   for (const auto& batch : run.batches(loader)) run.step(batch, maths);
   return tell_end(s, folder, run.end());
 }

@@ -36,6 +36,10 @@ void add_data(Settings& t, TrainSettings& s) {
          .target = &s.resume,
          .help = "go on from the run's newest verified checkpoint",
          .on_resume = OnResume::kNotASetting});
+  t.add({.name = "supervise",
+         .target = &s.supervise,
+         .help = "run as a child that is started again when it dies",
+         .on_resume = OnResume::kNotASetting});
   t.add({.name = "config",
          .target = &s.config,
          .help = "the same settings as a JSON file; flags win",

@@ -14,6 +14,8 @@ struct TrainSettings {
   double val_fraction = 0.1;
   std::string run;
   bool resume = false;
+  bool supervise = false;
+  int life = 0;  ///< of a supervised run: how many processes worked on it before
   std::string init_from, config;
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
   bool deterministic = true;

@@ -66,7 +66,10 @@ Command add(CLI::App& program, const char* name, const char* help, Purpose purpo
   auto table = std::make_shared<Settings>();
   add_gpt_settings(*table, *settings);
   table->declare(*app);
-  return [app, settings, table, purpose] { return app->parsed() ? train(*table, *settings, purpose) : 0; };
+  return [app, settings, table, purpose] {
+    if (!app->parsed()) return 0;
+    return maybe_supervised(*table, settings->train, "gpt", [&] { return train(*table, *settings, purpose); });
+  };
 }
 
 }  // namespace

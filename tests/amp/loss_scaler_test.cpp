@@ -98,12 +98,12 @@ TEST(LossScaler, NonFiniteHeadroomChangesNoDecision) {
   }
 }
 
-TEST(LossScaler, BeginsWithTheLargestPowerOfTwoThatLeavesTwoBinades) {
+TEST(LossScaler, BeginsWithTheLargestPowerOfTwoThatLeavesFourBinades) {
   LossScaler scaler(LossScaleOptions::measured());
-  scaler.begin_with(65536, 5.7);
+  scaler.begin_with(65536, 7.7);
   EXPECT_EQ(scaler.scale(), 65536 * 8);
   scaler.begin_with(65536, 0.3);
-  EXPECT_EQ(scaler.scale(), 65536 / 4);
+  EXPECT_EQ(scaler.scale(), 65536 / 16);
   scaler.begin_with(65536, 40);
   EXPECT_EQ(scaler.scale(), 0x1p24) << "the ceiling";
   scaler.begin_with(1, -3);
@@ -119,7 +119,7 @@ TEST(LossScaler, AMeasuredScaleIsMeasuredAnewAfterAnOverflow) {
     scaler->committed(0.4);
     scaler->committed(0.4);
   }
-  EXPECT_EQ(measured.scale(), 32768 / 4) << "two binades and a bit are left";
+  EXPECT_EQ(measured.scale(), 32768 / 16) << "four binades and a bit are left";
   EXPECT_EQ(plain.scale(), 32768) << "as published";
 }
 

@@ -1,0 +1,209 @@
+#include "amp/supervisor.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "amp/incident/incident_folders.h"
+#include "core/error.h"
+#include "io/json_lines.h"
+#include "io/manifest.h"
+#include "io/utc_time.h"
+
+namespace binade::amp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPreempted = 10, kInterrupted = 11, kStorage = 24, kMemory = 50, kDevice = 51, kInternal = 70;
+
+/// How far a run came, as far as its folder tells.
+struct Progress {
+  long long step = 0;        // of the last line of metrics.jsonl
+  long long checkpoint = 0;  // the newest
+};
+
+Progress progress_of(const std::string& folder) {
+  Progress progress;
+  std::ifstream metrics(folder + "/metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);)
+    if (line.ends_with('}')) std::sscanf(line.c_str(), "{\"step\":%lld,", &progress.step);
+  std::error_code error;
+  for (fs::directory_iterator at(folder + "/checkpoints", error), end; !error && at != end; at.increment(error))
+    if (const auto step = io::step_of_file_name(at->path().filename().string()))
+      progress.checkpoint = std::max<long long>(progress.checkpoint, *step);
+  return progress;
+}
+
+/// How a child ended.
+struct Death {
+  int status = 0;  // of waitpid()
+
+  bool by_signal() const { return WIFSIGNALED(status); }
+  int code() const { return by_signal() ? kInternal : WEXITSTATUS(status); }
+  bool worth_another(bool asked_to_stop) const {
+    if (by_signal()) return !asked_to_stop;
+    const int c = code();
+    if (c == kPreempted || c == kInterrupted) return !asked_to_stop;
+    return !asked_to_stop && (c == kStorage || c == kMemory || c == kDevice || c == kInternal);
+  }
+  std::string text() const {
+    return by_signal() ? fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
+                       : fmt::format("ended with exit code {}", code());
+  }
+};
+
+/// The signals that the supervisor waits for, held back from everything else in this process.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    ::sigemptyset(&held_);
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&held_, signal);
+    ::sigprocmask(SIG_BLOCK, &held_, &before_);
+  }
+  ~HeldSignals() { release(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  /// The next one; 0 when `seconds` went by before.
+  int wait(double seconds) {
+    timespec limit{};
+    limit.tv_sec = static_cast<time_t>(seconds);
+    limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
+    return std::max(0, ::sigtimedwait(&held_, nullptr, &limit));
+  }
+
+ private:
+  sigset_t held_{}, before_{};
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SupervisorOptions& options) : options_(options), newest_(progress_of(options.folder)) {}
+
+  int run(const std::function<int(int)>& work) {
+    for (int life = 0;; ++life) {
+      std::fflush(nullptr);  // or the child would print it again
+      const pid_t parent = ::getpid(), child = ::fork();
+      check<OutOfMemoryError>(child >= 0, "supervisor: no process can be started: {}", std::strerror(errno));
+      if (child == 0) {
+        become_child(parent);
+        return work(life);
+      }
+      ::setpgid(child, child);  // here too: a signal may come before the child has done it
+      const Death death = wait_for(child);
+      if (!death.worth_another(asked_to_stop_)) return death.code();
+      if (given_up(death) || !pause()) return death.code();
+    }
+  }
+
+ private:
+  /// A group of its own, so that a terminal's Ctrl-C comes once: through the supervisor.
+  void become_child(pid_t parent) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signals_.release();
+    if (::getppid() != parent) ::raise(SIGTERM);
+  }
+
+  Death wait_for(pid_t child) {
+    for (;;) {
+      int status = 0;
+      if (::waitpid(child, &status, WNOHANG) == child) return {status};
+      const int signal = signals_.wait(3600);
+      if (signal != SIGTERM && signal != SIGINT) continue;
+      asked_to_stop_ = true;
+      ::kill(child, signal);
+    }
+  }
+
+  /// Counts a death, says what follows. True when nothing does.
+  bool given_up(const Death& death) {
+    const Progress now = progress_of(options_.folder);
+    in_a_row_ = now.checkpoint > newest_.checkpoint ? 1 : in_a_row_ + 1;
+    newest_ = now;
+    const int here = ++deaths_[now.step];
+    const std::string what = fmt::format("{} after step {}", death.text(), now.step);
+    if (here >= options_.deaths_at_a_step)
+      return give_up(now.step, fmt::format("{}, {} times there: another start would come to the same end", what, here));
+    if (in_a_row_ >= options_.deaths_in_a_row)
+      return give_up(now.step, fmt::format("{}, {} times without a new checkpoint", what, in_a_row_));
+    wait_ = std::min(options_.longest_pause, options_.pause * std::exp2(in_a_row_ - 1));
+    tell("died", now.step, fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, wait_));
+    return false;
+  }
+
+  bool give_up(long long step, const std::string& what) {
+    tell("given-up", step, what);
+    if (!fs::is_directory(options_.folder)) return true;
+    IncidentFolders incidents(options_.folder);
+    const std::string remedy = "the supervisor gave the run up; the last commit is intact";
+    incidents.write(step, 1, "report.json",
+                    io::JsonObject()
+                            .add("schema", 1)
+                            .add("step", step)
+                            .add("kind", "crash")
+                            .add("what", what)
+                            .add_raw("remedy", io::JsonObject().add("action", "stop").add("what", remedy).text())
+                            .text() +
+                        "\n");
+    incidents.write(step, 1, "report.md",
+                    fmt::format("# Crash after step {}\n\n- **What**: {}\n- **Done**: {}\n- **To do**: run it without "
+                                "--supervise, under a debugger; what the programs said is on the terminal\n",
+                                step, what, remedy));
+    return true;
+  }
+
+  void tell(const char* kind, long long step, const std::string& what) {
+    std::fprintf(stderr, "supervisor: %s\n", what.c_str());
+    if (!fs::is_directory(options_.folder)) return;
+    try {
+      io::JsonLines(options_.folder + "/events.jsonl")
+          .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
+    } catch (const StorageError& error) {  // the disk may be why the child died
+      std::fprintf(stderr, "supervisor: %s\n", error.what());
+    }
+  }
+
+  /// False when somebody asked to stop meanwhile.
+  bool pause() {
+    const auto now = [] {
+      timespec t{};
+      ::clock_gettime(CLOCK_MONOTONIC, &t);
+      return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+    };
+    for (const double end = now() + wait_; now() < end;) {
+      const int signal = signals_.wait(end - now());
+      if (signal == SIGTERM || signal == SIGINT) return false;
+    }
+    return true;
+  }
+
+  const SupervisorOptions& options_;
+  HeldSignals signals_;
+  Progress newest_;
+  std::map<long long, int> deaths_;  // by step
+  int in_a_row_ = 0;                 // without a new checkpoint
+  double wait_ = 0;
+  bool asked_to_stop_ = false;
+};
+
+}  // namespace
+
+int supervise(const SupervisorOptions& options, const std::function<int(int life)>& work) {
+  return Supervisor(options).run(work);
+}
+
+}  // namespace binade::amp

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -52,11 +53,9 @@ struct Death {
 
   bool by_signal() const { return WIFSIGNALED(status); }
   int code() const { return by_signal() ? kInternal : WEXITSTATUS(status); }
-  bool worth_another(bool asked_to_stop) const {
-    if (by_signal()) return !asked_to_stop;
-    const int c = code();
-    if (c == kPreempted || c == kInterrupted) return !asked_to_stop;
-    return !asked_to_stop && (c == kStorage || c == kMemory || c == kDevice || c == kInternal);
+  bool worth_another() const {
+    constexpr std::array kHealedByAnother = {kPreempted, kInterrupted, kStorage, kMemory, kDevice, kInternal};
+    return by_signal() || std::ranges::find(kHealedByAnother, code()) != kHealedByAnother.end();
   }
   std::string text() const {
     return by_signal() ? fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
@@ -104,7 +103,8 @@ class Supervisor {
       }
       ::setpgid(child, child);  // here too: a signal may come before the child has done it
       const Death death = wait_for(child);
-      if (!death.worth_another(asked_to_stop_)) return death.code();
+      if (asked_to_stop_) return death.by_signal() ? kInterrupted : death.code();
+      if (!death.worth_another()) return death.code();
       if (given_up(death) || !pause()) return death.code();
     }
   }

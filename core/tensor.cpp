@@ -109,7 +109,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
 
 Tensor Tensor::channel_slice(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.cols() - count,
-                    "channel_slice: channels {} to {} of {}", begin, begin + count, shape_);
+                    "channel_slice: {} channels from {} of {}", count, begin, shape_);
   Tensor t = *this;
   t.shape_ = shape_.with_dim(-1, count);
   t.offset_ += begin;
@@ -118,7 +118,7 @@ Tensor Tensor::channel_slice(std::int64_t begin, std::int64_t count) const {
 
 Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.dim(0) - count,
-                    "narrow: rows {} to {} of {}", begin, begin + count, shape_);
+                    "narrow: {} rows from {} of {}", count, begin, shape_);
   if (rank() == 1) {
     check<ShapeError>(contiguous(), "narrow: wanted a contiguous tensor");
     return view_at(begin, Shape{count});
@@ -172,6 +172,7 @@ void Tensor::copy_from(const Tensor& source) {
   check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_, source.shape_);
   check<DeviceError>(source.device() == Device::cpu() && device() == Device::cpu(),
                      "copy_from: both tensors must be on the CPU; move one with to(Device)");
+  if (numel() == 0) return bump_version();
   dispatch_any(dtype_, "copy_from", [&]<class To>(TypeTag<To>) {
     dispatch_any(source.dtype_, "copy_from", [&]<class From>(TypeTag<From>) {
       const bool flat = contiguous() && source.contiguous();
@@ -193,6 +194,7 @@ void Tensor::fill(double value) {
   dispatch_any(dtype_, "fill", [&]<class T>(TypeTag<T>) {
     const T x = convert<T>(value);
     T* y = mutable_data<T>();
+    if (numel() == 0) return;  // (2^40, 0) has rows, too many to count
     for (std::int64_t r = 0; r < shape_.rows(); ++r) std::fill_n(y + r * pitch_, shape_.cols(), x);
   });
   bump_version();

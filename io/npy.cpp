@@ -168,7 +168,7 @@ void fill(Tensor& to, const ElementType& type, std::span<const std::byte> data, 
 /// Where the header's text lies.
 std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
   const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
-  check<DataError>(all.starts_with(kMagic) && all.size() >= kMagic.size() + 2, "{}: wanted a .npy file, got {}", name,
+  check<DataError>(is_npy(all) && all.size() >= kMagic.size() + 2, "{}: wanted a .npy file, got {}", name,
                    all.empty() ? "an empty file" : "something else");
   const auto major = static_cast<unsigned char>(all[6]), minor = static_cast<unsigned char>(all[7]);
   check<DataError>(major >= 1 && major <= 3 && minor == 0, "{}: wanted .npy version 1.0, 2.0 or 3.0, got {}.{}", name,
@@ -204,6 +204,8 @@ NpyArray decode_npy(std::span<const std::byte> file, const std::string& name) {
   fill(array.values, type, data, name);
   return array;
 }
+
+bool is_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
 
 NpyArray read_npy(const std::string& path) {
   const std::string bytes = read_file(path);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/tensor.h"
 
@@ -22,5 +23,8 @@ struct NpyArray {
 /// data that are longer or shorter than it says.
 NpyArray decode_npy(std::span<const std::byte> file, const std::string& name);
 NpyArray read_npy(const std::string& path);
+
+/// Whether a file begins as one.
+bool is_npy(std::string_view bytes);
 
 }  // namespace binade::io

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/sha256.h"
+#include "io/npy.h"
 #include "io/read_file.h"
 #include "io/utf8.h"
 
@@ -111,10 +112,30 @@ TokenSequence TokenSequence::part(std::int64_t begin, std::int64_t count) const 
   return result;
 }
 
+namespace {
+
+TokenSequence tokens_of_array(const std::string& bytes, const std::string& name, std::int64_t vocabulary) {
+  const Tensor values = decode_npy(std::as_bytes(std::span(bytes)), name).values;
+  check<DataError>(values.rank() == 1 && values.numel() > 0 && !is_floating(values.dtype()),
+                   "{}: wanted tokens as whole numbers in one dimension, got {} {}", name, name_of(values.dtype()),
+                   values.shape());
+  const std::vector<std::int64_t> wide = values.to_vector<std::int64_t>();
+  std::vector<std::int32_t> tokens(wide.size());
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    check<DataError>(wide[i] >= 0 && wide[i] < vocabulary, "{}: token {} at index {} is outside the vocabulary of {}",
+                     name, wide[i], i, vocabulary);
+    tokens[i] = static_cast<std::int32_t>(wide[i]);
+  }
+  return TokenSequence(tokens, vocabulary);
+}
+
+}  // namespace
+
 TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary) {
   constexpr std::size_t kHeader = 1024;
   constexpr std::uint32_t kMagic = 20240520;
   check<DataError>(!bytes.empty(), "{}: the token file is empty", name);
+  if (is_npy(bytes)) return tokens_of_array(bytes, name, vocabulary);
   const auto word = [&](std::size_t i) {
     std::uint32_t value = 0;
     std::memcpy(&value, bytes.data() + 4 * i, 4);

@@ -59,9 +59,10 @@ class TokenSequence {
   std::int64_t vocabulary_ = 0;
 };
 
-/// Token files: nanoGPT's (bare little-endian uint16) and llm.c's GPT-2 ones (1024-byte header: magic 20240520, version
-/// 1, token count; then uint16). Throws DataError for a missing, empty, odd-sized or truncated file, another version,
-/// and a token >= `vocabulary` (named with its index).
+/// Token files: nanoGPT's (bare little-endian uint16), llm.c's GPT-2 ones (1024-byte header: magic 20240520, version 1,
+/// token count; then uint16), and .npy arrays of whole numbers in one dimension (io/npy.h). Throws DataError for a
+/// missing, empty, odd-sized or truncated file, another version, and a token outside 0 … `vocabulary` - 1 (named with
+/// its index).
 TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary);
 /// The same for a file's bytes; errors begin with `name`.
 TokenSequence decode_token_file(const std::string& bytes, const std::string& name, std::int64_t vocabulary);

@@ -104,7 +104,8 @@ Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& 
   const Variable kh = permute(reshape(k, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   const Variable vh = permute(reshape(v, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   Variable logits = matmul(qh, kh, {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(size)));
-  if (options_.causal && keys > 1) logits = logits + causal_mask(queries, keys, logits.dtype());
+  if (options_.causal && keys > 1 && logits.value().numel() > 0)
+    logits = logits + causal_mask(queries, keys, logits.dtype());
   if (mask.defined())
     logits = reshape(reshape(logits, {batch, options_.heads, queries, keys}) + mask,
                      {batch, groups, shared, queries, keys});

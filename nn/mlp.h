@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/error.h"
 #include "nn/dropout.h"
 #include "nn/linear.h"
 
@@ -17,8 +18,8 @@ struct MlpOptions {
 class Mlp : public Module {
  public:
   explicit Mlp(const MlpOptions& o)
-      : up({.in = o.dim, .out = o.hidden > 0 ? o.hidden : 4 * o.dim, .bias = o.bias, .activation = o.activation}),
-        down({.in = o.hidden > 0 ? o.hidden : 4 * o.dim, .out = o.dim, .bias = o.bias}),
+      : up({.in = o.dim, .out = hidden(o), .bias = o.bias, .activation = o.activation}),
+        down({.in = hidden(o), .out = o.dim, .bias = o.bias}),
         dropout_({.p = o.dropout}) {}
   void visit(Visitor& v) override {
     v("up", up);
@@ -31,6 +32,11 @@ class Mlp : public Module {
   Linear up, down;
 
  private:
+  static std::int64_t hidden(const MlpOptions& o) {
+    check<ArgumentError>(o.dim > 0 && o.dim < std::int64_t{1} << 60, "Mlp: wanted dim from 1 to 2^60, got {}", o.dim);
+    return o.hidden > 0 ? o.hidden : 4 * o.dim;
+  }
+
   Dropout dropout_;
 };
 

@@ -24,8 +24,9 @@ Variable avg_pool2d(const Variable& x, const PoolOptions& o) {
 }
 
 Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode) {
-  check<ShapeError>(x.value().rank() == 4 && factor >= 1,
-                    "{}: wanted x of shape (N, H, W, C) and a factor of 1 or more, got {} and {}",
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // no product below overflows
+  check<ShapeError>(x.value().rank() == 4 && factor >= 1 && factor <= kMost && x.dim(1) <= kMost && x.dim(2) <= kMost,
+                    "{}: wanted x of shape (N, H, W, C) and a factor from 1 to 2^30, got {} and {}",
                     where(ops::Upsample::info.name), x.shape(), factor);
   return upsample_to(x, x.dim(1) * factor, x.dim(2) * factor, mode);
 }

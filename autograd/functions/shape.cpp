@@ -8,6 +8,7 @@
 #include "core/ops/permute.h"
 #include "core/ops/reshape.h"
 #include "core/ops/slice.h"
+#include "core/step_context.h"
 
 namespace binade {
 
@@ -51,6 +52,9 @@ Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end
   const std::int64_t extent = x.dim(ops::checked_axis(ops::Slice::info, axis, x.value().rank()));
   if (begin < 0) begin += extent;
   if (end < 0) end += extent;
+  check<ShapeError>(begin >= 0 && begin <= end && end <= extent,
+                    "{}: wanted a range inside dimension {} of {}, got {} to {}", where(ops::Slice::info.name), axis,
+                    x.shape(), begin, end);
   return narrow(x, axis, begin, end - begin);
 }
 

@@ -57,13 +57,14 @@ void copy_with_border(const Image<T>& image, std::int64_t y, std::int64_t rows, 
     }
     std::memset(row, 0, static_cast<std::size_t>(begin * pixel_lanes) * sizeof(Stored));
     std::memset(row + end * pixel_lanes, 0, static_cast<std::size_t>((columns - end) * pixel_lanes) * sizeof(Stored));
-    const T* from = image.data + ((y + r) * image.width + x) * image.pitch;
+    if (end == begin || all == 0) continue;  // an image without values has no memory to point to
+    const T* from = image.data + ((y + r) * image.width + x + begin) * image.pitch;
     if (one_run) {
-      to_lanes<Lane>(from + begin * image.pitch, (end - begin) * all, row + begin * pixel_lanes);
+      to_lanes<Lane>(from, (end - begin) * all, row + begin * pixel_lanes);
       continue;
     }
     for (std::int64_t c = begin; c < end; ++c) {
-      const T* pixel = from + c * image.pitch;
+      const T* pixel = from + (c - begin) * image.pitch;
       Stored* lanes = row + c * pixel_lanes;
       if (joined)
         to_lanes<Lane>(pixel, all, lanes);

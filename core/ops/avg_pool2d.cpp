@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ops/input_gradient.h"
 #include "core/ops/max_pool2d.h"
 #include "core/ops/resample.h"
 #include "core/step_context.h"
@@ -11,8 +12,8 @@ namespace {
 
 TapList windows(const char* dimension, std::int64_t extent, std::int64_t kernel, std::int64_t stride,
                 std::int64_t padding, bool count_include_pad) {
-  TapList list;
   const std::int64_t outputs = pooled_extent(AvgPool2d::info, dimension, extent, kernel, stride, padding);
+  TapList list(outputs);
   for (std::int64_t out = 0; out < outputs; ++out) {
     const std::int64_t first = out * stride - padding;
     const std::int64_t begin = std::max<std::int64_t>(0, first), end = std::min(extent, first + kernel);
@@ -36,11 +37,17 @@ TapList cols(const Shape& x, const AvgPool2d::Params& p) {
 Tensors AvgPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape());
   const Tensor x = in[0].to(ctx.store_dtype);
+  if (x.numel() == 0) {
+    const std::int64_t height = pooled_extent(info, "height", x.dim(1), p.kernel.y, p.stride.y, p.padding.y);
+    const std::int64_t width = pooled_extent(info, "width", x.dim(2), p.kernel.x, p.stride.x, p.padding.x);
+    return {Tensor::empty(Shape{x.dim(0), height, width, x.dim(3)}, x.dtype(), x.device())};
+  }
   return {resample(info, x, rows(x.shape(), p), cols(x.shape(), p), true)};
 }
 
 void AvgPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const OpContext::Input& x = ctx.inputs[0];
+  if (gy[0].numel() == 0) return InputGradient(gx, 0, gy[0].dtype()).finish();
   resample_backward(info, gy[0], x, gx, rows(x.shape, p), cols(x.shape, p), true);
 }
 

@@ -5,8 +5,7 @@
 namespace binade::ops {
 Shape Conv2d::output_shape(const Shape& x, const Shape& w, const Params& p) {
   check_windows(info, p.stride, p.padding, p.dilation, p.groups);
-  check<ShapeError>(x.rank() == 4 && w.rank() == 4 && w[1] > 0 && w[2] > 0,
-                    "{}: wanted x (N, H, W, C) and w (K, R, S, C / groups), got {} and {}", where(info.name), x, w);
+  check_window_shapes(info, x, w, "x (N, H, W, C) and w (K, R, S, C / groups)");
   check<ShapeError>(
       x[3] == w[3] * p.groups && w[0] % p.groups == 0,
       "{}: wanted C = {} (w's {} channels x {} groups) and K a multiple of groups, got x {} and w {}; channels "

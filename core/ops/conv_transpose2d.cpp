@@ -13,8 +13,7 @@ Shape ConvTranspose2d::output_shape(const Shape& x, const Shape& w, const Params
                            p.output_padding.x < std::max(p.stride.x, p.dilation.x),
                        "{}: wanted output_padding in [0, max(stride, dilation)), got {}", where(info.name),
                        p.output_padding);
-  check<ShapeError>(x.rank() == 4 && w.rank() == 4 && w[1] > 0 && w[2] > 0,
-                    "{}: wanted x (N, H, W, C) and w (C, R, S, K / groups), got {} and {}", where(info.name), x, w);
+  check_window_shapes(info, x, w, "x (N, H, W, C) and w (C, R, S, K / groups)");
   check<ShapeError>(x[3] == w[0] && x[3] % p.groups == 0,
                     "{}: wanted C = {} as in w, and a multiple of {} groups, got x {} and w {}", where(info.name), w[0],
                     p.groups, x, w);

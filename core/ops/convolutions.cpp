@@ -21,10 +21,20 @@ void register_conv_cpu() {
 }
 
 void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups) {
-  check<ArgumentError>(stride.y > 0 && stride.x > 0 && dilation.y > 0 && dilation.x > 0 && padding.y >= 0 &&
-                           padding.x >= 0 && groups > 0,
-                       "{}: wanted stride, dilation and groups >= 1 and padding >= 0, got {}, {}, {} and {}",
+  const auto within = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostWindow; };
+  check<ArgumentError>(within(stride.y, 1) && within(stride.x, 1) && within(dilation.y, 1) && within(dilation.x, 1) &&
+                           within(padding.y, 0) && within(padding.x, 0) && within(groups, 1),
+                       "{}: wanted stride, dilation and groups >= 1 and padding >= 0, all up to 2^30, got {}, {}, {} "
+                       "and {}",
                        where(info.name), stride, dilation, groups, padding);
+}
+
+void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w, std::string_view wanted) {
+  check<ShapeError>(image.rank() == 4 && w.rank() == 4 && w[1] > 0 && w[2] > 0, "{}: wanted {}, got {} and {}",
+                    where(info.name), wanted, image, w);
+  for (int d = 0; d < 4; ++d)
+    check<ShapeError>(image[d] <= kMostWindow && w[d] <= kMostWindow, "{}: wanted extents up to 2^30, got {} and {}",
+                      where(info.name), image, w);
 }
 
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y_shape,

@@ -74,7 +74,7 @@ Tensors Embedding::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   auto* to = static_cast<std::byte*>(y.mutable_raw());
   const std::int64_t* index = indices.data<std::int64_t>();
   const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, cols));
-  parallel_for(indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(y.numel() == 0 ? 0 : indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, from + static_cast<std::size_t>(index[i]) * pitch_bytes,
                   row_bytes);
@@ -87,8 +87,9 @@ void Embedding::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   if (!gx.needs(0)) return;
   const Tensor& indices = ctx.saved(0, info.name);
   const Shape& shape = ctx.inputs[0].shape;
-  const Lookups lookups = group(indices, shape[0]);
   InputGradient gw(gx, 0, accumulate_dtype(gy[0].dtype()));
+  if (shape.numel() == 0) return gw.finish();
+  const Lookups lookups = group(indices, shape[0]);
   backend_of(gy[0].device()).fill_zero(gw.raw(), gw.tensor().bytes(), Stream{gy[0].device()});
   cpu::EmbeddingGradient a{.gy_dtype = gy[0].dtype(), .gw_dtype = gw.tensor().dtype()};
   a.rows = static_cast<std::int64_t>(lookups.row.size());

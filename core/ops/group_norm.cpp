@@ -1,5 +1,7 @@
 #include "core/ops/group_norm.h"
 
+#include <algorithm>
+
 #include "core/ops/channel_parameter.h"
 #include "core/ops/input_gradient.h"
 #include "core/step_context.h"
@@ -19,9 +21,9 @@ void check_arguments(const OpInfo& info, std::span<const Tensor> in, const Group
   const Shape& shape = in[kX].shape();
   check<ArgumentError>(p.eps >= 0, "{}: wanted eps >= 0, got {}", where(info.name), p.eps);
   check<ShapeError>(shape.rank() >= 2, "{}: wanted x of shape (N, …, C), got {}", where(info.name), shape);
-  check<ShapeError>(p.groups >= 1 && shape.cols() % p.groups == 0,
-                    "{}: wanted channels in {} equal groups, got {} channels", where(info.name), p.groups,
-                    shape.cols());
+  check<ShapeError>(
+      p.groups >= 1 && p.groups <= std::max<std::int64_t>(1, shape.cols()) && shape.cols() % p.groups == 0,
+      "{}: wanted channels in {} equal groups, got {} channels", where(info.name), p.groups, shape.cols());
   check_channel_parameter(info, "weight", in[kWeight], shape.cols());
   check_channel_parameter(info, "bias", in[kBias], shape.cols());
   check<ShapeError>(!in[kResidual].defined() || in[kResidual].shape() == shape,
@@ -84,7 +86,12 @@ void GroupNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.gresidual = gr.raw();
   a.gweight = gw.raw();
   a.gbias = gb.raw();
-  group_norm_slot().on(x.device(), info.name).backward(a);
+  if (x.numel() > 0) {
+    group_norm_slot().on(x.device(), info.name).backward(a);
+  } else {
+    for (InputGradient* sum : {&gw, &gb})
+      if (sum->wanted()) sum->tensor().fill(0);
+  }
   for (InputGradient* gradient : {&g, &gw, &gb, &gr}) gradient->finish();
   if (!p.relu && gx.needs(kResidual)) gx.set(kResidual, gy[0].to(ctx.inputs[kResidual].grad_dtype));
 }

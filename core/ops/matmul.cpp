@@ -75,6 +75,7 @@ cpu::GemmArgs product(const Matrices& left, const Matrices& right, Tensor& c) {
 
 /// y = a b in every batch.
 void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
+  if (y.numel() == 0) return;
   cpu::GemmArgs g = product(a, b, y);
   if (folds(a, b)) {
     g.m *= batch.numel();
@@ -94,6 +95,9 @@ void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& 
 /// of y or broadcast to them.
 void accumulate_gradient(const Matrices& left, const Matrices& right, const Shape& batch, const Shape& own,
                          Tensor gradient) {
+  // Batches of nothing may be more than anybody can list.
+  if (gradient.numel() == 0) return;
+  if (left.columns == 0) return gradient.fill(0);
   const std::int64_t size = left.rows * right.columns;
   Tensor sum = is_half(gradient.dtype()) && own.numel() != batch.numel()
                    ? Tensor::empty(gradient.shape(), DType::f32, gradient.device())
@@ -105,8 +109,7 @@ void accumulate_gradient(const Matrices& left, const Matrices& right, const Shap
   // Round r takes the r-th contribution to each gradient: within a round no two products share an output.
   std::vector<std::vector<std::size_t>> contributions(static_cast<std::size_t>(own.numel()));
   for (std::size_t i = 0; i < targets.size(); ++i)
-    contributions[size == 0 ? 0 : static_cast<std::size_t>(targets[i] / size)].push_back(i);
-  if (size == 0) return;
+    contributions[static_cast<std::size_t>(targets[i] / size)].push_back(i);
   if (targets.empty()) return sum.fill(0);
   const std::size_t rounds = contributions.front().size();
   std::vector<std::int64_t> a_offsets(contributions.size()), b_offsets(contributions.size()),

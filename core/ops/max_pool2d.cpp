@@ -8,10 +8,12 @@ namespace binade::ops {
 
 std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding) {
-  check<ShapeError>(
-      kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2,
-      "{}: wanted kernel >= 1, stride >= 1 and 0 <= padding <= kernel / 2, got kernel {}, stride {}, padding {}",
-      where(info.name), kernel, stride, padding);
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // no sum or product below overflows
+  check<ShapeError>(kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2 && kernel <= kMost &&
+                        stride <= kMost && extent <= kMost,
+                    "{}: wanted kernel and stride from 1 to 2^30 and 0 <= padding <= kernel / 2, got kernel {}, stride "
+                    "{}, padding {} and {} {}",
+                    where(info.name), kernel, stride, padding, dimension, extent);
   check<ShapeError>(extent + 2 * padding >= kernel,
                     "{}: wanted {} + 2 padding >= kernel {}, got {} {} and padding {}; use a smaller kernel",
                     where(info.name), dimension, kernel, dimension, extent, padding);
@@ -30,6 +32,8 @@ cpu::MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
   a.stride_w = p.stride.x;
   a.padding_h = p.padding.y;
   a.padding_w = p.padding.x;
+  check<ShapeError>(p.kernel.y * p.kernel.x < std::int64_t{1} << 31,
+                    "{}: wanted a kernel of less than 2^31 pixels, got {}", where(MaxPool2d::info.name), p.kernel);
   a.index_dtype = p.kernel.y * p.kernel.x <= 256 ? DType::u8 : DType::i32;
   return a;
 }
@@ -50,7 +54,7 @@ Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = y.mutable_raw();
-  pool_slot().on(x.device(), info.name).max_forward(a);
+  if (y.numel() > 0) pool_slot().on(x.device(), info.name).max_forward(a);  // (1, 2^30, 2^30, 0) has pixels of nothing
   ctx.save(index);
   return {y};
 }
@@ -63,7 +67,7 @@ void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.index = const_cast<void*>(index.raw());
   a.gy = gy[0].raw();
   a.gx = g.raw();
-  pool_slot().on(gy[0].device(), info.name).max_backward(a);
+  if (gy[0].numel() > 0) pool_slot().on(gy[0].device(), info.name).max_backward(a);
   g.finish();
 }
 

@@ -1,7 +1,10 @@
 #include "core/ops/resample.h"
 
+#include <new>
+
 #include "core/ops/input_gradient.h"
 #include "core/ops/max_pool2d.h"
+#include "core/step_context.h"
 
 namespace binade::ops {
 namespace {
@@ -23,12 +26,25 @@ std::int64_t positions(const TapList& list) { return static_cast<std::int64_t>(l
 
 }  // namespace
 
+TapList::TapList(std::int64_t outputs, std::int64_t taps) {
+  const auto count = static_cast<std::size_t>(outputs);
+  try {
+    begin.reserve(count + 1);
+    divisor.reserve(count);
+    source.reserve(count * static_cast<std::size_t>(taps));
+    weight.reserve(count * static_cast<std::size_t>(taps));
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(fmt::format("{}: no memory for a grid of {} rows or columns", where("resample"), outputs));
+  }
+  begin.push_back(0);
+}
+
 TapList TapList::turned(std::int64_t sources) const {
   std::vector<std::vector<std::pair<std::int64_t, double>>> readers(static_cast<std::size_t>(sources));
   for (std::size_t out = 0; out + 1 < begin.size(); ++out)
     for (auto i = static_cast<std::size_t>(begin[out]); i < static_cast<std::size_t>(begin[out + 1]); ++i)
       readers[static_cast<std::size_t>(source[i])].emplace_back(static_cast<std::int64_t>(out), weight[i]);
-  TapList list;
+  TapList list(sources);
   for (const auto& taken : readers) {
     for (const auto& [out, factor] : taken) list.add(out, factor);
     list.close();

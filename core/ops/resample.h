@@ -10,8 +10,11 @@ namespace binade::ops {
 /// What one dimension of average pooling and of upsampling does: for each output position, the sources it reads and
 /// their weights. Gradients run the same kernel with the taps turned round.
 struct TapList {
-  std::vector<std::int64_t> begin{0}, source;
+  std::vector<std::int64_t> begin, source;
   std::vector<double> weight, divisor;
+
+  /// Of `outputs` positions with about `taps` each. Throws OutOfMemoryError.
+  explicit TapList(std::int64_t outputs, std::int64_t taps = 1);
 
   /// Closes the list of one output position after its taps were added.
   void close(double division = 1) {

@@ -1,6 +1,7 @@
 #include "core/ops/reshape.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/step_context.h"
 
@@ -22,7 +23,7 @@ Shape resolve(const Tensor& x, std::vector<std::int64_t> dims) {
   for (auto d = dims.begin(); d != dims.end(); ++d) {
     if (*d == -1 && open == dims.end())
       open = d;
-    else if (*d < 0)
+    else if (*d < 0 || (*d > 0 && known > std::numeric_limits<std::int64_t>::max() / *d))
       throw bad();
     else
       known *= *d;

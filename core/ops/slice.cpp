@@ -10,8 +10,8 @@ Tensors Slice::forward(OpContext&, std::span<const Tensor> in, const Params& p) 
   const Tensor& x = in[0];
   const int axis = checked_axis(info, p.axis, x.rank());
   check<ShapeError>(p.begin >= 0 && p.count >= 0 && p.begin <= x.dim(axis) - p.count,
-                    "{}: wanted a range inside dimension {} of {}, got {} to {}", where(info.name), axis, x.shape(),
-                    p.begin, p.begin + p.count);
+                    "{}: wanted a range inside dimension {} of {}, got {} positions from {}", where(info.name), axis,
+                    x.shape(), p.count, p.begin);
   if (axis == x.rank() - 1) return {x.channel_slice(p.begin, p.count)};
   if (axis == 0) return {x.narrow(p.begin, p.count)};
   Tensor y = Tensor::empty(x.shape().with_dim(axis, p.count), x.dtype(), x.device());

@@ -40,6 +40,7 @@ void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
 /// (outer, n, inner) <-> (outer, inner, n), copying elements of any size.
 Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::int64_t n, std::int64_t inner) {
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  if (y.numel() == 0) return y;
   const auto copy = [&]<class T>(TypeTag<T>) {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ops/input_gradient.h"
 #include "core/ops/resample.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
 namespace {
 
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 30;  // in a row or column: no product of two overflows
+
 TapList grid(std::int64_t extent, std::int64_t outputs, UpsampleMode mode) {
-  TapList list;
+  TapList list(outputs, mode == UpsampleMode::kNearest ? 1 : 2);
   const double scale = static_cast<double>(extent) / static_cast<double>(outputs);
   for (std::int64_t out = 0; out < outputs; ++out) {
     if (mode == UpsampleMode::kNearest) {
@@ -32,15 +35,19 @@ TapList grid(std::int64_t extent, std::int64_t outputs, UpsampleMode mode) {
 Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   const Shape& shape = in[0].shape();
   check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), shape);
-  check<ShapeError>(shape[1] >= 1 && shape[2] >= 1 && p.out_height >= 1 && p.out_width >= 1,
-                    "{}: wanted height and width of 1 or more, got {} to ({}, {})", where(info.name), shape,
-                    p.out_height, p.out_width);
+  for (const std::int64_t extent : {shape[1], shape[2], p.out_height, p.out_width})
+    check<ShapeError>(extent >= 1 && extent <= kMostPixels,
+                      "{}: wanted height and width of 1 to {}, got {} to ({}, {})", where(info.name), kMostPixels,
+                      shape, p.out_height, p.out_width);
   const Tensor x = in[0].to(ctx.store_dtype);
+  if (x.numel() == 0)
+    return {Tensor::empty(Shape{shape[0], p.out_height, p.out_width, shape[3]}, x.dtype(), x.device())};
   return {resample(info, x, grid(shape[1], p.out_height, p.mode), grid(shape[2], p.out_width, p.mode), false)};
 }
 
 void Upsample::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const OpContext::Input& x = ctx.inputs[0];
+  if (gy[0].numel() == 0) return InputGradient(gx, 0, gy[0].dtype()).finish();
   resample_backward(info, gy[0], x, gx, grid(x.shape[1], p.out_height, p.mode), grid(x.shape[2], p.out_width, p.mode),
                     false);
 }

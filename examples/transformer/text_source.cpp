@@ -7,7 +7,7 @@
 namespace binade::examples {
 namespace {
 
-bool is_token_file(const std::string& path) { return path.ends_with(".bin"); }
+bool is_token_file(const std::string& path) { return path.ends_with(".bin") || path.ends_with(".npy"); }
 
 struct Tokens {
   io::TokenSequence tokens;

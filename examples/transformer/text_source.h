@@ -16,8 +16,8 @@ struct TextSource {
   std::string content;  ///< hash of what was read: a resumed run must find the same
 };
 
-/// Reads --data (a text file, a folder of them, or a .bin token file; the embedded text when left out) and --val-data.
-/// `tokenizer` is a word of --tokenizer, or null `known` gives the one a checkpoint was trained with.
+/// Reads --data (a text file, a folder of them, or a .bin or .npy token file; the embedded text when left out) and
+/// --val-data. `tokenizer` is a word of --tokenizer, or null `known` gives the one a checkpoint was trained with.
 TextSource read_text_source(const TrainSettings& s, const std::string& tokenizer,
                             std::unique_ptr<io::Tokenizer> known = nullptr);
 

@@ -9,6 +9,8 @@ int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std
                                               void (*)(const volatile void*));
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
 void __sanitizer_set_death_callback(void (*)());
+// A refused allocation is an answer, and freed memory is not kept for long: the memory of a process may be limited.
+const char* __asan_default_options() { return "allocator_may_return_null=1:quarantine_size_mb=16"; }
 }
 
 namespace binade::fuzz::heap {
@@ -29,7 +31,12 @@ std::int64_t live() { return now_live.load(); }
 std::int64_t peak() { return most_live.load(); }
 void set_peak(std::int64_t bytes) { most_live.store(bytes); }
 
+namespace {
+void (*tell_of_death)() = nullptr;
+}
+
 void watch(void (*tell)()) {
+  tell_of_death = tell;
   __sanitizer_install_malloc_and_free_hooks([](const volatile void*, std::size_t bytes) { took(bytes); },
                                             [](const volatile void* p) {
                                               gave_back(__sanitizer_get_allocated_size(p));
@@ -38,3 +45,8 @@ void watch(void (*tell)()) {
 }
 
 }  // namespace binade::fuzz::heap
+
+/// Undefined behavior ends the process without the callback above.
+extern "C" void __ubsan_on_report() {
+  if (binade::fuzz::heap::tell_of_death != nullptr) binade::fuzz::heap::tell_of_death();
+}

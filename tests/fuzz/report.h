@@ -2,11 +2,27 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace binade::fuzz {
+
+/// What was accepted gave something that is wrong.
+class Unsound : public std::exception {
+ public:
+  explicit Unsound(std::string what) : what_(std::move(what)) {}
+  const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
+};
+
+template <class... Errors>
+bool is_one_of(const std::exception& error) {
+  return (... || (dynamic_cast<const Errors*>(&error) != nullptr));
+}
 
 /// What a number of inputs of one target came to.
 struct Tally {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <exception>
 #include <string>
 #include <vector>
 
 #include "tests/fuzz/draws.h"
+#include "tests/fuzz/report.h"
 
 namespace binade::fuzz {
 
@@ -22,21 +22,6 @@ struct Target {
   /// Whether `error` is one that the reader's header promises.
   bool (*documented)(const std::exception& error);
 };
-
-/// A reader accepted an input and gave something that is wrong.
-class Unsound : public std::exception {
- public:
-  explicit Unsound(std::string what) : what_(std::move(what)) {}
-  const char* what() const noexcept override { return what_.c_str(); }
-
- private:
-  std::string what_;
-};
-
-template <class... Errors>
-bool is_one_of(const std::exception& error) {
-  return (... || (dynamic_cast<const Errors*>(&error) != nullptr));
-}
 
 /// All of them; to add one, write its function and name it in targets.cpp.
 const std::vector<Target>& all_targets();

@@ -1,12 +1,15 @@
 #include "tests/fuzz/watch.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "core/backend.h"
+#include "core/error.h"
 #include "tests/fuzz/heap.h"
 
 namespace binade::fuzz {
@@ -53,5 +56,18 @@ void watch_for_death(const char* (*what)(), unsigned seconds) {
 }
 
 void alive() { ::alarm(hang_seconds); }
+
+void limit_memory(std::size_t bytes) {
+  // RLIMIT_DATA and not RLIMIT_AS: the sanitizers reserve terabytes of addresses that they never touch.
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kib = 0;
+  while (status >> word && word != "VmData:") {
+  }
+  status >> kib;
+  const rlimit limit{kib * 1024 + bytes, RLIM_INFINITY};
+  check<Error>(status.good() && ::setrlimit(RLIMIT_DATA, &limit) == 0,
+               "fuzz: the memory of this process cannot be limited");
+}
 
 }  // namespace binade::fuzz

@@ -23,4 +23,7 @@ class MemoryWatch {
 void watch_for_death(const char* (*what)(), unsigned seconds);
 void alive();
 
+/// From here on the system gives this process `bytes` more of memory at most.
+void limit_memory(std::size_t bytes);
+
 }  // namespace binade::fuzz

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/arguments.h"
+
+namespace binade::fuzz {
+
+/// A public function, module or tensor method, called with what `Arguments` gives. A new one is one line in the table
+/// of its kind; a test compares the tables with the headers.
+struct Call {
+  std::string name;
+  std::vector<Variable> (*call)(Arguments&);
+};
+
+const std::vector<Call>& function_calls();  ///< autograd/functions/ and the operators
+const std::vector<Call>& module_calls();    ///< nn/: made with hostile options, then run
+const std::vector<Call>& tensor_calls();    ///< methods of Tensor and Shape
+
+}  // namespace binade::fuzz

@@ -1,0 +1,41 @@
+"""Every public op, function and module has its line in the tables of fuzz_ops: complete_test.py FUZZ_OPS."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(os.environ["BINADE_SOURCE_DIR"])
+FUZZ_OPS = sys.argv.pop(1)
+
+
+def code(path):
+    return re.sub(r"//[^\n]*", "", path.read_text(encoding="utf-8"))
+
+
+def found(folder, pattern):
+    """What `pattern` names in the headers of a folder."""
+    return {name for path in sorted((ROOT / folder).glob("*.h")) for name in re.findall(pattern, code(path))}
+
+
+class Complete(unittest.TestCase):
+    called = set(subprocess.run([FUZZ_OPS, "--list"], check=True, capture_output=True, text=True).stdout.split())
+
+    def check(self, names, least):
+        self.assertGreaterEqual(len(names), least, "the pattern no longer finds what it looks for")
+        self.assertEqual(names - self.called, set(), "add a line to tests/fuzz/*_calls.cpp")
+
+    def test_every_op(self):
+        self.check(found("core/ops", r'\.name = "(\w+)"'), 60)
+
+    def test_every_function(self):
+        self.check(found("autograd/functions", r"\n(?:inline )?(?:Variable|\w+Result) (\w+)\("), 50)
+
+    def test_every_module(self):
+        own = {"Module", "Parameter", "Buffer"}
+        self.check(found("nn", r"\nclass (\w+) : public Module\b") - own, 18)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,297 @@
+#include "autograd/functions.h"
+#include "autograd/recompute.h"
+#include "tests/fuzz/calls.h"
+
+namespace binade::fuzz {
+namespace {
+
+using A = Arguments&;
+using Out = std::vector<Variable>;
+
+/// Two operands that broadcast.
+std::pair<Variable, Variable> pair(A a) {
+  const auto one = [&](std::int64_t e) { return a.draws().one_in(4) ? 1 : e; };
+  Variable x = a.tensor({one(a.b), one(a.t), one(a.d)});
+  return {x, a.draws().one_in(3) ? a.tensor({one(a.d)}) : a.tensor({one(a.b), one(a.t), one(a.d)})};
+}
+
+Reduction reduction(A a) { return static_cast<Reduction>(a.draws().below(4)); }
+
+std::vector<int> axes(A a) {
+  std::vector<int> list;
+  for (std::size_t n = a.draws().below(4); n > 0; --n) list.push_back(a.axis(3));
+  return list;
+}
+
+PoolOptions pool(A a) {
+  if (a.draws().one_in(30)) {  // a window that reaches far beyond the image on both sides
+    const std::int64_t half = 1ll << a.draws().below(62);
+    return {.kernel = 2 * half, .stride = a.extent(1), .padding = half};
+  }
+  return {.kernel = a.extent(2),
+          .stride = a.extent(a.flag() ? 0 : 2),
+          .padding = a.extent(a.flag() ? 0 : 1),
+          .count_include_pad = a.flag()};
+}
+
+ChannelNormOptions norm(A a) {
+  ChannelNormOptions options{.eps = a.real(1e-5), .relu = a.flag()};
+  if (a.draws().one_in(3)) options.residual = a.images();
+  return options;
+}
+
+UpsampleMode mode(A a) { return a.flag() ? UpsampleMode::kNearest : UpsampleMode::kBilinear; }
+
+ops::Attention::Params attention_params(A a, bool by_heads) {
+  return {.causal = a.flag(),
+          .dropout = static_cast<float>(a.real(0.25)),
+          .scale = a.real(0),
+          .heads = a.number(by_heads ? a.i : 0),
+          .key_heads = a.number(0)};
+}
+
+Variable attention_mask(A a) {
+  const auto one = [&](std::int64_t e) { return a.draws().one_in(3) ? 1 : e; };
+  switch (a.draws().below(4)) {
+    case 0: return a.tensor({one(a.b), one(a.i), one(a.t), a.k});
+    case 1: return a.mask({one(a.b), one(a.i), one(a.t), a.k});
+    case 2: return a.mask({a.b, a.k});
+    default: return {};
+  }
+}
+
+Out attend(A a) {
+  const bool by_heads = a.flag();
+  if (by_heads) {
+    const Variable q = a.tensor({a.b, a.t, a.i * a.d}), k = a.tensor({a.b, a.k, a.i * a.d}),
+                   v = a.tensor({a.b, a.k, a.i * a.d});
+    return {attention(q, k, v, attention_params(a, true), attention_mask(a))};
+  }
+  const std::int64_t groups = a.draws().one_in(3) ? 1 : a.i;
+  const Variable q = a.tensor({a.b, a.t, a.i, a.d}), k = a.tensor({a.b, a.k, groups, a.d}),
+                 v = a.tensor({a.b, a.k, groups, a.d});
+  return {attention(q, k, v, attention_params(a, false), attention_mask(a))};
+}
+
+Out pack(AddNormResult r) { return {r.h, r.y}; }
+
+}  // namespace
+
+const std::vector<Call>& function_calls() {
+  static const std::vector<Call> all{
+      {"relu", [](A a) -> Out { return {relu(a.any())}; }},
+      {"gelu", [](A a) -> Out { return {gelu(a.any())}; }},
+      {"gelu_tanh", [](A a) -> Out { return {gelu_tanh(a.any())}; }},
+      {"silu", [](A a) -> Out { return {silu(a.any())}; }},
+      {"sigmoid", [](A a) -> Out { return {sigmoid(a.any())}; }},
+      {"tanh", [](A a) -> Out { return {tanh(a.any())}; }},
+      {"erf", [](A a) -> Out { return {erf(a.any())}; }},
+      {"exp", [](A a) -> Out { return {exp(a.any())}; }},
+      {"log", [](A a) -> Out { return {log(a.any())}; }},
+      {"softplus", [](A a) -> Out { return {softplus(a.any())}; }},
+      {"sqrt", [](A a) -> Out { return {sqrt(a.any())}; }},
+      {"pow", [](A a) -> Out { return {pow(a.any(), a.real(2))}; }},
+      {"square", [](A a) -> Out { return {square(a.any())}; }},
+      {"clamp", [](A a) -> Out { return {clamp(a.any(), a.real(-1), a.real(1))}; }},
+      {"abs", [](A a) -> Out { return {abs(a.any())}; }},
+      {"neg", [](A a) -> Out { return {-a.any()}; }},
+      {"add_scalar", [](A a) -> Out { return {a.any() + a.real(2)}; }},
+      {"mul_scalar", [](A a) -> Out { return {a.any() * a.real(2)}; }},
+      {"div_scalar", [](A a) -> Out { return {a.any() / a.real(2)}; }},
+      {"scalar_sub", [](A a) -> Out { return {a.real(2) - a.any()}; }},
+      {"scalar_div", [](A a) -> Out { return {a.real(2) / a.any()}; }},
+      {"add",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {x + y};
+       }},
+      {"sub",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {x - y};
+       }},
+      {"mul",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {x * y};
+       }},
+      {"div",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {x / y};
+       }},
+      {"maximum",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {maximum(x, y)};
+       }},
+      {"minimum",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {minimum(x, y)};
+       }},
+      {"where",
+       [](A a) -> Out {
+         const auto [x, y] = pair(a);
+         return {where(a.mask({a.b, a.t, a.d}), x, y)};
+       }},
+      {"cast", [](A a) -> Out { return {cast(a.any(), a.dtype())}; }},
+      {"dropout", [](A a) -> Out { return {dropout(a.any(), a.real(0.5))}; }},
+      {"sum",
+       [](A a) -> Out {
+         return {sum(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"mean",
+       [](A a) -> Out {
+         return {mean(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"max",
+       [](A a) -> Out {
+         return {max(a.tensor({a.b, a.t, a.d}), axes(a), a.flag())};
+       }},
+      {"softmax",
+       [](A a) -> Out {
+         return {softmax(a.tensor({a.b, a.t, a.d}), a.axis(3))};
+       }},
+      {"log_softmax",
+       [](A a) -> Out {
+         return {log_softmax(a.tensor({a.b, a.t, a.d}), a.axis(3))};
+       }},
+      {"matmul",
+       [](A a) -> Out {
+         const bool ta = a.flag(), tb = a.flag();
+         const auto x = ta ? a.tensor({a.b, a.d, a.t}) : a.tensor({a.b, a.t, a.d});
+         const auto y = a.draws().one_in(2) ? (tb ? a.tensor({a.k, a.d}) : a.tensor({a.d, a.k}))
+                                            : (tb ? a.tensor({a.b, a.k, a.d}) : a.tensor({a.b, a.d, a.k}));
+         return {matmul(x, y, {.transpose_a = ta, .transpose_b = tb})};
+       }},
+      {"linear",
+       [](A a) -> Out {
+         return {linear(a.tensor({a.b, a.t, a.d}), a.tensor({a.k, a.d}), a.parameter({a.k}),
+                        {.activation = static_cast<Activation>(a.draws().below(4))})};
+       }},
+      {"conv2d",
+       [](A a) -> Out {
+         const std::int64_t groups = a.draws().one_in(4) ? a.c : 1;
+         return {conv2d(
+             a.images(), a.tensor({a.k, a.r, a.s, groups > 0 ? a.c / groups : 1}), a.parameter({a.k}),
+             {.stride = a.extent(1), .padding = a.extent(1), .dilation = a.extent(1), .groups = a.number(groups)})};
+       }},
+      {"conv_transpose2d",
+       [](A a) -> Out {
+         return {conv_transpose2d(a.images(), a.tensor({a.c, a.r, a.s, a.k}), a.parameter({a.k}),
+                                  {.stride = a.extent(2),
+                                   .padding = a.extent(0),
+                                   .output_padding = a.extent(0),
+                                   .dilation = a.extent(1),
+                                   .groups = a.number(1)})};
+       }},
+      {"attention", attend},
+      {"layer_norm",
+       [](A a) -> Out {
+         return {layer_norm(a.tensor({a.b, a.t, a.d}), a.parameter({a.d}), a.parameter({a.d}), a.real(1e-5))};
+       }},
+      {"rms_norm",
+       [](A a) -> Out {
+         return {rms_norm(a.tensor({a.b, a.t, a.d}), a.parameter({a.d}), a.real(1e-6))};
+       }},
+      {"add_layer_norm",
+       [](A a) {
+         return pack(add_layer_norm(a.tensor({a.b, a.t, a.d}), a.tensor({a.b, a.t, a.d}), a.parameter({a.d}),
+                                    a.parameter({a.d}), a.real(1e-5)));
+       }},
+      {"add_rms_norm",
+       [](A a) {
+         return pack(
+             add_rms_norm(a.tensor({a.b, a.t, a.d}), a.tensor({a.b, a.t, a.d}), a.parameter({a.d}), a.real(1e-6)));
+       }},
+      {"group_norm",
+       [](A a) -> Out {
+         return {group_norm(a.images(), a.number(a.flag() ? 1 : a.c), a.parameter({a.c}), a.parameter({a.c}), norm(a))};
+       }},
+      {"batch_norm",
+       [](A a) -> Out {
+         const auto r = batch_norm(a.images(), a.parameter({a.c}), a.parameter({a.c}), norm(a));
+         return {r.y, r.mean, r.var};
+       }},
+      {"batch_norm_with",
+       [](A a) -> Out {
+         return {batch_norm_with(a.images(), a.parameter({a.c}), a.parameter({a.c}), a.parameter({a.c}),
+                                 a.parameter({a.c}), norm(a))};
+       }},
+      {"max_pool2d", [](A a) -> Out { return {max_pool2d(a.images(), pool(a))}; }},
+      {"avg_pool2d", [](A a) -> Out { return {avg_pool2d(a.images(), pool(a))}; }},
+      {"upsample", [](A a) -> Out { return {upsample(a.images(), a.number(2), mode(a))}; }},
+      {"upsample_to",
+       [](A a) -> Out { return {upsample_to(a.images(), a.number(a.h + 1), a.number(a.w + 3), mode(a))}; }},
+      {"reshape",
+       [](A a) -> Out {
+         return {reshape(a.tensor({a.b, a.t, a.d}), {a.number(a.b), a.number(-1), a.number(a.d)})};
+       }},
+      {"flatten", [](A a) -> Out { return {flatten(a.images(), a.axis(4), a.axis(4))}; }},
+      {"permute",
+       [](A a) -> Out {
+         return {permute(a.tensor({a.b, a.t, a.d}), {a.axis(3), a.axis(3), a.axis(3)})};
+       }},
+      {"transpose",
+       [](A a) -> Out {
+         return {transpose(a.tensor({a.b, a.t, a.d}), a.axis(3), a.axis(3))};
+       }},
+      {"narrow",
+       [](A a) -> Out {
+         return {narrow(a.tensor({a.b, a.t, a.d}), a.axis(3), a.number(0), a.number(1))};
+       }},
+      {"slice",
+       [](A a) -> Out {
+         return {slice(a.tensor({a.b, a.t, a.d}), a.axis(3), a.number(0), a.number(-1))};
+       }},
+      {"concat",
+       [](A a) -> Out {
+         std::vector<Variable> parts;
+         for (std::size_t n = a.draws().below(4); n > 0; --n) parts.push_back(a.tensor({a.b, a.t, a.d}));
+         return {concat(parts, a.axis(3))};
+       }},
+      {"embedding",
+       [](A a) -> Out {
+         return {embedding(a.tensor({a.k, a.d}), a.indices({a.b, a.t}, a.k))};
+       }},
+      {"cross_entropy",
+       [](A a) -> Out {
+         return {cross_entropy(a.tensor({a.b, a.t, a.k}), a.indices({a.b, a.t}, a.k),
+                               {.ignore_index = a.number(-100), .label_smoothing = a.real(0.1)})};
+       }},
+      {"bce_with_logits",
+       [](A a) -> Out {
+         return {bce_with_logits(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}),
+                                 {.pos_weight = a.real(1), .reduction = reduction(a)})};
+       }},
+      {"bce",
+       [](A a) -> Out {
+         return {bce(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
+       }},
+      {"dice",
+       [](A a) -> Out {
+         return {dice(a.tensor({a.b, a.d}), a.flag() ? a.mask({a.b, a.d}) : a.tensor({a.b, a.d}), a.real(1))};
+       }},
+      {"mse",
+       [](A a) -> Out {
+         return {mse(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
+       }},
+      {"l1",
+       [](A a) -> Out {
+         return {l1(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
+       }},
+      {"huber",
+       [](A a) -> Out {
+         return {huber(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), a.real(1), reduction(a))};
+       }},
+      {"kl_div",
+       [](A a) -> Out {
+         return {kl_div(a.tensor({a.b, a.d}), a.tensor({a.b, a.d}), reduction(a))};
+       }},
+      {"recompute", [](A a) -> Out { return {recompute([](const Variable& x) { return relu(x * x); }, a.any())}; }},
+  };
+  return all;
+}
+
+}  // namespace binade::fuzz

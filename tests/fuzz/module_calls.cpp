@@ -1,0 +1,145 @@
+#include "nn/activation.h"
+#include "nn/attention.h"
+#include "nn/batch_norm.h"
+#include "nn/conv2d.h"
+#include "nn/conv_transpose2d.h"
+#include "nn/dropout.h"
+#include "nn/embedding.h"
+#include "nn/flatten.h"
+#include "nn/group_norm.h"
+#include "nn/layer_norm.h"
+#include "nn/linear.h"
+#include "nn/mlp.h"
+#include "nn/pooling.h"
+#include "nn/rms_norm.h"
+#include "nn/sequential.h"
+#include "tests/fuzz/calls.h"
+
+namespace binade::fuzz {
+namespace {
+
+using A = Arguments&;
+using Out = std::vector<Variable>;
+
+/// In training or not, on x.
+Out on(nn::Module&& module, A a, const Variable& x) {
+  module.train(a.flag());
+  return {module(x)};
+}
+
+Variable rows(A a) { return a.tensor({a.b, a.t, a.d}); }
+Activation activation(A a) { return static_cast<Activation>(a.draws().below(4)); }
+PoolOptions pool(A a) {
+  return {.kernel = a.extent(2), .stride = a.extent(0), .padding = a.extent(0), .count_include_pad = a.flag()};
+}
+
+Out attend(A a) {
+  nn::MultiHeadAttention attention({.dim = a.number(a.i * a.d),
+                                    .heads = a.number(a.i),
+                                    .kv_heads = a.number(0),
+                                    .causal = a.flag(),
+                                    .dropout = a.real(0.1),
+                                    .bias = a.flag(),
+                                    .composed = a.flag()});
+  const Variable x = a.tensor({a.b, a.t, a.i * a.d});
+  if (a.draws().one_in(3)) return {attention(x, a.tensor({1, 1, a.t, a.t}))};
+  if (a.draws().one_in(3)) {
+    nn::AttentionCache cache;
+    attention(x, cache);
+    return {attention(a.tensor({a.b, 1, a.i * a.d}), cache)};
+  }
+  return on(std::move(attention), a, x);
+}
+
+}  // namespace
+
+const std::vector<Call>& module_calls() {
+  static const std::vector<Call> all{
+      {"Relu", [](A a) { return on(nn::Relu(), a, a.any()); }},
+      {"Gelu", [](A a) { return on(nn::Gelu({.tanh = a.flag()}), a, a.any()); }},
+      {"Silu", [](A a) { return on(nn::Silu(), a, a.any()); }},
+      {"Sigmoid", [](A a) { return on(nn::Sigmoid(), a, a.any()); }},
+      {"Tanh", [](A a) { return on(nn::Tanh(), a, a.any()); }},
+      {"MultiHeadAttention", attend},
+      {"BatchNorm2d",
+       [](A a) {
+         return on(nn::BatchNorm2d(
+                       {.channels = a.number(a.c), .momentum = a.real(0.1), .eps = a.real(1e-5), .relu = a.flag()}),
+                   a, a.images());
+       }},
+      {"Conv2d",
+       [](A a) {
+         return on(nn::Conv2d({.in = a.number(a.c),
+                               .out = a.number(a.k),
+                               .kernel = a.extent(a.r),
+                               .stride = a.extent(1),
+                               .padding = a.extent(1),
+                               .dilation = a.extent(1),
+                               .groups = a.number(1),
+                               .bias = a.flag()}),
+                   a, a.images());
+       }},
+      {"ConvTranspose2d",
+       [](A a) {
+         return on(nn::ConvTranspose2d({.in = a.number(a.c),
+                                        .out = a.number(a.k),
+                                        .kernel = a.extent(a.r),
+                                        .stride = a.extent(2),
+                                        .padding = a.extent(0),
+                                        .output_padding = a.extent(0),
+                                        .dilation = a.extent(1),
+                                        .groups = a.number(1),
+                                        .bias = a.flag()}),
+                   a, a.images());
+       }},
+      {"Dropout", [](A a) { return on(nn::Dropout({.p = a.real(0.5)}), a, a.any()); }},
+      {"Embedding",
+       [](A a) {
+         return on(nn::Embedding({.count = a.number(a.k), .dim = a.number(a.d)}), a, a.indices({a.b, a.t}, a.k));
+       }},
+      {"Flatten", [](A a) { return on(nn::Flatten({.first = a.axis(4), .last = a.axis(4)}), a, a.images()); }},
+      {"GroupNorm",
+       [](A a) {
+         return on(nn::GroupNorm(
+                       {.groups = a.number(1), .channels = a.number(a.c), .eps = a.real(1e-5), .relu = a.flag()}),
+                   a, a.images());
+       }},
+      {"LayerNorm",
+       [](A a) {
+         return on(nn::LayerNorm({.dim = a.number(a.d), .eps = a.real(1e-5), .bias = a.flag()}), a, rows(a));
+       }},
+      {"RmsNorm", [](A a) { return on(nn::RmsNorm({.dim = a.number(a.d), .eps = a.real(1e-6)}), a, rows(a)); }},
+      {"Linear",
+       [](A a) {
+         return on(nn::Linear(
+                       {.in = a.number(a.d), .out = a.number(a.k), .bias = a.flag(), .activation = activation(a)}),
+                   a, rows(a));
+       }},
+      {"Mlp",
+       [](A a) {
+         return on(nn::Mlp({.dim = a.number(a.d),
+                            .hidden = a.number(0),
+                            .activation = activation(a),
+                            .bias = a.flag(),
+                            .dropout = a.real(0)}),
+                   a, rows(a));
+       }},
+      {"MaxPool2d", [](A a) { return on(nn::MaxPool2d(pool(a)), a, a.images()); }},
+      {"AvgPool2d", [](A a) { return on(nn::AvgPool2d(pool(a)), a, a.images()); }},
+      {"Upsample",
+       [](A a) {
+         return on(nn::Upsample(
+                       {.factor = a.number(2), .mode = a.flag() ? UpsampleMode::kNearest : UpsampleMode::kBilinear}),
+                   a, a.images());
+       }},
+      {"Sequential",
+       [](A a) {
+         return on(nn::Sequential(nn::Linear({.in = a.d, .out = a.k}), nn::Relu(),
+                                  nn::LayerNorm({.dim = a.number(a.k)})),
+                   a, rows(a));
+       }},
+  };
+  return all;
+}
+
+}  // namespace binade::fuzz

@@ -1,0 +1,87 @@
+// Arguments that once brought an op down, each with its story.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "autograd/functions.h"
+#include "core/error.h"
+#include "core/runtime.h"
+#include "nn/attention.h"
+#include "nn/dropout.h"
+
+namespace binade {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMany = std::int64_t{1} << 50;
+
+struct HostileArguments : ::testing::Test {
+  Runtime runtime{{.threads = 2}};
+};
+
+// A loop over its rows, each of nothing, took years.
+TEST_F(HostileArguments, RowsOfNothingAreNotCounted) {
+  const Variable x(Tensor::empty({kMany, 0}), true);
+  Tensor filled = Tensor::full({kMany, 0}, 1);
+  filled.copy_from(x.value());
+  const Variable three(Tensor::empty({kMany, 3, 0}), true), image(Tensor::empty({1, kMany, 1, 0}), true);
+  for (const Variable& y : {softmax(x), softmax(three, 1), log_softmax(three, 1), layer_norm(x), rms_norm(x),
+                            batch_norm(x, {}, {}).y, add_layer_norm(x, x).y}) {
+    EXPECT_EQ(y.value().numel(), 0);
+    backward(y, Tensor::empty(y.shape(), y.dtype()));
+  }
+  EXPECT_THROW(max_pool2d(image), ShapeError);
+  EXPECT_THROW(avg_pool2d(image), ShapeError);
+}
+
+// What lists batches, rows or indices was made as long as those are many, and std::bad_alloc is no error of ours.
+TEST_F(HostileArguments, BatchesOfNothingAreNotListed) {
+  const Variable a(Tensor::zeros({1, 3, 4}), true), b(Tensor::empty({kMany, 4, 0}), true);
+  const Variable y = matmul(a, b);
+  backward(y, Tensor::empty(y.shape()));
+  EXPECT_EQ(a.grad().to_vector<float>(), std::vector<float>(12, 0.0f));
+  const Variable table(Tensor::empty({kMany, 0}), true);
+  const Variable rows = embedding(table, Tensor::from(std::vector<std::int64_t>{5, 7}, {2}));
+  backward(rows, Tensor::empty(rows.shape()));
+  EXPECT_THROW(group_norm(Tensor::empty({2, 3, 0}), kMany), ShapeError);
+  nn::MultiHeadAttention attention({.dim = 4, .heads = 2, .causal = true, .composed = true});
+  EXPECT_EQ(attention(Tensor::empty({0, 1 << 20, 4})).value().numel(), 0);
+}
+
+// The grid was made before the image, one entry for each of its rows.
+TEST_F(HostileArguments, AnImageForWhichThereIsNoMemoryIsNoBadAlloc) {
+  const Variable x(Tensor::zeros({1, 2, 2, 1}));
+  EXPECT_THROW(upsample_to(x, kMany, 2), ShapeError);
+  EXPECT_THROW(upsample(x, kMost), ShapeError);
+  EXPECT_EQ(upsample_to(Tensor::empty({0, 2, 2, 1}), 1 << 29, 1 << 29).value().numel(), 0);
+}
+
+// Sums and products of these overflowed, some of them in the error's own text.
+TEST_F(HostileArguments, NumbersThatOverflowAreRefused) {
+  const Tensor t = Tensor::zeros({2, 3, 4});
+  for (const std::int64_t begin : {std::int64_t{1}, kMost}) {
+    EXPECT_THROW(t.channel_slice(begin, kMost), ShapeError);
+    EXPECT_THROW(t.narrow(begin, kMost), ShapeError);
+    EXPECT_THROW(narrow(t, 1, begin, kMost), ShapeError);
+  }
+  EXPECT_THROW(slice(t, 1, -kMost - 1, kMost), ShapeError);
+  const Variable x(Tensor::zeros({1, 4, 4, 2})), w(Tensor::zeros({2, 3, 3, 2}));
+  for (const std::int64_t n : {kMost, -kMost, std::int64_t{1} << 40}) {
+    EXPECT_THROW(conv2d(x, w, {}, {.padding = n}), ArgumentError);
+    EXPECT_THROW(conv2d(x, w, {}, {.dilation = n}), ArgumentError);
+    EXPECT_THROW(conv2d(x, w, {}, {.groups = n}), ArgumentError);
+    EXPECT_THROW(conv_transpose2d(x, w, {}, {.stride = n}), ArgumentError);
+    EXPECT_THROW(max_pool2d(x, {.kernel = n, .stride = 1, .padding = n / 2}), ShapeError);
+    EXPECT_THROW(avg_pool2d(x, {.kernel = n, .stride = 1, .padding = n / 2}), ShapeError);
+  }
+}
+
+// Evaluation gave back what it got, and the next op had nothing to name.
+TEST_F(HostileArguments, DropoutOfNothingIsRefusedInEvaluationToo) {
+  nn::Dropout dropout({.p = 0.5});
+  dropout.eval();
+  EXPECT_THROW(dropout(Variable()), ArgumentError);
+}
+
+}  // namespace
+}  // namespace binade

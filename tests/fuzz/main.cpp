@@ -178,7 +178,7 @@ int run(const Flags& flags) {
     for (const Target& t : targets) std::printf("%-12s %s\n", t.name.c_str(), t.what.c_str());
     return 0;
   }
-  watch_for_death([] { return static_cast<const char*>(being_read); }, 60);
+  watch_for_death([] { return static_cast<const char*>(being_read); }, 300);
   if (flags.one_input) {
     check<ArgumentError>(targets.size() == 1, "fuzz: --input wants a --target");
     return one_input(targets[0], flags);

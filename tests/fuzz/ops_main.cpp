@@ -186,7 +186,7 @@ int run(const Flags& flags) {
     return 0;
   }
   { const Runtime threads({.threads = 2}); }  // their stacks are no call's memory
-  watch_for_death([] { return static_cast<const char*>(being_called); }, 20);
+  watch_for_death([] { return static_cast<const char*>(being_called); }, 300);
   limit_memory(kMemory);
   std::vector<Tally> tallies;
   std::uint64_t executions = 0, failures = 0;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -5,6 +6,7 @@
 #include "core/crc32c.h"
 #include "io/checkpoint_file.h"
 #include "io/checkpoint_layout.h"
+#include "io/checkpoint_store.h"
 #include "io/file_ops.h"
 #include "io/hdf5_profile.h"
 
@@ -153,6 +155,10 @@ bool describes_the_file(std::string_view path) {
   return top == "format" || top == "manifest";
 }
 
+bool is_left_out(const std::string& group, const CheckpointInfo& info) {
+  return info.minor > kCheckpointMinor && std::ranges::count(layout::kGroups, group) == 0;
+}
+
 /// One pass over the tree serves checking and loading; `state` may be null.
 CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   check_user_block(image);
@@ -162,7 +168,9 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   check_format(tree, info);
   info.state_hash = text_of(group_of(tree, "manifest"), "manifest/", "state_hash");
   const auto put = [&](const std::string& name, StateDict::Value value) {
-    if (state != nullptr) {
+    if (const std::string group = name.substr(0, name.find('/')); is_left_out(group, info)) {
+      info.left_out.insert(group);
+    } else if (state != nullptr) {
       if (state->contains(name)) bad_entry(name, "the name is there twice");
       state->put(name, std::move(value));
     }
@@ -266,7 +274,9 @@ CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limi
 
 DecodedCheckpoint load_checkpoint(const std::string& path) {
   const CheckpointImage image = read_checkpoint_file(path);
-  return decode_checkpoint(image.bytes(), "checkpoint " + path);
+  DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + path);
+  tell_what_was_left_out(decoded.info, path, warn_on_stderr);
+  return decoded;
 }
 
 }  // namespace binade::io

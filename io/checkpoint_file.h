@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ struct CheckpointInfo {
   std::string state_hash;  ///< 64 hex digits, or empty when the writer gave none
   std::string manifest;    ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
   std::uint64_t bytes = 0;
+  /// Groups of a newer minor version that this one does not know. They are optional (what is not would be a required
+  /// feature) and not in the state; whoever loads says so.
+  std::set<std::string> left_out;
 };
 
 /// Bytes of a file, in one piece.

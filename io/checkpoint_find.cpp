@@ -52,6 +52,13 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
 
 }  // namespace
 
+void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn) {
+  for (const std::string& group : info.left_out)
+    warn(
+        fmt::format("checkpoint {}: it has format {}.{} and a group /{} that this Binade does not know; it is left out",
+                    file, info.major, info.minor, group));
+}
+
 LoadedCheckpoint CheckpointStore::load_newest() {
   wait();
   FileOps& ops = *options_.ops;
@@ -79,6 +86,7 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     write_manifest(now);
   }
   if (loaded.file.empty()) none_left(path_, names.size());
+  tell_what_was_left_out(loaded.info, loaded.file, options_.warn);
   return loaded;
 }
 
@@ -144,7 +152,10 @@ LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& w
       LoadedCheckpoint loaded;
       std::string why;
       const Obstacle obstacle = try_load(ops, handle.get(), name, StoreOptions{}.largest_file, loaded, why);
-      if (obstacle == Obstacle::kNone) return loaded;
+      if (obstacle == Obstacle::kNone) {
+        tell_what_was_left_out(loaded.info, loaded.file, warn);
+        return loaded;
+      }
       FileStatus status;
       if (ops.status_of(handle.get(), name, status) == ENOENT) {
         vanished = true;

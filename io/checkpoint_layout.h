@@ -22,6 +22,9 @@ inline constexpr std::size_t kVersionAt = 8, kBlockSizeAt = 12, kLengthAt = 16, 
 inline constexpr std::uint32_t kUserBlockVersion = 1;
 
 inline constexpr std::string_view kFormatName = "binade-checkpoint";
+/// The groups of format 1.0. A file of a newer minor version may hold others, which are optional.
+inline constexpr std::string_view kGroups[] = {"amp",   "capsule", "data",  "env",      "format", "guard", "manifest",
+                                               "model", "norm",    "optim", "progress", "rng",    "sched"};
 /// The attribute of every dataset: a dtype's name for a tensor, else one of these.
 inline constexpr const char* kDTypeAttribute = "dtype";
 inline constexpr std::string_view kIntegersKind = "integers", kNumbersKind = "numbers", kTextKind = "text";

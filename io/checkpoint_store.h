@@ -22,6 +22,8 @@ namespace binade::io {
 /// Called with one line for a person. The default prints it to stderr.
 using Warn = std::function<void(const std::string&)>;
 void warn_on_stderr(const std::string& line);
+/// One line for each group that a load left out; see CheckpointInfo.
+void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
 
 struct StoreOptions {
   int keep = 3;         ///< the newest files that stay, at least 1; see below for what stays beside them

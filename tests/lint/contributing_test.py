@@ -22,7 +22,7 @@ def section(page, title):
 
 def apply_edits(recipe, root):
     edits = EDIT.findall(recipe)
-    assert len(edits) == 3, f"the recipe promises three edits, found {len(edits)}"
+    assert len(edits) == 4, f"the recipe promises four edits, found {len(edits)}"
     for path, where, anchor, code in edits:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()

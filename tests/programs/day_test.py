@@ -80,7 +80,8 @@ class ADayInTheLife(ProgramTest):
                 self.assertTrue(fault in page, f"the report does not tell of {fault}")
         for sentence in ("No space left on device (ENOSPC)", "the process before this one ended without a word", f"finished after step {STEPS}"):
             self.assertTrue(sentence in page, f"the report does not say: {sentence}")
-        self.assertRegex(page, "resumed from ckpt-000000000(675|700).h5")  # the kill may have come before the save was whole
+        resumed = re.search(r"resumed from ckpt-0*(\d+)\.h5 at step", page)  # which one: a slow disk makes saves rarer
+        self.assertTrue(resumed and 400 < int(resumed.group(1)) <= 700, "the report does not say where the run was resumed")
 
 
 if __name__ == "__main__":

@@ -42,9 +42,11 @@ const std::vector<Kind>& kinds() {
 /// The nearest of `words`, or all of them.
 std::string hint(const std::string& word, const std::vector<std::string>& words) {
   if (const std::string nearest = did_you_mean(word, words); !nearest.empty()) return nearest;
+  constexpr std::size_t kShown = 16;
   std::string list;
-  for (const std::string& one : words) list += (list.empty() ? "; known: " : ", ") + one;
-  return list;
+  for (std::size_t i = 0; i < std::min(words.size(), kShown); ++i)
+    list += (list.empty() ? "; known: " : ", ") + words[i];
+  return words.size() <= kShown ? list : list + fmt::format(" and {} more", words.size() - kShown);
 }
 
 template <class T>
@@ -89,6 +91,13 @@ std::vector<std::string> names_in(const Pairs& pairs) {
   std::vector<std::string> names;
   for (const auto& [name, thing] : pairs) names.push_back(name);
   return names;
+}
+
+/// The first buffer of a module that can hold a NaN; `path` itself where it is no module with one.
+std::string first_buffer_of(nn::Module& model, const std::string& path) {
+  for (const auto& [name, buffer] : nn::named_buffers(model))
+    if (name.starts_with(path + ".") && is_floating(buffer->committed().dtype())) return name;
+  return path;
 }
 
 /// A copy whose row `row` went through `f`.
@@ -148,7 +157,10 @@ void FireDrill::plant(const std::string& spec) {
       check<ArgumentError>(name != fault.path || fault.index < parameter->value().numel(),
                            "--inject {}: '{}' has {} elements, none with index {}", spec, name,
                            parameter->value().numel(), fault.index);
-  if (fault.kind == "nan-buffer") fault.path = resolved(fault, names_in(nn::named_buffers(*model_)), "buffer");
+  if (fault.kind == "nan-buffer") {
+    fault.path = first_buffer_of(*model_, fault.path);
+    fault.path = resolved(fault, names_in(nn::named_buffers(*model_)), "buffer");
+  }
   const bool row = fault.kind == "constant-row" || fault.kind == "mask-row";
   if (fault.kind == "bitflip" || fault.kind == "drop-eps" || (row && !fault.path.empty()))
     fault.path = resolved(fault, names_in(nn::named_modules(*model_)), "module");

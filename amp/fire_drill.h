@@ -39,7 +39,7 @@ struct Fault {
 ///   inf-grad param=P[,index=I]      an element of that parameter's gradient is infinite
 ///   scale-weight path=P,factor=F    a parameter is multiplied; with view=1 only as ops read it
 ///   nan-weight path=P               NaN in a parameter after the step is committed
-///   nan-buffer path=P               NaN in a buffer before the step
+///   nan-buffer path=P               NaN in a buffer, or a module's first, before the step
 ///   bitflip path=P,op=O             the top exponent bit of a result's first element, once
 ///   enospc                          the first checkpoint from that step on finds the disk full, once
 ///   lr factor=F                     the step's learning rate is multiplied

@@ -286,6 +286,9 @@ void Story::kill(bool rolling_back) {
     next.loadable = {Promise::kNone};
     clean_ = 0;
   }
+  // What a rollback that was cut off left in its place is a checkpoint like others again: the ring may let it go.
+  const std::vector<int> listed = versions_of(store_->entries());
+  std::erase_if(next.aside, [&](int v) { return holds(listed, v); });
   promise(next);
   promise_what_is_there();
 }

@@ -127,9 +127,6 @@ class BadInput(ProgramTest):
     def test_override_that_matches_nothing(self):
         self.gpt(20, "--data", self.text, "--override", "nowhere.*=fp32", words=["nowhere.*"])
 
-    def test_what_a_later_version_owns_is_not_there_yet(self):
-        self.gpt(20, "--data", self.text, "--supervise", words=["--supervise"])
-
     def test_what_an_incident_leads_to(self):
         self.gpt(20, "--data", self.text, "--on-nan", "ladde", words=["--on-nan", "ladde", "ladder"])
 

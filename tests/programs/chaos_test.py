@@ -37,9 +37,10 @@ class Saboteur:
 
     def send(self, what):
         child = self.child()
-        if child is not None:
-            os.kill(child, what)
-        return child is not None
+        try:
+            return child is not None and os.kill(child, what) is None
+        except ProcessLookupError:  # it died by itself in this moment
+            return False
 
     def newest(self):
         return checkpoints(self.folder)[-1:]

@@ -66,6 +66,14 @@ class FireDrills(ProgramTest):
                     self.assertTrue(replayed["same_bits"])
                     self.assertEqual(replayed["report"]["first_bad"], report["first_bad"])
 
+    def test_a_damaged_statistic_is_named_and_undone(self):
+        folder = self.folder / "run"
+        done = self.drilled(UNET, folder, "nan-buffer@step=4,path=encoder.0.norm1,once=1", on_nan="ladder")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report(folder, 4)
+        self.assertEqual((report["first_bad"]["module"], report["first_bad"]["direction"]), ("encoder.0.norm1", "state"))
+        self.assertEqual((report["cause"]["class"], report["remedy"]["action"]), ("corrupted-state", "rollback"))
+
     def test_a_damaged_weight_leaves_no_trace_in_the_end(self):
         clean, harmed = self.folder / "clean", self.folder / "harmed"
         self.assertEqual(self.drilled(UNET, clean).returncode, 0)

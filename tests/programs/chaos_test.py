@@ -1,6 +1,6 @@
 """Chaos: while a run trains under --supervise something goes wrong every few seconds, drawn from a seed. Nobody helps.
 
-It must come to its end, and to the bits of the run that nobody disturbed. BINADE_CHAOS_SECONDS (default 15) says for how long,
+It must come to its end, and to the bits of the run that nobody disturbed. BINADE_CHAOS_SECONDS (default 8) says for how long,
 BINADE_CHAOS_SEED which faults; both are printed with what was done.
 """
 import os
@@ -13,7 +13,7 @@ import unittest
 
 from programs import DOCTOR, GPT, GPT_TINY, ProgramTest, checkpoints, metrics, run
 
-SECONDS = float(os.environ.get("BINADE_CHAOS_SECONDS", "15"))
+SECONDS = float(os.environ.get("BINADE_CHAOS_SECONDS", "8"))
 SEED = int(os.environ.get("BINADE_CHAOS_SEED", "1"))
 PAUSE = 5.0 if SECONDS >= 60 else 1.5  # between faults
 

@@ -98,7 +98,7 @@ void power_loss(const Assignment& assignment, Findings& findings) {
 }
 
 void seeded_bugs(const Assignment& assignment, Findings& findings) {
-  constexpr std::uint64_t kStories = 20;
+  constexpr std::uint64_t kStories = 40;
   const std::uint64_t first = 1000 * assignment.seed;
   std::set<std::string> kinds;
   for (std::uint64_t seed = first; seed < first + kStories; ++seed) {

@@ -194,9 +194,18 @@ void Story::save() {
   if (draws_.one_in(10)) store_->step_had_trouble(clean_);
   const bool again = draws_.one_in(12) && promises_.back().loadable.back() != Promise::kNone;
   const int version = again ? promises_.back().loadable.back() : make_version(clean_ = clean_ + 1);
+  const Promise before = promises_.back();
   promise_save(version);
-  stage_.set_manifest_full(draws_.one_in(6));
-  save_version(version);
+  const bool full = draws_.one_in(6);
+  stage_.set_manifest_full(full);
+  try {
+    save_version(version);
+  } catch (const StorageError&) {  // MANIFEST lists another file of that name, and has no room to forget it
+    if (!full) throw;
+    stage_.set_manifest_full(false);
+    promise(before);
+    return promise_what_is_there();
+  }
   stage_.set_manifest_full(false);
   Promise done = promises_.back();
   done.loadable = {version};

@@ -308,7 +308,12 @@ void Story::rot() {
   const int sick = next.kept.back();
   next.kept.pop_back();
   std::erase(next.aside, sick);
-  next.loadable = {next.kept.back(), sick};
+  next.loadable.clear();
+  // One that the ring let go may not be gone for good yet.
+  for (std::size_t v = 0; v < versions_.size(); ++v)
+    if (versions_[v].step < versions_[static_cast<std::size_t>(sick)].step && !holds(next.foreign, static_cast<int>(v)))
+      add(next.loadable, static_cast<int>(v));
+  add(next.loadable, sick);
   next.rotten = true;
   promise(next);
   const Version v = versions_[static_cast<std::size_t>(sick)];
@@ -322,6 +327,7 @@ void Story::rot() {
   promise(next);
   clean_ = store_->load_newest().step;
   next.rotten = false;
+  next.loadable = {next.kept.back()};
   promise(next);
   warnings_.clear();
   promise_what_is_there();

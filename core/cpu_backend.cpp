@@ -69,9 +69,18 @@ class CpuBackend final : public Backend {
   }
   void synchronize(Stream) override {}
 
-  std::size_t bytes_in_use() const override { return in_use_; }
-  std::size_t bytes_peak() const override { return peak_; }
-  void reset_peak() override { peak_ = in_use_; }
+  std::size_t bytes_in_use() const override {
+    std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  std::size_t bytes_peak() const override {
+    std::lock_guard lock(mutex_);
+    return peak_;
+  }
+  void reset_peak() override {
+    std::lock_guard lock(mutex_);
+    peak_ = in_use_;
+  }
   std::string description() const override {
     return fmt::format("cpu: {} hardware threads", std::thread::hardware_concurrency());
   }

@@ -32,11 +32,7 @@ std::int64_t Shape::dim(int i) const {
   return dims_[static_cast<std::size_t>(at)];
 }
 
-std::int64_t Shape::rows() const {
-  std::int64_t product = 1;
-  for (int i = 0; i + 1 < rank_; ++i) product *= dims_[static_cast<std::size_t>(i)];
-  return product;
-}
+std::int64_t Shape::rows() const { return numel_ == 0 ? 0 : numel_ / cols(); }
 
 Shape Shape::with_dim(int i, std::int64_t extent) const {
   dim(i);  // range check

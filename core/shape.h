@@ -28,7 +28,8 @@ class Shape {
   std::int64_t numel() const { return numel_; }
   std::span<const std::int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
 
-  /// The product of all extents but the last (1 for rank 0), and the last one (1 for rank 0).
+  /// The product of all extents but the last (1 for rank 0), and the last one (1 for rank 0). A tensor without elements
+  /// has no rows: (2^40, 0) is no loop of 2^40 turns.
   std::int64_t rows() const;
   std::int64_t cols() const { return rank_ == 0 ? 1 : dims_[static_cast<std::size_t>(rank_ - 1)]; }
 

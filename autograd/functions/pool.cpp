@@ -24,8 +24,8 @@ Variable avg_pool2d(const Variable& x, const PoolOptions& o) {
 }
 
 Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // no product below overflows
-  check<ShapeError>(x.value().rank() == 4 && factor >= 1 && factor <= kMost && x.dim(1) <= kMost && x.dim(2) <= kMost,
+  check<ShapeError>(x.value().rank() == 4 && factor >= 1 && factor <= ops::kMaxExtent && x.dim(1) <= ops::kMaxExtent &&
+                        x.dim(2) <= ops::kMaxExtent,
                     "{}: wanted x of shape (N, H, W, C) and a factor from 1 to 2^30, got {} and {}",
                     where(ops::Upsample::info.name), x.shape(), factor);
   return upsample_to(x, x.dim(1) * factor, x.dim(2) * factor, mode);

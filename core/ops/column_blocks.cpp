@@ -20,7 +20,6 @@ Tensor partials(const cpu::ColumnShape& s) {
 }  // namespace
 
 cpu::ColumnShape column_blocks(DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t cols) {
-  if (cols == 0) rows = 0;  // (2^40, 0) has rows, too many to count
   cpu::ColumnShape shape{.dtype = dtype, .samples = samples, .rows = rows, .cols = cols};
   shape.rows_per_block = std::clamp<std::int64_t>(kBlockValues / std::max<std::int64_t>(1, cols), 1, kBlockRows);
   return shape;

@@ -21,7 +21,7 @@ void register_conv_cpu() {
 }
 
 void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups) {
-  const auto within = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostWindow; };
+  const auto within = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMaxExtent; };
   check<ArgumentError>(within(stride.y, 1) && within(stride.x, 1) && within(dilation.y, 1) && within(dilation.x, 1) &&
                            within(padding.y, 0) && within(padding.x, 0) && within(groups, 1),
                        "{}: wanted stride, dilation and groups >= 1 and padding >= 0, all up to 2^30, got {}, {}, {} "
@@ -33,7 +33,7 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
   check<ShapeError>(image.rank() == 4 && w.rank() == 4 && w[1] > 0 && w[2] > 0, "{}: wanted {}, got {} and {}",
                     where(info.name), wanted, image, w);
   for (int d = 0; d < 4; ++d)
-    check<ShapeError>(image[d] <= kMostWindow && w[d] <= kMostWindow, "{}: wanted extents up to 2^30, got {} and {}",
+    check<ShapeError>(image[d] <= kMaxExtent && w[d] <= kMaxExtent, "{}: wanted extents up to 2^30, got {} and {}",
                       where(info.name), image, w);
 }
 

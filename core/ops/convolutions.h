@@ -11,15 +11,11 @@ namespace binade::ops {
 KernelSlot<cpu::ConvKernels>& conv_slot();
 void register_conv_cpu();
 
-/// Larger than any image, filter, stride, padding or dilation that a convolution takes, so that no sum or product of
-/// theirs overflows.
-inline constexpr std::int64_t kMostWindow = std::int64_t{1} << 30;
-
 /// Throws ArgumentError unless stride, dilation and groups are 1 or more, padding is not negative, and none is beyond
-/// kMostWindow.
+/// kMaxExtent.
 void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups);
 
-/// Throws ShapeError unless `image` and `w` have rank 4, a filter of 1 pixel or more, and no extent beyond kMostWindow;
+/// Throws ShapeError unless `image` and `w` have rank 4, a filter of 1 pixel or more, and no extent beyond kMaxExtent;
 /// `wanted` names the shapes.
 void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w, std::string_view wanted);
 

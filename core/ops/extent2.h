@@ -16,6 +16,13 @@ struct Extent2 {
   friend bool operator==(const Extent2&, const Extent2&) = default;
 };
 
+namespace ops {
+
+/// The largest image, filter, stride, padding, dilation or factor that the ops on images take, so that no product of
+/// two of them overflows.
+inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
+
+}  // namespace ops
 }  // namespace binade
 
 template <>

@@ -51,7 +51,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   if (in[2].defined()) bias = in[2].to(accumulate_dtype(x.dtype()));
 
   cpu::GemmArgs g = product(x, w, y);
-  g.m = x.shape().rows();
+  g.m = shape.rows();
   g.n = outputs;
   g.k = w.dim(1);
   g.b_row = 1;
@@ -80,7 +80,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     gz = Tensor::empty(g.shape(), g.dtype(), g.device());
     kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
   }
-  const std::int64_t rows = x.shape().rows(), inputs = w.dim(1), outputs = w.dim(0);
+  const std::int64_t rows = gz.shape().rows(), inputs = w.dim(1), outputs = w.dim(0);
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
     cpu::GemmArgs g = product(gz, w, to);

@@ -8,9 +8,8 @@ namespace binade::ops {
 
 std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // no sum or product below overflows
-  check<ShapeError>(kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2 && kernel <= kMost &&
-                        stride <= kMost && extent <= kMost,
+  check<ShapeError>(kernel >= 1 && stride >= 1 && padding >= 0 && padding <= kernel / 2 && kernel <= kMaxExtent &&
+                        stride <= kMaxExtent && extent <= kMaxExtent,
                     "{}: wanted kernel and stride from 1 to 2^30 and 0 <= padding <= kernel / 2, got kernel {}, stride "
                     "{}, padding {} and {} {}",
                     where(info.name), kernel, stride, padding, dimension, extent);

@@ -13,9 +13,6 @@ namespace {
 /// Blocks that gw and gb are summed in: enough for any number of threads, few enough to be combined for nothing.
 constexpr std::int64_t kBlocks = 64;
 
-/// Rows that hold something: (2^40, 0) has none.
-std::int64_t rows_of(const Shape& shape) { return shape.numel() == 0 ? 0 : shape.rows(); }
-
 }  // namespace
 
 Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
@@ -30,7 +27,7 @@ Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
   const Tensor weight = parameter_as(in[first], statistics),
                bias = rms ? Tensor() : parameter_as(in[first + 1], statistics);
 
-  cpu::RowNormForward a{.dtype = x.dtype(), .rows = rows_of(shape), .cols = shape.cols(), .rms = rms, .eps = eps};
+  cpu::RowNormForward a{.dtype = x.dtype(), .rows = shape.rows(), .cols = shape.cols(), .rms = rms, .eps = eps};
   a.x = x.raw();
   a.x_pitch = x.pitch();
   Tensor h = x, residual;
@@ -74,7 +71,7 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   Tensor gnorm = add ? gy[1] : gy[0];
   if (!gnorm.defined()) gnorm = Tensor::zeros(h.shape(), h.dtype(), h.device());  // only x + residual was used
 
-  cpu::RowNormBackward a{.dtype = h.dtype(), .rows = rows_of(h.shape()), .cols = h.shape().cols(), .rms = rms};
+  cpu::RowNormBackward a{.dtype = h.dtype(), .rows = h.shape().rows(), .cols = h.shape().cols(), .rms = rms};
   a.rows_per_block = std::max<std::int64_t>(1, (a.rows + kBlocks - 1) / kBlocks);
   a.h = h.raw();
   a.h_pitch = h.pitch();

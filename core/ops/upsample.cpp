@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ops/extent2.h"
 #include "core/ops/input_gradient.h"
 #include "core/ops/resample.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
 namespace {
-
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 30;  // in a row or column: no product of two overflows
 
 TapList grid(std::int64_t extent, std::int64_t outputs, UpsampleMode mode) {
   TapList list(outputs, mode == UpsampleMode::kNearest ? 1 : 2);
@@ -36,9 +35,8 @@ Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Para
   const Shape& shape = in[0].shape();
   check<ShapeError>(shape.rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), shape);
   for (const std::int64_t extent : {shape[1], shape[2], p.out_height, p.out_width})
-    check<ShapeError>(extent >= 1 && extent <= kMostPixels,
-                      "{}: wanted height and width of 1 to {}, got {} to ({}, {})", where(info.name), kMostPixels,
-                      shape, p.out_height, p.out_width);
+    check<ShapeError>(extent >= 1 && extent <= kMaxExtent, "{}: wanted height and width of 1 to {}, got {} to ({}, {})",
+                      where(info.name), kMaxExtent, shape, p.out_height, p.out_width);
   const Tensor x = in[0].to(ctx.store_dtype);
   if (x.numel() == 0)
     return {Tensor::empty(Shape{shape[0], p.out_height, p.out_width, shape[3]}, x.dtype(), x.device())};

@@ -149,7 +149,7 @@ std::vector<Case> linear_cases() {
              .reference =
                  [activation, in_width, out](const std::vector<Array>& in) {
                    Expected y;
-                   for (std::int64_t r = 0; r < in[0].shape.rows(); ++r)
+                   for (std::int64_t r = 0; r < in[0].shape.with_dim(-1, 1).numel(); ++r)
                      for (std::int64_t o = 0; o < out; ++o) {
                        Accumulator z;
                        for (std::int64_t i = 0; i < in_width; ++i)

@@ -22,6 +22,7 @@ TEST(Shape, RefusesNegativeTooManyAndOverflowingExtents) {
   EXPECT_EQ(Shape({3, 0, 2}).numel(), 0);
   EXPECT_EQ(Shape({}).numel(), 1);
   EXPECT_EQ(Shape({4, 5, 6}).rows(), 20);
+  EXPECT_EQ(Shape({std::int64_t{1} << 40, 0}).rows(), 0) << "nothing to go through";
 }
 
 TEST(Shape, BroadcastsLikeNumPy) {

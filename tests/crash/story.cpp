@@ -30,6 +30,17 @@ io::SaveRequest request_for(std::int64_t step, int version, std::optional<double
   return {step, std::move(state), std::string(64, '0'), score};
 }
 
+/// The file that comes of it. Stories are told again and again, and most of the time went into making the same files.
+const Bytes& file_of(std::int64_t step, int version) {
+  static std::map<std::pair<std::int64_t, int>, Bytes> made;
+  Bytes& bytes = made[{step, version}];
+  if (bytes.empty()) {
+    const io::CheckpointImage image = io::encode_checkpoint(request_for(step, version, {}).state, std::string(64, '0'));
+    bytes.assign(image.bytes().begin(), image.bytes().end());
+  }
+  return bytes;
+}
+
 std::string text_of(const std::vector<int>& versions) {
   std::string text;
   for (const int v : versions) text += fmt::format("{}{}", text.empty() ? "" : " ", v);
@@ -126,9 +137,7 @@ int Story::make_version(std::int64_t step) {
   const int version = static_cast<int>(versions_.size());
   const std::optional<double> score = draws_.one_in(3) ? std::optional(static_cast<double>(draws_.below(100)))
                                                        : std::nullopt;
-  const io::CheckpointImage image = io::encode_checkpoint(request_for(step, version, score).state,
-                                                          std::string(64, '0'));
-  versions_.push_back({step, score, Bytes(image.bytes().begin(), image.bytes().end())});
+  versions_.push_back({step, score, file_of(step, version)});
   return version;
 }
 

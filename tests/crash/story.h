@@ -61,9 +61,13 @@ class Story {
   enum class Action { kOpen, kSave, kReplace, kRollBack, kLoad, kResume };
   static constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplace,
                                         Action::kRollBack, Action::kLoad, Action::kResume};
-  /// Does one thing while calls fail. Says what is wrong with how it ended, or with what is left, now and after a power
-  /// cut; empty when nothing is. `fired`: whether the fault struck. It must have two checkpoints.
-  std::string attempt(Action action, const Fault& fault, bool& fired);
+  struct Attempt {
+    bool reached = false;  ///< there were as many calls as that
+    bool struck = false;   ///< and one of them failed
+    std::string wrong{};   ///< with how it ended, or with what is left, now and after a power cut
+  };
+  /// Does one thing while calls fail. It must have two checkpoints.
+  Attempt attempt(Action action, const Fault& fault);
 
   /// Resumes as a program does, on a disk that a power cut left, and stops there.
   void recover(MemoryDisk& disk) const;
@@ -71,7 +75,8 @@ class Story {
  private:
   void begin();
   void carry_out(Action action);
-  std::string after_fault(Action action, const Fault& fault);
+  std::string judge_ending(Action action, const Fault& fault);
+  std::string judge_what_is_left(Action action);
   void act();
   void open();
   void save();

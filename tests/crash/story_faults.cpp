@@ -45,36 +45,36 @@ void Story::carry_out(Action action) {
   }
 }
 
-std::string Story::attempt(Action action, const Fault& fault, bool& fired) {
+Story::Attempt Story::attempt(Action action, const Fault& fault) {
   if (action == Action::kOpen || action == Action::kResume) store_.reset();
   if (action == Action::kResume) folder_.reset();
   warnings_.clear();
   faulty_.plan(fault);
-  bool done = false;
-  std::string wrong;
+  std::string wrong = judge_ending(action, fault);
+  faulty_.mend();
+  stage_.set_manifest_full(false);
+  if (wrong.empty()) wrong = judge_what_is_left(action);
+  return {faulty_.reached(), faulty_.fired(), wrong};
+}
+
+std::string Story::judge_ending(Action action, const Fault& fault) {
   try {
     carry_out(action);
-    done = true;
+    return "";
   } catch (const Error& error) {
     const std::string words = error.what();
     if (!is_right_code(action, error.exit_code()))
-      wrong = fmt::format("it ended with exit code {}: {}", error.exit_code(), words);
-    else if (words.find("/runs/a") == std::string::npos)
-      wrong = "the error does not name the folder: " + words;
-    else if (action != Action::kLoad && words.find(io::error_text(fault.error)) == std::string::npos)
-      wrong = "the error does not name its cause: " + words;
+      return fmt::format("it ended with exit code {}: {}", error.exit_code(), words);
+    if (words.find("/runs/a") == std::string::npos) return "the error does not name the folder: " + words;
+    if (action != Action::kLoad && words.find(io::error_text(fault.error)) == std::string::npos)
+      return "the error does not name its cause: " + words;
+    return fault.error == 0 ? "a read or write that did half of what was asked made it fail" : "";
   } catch (const std::exception& error) {
-    wrong = fmt::format("it ended with an error that is not Binade's: {}", error.what());
+    return fmt::format("it ended with an error that is not Binade's: {}", error.what());
   }
-  fired = faulty_.fired();
-  faulty_.mend();
-  stage_.set_manifest_full(false);
-  if (!wrong.empty()) return wrong;
-  if (!done && fault.error == 0) return "a read or write that did half of what was asked made it fail";
-  return after_fault(action, fault);
 }
 
-std::string Story::after_fault(Action action, const Fault& fault) {
+std::string Story::judge_what_is_left(Action action) {
   const Promise& promised = promises_.back();
   for (const auto& [name, node] :
        disk_.live()[static_cast<std::size_t>(node_at(disk_.live(), "/runs/a/checkpoints"))].entries)
@@ -91,7 +91,7 @@ std::string Story::after_fault(Action action, const Fault& fault) {
   try {
     save_version(more);
   } catch (const Error& error) {
-    return fmt::format("the next save failed, with error {} gone: {}", fault.error, error.what());
+    return fmt::format("the next save failed, with the trouble gone: {}", error.what());
   }
   Promise next = promises_.back();
   next.loadable = {more};

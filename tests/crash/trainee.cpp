@@ -27,34 +27,34 @@ class WatchedDisk final : public io::ForwardingFileOps {
   explicit WatchedDisk(const Training& training) : ForwardingFileOps(io::FileOps::real()), training_(training) {}
 
   int create_folder(const std::string& path) override {
-    return around([&] { return ForwardingFileOps::create_folder(path); });
+    return counted([&] { return ForwardingFileOps::create_folder(path); });
   }
   int create_exclusive(int folder, const std::string& name, int& file) override {
-    return around([&] { return ForwardingFileOps::create_exclusive(folder, name, file); });
+    return counted([&] { return ForwardingFileOps::create_exclusive(folder, name, file); });
   }
   int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
-    return around([&] { return ForwardingFileOps::write(file, bytes, written); });
+    return counted([&] { return ForwardingFileOps::write(file, bytes, written); });
   }
   int sync(int file) override {
-    const int error = around([&] { return ForwardingFileOps::sync(file); });
+    const int error = counted([&] { return ForwardingFileOps::sync(file); });
     if (error == 0 && renamed_.contains(file)) acknowledge(renamed_[file]), renamed_.erase(file);
     return error;
   }
   int rename_no_replace(int folder, const std::string& from, const std::string& to) override {
-    const int error = around([&] { return ForwardingFileOps::rename_no_replace(folder, from, to); });
+    const int error = counted([&] { return ForwardingFileOps::rename_no_replace(folder, from, to); });
     if (const auto step = io::step_of_file_name(to); error == 0 && step) renamed_[folder] = *step;
     return error;
   }
   int rename_over(int folder, const std::string& from, const std::string& to) override {
-    return around([&] { return ForwardingFileOps::rename_over(folder, from, to); });
+    return counted([&] { return ForwardingFileOps::rename_over(folder, from, to); });
   }
   int unlink(int folder, const std::string& name) override {
-    return around([&] { return ForwardingFileOps::unlink(folder, name); });
+    return counted([&] { return ForwardingFileOps::unlink(folder, name); });
   }
 
  private:
   template <class F>
-  int around(F&& call) {
+  int counted(F&& call) {
     const int number = calls_++;
     if (number == training_.kill_before) ::raise(SIGKILL);
     const int error = call();

@@ -105,7 +105,7 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
     // A misspelt sub-command is told as a missing one otherwise.
     if (app.get_subcommands().empty() && !app.remaining(true).empty())
       return fail(unknown_word_text(app), kBadArguments);
-    if (app.get_subcommands().empty())
+    if (app.get_subcommands().empty() && !app.get_subcommands({}).empty())
       return fail(fmt::format("{0}: wanted one of {1}; see {0} --help", app.get_name(), subcommands_of(app)),
                   kBadArguments);
     return fail(fmt::format("{0}: {1}; see {0} --help", full_name(app), error.what()), kBadArguments);

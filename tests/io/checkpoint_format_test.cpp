@@ -10,6 +10,7 @@
 #include "io/checkpoint_layout.h"
 #include "io/checkpoint_store.h"
 #include "io/hdf5_lookup3.h"
+#include "tests/golden/checkpoint_format_1.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {
@@ -17,24 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// What the recorded checkpoint of format 1 holds. Never to be changed.
-StateDict state_of_format_1() {
-  StateDict state;
-  const std::vector<float> values = {1.5f, -2.0f, 0x1p-14f, 0.0f, 3.25f, -0.5f};
-  for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64})
-    state.put("model/" + std::string(name_of(d)), Tensor::from<float>(values, {2, 3}).to(d));
-  state.put("model/i64", Tensor::from<std::int64_t>({1, -2, 3}, {3}));
-  state.put("model/empty", Tensor::empty({0, 4}));
-  state.put("amp/scale", 65536.0);
-  state.put("progress/step", std::int64_t{500});
-  state.put("sched/kind", std::string("cosine"));
-  state.put("data/quarantine", StateDict::Integers{5, -7});
-  state.put("guard/window", StateDict::Numbers{0.5, -1e300});
-  return state;
-}
-
-const std::string kHash(64, 'a');
-
+/// Made by tests/golden/write_checkpoint_format.cpp.
 std::string recorded_path() {
   const char* given = std::getenv("BINADE_GOLDEN_DIR");
   return std::string(given != nullptr ? given : "tests/golden/data") + "/checkpoint_format_1.hex";
@@ -49,14 +33,6 @@ Bytes recorded() {
   return bytes;
 }
 
-/// The generator: prints the recorded file. Run once for each format version, at its release.
-TEST(CheckpointFormat, DISABLED_WriteTheRecord) {
-  const CheckpointImage image = encode_checkpoint(state_of_format_1(), kHash);
-  for (std::size_t i = 0; i < image.bytes().size(); ++i)
-    std::printf("%02x%s", static_cast<unsigned>(image.bytes()[i]),
-                i % 48 == 47 || i + 1 == image.bytes().size() ? "\n" : "");
-}
-
 TEST(CheckpointFormat, TheRecordedCheckpointOfFormat1IsReadToItsValues) {
   const Bytes bytes = recorded();
   ASSERT_GT(bytes.size(), 1000u) << recorded_path();
@@ -64,7 +40,7 @@ TEST(CheckpointFormat, TheRecordedCheckpointOfFormat1IsReadToItsValues) {
   const DecodedCheckpoint read = decode_checkpoint(bytes);
   EXPECT_EQ(read.info.major, 1);
   EXPECT_EQ(read.info.minor, 0);
-  EXPECT_EQ(read.info.state_hash, kHash);
+  EXPECT_EQ(read.info.state_hash, kStateHashOfFormat1);
   const StateDict wanted = state_of_format_1();
   ASSERT_EQ(read.state.values().size(), wanted.values().size());
   for (const auto& [name, value] : wanted.values()) {
@@ -133,7 +109,7 @@ TEST(CheckpointFormat, AGroupThatOnlyANewerVersionKnowsIsLeftOutWithAWarning) {
   StateDict state = state_of_format_1();
   state.put("weather/wind", Tensor::full({3}, 7));
   state.put("weather/kind", std::string("storm"));
-  CheckpointImage image = encode_checkpoint(state, kHash);
+  CheckpointImage image = encode_checkpoint(state, kStateHashOfFormat1);
   EXPECT_TRUE(decode_checkpoint(image.bytes()).state.contains("weather/wind")) << "in its own version it is the user's";
   forge(image.mutable_bytes(), "minor", 3);
   const DecodedCheckpoint read = decode_checkpoint(image.bytes());

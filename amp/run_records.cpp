@@ -170,6 +170,8 @@ void RunRecords::attempt(const StepResult& s) {
   displays_->events.scalar("train/lr", s.step, static_cast<float>(s.lr));
   if (s.attention_logits)
     displays_->events.scalar("signs/attention_logits", s.step, static_cast<float>(*s.attention_logits));
+  if (s.attention_entropy)
+    displays_->events.scalar("signs/attention_entropy", s.step, static_cast<float>(*s.attention_entropy));
   if (s.update_rms) displays_->events.scalar("signs/update_rms", s.step, static_cast<float>(*s.update_rms));
   for (const auto& [name, headroom] :
        {std::pair("headroom/forward", &s.forward_headroom), {"headroom/backward", &s.backward_headroom}})

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "amp/signs/attention_entropy.h"
 #include "core/error.h"
 
 namespace binade::amp {
@@ -46,12 +47,14 @@ double headroom_of(const Observation& seen, DType low) {
 
 bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && seen.low <= vanishing_word(low); }
 
-void Telemetry::begin(bool count_zeros) {
-  count_zeros_ = count_zeros;
+void Telemetry::begin(const Looks& looks) {
+  looks_ = looks;
   for (std::vector<Slot>* slots : {&forward_, &backward_})
     for (Slot& slot : *slots) {
       slot.seen = {};
       slot.sampled = slot.zeros = 0;
+      slot.pole.reset();
+      slot.entropy.reset();
     }
 }
 
@@ -62,7 +65,7 @@ Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> res
   Slot& slot = slots[index];
   if (slot.module != call.module_path) slot.module = call.module_path;
   slot.op = call.info.name;
-  const bool counts = count_zeros_ && call.direction == Direction::kBackward;
+  const bool counts = looks_.zeros && call.direction == Direction::kBackward;
   for (const Tensor& result : results) {
     if (!result.defined() || !is_floating(result.dtype()) || size_of(result.dtype()) != 2) continue;
     slot.low = result.dtype();
@@ -79,11 +82,23 @@ void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inp
     if (x.defined()) may_be_masked_.push_back(x.value().raw());
 }
 
-void Telemetry::after_forward(const OpCall& call, std::span<const Tensor>, Tensors& outputs, const Observation& seen) {
+void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
+                              const Observation& seen) {
   Slot& slot = note(call, outputs, seen);
+  if (looks_.limits) look_at_limits(call, read, slot);
   slot.stored = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
   if (headroom_of(seen, slot.low) == kOverflown) return;  // what it read was no mask
   for (const void* address : may_be_masked_) forgive(call.tape_index, address);
+}
+
+void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const {
+  const ObservationScope unseen;
+  if (!std::isnan(call.info.numerics.pole)) {
+    const PoleDistance distance = pole_distance(call, read);
+    if (!slot.pole || distance.binades < slot.pole->binades) slot.pole = distance;
+  }
+  if (const std::optional<double> entropy = attention_entropy(call, read))
+    slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
 }
 
 /// Whoever stored there last, and whose views these are.

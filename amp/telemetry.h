@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "amp/incident/pole.h"
 #include "autograd/observer.h"
 
 namespace binade::amp {
@@ -33,8 +35,14 @@ struct ModuleHeadroom {
 /// read no other, and what it read counts as not observed.
 class Telemetry final : public TapeObserver {
  public:
-  /// Forgets what the attempt before left. `count_zeros`: the zeros among the 16-bit gradients are counted this time.
-  void begin(bool count_zeros = false);
+  /// What is looked at besides, this time.
+  struct Looks {
+    bool zeros = false;   ///< the zeros among the 16-bit gradients are counted
+    bool limits = false;  ///< how near operands come to a pole, and how little attention still spreads
+  };
+  /// Forgets what the attempt before left.
+  void begin(const Looks& looks);
+  void begin() { begin(Looks{}); }
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
@@ -48,9 +56,11 @@ class Telemetry final : public TapeObserver {
     const char* op = nullptr;  ///< null where the tape has no such call
     DType low = DType::f16;    ///< which 16-bit dtype `seen.low` was rounded to
     Observation seen;
-    std::int64_t sampled = 0;      ///< elements of 16-bit gradients that were looked at
-    std::int64_t zeros = 0;        ///< of these
-    const void* stored = nullptr;  ///< where the first result of a forward call lies
+    std::int64_t sampled = 0;          ///< elements of 16-bit gradients that were looked at
+    std::int64_t zeros = 0;            ///< of these
+    const void* stored = nullptr;      ///< where the first result of a forward call lies
+    std::optional<PoleDistance> pole;  ///< of a forward call that has one, where limits were looked at
+    std::optional<double> entropy;     ///< of an attention, likewise: least relative_entropy() of the micro-batches
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
   /// By tape index. Micro-batches count together.
@@ -67,10 +77,11 @@ class Telemetry final : public TapeObserver {
  private:
   Slot& note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
   void forgive(std::int64_t before, const void* address);
+  void look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const;
 
   std::vector<Slot> forward_, backward_;
   std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
-  bool count_zeros_ = false;
+  Looks looks_;
 };
 
 /// Headroom of one observation whose 16-bit part is `low`.

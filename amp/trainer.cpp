@@ -83,7 +83,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     result.left_out = trial.parts_left_out;
     result.rows_left_out = trial.plan.rows;
     if (options_.state_hash) result.state_hash_before = state_hash();
-    telemetry_.begin(signs_.counts_zeros(result.step));
+    telemetry_.begin(signs_.looks(result.step));
     trial.plan.scale = scaler_.scale();
     trial.plan.policy = ladder_.applied_to(options_.precision);
     first_run_ = result.attempt == 1;

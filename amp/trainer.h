@@ -54,10 +54,11 @@ struct StepResult : StepStats {
   std::vector<std::int64_t> rows_left_out;          ///< rows of the step's whole batch that did not count
   Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients
   std::optional<Incident> incident;
-  std::vector<std::string> notes;          ///< for people: a remedy that ended
-  std::vector<Sign> signs;                 ///< of trouble ahead; of committed attempts only
-  std::optional<double> attention_logits;  ///< largest product of queries and keys, where it is an op; every 4th step
-  std::optional<double> update_rms;        ///< root mean square of what the update changed; every 50th step
+  std::vector<std::string> notes;           ///< for people: a remedy that ended
+  std::vector<Sign> signs;                  ///< of trouble ahead; of committed attempts only
+  std::optional<double> attention_logits;   ///< largest product of queries and keys, where it is an op; every 4th step
+  std::optional<double> attention_entropy;  ///< of the attention that spreads least, a share; every 4th step
+  std::optional<double> update_rms;         ///< root mean square of what the update changed; every 50th step
 };
 
 /// A checkpoint that a run may go back to.

@@ -31,7 +31,7 @@ std::optional<Telemetry> Trainer::prove_signs(const Trial& trial) {
   Plan plan = trial.plan;
   plan.scale = scaler_.scale() * *factor;
   Telemetry seen;
-  seen.begin(true);
+  seen.begin({.zeros = true});
   const StepState raised = attempt(plan, trial.feed, &seen);
   abandon();
   return raised.scan.finite() ? std::optional(std::move(seen)) : std::nullopt;
@@ -46,11 +46,13 @@ void Trainer::watch_commit(const StepState& state, const Trial& trial, StepResul
                                       .raised = trial.raised ? &*trial.raised : nullptr,
                                       .optimizer = optimizer_,
                                       .input = input,
+                                      .grad_norm = state.grad_norm,
                                       .loss_scale = state.loss_scale,
                                       .least_scale = scaler_.adjustable() ? scaler_.options().floor : state.loss_scale,
                                       .stochastic = options_.precision.stochastic_rounding,
                                       .prevents = options_.on_nan == OnNan::kLadder});
   result.attention_logits = signs_.attention_logits(result.step, telemetry_);
+  result.attention_entropy = signs_.attention_entropy(result.step, telemetry_);
   result.update_rms = signs_.update_rms(result.step);
 }
 

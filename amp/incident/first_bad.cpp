@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amp/incident/pole_guard.h"
+#include "amp/incident/pole.h"
 #include "autograd/node.h"
 #include "core/step_context.h"
 #include "optim/gradient_scan.h"
@@ -139,7 +139,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     weight_readers_.insert(call.tape_index);
     readers_.try_emplace(x.state()->name, call.module_path, call.info.name);
   }
-  if (touches_pole(call, read)) at_pole_.insert(call.tape_index);
+  if (pole_distance(call, read).binades < 0) at_pole_.insert(call.tape_index);
 }
 
 FirstBad FirstBadSearch::from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const {

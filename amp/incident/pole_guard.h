@@ -7,10 +7,6 @@
 
 namespace binade::amp {
 
-/// Whether an operand of an op with a pole (OpInfo::numerics) comes so near to it that value or derivative may leave
-/// the range of floats; or the op divides by the number 0.
-bool touches_pole(const OpCall& call, std::span<const Tensor> operands);
-
 /// Raises the guards of one op, or of all ops of its kind, in one run of a step: its eps, the distance of its operand
 /// from the pole of its contract, a row of a softmax in which everything is masked. A step that becomes finite had its
 /// pole there.

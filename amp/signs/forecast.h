@@ -11,17 +11,17 @@
 
 namespace binade::amp {
 
-/// How far one place of the tape is from overflow in one step.
+/// How far one place of the tape is from a limit in one step: from overflow, from a pole, from collapse.
 struct HeadroomReading {
   std::string_view module;
   std::string_view op;
-  DType dtype = DType::f32;  ///< whose limit `binades` counts to
+  DType dtype = DType::f32;  ///< of the value that comes near
   double binades = 0;        ///< not finite: nothing is known of this step
 };
 
-/// Foresees overflow: for each place of the tape the trend of its headroom over the latest 128 steps, and an alarm when
-/// it will be used up soon. Headroom is a logarithm, so that a magnitude that grows by the same share each step is a
-/// straight line.
+/// Foresees overflow, and whatever else is a distance that is used up: for each place of the tape the trend of its
+/// headroom over the latest 128 steps, and an alarm when it will be used up soon. Headroom is a logarithm, so that a
+/// magnitude that grows by the same share each step is a straight line.
 ///
 /// An alarm wants a trend that is steady (both halves and the newest quarter of the window agree), a crossing within
 /// `horizon` steps with `confidence`, and headroom that is small already: a network that finds its scale in its first

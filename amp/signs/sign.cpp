@@ -7,6 +7,9 @@ namespace binade::amp {
 std::string_view name_of(SignKind kind) {
   switch (kind) {
     case SignKind::kOverflow: return "overflow ahead";
+    case SignKind::kPole: return "pole ahead";
+    case SignKind::kCollapse: return "attention collapse ahead";
+    case SignKind::kGradients: return "gradients grow";
     case SignKind::kUnderflow: return "silent underflow";
     case SignKind::kStagnation: return "stagnation";
   }

@@ -8,6 +8,9 @@ namespace binade::amp {
 
 enum class SignKind : std::uint8_t {
   kOverflow,    ///< a tensor will leave the range of its dtype
+  kPole,        ///< an operand will reach the pole of its op
+  kCollapse,    ///< attention narrows to single keys
+  kGradients,   ///< gradients are larger than the run's history explains
   kUnderflow,   ///< gradients vanish on their way to 16 bits
   kStagnation,  ///< updates are too small to change the weights
 };
@@ -24,7 +27,7 @@ struct Sign {
   std::string what;       ///< what was seen and what it leads to, one line
   std::string advice;     ///< what to change
   std::string remedy;     ///< what will be done about it, one line; empty: nothing
-  double steps_left = 0;  ///< kOverflow: until it happens, if nothing changes
+  double steps_left = 0;  ///< kOverflow, kPole, kCollapse: until it happens, if nothing changes
   double confidence = 1;  ///< that it does
 };
 

@@ -22,34 +22,41 @@ std::string target_of(const Sign& sign) {
   return sign.module.empty() ? sign.op : fmt::format("{}/{}", sign.module, sign.op);
 }
 
-Sign sign_of(const HeadroomReading& reading, bool backward, const Forecast::Alarm& alarm,
-             const Signs::Committed& step) {
-  Sign sign{.kind = SignKind::kOverflow, .step = step.step};
+Sign sign_of(SignKind kind, const HeadroomReading& reading, const Forecast::Alarm& alarm, std::int64_t step) {
+  Sign sign{.kind = kind, .step = step};
   sign.module = reading.module;
   sign.op = reading.op;
-  sign.direction = backward ? "backward" : "forward";
+  sign.direction = "forward";
   sign.dtype = name_of(reading.dtype);
   sign.steps_left = alarm.steps;
   sign.confidence = alarm.confidence;
-  sign.what = fmt::format(
-      "will leave the range of {} in about {:.0f} steps: {:.1f} binades are left, {:.3f} go each step",
-      name_of(reading.dtype), alarm.steps, alarm.binades, alarm.per_step);
-  if (backward && step.least_scale > 1)
-    sign.advice = "lower the loss scale, or let it adjust itself (--loss-scale dynamic)";
-  else if (backward)
-    sign.advice = "gradients grow at any loss scale: clip by norm, or lower the learning rate";
-  else if (reading.dtype == DType::f32)
-    sign.advice = "lower the learning rate, or put a norm before it";
-  else
-    sign.advice = fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(sign));
   return sign;
 }
 
+std::string overflow_advice(const Sign& sign, DType dtype, bool scale_can_fall) {
+  if (sign.direction == "backward" && scale_can_fall)
+    return "lower the loss scale, or let it adjust itself (--loss-scale dynamic)";
+  if (sign.direction == "backward") return "gradients grow at any loss scale: clip by norm, or lower the learning rate";
+  if (dtype == DType::f32) return "lower the learning rate, or put a norm before it";
+  return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(sign));
+}
+
+/// Of the share that kCollapsed has been reached of, and what is left of it.
+constexpr double kCollapsed = 0.01;
+
 }  // namespace
+
+// A share of 0.08 is still three binades above kCollapsed: attention that is sharper is no news before it sharpens on.
+Signs::Signs() : collapse_({.worth = 3, .recovered = 1}) {}
 
 std::vector<Sign> Signs::after_commit(const Committed& step) {
   std::vector<Sign> signs;
-  if (forecast_.due(step.step)) foresee(step, signs);
+  judge_gradients(step, signs);
+  if (overflow_.due(step.step)) {
+    foresee_overflow(step, signs);
+    foresee_poles(step, signs);
+    foresee_collapse(step, signs);
+  }
   if (underflow_.due(step.step))
     if (auto sign = underflow_.look(step.step, step.loss_scale, step.seen, step.raised)) signs.push_back(*sign);
   if (stagnation_.due(step.step))
@@ -58,7 +65,7 @@ std::vector<Sign> Signs::after_commit(const Committed& step) {
   return signs;
 }
 
-void Signs::foresee(const Committed& step, std::vector<Sign>& signs) {
+void Signs::foresee_overflow(const Committed& step, std::vector<Sign>& signs) {
   std::vector<HeadroomReading> readings;
   const auto forward = step.seen.slots(Direction::kForward), backward = step.seen.slots(Direction::kBackward);
   readings.reserve(forward.size() + backward.size());
@@ -70,14 +77,64 @@ void Signs::foresee(const Committed& step, std::vector<Sign>& signs) {
                           .op = slot.op != nullptr ? slot.op : "",
                           .dtype = limiting(slot),
                           .binades = headroom_of(slot.seen, slot.low) + extra});
-  for (const Forecast::Alarm& alarm : forecast_.observe(step.step, readings)) {
-    Sign sign = sign_of(readings[alarm.place], alarm.place >= forward.size(), alarm, step);
-    if (step.prevents && readings[alarm.place].dtype != DType::f32 && sign.direction == "forward") {
-      planned_.push_back({step.step + kTelemetryDelay, target_of(sign)});
-      sign.remedy = fmt::format("it is computed in f32 from step {} on", planned_.back().step);
-    }
+  for (const Forecast::Alarm& alarm : overflow_.observe(step.step, readings)) {
+    const HeadroomReading& reading = readings[alarm.place];
+    Sign sign = sign_of(SignKind::kOverflow, reading, alarm, step.step);
+    if (alarm.place >= forward.size()) sign.direction = "backward";
+    sign.what = fmt::format(
+        "will leave the range of {} in about {:.0f} steps: {:.1f} binades are left, {:.3f} go each step",
+        name_of(reading.dtype), alarm.steps, alarm.binades, alarm.per_step);
+    sign.advice = overflow_advice(sign, reading.dtype, step.least_scale > 1);
+    if (step.prevents && reading.dtype != DType::f32 && sign.direction == "forward") plan_promotion(sign);
     signs.push_back(std::move(sign));
   }
+}
+
+void Signs::foresee_poles(const Committed& step, std::vector<Sign>& signs) {
+  std::vector<HeadroomReading> readings;
+  for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
+    if (slot.pole) readings.push_back({slot.module, slot.op, slot.pole->dtype, slot.pole->binades});
+  for (const Forecast::Alarm& alarm : poles_.observe(step.step, readings)) {
+    const HeadroomReading& reading = readings[alarm.place];
+    Sign sign = sign_of(SignKind::kPole, reading, alarm, step.step);
+    sign.what = fmt::format(
+        "will divide by too little in about {:.0f} steps: what comes nearest to its pole is {:.1f} binades away from "
+        "where {} overflows, {:.3f} go each step",
+        alarm.steps, alarm.binades, name_of(reading.dtype), alarm.per_step);
+    sign.advice = "add an eps to its operand, or clamp it";
+    if (step.prevents && reading.dtype == DType::f16) plan_promotion(sign);
+    signs.push_back(std::move(sign));
+  }
+}
+
+void Signs::foresee_collapse(const Committed& step, std::vector<Sign>& signs) {
+  std::vector<HeadroomReading> readings;
+  for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
+    if (slot.entropy) readings.push_back({slot.module, slot.op, DType::f32, std::log2(*slot.entropy / kCollapsed)});
+  for (const Forecast::Alarm& alarm : collapse_.observe(step.step, readings)) {
+    Sign sign = sign_of(SignKind::kCollapse, readings[alarm.place], alarm, step.step);
+    sign.what = fmt::format(
+        "will look at single keys alone in about {:.0f} steps: its entropy is {:.3f} of what all keys alike would give",
+        alarm.steps, kCollapsed * std::exp2(alarm.binades));
+    sign.advice = "its logits grow: lower the learning rate, or put a norm on queries and keys";
+    signs.push_back(std::move(sign));
+  }
+}
+
+void Signs::judge_gradients(const Committed& step, std::vector<Sign>& signs) {
+  const std::optional<GradientHistory::Growth> growth = gradients_.observe(step.grad_norm);
+  if (!growth) return;
+  Sign sign{.kind = SignKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
+  sign.what = fmt::format("their norm is {:.3g}{}, {:.0f} times the median of the 128 steps before", step.grad_norm,
+                          growth->lasts ? " after 8 steps in which it was high" : "", std::exp2(growth->binades));
+  sign.advice = "clip by norm (--clip), or lower the learning rate";
+  signs.push_back(std::move(sign));
+}
+
+/// The op of this sign is to be computed in f32 in time.
+void Signs::plan_promotion(Sign& sign) {
+  planned_.push_back({sign.step + kTelemetryDelay, target_of(sign)});
+  sign.remedy = fmt::format("it is computed in f32 from step {} on", planned_.back().step);
 }
 
 std::vector<std::string> Signs::take_due(std::int64_t step) {
@@ -93,7 +150,7 @@ std::optional<double> Signs::update_rms(std::int64_t step) const {
 }
 
 std::optional<double> Signs::attention_logits(std::int64_t step, const Telemetry& seen) const {
-  if (!forecast_.due(step)) return std::nullopt;
+  if (!overflow_.due(step)) return std::nullopt;
   std::uint32_t largest = 0;
   std::string_view product;  // of the module that was seen last: the first is query times key
   for (const Telemetry::Slot& slot : seen.slots(Direction::kForward)) {
@@ -106,9 +163,20 @@ std::optional<double> Signs::attention_logits(std::int64_t step, const Telemetry
   return largest > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+std::optional<double> Signs::attention_entropy(std::int64_t step, const Telemetry& seen) const {
+  if (!collapse_.due(step)) return std::nullopt;
+  std::optional<double> least;
+  for (const Telemetry::Slot& slot : seen.slots(Direction::kForward))
+    if (slot.entropy) least = std::min(*slot.entropy, least.value_or(1));
+  return least;
+}
+
 StateDict Signs::state() const {
   StateDict state;
-  state.merge("forecast", forecast_.state());
+  state.merge("forecast", overflow_.state());
+  state.merge("poles", poles_.state());
+  state.merge("collapse", collapse_.state());
+  state.merge("gradients", gradients_.state());
   state.merge("underflow", underflow_.state());
   state.merge("stagnation", stagnation_.state());
   std::string targets;
@@ -124,7 +192,10 @@ StateDict Signs::state() const {
 
 void Signs::load_state(const StateDict& state) {
   Signs loaded;
-  loaded.forecast_.load_state(state.section("forecast"));
+  loaded.overflow_.load_state(state.section("forecast"));
+  loaded.poles_.load_state(state.section("poles"));
+  loaded.collapse_.load_state(state.section("collapse"));
+  loaded.gradients_.load_state(state.section("gradients"));
   loaded.underflow_.load_state(state.section("underflow"));
   loaded.stagnation_.load_state(state.section("stagnation"));
   if (!state.empty()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amp/signs/forecast.h"
+#include "amp/signs/gradient_history.h"
 #include "amp/signs/sign.h"
 #include "amp/signs/silent_underflow.h"
 #include "amp/signs/stagnation.h"
@@ -15,14 +16,19 @@
 
 namespace binade::amp {
 
-/// What a run shows before a number goes bad, found from the telemetry of its committed steps: overflow ahead
-/// (Forecast), values that vanish (SilentUnderflow), updates that vanish (Stagnation). A function of the run alone: the
-/// state is part of the checkpoint, and a resumed run finds the same. What is decided from the telemetry of step k
-/// applies at step k + kTelemetryDelay.
+/// What a run shows before a number goes bad, found from the telemetry of its committed steps: overflow, a pole or an
+/// attention collapse ahead (Forecast), gradients that their history does not explain (GradientHistory), values that
+/// vanish (SilentUnderflow), updates that vanish (Stagnation). A function of the run alone: the state is part of the
+/// checkpoint, and a resumed run finds the same. What is decided from the telemetry of step k applies at step
+/// k + kTelemetryDelay.
 class Signs {
  public:
-  /// Whether the telemetry of this step must count zeros.
-  bool counts_zeros(std::int64_t step) const { return underflow_.due(step); }
+  Signs();
+
+  /// What the telemetry of this step must look at.
+  Telemetry::Looks looks(std::int64_t step) const {
+    return {.zeros = underflow_.due(step), .limits = overflow_.due(step)};
+  }
   /// By how much to raise the loss scale of an extra run of this step that would settle a doubt; nothing in nearly
   /// every step. The run's telemetry, with zeros counted, goes into `raised` of after_commit().
   std::optional<double> proof_factor(std::int64_t step) const { return underflow_.proof_factor(step); }
@@ -36,6 +42,7 @@ class Signs {
     const Telemetry* raised;  ///< of the extra run; null where there was none
     const optim::Optimizer& optimizer;
     const optim::StepInput& input;
+    double grad_norm;  ///< before clipping
     double loss_scale;
     double least_scale;  ///< that the loss scaler could go down to: room that gradients have beside their headroom
     bool stochastic;     ///< 16-bit weights are rounded stochastically
@@ -53,18 +60,26 @@ class Signs {
   /// steps.
   std::optional<double> attention_logits(std::int64_t step, const Telemetry& seen) const;
 
+  /// Of the attention that spreads least (see relative_entropy()); nothing at most steps.
+  std::optional<double> attention_entropy(std::int64_t step, const Telemetry& seen) const;
+
   StateDict state() const;
   /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.
   void load_state(const StateDict& state);
 
  private:
-  void foresee(const Committed& step, std::vector<Sign>& signs);
+  void foresee_overflow(const Committed& step, std::vector<Sign>& signs);
+  void foresee_poles(const Committed& step, std::vector<Sign>& signs);
+  void foresee_collapse(const Committed& step, std::vector<Sign>& signs);
+  void judge_gradients(const Committed& step, std::vector<Sign>& signs);
+  void plan_promotion(Sign& sign);
 
   struct Promotion {
     std::int64_t step;
     std::string target;
   };
-  Forecast forecast_;
+  Forecast overflow_, poles_, collapse_;
+  GradientHistory gradients_;
   SilentUnderflow underflow_;
   Stagnation stagnation_;
   std::vector<Promotion> planned_;

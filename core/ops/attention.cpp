@@ -1,5 +1,6 @@
 #include "core/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -114,7 +115,47 @@ cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, 
   return args;
 }
 
+std::vector<double> logits_of(const cpu::AttentionArgs& args, std::int64_t batch, std::int64_t head,
+                              std::int64_t query) {
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  const std::int64_t key_head = head / (args.heads / args.key_heads);
+  const float* mask = args.mask;
+  if (mask != nullptr) mask += batch * args.mask_batch + head * args.mask_head + query * args.mask_query;
+  std::vector<double> logits(static_cast<std::size_t>(args.keys), kHidden);
+  dispatch_float(args.dtype, kName, [&]<class T>(TypeTag<T>) {
+    const auto vector_of = [&](const cpu::AttentionArgs::Tokens& x, std::int64_t length, std::int64_t t,
+                               std::int64_t h) {
+      return static_cast<const T*>(x.data) + (batch * length + t) * x.token + h * x.head;
+    };
+    const T* q = vector_of(args.q, args.queries, query, head);
+    const std::int64_t visible = args.causal ? std::min(args.keys, query + 1 + args.keys - args.queries) : args.keys;
+    for (std::int64_t s = 0; s < visible; ++s) {
+      const T* k = vector_of(args.k, args.keys, s, key_head);
+      double dot = 0;
+      for (std::int64_t d = 0; d < args.depth; ++d)
+        dot += static_cast<double>(load(q[d])) * static_cast<double>(load(k[d]));
+      logits[static_cast<std::size_t>(s)] = args.scale * dot + (mask != nullptr ? static_cast<double>(mask[s]) : 0);
+    }
+  });
+  return logits;
+}
+
 }  // namespace
+
+std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, const Attention::Params& p,
+                                                  std::int64_t count) {
+  check_inputs(in, p);
+  const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
+  const cpu::AttentionArgs args = arguments(in[0], in[1], in[2], mask, p, {});
+  const std::int64_t rows = args.batch * args.heads * args.queries;
+  std::vector<std::vector<double>> logits;
+  for (std::int64_t i = 1; i <= std::min(count, rows); ++i) {
+    const std::int64_t row = rows * i / std::min(count, rows) - 1;
+    logits.push_back(
+        logits_of(args, row / args.queries / args.heads, row / args.queries % args.heads, row % args.queries));
+  }
+  return logits;
+}
 
 KernelSlot<cpu::AttentionKernels>& attention_slot() {
   static KernelSlot<cpu::AttentionKernels> slot;

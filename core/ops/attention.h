@@ -44,6 +44,11 @@ struct Attention {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
+/// The logits of `count` rows (b, h, t) of such a call, evenly spread, for whoever watches what attention looks at:
+/// scale q . k + mask for each key, -inf for a key that the row does not see. All rows where there are fewer.
+std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, const Attention::Params& p,
+                                                  std::int64_t count);
+
 KernelSlot<cpu::AttentionKernels>& attention_slot();
 void register_attention_cpu();
 

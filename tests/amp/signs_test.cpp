@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "amp/trainer.h"
 #include "autograd/functions/elementwise.h"
+#include "autograd/functions/reduce.h"
 #include "nn/attention.h"
 #include "nn/linear.h"
 #include "nn/losses.h"
@@ -13,11 +17,12 @@
 namespace binade::amp {
 namespace {
 
-/// Attention between two linear layers over sequences of 6.
+/// Attention between two linear layers.
 struct Sequence : nn::Module {
   nn::Linear in{{.in = 4, .out = 16}};
-  nn::MultiHeadAttention attention{{.dim = 16, .heads = 2, .composed = true}};
+  nn::MultiHeadAttention attention;
   nn::Linear out{{.in = 16, .out = 2}};
+  explicit Sequence(bool composed) : attention({.dim = 16, .heads = 2, .composed = composed}) {}
   void visit(nn::Visitor& v) override {
     v("in", in);
     v("attention", attention);
@@ -31,17 +36,18 @@ struct SequenceRun {
   Sequence model;
   optim::AdamW optimizer{model, {.lr = 1e-3}};
   Trainer trainer;
+  std::int64_t tokens;
   double shrink = 1;  // of the loss
   std::vector<Sign> signs;
 
-  explicit SequenceRun(const TrainerOptions& options) : trainer(runtime, model, optimizer, options) {}
+  explicit SequenceRun(const TrainerOptions& options, std::int64_t length = 6, bool composed = true)
+      : model(composed), trainer(runtime, model, optimizer, options), tokens(length) {}
   void to(std::int64_t step) {
     while (trainer.steps() < step) {
       const auto k = static_cast<std::uint32_t>(trainer.steps());
-      const StepResult result = trainer.step(toy::Batch{toy::random({4, 6, 4}, k), toy::random({4, 6, 2}, 7000 + k)},
-                                             [&](const toy::Batch& b) {
-                                               return nn::mse(model(b.x), Variable(b.target)) * shrink;
-                                             });
+      const StepResult result = trainer.step(
+          toy::Batch{toy::random({4, tokens, 4}, k), toy::random({4, tokens, 2}, 7000 + k)},
+          [&](const toy::Batch& b) { return nn::mse(model(b.x), Variable(b.target)) * shrink; });
       signs.insert(signs.end(), result.signs.begin(), result.signs.end());
     }
   }
@@ -155,6 +161,80 @@ TEST(Signs, AMeasurementLeavesNoTrace) {
     return run.trainer.state_hash();
   };
   EXPECT_EQ(hash(LossScaleOptions::measured()), hash(std::nullopt));
+}
+
+/// A network whose loss divides by what the data hold: it shrinks by a fifth with each step.
+struct Quotient {
+  Runtime runtime{{.seed = 3, .threads = 1}};
+  nn::Linear model{{.in = 4, .out = 2}};
+  optim::AdamW optimizer{model, {.lr = 1e-3}};
+  Trainer trainer;
+  std::vector<Sign> signs;
+
+  explicit Quotient(const TrainerOptions& options) : trainer(runtime, model, optimizer, options) {}
+  void to(std::int64_t step) {
+    while (trainer.steps() < step) {
+      const auto k = static_cast<std::uint32_t>(trainer.steps());
+      const auto spread = static_cast<float>(std::pow(0.8, k));
+      const Tensor divisor = Tensor::full({1}, spread);
+      const StepResult result = trainer.step(
+          toy::Batch{toy::random({8, 4}, k), toy::random({8, 2}, 7000 + k, spread)},
+          [&](const toy::Batch& b) { return mean(abs((model(b.x) * 1e-3 * spread - b.target) / Variable(divisor))); });
+      signs.insert(signs.end(), result.signs.begin(), result.signs.end());
+    }
+  }
+};
+
+TEST(Signs, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
+  Quotient run({.precision = Policy::fp32()});
+  const auto pole = static_cast<std::int64_t>(std::log(1e-18) / std::log(0.8));  // step 186
+  run.to(pole);
+  const auto sign = std::ranges::find(run.signs, SignKind::kPole, &Sign::kind);
+  ASSERT_NE(sign, run.signs.end());
+  EXPECT_EQ(sign->op, "div");
+  EXPECT_EQ(sign->direction, "forward");
+  EXPECT_EQ(sign->dtype, "f32");
+  EXPECT_GE(pole - sign->step, 20);
+  EXPECT_NEAR(sign->steps_left, static_cast<double>(pole - sign->step), 4);
+  EXPECT_EQ(std::ranges::count(run.signs, SignKind::kPole, &Sign::kind), 1);
+}
+
+TEST(Signs, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {
+  SequenceRun run(growing_keys(OnNan::kStop), 16);
+  EXPECT_THROW(run.to(800), NumericError);
+  const std::int64_t overflow = run.trainer.finished().back().step;
+  const auto sign = std::ranges::find(run.signs, SignKind::kCollapse, &Sign::kind);
+  ASSERT_NE(sign, run.signs.end());
+  EXPECT_EQ(sign->module, "attention");
+  EXPECT_EQ(sign->op, "softmax");
+  EXPECT_GE(overflow - sign->step, 50);
+  EXPECT_GT(sign->steps_left, 0);
+}
+
+TEST(Signs, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
+  for (const bool composed : {true, false}) {
+    SequenceRun run({.precision = Policy::fp32()}, 16, composed);
+    run.to(9);
+    for (const StepResult& result : run.trainer.finished()) {
+      EXPECT_EQ(result.attention_entropy.has_value(), result.step % 4 == 0) << composed;
+      if (result.attention_entropy) {
+        EXPECT_GT(*result.attention_entropy, 0.9) << "a fresh network looks everywhere";
+        EXPECT_LE(*result.attention_entropy, 1 + 1e-12);
+      }
+    }
+  }
+}
+
+TEST(Signs, GradientsThatTheirHistoryDoesNotExplainAreTold) {
+  SequenceRun run({.precision = Policy::fp32(), .clip_norm = 1});
+  run.to(200);
+  EXPECT_TRUE(run.signs.empty());
+  run.shrink = 60;
+  run.to(260);
+  ASSERT_EQ(run.signs.size(), 1u);
+  EXPECT_EQ(run.signs[0].kind, SignKind::kGradients);
+  EXPECT_EQ(run.signs[0].step, 208);
+  EXPECT_EQ(run.signs[0].direction, "backward");
 }
 
 TEST(Signs, TheChangeOfWeightsIsToldEvery50Steps) {

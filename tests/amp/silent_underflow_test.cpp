@@ -34,7 +34,7 @@ struct Place {
 /// A step's telemetry: backward runs from the last place to the first.
 Telemetry step_at(double scale, const std::vector<Place>& places) {
   Telemetry telemetry;
-  telemetry.begin(true);
+  telemetry.begin({.zeros = true});
   for (std::size_t i = places.size(); i-- > 0;) {
     const std::string path = "layer" + std::to_string(i);
     const Tensor gx = gradients(scale, places[i].legal, places[i].small, places[i].tiny);
@@ -92,7 +92,7 @@ TEST(SilentUnderflow, ATensorThatVanishedWholeProvesItselfAndIsNamedWhereItBegin
   Telemetry telemetry;
   std::vector<Sign> signs;
   for (std::int64_t step = 50; step <= 400; step += 50) {
-    telemetry.begin(true);
+    telemetry.begin({.zeros = true});
     const Tensor zeros = Tensor::zeros({8}, DType::f16);
     for (const std::int64_t place : {2, 1, 0}) {  // the second place's values were seen before they were rounded
       const Observation seen{.low = place == 2 ? 0x3a000000u : place == 1 ? 0x32000000u : 0u};
@@ -123,7 +123,7 @@ TEST(SilentUnderflow, ANonFiniteStepIsForgotten) {
   for (const double planted : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     SilentUnderflow underflow;
     Telemetry bad;
-    bad.begin(true);
+    bad.begin({.zeros = true});
     const Tensor gx = Tensor::full({1000}, planted, DType::f16);
     bad.after_backward({kLinear, "layer0", 0, Direction::kBackward}, {}, {&gx, 1}, observe(gx));
     EXPECT_FALSE(underflow.look(50, 1, bad, nullptr).has_value());

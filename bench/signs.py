@@ -5,8 +5,8 @@
 
 clean   healthy runs of both programs in several precisions and optimizers: steps, signs that were told (false alarms)
 growth  runs in which query and key weights of one block grow by 1 % each step, stopped at the overflow (--on-nan stop): how
-        many steps before it the op was named, and whether the first alarm named it; then the same with the ladder: the
-        incidents that were left
+        many steps before it the op was named, and whether the first alarm named it, and how many steps before it the
+        attention was said to narrow; then the same with the ladder: the incidents that were left
 scale   attempts that overflowed in the first steps, with --init-scale auto and without
 guard   healthy losses that SpikeGuard's rule would call absurd, and whether a blown-up learning rate is caught
 
@@ -23,7 +23,7 @@ import tempfile
 
 GPT_SHAPE = ["--layers", "3", "--heads", "4", "--dim", "64", "--context", "64", "--batch", "8"]
 UNET_SHAPE = ["--base", "8", "--depth", "2", "--size", "64", "--batch", "4"]
-SIGN = re.compile(r"^step (\d+): (overflow ahead|silent underflow|stagnation): (.*)$", re.MULTILINE)
+SIGN = re.compile(r"^step (\d+): (overflow ahead|pole ahead|attention collapse ahead|gradients grow|silent underflow|stagnation): (.*)$", re.MULTILINE)
 
 CLEAN = [
     ("gpt fp16 composed", "gpt", ["--precision", "fp16", "--attention", "composed"]),
@@ -83,7 +83,7 @@ def clean(runs, steps):
 
 
 def growth(runs, drills):
-    leads, named, prevented = [], 0, 0
+    leads, narrowed, named, prevented = [], [], 0, 0
     for k in range(drills):
         block, start = k % 3, 1 + 60 * k
         faults = [a for part in ("query", "key")
@@ -91,17 +91,21 @@ def growth(runs, drills):
         arguments = ["--precision", "fp16", "--attention", "composed", "--seed", k + 1, "--schedule-steps", 2000, *faults]
         said, attempts = runs.train("gpt", f"growth {k}", 1200, [*arguments, "--on-nan", "stop"])
         signs = [s for s in SIGN.findall(said) if s[1] == "overflow ahead"]
+        collapse = [s for s in SIGN.findall(said) if s[1] == "attention collapse ahead" and f"blocks.{block}.attention " in s[2]]
         end = attempts[-1]["step"]
         lead = end - int(signs[0][0]) if signs else 0
         right = bool(signs) and signs[0][2].startswith(f"'matmul' in blocks.{block}.attention ")
         leads.append(lead)
+        narrowed.append(end - int(collapse[0][0]) if collapse else 0)
         named += right
         said, attempts = runs.train("gpt", f"growth {k} ladder", end + 50, arguments)
         incidents = said.count("incident in step")
         prevented += incidents == 0
-        print(f"growth  block {block} from step {start:4}: overflow in step {end}, named {lead} steps ahead, {'rightly' if right else 'wrongly'}; "
+        print(f"growth  block {block} from step {start:4}: overflow in step {end}, named {lead} steps ahead, {'rightly' if right else 'wrongly'}; said to narrow "
+              f"{narrowed[-1]} ahead; "
               f"with the ladder {incidents} incidents in {attempts[-1]['step']} steps", flush=True)
-    print(f"growth  lead: median {statistics.median(leads)}, least {min(leads)}; named rightly {named} of {drills}; prevented {prevented} of {drills}")
+    print(f"growth  lead: median {statistics.median(leads)}, least {min(leads)}; named rightly {named} of {drills}; prevented {prevented} of {drills}; "
+          f"said to narrow: median {statistics.median(narrowed)}, least {min(narrowed)}")
 
 
 def scale(runs, steps):

@@ -1,31 +1,19 @@
 #include <cstdio>
-#include <ctime>
 
 #include "amp/doctor/commands.h"
 #include "amp/doctor/report/page.h"
 #include "core/error.h"
 #include "core/version.h"
 #include "io/file_ops.h"
+#include "io/utc_time.h"
 
 namespace binade::doctor {
-
-namespace {
-
-std::string made_by() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char time[32];
-  std::strftime(time, sizeof time, "%Y-%m-%d %H:%M UTC", &parts);
-  return fmt::format("Made {} by binade-doctor report, {}.", time, build_id());
-}
-
-}  // namespace
 
 int write_report(const std::string& run, const std::string& output) {
   const report::RunHistory history = report::read_history(run);
   const std::string path = output.empty() ? history.folder + "/report.html" : output;
-  const std::string html = report::page(history, made_by());
+  const std::string html = report::page(history,
+                                        fmt::format("Made {} by binade-doctor report, {}.", io::utc_now(), build_id()));
   const auto [folder_path, name] = io::split_path(path);
   io::FileOps& ops = io::FileOps::real();
   const io::FileHandle folder = io::open_folder(ops, folder_path);

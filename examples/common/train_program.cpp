@@ -53,7 +53,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
   complete();
 }
 
-int maybe_supervised(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train) {
+int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train) {
   table.apply_flags();
   if (!s.supervise) return train();
   if (s.run.empty()) s.run = io::RunFolder::next_free("runs", name);

@@ -13,7 +13,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
 
 /// Runs `train` here or, with --supervise, in a child process that is started again when it dies (amp/supervisor.h).
 /// `name` begins the name of a new run folder.
-int maybe_supervised(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train);
+int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train);
 
 /// The run that the settings describe. `name` begins the name of a new run folder. `constants` is what a checkpoint to
 /// resume from must hold.

@@ -89,7 +89,7 @@ Command add(CLI::App& program, const char* name, const char* help, Purpose purpo
   table->declare(*app);
   return [app, settings, table, purpose] {
     if (!app->parsed()) return 0;
-    return maybe_supervised(*table, settings->train, "unet", [&] { return train(*table, *settings, purpose); });
+    return run_training(*table, settings->train, "unet", [&] { return train(*table, *settings, purpose); });
   };
 }
 

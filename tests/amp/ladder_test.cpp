@@ -6,6 +6,7 @@
 #include "autograd/functions/elementwise.h"
 #include "autograd/functions/reduce.h"
 #include "core/error.h"
+#include "io/checkpoint_file.h"
 #include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
 
@@ -196,6 +197,53 @@ TEST_F(Rollback, AnUpdateThatRuinsTheWeightsIsTakenBackAtALowerRate) {
   for (int k = 0; k < 8; ++k) worst = std::max(worst, run.step().loss);
   EXPECT_LT(worst, 1) << "as good as before";
   EXPECT_EQ(run.trainer.ladder().lr_factor(run.trainer.steps() + 1), 0.5);
+}
+
+/// A checkpoint's state with another ladder.
+StateDict with_ladder(const StateDict& state, const Ladder& ladder) {
+  StateDict result;
+  for (const auto& [name, value] : state.values())
+    if (!name.starts_with("amp/ladder/")) result.put(name, value);
+  result.merge("amp/ladder", ladder.state());
+  return result;
+}
+
+TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
+  std::int64_t drawn = 0, passed_over = 0, failed_step = 0, kept_step = 0;
+  std::string kept;
+  std::vector<std::string> hashes;  // after the rollback, and after each step from there on
+  {
+    Lab hit({.inject = {"lr@step=62,factor=20000,once=1"}});
+    TrainingRun training(hit.trainer, options(80));
+    for (const auto& batch : training.batches(hit.loader)) {
+      ++drawn;
+      const StepResult result = training.step(batch, [&](const toy::LabBatch& b) { return hit.loss(b); });
+      if (result.incident && result.incident->remedy.action == RemedyAction::kRollback) {
+        ASSERT_EQ(failed_step, 0) << "one rollback mends it";
+        failed_step = result.step;
+        passed_over = drawn;
+        kept_step = hit.trainer.steps();
+        kept = result.incident->remedy.target;
+      }
+      if (failed_step > 0) hashes.push_back(hit.trainer.state_hash());
+    }
+  }
+  ASSERT_EQ(failed_step, 63);
+  ASSERT_EQ(hashes.size(), static_cast<std::size_t>(80 - kept_step + 1));
+
+  // The run saved its new state under the same name at once; the one that it went back to is beside it.
+  const StateDict state = io::load_checkpoint(folder.path("run/checkpoints/" + kept + ".abandoned-1")).state;
+  Ladder ladder;
+  ladder.load_state(state.section("amp/ladder"));
+  ladder.rolled_back(failed_step - 1, kept_step, true);
+  Lab resumed({});
+  resumed.trainer.load_state(with_ladder(state, ladder));
+  for (std::int64_t k = kept_step; k < passed_over; ++k) resumed.loader.commit(resumed.loader.next().origin);
+  EXPECT_EQ(resumed.trainer.state_hash(), hashes[0]);
+  for (std::size_t k = 1; k < hashes.size(); ++k) {
+    ASSERT_TRUE(resumed.step().committed);
+    ASSERT_EQ(resumed.trainer.state_hash(), hashes[k]) << "step " << resumed.trainer.steps();
+  }
 }
 
 TEST_F(Rollback, ADamageThatComesBackStopsTheRun) {

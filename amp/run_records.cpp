@@ -238,6 +238,14 @@ void RunRecords::keep_event(std::string_view kind, std::int64_t step, const std:
   events_.write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
 }
 
+void RunRecords::cut_back_to(std::int64_t bytes, std::int64_t step) {
+  if (bytes <= metrics_.offset()) return metrics_.truncate(bytes);
+  event("log", step,
+        fmt::format(
+            "metrics.jsonl had {} bytes when the checkpoint was made and has {}: the lines that are missing stay so",
+            bytes, metrics_.offset()));
+}
+
 void RunRecords::finish() {
   displays_->bar.finish();
   displays_->events.flush();

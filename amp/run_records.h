@@ -48,9 +48,10 @@ class RunRecords {
 
   /// Waits until metrics.jsonl is on the disk. From any thread.
   void sync() { metrics_.sync(); }
-  /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back.
+  /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back. Where somebody took lines
+  /// away it goes on with what is there, and says so: a log is no reason to lose a training.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
-  void cut_back_to(std::int64_t bytes) { metrics_.truncate(bytes); }
+  void cut_back_to(std::int64_t bytes, std::int64_t step);
 
  private:
   struct Displays;

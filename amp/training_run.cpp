@@ -105,7 +105,7 @@ class TrainingRun::Journal {
     if (options_.check_constants) options_.check_constants(checkpoint.state);
     trainer_.load_state(checkpoint.state);
     compare_environment(checkpoint.state);
-    records_.cut_back_to(checkpoint.state.integer("progress/metrics_bytes"));
+    records_.cut_back_to(checkpoint.state.integer("progress/metrics_bytes"), trainer_.steps());
     evaluated_ = checkpoint.state.integer(kEvaluated);
     saved_ = trainer_.steps();
     resumed_ = true;
@@ -140,7 +140,7 @@ class TrainingRun::Journal {
   void begin_again() {
     records_.event("resumed", 0, "no checkpoint was committed before the run was stopped; it begins again");
     resumed_ = true;
-    records_.cut_back_to(0);
+    records_.cut_back_to(0, 0);
   }
 
   bool goes_on() {

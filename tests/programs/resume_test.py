@@ -67,6 +67,14 @@ class RunLife(ProgramTest):
         self.assertEqual(more.returncode, 0, more.stderr)
         self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [1, 2, 3, 4, 5])
 
+    def test_a_log_that_somebody_took_away_does_not_stop_a_run(self):
+        self.train(GPT, self.folder / "r", "--steps", 3)
+        (self.folder / "r/metrics.jsonl").unlink()
+        more = run(GPT, "train", "--run", self.folder / "r", "--resume", "--steps", 5)
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.assertIn("metrics.jsonl had ", more.stderr)
+        self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [4, 5])
+
     def test_sigterm_commits_and_says_so(self):
         import signal
         for program in (GPT, UNET):

@@ -1,4 +1,5 @@
-"""Every public op, function and module has its line in the tables of fuzz_ops: complete_test.py FUZZ_OPS."""
+"""Every public op, function and module has its line in the tables of fuzz_ops, whose command line says what is wrong
+with it: complete_test.py FUZZ_OPS."""
 import os
 import pathlib
 import re
@@ -35,6 +36,12 @@ class Complete(unittest.TestCase):
     def test_every_module(self):
         own = {"Module", "Parameter", "Buffer"}
         self.check(found("nn", r"\nclass (\w+) : public Module\b") - own, 18)
+
+    def test_a_bad_value_is_named(self):
+        for flags, words in (("--count -3", "--count: wanted a whole number, got -3"), ("--jobs 0", "--jobs wants 1 or more"),
+                             ("--only nothing", "there is no 'nothing'"), ("--cout 3", "did you mean --count?")):
+            answer = subprocess.run([FUZZ_OPS, *flags.split()], capture_output=True, text=True, check=False)
+            self.assertEqual((answer.returncode, words in answer.stderr), (20, True), answer.stderr)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,15 @@
 // The C library's own allocator, counted. Shared libraries (libpng, zlib, libhdf5) and operator new call these too.
 #include <malloc.h>
 
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <initializer_list>
 
 #include "tests/fuzz/heap.h"
 
 namespace binade::fuzz::heap {
 namespace {
-
-std::atomic<std::int64_t> now_live{0}, most_live{0};
-
-void took(std::size_t bytes) {
-  const auto size = static_cast<std::int64_t>(bytes);
-  const std::int64_t now = now_live.fetch_add(size, std::memory_order_relaxed) + size;
-  if (now > most_live.load(std::memory_order_relaxed)) most_live.store(now, std::memory_order_relaxed);
-}
-void gave_back(std::size_t bytes) { now_live.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); }
 
 void (*tell_of_death)() = nullptr;
 
@@ -34,10 +25,6 @@ void* counted(void* p) {
 }
 
 }  // namespace
-
-std::int64_t live() { return now_live.load(); }
-std::int64_t peak() { return most_live.load(); }
-void set_peak(std::int64_t bytes) { most_live.store(bytes); }
 
 void watch(void (*tell)()) {
   tell_of_death = tell;

@@ -1,5 +1,4 @@
 // The sanitizers' allocator, which tells what it does.
-#include <atomic>
 #include <cstddef>
 
 #include "tests/fuzz/heap.h"
@@ -16,24 +15,9 @@ const char* __asan_default_options() { return "allocator_may_return_null=1:quara
 namespace binade::fuzz::heap {
 namespace {
 
-std::atomic<std::int64_t> now_live{0}, most_live{0};
-
-void took(std::size_t bytes) {
-  const auto size = static_cast<std::int64_t>(bytes);
-  const std::int64_t now = now_live.fetch_add(size, std::memory_order_relaxed) + size;
-  if (now > most_live.load(std::memory_order_relaxed)) most_live.store(now, std::memory_order_relaxed);
-}
-void gave_back(std::size_t bytes) { now_live.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed); }
+void (*tell_of_death)() = nullptr;
 
 }  // namespace
-
-std::int64_t live() { return now_live.load(); }
-std::int64_t peak() { return most_live.load(); }
-void set_peak(std::int64_t bytes) { most_live.store(bytes); }
-
-namespace {
-void (*tell_of_death)() = nullptr;
-}
 
 void watch(void (*tell)()) {
   tell_of_death = tell;

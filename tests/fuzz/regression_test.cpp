@@ -15,34 +15,24 @@
 #include "io/safetensors.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/fuzz/watch.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::fuzz {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-template <class E, class F>
-std::string refusal(F&& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another error: " << error.what();
-  }
-  return "accepted";
-}
-
 // An extent of zero hid that the others multiply beyond any integer: Shape threw an error that no reader promises.
 TEST(HostileInput, AZeroExtentHidesNoOverflow) {
   const std::string words = "extents";
   const std::string idx = std::string("\0\0\x08\3", 4) + std::string(4, '\0') + std::string(8, '\x7f');
-  EXPECT_NE(refusal<DataError>([&] { io::decode_idx(idx, "a"); }).find(words), std::string::npos);
+  EXPECT_NE(io::error_of<DataError>([&] { io::decode_idx(idx, "a"); }).find(words), std::string::npos);
   std::string header = R"({"w":{"dtype":"U8","shape":[0,281474976710656,281474976710656],"data_offsets":[0,0]}})";
-  EXPECT_NE(refusal<DataError>([&] { io::decode_safetensors(bytes_of(le(header.size(), 8) + header)); }).find(words),
-            std::string::npos);
+  EXPECT_NE(
+      io::error_of<DataError>([&] { io::decode_safetensors(bytes_of(le(header.size(), 8) + header)); }).find(words),
+      std::string::npos);
   header = "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 281474976710656, 281474976710656), }\n";
-  EXPECT_NE(refusal<DataError>([&] {
+  EXPECT_NE(io::error_of<DataError>([&] {
               io::decode_npy(bytes_of(std::string("\x93NUMPY\1\0", 8) + le(header.size(), 2) + header), "a");
             }).find(words),
             std::string::npos);
@@ -51,7 +41,7 @@ TEST(HostileInput, AZeroExtentHidesNoOverflow) {
   image.objects[0].messages.push_back({.type = 12,
                                        .body = message::attribute("a", message::integer_type(1, false),
                                                                   message::space({0, 1ull << 48, 1ull << 48}), "")});
-  EXPECT_NE(refusal<NoCheckpointError>([&] {
+  EXPECT_NE(io::error_of<NoCheckpointError>([&] {
               io::read_profile(bytes_of(image.lay_out().bytes), io::kUserBlockBytes);
             }).find(words),
             std::string::npos);
@@ -68,16 +58,17 @@ TEST(HostileInput, SettingsThatAreListsOfLists) {
   std::vector<std::string> words;
   examples::Settings table;
   table.add({.name = "words", .target = &words, .help = ""});
-  EXPECT_NE(refusal<ArgumentError>([&] { table.apply_json(R"({"words": [[]]})", "c"); }).find("a list of them"),
+  EXPECT_NE(io::error_of<ArgumentError>([&] { table.apply_json(R"({"words": [[]]})", "c"); }).find("a list of them"),
             std::string::npos);
   const std::string deep = R"({"words": )" + std::string(100000, '[') + std::string(100000, ']') + "}";
-  EXPECT_NE(refusal<DataError>([&] { table.apply_json(deep, "c"); }).find("nested"), std::string::npos);
+  EXPECT_NE(io::error_of<DataError>([&] { table.apply_json(deep, "c"); }).find("nested"), std::string::npos);
 }
 
 // It was found at every place of a text, and the text never ended.
 TEST(HostileInput, AnAddedTokenWithoutText) {
   const std::string vocabulary = R"({"added":{"":1},"merges":[],"vocab":{"a":0}})";
-  EXPECT_NE(refusal<DataError>([&] { io::make_bpe_tokenizer(vocabulary); }).find("without text"), std::string::npos);
+  EXPECT_NE(io::error_of<DataError>([&] { io::make_bpe_tokenizer(vocabulary); }).find("without text"),
+            std::string::npos);
 }
 
 // A gzip file of 32 KiB that holds 32 MiB, with a header that promises less: it was unpacked whole before it was
@@ -89,10 +80,11 @@ TEST(HostileInput, AGzipFileGrowsNoFurtherThanItsHeaderPromises) {
   for (int block = 0; block < 40; ++block)
     body += std::string("\0\xff\xff\0\0", 5) + (block == 0 ? start : std::string(8, '\0')) +
             std::string(65535 - 8, '\0');
-  EXPECT_NE(refusal<DataError>([&] { io::decode_idx(member + body, "a"); }).find("more than its IDX header promises"),
-            std::string::npos);
+  EXPECT_NE(
+      io::error_of<DataError>([&] { io::decode_idx(member + body, "a"); }).find("more than its IDX header promises"),
+      std::string::npos);
   const std::string liar = std::string("\0\0\x08\1", 4) + std::string("\x7f\0\0\0", 4);
-  EXPECT_NE(refusal<DataError>([&] {
+  EXPECT_NE(io::error_of<DataError>([&] {
               io::decode_idx(member + std::string("\0\x08\0\xf7\xff", 5) + liar, "a");
             }).find("more than"),
             std::string::npos);
@@ -107,7 +99,8 @@ ObjectHeader group_of(std::vector<Message> links) {
 std::string walk(const ProfileImage& image, std::size_t* peak = nullptr) {
   const std::string bytes = image.lay_out().bytes;
   const MemoryWatch memory;
-  const std::string words = refusal<NoCheckpointError>([&] { io::read_profile(bytes_of(bytes), io::kUserBlockBytes); });
+  const std::string words = io::error_of<NoCheckpointError>(
+      [&] { io::read_profile(bytes_of(bytes), io::kUserBlockBytes); });
   if (peak != nullptr) *peak = memory.peak() - std::min(memory.peak(), bytes.size());
   return words;
 }

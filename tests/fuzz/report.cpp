@@ -10,17 +10,45 @@ namespace binade::fuzz {
 namespace {
 
 constexpr int kPerOctave = 4;
+constexpr std::size_t kMostFailures = 20;  // of one target; the first ones are told
 
 }  // namespace
 
-void Tally::took(double input_seconds, std::uint64_t input) {
+void Tally::took(double input_seconds, std::size_t bytes, std::uint64_t input) {
+  ++executions;
   if (input_seconds > slowest) {
     slowest = input_seconds;
     slowest_input = input;
   }
+  if (bytes > most_memory) {
+    most_memory = bytes;
+    greediest_input = input;
+  }
   const double octaves = std::log2(std::max(1.0, input_seconds * 1e9));
   const auto at = std::min<std::size_t>(histogram.size() - 1, static_cast<std::size_t>(octaves * kPerOctave));
   ++histogram[at];
+}
+
+void Tally::fail(std::uint64_t input, const std::string& what) {
+  if (failures.size() < kMostFailures)
+    failures.push_back(fmt::format("FAILED {}: {}; replay: {}{}", target, what, replay, input));
+}
+
+void Tally::add(const Tally& other) {
+  executions += other.executions;
+  accepted += other.accepted;
+  seconds += other.seconds;
+  for (const auto& [reason, count] : other.refusals) refusals[reason] += count;
+  if (other.slowest > slowest) {
+    slowest = other.slowest;
+    slowest_input = other.slowest_input;
+  }
+  if (other.most_memory > most_memory) {
+    most_memory = other.most_memory;
+    greediest_input = other.greediest_input;
+  }
+  failures.insert(failures.end(), other.failures.begin(), other.failures.end());
+  for (std::size_t i = 0; i < histogram.size(); ++i) histogram[i] += other.histogram[i];
 }
 
 double Tally::percentile_999() const {
@@ -85,7 +113,7 @@ std::string to_json(const std::vector<Tally>& tallies) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Tally& t : tallies)
     list.push_back({{"target", t.target},
-                    {"seed", t.seed},
+                    {"replay", t.replay},
                     {"executions", t.executions},
                     {"accepted", t.accepted},
                     {"refusals", t.refusals},
@@ -95,8 +123,29 @@ std::string to_json(const std::vector<Tally>& tallies) {
                     {"slowest_input", t.slowest_input},
                     {"peak_bytes", t.most_memory},
                     {"greediest_input", t.greediest_input},
+                    {"histogram", t.histogram},
                     {"failures", t.failures}});
   return list.dump(1) + "\n";
+}
+
+std::vector<Tally> tallies_from(const std::string& json) {
+  std::vector<Tally> tallies;
+  for (const nlohmann::json& one : nlohmann::json::parse(json)) {
+    Tally& t = tallies.emplace_back();
+    one.at("target").get_to(t.target);
+    one.at("replay").get_to(t.replay);
+    one.at("executions").get_to(t.executions);
+    one.at("accepted").get_to(t.accepted);
+    one.at("refusals").get_to(t.refusals);
+    one.at("seconds").get_to(t.seconds);
+    one.at("slowest_seconds").get_to(t.slowest);
+    one.at("slowest_input").get_to(t.slowest_input);
+    one.at("peak_bytes").get_to(t.most_memory);
+    one.at("greediest_input").get_to(t.greediest_input);
+    one.at("histogram").get_to(t.histogram);
+    one.at("failures").get_to(t.failures);
+  }
+  return tallies;
 }
 
 }  // namespace binade::fuzz

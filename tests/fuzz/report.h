@@ -30,7 +30,7 @@ struct Tally {
   static constexpr std::size_t kMemory = 64u << 20;  ///< bytes beyond its own size that one input may take
 
   std::string target;
-  std::uint64_t seed = 0;
+  std::string replay;  ///< the command line that reads one input again, but for its number
   std::int64_t executions = 0, accepted = 0;
   std::map<std::string, std::int64_t> refusals;  ///< by reason, numbers and names left out
   double slowest = 0;                            ///< seconds
@@ -41,7 +41,11 @@ struct Tally {
   double seconds = 0;
   std::array<std::int64_t, 160> histogram{};  ///< of seconds, by quarters of octaves of nanoseconds
 
-  void took(double input_seconds, std::uint64_t input);
+  /// Counts an input.
+  void took(double input_seconds, std::size_t bytes, std::uint64_t input);
+  void fail(std::uint64_t input, const std::string& what);
+  /// Adds what other inputs of the same target came to.
+  void add(const Tally& other);
   /// Seconds that all but one of a thousand inputs stay below.
   double percentile_999() const;
 };
@@ -49,8 +53,11 @@ struct Tally {
 /// A reason without what differs from input to input: "a header of # bytes in a file of #".
 std::string reason_of(const std::string& message);
 
-/// The table for people, and every number for programs.
+/// The table for people.
 std::string to_text(const std::vector<Tally>& tallies, std::size_t reasons);
+
+/// Every number, for programs.
 std::string to_json(const std::vector<Tally>& tallies);
+std::vector<Tally> tallies_from(const std::string& json);
 
 }  // namespace binade::fuzz

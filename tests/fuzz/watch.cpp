@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 
 #include "core/backend.h"
@@ -15,7 +17,8 @@
 namespace binade::fuzz {
 namespace {
 
-const char* (*what_is_read)() = nullptr;
+/// What the process dies of, if it does.
+char being_read[200] = "between inputs";
 unsigned hang_seconds = 0;
 
 void say(const char* text) {
@@ -24,8 +27,8 @@ void say(const char* text) {
 }
 
 void tell_input() {
-  say("\nfuzz: ");
-  say(what_is_read());
+  say("\ndied of: ");
+  say(being_read);
   say("\n");
 }
 
@@ -47,8 +50,7 @@ std::size_t MemoryWatch::peak() const {
   return static_cast<std::size_t>(heap > 0 ? heap : 0) + backend_of(Device::cpu()).bytes_peak();
 }
 
-void watch_for_death(const char* (*what)(), unsigned seconds) {
-  what_is_read = what;
+void watch_for_death(unsigned seconds) {
   hang_seconds = seconds;
   std::signal(SIGALRM, on_hang);
   heap::watch(tell_input);
@@ -56,6 +58,16 @@ void watch_for_death(const char* (*what)(), unsigned seconds) {
 }
 
 void alive() { ::alarm(hang_seconds); }
+
+void name_input(const std::string& replay, std::uint64_t index) {
+  std::snprintf(being_read, sizeof being_read, "%s%llu", replay.c_str(), static_cast<unsigned long long>(index));
+}
+
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 void limit_memory(std::size_t bytes) {
   // RLIMIT_DATA and not RLIMIT_AS: the sanitizers reserve terabytes of addresses that they never touch.

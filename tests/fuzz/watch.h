@@ -17,11 +17,15 @@ class MemoryWatch {
   std::int64_t before_;
 };
 
-/// Says which input was being read when the process dies (a signal, a sanitizer's report) or hangs: `what` is called
-/// at that moment and must not allocate. A hang ends the process after `seconds`, counted from the last call of
-/// alive().
-void watch_for_death(const char* (*what)(), unsigned seconds);
+/// Has the process say how its last input is replayed when it dies (a signal, a sanitizer's report) or hangs. A hang
+/// ends it `seconds` after the last call of alive().
+void watch_for_death(unsigned seconds);
 void alive();
+/// The input that is read from here on; `replay` is the command line but for the input's number.
+void name_input(const std::string& replay, std::uint64_t index);
+
+/// Of this process, all threads together: what other programs take is not the reader's.
+double processor_seconds();
 
 /// From here on the system gives this process `bytes` more of memory at most.
 void limit_memory(std::size_t bytes);

@@ -34,7 +34,7 @@ THIRD_PARTY = (
     (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
-    (r"CLI/", r"(amp|examples|bench)/.*\.cpp|tests/[a-z]+/main\.cpp", "the programs' .cpp files"),
+    (r"CLI/", r"(amp|examples|bench|tests)/.*\.cpp", "the programs' .cpp files"),
     (r"nlohmann/", r"(io|amp|examples|bench|tests)/.*\.cpp", ".cpp files above core/"),
     (r"fmt/(?!core\.h)", r".*\.cpp", ".cpp files (headers take fmt/core.h)"),
     (r"spdlog/", r".*\.cpp", ".cpp files"),

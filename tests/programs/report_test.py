@@ -88,6 +88,17 @@ class Report(ProgramTest):
         self.assertEqual(page.ids, ["incident-1", "incident-2"])
         self.assertIn((self.gpt / "samples/000000000040.txt").read_text().split()[0], page.text)
 
+    def test_signs_are_worth_a_look_and_the_latest_of_many_are_named(self):
+        folder = self.copy()
+        with (folder / "events.jsonl").open("a") as file:
+            for step in range(1, 7):
+                file.write(json.dumps({"step": step, "kind": "sign", "what": f"step {step}: stagnation: nothing moves", "time": ""}) + "\n")
+        worth_a_look = self.page(folder).text.split("Worth a look")[1].split("Curves")[0]
+        self.assertIn("2 earlier signs besides these", worth_a_look)
+        for step in (3, 4, 5, 6):
+            self.assertIn(f"A sign: step {step}: stagnation: nothing moves.", worth_a_look)
+        self.assertNotIn("step 2:", worth_a_look)
+
     def test_a_run_that_stopped_says_why_and_pictures_are_in_the_page(self):
         folder = self.folder / "unet"
         self.train(UNET, folder, "--steps", 8, "--eval-every", 4, "--precision", "fp16", "--inject",

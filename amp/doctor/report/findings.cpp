@@ -44,6 +44,19 @@ void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
   }
 }
 
+/// The latest of what healthy steps showed (docs/signs.md).
+void find_signs(const RunHistory& history, std::vector<Markup>& findings) {
+  std::vector<const EventRecord*> signs;
+  for (const EventRecord& event : history.events)
+    if (event.kind == "sign") signs.push_back(&event);
+  const std::size_t first = signs.size() > kMostNamed ? signs.size() - kMostNamed : 0;
+  if (first > 0)
+    findings.push_back(
+        element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier sign") + " besides these.")));
+  for (std::size_t i = first; i < signs.size(); ++i)
+    findings.push_back(element("b", text("A sign: ")) + text(signs[i]->what + "."));
+}
+
 void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<Nearest> near = nearest_forward(history);
   std::erase_if(near, [](const Nearest& n) { return !(n.binades < kNear); });
@@ -88,7 +101,8 @@ void find_checkpoints(const RunHistory& history, std::vector<Markup>& findings) 
 
 Markup findings_section(const RunHistory& history) {
   std::vector<Markup> findings;
-  for (const auto find : {find_end, find_incidents, find_headroom, find_skips, find_overfit, find_checkpoints})
+  for (const auto find :
+       {find_end, find_incidents, find_signs, find_headroom, find_skips, find_overfit, find_checkpoints})
     find(history, findings);
   if (findings.empty()) return section("Worth a look", element("p", {{"class", "empty"}}, text("Nothing stands out.")));
   Markup list;

@@ -80,11 +80,11 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     gz = Tensor::empty(g.shape(), g.dtype(), g.device());
     kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
   }
-  const std::int64_t rows = gz.shape().rows(), inputs = w.dim(1), outputs = w.dim(0);
+  const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
     cpu::GemmArgs g = product(gz, w, to);
-    g.m = rows;
+    g.m = x.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
     g.a_row = outputs;
@@ -96,7 +96,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     cpu::GemmArgs g = product(gz, x, to);
     g.m = outputs;
     g.n = inputs;
-    g.k = rows;
+    g.k = gz.shape().rows();
     g.a_row = 1;
     g.a_col = outputs;
     g.c_row = inputs;

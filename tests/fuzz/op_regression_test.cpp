@@ -76,6 +76,15 @@ TEST_F(HostileArguments, NumbersThatOverflowAreRefused) {
   }
 }
 
+// Its rows were counted in the empty result, and the gradient of the input was never written.
+TEST_F(HostileArguments, ALinearWithoutOutputsHasAGradientOfZeros) {
+  const Variable x(Tensor::zeros({5, 7}), true), w(Tensor::zeros({0, 7}), true);
+  const Variable y = linear(x, w);
+  for (int i = 0; i < 64; ++i) Tensor::full({5, 7}, 3);  // what is allocated next holds this
+  backward(y, Tensor::empty({5, 0}));
+  for (const float value : x.grad().to_vector<float>()) EXPECT_EQ(value, 0);
+}
+
 // Evaluation gave back what it got, and the next op had nothing to name.
 TEST_F(HostileArguments, DropoutOfNothingIsRefusedInEvaluationToo) {
   nn::Dropout dropout({.p = 0.5});

@@ -13,14 +13,16 @@ void check_inputs(std::span<const Tensor> in) {
   check<ShapeError>(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w.dim(1),
                     "{}: wanted x (..., in) and w (out, in), got {} and {}", where(kName), x.shape(), w.shape());
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
-                    "{}: wanted x and w of one floating dtype, got {} and {}", where(kName), name_of(x.dtype()),
-                    name_of(w.dtype()));
+                    "{}: wanted x and w of one floating dtype, got {} and {}; convert x with to(DType::f32)",
+                    where(kName), name_of(x.dtype()), name_of(w.dtype()));
   if (!bias.defined()) return;
   check<ShapeError>(bias.shape() == Shape{w.dim(0)}, "{}: wanted bias ({}), got {}", where(kName), w.dim(0),
                     bias.shape());
-  check<DTypeError>(is_floating(bias.dtype()) && (bias.dtype() == DType::f64) == (x.dtype() == DType::f64),
-                    "{}: wanted bias f32 (f64 with f64 inputs), got {} with {}", where(kName), name_of(bias.dtype()),
-                    name_of(x.dtype()));
+  check<DTypeError>(
+      is_floating(bias.dtype()) && (bias.dtype() == DType::f64) == (x.dtype() == DType::f64),
+      "{}: wanted f64 in all of x, w and bias or in none of them, got a bias of {} and products of {}; convert x "
+      "with to(DType::f32), or the module's parameters to f64",
+      where(kName), name_of(bias.dtype()), name_of(x.dtype()));
 }
 
 /// Where a product's rows lie: every dimension but the last.

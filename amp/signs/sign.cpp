@@ -17,6 +17,7 @@ std::string_view name_of(SignKind kind) {
 }
 
 std::string place_of(const Sign& sign) {
+  if (sign.kind == SignKind::kGradients) return "the whole model";
   std::string text = sign.op.empty() ? "" : fmt::format("'{}' in ", sign.op);
   return text + fmt::format("{} ({})", sign.module.empty() ? "the root" : sign.module, sign.direction);
 }

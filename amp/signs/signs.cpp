@@ -41,7 +41,7 @@ std::string overflow_advice(const Sign& sign, DType dtype, bool scale_can_fall) 
   return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(sign));
 }
 
-/// Of the share that kCollapsed has been reached of, and what is left of it.
+/// Relative entropy at which an attention looks at single keys.
 constexpr double kCollapsed = 0.01;
 
 }  // namespace
@@ -98,8 +98,8 @@ void Signs::foresee_poles(const Committed& step, std::vector<Sign>& signs) {
     const HeadroomReading& reading = readings[alarm.place];
     Sign sign = sign_of(SignKind::kPole, reading, alarm, step.step);
     sign.what = fmt::format(
-        "will divide by too little in about {:.0f} steps: what comes nearest to its pole is {:.1f} binades away from "
-        "where {} overflows, {:.3f} go each step",
+        "will be at its pole in about {:.0f} steps: {:.1f} binades are left until {} overflows there, {:.3f} go each "
+        "step",
         alarm.steps, alarm.binades, name_of(reading.dtype), alarm.per_step);
     sign.advice = "add an eps to its operand, or clamp it";
     if (step.prevents && reading.dtype == DType::f16) plan_promotion(sign);
@@ -125,8 +125,9 @@ void Signs::judge_gradients(const Committed& step, std::vector<Sign>& signs) {
   const std::optional<GradientHistory::Growth> growth = gradients_.observe(step.grad_norm);
   if (!growth) return;
   Sign sign{.kind = SignKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
-  sign.what = fmt::format("their norm is {:.3g}{}, {:.0f} times the median of the 128 steps before", step.grad_norm,
-                          growth->lasts ? " after 8 steps in which it was high" : "", std::exp2(growth->binades));
+  sign.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
+                          step.grad_norm, std::exp2(growth->binades),
+                          growth->lasts ? ", for the 8th time in a row" : "");
   sign.advice = "clip by norm (--clip), or lower the learning rate";
   signs.push_back(std::move(sign));
 }

@@ -227,12 +227,12 @@ class Walk {
     std::uint64_t begin, end;
   };
 
-  /// `count` bytes at a file address (relative to the base), marked as used.
+  /// `count` bytes, more than none, at a file address (relative to the base), marked as used.
   Bytes claim(std::uint64_t address, std::uint64_t count, std::string_view what) {
     const std::uint64_t size = image_.size() - base_;
     if (address > size || count > size - address)
       refuse(base_ + std::min(address, size), fmt::format("{} lies outside the file", what));
-    if (count > 0) extents_.push_back({address, address + count});
+    extents_.push_back({address, address + count});
     return image_.subspan(base_ + address, count);
   }
 

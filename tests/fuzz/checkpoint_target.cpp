@@ -71,6 +71,7 @@ class Composer {
     tensor(deep, path + "/moment", "moment");
     scalars(deep);
     if (draws_.one_in(3)) long_value(deep);
+    if (draws_.one_in(6)) misfit(deep, format);
     std::string list;
     for (const auto& [name, line] : lines_) list += line;
     dataset(manifest, "tensors", message::text_type(list.size() + 1), {}, text_data(list), "text");
@@ -134,6 +135,33 @@ class Composer {
     if (draws_.one_in(2)) return dataset(object, "notes", message::text_type(6), {}, text_data("notes"), "text");
     dataset(object, "cursor", integers ? message::integer_type(8, true) : message::float_type(8, 11), {2},
             std::string(16, '\1'), integers ? "integers" : "numbers");
+  }
+
+  /// What HDF5 allows and no checkpoint holds: another type, rank, name or place than Binade gives it.
+  void misfit(int object, int format) {
+    const Kind& kind = draws_.pick(kinds());
+    const std::string one(kind.size, '\1');
+    const std::vector<std::uint64_t> dims(draws_.below(2), 1);
+    switch (draws_.below(6)) {
+      case 0: return put(object, attribute("odd", kind.type, message::space(dims), one));
+      case 1: return put(root_, integer_attribute("odd", 1));
+      case 2: {  // one of the six attributes that say which format it is
+        constexpr const char* kNames[] = {"name", "major", "minor", "required_features", "optional_features", "writer"};
+        const std::size_t which = draws_.below(std::size(kNames));
+        at(format).messages[2 + which] = attribute(draws_.one_in(4) ? "none" : kNames[which], kind.type,
+                                                   message::space(dims), one);
+        return;
+      }
+      case 3: return dataset(object, "step", kind.type, dims, one, kind.dtype);  // an attribute has this name
+      case 4: {
+        constexpr const char* kMarks[] = {"integers", "numbers", "text", "f32", "bool", "f8", ""};
+        return dataset(object, "odd", kind.type, dims, one, draws_.pick(kMarks));
+      }
+      default:
+        dataset(object, "odd", kind.type, dims, one, kind.dtype);
+        image_.objects.back().messages.pop_back();
+        if (draws_.one_in(2)) image_.objects.back().messages.push_back(integer_attribute("dtype", 1));
+    }
   }
 
   Draws& draws_;
@@ -278,7 +306,13 @@ std::string make(Draws& draws) {
     for (std::size_t n = draws.one_in(8) ? 0 : 1 + draws.below(3); n > 0; --n) spoil(image, draws);
   vary(image, draws);
   ProfileImage::Laid laid = image.lay_out();
-  if (structured) return laid.bytes;
+  if (structured) {
+    if (!draws.one_in(50)) return laid.bytes;
+    // Another version of the user block, or another size of it.
+    laid.bytes.replace(draws.one_in(2) ? io::layout::kVersionAt : io::layout::kBlockSizeAt, 4, le(draws.edge(), 4));
+    seal(laid.bytes);
+    return laid.bytes;
+  }
   switch (draws.below(4)) {
     case 0: return mutate(laid.bytes, draws);
     case 1: laid.bytes = mutate(laid.bytes, draws); break;

@@ -79,13 +79,13 @@ ProfileImage::Laid ProfileImage::lay_out() const {
     }
     out += frame(m) + m.body;
   };
-  const auto seal = [&](std::size_t begin) {
+  const auto end_block = [&](std::size_t begin) {
     laid.blocks.push_back({begin, out.size() - begin});
     out += "crc?";
   };
   out += std::string("\x89HDF\r\n\x1a\n", 8) + '\3' + '\x8' + '\x8' + '\0' + le(kBase, 8) + le(kNowhere, 8) +
          le(kBase + at, 8) + le(pieces.empty() ? kNowhere : pieces[0].address, 8);
-  seal(kBase);
+  end_block(kBase);
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const ObjectHeader& o = objects[i];
     const Pieces& p = pieces[i];
@@ -96,12 +96,12 @@ ProfileImage::Laid ProfileImage::lay_out() const {
     out += le(p.first_bytes, o.size_width);
     for (const Message& m : p.first) put_message(m);
     out.append(static_cast<std::size_t>(o.gap), '\0');
-    seal(begin);
+    end_block(begin);
     if (p.rest.empty()) continue;
     begin = out.size();
     out += "OCHK";
     for (const Message& m : p.rest) put_message(m);
-    seal(begin);
+    end_block(begin);
   }
   for (const std::string& block : data) out += block;
   repair(laid);
@@ -120,8 +120,12 @@ void repair(ProfileImage::Laid& laid) {
   bytes.replace(0, 8, io::layout::kMagic);
   bytes.replace(io::layout::kVersionAt, 4, le(io::layout::kUserBlockVersion, 4));
   bytes.replace(io::layout::kBlockSizeAt, 4, le(kBase, 4));
+  seal(bytes);
+}
+
+void seal(std::string& bytes) {
   bytes.replace(io::layout::kLengthAt, 8, le(bytes.size(), 8));
-  const Sha256::Digest digest = io::layout::guarded_digest(view(0, bytes.size()));
+  const Sha256::Digest digest = io::layout::guarded_digest(std::as_bytes(std::span(bytes)));
   std::memcpy(bytes.data() + io::layout::kDigestAt, digest.data(), digest.size());
 }
 

@@ -61,7 +61,9 @@ Message layout(int data, std::uint64_t bytes);
 std::vector<Message> group_frame();
 }  // namespace message
 
-/// Writes every checksum of `laid.blocks` and the user block's length and SHA-256 anew.
+/// Writes every checksum of `laid.blocks` and the user block anew.
 void repair(ProfileImage::Laid& laid);
+/// Writes the length and the SHA-256 in the user block anew.
+void seal(std::string& bytes);
 
 }  // namespace binade::fuzz

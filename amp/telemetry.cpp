@@ -49,20 +49,22 @@ bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && 
 
 void Telemetry::begin(const Looks& looks) {
   looks_ = looks;
-  for (std::vector<Slot>* slots : {&forward_, &backward_})
-    for (Slot& slot : *slots) {
-      slot.seen = {};
-      slot.sampled = slot.zeros = 0;
-      slot.pole.reset();
-      slot.entropy.reset();
+  for (Tape* tape : {&forward_, &backward_}) {
+    tape->length = 0;
+    for (Slot& slot : tape->slots) {
+      std::string module = std::move(slot.module);  // its memory is of use again
+      module.clear();
+      slot = {.module = std::move(module)};
     }
+  }
 }
 
 Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> results, const Observation& seen) {
-  std::vector<Slot>& slots = call.direction == Direction::kForward ? forward_ : backward_;
+  Tape& tape = call.direction == Direction::kForward ? forward_ : backward_;
   const auto index = static_cast<std::size_t>(call.tape_index);
-  if (index >= slots.size()) slots.resize(index + 1);
-  Slot& slot = slots[index];
+  tape.length = std::max(tape.length, index + 1);
+  if (tape.length > tape.slots.size()) tape.slots.resize(tape.length);
+  Slot& slot = tape.slots[index];
   if (slot.module != call.module_path) slot.module = call.module_path;
   slot.op = call.info.name;
   const bool counts = looks_.zeros && call.direction == Direction::kBackward;
@@ -104,7 +106,7 @@ void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read,
 /// Whoever stored there last, and whose views these are.
 void Telemetry::forgive(std::int64_t before, const void* address) {
   for (std::int64_t i = before - 1; i >= 0; --i) {
-    Slot& slot = forward_[static_cast<std::size_t>(i)];
+    Slot& slot = forward_.slots[static_cast<std::size_t>(i)];
     if (slot.stored != address) continue;
     if (slot.seen.any() && headroom_of(slot.seen, slot.low) != kOverflown) return;
     slot.seen = {};
@@ -128,10 +130,9 @@ Headroom Telemetry::least(Direction direction) const {
 std::vector<ModuleHeadroom> Telemetry::by_module() const {
   std::vector<ModuleHeadroom> modules;
   std::map<std::string_view, std::size_t> index;
-  const auto lower = [&](const std::vector<Slot>& slots, double ModuleHeadroom::*side) {
-    for (const Slot& slot : slots) {
+  const auto lower = [&](Direction direction, double ModuleHeadroom::*side) {
+    for (const Slot& slot : slots(direction)) {
       const double binades = headroom_of(slot.seen, slot.low);
-      // What an earlier attempt left here says nothing about this one.
       if (binades == std::numeric_limits<double>::infinity()) continue;
       const auto [at, fresh] = index.try_emplace(slot.module, modules.size());
       if (fresh) modules.push_back({.module = slot.module});
@@ -139,15 +140,15 @@ std::vector<ModuleHeadroom> Telemetry::by_module() const {
       least = std::min(least, binades);
     }
   };
-  lower(forward_, &ModuleHeadroom::forward);
-  lower(backward_, &ModuleHeadroom::backward);
+  lower(Direction::kForward, &ModuleHeadroom::forward);
+  lower(Direction::kBackward, &ModuleHeadroom::backward);
   return modules;
 }
 
 double Telemetry::headroom_in(DType dtype, std::string_view target) const {
   double least = std::numeric_limits<double>::infinity();
-  for (const std::vector<Slot>* slots : {&forward_, &backward_})
-    for (const Slot& slot : *slots)
+  for (const Direction direction : {Direction::kForward, Direction::kBackward})
+    for (const Slot& slot : slots(direction))
       if (slot.op != nullptr && target == fmt::format("{}/{}", slot.module, slot.op))
         least = std::min({least, binades_left(slot.seen.low, dtype), binades_left(slot.seen.wide, dtype)});
   return least;

@@ -63,9 +63,10 @@ class Telemetry final : public TapeObserver {
     std::optional<double> entropy;     ///< of an attention, likewise: least relative_entropy() of the micro-batches
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
-  /// By tape index. Micro-batches count together.
+  /// By tape index, as long as the tape was. Micro-batches count together.
   std::span<const Slot> slots(Direction direction) const {
-    return direction == Direction::kForward ? forward_ : backward_;
+    const Tape& tape = direction == Direction::kForward ? forward_ : backward_;
+    return std::span(tape.slots).first(tape.length);
   }
   /// The slot nearest to overflow.
   Headroom least(Direction direction) const;
@@ -79,7 +80,11 @@ class Telemetry final : public TapeObserver {
   void forgive(std::int64_t before, const void* address);
   void look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const;
 
-  std::vector<Slot> forward_, backward_;
+  struct Tape {
+    std::vector<Slot> slots;  // of the longest so far: their memory stays
+    std::size_t length = 0;   // of this attempt's
+  };
+  Tape forward_, backward_;
   std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
   Looks looks_;
 };

@@ -134,5 +134,27 @@ TEST(Telemetry, EveryModuleAnswersForItsOwnOps) {
   EXPECT_EQ(telemetry.by_module()[0].backward, kInfinity) << "what the attempt before left is forgotten";
 }
 
+TEST(Telemetry, NothingIsLeftOfALongerTape) {
+  const Runtime runtime({.threads = 1});
+  const auto watch = [](Telemetry& telemetry, const Tensor& x, int ops) {
+    telemetry.begin();
+    const ObserverScope watched(telemetry);
+    step_context().tape_index = 0;
+    Variable y(x, true);
+    for (int i = 0; i < ops; ++i) y = y * 2.0;
+    backward(sum(y));
+  };
+  Telemetry used, fresh;
+  watch(used, Tensor::full({2}, 1).to(DType::f16), 5);
+  for (Telemetry* telemetry : {&used, &fresh}) watch(*telemetry, Tensor::full({2}, 1), 2);
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    ASSERT_EQ(used.slots(direction).size(), fresh.slots(direction).size());
+    for (std::size_t i = 0; i < fresh.slots(direction).size(); ++i) {
+      EXPECT_EQ(used.slots(direction)[i].op, fresh.slots(direction)[i].op);
+      EXPECT_EQ(used.slots(direction)[i].low, fresh.slots(direction)[i].low);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace binade::amp

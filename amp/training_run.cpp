@@ -147,7 +147,7 @@ class TrainingRun::Journal {
     if (end_) return false;
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;
-    } else if (io::StopSignals::stop_requested()) {
+    } else if (io::StopSignals::stop_requested() && !mid_step_) {
       save_now();
       records_.event("stopped", trainer_.steps(),
                      fmt::format("stopped by signal {} after step {}; the state is committed",
@@ -167,8 +167,10 @@ class TrainingRun::Journal {
       throw;
     }
     const StepResult last = record_attempts();
+    const bool back = last.incident && last.incident->remedy.action == RemedyAction::kRollback;
+    mid_step_ = !last.committed && !back;
     if (!last.committed) {
-      if (last.incident && last.incident->remedy.action == RemedyAction::kRollback) went_back();
+      if (back) went_back();
       mark_ = Clock::now();
       return last;
     }
@@ -311,6 +313,7 @@ class TrainingRun::Journal {
   std::optional<double> score_;
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false;
+  bool mid_step_ = false;  // a batch was skipped: the step it was for is not made yet, and its attempts count on
 };
 
 TrainingRun::TrainingRun(Trainer& trainer, RunOptions options) : trainer_(trainer), options_(std::move(options)) {

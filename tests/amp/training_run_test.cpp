@@ -114,6 +114,36 @@ TEST(TrainingRun, ASignalEndsTheLoopWithTheStateCommitted) {
   EXPECT_EQ(io::find_newest_checkpoint(options.folder + "/checkpoints").step, 4);
 }
 
+TEST(TrainingRun, ASignalAfterASkippedBatchWaitsForTheStep) {
+  const ScratchFolder folder;
+  const auto train = [&](const std::string& name, bool stop) {
+    TrainerOptions trainer = trainer_options();
+    trainer.on_nan = OnNan::kSkip;
+    trainer.accumulate = 1;
+    Training net(trainer);
+    io::Loader<toy::Batch> loader({.batch = 2, .seed = 3, .samples = 10, .content = "toy"},
+                                  [](const io::BatchOrigin& origin) {
+                                    const toy::Batch batch = toy::batch(static_cast<std::uint32_t>(origin.samples[0]));
+                                    return origin.begin == 6 ? toy::with_nan(batch) : batch;
+                                  });
+    RunOptions options = run_options(folder);
+    options.folder = folder.path(name);
+    TrainingRun run(net.trainer, options);
+    run.resume_if_possible();
+    for (const auto& batch : run.batches(loader)) {
+      const StepResult result = run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+      if (stop && !result.committed) std::raise(SIGTERM);
+    }
+    return net.trainer.steps();
+  };
+  EXPECT_EQ(train("whole", false), kSteps);
+  EXPECT_EQ(train("parts", true), 4) << "the fourth step's first batch was skipped";
+  EXPECT_EQ(train("parts", false), kSteps);
+  EXPECT_EQ(folder.read("parts/metrics.jsonl"), folder.read("whole/metrics.jsonl"));
+  const char* last = "/checkpoints/ckpt-000000000009.h5";
+  EXPECT_TRUE(folder.read(std::string("parts") + last) == folder.read(std::string("whole") + last));
+}
+
 TEST(TrainingRun, AnEvaluationThatASignalCutsOffIsMadeUp) {
   const ScratchFolder folder;
   /// Evaluates every three steps; a signal comes while step `cut` is evaluated.

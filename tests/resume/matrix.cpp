@@ -1,0 +1,257 @@
+#include "tests/resume/matrix.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "io/checkpoint_store.h"
+#include "tests/resume/run.h"
+
+namespace binade::resume {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kCutsOfAPlan = 5;
+
+/// A folder that goes with its owner, in memory where the system has such a place.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
+                          "/binade-resume-XXXXXX";
+    check<StorageError>(::mkdtemp(pattern.data()) != nullptr, "no scratch folder at {}", pattern);
+    path_ = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  /// Another one each time; the one before is removed.
+  std::string fresh() {
+    fs::remove_all(path_ + "/run");
+    return path_ + "/run";
+  }
+
+ private:
+  std::string path_;
+};
+
+/// The run on one thread, saving at its end alone, that nothing interrupts. Where no remedy saves it from its trouble
+/// it is made without.
+Outcome uninterrupted(Plan& plan, Scratch& scratch) {
+  const std::string folder = scratch.fresh();
+  try {
+    live(plan, {}, folder);
+  } catch (const NumericError&) {
+    check<ArgumentError>(plan.trouble != Trouble::kNone, "a run stopped by itself: {}", plan.to_string());
+    plan.trouble = Trouble::kNone;
+    return uninterrupted(plan, scratch);
+  }
+  return outcome_of(plan, folder);
+}
+
+/// What was under way in checkpoints that runs went on from.
+struct UnderWay {
+  std::map<std::string, std::int64_t> cuts;
+
+  void look(const StateDict& state) {
+    const auto seen = [&](const char* what, bool is) { cuts[what] += is ? 1 : 0; };
+    const std::int64_t step = state.integer("rng/step");
+    amp::Ladder ladder;
+    ladder.load_state(state.section("amp/ladder"));
+    seen("inside an epoch", state.integer("data/position") > 0);
+    seen("with samples in quarantine", !state.integers("data/quarantine").empty());
+    seen("after attempts that were not committed", state.integer("progress/skipped_total") > 0);
+    seen("with an op promoted to f32",
+         std::ranges::any_of(ladder.promotions(), [&](const auto& p) { return p.active && p.until > step; }));
+    seen("while a loss scale grew back after overflows",
+         state.integer("amp/scaler/overflows") > 0 && state.integer("amp/scaler/clean") > 0);
+    seen("with headroom that does not count yet", !state.numbers("amp/scaler/waiting").empty());
+  }
+};
+
+std::optional<StateDict> newest_state(const std::string& folder) {
+  try {
+    return io::find_newest_checkpoint(folder + "/checkpoints").state;
+  } catch (const NoCheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+bool has_ended(const Plan& plan, const std::string& folder) {
+  return fs::exists(folder + "/checkpoints/" + io::checkpoint_file_name(plan.steps));
+}
+
+std::string describe(const Plan& plan, const std::vector<Life>& lives) {
+  std::string text = plan.to_string();
+  for (const Life& life : lives) text += "; " + life.to_string();
+  return text;
+}
+
+/// How the run of several lives differs from `control`; empty when it does not.
+std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome& control, Scratch& scratch,
+                 UnderWay& under_way, std::int64_t& cuts) {
+  const std::string folder = scratch.fresh();
+  try {
+    for (const Life& life : lives) {
+      live(plan, life, folder);
+      if (life.calls < 0 || has_ended(plan, folder)) continue;
+      ++cuts;
+      if (const std::optional<StateDict> state = newest_state(folder)) under_way.look(*state);
+    }
+    return difference(control, outcome_of(plan, folder));
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Plans in an order that spreads few cells over all families, precisions and optimizers.
+std::vector<Plan> shuffled_plans(std::uint64_t seed) {
+  std::vector<Plan> plans = draw_plans(seed);
+  Draws draws(seed);
+  for (std::size_t i = plans.size(); i > 1; --i) std::swap(plans[i - 1], plans[draws.below(i)]);
+  return plans;
+}
+
+std::int64_t cells_of(const Assignment& assignment, std::int64_t slice, std::int64_t all) {
+  if (assignment.cases > 0) return std::min(assignment.cases, all);
+  return assignment.full ? all : slice;
+}
+
+}  // namespace
+
+void cut_and_resumed(const Assignment& assignment, Findings& findings) {
+  std::vector<Plan> plans = shuffled_plans(assignment.seed);
+  const auto combinations = static_cast<std::int64_t>(plans.size());
+  const std::int64_t wanted = cells_of(assignment, combinations, kCutsOfAPlan * combinations);
+  Scratch scratch;
+  UnderWay under_way;
+  std::int64_t cells = 0, cuts = 0, aborted = 0;
+  for (std::int64_t i = 0; i < combinations && cells < wanted; ++i) {
+    Plan& plan = plans[static_cast<std::size_t>(i)];
+    const Outcome control = uninterrupted(plan, scratch);
+    if (control.metrics.find("\"committed\":false") != std::string::npos) ++aborted;
+    Draws draws(assignment.seed * 1'000'003 + static_cast<std::uint64_t>(i));
+    const std::int64_t here = wanted / combinations + (i < wanted % combinations ? 1 : 0);
+    for (std::int64_t k = 0; k < here; ++k, ++cells) {
+      const std::vector<Life> lives = draw_lives(plan, draws);
+      if (const std::string wrong = cell(plan, lives, control, scratch, under_way, cuts); !wrong.empty())
+        findings.violation(describe(plan, lives) + ": " + wrong);
+    }
+  }
+  findings.count("runs that were cut nowhere, to compare with", std::min(combinations, wanted));
+  findings.count_at_least("of them with attempts that could not be committed", aborted,
+                          std::min(combinations, wanted) / 3);
+  findings.count_at_least("cuts, each resumed in objects of its own", cuts, wanted);
+  for (const auto& [what, n] : under_way.cuts) findings.count_at_least("of them " + what, n, wanted / 40);
+  findings.count_at_least("cells, each compared bit for bit in its whole state and log", cells, wanted);
+}
+
+void threads_and_saves(const Assignment& assignment, Findings& findings) {
+  std::vector<Plan> plans = shuffled_plans(assignment.seed);
+  const std::int64_t wanted = cells_of(assignment, 8, static_cast<std::int64_t>(plans.size()));
+  Scratch scratch;
+  std::int64_t runs = 0;
+  for (std::int64_t i = 0; i < wanted; ++i) {
+    Plan& plan = plans[static_cast<std::size_t>(i)];
+    const Outcome control = uninterrupted(plan, scratch);
+    for (const Life& life : {Life{.threads = 2}, Life{.threads = 4}, Life{.threads = 8}, Life{.checkpoint_every = 1},
+                             Life{.threads = 2, .checkpoint_every = 1, .keep = 1, .prefetch = 0}}) {
+      const std::string folder = scratch.fresh();
+      live(plan, life, folder);
+      ++runs;
+      if (const std::string wrong = difference(control, outcome_of(plan, folder)); !wrong.empty())
+        findings.violation(describe(plan, {life}) + ": " + wrong);
+    }
+  }
+  findings.count_at_least("runs with other threads or another interval between saves, the same bits", runs, 5 * wanted);
+}
+
+namespace {
+
+/// A part of the state, by the beginning of its entries' names.
+constexpr const char* kParts[] = {"model/",
+                                  "norm/",
+                                  "optim/moment1",
+                                  "optim/moment2",
+                                  "optim/updates",
+                                  "optim/parameter_updates",
+                                  "optim/ema/average",
+                                  "optim/ema/updates",
+                                  "amp/scaler/",
+                                  "amp/signs/",
+                                  "amp/spikes/",
+                                  "amp/ladder/",
+                                  "sched/",
+                                  "rng/step",
+                                  "data/epoch",
+                                  "data/position",
+                                  "data/quarantine",
+                                  "progress/skipped_total",
+                                  "progress/metrics_bytes"};
+
+/// Replaces a part of the newest checkpoint by what it was when the run began, as a resume that does not restore it
+/// would find it. False when that changes nothing.
+bool forget(const std::string& part, const Plan& plan, const std::string& folder) {
+  const io::LoadedCheckpoint newest = io::find_newest_checkpoint(folder + "/checkpoints");
+  const StateDict birth = state_at_birth(plan);
+  StateDict state;
+  bool changed = false;
+  for (const auto& [name, value] : newest.state.values()) {
+    if (!name.starts_with(part)) {
+      state.put(name, value);
+      continue;
+    }
+    const StateDict::Value then = birth.contains(name) ? birth.values().at(name) : StateDict::Value(std::int64_t{0});
+    changed = changed || !same_value(value, then);
+    state.put(name, then);
+  }
+  if (!changed) return false;
+  const std::string checkpoints = folder + "/checkpoints";
+  fs::remove_all(checkpoints);
+  fs::create_directory(checkpoints);
+  io::CheckpointStore(checkpoints).save({.step = newest.step, .state = state, .state_hash = amp::state_hash(state)});
+  return true;
+}
+
+}  // namespace
+
+void forgetful(const Assignment& assignment, Findings& findings) {
+  std::vector<Plan> plans = shuffled_plans(assignment.seed);
+  const std::int64_t wanted = cells_of(assignment, 1, 12);  // of each part
+  Scratch scratch;
+  std::int64_t caught = 0;
+  for (const std::string part : kParts) {
+    std::int64_t tried = 0;
+    for (std::size_t i = 0; i < plans.size() && tried < wanted; ++i) {
+      Plan& plan = plans[i];
+      const Outcome control = uninterrupted(plan, scratch);
+      const std::string folder = scratch.fresh();
+      live(plan, {.cut = Cut::kSignal, .calls = plan.steps / 2}, folder);
+      if (!forget(part, plan, folder)) continue;
+      ++tried;
+      std::string noticed;
+      try {
+        live(plan, {}, folder);
+        noticed = difference(control, outcome_of(plan, folder));
+      } catch (const Error& error) {
+        noticed = error.what();
+      }
+      if (noticed.empty())
+        findings.violation(fmt::format("{} was not restored, and nothing shows it: {}", part, plan.to_string()));
+      else
+        ++caught;
+    }
+    if (tried < wanted) findings.violation(fmt::format("{}: only {} of {} runs have it", part, tried, wanted));
+  }
+  findings.count("parts of the state", static_cast<std::int64_t>(std::size(kParts)));
+  findings.count_at_least("resumes that did not restore one of them, and were caught", caught,
+                          wanted * static_cast<std::int64_t>(std::size(kParts)));
+}
+
+}  // namespace binade::resume

@@ -1,5 +1,7 @@
 #include "autograd/node.h"
 
+#include <new>
+
 #include "core/step_context.h"
 
 namespace binade {
@@ -16,7 +18,10 @@ void destroy_in_a_loop(std::vector<Edge>&& edges) {
   thread_local std::vector<Edge> parked;
   thread_local bool draining = false;
   for (Edge& edge : edges)
-    if (edge.node) parked.push_back(std::move(edge));
+    if (edge.node) try {
+        parked.push_back(std::move(edge));
+      } catch (const std::bad_alloc&) {  // no memory to park it: it goes below, deeper in the stack
+      }
   edges.clear();
   if (draining) return;
   draining = true;

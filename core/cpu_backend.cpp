@@ -45,7 +45,12 @@ class CpuBackend final : public Backend {
       block = obtain(capacity);
     }
     if (block == nullptr) throw OutOfMemoryError(out_of_memory_text(bytes));
-    capacity_of_[block] = capacity;
+    try {
+      capacity_of_[block] = capacity;
+    } catch (...) {
+      give_back(block, capacity);
+      throw;
+    }
     count(bytes);
     return block;
   }
@@ -53,7 +58,13 @@ class CpuBackend final : public Backend {
   void release(void* memory, std::size_t bytes, Stream) noexcept override {
     std::lock_guard lock(mutex_);
     in_use_ -= bytes;
-    cache_[capacity_of_.find(memory)->second].push_back(memory);
+    const auto known = capacity_of_.find(memory);
+    try {
+      cache_[known->second].push_back(memory);
+    } catch (const std::bad_alloc&) {  // no memory to remember it: the system has it back
+      give_back(memory, known->second);
+      capacity_of_.erase(known);
+    }
   }
 
   void trim() noexcept override {
@@ -110,14 +121,18 @@ class CpuBackend final : public Backend {
     return block;
   }
 
+  static void give_back(void* block, std::size_t capacity) noexcept {
+    if (capacity < kLarge)
+      std::free(block);
+    else
+      munmap(block, capacity);
+  }
+
   void trim_locked() noexcept {
     for (auto& [capacity, blocks] : cache_) {
       for (void* block : blocks) {
         capacity_of_.erase(block);
-        if (capacity < kLarge)
-          std::free(block);
-        else
-          munmap(block, capacity);
+        give_back(block, capacity);
       }
     }
     cache_.clear();

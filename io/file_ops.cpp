@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "core/error.h"
 
@@ -100,6 +101,7 @@ class RealFileOps final : public FileOps {
       ::close(copy);
       return error;
     }
+    const std::unique_ptr<DIR, int (*)(DIR*)> closed(stream, ::closedir);
     errno = 0;
     while (const dirent* entry = ::readdir(stream)) {
       if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
@@ -107,7 +109,6 @@ class RealFileOps final : public FileOps {
       errno = 0;
     }
     const int error = errno;
-    ::closedir(stream);
     std::sort(names.begin(), names.end());
     return error;
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <new>
+
 namespace binade::io::hdf5 {
 
 QuietErrors::QuietErrors() {
@@ -22,8 +24,12 @@ std::string error_stack() {
   std::string text;
   const auto add = [](unsigned, const H5E_error2_t* error, void* data) -> herr_t {
     auto& out = *static_cast<std::string*>(data);
-    if (error->desc != nullptr && *error->desc != '\0') out += (out.empty() ? "" : " < ") + std::string(error->desc);
-    return 0;
+    try {
+      if (error->desc != nullptr && *error->desc != '\0') out += (out.empty() ? "" : " < ") + std::string(error->desc);
+      return 0;
+    } catch (const std::bad_alloc&) {  // through a C library nothing may be thrown
+      return -1;
+    }
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &text);
   return text.empty() ? "HDF5 gave no reason" : "HDF5 says: " + text;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "core/error.h"
 
@@ -28,7 +29,6 @@ struct LoaderBase::Impl {
   struct Made {
     BatchOrigin origin;
     std::shared_ptr<void> batch;
-    std::exception_ptr error;
   };
 
   Impl(LoaderOptions options, Make make_batch) : make(std::move(make_batch)), order(std::move(options)) {}
@@ -47,17 +47,16 @@ struct LoaderBase::Impl {
   std::uint64_t read = 0;
   std::uint64_t ahead = 0;       // the slot at which the worker makes its next batch
   std::uint64_t generation = 0;  // raised when what the worker has in hand is no longer wanted
-  bool failed = false;           // a batch could not be made: the worker rests until next() has told so
   std::deque<Made> ready;
+  std::exception_ptr trouble;  // why there is no batch after those: the worker rests until next() has told
   std::jthread worker;
 
-  Made make_at(const BatchOrigin& origin) {
-    Made made{origin, nullptr, nullptr};
-    try {
-      made.batch = make(origin);
-    } catch (...) {
-      made.error = std::current_exception();
-    }
+  /// Gives the lock up while it makes the batch; when that throws, for good.
+  Made make_at(std::uint64_t slot, std::unique_lock<std::mutex>& lock) {
+    Made made{order.batch_at(slot), nullptr};
+    lock.unlock();
+    made.batch = make(made.origin);
+    lock.lock();
     return made;
   }
 
@@ -65,23 +64,18 @@ struct LoaderBase::Impl {
     std::unique_lock lock(mutex);
     for (;;) {
       const auto limit = static_cast<std::size_t>(order.options().prefetch);
-      if (!changed.wait(lock, stop, [&] { return !failed && ready.size() < limit; })) return;
+      if (!changed.wait(lock, stop, [&] { return !trouble && ready.size() < limit; })) return;
       const std::uint64_t now = generation;
-      Made made;
       try {
-        made.origin = order.batch_at(ahead);
-      } catch (...) {
-        made.error = std::current_exception();
-      }
-      if (!made.error) {
-        lock.unlock();
-        made = make_at(made.origin);
-        lock.lock();
+        Made made = make_at(ahead, lock);
         if (now != generation) continue;
+        const std::uint64_t end = made.origin.end;
+        ready.push_back(std::move(made));
+        ahead = end;
+      } catch (...) {  // whatever it is, a lack of memory here too: next() tells it to who asks for the batch
+        if (!lock.owns_lock()) lock.lock();
+        if (now == generation) trouble = std::current_exception();
       }
-      failed = made.error != nullptr;
-      if (!failed) ahead = made.origin.end;
-      ready.push_back(std::move(made));
       changed.notify_all();
     }
   }
@@ -90,7 +84,7 @@ struct LoaderBase::Impl {
   void restart() {
     ready.clear();
     ahead = read;
-    failed = false;
+    trouble = nullptr;
     ++generation;
     changed.notify_all();
   }
@@ -98,25 +92,20 @@ struct LoaderBase::Impl {
   Made take() {
     std::unique_lock lock(mutex);
     if (order.options().prefetch == 0) {
-      const BatchOrigin origin = order.batch_at(read);
-      lock.unlock();
-      Made made = make_at(origin);
-      lock.lock();
-      if (!made.error) read = origin.end;
+      Made made = make_at(read, lock);
+      read = made.origin.end;
       return made;
     }
     if (!worker.joinable()) {
       ahead = read;
       worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
     }
-    changed.wait(lock, [&] { return !ready.empty(); });
+    changed.wait(lock, [&] { return !ready.empty() || trouble; });
+    changed.notify_all();  // as soon as the lock is given up
+    if (ready.empty()) std::rethrow_exception(std::exchange(trouble, nullptr));
     Made made = std::move(ready.front());
     ready.pop_front();
-    if (made.error)
-      failed = false;
-    else
-      read = made.origin.end;
-    changed.notify_all();
+    read = made.origin.end;
     return made;
   }
 };
@@ -127,11 +116,7 @@ LoaderBase::~LoaderBase() = default;
 LoaderBase::LoaderBase(LoaderBase&&) noexcept = default;
 LoaderBase& LoaderBase::operator=(LoaderBase&&) noexcept = default;
 
-std::shared_ptr<void> LoaderBase::next_batch() {
-  Impl::Made made = impl_->take();
-  if (made.error) std::rethrow_exception(made.error);
-  return made.batch;
-}
+std::shared_ptr<void> LoaderBase::next_batch() { return impl_->take().batch; }
 
 void LoaderBase::commit(const BatchOrigin& origin) {
   const std::lock_guard lock(impl_->mutex);

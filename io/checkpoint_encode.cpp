@@ -22,22 +22,24 @@ using hdf5::own;
 
 constexpr unsigned kMostCompact = 65535;  // links and attributes never move to the library's dense storage
 
-/// The library grows the image through these, and gives it to us instead of freeing it when the file is closed.
+/// The library grows the image through these, and gives it to us instead of freeing it when the file is closed. What it
+/// will need is there before it begins: a file that it cannot grow it cannot close either, and would be left with.
 struct ImageOwner {
-  void* bytes = nullptr;
-  std::size_t capacity = 0;
-  bool exhausted = false;  // the library tells no memory from any other failure
+  explicit ImageOwner(std::size_t expected) : bytes(std::malloc(expected)), capacity(expected) {
+    check<OutOfMemoryError>(bytes != nullptr, "checkpoint: no memory to build its {} bytes", expected);
+  }
   ~ImageOwner() { std::free(bytes); }
+  ImageOwner(const ImageOwner&) = delete;
+  ImageOwner& operator=(const ImageOwner&) = delete;
+
+  void* bytes;
+  std::size_t capacity;
+  bool exhausted = false;  // the library tells no memory from any other failure
 };
-void* image_allocate(std::size_t bytes, H5FD_file_image_op_t, void* owner) {
+void* image_reallocate(void*, std::size_t bytes, H5FD_file_image_op_t, void* owner) {
   auto& o = *static_cast<ImageOwner*>(owner);
-  o.bytes = std::malloc(bytes);
-  o.capacity = o.bytes != nullptr ? bytes : 0;
-  return o.bytes;
-}
-void* image_reallocate(void* old, std::size_t bytes, H5FD_file_image_op_t, void* owner) {
-  auto& o = *static_cast<ImageOwner*>(owner);
-  void* grown = std::realloc(old, bytes);
+  if (bytes <= o.capacity) return o.bytes;
+  void* grown = std::realloc(o.bytes, bytes);
   if (grown != nullptr) {
     o.bytes = grown;
     o.capacity = bytes;
@@ -45,6 +47,9 @@ void* image_reallocate(void* old, std::size_t bytes, H5FD_file_image_op_t, void*
     o.exhausted = true;
   }
   return grown;
+}
+void* image_allocate(std::size_t bytes, H5FD_file_image_op_t operation, void* owner) {
+  return image_reallocate(nullptr, bytes, operation, owner);
 }
 void* image_copy(void* to, const void* from, std::size_t bytes, H5FD_file_image_op_t, void*) {
   return std::memcpy(to, from, bytes);
@@ -104,7 +109,7 @@ std::map<std::string, GroupContents> contents_of(const StateDict& state) {
 class ImageWriter {
  public:
   ImageWriter(std::size_t expected_bytes, std::map<std::string, GroupContents> contents)
-      : contents_(std::move(contents)) {
+      : owner_(expected_bytes), contents_(std::move(contents)) {
     hdf5::disable_plugins();
     Handle access = own<Error>(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "checkpoint");
     checked<Error>(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "checkpoint format 1.10");

@@ -114,10 +114,12 @@ void CheckpointStore::abandon_after(std::int64_t step) {
   std::vector<std::string> later;
   {
     const std::scoped_lock lock(mutex_);
+    const auto is_later = [&](const ManifestEntry& e) { return e.step > step; };
     for (const ManifestEntry& e : manifest_.entries)
-      if (e.step > step) later.push_back(e.file);
-    std::erase_if(manifest_.entries, [&](const ManifestEntry& e) { return e.step > step; });
+      if (is_later(e)) later.push_back(e.file);
     now = manifest_;
+    std::erase_if(now.entries, is_later);
+    std::erase_if(manifest_.entries, is_later);
   }
   // The newest first: at every instant the newest that is left is one that was committed.
   for (const std::string& file : std::views::reverse(later)) {

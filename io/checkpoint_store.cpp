@@ -25,6 +25,10 @@ bool is_own_temporary(const std::string& name) {
          step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
 }
 
+SaveOutcome outcome_of(const SaveRequest& request) {
+  return {.step = request.step, .file = checkpoint_file_name(request.step)};
+}
+
 /// A storage failure after which another attempt with a fresh file makes sense.
 class Retry : public StorageError {
  public:
@@ -133,11 +137,14 @@ bool CheckpointStore::saving() const {
 }
 
 bool CheckpointStore::start_save(SaveRequest request) {
+  std::list<SaveOutcome> outcome;
+  outcome.push_back(outcome_of(request));
   {
     const std::scoped_lock lock(mutex_);
     if (busy_) return false;
     busy_ = true;
     request_ = std::move(request);
+    expected_ = std::move(outcome);
   }
   changed_.notify_all();
   return true;
@@ -150,15 +157,18 @@ void CheckpointStore::wait() {
 
 std::vector<SaveOutcome> CheckpointStore::finished() {
   const std::scoped_lock lock(mutex_);
-  return std::exchange(finished_, {});
+  std::vector<SaveOutcome> outcomes(finished_.begin(), finished_.end());
+  finished_.clear();
+  return outcomes;
 }
 
 void CheckpointStore::save(SaveRequest request) {
+  SaveOutcome outcome = outcome_of(request);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !busy_; });
   busy_ = true;
   lock.unlock();
-  const SaveOutcome outcome = commit(request);
+  commit(request, outcome);
   lock.lock();
   busy_ = false;
   if (outcome.error) std::rethrow_exception(outcome.error);
@@ -172,40 +182,52 @@ void CheckpointStore::write_loop() {
     SaveRequest request = std::move(*request_);
     request_.reset();
     lock.unlock();
-    SaveOutcome outcome = commit(request);
+    commit(request, expected_.front());
     lock.lock();
-    finished_.push_back(std::move(outcome));
+    finished_.splice(finished_.end(), expected_);
     busy_ = false;
     changed_.notify_all();
   }
 }
 
-SaveOutcome CheckpointStore::commit(SaveRequest& request) {
-  SaveOutcome outcome;
-  outcome.step = request.step;
-  outcome.file = checkpoint_file_name(request.step);
+/// Whatever happens comes back as an outcome: there is nobody above the writer thread to catch it.
+void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcept {
+  constexpr const char* kNoMemory = "out of memory";  // short enough for a string that needs none
   try {
-    check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
-                         request.step);
-    if (const std::optional<std::string> sick = first_non_finite(request.state))
-      throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
-    const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
-    request.state = StateDict();
-    verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
-    if (request.before) request.before();
-    write_and_publish(image, outcome.file);
-    outcome.committed = true;
-    record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,
-            true, request.score});
+    try {
+      carry_out(request, outcome);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step));
+    }
   } catch (const std::bad_alloc&) {
-    outcome.error = std::make_exception_ptr(
-        OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step)));
-    outcome.problem = "no memory to build it";
+    outcome.error = std::current_exception();
+    outcome.problem = kNoMemory;
   } catch (const std::exception& e) {
     outcome.error = std::current_exception();
-    outcome.problem = e.what();
+    try {
+      outcome.problem = e.what();
+    } catch (const std::bad_alloc&) {
+      outcome.problem = kNoMemory;
+    }
+  } catch (...) {  // of a hook or a test, and no concern of ours
+    outcome.error = std::current_exception();
+    outcome.problem = "unknown error";
   }
-  return outcome;
+}
+
+void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
+  check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
+                       request.step);
+  if (const std::optional<std::string> sick = first_non_finite(request.state))
+    throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
+  const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
+  request.state = StateDict();
+  verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
+  if (request.before) request.before();
+  write_and_publish(image, outcome.file);
+  outcome.committed = true;
+  record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,
+          true, request.score});
 }
 
 void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name) {
@@ -216,11 +238,14 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
     try {
       write_temporary(image, temporary);
       break;
-    } catch (const StorageError& e) {
+    } catch (const Retry&) {
       ops.unlink(folder_.get(), temporary);
       // A file that failed to sync may hold anything from now on; only a fresh one can be trusted.
-      if (dynamic_cast<const Retry*>(&e) == nullptr || attempt == kAttempts) throw;
+      if (attempt == kAttempts) throw;
       std::this_thread::sleep_for(attempt * options_.pause);
+    } catch (const std::exception&) {
+      ops.unlink(folder_.get(), temporary);
+      throw;
     }
   }
   int error = forget_in_manifest(name);
@@ -238,8 +263,10 @@ int CheckpointStore::forget_in_manifest(const std::string& name) {
   Manifest without;
   {
     const std::scoped_lock lock(mutex_);
-    std::erase_if(manifest_.entries, [&](const ManifestEntry& e) { return e.file == name; });
+    const auto is_it = [&](const ManifestEntry& e) { return e.file == name; };
     without = manifest_;
+    std::erase_if(without.entries, is_it);
+    std::erase_if(manifest_.entries, is_it);
   }
   return replace_manifest(without);
 }
@@ -341,7 +368,7 @@ void CheckpointStore::record(ManifestEntry entry) {
   std::vector<std::string> doomed;
   {
     const std::scoped_lock lock(mutex_);
-    auto& entries = manifest_.entries;
+    std::vector<ManifestEntry> entries = manifest_.entries;
     const std::int64_t step = entry.step;
     std::erase_if(entries, [&](const ManifestEntry& e) { return e.step == step; });
     entries.push_back(std::move(entry));
@@ -353,17 +380,21 @@ void CheckpointStore::record(ManifestEntry entry) {
         left.push_back(entries[i]);
       else
         doomed.push_back(entries[i].file);
-    entries = std::move(left);
-    now = manifest_;
+    now = {.entries = left, .last_trouble = manifest_.last_trouble};
+    manifest_.entries = std::move(left);  // only when nothing can fail any more
   }
   write_manifest(now);
   for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
 }
 
 int CheckpointStore::replace_manifest(const Manifest& manifest) {
+  std::set<std::string> listed;
+  for (const ManifestEntry& e : manifest.entries) listed.insert(e.file);
   const int error = write_file_atomically(*options_.ops, folder_.get(), kManifestName, bytes_of(to_text(manifest)));
-  if (error == 0) listed_on_disk_.clear();  // else either of both may be there
-  for (const ManifestEntry& e : manifest.entries) listed_on_disk_.insert(e.file);
+  if (error == 0)
+    listed_on_disk_ = std::move(listed);
+  else  // either of both may be there
+    listed_on_disk_.merge(listed);
   return error;
 }
 

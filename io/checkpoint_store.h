@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -83,7 +84,8 @@ class CheckpointStore {
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
-  /// Hands a save to the writer thread and returns at once; false, and nothing happens, while one is in flight.
+  /// Hands a save to the writer thread and returns at once; false, and nothing happens, while one is in flight. What
+  /// goes wrong from here on is told by finished(), a lack of memory too.
   bool start_save(SaveRequest request);
   bool saving() const;
   /// Outcomes since the last call, in order.
@@ -115,7 +117,8 @@ class CheckpointStore {
  private:
   void take_stock();
   void write_loop();
-  SaveOutcome commit(SaveRequest& request);
+  void commit(SaveRequest& request, SaveOutcome& outcome) noexcept;
+  void carry_out(SaveRequest& request, SaveOutcome& outcome);
   void write_and_publish(const CheckpointImage& image, const std::string& name);
   int forget_in_manifest(const std::string& name);
   int take_the_place(const std::string& temporary, const std::string& name);
@@ -140,7 +143,7 @@ class CheckpointStore {
   std::optional<SaveRequest> request_;
   bool busy_ = false;  // a request waits or is being written
   bool closing_ = false;
-  std::vector<SaveOutcome> finished_;
+  std::list<SaveOutcome> expected_, finished_;  // expected: of the request; the writer needs no memory to report it
   std::thread writer_;
 };
 

@@ -12,17 +12,9 @@ namespace {
 
 /// 0 stands for reads and writes that do half of what was asked; the last two say that the file system cannot.
 constexpr int kErrors[] = {EIO, ENOSPC, EINTR, EACCES, EMFILE, EROFS, EDQUOT, ENOMEM, 0, EINVAL, ENOTSUP};
-constexpr const char* kActionNames[] = {"open",      "save", "save another state of the step",
-                                        "roll back", "load", "resume"};
-
-/// A story whose run has two checkpoints at least.
-std::uint64_t next_story(std::uint64_t seed, int actions) {
-  while (true) {
-    const Story story(seed, actions, {});
-    if (story.trouble().empty() && story.promise_at(story.disk().now()).kept.size() >= 2) return seed;
-    ++seed;
-  }
-}
+using Action = Story::Action;
+constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplace,
+                               Action::kRollBack, Action::kLoad, Action::kResume};
 
 }  // namespace
 
@@ -38,8 +30,8 @@ void failing_calls(const Assignment& assignment, Findings& findings) {
   int first = 0;
   std::uint64_t seed = 1000 * assignment.seed;
   for (std::int64_t n = 0; n < stories; ++n, ++seed) {
-    seed = next_story(seed, kActionsBefore);
-    for (const Story::Action action : Story::kActions)
+    seed = Story::next_with_two_checkpoints(seed, kActionsBefore);
+    for (const Action action : kActions)
       for (const int error : kErrors)
         for (const bool lasts : {false, true}) {
           Story::Attempt attempt;
@@ -49,9 +41,9 @@ void failing_calls(const Assignment& assignment, Findings& findings) {
             attempt = story.attempt(action, {error, call, lasts});
             struck += attempt.struck ? 1 : 0;
             if (!attempt.wrong.empty())
-              findings.violation(fmt::format(
-                  "story {}, {}, call {}{}, {}: {}", seed, kActionNames[static_cast<std::size_t>(action)], call,
-                  lasts ? " and all after it" : "", error == 0 ? "half" : io::error_text(error), attempt.wrong));
+              findings.violation(fmt::format("story {}, {}, call {}{}, {}: {}", seed, name_of(action), call,
+                                             lasts ? " and all after it" : "",
+                                             error == 0 ? "half" : io::error_text(error), attempt.wrong));
             call += stride;
           } while (attempt.reached);
           first = (first + 1) % stride;

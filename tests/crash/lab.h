@@ -62,6 +62,10 @@ void damage(const Assignment&, Findings&);
 void kills(const Assignment&, Findings&);
 void stops(const Assignment&, Findings&);
 void failing_calls(const Assignment&, Findings&);
+void failing_allocations(const Assignment&, Findings&);
 void seeded_bugs(const Assignment&, Findings&);
+
+/// Part of failing_allocations(): whole training programs, `runs` of which a failing allocation ends.
+void starve_programs(std::uint64_t seed, std::int64_t runs, Findings&);
 
 }  // namespace binade::crash

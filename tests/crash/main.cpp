@@ -12,6 +12,7 @@ const std::vector<Experiment> kExperiments = {
     {"power-loss", "every state that a power cut may leave", power_loss},
     {"seeded-bugs", "each sync, rename, link and unlink left out in turn: power-loss must notice", seeded_bugs},
     {"failing-calls", "every call of the system that fails, once and from then on", failing_calls},
+    {"failing-allocations", "every allocation that fails, once and from then on", failing_allocations},
     {"damage", "single flipped bits and truncations of a checkpoint of 256 KiB", damage},
     {"kills", "SIGKILL at random instants and around every call that changes the disk", kills},
     {"stops", "SIGTERM at random instants", stops},

@@ -171,6 +171,48 @@ void kills(const Assignment& assignment, Findings& findings) {
   findings.count_at_least("kills at random instants", random.struck, floor);
 }
 
+void starve_programs(std::uint64_t seed, std::int64_t runs, Findings& findings) {
+  const Scratch scratch;
+  Training training{.folder = scratch / "control", .steps = 6, .checkpoint_every = 1};
+  measure(training);
+  const std::string control = outcome_of(training);
+  training.folder = scratch / "run";
+  Draws draws(seed);
+  std::int64_t starved = 0, resumed = 0;
+  while (starved < runs && findings.violations() < 20) {
+    const std::size_t most = std::size_t{1} << (4 + draws.below(14));  // starting is as well tried as training
+    const Shortage shortage{static_cast<int>(draws.below(most)), draws.one_in(2)};
+    const std::string what = fmt::format("a training program, allocation {}{}", shortage.call,
+                                         shortage.lasts ? " and all after it" : "");
+    fs::remove_all(training.folder);
+    Pipe acks;
+    Training now = training;
+    now.shortage = shortage;
+    now.acknowledge = acks.ends[1];
+    const int child = start_training(now);
+    acks.close_writer();
+    const int status = wait_for(child);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code != 0 && code != OutOfMemoryError("").exit_code())
+      findings.violation(fmt::format("{}: it ended with exit code {}, signal {}", what, code,
+                                     WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+    std::int64_t acknowledged = 0;
+    for (std::int64_t step = 0; ::read(acks.ends[0], &step, sizeof(step)) == sizeof(step);)
+      acknowledged = std::max(acknowledged, step);
+    if (std::string wrong = after_a_kill(training, acknowledged); !wrong.empty())
+      findings.violation(what + ": " + wrong);
+    if (code != 0) {
+      ++starved;
+      resumed += acknowledged > 0 ? 1 : 0;
+      if (const int end = wait_for(start_training(training)); end != 0)
+        findings.violation(fmt::format("{}: resuming ended with exit code {}", what, WEXITSTATUS(end)));
+    }
+    if (outcome_of(training) != control) findings.violation(what + ": other bits than with enough memory");
+  }
+  findings.count("of the programs: resumed from a checkpoint to the same bits", resumed);
+  findings.count_at_least("training programs that ended for want of memory, with exit code 50", starved, runs);
+}
+
 void stops(const Assignment& assignment, Findings& findings) {
   const std::int64_t floor = assignment.cases > 0 ? assignment.cases : assignment.full ? 5'000 : 100;
   const Scratch scratch;

@@ -55,7 +55,8 @@ Story::Story(std::uint64_t seed, int actions, const Manner& manner)
       keep_(1 + static_cast<int>(draws_.below(3))),
       disk_({Node{.folder = true}}, {.rename_no_replace = !draws_.one_in(4), .link = true}),
       faulty_(disk_),
-      stage_(faulty_) {
+      stage_(faulty_),
+      outside_(stage_) {
   stage_.forget(manner.forgotten);
   promises_.emplace_back();
   begin();
@@ -70,7 +71,10 @@ io::StoreOptions Story::options(io::FileOps& ops, std::vector<std::string>& warn
   options.good_after = 2;
   options.ops = &ops;
   options.pause = std::chrono::milliseconds(0);
-  options.warn = [&warnings](const std::string& line) { warnings.push_back(line); };
+  options.warn = [&warnings](const std::string& line) {
+    const UncountedMemory laboratory;
+    warnings.push_back(line);
+  };
   return options;
 }
 
@@ -85,7 +89,7 @@ void Story::promise(Promise next) {
 }
 
 void Story::begin() {
-  folder_.emplace(io::RunFolder::create(kFolder, stage_));
+  folder_.emplace(io::RunFolder::create(kFolder, outside_));
   open();
   if (draws_.one_in(3)) {  // a checkpoint alone makes a run
     save();
@@ -98,7 +102,9 @@ void Story::begin() {
 }
 
 void Story::open() {
-  store_ = std::make_unique<io::CheckpointStore>(folder_->checkpoints(), options(stage_, warnings_));
+  const std::string folder = folder_->checkpoints();
+  const io::StoreOptions how = options(outside_, warnings_);
+  ask([&] { store_ = std::make_unique<io::CheckpointStore>(folder, how); });
 }
 
 void Story::act() {
@@ -194,7 +200,27 @@ void Story::promise_what_is_there() {
 
 void Story::save_version(int version) {
   const Version& v = versions_[static_cast<std::size_t>(version)];
-  store_->save(request_for(v.step, version, v.score));
+  io::SaveRequest request = request_for(v.step, version, v.score);
+  if (behind_) return save_behind(std::move(request));
+  ask([&] { store_->save(std::move(request)); });
+}
+
+/// Lets the writer do it, as training does, and throws what it reports.
+void Story::save_behind(io::SaveRequest request) {
+  bool taken = false;
+  std::vector<io::SaveOutcome> outcomes;
+  try {
+    ask([&] {
+      taken = store_->start_save(std::move(request));
+      store_->wait();
+      outcomes = store_->finished();
+    });
+  } catch (const std::bad_alloc&) {
+    if (!taken) throw;
+    outcomes = store_->finished();  // what was taken is told when there is memory to tell it
+  }
+  check<NumericError>(outcomes.size() == 1, "of one save in the background {} were reported", outcomes.size());
+  if (outcomes.front().error) std::rethrow_exception(outcomes.front().error);
 }
 
 void Story::save() {
@@ -265,7 +291,7 @@ void Story::roll_back() {
   const std::int64_t step = versions_[static_cast<std::size_t>(target)].step;
   promise_rollback(step);
   stage_.set_manifest_full(draws_.one_in(3));
-  store_->abandon_after(step);
+  ask([&] { store_->abandon_after(step); });
   stage_.set_manifest_full(false);
   Promise done = promises_.back();
   done.loadable = {target};
@@ -290,7 +316,7 @@ void Story::kill(bool rolling_back) {
   if (!trouble_.empty()) return;
   store_.reset();
   folder_.reset();
-  folder_.emplace(io::RunFolder::resume(kFolder, stage_));
+  folder_.emplace(io::RunFolder::resume(kFolder, outside_));
   open();
   Promise next = promises_.back();
   next.doing += ", killed, opened again";

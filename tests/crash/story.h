@@ -8,6 +8,7 @@
 #include "tests/crash/faulty_disk.h"
 #include "tests/crash/lab.h"
 #include "tests/crash/memory_disk.h"
+#include "tests/crash/scarce_memory.h"
 #include "tests/crash/stage.h"
 
 namespace binade::crash {
@@ -35,6 +36,18 @@ struct Promise {
   bool rotten = false;                   ///< a file turned bad by itself: a warning about it is right
 };
 
+/// A disk whose own allocations do not count.
+class UncountedDisk final : public io::ForwardingFileOps {
+ public:
+  using ForwardingFileOps::ForwardingFileOps;
+
+ private:
+  int around(const std::function<int()>& call) override {
+    const UncountedMemory laboratory;
+    return call();
+  }
+};
+
 /// The life of one run folder, drawn from a seed: saves, saves on a disk too full for MANIFEST, rollbacks, another
 /// state of the same step, kills and reopenings, a file that rots. Beside the log of the disk it keeps what is promised
 /// at every instant of it.
@@ -45,6 +58,8 @@ class Story {
     bool looks = true;        ///< judge what is there after each action
   };
   Story(std::uint64_t seed, int actions, const Manner& manner);
+  /// The first seed from this one on whose story ends with two checkpoints or more.
+  static std::uint64_t next_with_two_checkpoints(std::uint64_t seed, int actions);
   ~Story();
 
   const MemoryDisk& disk() const { return disk_; }
@@ -58,25 +73,28 @@ class Story {
   std::string judge(const DiskImage& left, const Promise& promise, bool exactly = false, bool goes_on = false) const;
 
   /// What a program asks of a run folder.
-  enum class Action { kOpen, kSave, kReplace, kRollBack, kLoad, kResume };
-  static constexpr Action kActions[] = {Action::kOpen,     Action::kSave, Action::kReplace,
-                                        Action::kRollBack, Action::kLoad, Action::kResume};
+  enum class Action { kOpen, kSave, kReplace, kRollBack, kLoad, kResume, kSaveBehind };
   struct Attempt {
-    bool reached = false;  ///< there were as many calls as that
+    bool reached = false;  ///< there were as many calls or allocations as that
     bool struck = false;   ///< and one of them failed
     std::string wrong{};   ///< with how it ended, or with what is left, now and after a power cut
   };
   /// Does one thing while calls fail. It must have two checkpoints.
   Attempt attempt(Action action, const Fault& fault);
+  /// The same while allocations fail.
+  Attempt attempt(Action action, const Shortage& shortage);
 
   /// Resumes as a program does, on a disk that a power cut left, and stops there.
   void recover(MemoryDisk& disk) const;
 
  private:
   void begin();
+  void prepare(Action action);
   void carry_out(Action action);
   std::string judge_ending(Action action, const Fault& fault);
+  std::string judge_memory_ending(Action action);
   std::string judge_what_is_left(Action action);
+  std::string judge_the_disk(Action action);
   void act();
   void open();
   void save();
@@ -86,6 +104,14 @@ class Story {
   void rot();
 
   void save_version(int version);
+  void save_behind(io::SaveRequest request);
+  /// A call of the product, whose allocations may fail.
+  template <class Call>
+  auto ask(Call&& call) {
+    std::optional<ScarceMemory> scarce;
+    if (shortage_) scarce.emplace(*shortage_);
+    return call();
+  }
   int make_version(std::int64_t step);
   int version_in(const Bytes& file) const;
   std::vector<int> versions_of(const std::vector<io::ManifestEntry>& entries) const;
@@ -102,6 +128,9 @@ class Story {
   MemoryDisk disk_;
   FaultyDisk faulty_;
   Stage stage_;
+  UncountedDisk outside_;
+  std::optional<Shortage> shortage_;
+  bool behind_ = false;  // saves are left to the store's own thread
   std::vector<Version> versions_;
   std::vector<Promise> promises_;
   std::vector<std::string> warnings_;
@@ -110,5 +139,7 @@ class Story {
   std::unique_ptr<io::CheckpointStore> store_;
   std::int64_t clean_ = 0;  // the last step that was reported clean
 };
+
+const char* name_of(Story::Action action);
 
 }  // namespace binade::crash

@@ -17,6 +17,7 @@ bool is_right_code(Story::Action action, int code) {
     case Story::Action::kOpen:
     case Story::Action::kSave:
     case Story::Action::kReplace:
+    case Story::Action::kSaveBehind:
     case Story::Action::kRollBack: return code == 24;
     case Story::Action::kLoad: return code == 22;
     case Story::Action::kResume: return code == 22 || code == 24;
@@ -26,35 +27,83 @@ bool is_right_code(Story::Action action, int code) {
 
 }  // namespace
 
+const char* name_of(Story::Action action) {
+  constexpr const char* kNames[] = {"open", "save",   "save another state of the step", "roll back",
+                                    "load", "resume", "save in the background"};
+  return kNames[static_cast<std::size_t>(action)];
+}
+
+std::uint64_t Story::next_with_two_checkpoints(std::uint64_t seed, int actions) {
+  while (true) {
+    const Story story(seed, actions, {});
+    if (story.trouble().empty() && story.promise_at(story.disk().now()).kept.size() >= 2) return seed;
+    ++seed;
+  }
+}
+
 void Story::carry_out(Action action) {
   switch (action) {
     case Action::kOpen: open(); break;
+    case Action::kSaveBehind:
     case Action::kSave: save(); break;
     case Action::kReplace: save_another_of_the_same_step(); break;
     case Action::kRollBack: roll_back(); break;
     case Action::kLoad: {
-      const auto version = static_cast<int>(store_->load_newest().state.integer("progress/version"));
+      const io::LoadedCheckpoint newest = ask([&] { return store_->load_newest(); });
+      const auto version = static_cast<int>(newest.state.integer("progress/version"));
       check<NumericError>(std::ranges::count(promises_.back().kept, version) > 0, "version {} was loaded", version);
       break;
     }
     case Action::kResume: {
-      folder_.emplace(io::RunFolder::resume("/runs/a", stage_));
-      folder_->read_config();
+      ask([&] {
+        folder_.emplace(io::RunFolder::resume("/runs/a", outside_));
+        folder_->read_config();
+      });
       break;
     }
   }
 }
 
-Story::Attempt Story::attempt(Action action, const Fault& fault) {
+void Story::prepare(Action action) {
   if (action == Action::kOpen || action == Action::kResume) store_.reset();
   if (action == Action::kResume) folder_.reset();
+  behind_ = action == Action::kSaveBehind;
   warnings_.clear();
+}
+
+Story::Attempt Story::attempt(Action action, const Fault& fault) {
+  prepare(action);
   faulty_.plan(fault);
   std::string wrong = judge_ending(action, fault);
   faulty_.mend();
   stage_.set_manifest_full(false);
   if (wrong.empty()) wrong = judge_what_is_left(action);
   return {faulty_.reached(), faulty_.fired(), wrong};
+}
+
+Story::Attempt Story::attempt(Action action, const Shortage& shortage) {
+  prepare(action);
+  shortage_ = shortage;
+  std::string wrong = judge_memory_ending(action);
+  shortage_.reset();
+  stage_.set_manifest_full(false);
+  const bool struck = ScarceMemory::struck();
+  if (wrong.empty()) wrong = judge_what_is_left(action);
+  return {struck, struck, wrong};
+}
+
+std::string Story::judge_memory_ending(Action action) {
+  try {
+    carry_out(action);
+    return "";
+  } catch (const Error& error) {
+    return error.exit_code() == 50 ? ""
+                                   : fmt::format("it ended with exit code {}: {}", error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return "";  // amp::run_command_line makes it exit code 50
+  } catch (const std::exception& error) {
+    return fmt::format("it ended with an error that is not Binade's: {}", error.what());
+  }
 }
 
 std::string Story::judge_ending(Action action, const Fault& fault) {
@@ -75,6 +124,14 @@ std::string Story::judge_ending(Action action, const Fault& fault) {
 }
 
 std::string Story::judge_what_is_left(Action action) {
+  if (std::string wrong = judge_the_disk(action); !wrong.empty()) return wrong;
+  store_.reset();
+  folder_.reset();
+  const int open = disk_.open_descriptors();
+  return open == 0 ? "" : fmt::format("{} descriptors were left open", open);
+}
+
+std::string Story::judge_the_disk(Action action) {
   const Promise& promised = promises_.back();
   for (const auto& [name, node] :
        disk_.live()[static_cast<std::size_t>(node_at(disk_.live(), "/runs/a/checkpoints"))].entries)
@@ -84,7 +141,12 @@ std::string Story::judge_what_is_left(Action action) {
   const PowerCut cut(disk_, disk_.now());
   if (std::string wrong = judge(cut.least(), promised); !wrong.empty()) return "after a power cut: " + wrong;
   if (action == Action::kResume || !store_) return "";
-  // The process is alive: when the trouble has passed it goes on.
+  // The process is alive: when the trouble has passed it goes on. What did not have to make way is in the ring again.
+  Promise now = promised;
+  const std::vector<int> listed = versions_of(store_->entries());
+  for (const int v : listed)
+    if (std::erase(now.aside, v) > 0) now.kept.push_back(v);
+  promise(now);
   const int more = make_version(versions_.back().step + 1000);
   promise_save(more);
   const Version& v = versions_[static_cast<std::size_t>(more)];

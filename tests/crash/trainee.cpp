@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <map>
+#include <new>
 
 #include "amp/training_run.h"
 #include "core/error.h"
@@ -101,11 +102,15 @@ void run(const Training& training) {
 
 int train(const Training& training) {
   try {
+    std::optional<ScarceMemory> scarce;
+    if (training.shortage) scarce.emplace(*training.shortage);
     run(training);
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemoryError("").exit_code();  // as amp::run_command_line does
   }
 }
 

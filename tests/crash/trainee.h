@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
-#include "io/file_ops.h"
+#include "tests/crash/scarce_memory.h"
 
 namespace binade::crash {
 
@@ -15,6 +17,7 @@ struct Training {
   int started = -1;      ///< a pipe that one byte is written to when the first step begins
   int kill_before = -1;  ///< SIGKILL before this call that changes the disk, counted from 0
   int kill_after = -1;   ///< the same, just after it
+  std::optional<Shortage> shortage{};
 };
 
 /// Begins the run or goes on with it; returns the exit code of such a program.

@@ -9,7 +9,11 @@ int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
 void __sanitizer_set_death_callback(void (*)());
 // A refused allocation is an answer, and freed memory is not kept for long: the memory of a process may be limited.
-const char* __asan_default_options() { return "allocator_may_return_null=1:quarantine_size_mb=16"; }
+// Four calls say where memory came from, and the longer stack would take a tenth of the time; a replay can ask for it:
+// ASAN_OPTIONS=malloc_context_size=30.
+const char* __asan_default_options() {
+  return "allocator_may_return_null=1:quarantine_size_mb=16:malloc_context_size=4";
+}
 }
 
 namespace binade::fuzz::heap {

@@ -1,5 +1,6 @@
 #include "tests/fuzz/profile_image.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -18,21 +19,20 @@ std::string frame(const Message& m) {
 
 std::uint64_t size_of(const Message& m) { return 4 + m.body.size(); }
 
-/// Sizes of an object's pieces; addresses follow from them.
+/// An object's messages by block, and the sizes from which addresses follow.
 struct Pieces {
-  std::vector<Message> first, rest;
+  std::span<const Message> first, rest;
   std::uint64_t prefix = 0, first_bytes = 0, rest_bytes = 0;  // without frames and checksums
   std::uint64_t address = 0, rest_address = 0;
 };
 
 Pieces pieces_of(const ObjectHeader& o) {
-  Pieces p;
-  for (std::size_t i = 0; i < o.messages.size(); ++i)
-    (i < o.continued_from ? p.first : p.rest).push_back(o.messages[i]);
-  if (!p.rest.empty()) p.first.push_back({.type = 0x10, .body = std::string(16, '\0')});
+  const std::size_t cut = std::min(o.continued_from, o.messages.size());
+  Pieces p{.first = std::span(o.messages).first(cut), .rest = std::span(o.messages).subspan(cut)};
   p.prefix = 6 + (o.phase_change ? 4u : 0u) + static_cast<std::uint64_t>(o.size_width);
   for (const Message& m : p.first) p.first_bytes += size_of(m);
   for (const Message& m : p.rest) p.rest_bytes += size_of(m);
+  if (!p.rest.empty()) p.first_bytes += 4 + 16;  // the message that says where they are
   p.first_bytes += static_cast<std::uint64_t>(o.gap);
   return p;
 }
@@ -55,9 +55,8 @@ ProfileImage::Laid ProfileImage::lay_out() const {
     if (!p.rest.empty()) {
       p.rest_address = at;
       at += 4 + p.rest_bytes + 4;
-      p.first.back().body = le(p.rest_address, 8) + le(4 + p.rest_bytes + 4, 8);
     }
-    pieces.push_back(std::move(p));
+    pieces.push_back(p);
   }
   std::vector<std::uint64_t> data_at;
   for (const std::string& block : data) {
@@ -68,16 +67,16 @@ ProfileImage::Laid ProfileImage::lay_out() const {
   std::string& out = laid.bytes;
   out.assign(kBase, '\0');
   out.reserve(kBase + at);
-  const auto put_message = [&](Message m) {
-    if (m.points_to >= 0) {
-      const auto i = static_cast<std::size_t>(m.points_to);
-      const auto& addresses = data_at;
-      std::uint64_t address = kNowhere;
-      if (m.points_to_data && i < addresses.size()) address = addresses[i];
-      if (!m.points_to_data && i < pieces.size()) address = pieces[i].address;
-      if (m.address_at + 8 <= m.body.size()) m.body.replace(m.address_at, 8, le(address, 8));
-    }
-    out += frame(m) + m.body;
+  const auto put_message = [&](const Message& m) {
+    out += frame(m);
+    const std::size_t body = out.size();
+    out += m.body;
+    if (m.points_to < 0 || m.address_at + 8 > m.body.size()) return;
+    const auto i = static_cast<std::size_t>(m.points_to);
+    std::uint64_t address = kNowhere;
+    if (m.points_to_data && i < data_at.size()) address = data_at[i];
+    if (!m.points_to_data && i < pieces.size()) address = pieces[i].address;
+    out.replace(body + m.address_at, 8, le(address, 8));
   };
   const auto end_block = [&](std::size_t begin) {
     laid.blocks.push_back({begin, out.size() - begin});
@@ -95,6 +94,7 @@ ProfileImage::Laid ProfileImage::lay_out() const {
     if (o.phase_change) out += le(65535, 2) + le(0, 2);
     out += le(p.first_bytes, o.size_width);
     for (const Message& m : p.first) put_message(m);
+    if (!p.rest.empty()) put_message({.type = 0x10, .body = le(p.rest_address, 8) + le(4 + p.rest_bytes + 4, 8)});
     out.append(static_cast<std::size_t>(o.gap), '\0');
     end_block(begin);
     if (p.rest.empty()) continue;

@@ -69,7 +69,7 @@ Job start(const std::function<std::vector<Tally>()>& work) {
   std::exit(std::fclose(out) == 0 ? 0 : 1);  // and not _Exit: a sanitizer looks for leaks at the end
 }
 
-/// What a job came to; nothing when it died, and its own last words say of what.
+/// What a job came to; nothing when it crashed or leaked, and its own last words say of what.
 std::vector<Tally> collect(const Job& job) {
   std::string text;
   char part[65536];
@@ -80,7 +80,7 @@ std::vector<Tally> collect(const Job& job) {
   return status == 0 ? tallies_from(text) : std::vector<Tally>();
 }
 
-/// Runs every job and puts together what they came to. Sets `whole` to false when one of them died.
+/// Runs every job and puts together what they came to. Sets `whole` to false when one of them crashed or leaked.
 std::vector<Tally> run_jobs(const Campaign& campaign, const std::vector<Subject>& subjects,
                             const std::function<void()>& prepare, bool& whole) {
   const auto work = [&](std::uint64_t job) {
@@ -155,7 +155,9 @@ int run(const Campaign& campaign, const std::vector<Subject>& subjects, const st
   bool sound = true;
   const std::vector<Tally> tallies = run_jobs(campaign, subjects, prepare, sound);
   std::fputs(to_text(tallies, campaign.reasons).c_str(), stdout);
-  if (!sound) std::printf("FAILED: a job died; its inputs are not counted, and stderr says what it was reading\n");
+  if (!sound)
+    std::printf(
+        "FAILED: a job ended by a crash, a leak or a sanitizer's report (see stderr); its inputs are not counted\n");
   if (!campaign.json.empty()) {
     std::ofstream file(campaign.json);
     file << to_json(tallies);

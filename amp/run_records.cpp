@@ -68,8 +68,8 @@ RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, b
       metrics_(folder.metrics()),
       timing_(folder.timing()),
       headroom_(folder.file("headroom.jsonl")),
-      ended_well_(last_event_is_an_end(folder.file("events.jsonl"))),
-      events_(folder.file("events.jsonl")) {}
+      events_(folder.file("events.jsonl")),
+      ended_well_(last_event_is_an_end(folder.file("events.jsonl"))) {}
 
 void RunRecords::begin(std::int64_t step) {
   displays_.reset(new Displays{

@@ -71,8 +71,8 @@ class RunRecords {
   io::JsonLines metrics_;
   io::JsonLines timing_;
   io::JsonLines headroom_;
-  bool ended_well_;
   io::JsonLines events_;
+  bool ended_well_;
   std::unique_ptr<Displays> displays_;
 };
 

@@ -37,10 +37,11 @@ struct Progress {
 
 Progress progress_of(const std::string& folder) {
   Progress progress;
-  std::ifstream metrics(folder + "/metrics.jsonl");
+  std::error_code error;
+  std::ifstream metrics;
+  if (const std::string path = folder + "/metrics.jsonl"; fs::is_regular_file(path, error)) metrics.open(path);
   for (std::string line; std::getline(metrics, line);)
     if (line.ends_with('}')) std::sscanf(line.c_str(), "{\"step\":%lld,", &progress.step);
-  std::error_code error;
   for (fs::directory_iterator at(folder + "/checkpoints", error), end; !error && at != end; at.increment(error))
     if (const auto step = io::step_of_file_name(at->path().filename().string()))
       progress.checkpoint = std::max<long long>(progress.checkpoint, *step);

@@ -120,11 +120,11 @@ class TrainingRun::Journal {
     if (!drill.planted()) return;
     const auto line_of = [](const std::string& spec) { return io::JsonObject().add("struck", spec).text(); };
     const std::string path = folder_.file("drills.jsonl");
+    drills_.emplace(path);  // first: it refuses what is no file
     std::ifstream before(path);
     for (std::string line; std::getline(before, line);)
       for (const Fault& fault : drill.faults())
         if (line == line_of(fault.spec)) drill.has_struck(fault.spec);
-    drills_.emplace(path);
     drill.on_strike = [this, line_of](const std::string& spec) {
       drills_->write_line(line_of(spec));
       drills_->sync();
@@ -145,6 +145,7 @@ class TrainingRun::Journal {
 
   bool goes_on() {
     if (end_) return false;
+    folder_.must_be_where_it_was();
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {

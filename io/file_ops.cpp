@@ -31,7 +31,7 @@ int open_at(int folder, const std::string& name, int flags, int& file) {
 }
 
 FileStatus status_from(const struct stat& s) {
-  return {S_ISREG(s.st_mode), S_ISDIR(s.st_mode), static_cast<std::uint64_t>(s.st_size)};
+  return {S_ISREG(s.st_mode), S_ISDIR(s.st_mode), static_cast<std::uint64_t>(s.st_size), s.st_dev, s.st_ino};
 }
 
 class RealFileOps final : public FileOps {

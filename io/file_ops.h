@@ -13,6 +13,7 @@ struct FileStatus {
   bool regular = false;
   bool folder = false;
   std::uint64_t bytes = 0;
+  std::uint64_t device = 0, inode = 0;  ///< of the file itself, whatever its name is
 };
 
 /// The file operations that checkpoints are made of, one system call each, so that a test can stand in for the disk:

@@ -60,7 +60,8 @@ JsonObject& JsonObject::add_raw(std::string_view name, std::string_view json) {
 }
 
 JsonLines::JsonLines(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  // O_NONBLOCK so that a FIFO of that name is refused and no reader of it waited for.
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
   check<StorageError>(file_ >= 0, "{}: cannot be opened to write: {}", path, std::strerror(errno));
   struct stat status {};
   if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {

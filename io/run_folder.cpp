@@ -126,13 +126,29 @@ bool RunFolder::holds_checkpoints() const {
 }
 
 std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(parent, descriptor);
+  check<StorageError>(error == 0 || error == ENOENT, "folder of runs {}: cannot see what is in it: {}", parent,
+                      error_text(error));
+  const FileHandle folder(ops, error == 0 ? descriptor : -1);
   for (int n = 1;; ++n) {
-    const std::string path = fmt::format("{}/{}-{}", parent, name, n);
-    int descriptor = -1;
-    const int error = ops.open_folder(path, descriptor);
-    if (error == ENOENT) return path;
-    if (error == 0) ops.close(descriptor);
+    const std::string candidate = fmt::format("{}-{}", name, n);
+    if (!folder.open() || !exists(ops, descriptor, parent, candidate)) return parent + "/" + candidate;
   }
+}
+
+void RunFolder::must_be_where_it_was() const {
+  int descriptor = -1;
+  const int error = ops_->open_folder(path_, descriptor);
+  const FileHandle found(*ops_, error == 0 ? descriptor : -1);
+  FileStatus opened, now;
+  const bool seen = error == 0 && ops_->status(folder_.get(), opened) == 0 && ops_->status(descriptor, now) == 0;
+  const bool gone = error == ENOENT || error == ENOTDIR || error == ELOOP ||
+                    (seen && (opened.device != now.device || opened.inode != now.inode));
+  check<StorageError>(!gone,
+                      "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
+                      "where it was moved to: go on there by --resume",
+                      path_);
 }
 
 void RunFolder::write_config(const std::string& json) {

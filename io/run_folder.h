@@ -23,7 +23,7 @@ class RunFolder {
   /// LockError, StorageError.
   static RunFolder resume(const std::string& path, FileOps& ops = FileOps::real());
   /// "runs/NAME-1", "runs/NAME-2", …: the first that is not there. Another process may take it first; create() then
-  /// says so.
+  /// says so. Throws StorageError when the system does not let it look.
   static std::string next_free(const std::string& parent, const std::string& name, FileOps& ops = FileOps::real());
 
   /// Whether somebody began a run at `path`. Only looks. Throws StorageError when the system does not let it.
@@ -35,6 +35,9 @@ class RunFolder {
   std::string metrics() const { return file("metrics.jsonl"); }
   std::string timing() const { return file("timing.jsonl"); }
 
+  /// Throws StorageError when the path leads to another folder by now, or to none: what is written by names from here on
+  /// would land in somebody else's.
+  void must_be_where_it_was() const;
   /// Whether a checkpoint was ever committed here, be it damaged since. Throws StorageError when that cannot be seen.
   bool holds_checkpoints() const;
   /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.

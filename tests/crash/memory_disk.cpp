@@ -151,7 +151,8 @@ int MemoryDisk::close(int file) {
 
 int MemoryDisk::status(int file, io::FileStatus& status) {
   const std::scoped_lock lock(mutex_);
-  status = {!node(file).folder, node(file).folder, node(file).bytes.size()};
+  status = {!node(file).folder, node(file).folder, node(file).bytes.size(), 0,
+            static_cast<std::uint64_t>(node_of(file))};
   return 0;
 }
 
@@ -160,7 +161,7 @@ int MemoryDisk::status_of(int folder, const std::string& name, io::FileStatus& s
   const int found = entry(folder, name);
   if (found < 0) return ENOENT;
   const Node& n = live_[static_cast<std::size_t>(found)];
-  status = {!n.folder, n.folder, n.bytes.size()};
+  status = {!n.folder, n.folder, n.bytes.size(), 0, static_cast<std::uint64_t>(found)};
   return 0;
 }
 

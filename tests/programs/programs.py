@@ -25,10 +25,11 @@ GPT_TINY = ["--layers", "2", "--heads", "2", "--dim", "16", "--context", "16", "
 UNET_TINY = ["--base", "4", "--depth", "2", "--size", "16", "--batch", "2"]
 
 
-def run(program, *args, timeout=240, env=None):
+def run(program, *args, timeout=240, env=None, cwd=None):
     """The finished process, with text streams."""
     full = dict(os.environ, NO_COLOR="1", **(env or {}))
-    return subprocess.run([str(program), *map(str, args)], capture_output=True, text=True, errors="replace", timeout=timeout, env=full)
+    return subprocess.run([str(program), *map(str, args)], capture_output=True, text=True, errors="replace", timeout=timeout, env=full,
+                          cwd=cwd)
 
 
 def start(program, *args):

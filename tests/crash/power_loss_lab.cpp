@@ -128,6 +128,7 @@ void seeded_bugs(const Assignment& assignment, Findings& findings) {
   }
   findings.count("calls of the protocol left out, one kind at a time", static_cast<std::int64_t>(kinds.size()));
   findings.count_at_least("of them caught", caught, static_cast<std::int64_t>(kinds.size()));
+  seeded_lies(assignment.seed, findings);
 }
 
 }  // namespace binade::crash

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -169,6 +170,43 @@ void kills(const Assignment& assignment, Findings& findings) {
   findings.count("chains of kills, each resumed to its end and compared bit for bit", random.chains);
   findings.count("kills in the longest chain", random.longest);
   findings.count_at_least("kills at random instants", random.struck, floor);
+}
+
+void seeded_lies(std::uint64_t seed, Findings& findings) {
+  constexpr int kChains = 40;
+  constexpr std::pair<Lie, const char*> kLies[] = {
+      {Lie::kNone, "the truth"},
+      {Lie::kAcknowledgesTooEarly, "a commit acknowledged when its file is begun"},
+      {Lie::kForgetsTheNewest, "a resume from the checkpoint before the newest"},
+      {Lie::kSwapsABatch, "another batch after a resume"}};
+  const Scratch scratch;
+  Training training{.folder = scratch / "control", .steps = 20, .checkpoint_every = 1};
+  const int whole = measure(training);
+  const std::string control = outcome_of(training);
+  training.folder = scratch / "run";
+  std::int64_t caught = 0;
+  for (const auto& [lie, what] : kLies) {
+    Draws draws(seed);
+    Findings found;
+    Kills kills;
+    training.lie = lie;
+    const int chains = lie == Lie::kNone ? 3 : kChains;
+    while (kills.chains < chains && found.violations() == 0) {
+      training.kill_before = kills.chains % 2 == 0 ? -1 : static_cast<int>(kills.chains);  // by chance, or at a call
+      chain_of_kills(training, control, draws, whole / 2, kills, found, what);
+    }
+    const bool noticed = found.violations() > 0;
+    std::printf("  %-7s after %2d chains of kills: %s\n",
+                noticed             ? "caught"
+                : lie == Lie::kNone ? "passed"
+                                    : "MISSED",
+                static_cast<int>(kills.chains), what);
+    if (noticed != (lie != Lie::kNone))
+      findings.violation(fmt::format("a training program that tells {}: {}", what, noticed ? "accused" : "believed"));
+    if (noticed) ++caught;
+  }
+  findings.count_at_least("lies of a training program about its checkpoints, caught by kills", caught,
+                          std::size(kLies) - 1);
 }
 
 void starve_programs(std::uint64_t seed, std::int64_t runs, Findings& findings) {

@@ -5,9 +5,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "amp/training_run.h"
 #include "core/error.h"
@@ -31,6 +35,8 @@ class WatchedDisk final : public io::ForwardingFileOps {
     return counted([&] { return ForwardingFileOps::create_folder(path); });
   }
   int create_exclusive(int folder, const std::string& name, int& file) override {
+    if (const auto step = step_being_saved(name); step && training_.lie == Lie::kAcknowledgesTooEarly)
+      acknowledge(*step);
     return counted([&] { return ForwardingFileOps::create_exclusive(folder, name, file); });
   }
   int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
@@ -54,6 +60,11 @@ class WatchedDisk final : public io::ForwardingFileOps {
   }
 
  private:
+  /// ".ckpt-000000000500.h5.saving": 500.
+  static std::optional<std::int64_t> step_being_saved(const std::string& name) {
+    const std::size_t end = name.rfind(".saving");
+    return end == std::string::npos ? std::nullopt : io::step_of_file_name(std::string_view(name).substr(1, end - 1));
+  }
   template <class F>
   int counted(F&& call) {
     const int number = calls_++;
@@ -71,13 +82,25 @@ class WatchedDisk final : public io::ForwardingFileOps {
   std::map<int, std::int64_t> renamed_;  // folder -> the step of a checkpoint that only waits for the folder's sync
 };
 
+void forget_the_newest(const std::string& folder) {
+  const std::string checkpoints = folder + "/checkpoints";
+  if (!std::filesystem::exists(checkpoints)) return;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+    if (io::step_of_file_name(entry.path().filename().string())) files.push_back(entry.path());
+  if (files.size() >= 2) std::filesystem::remove(*std::ranges::max_element(files));
+}
+
 void run(const Training& training) {
+  if (training.lie == Lie::kForgetsTheNewest) forget_the_newest(training.folder);
+  bool swaps = false;
   toy::Training net({.precision = amp::Policy::fp16(),
                      .schedule = optim::Schedule::cosine(0.02, training.steps, 0.001, 3),
                      .accumulate = 2});
   io::Loader<toy::Batch> loader({.batch = 2, .seed = 3, .samples = 10, .content = "toy"},
-                                [](const io::BatchOrigin& origin) {
-                                  return toy::batch(static_cast<std::uint32_t>(origin.samples[0]));
+                                [&](const io::BatchOrigin& origin) {
+                                  const auto sample = static_cast<std::uint32_t>(origin.samples[0]);
+                                  return toy::batch(std::exchange(swaps, false) ? sample + 1 : sample);
                                 });
   WatchedDisk disk(training);
   amp::RunOptions options{.folder = training.folder, .steps = training.steps};
@@ -91,7 +114,8 @@ void run(const Training& training) {
     return {.numbers = {{"val_loss", toy::loss(net.net, toy::batch(77)).value().item()}}};
   };
   amp::TrainingRun run(net.trainer, options);
-  run.resume_if_possible();
+  const bool resumed = run.resume_if_possible();
+  swaps = resumed && training.lie == Lie::kSwapsABatch;
   if (training.started >= 0 && ::write(training.started, "s", 1) != 1) ::_exit(99);
   for (const auto& batch : run.batches(loader))
     run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });

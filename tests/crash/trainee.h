@@ -8,6 +8,14 @@
 
 namespace binade::crash {
 
+/// What a training program may get wrong about its checkpoints, on purpose: `kills` must notice.
+enum class Lie {
+  kNone,
+  kAcknowledgesTooEarly,  ///< a commit is told when its file is begun
+  kForgetsTheNewest,      ///< a resume takes the checkpoint before the newest, and the newest is gone
+  kSwapsABatch            ///< the first batch after a resume is not the one that was due
+};
+
 /// A whole small training program, as a user writes it: fp16, two micro-batches, a loader, checkpoints, an evaluation.
 struct Training {
   std::string folder;
@@ -18,6 +26,7 @@ struct Training {
   int kill_before = -1;  ///< SIGKILL before this call that changes the disk, counted from 0
   int kill_after = -1;   ///< the same, just after it
   std::optional<Shortage> shortage{};
+  Lie lie = Lie::kNone;
 };
 
 /// Begins the run or goes on with it; returns the exit code of such a program.

@@ -1,11 +1,13 @@
 """What somebody may do to a run folder, or give as data: the programs end with words and the right code, and never wait."""
+import json
 import os
 import pathlib
 import shutil
+import subprocess
 import time
 import unittest
 
-from programs import GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run, start
+from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run, start
 
 PATIENCE = 60  # seconds for what takes one
 
@@ -107,6 +109,53 @@ class SomethingElseInPlace(ProgramTest):
         done = run(GPT, "train", "--data", self.text, *GPT_TINY, "--steps", 1, timeout=PATIENCE, cwd=self.folder)
         self.assertEqual(done.returncode, 24, done.stderr)
         self.assertIn("folder of runs", done.stderr)
+
+
+class Clocks(ProgramTest):
+    """The wall clock stands wrong, and elsewhere in each life of a run."""
+
+    SHIM = """
+        #define _GNU_SOURCE
+        #include <stdlib.h>
+        #include <sys/syscall.h>
+        #include <time.h>
+        #include <unistd.h>
+        int clock_gettime(clockid_t clock, struct timespec* t) {
+          const int result = syscall(SYS_clock_gettime, clock, t);
+          if (clock == CLOCK_REALTIME) t->tv_sec += atol(getenv("CLOCK_IS_WRONG_BY"));
+          return result;
+        }
+        time_t time(time_t* at) {
+          struct timespec t;
+          clock_gettime(CLOCK_REALTIME, &t);
+          if (at) *at = t.tv_sec;
+          return t.tv_sec;
+        }
+        """
+    YEAR = 365 * 86400
+
+    def two_lives(self, folder, first, second):
+        shim = self.folder / "clock.so"
+        if not shim.exists():
+            subprocess.run(["c++", "-x", "c", "-shared", "-fPIC", "-o", shim, "-"], input=self.SHIM, text=True, check=True)
+        for steps, wrong in ((3, first), (6, second)):
+            env = {"LD_PRELOAD": str(shim), "CLOCK_IS_WRONG_BY": str(wrong)}
+            flags = ["--resume"] if folder.exists() else [*GPT_TINY, "--data", self.text, "--checkpoint-every", 1]
+            done = run(GPT, "train", "--run", folder, *flags, "--steps", steps, env=env, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_wherever_it_jumps_the_bits_are_the_same_and_the_newest_is_the_newest(self):
+        self.two_lives(self.folder / "right", 0, 0)
+        for first, second in ((10 * self.YEAR, -10 * self.YEAR), (-10 * self.YEAR, 10 * self.YEAR), (0, -int(time.time()))):
+            with self.subTest(first=first, second=second):
+                wrong = self.folder / f"wrong{first}{second}"
+                self.two_lives(wrong, first, second)
+                self.assertEqual((wrong / "metrics.jsonl").read_bytes(), (self.folder / "right/metrics.jsonl").read_bytes())
+                self.assertEqual(checkpoints(wrong)[-1].read_bytes(), checkpoints(self.folder / "right")[-1].read_bytes())
+                report = run(DOCTOR, "report", wrong, timeout=PATIENCE)
+                self.assertEqual(report.returncode, 0, report.stderr)
+        times = [json.loads(line)["time"][:4] for line in (wrong / "timing.jsonl").read_text().splitlines()]
+        self.assertIn("1970", times, "the clock did not stand wrong")
 
 
 if __name__ == "__main__":

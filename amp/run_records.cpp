@@ -178,14 +178,20 @@ void RunRecords::attempt(const StepResult& s) {
     if (std::isfinite(headroom->binades)) displays_->events.scalar(name, s.step, static_cast<float>(headroom->binades));
 }
 
-void RunRecords::timing(const StepStats& stats, double seconds) {
+void RunRecords::timing(const StepStats& stats, double seconds, const Saving& saving) {
   const double rate = options_.units_per_step / seconds;
-  timing_.write(io::JsonObject()
-                    .add("step", stats.step)
-                    .add("ms", static_cast<float>(seconds * 1e3))
-                    .add(options_.unit + "_per_s", static_cast<float>(rate))
-                    .add("mem_mb", static_cast<float>(peak_memory_mib()))
-                    .add("time", io::utc_now()));
+  io::JsonObject line;
+  line.add("step", stats.step)
+      .add("ms", static_cast<float>(seconds * 1e3))
+      .add(options_.unit + "_per_s", static_cast<float>(rate))
+      .add("mem_mb", static_cast<float>(peak_memory_mib()));
+  if (saving.stall_seconds > 0) line.add("stall_ms", static_cast<float>(saving.stall_seconds * 1e3));
+  if (saving.beside) line.add("saving", true);
+  for (const io::SaveOutcome& save : saving.ended)
+    if (save.committed)
+      line.add("saved_mb", static_cast<float>(static_cast<double>(save.bytes) * 1e-6))
+          .add("saved_s", static_cast<float>(save.seconds));
+  timing_.write(line.add("time", io::utc_now()));
   displays_->bar.update({.step = stats.step,
                          .loss = stats.loss,
                          .scale = scaled_ ? std::optional<double>(stats.loss_scale) : std::nullopt,

@@ -8,6 +8,7 @@
 
 #include "amp/incident/incident_folders.h"
 #include "amp/training_run.h"
+#include "io/checkpoint_store.h"
 #include "io/json_lines.h"
 #include "io/run_folder.h"
 
@@ -19,6 +20,13 @@ namespace binade::amp {
 /// evaluations show), TensorBoard events, and the terminal.
 class RunRecords {
  public:
+  /// What checkpoints had to do with a step's time.
+  struct Saving {
+    double stall_seconds = 0;              ///< before the step: a state was handed to the writer
+    bool beside = false;                   ///< the writer worked while the step was made
+    std::vector<io::SaveOutcome> ended{};  ///< since the step before
+  };
+
   /// `scaled`: there is a loss scale worth showing. The options must outlive this.
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
@@ -26,7 +34,7 @@ class RunRecords {
   /// The attempts at one step, in order, and what was seen of the last of them. What was aborted and why is told to the
   /// person at the terminal too.
   void attempts(const std::vector<StepResult>& attempts, const Telemetry& seen);
-  void timing(const StepStats& stats, double seconds);
+  void timing(const StepStats& stats, double seconds, const Saving& saving);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Something that does not concern training: told, with a report.
   void warn(const Incident& incident);

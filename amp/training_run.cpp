@@ -175,12 +175,17 @@ class TrainingRun::Journal {
       mark_ = Clock::now();
       return last;
     }
-    records_.timing(last, std::chrono::duration<double>(Clock::now() - mark_).count());
-    collect_saves();
+    const double seconds = std::chrono::duration<double>(Clock::now() - mark_).count();
+    saving_.ended = collect_saves();
+    records_.timing(last, seconds, std::exchange(saving_, {}));
     if (due(last.step, options_.eval_every)) evaluate(last.step);
     // While a save is in flight this one is left out: a slow disk makes checkpoints rarer, never steps slower.
-    if (due(last.step, options_.checkpoint_every) && last.step < options_.steps && !store_.saving())
+    if (due(last.step, options_.checkpoint_every) && last.step < options_.steps && !store_.saving()) {
+      const Clock::time_point held_up = Clock::now();
       store_.start_save(request());
+      saving_.stall_seconds = std::chrono::duration<double>(Clock::now() - held_up).count();
+    }
+    saving_.beside = store_.saving();
     mark_ = Clock::now();
     return last;
   }
@@ -247,8 +252,8 @@ class TrainingRun::Journal {
     state.put(kEnvironment, environment());
     state.put(kEvaluated, evaluated_);
     state.put("progress/metrics_bytes", records_.metrics_bytes());
-    const std::string hash = state_hash(state);
-    io::SaveRequest result{.step = step, .state = std::move(state), .state_hash = hash};
+    io::SaveRequest result{.step = step, .state = std::move(state)};
+    result.hash = state_hash;
     if (evaluated_ == step) result.score = score_;
     // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
     result.before = [this, full = trainer_.drill().fills_disk(step)] {
@@ -292,11 +297,13 @@ class TrainingRun::Journal {
     }
   }
 
-  void collect_saves() {
-    for (const io::SaveOutcome& outcome : store_.finished())
+  std::vector<io::SaveOutcome> collect_saves() {
+    std::vector<io::SaveOutcome> ended = store_.finished();
+    for (const io::SaveOutcome& outcome : ended)
       if (!outcome.committed)
         records_.event("checkpoint", outcome.step,
                        fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
+    return ended;
   }
 
   const RunOptions& options_;
@@ -307,7 +314,8 @@ class TrainingRun::Journal {
   io::CheckpointStore store_;
   std::optional<io::StopSignals> signals_;
   std::optional<io::JsonLines> drills_;
-  Clock::time_point mark_;  // the end of the step before
+  Clock::time_point mark_;     // the end of the step before
+  RunRecords::Saving saving_;  // since then
   std::int64_t started_at_ = 0;
   std::int64_t evaluated_ = -1;
   std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows

@@ -193,6 +193,7 @@ void CheckpointStore::write_loop() {
 /// Whatever happens comes back as an outcome: there is nobody above the writer thread to catch it.
 void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcept {
   constexpr const char* kNoMemory = "out of memory";  // short enough for a string that needs none
+  const auto begin = std::chrono::steady_clock::now();
   try {
     try {
       carry_out(request, outcome);
@@ -213,6 +214,7 @@ void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcep
     outcome.error = std::current_exception();
     outcome.problem = "unknown error";
   }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
@@ -220,12 +222,14 @@ void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
                        request.step);
   if (const std::optional<std::string> sick = first_non_finite(request.state))
     throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
+  if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
   const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
   request.state = StateDict();
   verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
   if (request.before) request.before();
   write_and_publish(image, outcome.file);
   outcome.committed = true;
+  outcome.bytes = image.bytes().size();
   record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,
           true, request.score});
 }

@@ -43,6 +43,8 @@ struct SaveRequest {
   /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
   /// When it throws nothing is written. May be left out.
   std::function<void()> before{};
+  /// Makes `state_hash` where that is empty. Called by the writer, so that no step waits for it. May be left out.
+  std::function<std::string(const StateDict&)> hash{};
 };
 
 /// How a save went. `problem` is empty when it was committed.
@@ -51,6 +53,8 @@ struct SaveOutcome {
   bool committed = false;
   std::string file;
   std::string problem;
+  std::uint64_t bytes = 0;   ///< of a committed one
+  double seconds = 0;        ///< from the writer's first look at it to its end
   std::exception_ptr error;  ///< what save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
 };
 

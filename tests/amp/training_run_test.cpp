@@ -241,6 +241,18 @@ TEST(TrainingRun, HeadroomIsWrittenOfSampledStepsAndOfThoseWithAnIncident) {
   EXPECT_EQ(lines[2], "{\"step\":7,\"incident\":true,\"headroom\":{\"\":[\"-inf\",\"inf\"]}}");
 }
 
+TEST(TrainingRun, TimingTellsWhatCheckpointsTookFromTheSteps) {
+  const ScratchFolder folder;
+  RunOptions options = run_options(folder);
+  options.checkpoint_every = 8;
+  const std::string hash = program(options);
+  const std::vector<std::string> lines = lines_of(folder.read("run/timing.jsonl"));
+  ASSERT_EQ(lines.size(), 9u);
+  for (std::size_t step = 1; step <= 9; ++step)
+    EXPECT_EQ(lines[step - 1].find("\"stall_ms\":") != std::string::npos, step == 9) << lines[step - 1];
+  EXPECT_EQ(io::load_checkpoint(folder.path("run/checkpoints/ckpt-000000000009.h5")).info.state_hash, hash);
+}
+
 TEST(TrainingRun, WhatAnEvaluationShowsIsKept) {
   const ScratchFolder folder;
   Training net(trainer_options());

@@ -292,6 +292,24 @@ TEST_F(CheckpointStoreTest, WhatACheckpointCountsOnComesFirstAndOnTheWritersThre
   EXPECT_EQ(steps_on_disk(), Steps{10}) << "a checkpoint whose log is not on the disk does not exist";
 }
 
+TEST_F(CheckpointStoreTest, TheWriterMakesTheStatesHashAndTellsWhatItWrote) {
+  CheckpointStore store(folder_, options());
+  std::thread::id where;
+  SaveRequest request{.step = 10, .state = state_at(10)};
+  request.hash = [&](const StateDict& state) {
+    where = std::this_thread::get_id();
+    return fmt::format("{:064}", state.integer("progress/step"));
+  };
+  ASSERT_TRUE(store.start_save(std::move(request)));
+  store.wait();
+  const std::vector<SaveOutcome> outcomes = store.finished();
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_NE(where, std::this_thread::get_id());
+  EXPECT_EQ(load_checkpoint(path_of(10)).info.state_hash, fmt::format("{:064}", 10));
+  EXPECT_EQ(outcomes[0].bytes, std::filesystem::file_size(path_of(10)));
+  EXPECT_GT(outcomes[0].seconds, 0);
+}
+
 TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
   CheckpointStore store(folder_, options());
   StateDict live = state_at(10, 3'000'000);

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""What a checkpoint costs the steps, from timing.jsonl of a real training. Standard library only.
+
+    bench/checkpoints.py [--workload gpt-tiny|unet|gpt2] [--precision fp32] [--threads 2] [--every 50] [--saves 20]
+
+One process trains and saves every 2 x EVERY steps: the EVERY steps behind a save are held against the EVERY after them, which no
+save disturbs, and so on by turns. Printed, as medians over the saves with a 95 % interval (of order statistics):
+
+  step      milliseconds, undisturbed
+  stall     for how long the steps were held up while the state was handed to the writer; as a share of 50 steps
+  slowed    what a step takes while the writer works beside it, against an undisturbed one
+  cost      all that a save takes from the steps, stall and slow-down together, as a share of 50 steps
+
+and the size of a checkpoint and how fast it was written, verified and made permanent. EVERY steps must take longer than a save.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PER_SAVE = 50  # steps, of the shares that are told
+WORKLOADS = {
+    "gpt-tiny": ("binade-gpt", ["--preset", "tiny", "--batch", "16"]),
+    # Tokens are bytes here: five more layers stand for the parameters of the table that is missing, and the state is 1.45 GB.
+    "gpt2": ("binade-gpt", ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64"]),
+    "unet": ("binade-unet", ["--base", "32", "--depth", "4", "--size", "128", "--batch", "4", "--optimizer", "adam"]),
+}
+
+
+def program(name):
+    folder = {"binade-gpt": "transformer", "binade-unet": "unet"}[name]
+    return os.path.join(ROOT, "build", "examples", folder, name)
+
+
+def train(workload, precision, threads, steps, every, folder):
+    """Trains in `folder`/run and returns the lines of its timing.jsonl by step."""
+    name, flags = WORKLOADS[workload]
+    command = [program(name), "train", "--run", os.path.join(folder, "run"), "--steps", str(steps), "--checkpoint-every",
+               str(every), "--keep", "1", "--log-every", "1000000", "--precision", precision, "--threads", str(threads), *flags]
+    if name == "binade-gpt":
+        text = os.path.join(folder, "text.txt")
+        with open(text, "w", encoding="ascii") as file:
+            file.write("the quick brown fox jumps over the lazy dog. " * 400)
+        command += ["--data", text]
+    subprocess.run(command, check=True, stderr=subprocess.PIPE)
+    with open(os.path.join(folder, "run", "timing.jsonl"), encoding="ascii") as lines:
+        return {line["step"]: line for line in map(json.loads, lines)}
+
+
+def summary(values):
+    """Median and 95 % interval."""
+    values = sorted(values)
+    half, spread = len(values) // 2, int(0.98 * math.sqrt(len(values)))
+    return values[half], values[max(0, half - spread)], values[min(len(values) - 1, half + spread)]
+
+
+def told(values, form):
+    return "{} [{}, {}]".format(*(form.format(v) for v in summary(values)))
+
+
+def shares(lines, every, saves):
+    """Of each save: the stall and everything that it cost, in milliseconds; how much slower steps were beside it."""
+    undisturbed = statistics.median(lines[s]["ms"] for s in lines if s > 2 * every and (s - 1) % (2 * every) >= every)
+    stalls, costs, slowed = [], [], []
+    for save in range(1, saves + 1):
+        first = 2 * every * save + 1
+        behind = [lines[s] for s in range(first, first + every)]
+        after = [lines[s] for s in range(first + every, first + 2 * every)]
+        if "stall_ms" not in behind[0] or any("saving" in line for line in after):
+            sys.exit(f"the save after step {first - 1} was not ended {every} steps later; take a larger --every")
+        stalls.append(behind[0]["stall_ms"])
+        costs.append(stalls[-1] + sum(line["ms"] for line in behind) - sum(line["ms"] for line in after))
+        beside = [line["ms"] for line in behind if "saving" in line]
+        slowed.append(statistics.median(beside) / statistics.median(line["ms"] for line in after))
+    return undisturbed, stalls, costs, slowed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", choices=WORKLOADS, default="gpt-tiny")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--saves", type=int, default=20)
+    parser.add_argument("--folder", help="where the run is written (a temporary folder)")
+    a = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=a.folder) as folder:
+        lines = train(a.workload, a.precision, a.threads, 2 * a.every * (a.saves + 1) + 1, 2 * a.every, folder)
+    step, stalls, costs, slowed = shares(lines, a.every, a.saves)
+    saved = [line for line in lines.values() if "saved_s" in line]
+    size = saved[-1]["saved_mb"]
+    print(f"{a.workload} {a.precision}, {a.threads} threads, {len(stalls)} saves, {a.every} steps behind each")
+    print(f"step    {step:.1f} ms")
+    print(f"stall   {told(stalls, '{:.2f}')} ms, {told([100 * s / step / PER_SAVE for s in stalls], '{:.3f}')} % of {PER_SAVE} steps")
+    print(f"slowed  {told(slowed, '{:.3f}')} while the writer works")
+    print(f"cost    {told([100 * c / step / PER_SAVE for c in costs], '{:.2f}')} % of {PER_SAVE} steps")
+    print(f"save    {size:.1f} MB in {told([line['saved_s'] for line in saved], '{:.3f}')} s, "
+          f"{told([size / line['saved_s'] for line in saved], '{:.0f}')} MB/s")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,8 +11,9 @@ namespace binade::crash {
 /// What every experiment is told: `crash_lab NAME --seed N --cases M`.
 struct Assignment {
   std::uint64_t seed = 1;
-  std::int64_t cases = 0;  ///< 0: the experiment's slice for every commit
-  bool full = false;       ///< the whole of it
+  std::int64_t cases = 0;   ///< 0: the experiment's slice for every commit
+  bool full = false;        ///< the whole of it
+  std::uint64_t story = 0;  ///< power-loss: this one alone, as a violation names it; 0: those of the seed
 };
 
 /// Numbers in order from one seed.

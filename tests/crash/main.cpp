@@ -42,6 +42,9 @@ int main(int argc, char** argv) {
                              ->add_option("--cases", assignment.cases, "how many; left out: a slice for every commit")
                              ->check(CLI::PositiveNumber);
     command->add_flag("--full", assignment.full, "all of them")->excludes(cases);
+    if (std::string_view(experiment.name) == "power-loss")
+      command->add_option("--story", assignment.story, "one story alone, as a violation names it")
+          ->check(CLI::PositiveNumber);
   }
   return amp::run_command_line(app, argc, argv, [&] {
     const std::string name = app.get_subcommands().front()->get_name();

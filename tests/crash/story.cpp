@@ -238,8 +238,10 @@ void Story::save() {
   } catch (const StorageError&) {  // MANIFEST lists another file of that name, and has no room to forget it
     if (!full) throw;
     stage_.set_manifest_full(false);
-    promise(before);
-    return promise_what_is_there();
+    Promise next = before;  // facts too: what the store remembers of a MANIFEST it could not write is in no file
+    next.kept = versions_of(store_->entries());
+    warnings_.clear();
+    return promise(std::move(next));
   }
   stage_.set_manifest_full(false);
   Promise done = promises_.back();

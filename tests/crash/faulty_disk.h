@@ -21,6 +21,7 @@ class FaultyDisk final : public io::ForwardingFileOps {
 
   void plan(const Fault& fault) { fault_ = fault, armed_ = true, calls_ = 0, fired_ = false; }
   void mend() { armed_ = false; }
+  bool armed() const { return armed_; }
   bool fired() const { return fired_; }
   /// Whether there were as many calls as that.
   bool reached() const { return calls_ > fault_.call; }

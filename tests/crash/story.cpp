@@ -231,7 +231,7 @@ void Story::save() {
   const int version = again ? promises_.back().loadable.back() : make_version(clean_ = clean_ + 1);
   const Promise before = promises_.back();
   promise_save(version);
-  const bool full = draws_.one_in(6);
+  const bool full = draws_.one_in(6) && !faulty_.armed();  // one trouble at a time, or nobody knows which it was
   stage_.set_manifest_full(full);
   try {
     save_version(version);

@@ -73,6 +73,11 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   context_.rng = random_stream(RngPurpose::kDropout, tape_index_);
 }
 
+void throw_no_memory(const OpInfo& info, std::string_view module_path) {
+  throw OutOfMemoryError(fmt::format("{}{}: no memory for what it works with; use a smaller batch, image or context",
+                                     info.name, module_path.empty() ? "" : fmt::format(" [{}]", module_path)));
+}
+
 OpCall Application::call() const {
   return {.info = info_, .module_path = step_context().module_path, .tape_index = tape_index_, .params = params_};
 }

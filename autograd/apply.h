@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace detail {
 
 /// Whether an op's results must be read to be observed, because its kernels did not see them.
 bool must_scan(const OpInfo& info, const Observation& seen);
+/// A container for which an op finds no memory is told as a tensor is: throws OutOfMemoryError naming op and module.
+[[noreturn]] void throw_no_memory(const OpInfo& info, std::string_view module_path);
 /// Where gradients of `x` go.
 Edge edge_to(const Variable& x);
 /// What an op is told of input `x`, which it reads as `tensor`. A parameter's gradient is f32
@@ -40,7 +43,7 @@ class Application {
   }
   /// The op's forward with `params`, watched by whoever watches this thread's tape.
   template <class Params, class Forward>
-  Tensors run(const Params& params, Forward&& forward) {
+  Tensors run(const Params& params, Forward&& forward) try {
     if (tape_observers().empty()) return forward();
     params_ = &params;
     ObservationScope observation;
@@ -48,6 +51,8 @@ class Application {
     Tensors outputs = forward();
     after(outputs, observation.take());
     return outputs;
+  } catch (const std::bad_alloc&) {
+    throw_no_memory(info_, call().module_path);
   }
   /// Wraps outputs; links them to `node` when there is one.
   static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node,

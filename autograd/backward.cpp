@@ -128,7 +128,7 @@ class NodeSink final : public GradSink {
 
 /// The op's backward, watched by whoever watches this thread's tape. Sums over several uses of a value are made
 /// afterwards, and seen as what the next op gets.
-void run_backward(Node& node, Tensors& gy, NodeSink& sink) {
+void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   if (detail::tape_observers().empty()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),
                     .module_path = node.module_path(),
@@ -142,6 +142,8 @@ void run_backward(Node& node, Tensors& gy, NodeSink& sink) {
     for (const Tensor& gradient : node.info().observed == Observed::kByScan ? sink.given() : sink.written())
       seen.merge(observe(gradient));
   for (TapeObserver* observer : detail::tape_observers()) observer->after_backward(call, gy, sink.given(), seen);
+} catch (const std::bad_alloc&) {
+  detail::throw_no_memory(node.info(), node.module_path());
 }
 
 void check_not_released(const Node& node) {

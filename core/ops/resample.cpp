@@ -4,7 +4,6 @@
 
 #include "core/ops/input_gradient.h"
 #include "core/ops/max_pool2d.h"
-#include "core/step_context.h"
 
 namespace binade::ops {
 namespace {
@@ -28,14 +27,10 @@ std::int64_t positions(const TapList& list) { return static_cast<std::int64_t>(l
 
 TapList::TapList(std::int64_t outputs, std::int64_t taps) {
   const auto count = static_cast<std::size_t>(outputs);
-  try {
-    begin.reserve(count + 1);
-    divisor.reserve(count);
-    source.reserve(count * static_cast<std::size_t>(taps));
-    weight.reserve(count * static_cast<std::size_t>(taps));
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError(fmt::format("{}: no memory for a grid of {} rows or columns", where("resample"), outputs));
-  }
+  begin.reserve(count + 1);
+  divisor.reserve(count);
+  source.reserve(count * static_cast<std::size_t>(taps));
+  weight.reserve(count * static_cast<std::size_t>(taps));
   begin.push_back(0);
 }
 

@@ -13,7 +13,7 @@ struct TapList {
   std::vector<std::int64_t> begin, source;
   std::vector<double> weight, divisor;
 
-  /// Of `outputs` positions with about `taps` each. Throws OutOfMemoryError.
+  /// Of `outputs` positions with about `taps` each.
   explicit TapList(std::int64_t outputs, std::int64_t taps = 1);
 
   /// Closes the list of one output position after its taps were added.

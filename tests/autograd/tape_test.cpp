@@ -176,6 +176,26 @@ TEST(Inputs, AreCountedAndNamedBeforeTheOpRuns) {
   EXPECT_EQ(linear(Tensor::full({1, 2}, 1), Tensor::full({3, 2}, 1)).shape(), (Shape{1, 3}));  // bias? may be left out
 }
 
+TEST(UserOp, AContainerThatFindsNoMemoryIsTheOpsLackOfMemory) {
+  const auto words = [](Direction direction) -> std::string {
+    try {
+      Variable y;
+      {
+        const ModulePathScope scope("decoder.0.up");
+        y = apply_one<testing::Starved>({direction}, {leaf({1, 2})});
+      }
+      backward(y, Tensor::from(std::vector<float>{1, 1}, {2}));
+    } catch (const OutOfMemoryError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  constexpr const char* kWanted =
+      "starved [decoder.0.up]: no memory for what it works with; use a smaller batch, image or context";
+  EXPECT_EQ(words(Direction::kForward), kWanted);
+  EXPECT_EQ(words(Direction::kBackward), kWanted);
+}
+
 TEST(UserOp, CarriesTheModulePathInItsErrors) {
   const ModulePathScope scope("decoder.0.up");
   EXPECT_EQ(where("scale").to_string(), "scale [decoder.0.up]");

@@ -25,6 +25,19 @@ struct Scale {
   }
 };
 
+/// y = x, in a direction for which there is no memory.
+struct Starved {
+  struct Params {
+    Direction direction = Direction::kForward;
+  };
+  static constexpr OpInfo info{.name = "starved"};
+  static Tensors forward(OpContext&, std::span<const Tensor> in, const Params& p) {
+    if (p.direction == Direction::kForward) throw std::bad_alloc();
+    return {in[0]};
+  }
+  static void backward(const OpContext&, std::span<const Tensor>, GradSink&, const Params&) { throw std::bad_alloc(); }
+};
+
 /// y = a b, element by element; saves both and writes gradients through destination().
 struct Product {
   struct Params {};

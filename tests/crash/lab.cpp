@@ -1,14 +1,36 @@
 #include "tests/crash/lab.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
+
+#include "core/error.h"
 
 namespace binade::crash {
+
+namespace fs = std::filesystem;
 
 namespace {
 
 constexpr std::size_t kTold = 5;
 
 }  // namespace
+
+Scratch::Scratch()
+    : path_((fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) + "/binade-lab-XXXXXX") {
+  check<StorageError>(::mkdtemp(path_.data()) != nullptr, "no scratch folder at {}", path_);
+}
+
+Scratch::~Scratch() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string Scratch::fresh(const std::string& name) const {
+  fs::remove_all(*this / name);
+  return *this / name;
+}
 
 void Findings::violation(const std::string& what) {
   if (told_.size() < kTold) told_.push_back(what);

@@ -28,6 +28,21 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
+/// A folder that goes with its owner. In memory where the system has such a place: a kill does not ask the disk.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  /// A path in it at which nothing is; what was there is removed.
+  std::string fresh(const std::string& name) const;
+
+ private:
+  std::string path_;
+};
+
 /// What an experiment counted and found. It passes when nothing was violated and every floor was reached.
 class Findings {
  public:

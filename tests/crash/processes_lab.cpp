@@ -24,25 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// A folder that goes with its owner. In memory where the system has such a place: a kill does not ask the disk.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
-                          "/binade-crash-XXXXXX";
-    check<StorageError>(::mkdtemp(pattern.data()) != nullptr, "no scratch folder at {}", pattern);
-    path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

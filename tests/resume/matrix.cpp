@@ -1,7 +1,5 @@
 #include "tests/resume/matrix.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -18,33 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kCutsOfAPlan = 5;
 
-/// A folder that goes with its owner, in memory where the system has such a place.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
-                          "/binade-resume-XXXXXX";
-    check<StorageError>(::mkdtemp(pattern.data()) != nullptr, "no scratch folder at {}", pattern);
-    path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  /// Another one each time; the one before is removed.
-  std::string fresh() {
-    fs::remove_all(path_ + "/run");
-    return path_ + "/run";
-  }
-
- private:
-  std::string path_;
-};
-
 /// The run on one thread, saving at its end alone, that nothing interrupts. Where no remedy saves it from its trouble
 /// it is made without.
-Outcome uninterrupted(Plan& plan, Scratch& scratch) {
-  const std::string folder = scratch.fresh();
+Outcome uninterrupted(Plan& plan, const crash::Scratch& scratch) {
+  const std::string folder = scratch.fresh("run");
   try {
     live(plan, {}, folder);
   } catch (const NumericError&) {
@@ -94,9 +69,9 @@ std::string describe(const Plan& plan, const std::vector<Life>& lives) {
 }
 
 /// How the run of several lives differs from `control`; empty when it does not.
-std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome& control, Scratch& scratch,
-                 UnderWay& under_way, std::int64_t& cuts) {
-  const std::string folder = scratch.fresh();
+std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome& control,
+                 const crash::Scratch& scratch, UnderWay& under_way, std::int64_t& cuts) {
+  const std::string folder = scratch.fresh("run");
   try {
     for (const Life& life : lives) {
       live(plan, life, folder);
@@ -129,7 +104,7 @@ void cut_and_resumed(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
   const auto combinations = static_cast<std::int64_t>(plans.size());
   const std::int64_t wanted = cells_of(assignment, combinations, kCutsOfAPlan * combinations);
-  Scratch scratch;
+  const crash::Scratch scratch;
   UnderWay under_way;
   std::int64_t cells = 0, cuts = 0, aborted = 0;
   for (std::int64_t i = 0; i < combinations && cells < wanted; ++i) {
@@ -155,14 +130,14 @@ void cut_and_resumed(const Assignment& assignment, Findings& findings) {
 void threads_and_saves(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
   const std::int64_t wanted = cells_of(assignment, 8, static_cast<std::int64_t>(plans.size()));
-  Scratch scratch;
+  const crash::Scratch scratch;
   std::int64_t runs = 0;
   for (std::int64_t i = 0; i < wanted; ++i) {
     Plan& plan = plans[static_cast<std::size_t>(i)];
     const Outcome control = uninterrupted(plan, scratch);
     for (const Life& life : {Life{.threads = 2}, Life{.threads = 4}, Life{.threads = 8}, Life{.checkpoint_every = 1},
                              Life{.threads = 2, .checkpoint_every = 1, .keep = 1, .prefetch = 0}}) {
-      const std::string folder = scratch.fresh();
+      const std::string folder = scratch.fresh("run");
       live(plan, life, folder);
       ++runs;
       if (const std::string wrong = difference(control, outcome_of(plan, folder)); !wrong.empty())
@@ -224,14 +199,14 @@ bool forget(const std::string& part, const Plan& plan, const std::string& folder
 void forgetful(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
   const std::int64_t wanted = cells_of(assignment, 1, 12);  // of each part
-  Scratch scratch;
+  const crash::Scratch scratch;
   std::int64_t caught = 0;
   for (const std::string part : kParts) {
     std::int64_t tried = 0;
     for (std::size_t i = 0; i < plans.size() && tried < wanted; ++i) {
       Plan& plan = plans[i];
       const Outcome control = uninterrupted(plan, scratch);
-      const std::string folder = scratch.fresh();
+      const std::string folder = scratch.fresh("run");
       live(plan, {.cut = Cut::kSignal, .calls = plan.steps / 2}, folder);
       if (!forget(part, plan, folder)) continue;
       ++tried;

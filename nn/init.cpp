@@ -10,11 +10,13 @@ namespace binade::nn::init {
 namespace {
 
 constexpr std::int64_t kGrain = 4096;
+thread_local bool skipped = false;
 
 /// Element i becomes f(stream, i), in double, rounded once.
 template <class F>
 void fill(Parameter& p, F&& f) {
   const RandomStream stream = Runtime::current().next_init_stream();
+  if (skipped) return p.mutable_value().fill(0);
   Tensor values = Tensor::empty(p.shape(), p.dtype());
   dispatch_float(p.dtype(), "init", [&]<class T>(TypeTag<T>) {
     T* to = values.mutable_data<T>();
@@ -39,6 +41,9 @@ double xavier_std(const Parameter& p, double factor) {
 }
 
 }  // namespace
+
+SkipScope::SkipScope(bool skip) : previous_(skipped) { skipped = skipped || skip; }
+SkipScope::~SkipScope() { skipped = previous_; }
 
 Fans fans(const Shape& weight) {
   check<ShapeError>(weight.rank() >= 2, "init: wanted a weight of rank 2 or more, got {}; use normal or uniform",

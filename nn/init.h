@@ -27,6 +27,19 @@ void uniform(Parameter& p, double low = 0, double high = 1);
 void xavier_normal(Parameter& p, double gain = 1);
 void xavier_uniform(Parameter& p, double gain = 1);
 
+/// While one lives, `normal` and `uniform` and what is built on them draw nothing on this thread and leave zeros: for a
+/// model that is about to be loaded, whose values would be drawn in vain. Streams are counted on as if they had been.
+class SkipScope {
+ public:
+  explicit SkipScope(bool skip = true);
+  ~SkipScope();
+  SkipScope(const SkipScope&) = delete;
+  SkipScope& operator=(const SkipScope&) = delete;
+
+ private:
+  bool previous_;
+};
+
 /// He et al., 2015: variance gain^2 / fan, gain^2 = 2 / (1 + slope^2) for a (leaky) ReLU of that negative slope.
 struct KaimingOptions {
   double slope = 0;

@@ -20,6 +20,10 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, con
 amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
                             const TrainSettings& s, const Runtime& runtime, const StateDict& constants);
 
+/// Whether the model gets its values from a checkpoint or the program ends: then none need be drawn. A child that its
+/// supervisor started again may begin anew.
+inline bool values_are_loaded(const TrainSettings& s) { return s.resume && s.life == 0; }
+
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
 
 /// What every checkpoint of a run repeats: the hash of its data and the model's shape.

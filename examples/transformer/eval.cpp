@@ -19,6 +19,7 @@ int eval(Settings& table, EvalSettings& s) {
   settle_eval_settings(table, s, stored, trained.train);
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
   const StateDict checkpoint = read_checkpoint(s.model);
+  const nn::init::SkipScope skip;
   Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
   const TextSource source = read_text_source(s.data, "",

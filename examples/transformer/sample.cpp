@@ -25,6 +25,7 @@ int sample_text(Settings& table, SampleSettings& s) {
   const StateDict checkpoint = read_checkpoint(s.model);
   const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
   const std::vector<std::int32_t> prompt = tokenizer->encode(s.prompt, io::TextOrigin::kPrompt);
+  const nn::init::SkipScope skip;
   Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
   model.eval();

@@ -33,6 +33,7 @@ int train(Settings& table, GptSettings& s, Purpose purpose) {
   const amp::Policy policy = choose_policy(s.train);
   const TextSource source = read_text_source(t, s.tokenizer);
 
+  const nn::init::SkipScope skip(values_are_loaded(t));
   Gpt model(gpt_options(s, source.tokenizer->vocabulary_size()));
   check_overrides(policy, model, probe_loss(model));
   if (!t.init_from.empty() && !t.resume) load_weights(model, t.init_from);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/random.h"
 #include "core/sha256.h"
 
@@ -204,17 +205,17 @@ CellImage draw_cells(std::uint64_t seed, std::int64_t index, std::int64_t size) 
 io::ImageSet embedded_cells(const CellOptions& options, bool normalize) {
   check<ArgumentError>(options.count >= 1, "cells: wanted at least one image, got {}", options.count);
   io::ImageSet set;
-  for (std::int64_t i = 0; i < options.count; ++i) {
+  set.samples.resize(static_cast<std::size_t>(options.count));
+  parallel_blocks(options.count, [&](std::int64_t i) {
     const CellImage drawn = draw_cells(options.seed, i, options.size);
-    io::ImageSample sample;
+    io::ImageSample& sample = set.samples[static_cast<std::size_t>(i)];
     sample.name = fmt::format("cell-{:03}", i);
     sample.pair = {io::to_tensor(drawn.image, 1, normalize), io::to_mask(drawn.mask, 1, sample.name)};
     Sha256 hash;
     hash.update(sample.pair.image.raw(), sample.pair.image.bytes());
     hash.update(sample.pair.mask.raw(), sample.pair.mask.bytes());
     sample.content = to_hex(hash.digest());
-    set.samples.push_back(std::move(sample));
-  }
+  });
   return set;
 }
 

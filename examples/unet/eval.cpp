@@ -37,6 +37,7 @@ int eval(Settings& table, UNetEvalSettings& s) {
   settle_eval_settings(table, s, stored, trained.train);
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
   const StateDict checkpoint = read_checkpoint(s.model);
+  const nn::init::SkipScope skip;
   UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
   const ImageSource source = read_image_source(s.data, model.options().classes, static_cast<int>(model.options().in));

@@ -56,6 +56,7 @@ int predict(Settings& table, PredictSettings& s) {
   const std::vector<Job> jobs = jobs_of(s);
   Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
   const StateDict checkpoint = read_checkpoint(s.model);
+  const nn::init::SkipScope skip;
   UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
   model.eval();

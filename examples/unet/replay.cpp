@@ -19,6 +19,7 @@ int replay(const std::string& path) {
                    .seed = static_cast<std::uint64_t>(t.seed),
                    .threads = static_cast<int>(t.threads),
                    .deterministic = t.deterministic});
+  const nn::init::SkipScope skip;
   UNet model(parse_unet_architecture(capsule.text("progress/architecture")));
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, choose_policy(s.train)));

@@ -39,6 +39,7 @@ int train(Settings& table, UNetSettings& s, Purpose purpose) {
   const amp::Policy policy = choose_policy(s.train);
   const ImageSource source = read_image_source(t, s.classes);
 
+  const nn::init::SkipScope skip(values_are_loaded(t));
   UNet model(unet_options(s, source.split.train.channels));
   {
     const PolicyScope scope(policy);

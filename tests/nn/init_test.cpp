@@ -28,6 +28,25 @@ Moments moments(const Parameter& p) {
   return m;
 }
 
+TEST(Init, WhatIsSkippedIsZeroAndMovesNoOtherValue) {
+  const auto two = [](bool skip_first) {
+    const Runtime runtime({.seed = 7});
+    Parameter p(Tensor::full({40, 50}, 3)), q(Tensor::full({40, 50}, 3));
+    {
+      const init::SkipScope skip(skip_first);
+      const init::SkipScope inside(false);  // which does not end the skipping around it
+      init::kaiming_normal(p);
+      init::constant(q, 2);
+      EXPECT_EQ(q.value().to_vector<float>(), std::vector<float>(2000, 2));
+    }
+    init::xavier_uniform(q);
+    return std::pair(p.value().to_vector<float>(), q.value().to_vector<float>());
+  };
+  const auto drawn = two(false), skipped = two(true);
+  EXPECT_EQ(skipped.first, std::vector<float>(2000, 0));
+  EXPECT_EQ(skipped.second, drawn.second);
+}
+
 TEST(Init, TheSeedFixesTheBitsAndEveryCallDrawsAnew) {
   std::vector<float> first, second, again;
   {

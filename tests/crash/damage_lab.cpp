@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "io/checkpoint_file.h"
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 
 namespace binade::crash {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 #include "tests/crash/story.h"
 
 namespace binade::crash {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 #include "tests/crash/story.h"
 
 namespace binade::crash {

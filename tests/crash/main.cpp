@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "amp/command_line.h"
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 
 namespace binade::crash {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 #include "tests/crash/memory_disk.h"
 
 namespace binade::crash {

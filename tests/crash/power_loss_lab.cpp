@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "core/crc32c.h"
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 #include "tests/crash/power_loss.h"
 #include "tests/crash/story.h"
 

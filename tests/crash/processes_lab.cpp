@@ -14,7 +14,7 @@
 
 #include "core/error.h"
 #include "io/checkpoint_store.h"
-#include "tests/crash/lab.h"
+#include "tests/crash/experiments.h"
 #include "tests/crash/trainee.h"
 
 namespace binade::crash {

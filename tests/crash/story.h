@@ -5,8 +5,8 @@
 
 #include "io/checkpoint_store.h"
 #include "io/run_folder.h"
+#include "tests/crash/experiments.h"
 #include "tests/crash/faulty_disk.h"
-#include "tests/crash/lab.h"
 #include "tests/crash/memory_disk.h"
 #include "tests/crash/scarce_memory.h"
 #include "tests/crash/stage.h"

@@ -5,16 +5,11 @@
 
 #include "binade.h"
 #include "tests/faults/spot.h"
+#include "tests/lab/pair_batch.h"
 
 namespace binade::faults {
 
-struct Batch {
-  Tensor x, y;
-  io::BatchOrigin origin{};
-  Batch without(std::span<const std::int64_t> rows) const {
-    return {io::without_rows(x, rows), io::without_rows(y, rows), origin.without(rows)};
-  }
-};
+using Batch = lab::PairBatch;
 
 /// A place in a model where a user's own code runs; hands its input on where there is none.
 struct Site : nn::Module {

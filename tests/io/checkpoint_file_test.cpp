@@ -1,7 +1,6 @@
 #include "io/checkpoint_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,15 +11,10 @@
 #include "core/error.h"
 #include "io/hdf5_lookup3.h"
 #include "io/hdf5_profile.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {
-
-std::string temporary_folder() {
-  std::string pattern = ::testing::TempDir() + "binade-checkpoint-XXXXXX";
-  EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-  return pattern;
-}
 
 /// A tensor of any dtype whose bytes are `seed`-dependent noise (bool: 0 and 1), so that every bit pattern turns up:
 /// NaN payloads, infinities, subnormals, negative zero.
@@ -251,7 +245,8 @@ TEST(CheckpointFile, NamesThatNoFileCanHoldAreRefused) {
 int run(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()); }
 
 TEST(CheckpointFile, StockToolsReadIt) {
-  const std::string folder = temporary_folder(), path = folder + "/ckpt.h5";
+  const ScratchFolder folder;
+  const std::string path = folder.path("ckpt.h5");
   StateDict state = everything();
   const std::vector<float> values = {1.5f, -2.0f, 0x1p-14f};
   state.put("model/known.f16", Tensor::from<float>(values, {3}).to(DType::f16));
@@ -266,7 +261,7 @@ TEST(CheckpointFile, StockToolsReadIt) {
   const char* given = std::getenv("BINADE_PYTHON");
   const std::string python = given != nullptr ? given : "/usr/bin/python3";
   ASSERT_EQ(run(python + " -c 'import h5py'"), 0) << python << " (BINADE_PYTHON) cannot import h5py; run ./dev setup";
-  const std::string script = folder + "/read.py";
+  const std::string script = folder.path("read.py");
   std::ofstream(script)
       << "import h5py, sys\n"
          "f = h5py.File('"

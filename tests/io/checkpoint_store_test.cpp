@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {
@@ -24,13 +25,6 @@ namespace fs = std::filesystem;
 
 class CheckpointStoreTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "binade-store-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// Every value follows from the step, so that a loaded state can be checked against it.
   static StateDict state_at(std::int64_t step, std::int64_t size = 1000) {
     StateDict state;
@@ -72,7 +66,8 @@ class CheckpointStoreTest : public ::testing::Test {
     EXPECT_EQ(loaded.state.tensor("model/weight").at(7), static_cast<double>(step));
   }
 
-  std::string folder_;
+  ScratchFolder scratch_;
+  std::string folder_ = scratch_.path();
   std::vector<std::string> warnings_;
 };
 

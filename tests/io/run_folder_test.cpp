@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "io/signals.h"
+#include "tests/io/scratch_folder.h"
 
 namespace binade::io {
 namespace {
@@ -18,17 +19,10 @@ namespace fs = std::filesystem;
 
 class RunFolderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "binade-run-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    fs::permissions(folder_, fs::perms::owner_all);
-    fs::remove_all(folder_);
-  }
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string folder_;
+  void TearDown() override { fs::permissions(folder_, fs::perms::owner_all); }
+  std::string path(const std::string& name) const { return scratch_.path(name); }
+  ScratchFolder scratch_;
+  std::string folder_ = scratch_.path();
 };
 
 TEST_F(RunFolderTest, IsMadeWithItsParentsAndKeepsItsConfig) {

@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "binade.h"
+#include "tests/lab/pair_batch.h"
 
 namespace binade::resume {
 
 /// Rows of a family's task.
-struct Batch {
-  Tensor x, y;
-  io::BatchOrigin origin{};
-  Batch without(std::span<const std::int64_t> rows) const {
-    return {io::without_rows(x, rows), io::without_rows(y, rows), origin.without(rows)};
-  }
-};
+using Batch = lab::PairBatch;
 
 /// A model of one kind, and the task that it learns. Large enough that its kernels cut their work into several blocks.
 class Family {

@@ -11,7 +11,7 @@
 namespace binade::resume {
 namespace {
 
-const std::vector<crash::Experiment> kExperiments = {
+const std::vector<lab::Experiment> kExperiments = {
     {"cells", "runs that are cut and resumed, beside runs that are not", cut_and_resumed},
     {"threads", "1, 2, 4 and 8 threads, and saving after every step: the same bits", threads_and_saves},
     {"forgetful", "each part of the state left out of what is restored: it must be noticed", forgetful},
@@ -34,7 +34,7 @@ int run(int argc, char** argv) {
   app.add_flag("--talk", talk, "let runs say what they have to say");
   app.require_subcommand(1);
   app.fallthrough();
-  for (const crash::Experiment& e : kExperiments) app.add_subcommand(e.name, e.what);
+  for (const lab::Experiment& e : kExperiments) app.add_subcommand(e.name, e.what);
   CLI11_PARSE(app, argc, argv);
   if (!talk) silence_stderr();
   const std::string name = app.get_subcommands().front()->get_name();

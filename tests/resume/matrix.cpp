@@ -18,7 +18,7 @@ constexpr std::int64_t kCutsOfAPlan = 5;
 
 /// The run on one thread, saving at its end alone, that nothing interrupts. Where no remedy saves it from its trouble
 /// it is made without.
-Outcome uninterrupted(Plan& plan, const crash::Scratch& scratch) {
+Outcome uninterrupted(Plan& plan, const lab::Scratch& scratch) {
   const std::string folder = scratch.fresh("run");
   try {
     live(plan, {}, folder);
@@ -69,8 +69,8 @@ std::string describe(const Plan& plan, const std::vector<Life>& lives) {
 }
 
 /// How the run of several lives differs from `control`; empty when it does not.
-std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome& control,
-                 const crash::Scratch& scratch, UnderWay& under_way, std::int64_t& cuts) {
+std::string cell(const Plan& plan, const std::vector<Life>& lives, const Outcome& control, const lab::Scratch& scratch,
+                 UnderWay& under_way, std::int64_t& cuts) {
   const std::string folder = scratch.fresh("run");
   try {
     for (const Life& life : lives) {
@@ -104,7 +104,7 @@ void cut_and_resumed(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
   const auto combinations = static_cast<std::int64_t>(plans.size());
   const std::int64_t wanted = cells_of(assignment, combinations, kCutsOfAPlan * combinations);
-  const crash::Scratch scratch;
+  const lab::Scratch scratch;
   UnderWay under_way;
   std::int64_t cells = 0, cuts = 0, aborted = 0;
   for (std::int64_t i = 0; i < combinations && cells < wanted; ++i) {
@@ -130,7 +130,7 @@ void cut_and_resumed(const Assignment& assignment, Findings& findings) {
 void threads_and_saves(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
   const std::int64_t wanted = cells_of(assignment, 8, static_cast<std::int64_t>(plans.size()));
-  const crash::Scratch scratch;
+  const lab::Scratch scratch;
   std::int64_t runs = 0;
   for (std::int64_t i = 0; i < wanted; ++i) {
     Plan& plan = plans[static_cast<std::size_t>(i)];
@@ -199,7 +199,7 @@ bool forget(const std::string& part, const Plan& plan, const std::string& folder
 void forgetful(const Assignment& assignment, Findings& findings) {
   std::vector<Plan> plans = shuffled_plans(assignment.seed);
   const std::int64_t wanted = cells_of(assignment, 1, 12);  // of each part
-  const crash::Scratch scratch;
+  const lab::Scratch scratch;
   std::int64_t caught = 0;
   for (const std::string part : kParts) {
     std::int64_t tried = 0;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "tests/crash/lab.h"
+#include "tests/lab/lab.h"
 
 namespace binade::resume {
 
-using crash::Assignment;
-using crash::Findings;
+using lab::Assignment;
+using lab::Findings;
 
 /// Cells of family x precision x optimizer x cut points: the run that was never cut and the one that was, with other
 /// numbers of threads and other intervals between checkpoints in each life, end in the same bits and wrote the same

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/crash/lab.h"
+#include "tests/lab/lab.h"
 #include "tests/resume/families.h"
 
 namespace binade::resume {
 
-using crash::Draws;
+using lab::Draws;
 
 /// What goes wrong in a run, so that a remedy is under way where it is cut.
 enum class Trouble {

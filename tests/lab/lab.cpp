@@ -1,4 +1,4 @@
-#include "tests/crash/lab.h"
+#include "tests/lab/lab.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace binade::crash {
+namespace binade::lab {
 
 namespace fs = std::filesystem;
 
@@ -53,4 +53,4 @@ bool Findings::report(const std::string& experiment, const Assignment& assignmen
   return passed;
 }
 
-}  // namespace binade::crash
+}  // namespace binade::lab

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
-namespace binade::crash {
+/// What the laboratories of tests/ (crash/, resume/) have in common: experiments that draw their cases from a seed,
+/// count them, and end with what they found.
+namespace binade::lab {
 
-/// What every experiment is told: `crash_lab NAME --seed N --cases M`.
+/// What every experiment is told: `LABORATORY NAME --seed N --cases M`.
 struct Assignment {
   std::uint64_t seed = 1;
   std::int64_t cases = 0;   ///< 0: the experiment's slice for every commit
@@ -73,17 +75,4 @@ struct Experiment {
   std::function<void(const Assignment&, Findings&)> run;
 };
 
-void power_loss(const Assignment&, Findings&);
-void damage(const Assignment&, Findings&);
-void kills(const Assignment&, Findings&);
-void stops(const Assignment&, Findings&);
-void failing_calls(const Assignment&, Findings&);
-void failing_allocations(const Assignment&, Findings&);
-void seeded_bugs(const Assignment&, Findings&);
-
-/// Part of seeded_bugs(): training programs that lie about their checkpoints, which `kills` must notice.
-void seeded_lies(std::uint64_t seed, Findings&);
-/// Part of failing_allocations(): whole training programs, `runs` of which a failing allocation ends.
-void starve_programs(std::uint64_t seed, std::int64_t runs, Findings&);
-
-}  // namespace binade::crash
+}  // namespace binade::lab

@@ -1,5 +1,7 @@
 // The sanitizers' allocator, which tells what it does.
 #include <cstddef>
+#include <cstdlib>
+#include <new>
 
 #include "tests/fuzz/heap.h"
 
@@ -38,3 +40,19 @@ void watch(void (*tell)()) {
 extern "C" void __ubsan_on_report() {
   if (binade::fuzz::heap::tell_of_death != nullptr) binade::fuzz::heap::tell_of_death();
 }
+
+// The sanitizers' own operator new ends the process when there is no memory, whatever the options say; a program that
+// must answer with words is not to be judged by that. Arrays and the forms that do not throw come here by default.
+void* operator new(std::size_t bytes) {
+  if (void* p = std::malloc(bytes)) return p;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  const auto to = static_cast<std::size_t>(alignment);
+  if (void* p = std::aligned_alloc(to, (bytes + to - 1) / to * to)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }

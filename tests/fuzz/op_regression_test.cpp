@@ -48,6 +48,14 @@ TEST_F(HostileArguments, BatchesOfNothingAreNotListed) {
   EXPECT_EQ(attention(Tensor::empty({0, 1 << 20, 4})).value().numel(), 0);
 }
 
+// Backward went through the heads one by one.
+TEST_F(HostileArguments, HeadsOfNothingAreNotCounted) {
+  nn::MultiHeadAttention attention({.dim = 4, .heads = 2});
+  const Variable x(Tensor::empty({kMany, 0, 4}), true);
+  backward(attention(x), Tensor::empty(x.shape()));
+  EXPECT_EQ(x.grad().numel(), 0);
+}
+
 // The grid was made before the image, one entry for each of its rows.
 TEST_F(HostileArguments, AnImageForWhichThereIsNoMemoryIsNoBadAlloc) {
   const Variable x(Tensor::zeros({1, 2, 2, 1}));

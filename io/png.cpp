@@ -149,6 +149,18 @@ bool write_all(Writer& writer, std::string* out, const Header& header, png_bytep
   return true;
 }
 
+/// libpng takes the memory that some chunks ask for before it looks whether they are there: a chunk must fit into the
+/// file.
+void check_chunks(const std::string& bytes, const std::string& name) {
+  constexpr std::size_t kSignature = 8, kAround = 12;  // length and type before, checksum behind
+  for (std::size_t at = kSignature; at + kAround <= bytes.size();) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
+    check<DataError>(length <= bytes.size() - at - kAround, "{}: the PNG is damaged: the file is truncated", name);
+    at += kAround + length;
+  }
+}
+
 std::vector<png_bytep> row_pointers(std::vector<std::uint8_t>& bytes, std::size_t row_bytes, std::size_t height) {
   std::vector<png_bytep> rows(height);
   for (std::size_t y = 0; y < height; ++y) rows[y] = bytes.data() + y * row_bytes;
@@ -160,6 +172,7 @@ std::vector<png_bytep> row_pointers(std::vector<std::uint8_t>& bytes, std::size_
 Image decode_png(const std::string& bytes, const std::string& name, const PngReadOptions& options) {
   check<DataError>(bytes.size() >= 8 && png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0, 8) == 0,
                    "{}: wanted a PNG image, got {}", name, bytes.empty() ? "an empty file" : "something else");
+  check_chunks(bytes, name);
   Reader reader;
   Source source{bytes.data(), bytes.size(), 0};
   Header header{};

@@ -37,11 +37,9 @@ TapList cols(const Shape& x, const AvgPool2d::Params& p) {
 Tensors AvgPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape());
   const Tensor x = in[0].to(ctx.store_dtype);
-  if (x.numel() == 0) {
-    const std::int64_t height = pooled_extent(info, "height", x.dim(1), p.kernel.y, p.stride.y, p.padding.y);
-    const std::int64_t width = pooled_extent(info, "width", x.dim(2), p.kernel.x, p.stride.x, p.padding.x);
-    return {Tensor::empty(Shape{x.dim(0), height, width, x.dim(3)}, x.dtype(), x.device())};
-  }
+  const Shape shape{x.dim(0), pooled_extent(info, "height", x.dim(1), p.kernel.y, p.stride.y, p.padding.y),
+                    pooled_extent(info, "width", x.dim(2), p.kernel.x, p.stride.x, p.padding.x), x.dim(3)};
+  if (shape.numel() == 0) return {Tensor::empty(shape, x.dtype(), x.device())};
   return {resample(info, x, rows(x.shape(), p), cols(x.shape(), p), true)};
 }
 

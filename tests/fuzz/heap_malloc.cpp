@@ -1,11 +1,15 @@
 // The C library's own allocator, counted. Shared libraries (libpng, zlib, libhdf5) and operator new call these too.
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <fstream>
 #include <initializer_list>
+#include <string>
 
+#include "core/error.h"
 #include "tests/fuzz/heap.h"
 
 namespace binade::fuzz::heap {
@@ -29,6 +33,18 @@ void* counted(void* p) {
 void watch(void (*tell)()) {
   tell_of_death = tell;
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, on_signal);
+}
+
+void limit(std::size_t bytes) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kib = 0;
+  while (status >> word && word != "VmData:") {
+  }
+  status >> kib;
+  const rlimit data{kib * 1024 + bytes, RLIM_INFINITY};
+  check<Error>(status.good() && ::setrlimit(RLIMIT_DATA, &data) == 0,
+               "fuzz: the memory of this process cannot be limited");
 }
 
 extern "C" {

@@ -1,4 +1,10 @@
 // The sanitizers' allocator, which tells what it does.
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -22,8 +28,20 @@ namespace binade::fuzz::heap {
 namespace {
 
 void (*tell_of_death)() = nullptr;
+std::atomic<std::int64_t> most{0};    // 0: no limit
+std::atomic<std::int64_t> mapped{0};  // tensors of a megabyte and more are mapped on their own
+
+bool has_room_for(std::size_t bytes) {
+  const std::int64_t limit = most.load(std::memory_order_relaxed);
+  return limit == 0 || (bytes <= static_cast<std::size_t>(limit) &&
+                        live() + mapped.load(std::memory_order_relaxed) <= limit - static_cast<std::int64_t>(bytes));
+}
 
 }  // namespace
+
+// The system's own limit would strike the sanitizers, too, and end the process: it is kept here, where operator new and
+// mmap pass.
+void limit(std::size_t bytes) { most = live() + mapped + static_cast<std::int64_t>(bytes); }
 
 void watch(void (*tell)()) {
   tell_of_death = tell;
@@ -41,15 +59,34 @@ extern "C" void __ubsan_on_report() {
   if (binade::fuzz::heap::tell_of_death != nullptr) binade::fuzz::heap::tell_of_death();
 }
 
+extern "C" void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  using namespace binade::fuzz;
+  const bool counts = (flags & MAP_ANONYMOUS) != 0;
+  if (counts && !heap::has_room_for(bytes)) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
+  const long address = ::syscall(SYS_mmap, at, bytes, protection, flags, file, offset);
+  if (counts && address != -1) heap::mapped += static_cast<std::int64_t>(bytes);
+  return reinterpret_cast<void*>(address);
+}
+extern "C" int munmap(void* at, std::size_t bytes) {
+  const auto result = static_cast<int>(::syscall(SYS_munmap, at, bytes));
+  if (result == 0) binade::fuzz::heap::mapped -= static_cast<std::int64_t>(bytes);
+  return result;
+}
+
 // The sanitizers' own operator new ends the process when there is no memory, whatever the options say; a program that
 // must answer with words is not to be judged by that. Arrays and the forms that do not throw come here by default.
 void* operator new(std::size_t bytes) {
-  if (void* p = std::malloc(bytes)) return p;
+  if (binade::fuzz::heap::has_room_for(bytes))
+    if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto to = static_cast<std::size_t>(alignment);
-  if (void* p = std::aligned_alloc(to, (bytes + to - 1) / to * to)) return p;
+  if (binade::fuzz::heap::has_room_for(bytes))
+    if (void* p = std::aligned_alloc(to, (bytes + to - 1) / to * to)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void* p) noexcept { std::free(p); }

@@ -56,6 +56,13 @@ TEST_F(HostileArguments, HeadsOfNothingAreNotCounted) {
   EXPECT_EQ(x.grad().numel(), 0);
 }
 
+// An image without rows still has windows where there is padding; what stood in memory was given for them.
+TEST_F(HostileArguments, WindowsOfPaddingAloneAreWritten) {
+  const Variable y = avg_pool2d(Tensor::empty({1, 0, 3, 2}), {.kernel = 2, .stride = 1, .padding = 1});
+  EXPECT_EQ(y.shape(), (Shape{1, 1, 4, 2}));
+  EXPECT_EQ(y.value().to_vector<float>(), std::vector<float>(8, 0.0f));
+}
+
 // The grid was made before the image, one entry for each of its rows.
 TEST_F(HostileArguments, AnImageForWhichThereIsNoMemoryIsNoBadAlloc) {
   const Variable x(Tensor::zeros({1, 2, 2, 1}));

@@ -17,9 +17,13 @@ namespace {
 
 /// Room for the results of legal calls; what wants more is refused by the system and must become an OutOfMemoryError.
 constexpr std::size_t kMemory = 96u << 20;
-/// Of results that one second is enough for, beyond the two that every call has; a sanitizer makes it ten times as
-/// long.
+/// Of results that one second is enough for, beyond the two that every call has.
 constexpr double kBytesPerSecond = 8 << 20;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr double kSlowdown = 10;  ///< by the sanitizers and the lesser optimization of their build
+#else
+constexpr double kSlowdown = 1;
+#endif
 
 /// What a call gave: its results, and the gradients of its arguments.
 struct Result {
@@ -93,7 +97,7 @@ std::string judge(const Call& call, std::uint64_t seed, std::uint64_t index, Tal
   }
   const std::size_t bytes = memory.peak();
   t.took(seconds, bytes, index);
-  if (seconds > Tally::kSlow + static_cast<double>(bytes) / kBytesPerSecond)
+  if (seconds > kSlowdown * (Tally::kSlow + static_cast<double>(bytes) / kBytesPerSecond))
     t.fail(index, fmt::format("took {:.1f} s", seconds));
   if (bytes > 2 * kMemory) t.fail(index, fmt::format("took {} bytes of memory", bytes));
   return words;

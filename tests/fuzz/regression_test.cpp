@@ -12,6 +12,7 @@
 #include "io/idx.h"
 #include "io/manifest.h"
 #include "io/npy.h"
+#include "io/png.h"
 #include "io/safetensors.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/fuzz/watch.h"
@@ -88,6 +89,22 @@ TEST(HostileInput, AGzipFileGrowsNoFurtherThanItsHeaderPromises) {
               io::decode_idx(member + std::string("\0\x08\0\xf7\xff", 5) + liar, "a");
             }).find("more than"),
             std::string::npos);
+}
+
+// Forty-six bytes with the head of an eXIf chunk: libpng took the 800 MB that it asks for.
+TEST(HostileInput, APngChunkThatIsNotThereTakesNoMemory) {
+  const std::string header = std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\3\0\0\0\1\4\0\0\0\0\xfb\x7b\xa6\x69", 33);
+  const MemoryWatch memory;
+  const std::string words = io::error_of<DataError>([&] {
+    io::decode_png(header +
+                       std::string("\x30\0\x2a\x65"
+                                   "eXIf",
+                                   8) +
+                       std::string(5, 'x'),
+                   "a.png");
+  });
+  EXPECT_NE(words.find("truncated"), std::string::npos) << words;
+  EXPECT_LT(memory.peak(), 1u << 20);
 }
 
 ObjectHeader group_of(std::vector<Message> links) {

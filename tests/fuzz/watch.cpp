@@ -1,6 +1,5 @@
 #include "tests/fuzz/watch.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -8,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 
 #include "core/backend.h"
 #include "core/error.h"
@@ -69,17 +67,6 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-void limit_memory(std::size_t bytes) {
-  // RLIMIT_DATA and not RLIMIT_AS: the sanitizers reserve terabytes of addresses that they never touch.
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  std::size_t kib = 0;
-  while (status >> word && word != "VmData:") {
-  }
-  status >> kib;
-  const rlimit limit{kib * 1024 + bytes, RLIM_INFINITY};
-  check<Error>(status.good() && ::setrlimit(RLIMIT_DATA, &limit) == 0,
-               "fuzz: the memory of this process cannot be limited");
-}
+void limit_memory(std::size_t bytes) { heap::limit(bytes); }
 
 }  // namespace binade::fuzz

@@ -16,9 +16,10 @@ void set_peak(std::int64_t bytes);
 void took(std::size_t bytes);
 void gave_back(std::size_t bytes);
 
-/// From now on this process has `bytes` more than it uses: what wants more is refused. Throws Error where that cannot
-/// be had.
+/// From now on this process has `bytes` more than it uses: what wants more is refused; where the build can tell, only
+/// between enforce(true) and enforce(false). Throws Error where that cannot be had.
 void limit(std::size_t bytes);
+void enforce(bool on);
 
 /// Begins to count, and calls `tell` before the process dies of a signal or of a sanitizer's report.
 void watch(void (*tell)());

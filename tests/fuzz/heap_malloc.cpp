@@ -47,6 +47,8 @@ void limit(std::size_t bytes) {
                "fuzz: the memory of this process cannot be limited");
 }
 
+void enforce(bool) {}
+
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);

@@ -10,6 +10,7 @@
 #include "core/step_context.h"
 #include "tests/fuzz/calls.h"
 #include "tests/fuzz/campaign.h"
+#include "tests/fuzz/heap.h"
 #include "tests/fuzz/watch.h"
 
 namespace binade::fuzz {
@@ -40,8 +41,16 @@ void check_gradients(const std::vector<Variable>& given, Result& result) {
   }
 }
 
+/// While one lives, memory is limited.
+struct Limited {
+  Limited() { heap::enforce(true); }
+  ~Limited() { heap::enforce(false); }
+  Limited(const Limited&) = delete;
+};
+
 /// Once through it: forward, and in half of the calls backward.
 Result perform(const Call& call, std::uint64_t seed, std::uint64_t index) {
+  const Limited limited;
   Draws draws(seed, index);
   Arguments arguments(draws);
   const Runtime runtime({.seed = 1, .threads = 2});  // a module's first weights are the same again

@@ -157,6 +157,7 @@ void check_chunks(const std::string& bytes, const std::string& name) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
     check<DataError>(length <= bytes.size() - at - kAround, "{}: the PNG is damaged: the file is truncated", name);
+    if (bytes.compare(at + 4, 4, "IEND") == 0) return;  // what follows is no part of it
     at += kAround + length;
   }
 }

@@ -28,13 +28,14 @@ namespace binade::fuzz::heap {
 namespace {
 
 void (*tell_of_death)() = nullptr;
+std::int64_t allowance = 0;           // of what limit() was told
 std::atomic<std::int64_t> most{0};    // 0: no limit
-std::atomic<bool> enforced{false};    // what judges the answers is not limited
 std::atomic<std::int64_t> mapped{0};  // tensors of a megabyte and more are mapped on their own
 
 bool has_room_for(std::size_t bytes) {
+  constexpr std::size_t kSmall = 4096;  // the words of an error find their place, as in any heap that is not all used
   const std::int64_t limit = most.load(std::memory_order_relaxed);
-  return limit == 0 || !enforced.load(std::memory_order_relaxed) ||
+  return limit == 0 || bytes <= kSmall ||
          (bytes <= static_cast<std::size_t>(limit) &&
           live() + mapped.load(std::memory_order_relaxed) <= limit - static_cast<std::int64_t>(bytes));
 }
@@ -42,10 +43,10 @@ bool has_room_for(std::size_t bytes) {
 }  // namespace
 
 // The system's own limit would strike the sanitizers, too, and end the process: it is kept here, where operator new and
-// mmap pass.
-void limit(std::size_t bytes) { most = live() + mapped + static_cast<std::int64_t>(bytes); }
+// mmap pass, from what is used as a call begins. What judges the calls is not limited.
+void limit(std::size_t bytes) { allowance = static_cast<std::int64_t>(bytes); }
 
-void enforce(bool on) { enforced = on; }
+void enforce(bool on) { most = on ? live() + mapped + allowance : 0; }
 
 void watch(void (*tell)()) {
   tell_of_death = tell;

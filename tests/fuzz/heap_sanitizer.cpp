@@ -64,6 +64,7 @@ extern "C" void __ubsan_on_report() {
   if (binade::fuzz::heap::tell_of_death != nullptr) binade::fuzz::heap::tell_of_death();
 }
 
+#if defined(__SANITIZE_ADDRESS__)  // the thread sanitizer must see every mapping itself
 extern "C" void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   using namespace binade::fuzz;
   const bool counts = (flags & MAP_ANONYMOUS) != 0;
@@ -98,3 +99,4 @@ void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+#endif

@@ -83,7 +83,7 @@ extern "C" int munmap(void* at, std::size_t bytes) {
 }
 
 // The sanitizers' own operator new ends the process when there is no memory, whatever the options say; a program that
-// must answer with words is not to be judged by that. Arrays and the forms that do not throw come here by default.
+// must answer with words is not to be judged by that.
 void* operator new(std::size_t bytes) {
   if (binade::fuzz::heap::has_room_for(bytes))
     if (void* p = std::malloc(bytes)) return p;
@@ -94,6 +94,9 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   if (binade::fuzz::heap::has_room_for(bytes))
     if (void* p = std::aligned_alloc(to, (bytes + to - 1) / to * to)) return p;
   throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return binade::fuzz::heap::has_room_for(bytes) ? std::malloc(bytes) : nullptr;
 }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }

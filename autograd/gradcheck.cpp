@@ -38,7 +38,7 @@ Tensor cotangent_for(const Tensor& y, const RandomStream& stream) {
 }
 
 double dot(const Tensor& any, const Tensor& b) {
-  const Tensor a = any.contiguous_copy();
+  const Tensor a = any.to(Device::cpu()).contiguous_copy();
   return std::inner_product(a.data<double>(), a.data<double>() + a.numel(), b.data<double>(), 0.0);
 }
 
@@ -53,40 +53,51 @@ std::vector<std::int64_t> elements_to_check(std::int64_t count, int most, const 
 
 }  // namespace
 
+Tensor placed(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  if (x.contiguous()) return x.to(device);
+  Tensor wide = Tensor::zeros(x.shape().with_dim(-1, x.pitch()), x.dtype(), device);
+  Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
+  slice.copy_from(x.to(device));
+  return slice;
+}
+
 GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   const std::int64_t tape_index = step_context().tape_index;
+  std::vector<Tensor> values;  // on the host, where elements are moved
+  for (const Tensor& x : inputs) values.push_back(in_double(x));
+  const auto variables_now = [&] {
+    std::vector<Variable> variables;
+    for (const Tensor& x : values) variables.emplace_back(placed(x, options.device), is_floating(x.dtype()));
+    return variables;
+  };
   const auto run = [&](const std::vector<Variable>& x) {
     step_context().tape_index = tape_index;
     return f(x);
   };
-  std::vector<Tensor> values;
-  std::vector<Variable> variables;
-  for (const Tensor& x : inputs) {
-    values.push_back(in_double(x));
-    variables.emplace_back(values.back(), is_floating(x.dtype()));
-  }
+  const std::vector<Variable> variables = variables_now();
   const Variable y = run(variables);
   check<AutogradError>(y.dtype() == DType::f64, "gradcheck: wanted an f64 output of f64 inputs, got {}",
                        name_of(y.dtype()));
   const std::string op = y.state()->node ? y.state()->node->info().name : "a constant";
   const Tensor cotangent = cotangent_for(y.value(), {.seed = options.seed, .purpose = RngPurpose::kData});
-  if (y.requires_grad()) backward(y, cotangent);
+  if (y.requires_grad()) backward(y, cotangent.to(options.device));
 
   GradcheckResult result;
   const NoGradGuard no_grad;
   for (std::size_t k = 0; k < values.size(); ++k) {
     if (!is_floating(inputs[k].dtype())) continue;
     Tensor& x = values[k];
-    const Tensor gradient = variables[k].grad();
+    const Tensor gradient = variables[k].grad().defined() ? variables[k].grad().to(Device::cpu()) : Tensor();
     const RandomStream draw{
         .seed = options.seed, .purpose = RngPurpose::kData, .index = static_cast<std::uint32_t>(k + 1)};
     for (const std::int64_t i : elements_to_check(x.numel(), options.max_elements, draw)) {
       const double before = *element(x, i);
       const double h = options.step * std::max(1.0, std::abs(before));
       *element(x, i) = before + h;
-      const double up = dot(run(variables).value(), cotangent);
+      const double up = dot(run(variables_now()).value(), cotangent);
       *element(x, i) = before - h;
-      const double down = dot(run(variables).value(), cotangent);
+      const double down = dot(run(variables_now()).value(), cotangent);
       *element(x, i) = before;
       const double difference = (up - down) / (2 * h);
       const double got = gradient.defined() ? gradient.at(i) : 0;

@@ -14,8 +14,9 @@ struct GradcheckOptions {
   double step = 1e-5;  ///< h of the central difference, times max(1, |x|); its own error is of order h^2
   double rtol = 1e-6;  ///< allowed: atol + rtol |difference|, and the quotient's own rounding
   double atol = 1e-7;
-  int max_elements = 48;   ///< checked in each input: all of a smaller one, else this many drawn from `seed`
-  std::uint64_t seed = 1;  ///< of the cotangent and of that draw
+  int max_elements = 48;          ///< checked in each input: all of a smaller one, else this many drawn from `seed`
+  std::uint64_t seed = 1;         ///< of the cotangent and of that draw
+  Device device = Device::cpu();  ///< where `f` is run
 };
 
 struct GradcheckResult {
@@ -23,6 +24,9 @@ struct GradcheckResult {
   int checked = 0;      ///< elements compared
   std::string message;  ///< the first element that differs: op, input, element, both values; empty when it passed
 };
+
+/// `x` on `device`; unlike Tensor::to, a channel slice stays one, so that kernels walk there what they walk here.
+Tensor placed(const Tensor& x, Device device);
 
 /// Compares backward of `f` with central differences, in double.
 ///

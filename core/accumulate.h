@@ -4,7 +4,7 @@
 
 namespace binade {
 
-/// into += from, element by element in float (double for f64), one rounding to into's dtype. Same shape; both CPU.
+/// into += from, element by element in float (double for f64), one rounding to into's dtype. Same shape and device.
 /// Raises into's version.
 void accumulate(Tensor& into, const Tensor& from);
 

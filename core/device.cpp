@@ -5,10 +5,11 @@
 #include "core/backend.h"
 #include "core/cpu_backend.h"
 #include "core/error.h"
+#include "core/gpus.h"
 
 namespace binade {
 
-Device Device::best() { return cpu(); }
+Device Device::best() { return gpus::count() > 0 ? cuda() : cpu(); }
 
 Device Device::parse(std::string_view text) {
   if (text == "auto") return best();
@@ -34,7 +35,7 @@ std::string Device::to_string() const { return type == DeviceType::kCpu ? "cpu" 
 
 Backend& backend_of(Device device) {
   if (device.type == DeviceType::kCpu) return cpu_backend();
-  throw DeviceError(fmt::format("device {}: this build has no CUDA backend; use --device cpu", device.to_string()));
+  return gpus::open(device.index);
 }
 
 }  // namespace binade

@@ -98,6 +98,13 @@ class OutOfMemoryError : public Error {
   int exit_code() const noexcept override { return 50; }
 };
 
+/// The device stopped answering (a fault in a kernel, a lost GPU). Everything on it is gone; the last commit is intact.
+class DeviceLostError : public Error {
+ public:
+  using Error::Error;
+  int exit_code() const noexcept override { return 51; }
+};
+
 /// Base of the formatters by which messages take a value of ours as it is: its text is only made when a check fails.
 struct PlainFormatter {
   constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }

@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/elementwise.h"
-#include "core/parallel.h"
+#include "core/gpus.h"
 #include "core/tensor.h"
+#include "core/tensor_kernels.h"
 
 namespace binade {
 namespace {
@@ -21,20 +20,23 @@ Observation exchange_observation(const Observation& next) { return std::exchange
 
 }  // namespace detail
 
-ObservationScope::ObservationScope() : outer_(detail::exchange_observation({})) {}
-ObservationScope::~ObservationScope() { detail::exchange_observation(outer_); }
-Observation ObservationScope::take() { return detail::exchange_observation({}); }
+ObservationScope::ObservationScope() : outer_(take()) {}
+ObservationScope::~ObservationScope() {
+  gpus::take_observation();
+  detail::exchange_observation(outer_);
+}
+Observation ObservationScope::take() {
+  Observation seen = detail::exchange_observation({});
+  seen.merge(gpus::take_observation());
+  return seen;
+}
 
 Observation observe(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.numel() == 0) return {};
   ObservationScope scope;
   const Tensor flat = tensor.to(tensor.dtype() == DType::f64 ? DType::f32 : tensor.dtype()).contiguous_copy();
   scope.take();  // what a conversion saw
-  constexpr std::int64_t kGrain = 1 << 15;
-  const cpu::In values{flat.raw(), flat.dtype()};
-  parallel_for(flat.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    cpu::kernels().pointwise.elementwise->observe(values.at(begin), end - begin);
-  });
+  tensor_kernels().on(flat.device(), "observe").observe(flat.raw(), flat.dtype(), flat.numel());
   return scope.take();
 }
 

@@ -64,7 +64,7 @@ struct Job {
 
   void work() {
     t_inside = true;
-    ObservationScope observed;
+    const Observation outer = detail::exchange_observation({});
     for (std::int64_t block = next.fetch_add(1); block < blocks; block = next.fetch_add(1)) {
       try {
         body(context, block);
@@ -72,7 +72,7 @@ struct Job {
         error.keep(block, std::current_exception());
       }
     }
-    const Observation seen = observed.take();
+    const Observation seen = detail::exchange_observation(outer);
     raise(low, seen.low);
     raise(wide, seen.wide);
     t_inside = false;

@@ -16,6 +16,7 @@
 #include "core/ops/row_norm.h"
 #include "core/ops/softmax.h"
 #include "core/optimizer_kernels.h"
+#include "core/tensor_kernels.h"
 
 namespace binade {
 
@@ -39,6 +40,7 @@ void register_cpu_kernels() {
   ops::register_conv_cpu();
   ops::register_gemm_cpu();
   register_cpu_optimizer_kernels();
+  register_tensor_kernels_cpu();
 }
 
 }  // namespace binade

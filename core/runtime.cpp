@@ -1,5 +1,6 @@
 #include "core/runtime.h"
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "core/kernel_slot.h"
 #include "core/parallel.h"
@@ -16,6 +17,7 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
                        options.threads);
   register_cpu_kernels();
   set_num_threads(options.threads);
+  backend_of(options.device);  // opens it, or says what is missing
   step_context() = StepContext{};
   step_context().seed = options.seed;
   g_current = this;

@@ -1,54 +1,27 @@
 #include "core/tensor.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
-#include "core/kernels/dispatch.h"
-#include "core/kernels/elementwise.h"
-#include "core/parallel.h"
+#include "core/tensor_kernels.h"
 
 namespace binade {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 15;
-
-/// One rounding from any dtype to any other. Integers reach a half through float, as every count that matters fits.
-template <class To, class From>
-To convert(From x) {
-  if constexpr (std::is_same_v<To, From>)
-    return x;
-  else if constexpr (std::is_same_v<To, bool>)
-    return load(x) != 0;
-  else if constexpr (requires { To::from_float(0.0f); })
-    return To::from_float(static_cast<float>(load(x)));
-  else if constexpr (requires { x.to_float(); })
-    return static_cast<To>(x.to_float());
-  else
-    return static_cast<To>(x);
+/// Tensors are usable before any Runtime is.
+const TensorKernels& kernels_of(Device device, const char* op) {
+  if (!tensor_kernels().filled(DeviceType::kCpu)) register_tensor_kernels_cpu();
+  return tensor_kernels().on(device, op);
 }
 
-/// Types that the vector kernels convert between.
-template <class T>
-inline constexpr bool kConverted = std::is_same_v<T, float> || std::is_same_v<T, float16> ||
-                                   std::is_same_v<T, bfloat16>;
-
-template <class To, class From>
-void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t from_pitch, std::int64_t rows,
-                  std::int64_t cols) {
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(cols, 1));
-  parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      To* y = to + r * to_pitch;
-      const From* x = from + r * from_pitch;
-      if constexpr (std::is_same_v<To, From>) {
-        std::memcpy(y, x, static_cast<std::size_t>(cols) * sizeof(To));
-      } else if constexpr (kConverted<To> && kConverted<From>) {
-        cpu::kernels().pointwise.elementwise->convert({x, kDTypeOf<From>}, {y, kDTypeOf<To>}, cols);
-      } else {
-        for (std::int64_t c = 0; c < cols; ++c) y[c] = convert<To>(x[c]);
-      }
-    }
+/// One element of any dtype as double, exact but for large i64.
+double value_of(const void* data, DType dtype, std::int64_t position) {
+  return dispatch_any(dtype, "at", [&]<class T>(TypeTag<T>) {
+    const T x = static_cast<const T*>(data)[position];
+    if constexpr (requires { x.to_float(); })
+      return static_cast<double>(x.to_float());
+    else
+      return static_cast<double>(x);
   });
 }
 
@@ -76,9 +49,9 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
-  Tensor t = empty(shape, dtype, Device::cpu());
+  Tensor t = empty(shape, dtype, device);
   t.fill(value);
-  return t.to(device);
+  return t;
 }
 
 Tensor Tensor::scalar(double value, DType dtype, Device device) { return full(Shape{}, value, dtype, device); }
@@ -170,32 +143,22 @@ Tensor Tensor::to(Device target) const {
 
 void Tensor::copy_from(const Tensor& source) {
   check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_, source.shape_);
-  check<DeviceError>(source.device() == Device::cpu() && device() == Device::cpu(),
-                     "copy_from: both tensors must be on the CPU; move one with to(Device)");
+  check<DeviceError>(source.device() == device(),
+                     "copy_from: wanted a tensor on {}, got one on {}; move it with to(Device)", device(),
+                     source.device());
   if (numel() == 0) return bump_version();
-  dispatch_any(dtype_, "copy_from", [&]<class To>(TypeTag<To>) {
-    dispatch_any(source.dtype_, "copy_from", [&]<class From>(TypeTag<From>) {
-      const bool flat = contiguous() && source.contiguous();
-      const std::int64_t rows = flat ? (numel() + kGrain - 1) / kGrain : shape_.rows();
-      if (!flat)
-        return convert_rows(mutable_data<To>(), pitch_, source.data<From>(), source.pitch_, rows, shape_.cols());
-      parallel_blocks(rows, [&](std::int64_t block) {
-        const std::int64_t begin = block * kGrain;
-        convert_rows(mutable_data<To>() + begin, 0, source.data<From>() + begin, 0, 1,
-                     std::min(kGrain, numel() - begin));
-      });
-    });
-  });
+  const bool flat = contiguous() && source.contiguous();
+  kernels_of(device(), "copy_from")
+      .convert({mutable_raw(), dtype_, pitch_}, {const_cast<void*>(source.raw()), source.dtype_, source.pitch_},
+               flat ? 1 : shape_.rows(), flat ? numel() : shape_.cols());
   bump_version();
 }
 
 void Tensor::fill(double value) {
-  check<DeviceError>(device() == Device::cpu(), "fill: wanted a CPU tensor, got {}", device());
-  dispatch_any(dtype_, "fill", [&]<class T>(TypeTag<T>) {
-    const T x = convert<T>(value);
-    T* y = mutable_data<T>();
-    for (std::int64_t r = 0; r < shape_.rows(); ++r) std::fill_n(y + r * pitch_, shape_.cols(), x);
-  });
+  const bool flat = contiguous();
+  if (numel() > 0)
+    kernels_of(device(), "fill")
+        .fill({mutable_raw(), dtype_, pitch_}, value, flat ? 1 : shape_.rows(), flat ? numel() : shape_.cols());
   bump_version();
 }
 
@@ -203,7 +166,7 @@ double Tensor::at(std::int64_t index) const {
   check<ShapeError>(index >= 0 && index < numel(), "at: element {} of {}", index, shape_);
   check<DeviceError>(device() == Device::cpu(), "at: wanted a CPU tensor, got {}", device());
   const std::int64_t position = index / shape_.cols() * pitch_ + index % shape_.cols();
-  return dispatch_any(dtype_, "at", [&]<class T>(TypeTag<T>) { return convert<double>(data<T>()[position]); });
+  return value_of(raw(), dtype_, position);
 }
 
 double Tensor::item() const {

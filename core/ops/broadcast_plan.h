@@ -22,6 +22,16 @@ class BroadcastPlan {
   /// 1, or 0 where operand i repeats one element along a run.
   std::int64_t step(int operand) const { return steps_[static_cast<std::size_t>(operand)]; }
 
+  /// The walk itself, for a device that makes its own pieces: `runs` runs of `length` elements; run r starts where the
+  /// digits of r in the mixed base extents[0 … outer) point, the first counting fastest.
+  std::int64_t runs() const { return runs_; }
+  std::int64_t length() const { return length_; }
+  int outer() const { return outer_; }
+  std::int64_t extent(int d) const { return extents_[static_cast<std::size_t>(d)]; }
+  std::int64_t stride(int d, int operand) const {
+    return strides_[static_cast<std::size_t>(d)][static_cast<std::size_t>(operand)];
+  }
+
   /// Calls body(offsets, count) for pieces that together cover the shape, in parallel: operand i starts at element
   /// offsets[i]. Pieces depend on the shapes alone.
   template <class F>

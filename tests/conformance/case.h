@@ -68,6 +68,11 @@ Array array_of(const Tensor& t);
 /// `x` in `dtype`, a channel slice staying one; integer tensors as they are.
 Tensor in_dtype(const Tensor& x, DType dtype);
 
+/// The device that the suite runs on: the CPU, or what the environment variable BINADE_TEST_DEVICE names.
+Device tested_device();
+/// A variable with `x` there, a channel slice staying one.
+Variable variable_of(const Tensor& x, bool with_gradient);
+
 /// Every case of every op: the lists of core/ops/lists.h, and the functions named in registry.cpp.
 const std::vector<Case>& all_cases();
 

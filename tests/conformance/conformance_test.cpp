@@ -49,7 +49,7 @@ class Conformance : public testing::TestWithParam<const Case*> {
   /// One run in which the op reads and stores `dtype`, whatever its class.
   Variable run(const std::vector<Tensor>& inputs, DType dtype, bool with_gradient = false) const {
     std::vector<Variable> variables;
-    for (const Tensor& x : inputs) variables.emplace_back(x, with_gradient && is_floating(x.dtype()));
+    for (const Tensor& x : inputs) variables.push_back(variable_of(x, with_gradient));
     return run(variables, dtype);
   }
   Variable run(const std::vector<Variable>& variables, DType dtype) const {
@@ -96,9 +96,9 @@ class ConformanceOfDerivatives : public Conformance {
                                                    : 6e-2;
     const double at_zero = dtype == DType::f64 ? std::ldexp(1e-6, -29) : 1e-6;
     std::vector<Variable> low;
-    for (const Tensor& x : inputs_in(dtype)) low.emplace_back(x, is_floating(x.dtype()));
+    for (const Tensor& x : inputs_in(dtype)) low.push_back(variable_of(x, true));
     const Variable y = run(low, dtype);
-    backward(y, cotangent);
+    backward(y, cotangent.to(tested_device()));
     for (std::size_t k = 0; k < low.size(); ++k) {
       if (!low[k].requires_grad()) continue;
       const Tensor got = low[k].grad(), want = wide[k].grad();
@@ -116,7 +116,8 @@ class ConformanceOfDerivatives : public Conformance {
 };
 
 TEST_P(ConformanceOfDerivatives, BackwardIsTheDerivative) {
-  const GradcheckResult result = gradcheck(c().run, c().inputs, {.max_elements = large() ? 4 : 24});
+  const GradcheckResult result = gradcheck(c().run, c().inputs,
+                                           {.max_elements = large() ? 4 : 24, .device = tested_device()});
   EXPECT_TRUE(result.passed) << result.message;
 }
 
@@ -127,12 +128,12 @@ TEST_P(ConformanceOfDerivatives, BackwardIsTheDerivative) {
 TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionFollowsDouble) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
     std::vector<Variable> wide;
-    for (const Tensor& x : inputs_in(dtype)) wide.emplace_back(in_dtype(x, DType::f64), is_floating(x.dtype()));
+    for (const Tensor& x : inputs_in(dtype)) wide.push_back(variable_of(in_dtype(x, DType::f64), true));
     const Variable exact = run(wide, DType::f64);
     if (!exact.requires_grad()) return;
     const DType stored = run(inputs_in(dtype), dtype).dtype();  // a cast's result is not of `dtype`
     const Tensor cotangent = random(exact.shape(), 77, 0.5, 1.5).to(stored);
-    backward(exact, cotangent.to(DType::f64));
+    backward(exact, cotangent.to(DType::f64).to(tested_device()));
     at_every_level([&](std::string_view level) { follows(wide, cotangent, dtype, level); });
   }
 }
@@ -207,14 +208,14 @@ TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
       at_every_level([&](std::string_view level) {
         const std::string what = fmt::format("{} at {}{}", name_of(dtype), level, poisoned ? ", with a NaN" : "");
         std::vector<Variable> x;
-        for (const Tensor& t : inputs) x.emplace_back(t, c().differentiable && is_floating(t.dtype()));
+        for (const Tensor& t : inputs) x.push_back(variable_of(t, c().differentiable));
         ObservationScope scope;
         const Variable y = run(x, dtype);
-        const bool handed_on = y.value().raw() == inputs[0].raw();
+        const bool handed_on = y.value().raw() == x[0].value().raw();
         if (!handed_on) covers(scope.take(), y.value(), what);
         if (!y.requires_grad() || HasFatalFailure()) return;
         const Tensor cotangent = random(y.shape(), 79).to(y.dtype());
-        backward(y, cotangent);
+        backward(y, cotangent.to(tested_device()));
         const Observation seen = scope.take();
         // Gradients of weights are read by the verdict (optim/gradient_scan.h); a cotangent may be handed on as it is.
         const Tensor gradient = x[0].requires_grad() ? x[0].grad() : Tensor();
@@ -228,24 +229,29 @@ TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
 
 /// FNV-1a over the bytes of a contiguous tensor.
 std::uint64_t hash_of(const Tensor& any, std::uint64_t hash) {
-  const Tensor t = any.contiguous_copy();
+  const Tensor t = any.to(Device::cpu()).contiguous_copy();
   const unsigned char* bytes = static_cast<const unsigned char*>(t.raw());
   for (std::size_t i = 0; i < t.bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
   return hash;
+}
+
+/// A device has its own threads: there it is twice the same.
+std::vector<int> thread_counts() {
+  return tested_device() == Device::cpu() ? std::vector{1, 2, 3, 4, 8} : std::vector{1, 2};
 }
 
 TEST_P(Conformance, SameBitsAtEveryThreadCount) {
   const int before = num_threads();
   for (const DType dtype : {DType::f32, DType::bf16}) {
     std::uint64_t first = 0;
-    for (const int threads : {1, 2, 3, 4, 8}) {
+    for (const int threads : thread_counts()) {
       set_num_threads(threads);
       std::vector<Variable> x;
-      for (const Tensor& t : inputs_in(dtype)) x.emplace_back(t, c().differentiable && is_floating(t.dtype()));
+      for (const Tensor& t : inputs_in(dtype)) x.push_back(variable_of(t, c().differentiable));
       const Variable y = run(x, dtype);
       std::uint64_t hash = hash_of(y.value(), 0xcbf29ce484222325ull);
       if (y.requires_grad()) {
-        backward(y, random(y.shape(), 78).to(y.dtype()));
+        backward(y, random(y.shape(), 78).to(y.dtype()).to(tested_device()));
         for (const Variable& v : x)
           if (v.requires_grad() && v.grad().defined()) hash = hash_of(v.grad(), hash);
       }
@@ -280,7 +286,9 @@ INSTANTIATE_TEST_SUITE_P(Ops, ConformanceOfNonFinite, testing::ValuesIn(cases_wh
 /// Kernels are there from the first test on; threads enough that partitions differ.
 class WithRuntime : public testing::Environment {
  public:
-  void SetUp() override { runtime_ = std::make_unique<Runtime>(RuntimeOptions{.seed = 1, .threads = 2}); }
+  void SetUp() override {
+    runtime_ = std::make_unique<Runtime>(RuntimeOptions{.device = tested_device(), .seed = 1, .threads = 2});
+  }
   void TearDown() override { runtime_.reset(); }
 
  private:

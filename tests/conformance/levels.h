@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/kernels/dispatch.h"
+#include "tests/conformance/case.h"
 
 namespace binade::conformance {
 
@@ -12,6 +13,7 @@ namespace binade::conformance {
 /// stops at the first fatal failure. A reference is computed once and holds for all.
 template <class F>
 void at_every_level(F&& check) {
+  if (tested_device() != Device::cpu()) return check("the device");
   struct Chosen {
     std::string_view level = cpu::kernels().isa;
     ~Chosen() { cpu::select_isa(level); }

@@ -184,6 +184,8 @@ def finished(tree):
 
 def macros(tree):
     for path, text in tree.cpp():
+        if path == "tests/cuda/simt/cuda_runtime.h":  # CUDA's own words, for a compiler that does not know them
+            continue
         code = code_only(text)
         for match in re.finditer(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE):
             if match[1] != "BINADE_HD":

@@ -1,0 +1,106 @@
+#include "core/caching_backend.h"
+
+#include <algorithm>
+#include <new>
+
+#include "core/error.h"
+
+namespace binade {
+namespace {
+
+constexpr std::size_t kSmallest = 64;
+
+std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+/// Eight sizes per power of two: at most 1/8 of a block is waste, and blocks are found again.
+std::size_t size_class(std::size_t bytes) {
+  if (bytes <= 512) return round_up(bytes, kSmallest);
+  std::size_t power = 512;
+  while (power * 2 <= bytes) power *= 2;
+  return round_up(bytes, power / 8);
+}
+
+}  // namespace
+
+void* CachingBackend::allocate(std::size_t bytes, Stream) {
+  const std::size_t capacity = size_class(bytes);
+  std::lock_guard lock(mutex_);
+  if (void* block = take_cached(capacity)) {
+    count(bytes);
+    return block;
+  }
+  void* block = obtain(capacity);
+  if (block == nullptr) {
+    trim_locked();
+    block = obtain(capacity);
+  }
+  if (block == nullptr) throw OutOfMemoryError(out_of_memory(bytes, in_use_));
+  try {
+    capacity_of_[block] = capacity;
+  } catch (...) {
+    give_back(block, capacity);
+    throw;
+  }
+  count(bytes);
+  return block;
+}
+
+void CachingBackend::release(void* memory, std::size_t bytes, Stream) noexcept {
+  std::lock_guard lock(mutex_);
+  in_use_ -= bytes;
+  const auto known = capacity_of_.find(memory);
+  try {
+    cache_[known->second].push_back(memory);
+  } catch (const std::bad_alloc&) {  // no memory to remember it: the system has it back
+    give_back(memory, known->second);
+    capacity_of_.erase(known);
+  }
+}
+
+void CachingBackend::trim() noexcept {
+  std::lock_guard lock(mutex_);
+  trim_locked();
+}
+
+std::size_t CachingBackend::bytes_in_use() const {
+  std::lock_guard lock(mutex_);
+  return in_use_;
+}
+
+std::size_t CachingBackend::bytes_peak() const {
+  std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+void CachingBackend::reset_peak() {
+  std::lock_guard lock(mutex_);
+  peak_ = in_use_;
+}
+
+void* CachingBackend::take_cached(std::size_t capacity) {
+  // A block up to a quarter larger than needed is better than a new one.
+  for (auto it = cache_.lower_bound(capacity); it != cache_.end() && it->first <= capacity + capacity / 4; ++it) {
+    if (it->second.empty()) continue;
+    void* block = it->second.back();
+    it->second.pop_back();
+    return block;
+  }
+  return nullptr;
+}
+
+void CachingBackend::count(std::size_t bytes) {
+  in_use_ += bytes;
+  peak_ = std::max(peak_, in_use_);
+}
+
+void CachingBackend::trim_locked() noexcept {
+  for (auto& [capacity, blocks] : cache_) {
+    for (void* block : blocks) {
+      capacity_of_.erase(block);
+      give_back(block, capacity);
+    }
+  }
+  cache_.clear();
+}
+
+}  // namespace binade

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "core/backend.h"
+#include "core/observation.h"
+
+/// What `core/` asks about GPUs. Defined in cuda/gpus.cpp, the one place where the library reaches upwards: devices are
+/// named here, and who serves them is found at run time.
+namespace binade::gpus {
+
+/// How many there are; 0 with the reason in why_none().
+int count();
+/// "no NVIDIA driver (libcuda.so.1) was found", ...; empty where there is one.
+std::string why_none();
+/// The backend of GPU `index`, opened at the first call, with which every CUDA kernel slot is filled. One GPU serves a
+/// process. Throws DeviceError saying what is missing.
+Backend& open(int index);
+/// What kernels of the open GPU have seen since the last take; nothing without one. Waits for them.
+Observation take_observation();
+
+}  // namespace binade::gpus

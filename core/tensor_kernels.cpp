@@ -1,0 +1,113 @@
+#include "core/tensor_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/kernels/dispatch.h"
+#include "core/kernels/elementwise.h"
+#include "core/parallel.h"
+
+namespace binade {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 15;
+
+/// One rounding from any dtype to any other. Integers reach a half through float, as every count that matters fits.
+template <class To, class From>
+To convert(From x) {
+  if constexpr (std::is_same_v<To, From>)
+    return x;
+  else if constexpr (std::is_same_v<To, bool>)
+    return load(x) != 0;
+  else if constexpr (requires { To::from_float(0.0f); })
+    return To::from_float(static_cast<float>(load(x)));
+  else if constexpr (requires { x.to_float(); })
+    return static_cast<To>(x.to_float());
+  else
+    return static_cast<To>(x);
+}
+
+/// Types that the vector kernels convert between.
+template <class T>
+inline constexpr bool kConverted = std::is_same_v<T, float> || std::is_same_v<T, float16> ||
+                                   std::is_same_v<T, bfloat16>;
+
+template <class To, class From>
+void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t from_pitch, std::int64_t rows,
+                  std::int64_t cols) {
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(cols, 1));
+  parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      To* y = to + r * to_pitch;
+      const From* x = from + r * from_pitch;
+      if constexpr (std::is_same_v<To, From>) {
+        std::memcpy(y, x, static_cast<std::size_t>(cols) * sizeof(To));
+      } else if constexpr (kConverted<To> && kConverted<From>) {
+        cpu::kernels().pointwise.elementwise->convert({x, kDTypeOf<From>}, {y, kDTypeOf<To>}, cols);
+      } else {
+        for (std::int64_t c = 0; c < cols; ++c) y[c] = convert<To>(x[c]);
+      }
+    }
+  });
+}
+
+/// Flat where both are: then rows are runs of kGrain elements.
+void convert_cpu(const TensorRows& to, const TensorRows& from, std::int64_t rows, std::int64_t cols) {
+  dispatch_any(to.dtype, "copy_from", [&]<class To>(TypeTag<To>) {
+    dispatch_any(from.dtype, "copy_from", [&]<class From>(TypeTag<From>) {
+      To* y = static_cast<To*>(to.data);
+      const From* x = static_cast<const From*>(from.data);
+      if (rows > 1) return convert_rows(y, to.pitch, x, from.pitch, rows, cols);
+      parallel_for(cols, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        convert_rows(y + begin, 0, x + begin, 0, 1, end - begin);
+      });
+    });
+  });
+}
+
+void fill_cpu(const TensorRows& to, double value, std::int64_t rows, std::int64_t cols) {
+  dispatch_any(to.dtype, "fill", [&]<class T>(TypeTag<T>) {
+    const T x = convert<T>(value);
+    T* y = static_cast<T*>(to.data);
+    for (std::int64_t r = 0; r < rows; ++r) std::fill_n(y + r * to.pitch, cols, x);
+  });
+}
+
+void accumulate_cpu(const TensorRows& into, const TensorRows& from, std::int64_t rows, std::int64_t cols) {
+  dispatch_float(into.dtype, "accumulate", [&]<class To>(TypeTag<To>) {
+    dispatch_float(from.dtype, "accumulate", [&]<class From>(TypeTag<From>) {
+      To* y = static_cast<To*>(into.data);
+      const From* x = static_cast<const From*>(from.data);
+      const auto add = [](To* to, const From* source, std::int64_t n) {
+        if constexpr (!std::is_same_v<To, double> && !std::is_same_v<From, double>)
+          return cpu::kernels().accumulate.run(kDTypeOf<From>, source, kDTypeOf<To>, to, n);
+        for (std::int64_t i = 0; i < n; ++i) to[i] = store<To>(static_cast<Compute<To>>(load(to[i]) + load(source[i])));
+      };
+      if (rows == 1)
+        parallel_for(cols, kGrain,
+                     [&](std::int64_t begin, std::int64_t end) { add(y + begin, x + begin, end - begin); });
+      else
+        for (std::int64_t r = 0; r < rows; ++r) add(y + r * into.pitch, x + r * from.pitch, cols);
+    });
+  });
+}
+
+void observe_cpu(const void* values, DType dtype, std::int64_t count) {
+  const cpu::In all{values, dtype};
+  parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    cpu::kernels().pointwise.elementwise->observe(all.at(begin), end - begin);
+  });
+}
+
+}  // namespace
+
+KernelSlot<TensorKernels>& tensor_kernels() {
+  static KernelSlot<TensorKernels> slot;
+  return slot;
+}
+
+void register_tensor_kernels_cpu() {
+  tensor_kernels().fill(DeviceType::kCpu, {&convert_cpu, &fill_cpu, &accumulate_cpu, &observe_cpu});
+}
+
+}  // namespace binade

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// The one door between libbinade, which links no CUDA library, and the module that does (libbinade_cuda): a table of C
+/// functions. No object, exception or allocation crosses it. Every function returns a status; its text is had from
+/// `last_error`, on the same thread.
+namespace binade::cuda {
+
+/// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
+inline constexpr int kAbi = 1;
+
+enum class Status : int {
+  kOk = 0,
+  kNoMemory,     ///< the device has none left for this
+  kUnsupported,  ///< the device or a library cannot do this
+  kBadData,      ///< an earlier call met data that no result exists for; the text says which
+  kLost,         ///< a kernel faulted or the device is gone: nothing on it can be used any more
+  kFailed,       ///< anything else; the text says what
+};
+
+/// What the module knows of a device and of itself.
+struct DeviceFacts {
+  char name[256] = {};
+  int major = 0, minor = 0;  ///< compute capability
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0;
+  int runtime_version = 0;  ///< CUDA: 1000 major + 10 minor
+  int driver_version = 0;   ///< the newest CUDA that the driver serves
+  char cublaslt[32] = {};   ///< version found; empty: none
+  char cudnn[32] = {};
+  char cudnn_built[32] = {};
+};
+
+enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
+
+struct Api {
+  int abi;
+  const char* (*last_error)();
+
+  /// How many devices there are.
+  Status (*count)(int* count);
+  /// Makes device `index` the one that everything below works on. Once.
+  Status (*open)(int index, DeviceFacts* facts);
+
+  Status (*allocate)(std::size_t bytes, void** memory);
+  Status (*release)(void* memory);
+  Status (*free_memory)(std::size_t* bytes);
+  /// Ordered with the kernels. To or from the host: done on return.
+  Status (*copy)(void* to, const void* from, std::size_t bytes, Copy kind);
+  Status (*fill_zero)(void* memory, std::size_t bytes);
+  Status (*synchronize)();
+
+  /// Starts the kernels of one call (cuda/calls.h); `bytes` is the size of its argument struct.
+  Status (*run)(int call, const void* arguments, std::size_t bytes);
+  /// The two words of an Observation (core/observation.h) gathered since the last take, and 0 again. Waits.
+  Status (*take_observation)(std::uint32_t words[2]);
+  /// How often the host has waited for the device so far.
+  std::uint64_t (*waits)();
+};
+
+/// The module's one exported function is `const Api* binade_cuda_api()`.
+using ApiFunction = const Api* (*)();
+inline constexpr const char* kApiSymbol = "binade_cuda_api";
+
+}  // namespace binade::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "cuda/calls/elementwise.h"
+#include "cuda/calls/tensor.h"
+
+namespace binade::cuda {
+
+/// Every call that the module knows, by the struct that it takes. To add one: its struct in cuda/calls/, its line here,
+/// its kernels in cuda/device/, and the slot that makes it in cuda/slots/.
+enum class Call : int {
+  kUnary,
+  kBinary,
+  kWhere,
+  kConvert,
+  kFill,
+  kAccumulate,
+  kObserve,
+  kCount,
+};
+
+}  // namespace binade::cuda

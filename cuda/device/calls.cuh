@@ -1,0 +1,18 @@
+#pragma once
+
+#include "cuda/calls.h"
+
+/// What module.cu runs: one function a call, defined in the file of its family. Each starts kernels on the context's
+/// stream and returns; each throws Failure.
+namespace binade::cuda {
+
+void run_unary(const UnaryCall& call);
+void run_binary(const BinaryCall& call);
+void run_where(const WhereCall& call);
+
+void run_convert(const ConvertCall& call);
+void run_fill(const FillCall& call);
+void run_accumulate(const AccumulateCall& call);
+void run_observe(const ObserveCall& call);
+
+}  // namespace binade::cuda

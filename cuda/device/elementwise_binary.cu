@@ -1,0 +1,58 @@
+#include <cstring>
+
+#include "core/ops/lists.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/map.cuh"
+
+namespace binade::cuda {
+namespace {
+
+template <class Op>
+struct Value {
+  typename Op::Params p;
+  template <class C>
+  __device__ C operator()(const C (&x)[2], std::int64_t) const {
+    return Op::value(x[0], x[1], p);
+  }
+};
+template <class Op, int kWhich>
+struct Gradient {
+  typename Op::Params p;
+  template <class C>
+  __device__ C operator()(const C (&x)[3], std::int64_t) const {
+    return kWhich == 0 ? Op::gradient_a(x[0], x[1], x[2], p) : Op::gradient_b(x[0], x[1], x[2], p);
+  }
+};
+
+template <class Op>
+void run_op(const BinaryCall& call) {
+  typename Op::Params p;
+  std::memcpy(&p, call.params, sizeof p);
+  switch (call.direction) {
+    case 0: return map<2>(Value<Op>{p}, {call.in[0], call.in[1]}, call.out, call.walk);
+    case 1: return map<3>(Gradient<Op, 0>{p}, call.in, call.out, call.walk);
+    default: return map<3>(Gradient<Op, 1>{p}, call.in, call.out, call.walk);
+  }
+}
+
+template <class... Ops>
+void run_op_at(ops::OpList<Ops...>, const BinaryCall& call) {
+  using Run = void (*)(const BinaryCall&);
+  static constexpr Run runs[] = {&run_op<Ops>...};
+  runs[call.op](call);
+}
+
+struct Select {
+  template <class C>
+  __device__ C operator()(const C (&x)[3], std::int64_t) const {
+    return x[0] != C(0) ? x[1] : x[2];
+  }
+};
+
+}  // namespace
+
+void run_binary(const BinaryCall& call) { run_op_at(ops::BinaryOps{}, call); }
+
+void run_where(const WhereCall& call) { map<3>(Select{}, call.in, call.out, call.walk); }
+
+}  // namespace binade::cuda

@@ -1,0 +1,199 @@
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "cuda/api.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/context.cuh"
+#include "cuda/device/libraries.cuh"
+
+namespace binade::cuda {
+namespace {
+
+thread_local char t_text[512] = "";
+Context* g_context = nullptr;
+
+Status fail(Status status, const char* text) {
+  std::snprintf(t_text, sizeof t_text, "%s", text);
+  return status;
+}
+
+/// Runs `body`; what it throws becomes a status and its text.
+template <class F>
+Status guarded(F&& body) {
+  try {
+    body();
+    return Status::kOk;
+  } catch (const Failure& failure) {
+    return fail(failure.status(), failure.what());
+  } catch (const std::bad_alloc&) {
+    return fail(Status::kNoMemory, "the host has no memory for it");
+  } catch (const std::exception& error) {
+    return fail(Status::kFailed, error.what());
+  }
+}
+
+Status status_of(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return Status::kOk;
+    case cudaErrorMemoryAllocation: return Status::kNoMemory;
+    case cudaErrorNotSupported:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion: return Status::kUnsupported;
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidPc:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorDevicesUnavailable: return Status::kLost;
+    default: return Status::kFailed;
+  }
+}
+
+template <class Call, void (*kRun)(const Call&)>
+void run_one(const void* arguments, std::size_t bytes) {
+  if (bytes != sizeof(Call)) throw Failure(Status::kFailed, "a call's arguments are of another version of Binade");
+  kRun(*static_cast<const Call*>(arguments));
+}
+
+using Run = void (*)(const void* arguments, std::size_t bytes);
+
+/// In the order of Call.
+constexpr Run kRuns[] = {
+    &run_one<UnaryCall, run_unary>,     &run_one<BinaryCall, run_binary>, &run_one<WhereCall, run_where>,
+    &run_one<ConvertCall, run_convert>, &run_one<FillCall, run_fill>,     &run_one<AccumulateCall, run_accumulate>,
+    &run_one<ObserveCall, run_observe>,
+};
+static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
+
+void wait() {
+  ++context().waits;
+  check(cudaStreamSynchronize(context().stream), "the device");
+}
+
+const char* last_error() { return t_text; }
+
+Status count(int* count) {
+  *count = 0;
+  const cudaError_t error = cudaGetDeviceCount(count);
+  if (error == cudaSuccess || error == cudaErrorNoDevice) return Status::kOk;
+  return guarded([&] { check(error, "the driver"); });
+}
+
+Status open(int index, DeviceFacts* facts) {
+  return guarded([&] {
+    if (g_context != nullptr) throw Failure(Status::kFailed, "a device is open already");
+    check(cudaSetDevice(index), "cudaSetDevice");
+    cudaDeviceProp properties;
+    check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    if (properties.major < 8)
+      throw Failure(Status::kUnsupported, std::string(properties.name) + " has compute capability " +
+                                              std::to_string(properties.major) + "." +
+                                              std::to_string(properties.minor) + "; Binade needs 8.0 or newer");
+    cudaMemPool_t pool;
+    check(cudaDeviceGetDefaultMemPool(&pool, index), "cudaDeviceGetDefaultMemPool");
+    std::uint64_t keep = std::uint64_t{1} << 30;  // work memory of calls is kept, up to here
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+    Context* opened = new Context;  // never destroyed: the driver may be gone before statics are
+    opened->device = index;
+    opened->multiprocessors = properties.multiProcessorCount;
+    check(cudaStreamCreateWithFlags(&opened->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    void* seen = nullptr;
+    check(cudaMalloc(&seen, 2 * sizeof(std::uint32_t)), "cudaMalloc");
+    check(cudaMemsetAsync(seen, 0, 2 * sizeof(std::uint32_t), opened->stream), "cudaMemset");
+    opened->seen = static_cast<std::uint32_t*>(seen);
+    g_context = opened;
+
+    std::snprintf(facts->name, sizeof facts->name, "%s", properties.name);
+    facts->major = properties.major;
+    facts->minor = properties.minor;
+    facts->multiprocessors = properties.multiProcessorCount;
+    facts->memory_bytes = properties.totalGlobalMem;
+    check(cudaRuntimeGetVersion(&facts->runtime_version), "cudaRuntimeGetVersion");
+    check(cudaDriverGetVersion(&facts->driver_version), "cudaDriverGetVersion");
+    open_libraries(*facts);
+  });
+}
+
+Status allocate(std::size_t bytes, void** memory) {
+  return guarded([&] {
+    const cudaError_t error = cudaMalloc(memory, bytes);
+    if (error == cudaErrorMemoryAllocation) cudaGetLastError();  // told here, and not again by the next launch
+    check(error, "cudaMalloc");
+  });
+}
+
+Status release(void* memory) {
+  return guarded([&] { check(cudaFree(memory), "cudaFree"); });
+}
+
+Status free_memory(std::size_t* bytes) {
+  return guarded([&] {
+    std::size_t total = 0;
+    check(cudaMemGetInfo(bytes, &total), "cudaMemGetInfo");
+  });
+}
+
+Status copy(void* to, const void* from, std::size_t bytes, Copy kind) {
+  return guarded([&] {
+    switch (kind) {
+      case Copy::kDeviceToDevice:
+        return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, context().stream), "copy");
+      case Copy::kHostToDevice:
+        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, context().stream), "copy to the device");
+        break;
+      case Copy::kDeviceToHost:
+        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context().stream), "copy from the device");
+        break;
+    }
+    wait();
+  });
+}
+
+Status fill_zero(void* memory, std::size_t bytes) {
+  return guarded([&] { check(cudaMemsetAsync(memory, 0, bytes, context().stream), "cudaMemset"); });
+}
+
+Status synchronize() { return guarded(wait); }
+
+Status run(int call, const void* arguments, std::size_t bytes) {
+  return guarded([&] {
+    if (call < 0 || call >= static_cast<int>(Call::kCount))
+      throw Failure(Status::kFailed, "the module knows no such call");
+    kRuns[call](arguments, bytes);
+  });
+}
+
+Status take_observation(std::uint32_t words[2]) {
+  return guarded([&] {
+    constexpr std::size_t kBytes = 2 * sizeof(std::uint32_t);
+    check(cudaMemcpyAsync(words, context().seen, kBytes, cudaMemcpyDeviceToHost, context().stream), "observation");
+    check(cudaMemsetAsync(context().seen, 0, kBytes, context().stream), "observation");
+    wait();
+  });
+}
+
+std::uint64_t waits() { return g_context != nullptr ? g_context->waits : 0; }
+
+}  // namespace
+
+Context& context() { return *g_context; }
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw Failure(status_of(error),
+                std::string(what) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
+}
+
+}  // namespace binade::cuda
+
+extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
+  using namespace binade::cuda;
+  static const Api api{kAbi,  &last_error, &count,       &open, &allocate,         &release, &free_memory,
+                       &copy, &fill_zero,  &synchronize, &run,  &take_observation, &waits};
+  return &api;
+}

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "core/dtype.h"
+
+/// How kernels observe what they store (core/observation.h): each thread keeps the largest magnitude's bits in a
+/// register, the warp folds them, one atomic maximum a warp brings them to memory. A maximum does not depend on order.
+namespace binade::cuda {
+
+class Seen {
+ public:
+  /// `words`: Context::seen; null: nothing is observed.
+  __device__ Seen(std::uint32_t* words, DType stored) : words_(words), stored_(stored) {}
+
+  __device__ void add(float x) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
+    largest_ = magnitude > largest_ ? magnitude : largest_;
+  }
+  __device__ void add(double) {}
+
+  /// Every thread of the block calls it, at the same place, when it has stored its last value.
+  __device__ void publish() const {
+    if (words_ == nullptr || stored_ > DType::bf16) return;
+    std::uint32_t largest = largest_;
+    for (int apart = 16; apart > 0; apart /= 2) {
+      const std::uint32_t other = __shfl_xor_sync(0xffffffffu, largest, apart);
+      largest = other > largest ? other : largest;
+    }
+    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    if (thread % 32 != 0) return;
+    std::uint32_t* word = words_ + (stored_ == DType::f32 ? 1 : 0);
+    // Most warps see nothing larger than what is there: a plain read spares them the atomic.
+    if (largest > *static_cast<volatile std::uint32_t*>(word)) atomicMax(word, largest);
+  }
+
+ private:
+  std::uint32_t* words_;
+  DType stored_;
+  std::uint32_t largest_ = 1;  // a kernel that stored zeros has been observed too
+};
+
+}  // namespace binade::cuda

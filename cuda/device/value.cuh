@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "core/dtype.h"
+#include "cuda/calls/elementwise.h"
+
+/// Values on their way between memory and registers: any floating dtype widens to C (float, or double for f64) and is
+/// rounded once on the way back.
+namespace binade::cuda {
+
+/// 16 bytes that travel in one access.
+struct alignas(16) Bytes16 {
+  std::uint32_t word[4];
+};
+
+/// Element i of memory of a dtype known at run time; every thread of a warp takes the same way through the switch.
+template <class C>
+__device__ __forceinline__ C load_at(const void* data, DType dtype, std::int64_t i) {
+  switch (dtype) {
+    case DType::f32: return static_cast<C>(static_cast<const float*>(data)[i]);
+    case DType::f16: return static_cast<C>(static_cast<const float16*>(data)[i].to_float());
+    case DType::bf16: return static_cast<C>(static_cast<const bfloat16*>(data)[i].to_float());
+    case DType::f64: return static_cast<C>(static_cast<const double*>(data)[i]);
+    case DType::i64: return static_cast<C>(static_cast<const std::int64_t*>(data)[i]);
+    case DType::i32: return static_cast<C>(static_cast<const std::int32_t*>(data)[i]);
+    case DType::u8: return static_cast<C>(static_cast<const std::uint8_t*>(data)[i]);
+    case DType::boolean: return static_cast<C>(static_cast<const std::uint8_t*>(data)[i] != 0);
+  }
+  return C(0);
+}
+template <class C>
+__device__ __forceinline__ C load_at(const Source& x, std::int64_t i) {
+  return load_at<C>(x.data, x.dtype, i);
+}
+
+template <class C>
+__device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i, C value) {
+  switch (dtype) {
+    case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(value); return;
+    case DType::f16: static_cast<float16*>(data)[i] = float16::from_float(static_cast<float>(value)); return;
+    case DType::bf16: static_cast<bfloat16*>(data)[i] = bfloat16::from_float(static_cast<float>(value)); return;
+    case DType::f64: static_cast<double*>(data)[i] = static_cast<double>(value); return;
+    case DType::i64: static_cast<std::int64_t*>(data)[i] = static_cast<std::int64_t>(value); return;
+    case DType::i32: static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value); return;
+    case DType::u8: static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(value); return;
+    case DType::boolean: static_cast<std::uint8_t*>(data)[i] = value != C(0); return;
+  }
+}
+
+/// Neighbors that one thread takes at a time: 16 bytes of a half, twice 16 bytes of f32.
+inline constexpr int kPack = 8;
+
+/// Elements i … i + 7 of f32, f16 or bf16, in 16-byte accesses. REQUIRES that they lie on 16 bytes.
+__device__ __forceinline__ void load_pack(const void* data, DType dtype, std::int64_t i, float (&x)[kPack]) {
+  if (dtype == DType::f32) {
+    const Bytes16* at = reinterpret_cast<const Bytes16*>(static_cast<const float*>(data) + i);
+    const Bytes16 low = at[0], high = at[1];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      x[k] = std::bit_cast<float>(low.word[k]);
+      x[k + 4] = std::bit_cast<float>(high.word[k]);
+    }
+    return;
+  }
+  const Bytes16 all = *reinterpret_cast<const Bytes16*>(static_cast<const std::uint16_t*>(data) + i);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const auto bits = static_cast<std::uint16_t>(all.word[k / 2] >> (k % 2 * 16));
+    x[k] = dtype == DType::f16 ? float16{bits}.to_float() : bfloat16{bits}.to_float();
+  }
+}
+
+__device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t i, const float (&x)[kPack]) {
+  if (dtype == DType::f32) {
+    Bytes16* at = reinterpret_cast<Bytes16*>(static_cast<float*>(data) + i);
+    Bytes16 low, high;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      low.word[k] = std::bit_cast<std::uint32_t>(x[k]);
+      high.word[k] = std::bit_cast<std::uint32_t>(x[k + 4]);
+    }
+    at[0] = low;
+    at[1] = high;
+    return;
+  }
+  Bytes16 all;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const std::uint32_t low = dtype == DType::f16 ? float16::from_float(x[2 * k]).bits
+                                                  : bfloat16::from_float(x[2 * k]).bits;
+    const std::uint32_t high = dtype == DType::f16 ? float16::from_float(x[2 * k + 1]).bits
+                                                   : bfloat16::from_float(x[2 * k + 1]).bits;
+    all.word[k] = low | high << 16;
+  }
+  *reinterpret_cast<Bytes16*>(static_cast<std::uint16_t*>(data) + i) = all;
+}
+
+/// Whether load_pack may read at multiples of kPack.
+inline bool packs(const void* data, DType dtype) {
+  return (dtype == DType::f32 || is_half(dtype)) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+}
+
+}  // namespace binade::cuda

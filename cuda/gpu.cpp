@@ -1,0 +1,131 @@
+#include "cuda/gpu.h"
+
+#include <mutex>
+
+#include "core/caching_backend.h"
+#include "core/error.h"
+#include "core/gpus.h"
+#include "cuda/module.h"
+#include "cuda/register.h"
+#include "cuda/run.h"
+
+namespace binade {
+namespace cuda {
+namespace {
+
+class GpuBackend final : public CachingBackend {
+ public:
+  GpuBackend(const Api& api, int index) : api_(api), index_(index) {
+    check(api_.open(index, &facts_), fmt::format("device cuda:{}", index));
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream) override {
+    if (bytes > 0) check(api_.copy(to, from, bytes, kind_of(kind)), "copy");
+  }
+  void fill_zero(void* memory, std::size_t bytes, Stream) override {
+    if (bytes > 0) check(api_.fill_zero(memory, bytes), "fill_zero");
+  }
+  void synchronize(Stream) override { check(api_.synchronize(), "synchronize"); }
+  std::string description() const override {
+    return fmt::format("{}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", facts_.name,
+                       static_cast<double>(facts_.memory_bytes) / kGiB, facts_.major, facts_.minor,
+                       facts_.multiprocessors);
+  }
+
+  int index() const { return index_; }
+  const Api& api() const { return api_; }
+  const DeviceFacts& facts() const { return facts_; }
+
+ private:
+  static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+  static Copy kind_of(CopyKind kind) {
+    switch (kind) {
+      case CopyKind::kHostToDevice: return Copy::kHostToDevice;
+      case CopyKind::kDeviceToHost: return Copy::kDeviceToHost;
+      case CopyKind::kDeviceToDevice: break;
+    }
+    return Copy::kDeviceToDevice;
+  }
+  void* obtain(std::size_t capacity) override {
+    void* block = nullptr;
+    const Status status = api_.allocate(capacity, &block);
+    if (status == Status::kNoMemory) return nullptr;
+    check(status, "allocate");
+    return block;
+  }
+  void give_back(void* block, std::size_t) noexcept override { api_.release(block); }
+  std::string out_of_memory(std::size_t bytes, std::size_t in_use) const override {
+    std::size_t free = 0;
+    api_.free_memory(&free);
+    return fmt::format(
+        "cuda:{}: no memory for {:.3f} GiB more beside the {:.3f} GiB in use ({:.3f} of {:.3f} GiB are free); use a "
+        "smaller batch or context",
+        index_, static_cast<double>(bytes) / kGiB, static_cast<double>(in_use) / kGiB, static_cast<double>(free) / kGiB,
+        static_cast<double>(facts_.memory_bytes) / kGiB);
+  }
+
+  const Api& api_;
+  int index_;
+  DeviceFacts facts_;
+};
+
+std::mutex g_mutex;
+GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive main's statics
+
+}  // namespace
+
+const DeviceFacts* facts() { return g_open != nullptr ? &g_open->facts() : nullptr; }
+const Api& api() { return g_open->api(); }
+std::uint64_t waits() { return g_open != nullptr ? g_open->api().waits() : 0; }
+
+void check(Status status, std::string_view what) {
+  if (status == Status::kOk) [[likely]]
+    return;
+  const std::string text = fmt::format("{}: {}", what, module().api->last_error());
+  switch (status) {
+    case Status::kNoMemory: throw OutOfMemoryError(text);
+    case Status::kLost: throw DeviceLostError(text);
+    case Status::kBadData: throw DataError(text);
+    default: throw DeviceError(text);
+  }
+}
+
+namespace detail {
+void run(Call call, const void* arguments, std::size_t bytes, std::string_view what) {
+  check(api().run(static_cast<int>(call), arguments, bytes), what);
+}
+}  // namespace detail
+
+}  // namespace cuda
+
+namespace gpus {
+
+int count() { return cuda::module().devices; }
+std::string why_none() { return cuda::module().why_none; }
+
+Backend& open(int index) {
+  const std::lock_guard lock(cuda::g_mutex);
+  if (cuda::g_open != nullptr && cuda::g_open->index() == index) return *cuda::g_open;
+  const cuda::Module& module = cuda::module();
+  binade::check<DeviceError>(module.api != nullptr, "device cuda:{}: {}; use --device cpu", index, module.why_none);
+  binade::check<DeviceError>(index >= 0 && index < module.devices,
+                             "device cuda:{}: there are {} GPUs, cuda:0 to cuda:{}", index, module.devices,
+                             module.devices - 1);
+  binade::check<DeviceError>(cuda::g_open == nullptr,
+                             "device cuda:{}: this process works on cuda:{}; one GPU serves a process", index,
+                             cuda::g_open != nullptr ? cuda::g_open->index() : 0);
+  cuda::g_open = new cuda::GpuBackend(*module.api, index);
+  cuda::register_kernels();
+  return *cuda::g_open;
+}
+
+Observation take_observation() {
+  if (cuda::g_open == nullptr) return {};
+  std::uint32_t words[2] = {};
+  cuda::check(cuda::api().take_observation(words), "observation");
+  return {.low = words[0], .wide = words[1]};
+}
+
+}  // namespace gpus
+}  // namespace binade

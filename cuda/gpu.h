@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/backend.h"
+#include "cuda/api.h"
+
+namespace binade::cuda {
+
+/// The GPU of this process: null until one has been opened.
+const DeviceFacts* facts();
+
+/// The module's table. REQUIRES that a GPU is open.
+const Api& api();
+
+/// Throws what `status` stands for, with the module's text behind `what`; returns when it is kOk.
+void check(Status status, std::string_view what);
+
+/// How often the host has waited for the device; 0 without one. Tests count with it.
+std::uint64_t waits();
+
+}  // namespace binade::cuda

@@ -1,0 +1,90 @@
+#include "cuda/module.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "core/error.h"
+
+namespace binade::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFileName = "libbinade_cuda.so";
+
+/// Where the module may lie: beside the file that holds this code, or where a build folder has it.
+std::vector<fs::path> places() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&module), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code ignored;
+  const fs::path here = fs::absolute(info.dli_fname, ignored).parent_path();
+  std::vector<fs::path> places{here / kFileName};
+  for (fs::path up = here; !up.empty() && up != up.root_path() && places.size() < 5; up = up.parent_path())
+    places.push_back(up.parent_path() / "cuda" / kFileName);
+  return places;
+}
+
+/// Opens `path` into `found`, or says in it why not.
+void open_module(Module& found, const fs::path& path) {
+  found.path = path.string();
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    found.why_none = fmt::format("{} could not be opened: {}", path.string(), why != nullptr ? why : "no reason given");
+    return;
+  }
+  const auto function = reinterpret_cast<ApiFunction>(dlsym(library, kApiSymbol));
+  const Api* api = function != nullptr ? function() : nullptr;
+  if (api == nullptr || api->abi != kAbi) {
+    found.why_none = fmt::format("{} belongs to another version of Binade (interface {}, wanted {}); build it again",
+                                 path.string(), api != nullptr ? api->abi : 0, kAbi);
+    return;
+  }
+  int devices = 0;
+  if (api->count(&devices) != Status::kOk) {
+    found.why_none = api->last_error();
+    return;
+  }
+  if (devices == 0) {
+    found.why_none = "the driver reports no GPU (CUDA_VISIBLE_DEVICES may hide them)";
+    return;
+  }
+  found.api = api;
+  found.devices = devices;
+}
+
+Module find() {
+  Module found;
+  if (const char* named = std::getenv("BINADE_CUDA_MODULE"); named != nullptr && *named != '\0') {
+    open_module(found, named);
+    return found;
+  }
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    found.why_none = "no NVIDIA driver (libcuda.so.1) was found";
+    return found;
+  }
+  std::string tried;
+  for (const fs::path& place : places()) {
+    std::error_code ignored;
+    if (fs::exists(place, ignored)) {
+      open_module(found, place);
+      return found;
+    }
+    tried += (tried.empty() ? "" : ", ") + place.parent_path().string();
+  }
+  found.why_none = fmt::format(
+      "this build has no CUDA backend ({} is not in {}); build where nvcc, cuBLASLt and cuDNN are", kFileName, tried);
+  return found;
+}
+
+}  // namespace
+
+const Module& module() {
+  static const Module* found = new Module(find());  // never destroyed: tensors may outlive main's statics
+  return *found;
+}
+
+}  // namespace binade::cuda

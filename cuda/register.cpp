@@ -1,0 +1,10 @@
+#include "cuda/register.h"
+
+namespace binade::cuda {
+
+void register_kernels() {
+  register_tensor();
+  register_elementwise();
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace binade::cuda {
+
+/// Fills every kernel slot's CUDA entry. Called when the GPU is opened.
+void register_kernels();
+
+// One family of slots each, in cuda/slots/.
+void register_elementwise();
+void register_tensor();
+
+}  // namespace binade::cuda

@@ -1,0 +1,93 @@
+#include "core/ops/elementwise.h"
+
+#include <cstring>
+
+#include "core/ops/lists.h"
+#include "core/ops/where.h"
+#include "cuda/register.h"
+#include "cuda/run.h"
+#include "cuda/slots/walk.h"
+
+namespace binade::cuda {
+namespace {
+
+/// Where an op stands in its list: the number by which the module knows it.
+template <class Op, class... Ops>
+constexpr int position_in(ops::OpList<Ops...>) {
+  int position = 0;
+  (void)((std::is_same_v<Op, Ops> || (++position, false)) || ...);
+  return position;
+}
+
+template <class Params>
+void put_params(unsigned char (&bytes)[kMaxParamBytes], const Params& p) {
+  static_assert(sizeof p <= kMaxParamBytes && std::is_trivially_copyable_v<Params>);
+  std::memcpy(bytes, &p, sizeof p);
+}
+
+template <class Op>
+struct Unary {
+  using Params = typename Op::Params;
+  static constexpr int kOp = position_in<Op>(ops::UnaryOps{});
+
+  static void forward(const Tensor& x, Tensor& y, const Params& p) {
+    UnaryCall call{
+        .op = kOp, .walk = walk_of(ops::BroadcastPlan(y.shape(), {&x, &y}), 2), .in = {source(x)}, .out = target(y)};
+    put_params(call.params, p);
+    run(Call::kUnary, call, Op::info.name);
+  }
+  static void backward(const Tensor& saved, const Tensor& gy, Tensor& gx, const Params& p) {
+    UnaryCall call{.op = kOp,
+                   .backward = true,
+                   .walk = walk_of(ops::BroadcastPlan(gx.shape(), {&saved, &gy, &gx}), 3),
+                   .in = {source(saved), source(gy)},
+                   .out = target(gx)};
+    put_params(call.params, p);
+    run(Call::kUnary, call, Op::info.name);
+  }
+};
+
+template <class Op>
+struct Binary {
+  using Params = typename Op::Params;
+  static constexpr int kOp = position_in<Op>(ops::BinaryOps{});
+
+  static void forward(const Tensor& a, const Tensor& b, Tensor& y, const Params& p) {
+    BinaryCall call{.op = kOp,
+                    .walk = walk_of(ops::BroadcastPlan(y.shape(), {&a, &b, &y}), 3),
+                    .in = {source(a), source(b)},
+                    .out = target(y)};
+    put_params(call.params, p);
+    run(Call::kBinary, call, Op::info.name);
+  }
+  static void backward(int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g, const Params& p) {
+    BinaryCall call{.op = kOp,
+                    .direction = which + 1,
+                    .walk = walk_of(ops::BroadcastPlan(g.shape(), {&a, &b, &gy, &g}), 4),
+                    .in = {source(a), source(b), source(gy)},
+                    .out = target(g)};
+    put_params(call.params, p);
+    run(Call::kBinary, call, Op::info.name);
+  }
+};
+
+void select(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y) {
+  const WhereCall call{.walk = walk_of(ops::BroadcastPlan(y.shape(), {&condition, &a, &b, &y}), 4),
+                       .in = {source(condition), source(a), source(b)},
+                       .out = target(y)};
+  run(Call::kWhere, call, ops::Where::info.name);
+}
+
+}  // namespace
+
+void register_elementwise() {
+  ops::for_each_op(ops::UnaryOps{}, []<class Op>(ops::OpTag<Op>) {
+    ops::unary_kernels<Op>.fill(DeviceType::kCuda, {&Unary<Op>::forward, &Unary<Op>::backward});
+  });
+  ops::for_each_op(ops::BinaryOps{}, []<class Op>(ops::OpTag<Op>) {
+    ops::binary_kernels<Op>.fill(DeviceType::kCuda, {&Binary<Op>::forward, &Binary<Op>::backward});
+  });
+  ops::Where::kernels.fill(DeviceType::kCuda, {&select});
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,25 @@
+#include "core/tensor_kernels.h"
+#include "cuda/register.h"
+#include "cuda/run.h"
+
+namespace binade::cuda {
+namespace {
+
+void convert(const TensorRows& to, const TensorRows& from, std::int64_t rows, std::int64_t cols) {
+  run(Call::kConvert, ConvertCall{to, from, rows, cols}, "copy_from");
+}
+void fill(const TensorRows& to, double value, std::int64_t rows, std::int64_t cols) {
+  run(Call::kFill, FillCall{to, value, rows, cols}, "fill");
+}
+void accumulate(const TensorRows& into, const TensorRows& from, std::int64_t rows, std::int64_t cols) {
+  run(Call::kAccumulate, AccumulateCall{into, from, rows, cols}, "accumulate");
+}
+void observe(const void* values, DType dtype, std::int64_t count) {
+  run(Call::kObserve, ObserveCall{values, dtype, count}, "observe");
+}
+
+}  // namespace
+
+void register_tensor() { tensor_kernels().fill(DeviceType::kCuda, {&convert, &fill, &accumulate, &observe}); }
+
+}  // namespace binade::cuda

@@ -1,0 +1,105 @@
+#include <cuda_runtime.h>
+
+#include <cstdio>
+
+#include "cuda/device/libraries.cuh"
+
+namespace {
+
+cudaError_t g_last = cudaSuccess;
+const char* g_detail = nullptr;
+
+cudaError_t failed(cudaError_t error) { return g_last = error; }
+
+/// A fault in the device's memory is one that the device does not survive.
+cudaError_t out_of_place(const char* what) {
+  g_detail = what;
+  return failed(cudaErrorIllegalAddress);
+}
+
+}  // namespace
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : failed(cudaErrorInvalidValue); }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "emulated device");
+  properties->major = 9;
+  properties->multiProcessorCount = 1;
+  properties->totalGlobalMem = simt::bytes_free();
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  *pool = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return g_last; }
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  *memory = simt::allocate(bytes);
+  return *memory != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* memory) {
+  return simt::release(memory) ? cudaSuccess : out_of_place("freed memory that the device does not have");
+}
+cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) { return cudaMalloc(memory, bytes); }
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = *total = simt::bytes_free();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  const bool to_device = kind != cudaMemcpyDeviceToHost, from_device = kind != cudaMemcpyHostToDevice;
+  if (simt::owns(to) != to_device || simt::owns(from) != from_device)
+    return out_of_place("copied between memories other than those it named");
+  const simt::Access access;
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
+  if (!simt::owns(memory)) return out_of_place("cleared memory that the device does not have");
+  const simt::Access access;
+  std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t last = g_last;
+  if (last != cudaErrorIllegalAddress) g_last = cudaSuccess;
+  return last;
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
+    default: return "cudaError";
+  }
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorIllegalAddress: return g_detail != nullptr ? g_detail : "an illegal memory access was encountered";
+    default: return "an error of the emulated device";
+  }
+}
+
+namespace binade::cuda {
+void open_libraries(DeviceFacts&) {}
+}  // namespace binade::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/calls/elementwise.h"
+#include "cuda/calls/norm.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {
@@ -15,6 +16,8 @@ enum class Call : int {
   kFill,
   kAccumulate,
   kObserve,
+  kRowNormForward,
+  kRowNormBackward,
   kCount,
 };
 

@@ -5,6 +5,7 @@ namespace binade::cuda {
 void register_kernels() {
   register_tensor();
   register_elementwise();
+  register_norm();
 }
 
 }  // namespace binade::cuda

@@ -7,6 +7,7 @@ void register_kernels();
 
 // One family of slots each, in cuda/slots/.
 void register_elementwise();
+void register_norm();
 void register_tensor();
 
 }  // namespace binade::cuda

@@ -15,4 +15,7 @@ void run_fill(const FillCall& call);
 void run_accumulate(const AccumulateCall& call);
 void run_observe(const ObserveCall& call);
 
+void run_row_norm_forward(const RowNormForwardCall& call);
+void run_row_norm_backward(const RowNormBackwardCall& call);
+
 }  // namespace binade::cuda

@@ -64,9 +64,15 @@ using Run = void (*)(const void* arguments, std::size_t bytes);
 
 /// In the order of Call.
 constexpr Run kRuns[] = {
-    &run_one<UnaryCall, run_unary>,     &run_one<BinaryCall, run_binary>, &run_one<WhereCall, run_where>,
-    &run_one<ConvertCall, run_convert>, &run_one<FillCall, run_fill>,     &run_one<AccumulateCall, run_accumulate>,
+    &run_one<UnaryCall, run_unary>,
+    &run_one<BinaryCall, run_binary>,
+    &run_one<WhereCall, run_where>,
+    &run_one<ConvertCall, run_convert>,
+    &run_one<FillCall, run_fill>,
+    &run_one<AccumulateCall, run_accumulate>,
     &run_one<ObserveCall, run_observe>,
+    &run_one<RowNormForwardCall, run_row_norm_forward>,
+    &run_one<RowNormBackwardCall, run_row_norm_backward>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "cuda/calls/norm.h"
+#include "cuda/device/context.cuh"
+#include "cuda/device/seen.cuh"
+#include "cuda/device/team.cuh"
+#include "cuda/device/value.cuh"
+
+/// What forward and backward of layer norm and RMS norm share: how the threads of a team go over a row. They take
+/// pieces of `V` neighbors, 8 in 16-byte accesses or 1, and keep up to `H` pieces each in registers from the first pass
+/// over the row to the second; with H = 0 they read the row again.
+namespace binade::cuda {
+
+/// The type that values of T are computed in, and that parameters and statistics have.
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// `x` = the V elements of `data` from element i on.
+template <class T, int V, class C>
+__device__ __forceinline__ void load_piece(const void* data, std::int64_t i, C (&x)[V]) {
+  if constexpr (V == kPack)
+    load_pack(data, kDTypeOf<T>, i, x);
+  else
+    x[0] = load_at<C>(data, kDTypeOf<T>, i);
+}
+template <class T, int V, class C>
+__device__ __forceinline__ void store_piece(void* data, std::int64_t i, const C (&x)[V]) {
+  if constexpr (V == kPack)
+    store_pack(data, kDTypeOf<T>, i, x);
+  else
+    store_at(data, kDTypeOf<T>, i, x[0]);
+}
+
+/// `x` as it is read back after it was stored.
+template <class T, class C>
+__device__ __forceinline__ C rounded(C x) {
+  if constexpr (std::is_same_v<T, C>)
+    return x;
+  else
+    return T::from_float(x).to_float();
+}
+
+/// f(column, piece's number) for the pieces of a row that this thread takes.
+template <int V, int H, class C, class F>
+__device__ __forceinline__ void each_piece(const Team<C>& team, std::int64_t cols, F&& f) {
+  if constexpr (H > 0) {
+#pragma unroll
+    for (int k = 0; k < H; ++k) {
+      const std::int64_t c = static_cast<std::int64_t>(k * team.width() + team.rank()) * V;
+      if (c < cols) f(c, k);
+    }
+  } else {
+    for (std::int64_t c = static_cast<std::int64_t>(team.rank()) * V; c < cols;
+         c += static_cast<std::int64_t>(team.width()) * V)
+      f(c, 0);
+  }
+}
+
+/// The threads of a block, and how many of them share a row.
+struct RowTeams {
+  int threads, width;
+  int count() const { return threads / width; }
+};
+
+/// Teams of one warp or less in blocks of 128 threads.
+inline RowTeams small_teams(std::int64_t pieces) {
+  const auto width = static_cast<int>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(pieces, 1, 32))));
+  return {128, width};
+}
+/// A block that goes over `pieces` with `held` of them a thread.
+inline RowTeams block_team(std::int64_t pieces, int held) {
+  const auto threads = static_cast<int>(ceil_div(ceil_div(pieces, held), kWarp) * kWarp);
+  return {threads, threads};
+}
+
+/// Whether rows that lie `pitch` apart can be read in packs; null can.
+inline bool packs_rows(const void* data, DType dtype, std::int64_t pitch) {
+  return data == nullptr || (packs(data, dtype) && pitch * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0);
+}
+
+}  // namespace binade::cuda

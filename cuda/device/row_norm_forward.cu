@@ -1,0 +1,124 @@
+#include "core/ops/math.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/row_norm.cuh"
+
+namespace binade::cuda {
+namespace {
+
+/// Each team normalizes the rows a grid of teams apart.
+template <class T, int V, int H>
+__global__ void forward_rows(cpu::RowNormForward a, int width, std::uint32_t* words) {
+  using C = Computed<T>;
+  __shared__ C scratch[Team<C>::kScratch];
+  Team<C> team(width, scratch);
+  Seen seen(words, a.dtype);
+  const C count = static_cast<C>(a.cols), eps = static_cast<C>(a.eps);
+  const bool add = a.residual != nullptr;
+  // Without a register for the row it is read again, the sum from where the first pass stored it: by this same thread.
+  const void* stored = add ? a.h : a.x;
+  const std::int64_t stored_pitch = add ? a.cols : a.x_pitch;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * team.count(); first < a.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * team.count()) {
+    const std::int64_t row = first + team.index();
+    const std::int64_t cols = row < a.rows ? a.cols : 0;  // a team without a row still sums with the others
+    C h[H > 0 ? H : 1][V];
+    const auto again = [&](std::int64_t c, int k) {
+      if constexpr (H == 0) load_piece<T>(stored, row * stored_pitch + c, h[k]);
+    };
+
+    C mean[1] = {};
+    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+      load_piece<T>(a.x, row * a.x_pitch + c, h[k]);
+      if (add) {
+        C r[V];
+        load_piece<T>(a.residual, row * a.residual_pitch + c, r);
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          h[k][e] += r[e];
+          seen.add(h[k][e]);
+        }
+        store_piece<T>(a.h, row * a.cols + c, h[k]);
+#pragma unroll
+        for (int e = 0; e < V; ++e) h[k][e] = rounded<T>(h[k][e]);  // as if add and norm were two ops
+      }
+#pragma unroll
+      for (int e = 0; e < V; ++e) mean[0] += h[k][e];
+    });
+    if (!a.rms) team.sum(mean);
+    mean[0] = a.rms ? C(0) : mean[0] / count;
+
+    C squares[1] = {};
+    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+      again(c, k);
+#pragma unroll
+      for (int e = 0; e < V; ++e) {
+        const C d = h[k][e] - mean[0];
+        squares[0] += d * d;
+      }
+    });
+    team.sum(squares);
+    const C rstd = C(1) / math::sqrt(squares[0] / count + eps);
+    if (team.rank() == 0 && row < a.rows) {
+      if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean[0];
+      if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;
+    }
+
+    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+      again(c, k);
+      C y[V], p[V];
+#pragma unroll
+      for (int e = 0; e < V; ++e) y[e] = (h[k][e] - mean[0]) * rstd;
+      if (a.weight != nullptr) {
+        load_piece<C>(a.weight, c, p);
+#pragma unroll
+        for (int e = 0; e < V; ++e) y[e] *= p[e];
+      }
+      if (a.bias != nullptr) {
+        load_piece<C>(a.bias, c, p);
+#pragma unroll
+        for (int e = 0; e < V; ++e) y[e] += p[e];
+      }
+#pragma unroll
+      for (int e = 0; e < V; ++e) seen.add(y[e]);
+      store_piece<T>(a.y, row * a.cols + c, y);
+    });
+  }
+  seen.publish();
+}
+
+template <class T, int V, int H>
+void start(const cpu::RowNormForward& a, RowTeams teams) {
+  launch(forward_rows<T, V, H>, grid_for(ceil_div(a.rows, teams.count())), static_cast<unsigned>(teams.threads), 0, a,
+         teams.width, context().seen);
+}
+
+template <class T>
+void forward(const cpu::RowNormForward& a) {
+  constexpr int kHeld = 4;
+  if constexpr (!std::is_same_v<T, double>) {
+    const bool packed = a.cols % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) &&
+                        packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.h, a.dtype, a.cols) &&
+                        packs_rows(a.y, a.dtype, a.cols) && packs_rows(a.weight, DType::f32, 0) &&
+                        packs_rows(a.bias, DType::f32, 0);
+    const std::int64_t pieces = a.cols / kPack;
+    if (packed && pieces <= kWarp) return start<T, kPack, 1>(a, small_teams(pieces));
+    if (packed && pieces <= kWarp * kHeld) return start<T, kPack, kHeld>(a, small_teams(pieces));
+    if (packed && pieces <= 1024 * kHeld) return start<T, kPack, kHeld>(a, block_team(pieces, kHeld));
+    if (packed) return start<T, kPack, 0>(a, {1024, 1024});
+  }
+  start<T, 1, 0>(a, a.cols <= 1024 ? small_teams(a.cols) : block_team(std::min<std::int64_t>(a.cols, 16384), 16));
+}
+
+}  // namespace
+
+void run_row_norm_forward(const RowNormForwardCall& call) {
+  if (call.rows * call.cols == 0) return;
+  switch (call.dtype) {
+    case DType::f32: return forward<float>(call);
+    case DType::f16: return forward<float16>(call);
+    case DType::bf16: return forward<bfloat16>(call);
+    default: return forward<double>(call);
+  }
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "cuda/device/value.cuh"
+
+/// Threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a team follow
+/// a tree that depends on its width alone, and every thread of the team gets the same bits.
+namespace binade::cuda {
+
+/// A block of `blockDim.x` threads in teams of `width`. All threads of a block make one and sum together, whether or
+/// not their team has a row.
+template <class C>
+class Team {
+ public:
+  static constexpr int kMost = 2;  ///< sums that are taken at a time
+  static constexpr int kWarpsMost = 32;
+  static constexpr int kScratch = 2 * kWarpsMost * kMost;
+
+  /// `scratch`: shared memory of kScratch values, for a team of more than a warp.
+  __device__ Team(int width, C* scratch)
+      : width_(width),
+        rank_(static_cast<int>(threadIdx.x) % width),
+        index_(static_cast<int>(threadIdx.x) / width),
+        scratch_(scratch) {}
+
+  __device__ int width() const { return width_; }
+  __device__ int rank() const { return rank_; }
+  __device__ int index() const { return index_; }  ///< which team of the block
+  __device__ int count() const { return static_cast<int>(blockDim.x) / width_; }
+
+  /// Every x[i] becomes its sum over the team.
+  template <int n>
+  __device__ void sum(C (&x)[n]) {
+    static_assert(n <= kMost);
+    for (int apart = (width_ < 32 ? width_ : 32) / 2; apart > 0; apart /= 2)
+#pragma unroll
+      for (int i = 0; i < n; ++i) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
+    if (width_ <= 32) return;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    C* sums = scratch_ + turn_ * kWarpsMost * kMost;  // two sets in turn: one barrier a sum is enough
+    turn_ ^= 1;
+    if (lane == 0)
+#pragma unroll
+      for (int i = 0; i < n; ++i) sums[warp * kMost + i] = x[i];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < n; ++i) x[i] = lane < width_ / 32 ? sums[lane * kMost + i] : C(0);
+    for (int apart = 16; apart > 0; apart /= 2)
+#pragma unroll
+      for (int i = 0; i < n; ++i) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
+  }
+
+ private:
+  int width_, rank_, index_;
+  int turn_ = 0;
+  C* scratch_;
+};
+
+}  // namespace binade::cuda

@@ -7,7 +7,8 @@ namespace {
 
 /// Each team normalizes the rows a grid of teams apart.
 template <class T, int V, int H>
-__global__ void forward_rows(cpu::RowNormForward a, int width, std::uint32_t* words) {
+__global__ void __launch_bounds__(H == 0 ? 1024 : 512)
+    forward_rows(cpu::RowNormForward a, int width, std::uint32_t* words) {
   using C = Computed<T>;
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
@@ -103,7 +104,7 @@ void forward(const cpu::RowNormForward& a) {
     const std::int64_t pieces = a.cols / kPack;
     if (packed && pieces <= kWarp) return start<T, kPack, 1>(a, small_teams(pieces));
     if (packed && pieces <= kWarp * kHeld) return start<T, kPack, kHeld>(a, small_teams(pieces));
-    if (packed && pieces <= 1024 * kHeld) return start<T, kPack, kHeld>(a, block_team(pieces, kHeld));
+    if (packed && pieces <= 512 * kHeld) return start<T, kPack, kHeld>(a, block_team(pieces, kHeld));
     if (packed) return start<T, kPack, 0>(a, {1024, 1024});
   }
   start<T, 1, 0>(a, a.cols <= 1024 ? small_teams(a.cols) : block_team(std::min<std::int64_t>(a.cols, 16384), 16));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/calls/conv.h"
 #include "cuda/calls/elementwise.h"
 #include "cuda/calls/norm.h"
 #include "cuda/calls/tensor.h"
@@ -18,6 +19,8 @@ enum class Call : int {
   kObserve,
   kRowNormForward,
   kRowNormBackward,
+  kConv,
+  kConvWeight,
   kCount,
 };
 

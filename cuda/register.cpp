@@ -6,6 +6,7 @@ void register_kernels() {
   register_tensor();
   register_elementwise();
   register_norm();
+  register_conv();
 }
 
 }  // namespace binade::cuda

@@ -6,6 +6,7 @@ namespace binade::cuda {
 void register_kernels();
 
 // One family of slots each, in cuda/slots/.
+void register_conv();
 void register_elementwise();
 void register_norm();
 void register_tensor();

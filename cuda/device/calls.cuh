@@ -17,5 +17,7 @@ void run_observe(const ObserveCall& call);
 
 void run_row_norm_forward(const RowNormForwardCall& call);
 void run_row_norm_backward(const RowNormBackwardCall& call);
+void run_conv(const ConvCall& call);
+void run_conv_weight(const ConvWeightCall& call);
 
 }  // namespace binade::cuda

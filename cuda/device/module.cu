@@ -73,6 +73,8 @@ constexpr Run kRuns[] = {
     &run_one<ObserveCall, run_observe>,
     &run_one<RowNormForwardCall, run_row_norm_forward>,
     &run_one<RowNormBackwardCall, run_row_norm_backward>,
+    &run_one<ConvCall, run_conv>,
+    &run_one<ConvWeightCall, run_conv_weight>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "core/kernels/conv.h"
+#include "cuda/device/context.cuh"
+#include "cuda/device/value.cuh"
+
+/// What Binade's own convolution kernels share: tiles of 16 steps of k in shared memory, 256 threads of which each
+/// keeps a small block of sums. f32 arithmetic (double for f64) on widened inputs, every sum one chain in the order of
+/// k.
+namespace binade::cuda::conv {
+
+inline constexpr int kThreads = 256;
+inline constexpr int kDepth = 16;  ///< steps of k that lie in shared memory at a time
+/// A coordinate that lies in no image, whatever is added to it.
+inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
+
+/// kPer neighbors, in one access where they are few enough bytes.
+template <class T, int kPer>
+struct alignas(sizeof(T) * kPer) Run {
+  T x[kPer];
+};
+
+template <class C>
+__device__ __forceinline__ C widen(float x) {
+  return static_cast<C>(x);
+}
+template <class C>
+__device__ __forceinline__ C widen(double x) {
+  return static_cast<C>(x);
+}
+template <class C>
+__device__ __forceinline__ C widen(float16 x) {
+  return static_cast<C>(x.to_float());
+}
+template <class C>
+__device__ __forceinline__ C widen(bfloat16 x) {
+  return static_cast<C>(x.to_float());
+}
+
+/// x = the kPer values at `from`, or zeros.
+template <int kPer, class T, class C>
+__device__ __forceinline__ void load_run(const T* from, bool there, C (&x)[kPer]) {
+  if (there) {
+    const Run<T, kPer> run = *reinterpret_cast<const Run<T, kPer>*>(from);
+#pragma unroll
+    for (int i = 0; i < kPer; ++i) x[i] = widen<C>(run.x[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPer; ++i) x[i] = C(0);
+  }
+}
+
+__device__ __forceinline__ bool inside(std::int64_t i, std::int64_t extent) {
+  return static_cast<std::uint64_t>(i) < static_cast<std::uint64_t>(extent);
+}
+
+/// sums += a b over the kDepth steps of one chunk; each thread's rows and columns are neighbors.
+template <int kRows, int kColumns, int kM, int kN, class C>
+__device__ __forceinline__ void multiply(const C (&a)[kDepth][kM], const C (&b)[kDepth][kN], int row, int column,
+                                         C (&sums)[kRows][kColumns]) {
+#pragma unroll
+  for (int k = 0; k < kDepth; ++k) {
+    C x[kRows], y[kColumns];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) x[i] = a[k][row + i];
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) y[j] = b[k][column + j];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) sums[i][j] += x[i] * y[j];
+  }
+}
+
+/// Calls body with a value of the C++ type of `dtype` and one of the type that its sums have.
+template <class F>
+void with_type(DType dtype, F&& body) {
+  switch (dtype) {
+    case DType::f32: return body(float{}, float{});
+    case DType::f16: return body(float16{}, float{});
+    case DType::bf16: return body(bfloat16{}, float{});
+    default: return body(double{}, double{});
+  }
+}
+
+/// Whether pixels `pitch` apart may be read in runs of four.
+inline bool in_fours(const void* data, DType dtype, std::int64_t pitch) {
+  const std::size_t bytes = is_half(dtype) ? 8 : 16;
+  return dtype != DType::f64 && pitch % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
+
+/// As many blocks as a grid can have take all the tiles in turn.
+inline unsigned blocks_for(std::int64_t tiles) { return static_cast<unsigned>(tiles < (1 << 30) ? tiles : 1 << 30); }
+
+}  // namespace binade::cuda::conv

@@ -1,0 +1,206 @@
+#include "cuda/device/calls.cuh"
+#include "cuda/device/conv.cuh"
+#include "cuda/device/libraries.cuh"
+
+/// gw[f, r, s, c] = sum over pixels of gy[pixel, f] x[pixel shifted by (r, s), c]: rows are filters, columns (r, s, c),
+/// and k runs over the pixels. Runs of pixels, cut by size alone, are summed by different blocks; their sums are added
+/// in order.
+namespace binade::cuda {
+namespace {
+
+using namespace conv;
+
+constexpr int kTile = 64;
+constexpr int kEach = kTile / 16;                           // rows and columns of one thread
+constexpr std::int64_t kBlocks = 2048;                      // wanted
+constexpr std::int64_t kFewestPixels = 512;                 // of a run
+constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // of all runs together
+
+struct Plan {
+  cpu::ConvWeightArgs args = {};
+  std::int64_t channels = 0, filters = 0;  // of one group
+  std::int64_t columns = 0;                // positions * channels
+  std::int64_t pixels = 0, runs = 0, run_pixels = 0;
+  std::int64_t row_tiles = 0, column_tiles = 0, tiles = 0;
+};
+
+Plan plan_of(const cpu::ConvWeightArgs& args) {
+  const cpu::ConvShape& s = args.shape;
+  Plan p{.args = args, .channels = s.channels / s.groups, .filters = s.filters / s.groups};
+  p.columns = s.filter_height * s.filter_width * p.channels;
+  p.pixels = s.images * s.out_height * s.out_width;
+  p.row_tiles = ceil_div(p.filters, kTile);
+  p.column_tiles = ceil_div(p.columns, kTile);
+  p.tiles = s.groups * p.row_tiles * p.column_tiles;
+  const std::int64_t size = s.filters * p.columns;
+  std::int64_t runs = ceil_div(kBlocks, p.tiles);
+  if (runs > ceil_div(p.pixels, kFewestPixels)) runs = ceil_div(p.pixels, kFewestPixels);
+  if (runs > kMostSums / size) runs = kMostSums / size;
+  if (runs < 1) runs = 1;
+  p.run_pixels = ceil_div(p.pixels, runs);
+  p.runs = ceil_div(p.pixels, p.run_pixels);
+  return p;
+}
+
+/// Where the 16 pixels of one chunk lie.
+struct Chunk {
+  std::int64_t y[kDepth], x[kDepth];  // of the filter's corner in x
+  std::int64_t source[kDepth];        // elements of x before it
+  std::int64_t gradient[kDepth];      // elements of gy; -1: beyond the run's end
+};
+
+/// Walks one of the 16 pixels through a run.
+struct Step {
+  std::int64_t pixel, image, row, column;
+
+  __device__ Step(const cpu::ConvShape& s, std::int64_t pixel) : pixel(pixel) {
+    const std::int64_t line = pixel / s.out_width;
+    column = pixel - line * s.out_width;
+    image = line / s.out_height;
+    row = line - image * s.out_height;
+  }
+  __device__ void forward(const cpu::ConvShape& s) {
+    pixel += kDepth;
+    for (column += kDepth; column >= s.out_width; column -= s.out_width)
+      if (++row == s.out_height) row = 0, ++image;
+  }
+  __device__ void put(Chunk& chunk, int i, const cpu::ConvWeightArgs& a, std::int64_t end) const {
+    const cpu::ConvShape& s = a.shape;
+    const std::int64_t y = row * s.stride[0] - s.padding[0], x = column * s.stride[1] - s.padding[1];
+    chunk.y[i] = pixel < end ? y : kNowhere;
+    chunk.x[i] = x;
+    chunk.source[i] = ((image * s.height + y) * s.width + x) * a.x_pitch;
+    chunk.gradient[i] = pixel < end ? pixel * a.gy_pitch : -1;
+  }
+};
+
+template <class T, class C, int kPer>
+__global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
+  constexpr int kAcross = kTile / kPer, kLoads = kTile * kDepth / kPer / kThreads, kPad = 4;
+  alignas(16) __shared__ C a[2][kDepth][kTile + kPad];
+  alignas(16) __shared__ C b[2][kDepth][kTile + kPad];
+  __shared__ Chunk chunks[2];
+  const cpu::ConvShape& s = p.args.shape;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int row = thread / 16 * kEach, column = thread % 16 * kEach;
+  const int across = thread % kAcross * kPer, along = thread / kAcross;  // what it reads of a chunk
+
+  for (std::int64_t tile = blockIdx.x; tile < p.tiles * p.runs; tile += gridDim.x) {
+    std::int64_t rest = tile / p.column_tiles;
+    const std::int64_t first_column = (tile - rest * p.column_tiles) * kTile;
+    const std::int64_t first_row = rest % p.row_tiles * kTile;
+    rest /= p.row_tiles;
+    const std::int64_t group = rest % s.groups, run = rest / s.groups;
+    const std::int64_t begin = run * p.run_pixels;
+    const std::int64_t end = begin + p.run_pixels < p.pixels ? begin + p.run_pixels : p.pixels;
+    const std::int64_t count = (end - begin + kDepth - 1) / kDepth;
+    // The thread's columns are of one tap and of neighboring channels.
+    const std::int64_t k = first_column + across, position = k / p.channels;
+    const bool has_column = k < p.columns, has_row = first_row + across < p.filters;
+    const std::int64_t tap_y = position / s.filter_width * s.dilation[0],
+                       tap_x = position % s.filter_width * s.dilation[1];
+    const T* const x = static_cast<const T*>(p.args.x) + group * p.channels + k % p.channels;
+    const T* const gy = static_cast<const T*>(p.args.gy) + group * p.filters + first_row + across;
+    const std::int64_t tap = (tap_y * s.width + tap_x) * p.args.x_pitch;
+
+    __syncthreads();  // the tile before has been worked through
+    Step step(s, begin + thread);
+    if (thread < kDepth) {
+      step.put(chunks[0], thread, p.args, end);
+      step.forward(s);
+      step.put(chunks[1], thread, p.args, end);
+    }
+    __syncthreads();
+
+    C next_a[kLoads][kPer], next_b[kLoads][kPer];
+    const auto fetch = [&](const Chunk& chunk) {
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int at = along + i * (kThreads / kAcross);
+        const std::int64_t from = chunk.gradient[at];
+        const bool has_gradient = has_row && from >= 0;
+        load_run<kPer>(gy + (has_gradient ? from : 0), has_gradient, next_a[i]);
+        const bool there = has_column && inside(chunk.y[at] + tap_y, s.height) && inside(chunk.x[at] + tap_x, s.width);
+        load_run<kPer>(x + (there ? chunk.source[at] + tap : 0), there, next_b[i]);
+      }
+    };
+    const auto put = [&](int half) {
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i)
+#pragma unroll
+        for (int e = 0; e < kPer; ++e) {
+          a[half][along + i * (kThreads / kAcross)][across + e] = next_a[i][e];
+          b[half][along + i * (kThreads / kAcross)][across + e] = next_b[i][e];
+        }
+    };
+
+    C sums[kEach][kEach] = {};
+    fetch(chunks[0]);
+    put(0);
+    __syncthreads();
+    for (std::int64_t c = 0; c < count; ++c) {
+      const int half = static_cast<int>(c % 2);
+      if (c + 1 < count) fetch(chunks[1 - half]);
+      if (thread < kDepth) {
+        step.forward(s);
+        step.put(chunks[half], thread, p.args, end);
+      }
+      multiply<kEach, kEach>(a[half], b[half], row, column, sums);
+      if (c + 1 < count) put(1 - half);
+      __syncthreads();
+    }
+
+    C* const rows = to + (run * s.filters + group * p.filters) * p.columns;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+#pragma unroll
+      for (int j = 0; j < kEach; ++j)
+        if (first_row + row + i < p.filters && first_column + column + j < p.columns)
+          rows[(first_row + row + i) * p.columns + first_column + column + j] = sums[i][j];
+  }
+}
+
+template <class C>
+__global__ void __launch_bounds__(kThreads) add_runs(const C* sums, std::int64_t runs, std::int64_t size, C* gw) {
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < size;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    C sum = sums[i];
+    for (std::int64_t run = 1; run < runs; ++run) sum += sums[run * size + i];
+    gw[i] = sum;
+  }
+}
+
+template <class T, class C, int kPer>
+void start(const Plan& p) {
+  C* const gw = static_cast<C*>(p.args.gw);
+  const unsigned blocks = blocks_for(p.tiles * p.runs);
+  if (p.runs == 1) return launch(weight_tiles<T, C, kPer>, blocks, kThreads, 0, p, gw);
+  const std::int64_t size = p.args.shape.filters * p.columns;
+  const Buffer<C> sums(size * p.runs);
+  launch(weight_tiles<T, C, kPer>, blocks, kThreads, 0, p, sums.data());
+  launch(add_runs<C>, grid_for(ceil_div(size, kThreads)), kThreads, 0, static_cast<const C*>(sums.data()), p.runs, size,
+         gw);
+}
+
+}  // namespace
+
+void run_conv_weight(const ConvWeightCall& call) {
+  const cpu::ConvWeightArgs& a = call.args;
+  const cpu::ConvShape& s = a.shape;
+  const std::int64_t size = s.filters * s.filter_height * s.filter_width * (s.channels / s.groups);
+  if (size == 0) return;
+  if (s.images * s.out_height * s.out_width == 0) {
+    const std::size_t bytes = static_cast<std::size_t>(size) * (a.in == DType::f64 ? sizeof(double) : sizeof(float));
+    return check(cudaMemsetAsync(a.gw, 0, bytes, context().stream), "cudaMemset");
+  }
+  const Plan p = plan_of(a);
+  const bool fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
+                     p.channels % 4 == 0 && p.filters % 4 == 0;
+  conv::with_type(a.in, [&]<class T, class C>(T, C) {
+    if constexpr (sizeof(C) == sizeof(float))
+      if (fours) return start<T, C, 4>(p);
+    start<T, C, 1>(p);
+  });
+}
+
+}  // namespace binade::cuda

@@ -3,6 +3,7 @@
 #include "cuda/calls/conv.h"
 #include "cuda/calls/elementwise.h"
 #include "cuda/calls/norm.h"
+#include "cuda/calls/products.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {
@@ -21,6 +22,9 @@ enum class Call : int {
   kRowNormBackward,
   kConv,
   kConvWeight,
+  kGemm,
+  kColumnSums,
+  kActivationBackward,
   kCount,
 };
 

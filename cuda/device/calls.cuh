@@ -19,5 +19,8 @@ void run_row_norm_forward(const RowNormForwardCall& call);
 void run_row_norm_backward(const RowNormBackwardCall& call);
 void run_conv(const ConvCall& call);
 void run_conv_weight(const ConvWeightCall& call);
+void run_gemm(const cpu::GemmArgs& args);
+void run_column_sums(const ColumnSumsCall& call);
+void run_activation_backward(const ActivationBackwardCall& call);
 
 }  // namespace binade::cuda

@@ -75,6 +75,9 @@ constexpr Run kRuns[] = {
     &run_one<RowNormBackwardCall, run_row_norm_backward>,
     &run_one<ConvCall, run_conv>,
     &run_one<ConvWeightCall, run_conv_weight>,
+    &run_one<cpu::GemmArgs, run_gemm>,
+    &run_one<ColumnSumsCall, run_column_sums>,
+    &run_one<ActivationBackwardCall, run_activation_backward>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "core/kernels/gemm.h"
+
+namespace binade::cuda {
+
+/// GemmKernels (core/kernels/gemm.h) as calls; a product's is cpu::GemmArgs itself, its offsets lying on the host.
+struct ColumnSumsCall {
+  const void* x = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t rows = 0, columns = 0, row = 0;
+  void* sums = nullptr;
+};
+struct ActivationBackwardCall {
+  Activation activation = Activation::kNone;
+  DType dtype = DType::f32;
+  const void* z = nullptr;
+  const void* gy = nullptr;
+  void* gz = nullptr;
+  std::int64_t count = 0;
+};
+
+}  // namespace binade::cuda

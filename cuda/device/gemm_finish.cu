@@ -1,0 +1,118 @@
+#include "cuda/device/products.cuh"
+
+/// Sums that were made elsewhere (by chunks of k, or by a library) on their way to being results.
+namespace binade::cuda {
+namespace {
+
+/// Element `i` of (batch, m, n) by its coordinates.
+struct Position {
+  std::int64_t product, row, column;
+  __device__ Position(std::int64_t i, std::int64_t m, std::int64_t n)
+      : product(i / n / m), row(i / n % m), column(i % n) {}
+};
+
+template <class C>
+__global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_t m, std::int64_t n) {
+  Seen seen(f.words, f.y.dtype);
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < batch * m * n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const Position p(i, m, n);
+    const std::int64_t from = sums.batch.at(p.product) + p.row * sums.row + p.column;
+    C sum = load_at<C>(sums.from, from);
+    for (std::int64_t chunk = 1; chunk < sums.chunks; ++chunk) sum += load_at<C>(sums.from, from + chunk * sums.chunk);
+    finish_one<C>(f, f.batch.at(p.product) + p.row * f.row + p.column, p.column, sum, seen);
+  }
+  seen.publish();
+}
+
+/// The same for one product in packs of 8 columns.
+__global__ void finish_packs(Finish f, Sums sums, std::int64_t m, std::int64_t n) {
+  Seen seen(f.words, f.y.dtype);
+  const std::int64_t packs = n / kPack;
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < m * packs;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const std::int64_t row = i / packs, column = (i - row * packs) * kPack;
+    const std::int64_t at = row * f.row + column;
+    float x[kPack], more[kPack];
+    load_pack(sums.from.data, sums.from.dtype, row * sums.row + column, x);
+    for (std::int64_t chunk = 1; chunk < sums.chunks; ++chunk) {
+      load_pack(sums.from.data, sums.from.dtype, row * sums.row + column + chunk * sums.chunk, more);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) x[k] += more[k];
+    }
+    if (f.bias != nullptr) {
+      load_pack(f.bias, DType::f32, column, more);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) x[k] += more[k];
+    }
+    if (f.z != nullptr) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) seen.add(x[k]);
+      store_pack(f.z, f.y.dtype, at, x);
+    }
+    if (f.accumulate) {
+      load_pack(f.y.data, f.y.dtype, at, more);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) x[k] += more[k];
+    }
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      x[k] = activated(f.activation, x[k]);
+      seen.add(x[k]);
+    }
+    store_pack(f.y.data, f.y.dtype, at, x);
+  }
+  seen.publish();
+}
+
+__global__ void observe_each(Finish f, std::int64_t batch, std::int64_t m, std::int64_t n) {
+  Seen seen(f.words, f.y.dtype);
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < batch * m * n;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const Position p(i, m, n);
+    seen.add(load_at<float>(f.y.data, f.y.dtype, f.batch.at(p.product) + p.row * f.row + p.column));
+  }
+  seen.publish();
+}
+
+__global__ void observe_packs(Finish f, std::int64_t count) {
+  Seen seen(f.words, f.y.dtype);
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count / kPack;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    float x[kPack];
+    load_pack(f.y.data, f.y.dtype, i * kPack, x);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) seen.add(x[k]);
+  }
+  seen.publish();
+}
+
+constexpr int kThreads = 256;
+
+}  // namespace
+
+void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n) {
+  const std::int64_t count = batch * m * n;
+  if (count == 0) return;
+  const bool packed = batch == 1 && n % kPack == 0 && f.row % kPack == 0 && sums.row % kPack == 0 &&
+                      sums.chunk % kPack == 0 && packs(f.y.data, f.y.dtype) && packs(sums.from.data, sums.from.dtype) &&
+                      (f.z == nullptr || packs(f.z, f.y.dtype)) && (f.bias == nullptr || packs(f.bias, DType::f32));
+  if (packed)
+    launch(finish_packs, grid_for(ceil_div(count, kThreads * kPack)), kThreads, 0, f, sums, m, n);
+  else if (f.y.dtype == DType::f64)
+    launch(finish_each<double>, grid_for(ceil_div(count, kThreads)), kThreads, 0, f, sums, batch, m, n);
+  else
+    launch(finish_each<float>, grid_for(ceil_div(count, kThreads)), kThreads, 0, f, sums, batch, m, n);
+}
+
+void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n) {
+  const std::int64_t count = batch * m * n;
+  if (count == 0 || f.words == nullptr || f.y.dtype == DType::f64) return;
+  const bool flat = f.row == n && f.batch.offsets == nullptr && (batch == 1 || f.batch.stride == m * n);
+  if (flat && count % kPack == 0 && packs(f.y.data, f.y.dtype))
+    launch(observe_packs, grid_for(ceil_div(count, kThreads * kPack)), kThreads, 0, f, count);
+  else
+    launch(observe_each, grid_for(ceil_div(count, kThreads)), kThreads, 0, f, batch, m, n);
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,88 @@
+#pragma once
+
+#include "core/kernels/gemm.h"
+#include "core/ops/math.h"
+#include "cuda/device/context.cuh"
+#include "cuda/device/seen.cuh"
+#include "cuda/device/value.cuh"
+
+/// What the files of the products share: where the results of a batch lie, and what happens to a sum on its way to
+/// memory.
+namespace binade::cuda {
+
+/// Product i of a batch begins at element offsets[i], or at i * stride where there are no offsets (which, where there
+/// are, lie in device memory).
+struct Places {
+  std::int64_t stride = 0;
+  const std::int64_t* offsets = nullptr;
+  __device__ std::int64_t at(std::int64_t i) const { return offsets != nullptr ? offsets[i] : i * stride; }
+};
+
+/// Whether the host's `offsets` (null: all 0) of `batch` products are evenly spaced, and by how much.
+bool evenly_spaced(const std::int64_t* offsets, std::int64_t batch, std::int64_t& stride);
+
+/// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once.
+struct Finish {
+  Target y;
+  void* z = nullptr;  ///< laid out like y, of its dtype
+  std::int64_t row = 0;
+  Places batch;
+  const void* bias = nullptr;
+  Activation activation = Activation::kNone;
+  bool accumulate = false;
+  std::uint32_t* words = nullptr;  ///< where results are observed; null: nowhere
+};
+
+/// Without the batch's places: its caller knows whether they are evenly spaced.
+inline Finish finish_of(const cpu::GemmArgs& g) {
+  return {.y = {g.c, g.out},
+          .z = g.pre_activation,
+          .row = g.c_row,
+          .batch = {},
+          .bias = g.bias,
+          .activation = g.activation,
+          .accumulate = g.accumulate,
+          .words = g.partial ? nullptr : context().seen};
+}
+
+/// Sums (batch, m, n) that a Finish is applied to: `chunks` of them lie `chunk` elements apart and are added in that
+/// order. f32 (f64), or, a single chunk, in any floating dtype.
+struct Sums {
+  Source from;
+  std::int64_t row = 0;
+  Places batch;
+  std::int64_t chunks = 1, chunk = 0;
+};
+
+/// A product by the kernel of gemm.cu, whatever its shape and layout.
+void own_gemm(const cpu::GemmArgs& g);
+void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);
+/// Observes what a library has stored.
+void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n);
+
+template <class C>
+__device__ __forceinline__ C activated(Activation activation, C x) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kRelu: return x <= C(0) ? C(0) : x;  // NaN passes
+    case Activation::kGelu: return math::gelu(x);
+    case Activation::kGeluTanh: return math::gelu_tanh(x);
+  }
+  return x;
+}
+
+/// `at` counts in y's elements.
+template <class C>
+__device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum, Seen& seen) {
+  if (f.bias != nullptr) sum += static_cast<const C*>(f.bias)[column];
+  if (f.z != nullptr) {
+    seen.add(sum);  // an infinity that the activation turns into a number is still one
+    store_at(f.z, f.y.dtype, at, sum);
+  }
+  if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
+  const C y = activated(f.activation, sum);
+  seen.add(y);
+  store_at(f.y.data, f.y.dtype, at, y);
+}
+
+}  // namespace binade::cuda

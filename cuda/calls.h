@@ -2,8 +2,10 @@
 
 #include "cuda/calls/conv.h"
 #include "cuda/calls/elementwise.h"
+#include "cuda/calls/move.h"
 #include "cuda/calls/norm.h"
 #include "cuda/calls/products.h"
+#include "cuda/calls/reduce.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {
@@ -25,6 +27,10 @@ enum class Call : int {
   kGemm,
   kColumnSums,
   kActivationBackward,
+  kBox,
+  kPermute,
+  kReduce,
+  kMaxGradient,
   kCount,
 };
 

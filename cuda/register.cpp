@@ -8,6 +8,8 @@ void register_kernels() {
   register_norm();
   register_conv();
   register_products();
+  register_move();
+  register_reduce();
 }
 
 }  // namespace binade::cuda

@@ -10,6 +10,8 @@ void register_conv();
 void register_elementwise();
 void register_norm();
 void register_products();
+void register_move();
+void register_reduce();
 void register_tensor();
 
 }  // namespace binade::cuda

@@ -22,5 +22,10 @@ void run_conv_weight(const ConvWeightCall& call);
 void run_gemm(const cpu::GemmArgs& args);
 void run_column_sums(const ColumnSumsCall& call);
 void run_activation_backward(const ActivationBackwardCall& call);
+void run_box(const BoxCall& call);
+void run_permute(const PermuteCall& call);
+
+void run_reduce(const ReduceCall& call);
+void run_max_gradient(const MaxGradientCall& call);
 
 }  // namespace binade::cuda

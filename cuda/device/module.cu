@@ -78,6 +78,10 @@ constexpr Run kRuns[] = {
     &run_one<cpu::GemmArgs, run_gemm>,
     &run_one<ColumnSumsCall, run_column_sums>,
     &run_one<ActivationBackwardCall, run_activation_backward>,
+    &run_one<BoxCall, run_box>,
+    &run_one<PermuteCall, run_permute>,
+    &run_one<ReduceCall, run_reduce>,
+    &run_one<MaxGradientCall, run_max_gradient>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "core/ops/move.h"
+
+namespace binade::cuda {
+
+/// MoveKernels (core/ops/move.h) as calls: its arguments are plain already.
+using BoxCall = ops::BoxCopy;
+using PermuteCall = ops::PermuteCopy;
+
+}  // namespace binade::cuda

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <limits>
+
+#include "cuda/device/context.cuh"
+
+/// How values are combined, and how the threads of a warp or block combine theirs: always in the same tree.
+namespace binade::cuda {
+
+struct Adding {
+  template <class C>
+  static constexpr C kStart = C(0);
+  template <class C>
+  __device__ static C combine(C a, C b) {
+    return a + b;
+  }
+};
+
+/// A NaN anywhere is the result.
+struct Largest {
+  template <class C>
+  static constexpr C kStart = -std::numeric_limits<C>::infinity();
+  template <class C>
+  __device__ static C combine(C best, C x) {
+    const C kept = x <= best ? best : x;  // a NaN in x is taken
+    return best != best ? best : kept;    // and one in best is kept
+  }
+};
+
+/// The combination of `x` over the `width` neighboring lanes (a power of two) that a lane is among, in all of them.
+template <class R, class C>
+__device__ __forceinline__ C fold_warp(C x, int width = kWarp) {
+  for (int apart = width / 2; apart > 0; apart /= 2) x = R::combine(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  return x;
+}
+
+/// The combination of `x` over a block of `kThreads` (a multiple of 32) in one dimension, in all of its threads.
+template <class R, int kThreads, class C>
+__device__ __forceinline__ C fold_block(C x) {
+  constexpr int kWarps = kThreads / kWarp;
+  static_assert(kThreads % kWarp == 0 && kWarps <= kWarp);
+  __shared__ C of_warp[kWarps];
+  x = fold_warp<R>(x);
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  C all = of_warp[0];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) all = R::combine(all, of_warp[w]);
+  __syncthreads();  // the next fold writes there
+  return all;
+}
+
+}  // namespace binade::cuda

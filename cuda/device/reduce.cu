@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <optional>
+
+#include "cuda/device/calls.cuh"
+#include "cuda/device/fold.cuh"
+#include "cuda/device/map.cuh"
+
+/// Reductions, one group of dimensions at a time from the innermost out, partial results in f32 (f64 for f64). How the
+/// work is cut into pieces depends on the sizes alone, so that the same shape gives the same bits.
+namespace binade::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kFew = 16;                         // reduced positions that one thread takes alone
+constexpr std::int64_t kRowPiece = 1 << 14;      // neighbors that one block takes
+constexpr std::int64_t kLongRowPiece = 1 << 17;  // the same where there are rows enough for all blocks
+constexpr std::int64_t kWarpRow = 1024;          // neighbors that one warp takes
+constexpr std::int64_t kWantedBlocks = 1024;
+
+/// x as (outer, reduced, inner): element (o, r, i) at o * outer_stride + r * stride + i.
+struct View {
+  Source x;
+  std::int64_t outer, reduced, inner;
+  std::int64_t outer_stride, stride;
+};
+
+/// Where results go: (outer, inner), each divided and rounded once.
+struct Result {
+  Target y;
+  double divisor;
+  std::uint32_t* words;
+};
+
+/// kTogether neighbors: 8 in 16-byte accesses, or one.
+template <class C, int kTogether>
+__device__ __forceinline__ void load_some(const Source& x, std::int64_t i, C (&to)[kTogether]) {
+  if constexpr (kTogether == 1)
+    to[0] = load_at<C>(x, i);
+  else
+    load_pack(x.data, x.dtype, i, to);
+}
+
+template <class C, int kTogether>
+__device__ __forceinline__ void store_some(const Result& to, std::int64_t i, C (&x)[kTogether], Seen& seen) {
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    if (to.divisor != 1) x[k] = x[k] / static_cast<C>(to.divisor);
+    seen.add(x[k]);
+  }
+  if constexpr (kTogether == 1)
+    store_at(to.y.data, to.y.dtype, i, x[0]);
+  else
+    store_pack(to.y.data, to.y.dtype, i, x);
+}
+
+/// One thread a result.
+template <class R, class C, int kTogether>
+__global__ void reduce_few(View v, Result to) {
+  Seen seen(to.words, to.y.dtype);
+  const std::int64_t across = v.inner / kTogether;
+  for (std::int64_t t = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; t < v.outer * across;
+       t += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const std::int64_t o = t / across, i = (t - o * across) * kTogether;
+    C sum[kTogether], x[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) sum[k] = R::template kStart<C>;
+#pragma unroll 4
+    for (std::int64_t r = 0; r < v.reduced; ++r) {
+      load_some(v.x, o * v.outer_stride + r * v.stride + i, x);
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], x[k]);
+    }
+    store_some(to, o * v.inner + i, sum, seen);
+  }
+  seen.publish();
+}
+
+/// What thread `t` of `threads` has of `count` neighbors.
+template <class R, int kTogether, class C>
+__device__ __forceinline__ C share_of_row(const Source& x, std::int64_t start, int count, int t, int threads) {
+  C sum[kTogether], y[kTogether];
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) sum[k] = R::template kStart<C>;
+  const int whole = count / kTogether;
+#pragma unroll 4
+  for (int p = t; p < whole; p += threads) {
+    load_some(x, start + static_cast<std::int64_t>(p) * kTogether, y);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], y[k]);
+  }
+  for (int i = whole * kTogether + t; i < count; i += threads) sum[0] = R::combine(sum[0], load_at<C>(x, start + i));
+#pragma unroll
+  for (int apart = kTogether / 2; apart > 0; apart /= 2)
+#pragma unroll
+    for (int k = 0; k < apart; ++k) sum[k] = R::combine(sum[k], sum[k + apart]);
+  return sum[0];
+}
+
+/// inner == 1. One warp a row.
+template <class R, class C, int kTogether>
+__global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to) {
+  Seen seen(to.words, to.y.dtype);
+  constexpr int kRows = kThreads / kWarp;
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  for (std::int64_t o = blockIdx.x * static_cast<std::int64_t>(kRows) + threadIdx.x / kWarp; o < v.outer;
+       o += static_cast<std::int64_t>(gridDim.x) * kRows) {
+    C all[1] = {
+        fold_warp<R>(share_of_row<R, kTogether, C>(v.x, o * v.outer_stride, static_cast<int>(v.reduced), lane, kWarp))};
+    if (lane == 0) store_some(to, o, all, seen);
+  }
+  seen.publish();
+}
+
+/// inner == 1. One block a piece of `length` neighbors; y (outer, pieces).
+template <class R, class C, int kTogether>
+__global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t pieces, std::int64_t length, Result to) {
+  Seen seen(to.words, to.y.dtype);
+  for (std::int64_t b = blockIdx.x; b < v.outer * pieces; b += gridDim.x) {
+    const std::int64_t o = b / pieces, first = (b - o * pieces) * length;
+    const int count = static_cast<int>(v.reduced - first < length ? v.reduced - first : length);
+    C all[1] = {fold_block<R, kThreads>(share_of_row<R, kTogether, C>(v.x, o * v.outer_stride + first, count,
+                                                                      static_cast<int>(threadIdx.x), kThreads))};
+    if (threadIdx.x == 0) store_some(to, b, all, seen);
+  }
+  seen.publish();
+}
+
+/// blockDim.x threads lie side by side along `inner`, blockDim.y of them below each other; y (outer, pieces, inner),
+/// `rows` of the reduced positions to a piece.
+template <class R, class C, int kTogether>
+__global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t pieces, std::int64_t rows, Result to) {
+  __shared__ C partial[kThreads * kTogether];
+  Seen seen(to.words, to.y.dtype);
+  const int wide = static_cast<int>(blockDim.x) * kTogether, high = static_cast<int>(blockDim.y);
+  const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
+  const std::int64_t slices = (v.inner + wide - 1) / wide;
+  for (std::int64_t b = blockIdx.x; b < v.outer * pieces * slices; b += gridDim.x) {
+    const std::int64_t group = b / slices, i = (b - group * slices) * wide + x * kTogether;
+    const std::int64_t o = group / pieces, first = (group - o * pieces) * rows;
+    const std::int64_t end = first + rows < v.reduced ? first + rows : v.reduced;
+    C sum[kTogether], next[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) sum[k] = R::template kStart<C>;
+    if (i < v.inner)
+#pragma unroll 4
+      for (std::int64_t r = first + y; r < end; r += high) {
+        load_some(v.x, o * v.outer_stride + r * v.stride + i, next);
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], next[k]);
+      }
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) partial[(y * kTogether + k) * static_cast<int>(blockDim.x) + x] = sum[k];
+    for (int apart = high / 2; apart > 0; apart /= 2) {
+      __syncthreads();
+      if (y < apart)
+        for (int k = 0; k < kTogether; ++k) {
+          C& mine = partial[(y * kTogether + k) * static_cast<int>(blockDim.x) + x];
+          mine = R::combine(mine, partial[((y + apart) * kTogether + k) * static_cast<int>(blockDim.x) + x]);
+        }
+    }
+    if (y == 0 && i < v.inner) {
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) sum[k] = partial[k * static_cast<int>(blockDim.x) + x];
+      store_some(to, group * v.inner + i, sum, seen);
+    }
+    __syncthreads();
+  }
+  seen.publish();
+}
+
+/// How one group is reduced: by the first of these that fits.
+struct Plan {
+  enum class How { kFew, kShortRows, kRows, kColumns } how = How::kFew;
+  bool packed = false;
+  std::int64_t pieces = 1, length = 0;  ///< `pieces` partial results for each result, of `length` positions each
+  unsigned wide = 1, high = 1;          ///< of a block that reduces columns
+};
+
+unsigned power_of_two_from(std::int64_t x, unsigned most) {
+  unsigned p = 1;
+  while (p < most && p < x) p *= 2;
+  return p;
+}
+
+Plan plan_of(const View& v, const Target& y) {
+  Plan plan;
+  const auto packs_at = [](std::int64_t multiple) { return multiple % kPack == 0; };
+  plan.packed = packs(v.x.data, v.x.dtype) && (v.outer == 1 || packs_at(v.outer_stride));
+  if (v.inner == 1 && v.stride == 1 && v.reduced > kFew) {
+    plan.how = v.reduced <= kWarpRow ? Plan::How::kShortRows : Plan::How::kRows;
+    plan.length = v.outer < kWantedBlocks ? kRowPiece : kLongRowPiece;
+    plan.pieces = ceil_div(v.reduced, plan.length);
+    return plan;
+  }
+  plan.packed = plan.packed && packs(y.data, y.dtype) && packs_at(v.inner) && (v.reduced == 1 || packs_at(v.stride));
+  if (v.reduced <= kFew) return plan;
+  const int together = plan.packed ? kPack : 1;
+  plan.how = Plan::How::kColumns;
+  plan.wide = power_of_two_from(ceil_div(v.inner, together), kWarp);
+  plan.high = std::min(kThreads / plan.wide, power_of_two_from(ceil_div(v.reduced, 4), kThreads));
+  const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * together);
+  const std::int64_t wanted = std::max<std::int64_t>(1, kWantedBlocks / std::max<std::int64_t>(1, v.outer * slices));
+  const std::int64_t high = plan.high;
+  plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 for a thread
+  plan.pieces = ceil_div(v.reduced, plan.length);
+  return plan;
+}
+
+template <class R, class C, int kTogether>
+void start(const View& v, const Plan& plan, const Result& to) {
+  switch (plan.how) {
+    case Plan::How::kFew:
+      return launch(reduce_few<R, C, kTogether>, grid_for(ceil_div(v.outer * v.inner, kThreads * kTogether)), kThreads,
+                    0, v, to);
+    case Plan::How::kShortRows:
+      return launch(reduce_short_rows<R, C, kTogether>, grid_for(ceil_div(v.outer, kThreads / kWarp)), kThreads, 0, v,
+                    to);
+    case Plan::How::kRows:
+      return launch(reduce_rows<R, C, kTogether>, grid_for(v.outer * plan.pieces), kThreads, 0, v, plan.pieces,
+                    plan.length, to);
+    case Plan::How::kColumns: break;
+  }
+  const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * kTogether);
+  launch(reduce_columns<R, C, kTogether>, grid_for(v.outer * plan.pieces * slices), dim3(plan.wide, plan.high), 0, v,
+         plan.pieces, plan.length, to);
+}
+
+template <class R>
+void start(const View& v, const Plan& plan, const Result& to) {
+  if (v.x.dtype == DType::f64)
+    start<R, double, 1>(v, plan, to);
+  else if (plan.packed)
+    start<R, float, kPack>(v, plan, to);
+  else
+    start<R, float, 1>(v, plan, to);
+}
+
+/// The groups that are left, and where their values lie.
+struct Rest {
+  Source x;
+  int groups;
+  std::int64_t extents[ReduceCall::kMaxGroups];
+  bool reduced[ReduceCall::kMaxGroups];
+  std::int64_t pitch;  ///< of a channel slice; 0: contiguous
+
+  std::int64_t extent_of(int begin, int end) const {
+    std::int64_t extent = 1;
+    for (int g = begin; g < end; ++g) extent *= extents[g];
+    return extent;
+  }
+  /// The innermost group to reduce; -1: none.
+  int next() const {
+    int g = groups - 1;
+    while (g >= 0 && !reduced[g]) --g;
+    return g;
+  }
+  View view(int g) const {
+    const int last = groups - 1;
+    if (g < 0) {  // a copy
+      const std::int64_t cols = pitch > 0 ? extents[last] : extent_of(0, groups);
+      return {x, pitch > 0 ? extent_of(0, last) : 1, 1, cols, pitch, cols};
+    }
+    const std::int64_t outer = extent_of(0, g), count = extents[g], inner = extent_of(g + 1, groups);
+    if (pitch > 0 && g == last) return {x, outer, count, 1, pitch, 1};
+    const std::int64_t stride = pitch > 0 ? pitch : inner;
+    return {x, outer, count, inner, count * stride, stride};
+  }
+  void remove(int g) {
+    for (int i = g; i + 1 < groups; ++i) {
+      extents[i] = extents[i + 1];
+      reduced[i] = reduced[i + 1];
+    }
+    --groups;
+  }
+};
+
+template <class R>
+void reduce(const ReduceCall& call) {
+  Rest rest{.x = call.x, .groups = call.groups, .extents = {}, .reduced = {}, .pitch = call.pitch};
+  std::copy_n(call.extents, call.groups, rest.extents);
+  std::copy_n(call.reduced, call.groups, rest.reduced);
+  const DType accumulate = accumulate_dtype(call.x.dtype);
+  const Result last{call.y, call.divisor, call.largest ? nullptr : context().seen};
+  std::optional<Buffer<std::byte>> partial[2];  // read and written by turns
+  for (int turn = 0;; turn ^= 1) {
+    const int g = rest.next();
+    const View v = rest.view(g);
+    if (v.outer * v.inner == 0) return;
+    const Plan plan = plan_of(v, call.y);
+    if (plan.pieces > 1)
+      rest.extents[g] = plan.pieces;
+    else if (g >= 0)
+      rest.remove(g);
+    if (rest.next() < 0) return start<R>(v, plan, last);
+    partial[turn].emplace(v.outer * plan.pieces * v.inner * static_cast<std::int64_t>(size_of(accumulate)));
+    start<R>(v, plan, {{partial[turn]->data(), accumulate}, 1, nullptr});
+    rest.x = {partial[turn]->data(), accumulate};
+    rest.pitch = 0;
+  }
+}
+
+struct WhereEqual {
+  template <class C>
+  __device__ C operator()(const C (&x)[3], std::int64_t) const {
+    const bool both_nan = x[0] != x[0] && x[1] != x[1];
+    return x[0] == x[1] || both_nan ? x[2] : C(0);
+  }
+};
+
+}  // namespace
+
+void run_reduce(const ReduceCall& call) { call.largest ? reduce<Largest>(call) : reduce<Adding>(call); }
+
+void run_max_gradient(const MaxGradientCall& call) { map<3>(WhereEqual{}, call.in, call.out, call.walk); }
+
+}  // namespace binade::cuda

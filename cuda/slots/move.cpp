@@ -1,0 +1,16 @@
+#include "core/ops/move.h"
+
+#include "cuda/register.h"
+#include "cuda/run.h"
+
+namespace binade::cuda {
+namespace {
+
+void box(const ops::BoxCopy& copy) { run(Call::kBox, copy, "copy"); }
+void permute(const ops::PermuteCopy& copy) { run(Call::kPermute, copy, "permute"); }
+
+}  // namespace
+
+void register_move() { ops::move_slot().fill(DeviceType::kCuda, {&box, &permute}); }
+
+}  // namespace binade::cuda

@@ -1,0 +1,95 @@
+#include "autograd/functions/conv.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/precision.h"
+#include "core/random.h"
+#include "tests/cuda/device.h"
+
+namespace binade {
+namespace {
+
+/// Sizes at which the device cuts its work otherwise than in the conformance suite: reads in fours, whole tiles,
+/// several runs of pixels, groups of few and of many channels.
+struct Sizes {
+  const char* name;
+  Shape x, w;
+  ops::Conv2d::Params p = {};
+  std::int64_t slice = 0;  ///< channels that lie before x in memory
+};
+
+const Sizes kSizes[] = {
+    {"in_fours", {1, 13, 11, 20}, {12, 3, 3, 20}, {.padding = 1}},
+    {"several_tiles", {2, 17, 16, 36}, {72, 3, 3, 36}, {.padding = 1}},
+    {"strided", {1, 23, 22, 16}, {20, 3, 3, 16}, {.stride = 2, .padding = 1}},
+    {"strided_dilated", {1, 21, 19, 8}, {8, 3, 2, 8}, {.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 3}}},
+    {"stride_beyond_filter", {1, 17, 19, 8}, {8, 2, 2, 8}, {.stride = 3}},
+    {"slice_in_fours", {1, 9, 9, 16}, {8, 3, 3, 16}, {.padding = 1}, 8},
+    {"slice_across", {1, 9, 9, 16}, {8, 3, 3, 16}, {.padding = 1}, 2},
+    {"wide_groups", {1, 9, 8, 40}, {64, 3, 3, 20}, {.padding = 1, .groups = 2}},
+    {"narrow_groups", {2, 9, 8, 24}, {48, 3, 3, 2}, {.stride = 2, .padding = 1, .groups = 12}},
+    {"many_pixels", {3, 24, 24, 4}, {4, 3, 3, 4}, {.padding = 1}},
+    {"first_layer", {1, 40, 30, 3}, {64, 3, 3, 3}, {.padding = 1}},
+    {"pointwise", {2, 12, 12, 64}, {32, 1, 1, 64}},
+};
+
+Tensor random(const Shape& shape, std::uint64_t tag) {
+  const RandomStream stream{.seed = 11, .purpose = RngPurpose::kData, .step = tag};
+  std::vector<double> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 2 * stream.uniform(i) - 1;
+  return Tensor::from(values, shape);
+}
+
+/// y, gx, gw and gbias, all on the host.
+std::vector<Tensor> results(const Sizes& s, DType dtype, DType wide, const Device& device) {
+  const Tensor channels = random(s.x.with_dim(-1, s.x[3] + s.slice), 1).to(dtype).to(wide).to(device);
+  const Variable x(s.slice > 0 ? channels.channel_slice(s.slice, s.x[3]) : channels, true);
+  const Variable w(random(s.w, 2).to(dtype).to(wide).to(device), true);
+  const Variable bias(random(Shape{s.w[0]}, 3).to(wide == DType::f64 ? DType::f64 : DType::f32).to(device), true);
+  const PolicyScope scope(is_half(wide) ? PrecisionPolicy{}.with("*", wide) : PrecisionPolicy{});
+  const Variable y = conv2d(x, w, bias, s.p);
+  backward(y, random(y.shape(), 4).to(dtype).to(y.dtype()).to(device));
+  std::vector<Tensor> all;
+  for (const Tensor& t : {y.value(), x.grad(), w.grad(), bias.grad()})
+    all.push_back(t.to(Device::cpu()).to(DType::f64));
+  return all;
+}
+
+class CudaConv : public testing::TestWithParam<Sizes> {};
+
+TEST_P(CudaConv, AgreesWithTheCpuInDouble) {
+  const Sizes& s = GetParam();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    const std::vector<Tensor> exact = results(s, dtype, DType::f64, Device::cpu());
+    const std::vector<Tensor> got = results(s, dtype, dtype, test_device());
+    const double tolerance = dtype == DType::f64   ? 1e-13
+                             : dtype == DType::f32 ? 2e-6
+                             : dtype == DType::f16 ? 1e-3
+                                                   : 8e-3;
+    for (std::size_t k = 0; k < exact.size(); ++k) {
+      const std::vector<double> want = exact[k].to_vector<double>(), have = got[k].to_vector<double>();
+      ASSERT_EQ(want.size(), have.size());
+      double scale = 0;
+      for (const double v : want) scale = std::max(scale, std::abs(v));
+      for (std::size_t i = 0; i < want.size(); ++i)
+        ASSERT_NEAR(have[i], want[i], tolerance * scale) << name_of(dtype) << ", result " << k << ", element " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaConv, testing::ValuesIn(kSizes), [](const auto& test) { return test.param.name; });
+
+TEST(CudaConvEdges, WithoutPixelsTheWeightsGetZeros) {
+  const Variable x(Tensor::zeros({0, 4, 4, 4}, DType::f32).to(test_device()), true);
+  const Variable w(random({4, 3, 3, 4}, 1).to(DType::f32).to(test_device()), true);
+  const Variable y = conv2d(x, w);
+  backward(y, Tensor::zeros(y.shape(), DType::f32).to(test_device()));
+  for (const double v : w.grad().to_vector<double>()) EXPECT_EQ(v, 0.0);
+}
+
+}  // namespace
+}  // namespace binade

@@ -6,6 +6,7 @@
 #include "cuda/calls/norm.h"
 #include "cuda/calls/products.h"
 #include "cuda/calls/reduce.h"
+#include "cuda/calls/pool.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {
@@ -31,6 +32,13 @@ enum class Call : int {
   kPermute,
   kReduce,
   kMaxGradient,
+  kBatchNormForward,
+  kBatchNormBackward,
+  kGroupNormForward,
+  kGroupNormBackward,
+  kMaxPoolForward,
+  kMaxPoolBackward,
+  kResample,
   kCount,
 };
 

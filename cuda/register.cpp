@@ -10,6 +10,7 @@ void register_kernels() {
   register_products();
   register_move();
   register_reduce();
+  register_pool();
 }
 
 }  // namespace binade::cuda

@@ -12,6 +12,7 @@ void register_norm();
 void register_products();
 void register_move();
 void register_reduce();
+void register_pool();
 void register_tensor();
 
 }  // namespace binade::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/norm.h"
+#include "core/ops/norm_calls.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -39,41 +39,6 @@ struct BatchNorm {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// One call over raw memory, as a device sees it. x, residual, y and their gradients are of `dtype`; the rest is of its
-/// computing type. Null leaves a part out.
-struct BatchNormForward {
-  DType dtype = DType::f32;
-  std::int64_t rows = 0, cols = 0;
-  bool training = true, relu = false;
-  double eps = 0;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* residual = nullptr;
-  std::int64_t residual_pitch = 0;
-  const void* weight = nullptr;
-  const void* bias = nullptr;
-  void* y = nullptr;
-  void* mean = nullptr;  ///< (cols): written when training, read else
-  void* var = nullptr;   ///< the same
-  void* rstd = nullptr;  ///< written
-};
-struct BatchNormBackward {
-  DType dtype = DType::f32;
-  std::int64_t rows = 0, cols = 0;
-  bool training = true, relu = false;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* y = nullptr;  ///< the ReLU's mask; null: taken from x again
-  const void* gy = nullptr;
-  const void* weight = nullptr;
-  const void* bias = nullptr;
-  const void* mean = nullptr;
-  const void* rstd = nullptr;
-  void* gx = nullptr;
-  void* gresidual = nullptr;
-  void* gweight = nullptr;
-  void* gbias = nullptr;
-};
 struct BatchNormKernels {
   void (*forward)(const BatchNormForward&);
   void (*backward)(const BatchNormBackward&);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/norm_calls.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -34,40 +35,6 @@ struct GroupNorm {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// One call over raw memory: `samples` x `rows` positions of `cols` channels. x, residual, y and their gradients are of
-/// `dtype`; the rest is of its computing type. Null leaves a part out.
-struct GroupNormShape {
-  DType dtype = DType::f32;
-  std::int64_t samples = 0, rows = 0, cols = 0, groups = 1;
-};
-struct GroupNormForward : GroupNormShape {
-  bool relu = false;
-  double eps = 0;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* residual = nullptr;
-  std::int64_t residual_pitch = 0;
-  const void* weight = nullptr;
-  const void* bias = nullptr;
-  void* y = nullptr;
-  void* mean = nullptr;  ///< (samples, groups)
-  void* rstd = nullptr;  ///< the same
-};
-struct GroupNormBackward : GroupNormShape {
-  bool relu = false;
-  const void* x = nullptr;
-  std::int64_t x_pitch = 0;
-  const void* y = nullptr;  ///< the ReLU's mask; null: taken from x again
-  const void* gy = nullptr;
-  const void* weight = nullptr;
-  const void* bias = nullptr;
-  const void* mean = nullptr;
-  const void* rstd = nullptr;
-  void* gx = nullptr;
-  void* gresidual = nullptr;
-  void* gweight = nullptr;
-  void* gbias = nullptr;
-};
 struct GroupNormKernels {
   void (*forward)(const GroupNormForward&);
   void (*backward)(const GroupNormBackward&);

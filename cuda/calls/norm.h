@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/kernels/norm.h"
+#include "core/ops/norm_calls.h"
 
 namespace binade::cuda {
 
@@ -8,5 +9,10 @@ namespace binade::cuda {
 /// `partial` are not looked at.
 using RowNormForwardCall = cpu::RowNormForward;
 using RowNormBackwardCall = cpu::RowNormBackward;
+
+using BatchNormForwardCall = ops::BatchNormForward;
+using BatchNormBackwardCall = ops::BatchNormBackward;
+using GroupNormForwardCall = ops::GroupNormForward;
+using GroupNormBackwardCall = ops::GroupNormBackward;
 
 }  // namespace binade::cuda

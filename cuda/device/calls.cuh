@@ -27,5 +27,13 @@ void run_permute(const PermuteCall& call);
 
 void run_reduce(const ReduceCall& call);
 void run_max_gradient(const MaxGradientCall& call);
+void run_batch_norm_forward(const BatchNormForwardCall& call);
+void run_batch_norm_backward(const BatchNormBackwardCall& call);
+void run_group_norm_forward(const GroupNormForwardCall& call);
+void run_group_norm_backward(const GroupNormBackwardCall& call);
+
+void run_max_pool_forward(const MaxPoolCall& call);
+void run_max_pool_backward(const MaxPoolCall& call);
+void run_resample(const ResampleCall& call);
 
 }  // namespace binade::cuda

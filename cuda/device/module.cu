@@ -82,6 +82,13 @@ constexpr Run kRuns[] = {
     &run_one<PermuteCall, run_permute>,
     &run_one<ReduceCall, run_reduce>,
     &run_one<MaxGradientCall, run_max_gradient>,
+    &run_one<BatchNormForwardCall, run_batch_norm_forward>,
+    &run_one<BatchNormBackwardCall, run_batch_norm_backward>,
+    &run_one<GroupNormForwardCall, run_group_norm_forward>,
+    &run_one<GroupNormBackwardCall, run_group_norm_backward>,
+    &run_one<MaxPoolCall, run_max_pool_forward>,
+    &run_one<MaxPoolCall, run_max_pool_backward>,
+    &run_one<ResampleCall, run_resample>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

@@ -2,47 +2,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
 
 #include "cuda/calls/norm.h"
 #include "cuda/device/context.cuh"
+#include "cuda/device/piece.cuh"
 #include "cuda/device/seen.cuh"
 #include "cuda/device/team.cuh"
-#include "cuda/device/value.cuh"
 
 /// What forward and backward of layer norm and RMS norm share: how the threads of a team go over a row. They take
 /// pieces of `V` neighbors, 8 in 16-byte accesses or 1, and keep up to `H` pieces each in registers from the first pass
 /// over the row to the second; with H = 0 they read the row again.
 namespace binade::cuda {
-
-/// The type that values of T are computed in, and that parameters and statistics have.
-template <class T>
-using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-/// `x` = the V elements of `data` from element i on.
-template <class T, int V, class C>
-__device__ __forceinline__ void load_piece(const void* data, std::int64_t i, C (&x)[V]) {
-  if constexpr (V == kPack)
-    load_pack(data, kDTypeOf<T>, i, x);
-  else
-    x[0] = load_at<C>(data, kDTypeOf<T>, i);
-}
-template <class T, int V, class C>
-__device__ __forceinline__ void store_piece(void* data, std::int64_t i, const C (&x)[V]) {
-  if constexpr (V == kPack)
-    store_pack(data, kDTypeOf<T>, i, x);
-  else
-    store_at(data, kDTypeOf<T>, i, x[0]);
-}
-
-/// `x` as it is read back after it was stored.
-template <class T, class C>
-__device__ __forceinline__ C rounded(C x) {
-  if constexpr (std::is_same_v<T, C>)
-    return x;
-  else
-    return T::from_float(x).to_float();
-}
 
 /// f(column, piece's number) for the pieces of a row that this thread takes.
 template <int V, int H, class C, class F>
@@ -76,11 +46,6 @@ inline RowTeams small_teams(std::int64_t pieces) {
 inline RowTeams block_team(std::int64_t pieces, int held) {
   const auto threads = static_cast<int>(ceil_div(ceil_div(pieces, held), kWarp) * kWarp);
   return {threads, threads};
-}
-
-/// Whether rows that lie `pitch` apart can be read in packs; null can.
-inline bool packs_rows(const void* data, DType dtype, std::int64_t pitch) {
-  return data == nullptr || (packs(data, dtype) && pitch * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0);
 }
 
 }  // namespace binade::cuda

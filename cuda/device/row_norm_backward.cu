@@ -1,4 +1,5 @@
 #include "cuda/device/calls.cuh"
+#include "cuda/device/column_fold.cuh"
 #include "cuda/device/row_norm.cuh"
 
 namespace binade::cuda {
@@ -115,30 +116,16 @@ __global__ void __launch_bounds__(H == 0   ? 1024
   seen.publish();
 }
 
-constexpr int kSumColumns = 32, kSumRows = 8;
-
-/// to[column] = the sum of what the block's kSumRows threads of a column bring, in their order.
-template <class C>
-__device__ C fold(C mine) {
-  __shared__ C brought[kSumRows][kSumColumns];
-  __syncthreads();
-  brought[threadIdx.y][threadIdx.x] = mine;
-  __syncthreads();
-  C sum{};
-  for (int y = 0; y < kSumRows; ++y) sum += brought[y][threadIdx.x];
-  return sum;
-}
-
 /// The parts of gw and gb of one stripe, 32 columns a block: for rows that backward_rows cannot sum as it goes.
 template <class T>
 __global__ void sum_columns(cpu::RowNormBackward a, Stripes stripes, Computed<T>* parts) {
   using C = Computed<T>;
-  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kSumColumns) + threadIdx.x;
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   const std::int64_t begin = blockIdx.y * stripes.rows_each;
   const std::int64_t end = begin + stripes.rows_each < a.rows ? begin + stripes.rows_each : a.rows;
   C gw{}, gb{};
   if (c < a.cols)
-    for (std::int64_t row = begin + threadIdx.y; row < end; row += kSumRows) {
+    for (std::int64_t row = begin + threadIdx.y; row < end; row += kFoldRows) {
       const C mean = a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);
       const C rstd = static_cast<const C*>(a.rstd)[row];
       const C dy = load_at<C>(a.gy, kDTypeOf<T>, row * a.cols + c);
@@ -156,10 +143,10 @@ __global__ void sum_columns(cpu::RowNormBackward a, Stripes stripes, Computed<T>
 /// gw and gb from the parts of all stripes.
 template <class C>
 __global__ void combine(const C* parts, std::int64_t stripes, std::int64_t cols, C* gw, C* gb) {
-  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kSumColumns) + threadIdx.x;
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   C sum{};
   if (c < 2 * cols)
-    for (std::int64_t s = threadIdx.y; s < stripes; s += kSumRows) sum += parts[s * 2 * cols + c];
+    for (std::int64_t s = threadIdx.y; s < stripes; s += kFoldRows) sum += parts[s * 2 * cols + c];
   sum = fold(sum);
   if (c >= 2 * cols || threadIdx.y != 0) return;
   C* to = c < cols ? gw : gb;
@@ -172,8 +159,6 @@ void start(const cpu::RowNormBackward& a, Stripes stripes, RowTeams teams, Compu
   launch(backward_rows<T, V, H>, static_cast<unsigned>(stripes.count()), static_cast<unsigned>(teams.threads), 0, a,
          stripes, teams.width, parts, context().seen);
 }
-
-unsigned column_blocks(std::int64_t cols) { return static_cast<unsigned>(ceil_div(cols, kSumColumns)); }
 
 template <class T>
 void backward(const cpu::RowNormBackward& a) {
@@ -204,9 +189,9 @@ void backward(const cpu::RowNormBackward& a) {
   if (!packed && a.gx != nullptr) start<T, 1, 0>(a, stripes, teams, nullptr);
   if (!sums) return;
   if (!fused && stripes.count() > 0)
-    launch(sum_columns<T>, dim3(column_blocks(a.cols), static_cast<unsigned>(stripes.count())),
-           dim3(kSumColumns, kSumRows), 0, a, stripes, parts.data());
-  launch(combine<C>, column_blocks(2 * a.cols), dim3(kSumColumns, kSumRows), 0, parts.data(), stripes.count(), a.cols,
+    launch(sum_columns<T>, dim3(fold_grid(a.cols), static_cast<unsigned>(stripes.count())),
+           dim3(kFoldColumns, kFoldRows), 0, a, stripes, parts.data());
+  launch(combine<C>, fold_grid(2 * a.cols), dim3(kFoldColumns, kFoldRows), 0, parts.data(), stripes.count(), a.cols,
          static_cast<C*>(a.gw), static_cast<C*>(a.gb));
 }
 
@@ -214,12 +199,7 @@ void backward(const cpu::RowNormBackward& a) {
 
 void run_row_norm_backward(const RowNormBackwardCall& call) {
   if (call.cols == 0) return;
-  switch (call.dtype) {
-    case DType::f32: return backward<float>(call);
-    case DType::f16: return backward<float16>(call);
-    case DType::bf16: return backward<bfloat16>(call);
-    default: return backward<double>(call);
-  }
+  with_type(call.dtype, [&]<class T>(TypeTag<T>) { backward<T>(call); });
 }
 
 }  // namespace binade::cuda

@@ -114,12 +114,7 @@ void forward(const cpu::RowNormForward& a) {
 
 void run_row_norm_forward(const RowNormForwardCall& call) {
   if (call.rows * call.cols == 0) return;
-  switch (call.dtype) {
-    case DType::f32: return forward<float>(call);
-    case DType::f16: return forward<float16>(call);
-    case DType::bf16: return forward<bfloat16>(call);
-    default: return forward<double>(call);
-  }
+  with_type(call.dtype, [&]<class T>(TypeTag<T>) { forward<T>(call); });
 }
 
 }  // namespace binade::cuda

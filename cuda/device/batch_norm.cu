@@ -1,0 +1,108 @@
+#include "core/ops/math.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/column_norm.cuh"
+#include "cuda/device/context.cuh"
+#include "cuda/device/piece.cuh"
+
+namespace binade::cuda {
+namespace {
+
+/// mean and var from the stripes' moments when training, and rstd and scale from var.
+template <class C>
+__global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* parts, C* scale) {
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
+  C* var = static_cast<C*>(a.var);
+  ChannelTotals total;
+  if (a.training) total = combine_moments(parts, cut, a.rows, a.cols, c);
+  if (c >= a.cols || threadIdx.y != 0) return;
+  if (a.training) {
+    static_cast<C*>(a.mean)[c] = static_cast<C>(total.first);
+    var[c] = static_cast<C>(total.second / static_cast<double>(a.rows));
+  }
+  const C rstd = C(1) / math::sqrt(var[c] + static_cast<C>(a.eps));
+  static_cast<C*>(a.rstd)[c] = rstd;
+  scale[c] = rstd * at_or<C>(a.weight, c, C(1));
+}
+
+template <class C>
+__global__ void scales(ops::BatchNormBackward a, C* scale) {
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+  if (c < a.cols) scale[c] = static_cast<const C*>(a.rstd)[c] * at_or<C>(a.weight, c, C(1));
+}
+
+/// gweight, gbias, and what gradient_apply takes of the sums when training.
+template <class C>
+__global__ void gradients(ops::BatchNormBackward a, ColumnCut cut, const C* parts, const C* scale, C* center,
+                          C* slope) {
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
+  const ChannelTotals total = combine_sums(parts, cut, a.cols, c);
+  if (c >= a.cols || threadIdx.y != 0) return;
+  const double rstd = static_cast<const C*>(a.rstd)[c], product = total.second * rstd;  // sum of gy' xhat
+  const auto count = static_cast<double>(a.rows);
+  if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(total.first);
+  if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
+  if (!a.training) return;
+  center[c] = static_cast<C>(total.first / count);
+  slope[c] = static_cast<C>(-static_cast<double>(scale[c]) * rstd * product / count);
+}
+
+template <class C>
+void forward(const ops::BatchNormForward& a) {
+  Columns columns{.dtype = a.dtype, .rows = a.rows, .cols = a.cols, .relu = a.relu};
+  columns.x = a.x;
+  columns.x_pitch = a.x_pitch;
+  columns.residual = a.residual;
+  columns.residual_pitch = a.residual_pitch;
+  columns.mean = a.mean;
+  columns.bias = a.bias;
+  columns.out = a.y;
+  const ColumnCut cut = cut_columns(columns);
+  const Buffer<C> parts(a.training ? part_values(columns, cut) : 0), scale(a.cols);
+  columns.scale = scale.data();
+  if (a.training) column_moments(columns, cut, parts.data());
+  launch(statistics<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, cut, parts.data(), scale.data());
+  column_apply(columns, cut);
+}
+
+template <class C>
+void backward(const ops::BatchNormBackward& a) {
+  Columns columns{.dtype = a.dtype, .rows = a.rows, .cols = a.cols, .relu = a.relu};
+  columns.x = a.x;
+  columns.x_pitch = a.x_pitch;
+  columns.mean = a.mean;
+  columns.bias = a.bias;
+  columns.y = a.y;
+  columns.gy = a.gy;
+  columns.out = a.gx;
+  columns.gr = a.gresidual;
+  const ColumnCut cut = cut_columns(columns);
+  const Buffer<C> vectors(3 * a.cols);  // scale, center, slope
+  C *scale = vectors.data(), *center = scale + a.cols, *slope = center + a.cols;
+  launch(scales<C>, static_cast<unsigned>(ceil_div(a.cols, 256)), 256, 0, a, scale);
+  columns.scale = scale;
+  const bool moving = a.training && a.gx != nullptr;
+  if (a.gweight != nullptr || a.gbias != nullptr || moving) {
+    const Buffer<C> parts(part_values(columns, cut));
+    column_gradient_sums(columns, cut, parts.data());
+    launch(gradients<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, cut, parts.data(), scale, center,
+           slope);
+  }
+  if (moving) {
+    columns.center = center;
+    columns.slope = slope;
+  }
+  column_gradient_apply(columns, cut);
+}
+
+}  // namespace
+
+void run_batch_norm_forward(const BatchNormForwardCall& call) {
+  if (call.cols == 0) return;
+  call.dtype == DType::f64 ? forward<double>(call) : forward<float>(call);
+}
+void run_batch_norm_backward(const BatchNormBackwardCall& call) {
+  if (call.cols == 0) return;
+  call.dtype == DType::f64 ? backward<double>(call) : backward<float>(call);
+}
+
+}  // namespace binade::cuda

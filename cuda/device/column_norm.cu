@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <bit>
+
+#include "cuda/device/column_norm.cuh"
+#include "cuda/device/context.cuh"
+#include "cuda/device/piece.cuh"
+#include "cuda/device/seen.cuh"
+
+namespace binade::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Where a thread of a block works: channels from `c` on, rows begin + lane, begin + lane + lanes, … (of the tensor).
+template <int V>
+struct Place {
+  std::int64_t c, vector, begin, end, stripe;
+  int lane;
+  bool live;
+  __device__ Place(const Columns& a, const ColumnCut& cut) {
+    std::int64_t block = blockIdx.x;
+    const std::int64_t tile = block % cut.tiles;
+    block /= cut.tiles;
+    stripe = block;  // of all samples
+    const std::int64_t sample = block / cut.stripes, first = (block - sample * cut.stripes) * cut.rows_each;
+    lane = static_cast<int>(threadIdx.x) / cut.across;
+    c = (tile * cut.across + static_cast<int>(threadIdx.x) % cut.across) * V;
+    live = lane < cut.lanes && c < a.cols;
+    vector = sample * a.cols + c;
+    begin = sample * a.rows + first;
+    end = sample * a.rows + (first + cut.rows_each < a.rows ? first + cut.rows_each : a.rows);
+  }
+};
+
+/// V values of a channel vector, or V times `otherwise`.
+template <class C, int V>
+struct Channels {
+  C v[V];
+  __device__ Channels(const void* vector, std::int64_t at, C otherwise) {
+    if (vector != nullptr)
+      load_piece<C>(vector, at, v);
+    else
+#pragma unroll
+      for (int e = 0; e < V; ++e) v[e] = otherwise;
+  }
+};
+
+/// What one thread knows of its channels: mean and squared deviations of `count` rows, or two sums. Of an odd number of
+/// words, so that neighbors in shared memory lie in different banks.
+template <class C, int V>
+struct Pair {
+  C first[V], second[V], count;
+};
+
+/// The lanes' pairs into lane 0's, halving the lanes until one is left.
+template <class P, class Merge>
+__device__ void fold_lanes(P& mine, const ColumnCut& cut, Merge merge) {
+  __shared__ P brought[kThreads];
+  const int lane = static_cast<int>(threadIdx.x) / cut.across;
+  int gap = 1;
+  while (gap < cut.lanes) gap *= 2;
+  for (gap /= 2; gap > 0; gap /= 2) {
+    if (lane >= gap && lane < 2 * gap && lane < cut.lanes) brought[threadIdx.x] = mine;
+    __syncthreads();
+    if (lane < gap && lane + gap < cut.lanes) merge(mine, brought[static_cast<int>(threadIdx.x) + gap * cut.across]);
+  }
+}
+
+/// Chan, Golub, LeVeque, 1983.
+template <class C, int V>
+__device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>& other) {
+  if (other.count == C(0)) return;
+  const C total = mine.count + other.count, share = other.count / total, weight = mine.count * share;
+#pragma unroll
+  for (int e = 0; e < V; ++e) {
+    const C apart = other.first[e] - mine.first[e];
+    mine.first[e] += apart * share;
+    mine.second[e] += other.second[e] + apart * apart * weight;
+  }
+  mine.count = total;
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads) moments(Columns a, ColumnCut cut, Computed<T>* parts) {
+  using C = Computed<T>;
+  constexpr int kRows = 4;  // rows that a thread has in registers: their mean first, then what deviates from it
+  const Place<V> at(a, cut);
+  Pair<C, V> mine = {};
+  C origin[V] = {};
+  if (at.live) {
+    // Everything is counted from the stripe's first row on: a large common offset costs no digits.
+    load_piece<T>(a.x, at.begin * a.x_pitch + at.c, origin);
+    for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
+      C x[kRows][V] = {};
+#pragma unroll
+      for (int k = 0; k < kRows; ++k)
+        if (row + k * cut.lanes < at.end) load_piece<T>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c, x[k]);
+      const bool all = row + (kRows - 1) * cut.lanes < at.end;
+      Pair<C, V> few;
+      if (all) {
+        few.count = C(kRows);
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          C sum{}, squares{};
+#pragma unroll
+          for (int k = 0; k < kRows; ++k) sum += x[k][e] - origin[e];
+          const C mean = sum / C(kRows);
+#pragma unroll
+          for (int k = 0; k < kRows; ++k) squares += (x[k][e] - origin[e] - mean) * (x[k][e] - origin[e] - mean);
+          few.first[e] = mean;
+          few.second[e] = squares;
+        }
+        merge_moments(mine, few);
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        few.count = row + k * cut.lanes < at.end ? C(1) : C(0);
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          few.first[e] = x[k][e] - origin[e];
+          few.second[e] = C(0);
+        }
+        merge_moments(mine, few);
+      }
+    }
+  }
+  fold_lanes(mine, cut, [](Pair<C, V>& into, const Pair<C, V>& from) { merge_moments(into, from); });
+  if (!at.live || at.lane != 0) return;
+#pragma unroll
+  for (int e = 0; e < V; ++e) mine.first[e] += origin[e];
+  store_piece<C>(parts, at.stripe * 2 * a.cols + at.c, mine.first);
+  store_piece<C>(parts, (at.stripe * 2 + 1) * a.cols + at.c, mine.second);
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads) apply(Columns a, ColumnCut cut, std::uint32_t* words) {
+  using C = Computed<T>;
+  constexpr int kRows = 2;  // read before either is stored
+  const Place<V> at(a, cut);
+  Seen seen(words, a.dtype);
+  if (at.live) {
+    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a.scale, at.vector, C(1)), bias(a.bias, at.c, C(0));
+    for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
+      C y[kRows][V], r[kRows][V] = {};
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        if (row + k * cut.lanes >= at.end) break;
+        load_piece<T>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c, y[k]);
+        if (a.residual != nullptr) load_piece<T>(a.residual, (row + k * cut.lanes) * a.residual_pitch + at.c, r[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        if (row + k * cut.lanes >= at.end) break;
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          C v = (y[k][e] - mean.v[e]) * scale.v[e] + bias.v[e];
+          if (a.residual != nullptr) v += r[k][e];
+          if (a.relu && v <= C(0)) v = C(0);  // NaN fails the comparison and stays
+          seen.add(v);
+          y[k][e] = v;
+        }
+        store_piece<T>(a.out, (row + k * cut.lanes) * a.cols + at.c, y[k]);
+      }
+    }
+  }
+  seen.publish();
+}
+
+/// gy behind the ReLU's mask, and x - mean. The mask is taken from y where there is one, else from the bits that
+/// `apply` compared.
+template <class T, int V>
+struct Masked {
+  using C = Computed<T>;
+  C gy[V], centered[V];
+  __device__ Masked(const Columns& a, std::int64_t row, std::int64_t c, const C (&mean)[V], const C (&scale)[V],
+                    const C (&bias)[V]) {
+    load_piece<T>(a.x, row * a.x_pitch + c, centered);
+    load_piece<T>(a.gy, row * a.cols + c, gy);
+#pragma unroll
+    for (int e = 0; e < V; ++e) centered[e] -= mean[e];
+    if (!a.relu) return;
+    C y[V];
+    if (a.y != nullptr)
+      load_piece<T>(a.y, row * a.cols + c, y);
+    else
+#pragma unroll
+      for (int e = 0; e < V; ++e) y[e] = centered[e] * scale[e] + bias[e];
+#pragma unroll
+    for (int e = 0; e < V; ++e) gy[e] = y[e] <= C(0) ? C(0) : gy[e];
+  }
+};
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads) gradient_sums(Columns a, ColumnCut cut, Computed<T>* parts) {
+  using C = Computed<T>;
+  const Place<V> at(a, cut);
+  Pair<C, V> mine = {};
+  if (at.live) {
+    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a.scale, at.vector, C(1)), bias(a.bias, at.c, C(0));
+#pragma unroll 2
+    for (std::int64_t row = at.begin + at.lane; row < at.end; row += cut.lanes) {
+      const Masked<T, V> m(a, row, at.c, mean.v, scale.v, bias.v);
+#pragma unroll
+      for (int e = 0; e < V; ++e) {
+        mine.first[e] += m.gy[e];
+        mine.second[e] += m.gy[e] * m.centered[e];
+      }
+    }
+  }
+  fold_lanes(mine, cut, [](Pair<C, V>& into, const Pair<C, V>& from) {
+#pragma unroll
+    for (int e = 0; e < V; ++e) {
+      into.first[e] += from.first[e];
+      into.second[e] += from.second[e];
+    }
+  });
+  if (!at.live || at.lane != 0) return;
+  store_piece<C>(parts, at.stripe * 2 * a.cols + at.c, mine.first);
+  store_piece<C>(parts, (at.stripe * 2 + 1) * a.cols + at.c, mine.second);
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads) gradient_apply(Columns a, ColumnCut cut, std::uint32_t* words) {
+  using C = Computed<T>;
+  const Place<V> at(a, cut);
+  Seen seen(words, a.dtype);
+  if (at.live) {
+    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a.scale, at.vector, C(1)), bias(a.bias, at.c, C(0));
+    const Channels<C, V> slope(a.slope, at.vector, C(0)), center(a.center, at.vector, C(0)),
+        constant(a.constant, at.vector, C(0));
+    for (std::int64_t row = at.begin + at.lane; row < at.end; row += cut.lanes) {
+      const Masked<T, V> m(a, row, at.c, mean.v, scale.v, bias.v);
+      if (a.out != nullptr) {
+        C gx[V];
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          gx[e] = (m.gy[e] - center.v[e]) * scale.v[e] + (m.centered[e] * slope.v[e] + constant.v[e]);
+          seen.add(gx[e]);
+        }
+        store_piece<T>(a.out, row * a.cols + at.c, gx);
+      }
+      if (a.gr != nullptr) {
+#pragma unroll
+        for (int e = 0; e < V; ++e) seen.add(m.gy[e]);
+        store_piece<T>(a.gr, row * a.cols + at.c, m.gy);
+      }
+    }
+  }
+  seen.publish();
+}
+
+/// f(TypeTag<T>, std::integral_constant<int, V>) for the dtype and the cut, where there are rows.
+template <class F>
+void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
+  if (a.samples * cut.stripes > 0) with_pieces(a.dtype, cut.packed, f);
+}
+
+unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
+  return static_cast<unsigned>(a.samples * cut.stripes * cut.tiles);
+}
+
+}  // namespace
+
+ColumnCut cut_columns(const Columns& a) {
+  constexpr std::int64_t kMostAcross = 32, kBlocks = 512, kLeastEach = 4, kMostEach = 512;
+  ColumnCut cut;
+  cut.packed = a.dtype != DType::f64 && a.cols % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) &&
+               packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.out, a.dtype, 0) &&
+               packs_rows(a.y, a.dtype, 0) && packs_rows(a.gy, a.dtype, 0) && packs_rows(a.gr, a.dtype, 0) &&
+               packs_rows(a.mean, DType::f32, 0) && packs_rows(a.bias, DType::f32, 0);
+  const std::int64_t pieces = cut.packed ? a.cols / kPack : a.cols;
+  cut.tiles = ceil_div(pieces, kMostAcross);
+  cut.across = static_cast<int>(ceil_div(pieces, cut.tiles));
+  cut.lanes = kThreads / cut.across;
+  // Stripes enough to fill a GPU twice over, of rows enough that a thread's share pays for the fold that follows, and
+  // not so many that float sums lose digits.
+  const std::int64_t wanted = std::max<std::int64_t>(1, kBlocks / (cut.tiles * std::max<std::int64_t>(1, a.samples)));
+  cut.rows_each = std::clamp(ceil_div(a.rows, wanted), kLeastEach * cut.lanes, kMostEach * cut.lanes);
+  cut.stripes = ceil_div(a.rows, cut.rows_each);
+  return cut;
+}
+
+void column_moments(const Columns& a, const ColumnCut& cut, void* parts) {
+  with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(moments<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Computed<T>*>(parts));
+  });
+}
+void column_apply(const Columns& a, const ColumnCut& cut) {
+  with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().seen);
+  });
+}
+void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts) {
+  with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(gradient_sums<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Computed<T>*>(parts));
+  });
+}
+void column_gradient_apply(const Columns& a, const ColumnCut& cut) {
+  if (a.out == nullptr && a.gr == nullptr) return;
+  with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(gradient_apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().seen);
+  });
+}
+
+}  // namespace binade::cuda

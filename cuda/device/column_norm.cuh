@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "cuda/device/column_fold.cuh"
+
+/// What batch norm and group norm share: passes over `samples` x `rows` rows of `cols` channels, each sample with its
+/// own channel vectors. Batch norm is one sample; group norm is one per image.
+namespace binade::cuda {
+
+/// Vectors (samples, cols) and the bias (cols) are of the computing type of `dtype`. Null leaves a part out.
+struct Columns {
+  DType dtype = DType::f32;
+  std::int64_t samples = 1, rows = 0, cols = 0;
+  bool relu = false;
+  const void* x = nullptr;
+  std::int64_t x_pitch = 0;
+  const void* residual = nullptr;
+  std::int64_t residual_pitch = 0;
+  const void* mean = nullptr;
+  const void* scale = nullptr;
+  const void* bias = nullptr;  ///< (cols)
+  void* out = nullptr;         ///< y; backward: gx
+  const void* y = nullptr;     ///< backward: the ReLU's mask; null: taken from x again
+  const void* gy = nullptr;
+  const void* center = nullptr;
+  const void* slope = nullptr;
+  const void* constant = nullptr;
+  void* gr = nullptr;
+};
+
+/// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
+struct ColumnCut {
+  bool packed = false;  ///< a thread takes 8 channels
+  int across = 1;       ///< threads side by side along the channels
+  int lanes = 1;        ///< rows that the block reads at a time
+  std::int64_t tiles = 1, stripes = 1, rows_each = 1;
+};
+/// REQUIRES that every pointer to values of `a` that is used later is there.
+ColumnCut cut_columns(const Columns& a);
+/// Values of the computing type in the parts that the two reductions leave: (samples, stripes, 2, cols).
+inline std::int64_t part_values(const Columns& a, const ColumnCut& cut) { return a.samples * cut.stripes * 2 * a.cols; }
+
+/// parts = mean and sum of squared deviations from it.
+void column_moments(const Columns& a, const ColumnCut& cut, void* parts);
+/// out = act((x - mean) scale + bias + residual)
+void column_apply(const Columns& a, const ColumnCut& cut);
+/// parts = sum gy' and sum gy' (x - mean), gy' being gy behind the ReLU's mask.
+void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts);
+/// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
+void column_gradient_apply(const Columns& a, const ColumnCut& cut);
+
+/// Channel c of a vector, or what stands for it where it was left out.
+template <class C>
+__device__ __forceinline__ C at_or(const void* vector, std::int64_t c, C otherwise) {
+  return vector != nullptr ? static_cast<const C*>(vector)[c] : otherwise;
+}
+
+/// Moments or sums of one channel, of all stripes.
+struct ChannelTotals {
+  double first = 0, second = 0;
+};
+
+/// All threads of a block of column_fold.cuh call these with the parts of one sample, each for its channel c; c >= cols has no
+/// channel. Every thread of a channel gets its totals.
+template <class C>
+__device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, std::int64_t rows, std::int64_t cols,
+                                         std::int64_t c) {
+  const auto count = [&](std::int64_t stripe) {
+    const std::int64_t left = rows - stripe * cut.rows_each;
+    return static_cast<double>(left < cut.rows_each ? left : cut.rows_each);
+  };
+  ChannelTotals total;
+  if (c < cols)
+    for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows)
+      total.first += count(s) * static_cast<double>(parts[s * 2 * cols + c]);
+  total.first = fold(total.first) / static_cast<double>(rows);
+  if (c < cols)
+    for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
+      const double apart = static_cast<double>(parts[s * 2 * cols + c]) - total.first;
+      total.second += static_cast<double>(parts[(s * 2 + 1) * cols + c]) + count(s) * apart * apart;
+    }
+  total.second = fold(total.second);
+  return total;
+}
+template <class C>
+__device__ ChannelTotals combine_sums(const C* parts, const ColumnCut& cut, std::int64_t cols, std::int64_t c) {
+  ChannelTotals total;
+  if (c < cols)
+    for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
+      total.first += static_cast<double>(parts[s * 2 * cols + c]);
+      total.second += static_cast<double>(parts[(s * 2 + 1) * cols + c]);
+    }
+  total.first = fold(total.first);
+  total.second = fold(total.second);
+  return total;
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,205 @@
+#include "core/ops/math.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/column_norm.cuh"
+#include "cuda/device/context.cuh"
+#include "cuda/device/piece.cuh"
+#include "cuda/device/team.cuh"
+
+namespace binade::cuda {
+namespace {
+
+constexpr int kWarps = 4;  // of a block whose warps take a group each
+
+/// totals (samples, cols, 2): the stripes' moments, or sums, of every channel. Blocks go over samples x fold columns.
+template <class C, bool kMoments>
+__global__ void combine(ops::GroupNormShape a, ColumnCut cut, const C* parts, double* totals) {
+  const std::int64_t across = (a.cols + kFoldColumns - 1) / kFoldColumns, sample = blockIdx.x / across;
+  const std::int64_t c = (blockIdx.x - sample * across) * kFoldColumns + threadIdx.x;
+  const C* mine = parts + sample * cut.stripes * 2 * a.cols;
+  const ChannelTotals total = kMoments ? combine_moments(mine, cut, a.rows, a.cols, c)
+                                       : combine_sums(mine, cut, a.cols, c);
+  if (c >= a.cols || threadIdx.y != 0) return;
+  totals[2 * (sample * a.cols + c)] = total.first;
+  totals[2 * (sample * a.cols + c) + 1] = total.second;
+}
+
+/// The group that this thread's warp takes; every lane of the warp has the same.
+struct Group {
+  std::int64_t index, sample, first, width;
+  bool live;
+  int lane;
+  __device__ explicit Group(const ops::GroupNormShape& a)
+      : index(blockIdx.x * static_cast<std::int64_t>(kWarps) + threadIdx.x / 32),
+        sample(index / a.groups),
+        width(a.cols / a.groups),
+        live(index < a.samples * a.groups),
+        lane(static_cast<int>(threadIdx.x) % 32) {
+    first = (index - sample * a.groups) * width;
+  }
+};
+
+/// mean and rstd of every group, and as vectors (samples, cols) mean and rstd weight.
+template <class C>
+__global__ void statistics(ops::GroupNormForward a, const double* totals, C* mean, C* scale) {
+  const Group group(a);
+  if (!group.live) return;
+  Team<double> warp(32, nullptr);
+  const std::int64_t from = group.sample * a.cols;
+  double sum[1] = {};
+  for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32)
+    sum[0] += totals[2 * (from + c)];
+  warp.sum(sum);
+  const double average = sum[0] / static_cast<double>(group.width), rows = static_cast<double>(a.rows);
+  double squares[1] = {};
+  for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
+    const double apart = totals[2 * (from + c)] - average;
+    squares[0] += totals[2 * (from + c) + 1] + rows * apart * apart;
+  }
+  warp.sum(squares);
+  const C variance = static_cast<C>(squares[0] / (rows * static_cast<double>(group.width)));
+  const C rstd = C(1) / math::sqrt(variance + static_cast<C>(a.eps));
+  if (group.lane == 0) {
+    static_cast<C*>(a.mean)[group.index] = static_cast<C>(average);
+    static_cast<C*>(a.rstd)[group.index] = rstd;
+  }
+  for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
+    mean[from + c] = static_cast<C>(average);
+    scale[from + c] = rstd * at_or<C>(a.weight, c, C(1));
+  }
+}
+
+/// The same vectors from the groups' statistics.
+template <class C>
+__global__ void vectors(ops::GroupNormBackward a, C* mean, C* scale) {
+  const Group group(a);
+  if (!group.live) return;
+  const C m = static_cast<const C*>(a.mean)[group.index], rstd = static_cast<const C*>(a.rstd)[group.index];
+  for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
+    mean[group.sample * a.cols + c] = m;
+    scale[group.sample * a.cols + c] = rstd * at_or<C>(a.weight, c, C(1));
+  }
+}
+
+/// What gradient_apply takes of the channels' sums: rstd (gy weight - avg(g)), split at the channel's own average of
+/// gy, so that what cancels does so before it is scaled.
+template <class C>
+__global__ void gradients(ops::GroupNormBackward a, const double* totals, C* center, C* slope, C* constant) {
+  const Group group(a);
+  if (!group.live) return;
+  Team<double> warp(32, nullptr);
+  const std::int64_t from = group.sample * a.cols;
+  const double rstd = static_cast<const C*>(a.rstd)[group.index];
+  double sums[2] = {};  // of g, and of g xhat
+  for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
+    const double weight = at_or<C>(a.weight, c, C(1));
+    sums[0] += weight * totals[2 * (from + c)];
+    sums[1] += weight * totals[2 * (from + c) + 1] * rstd;
+  }
+  warp.sum(sums);
+  const double rows = static_cast<double>(a.rows), count = rows * static_cast<double>(group.width);
+  for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32) {
+    const double own = totals[2 * (from + c)] / rows, weight = at_or<C>(a.weight, c, C(1));
+    center[from + c] = static_cast<C>(own);
+    slope[from + c] = static_cast<C>(-rstd * rstd * sums[1] / count);
+    constant[from + c] = static_cast<C>(rstd * (weight * own - sums[0] / count));
+  }
+}
+
+template <class C>
+__global__ void parameter_gradients(ops::GroupNormBackward a, const double* totals) {
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
+  double gbias = 0, gweight = 0;
+  if (c < a.cols)
+    for (std::int64_t sample = threadIdx.y; sample < a.samples; sample += kFoldRows) {
+      const double rstd = static_cast<const C*>(a.rstd)[sample * a.groups + c / (a.cols / a.groups)];
+      gbias += totals[2 * (sample * a.cols + c)];
+      gweight += totals[2 * (sample * a.cols + c) + 1] * rstd;
+    }
+  gbias = fold(gbias);
+  gweight = fold(gweight);
+  if (c >= a.cols || threadIdx.y != 0) return;
+  if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(gbias);
+  if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(gweight);
+}
+
+Columns columns_of(const ops::GroupNormShape& a) {
+  return {.dtype = a.dtype, .samples = a.samples, .rows = a.rows, .cols = a.cols};
+}
+unsigned group_grid(const ops::GroupNormShape& a) {
+  return static_cast<unsigned>(ceil_div(a.samples * a.groups, kWarps));
+}
+
+template <class C, bool kMoments>
+void combine_into(const Buffer<double>& totals, const ops::GroupNormShape& a, const ColumnCut& cut, const C* parts) {
+  launch(combine<C, kMoments>, static_cast<unsigned>(a.samples) * fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0,
+         a, cut, parts, totals.data());
+}
+
+template <class C>
+void forward(const ops::GroupNormForward& a) {
+  Columns columns = columns_of(a);
+  columns.relu = a.relu;
+  columns.x = a.x;
+  columns.x_pitch = a.x_pitch;
+  columns.residual = a.residual;
+  columns.residual_pitch = a.residual_pitch;
+  columns.bias = a.bias;
+  columns.out = a.y;
+  const ColumnCut cut = cut_columns(columns);
+  const std::int64_t values = a.samples * a.cols;
+  const Buffer<C> mean(values), scale(values);
+  columns.mean = mean.data();
+  columns.scale = scale.data();
+  {
+    const Buffer<C> parts(part_values(columns, cut));
+    const Buffer<double> totals(2 * values);
+    column_moments(columns, cut, parts.data());
+    combine_into<C, true>(totals, a, cut, parts.data());
+    launch(statistics<C>, group_grid(a), 32 * kWarps, 0, a, totals.data(), mean.data(), scale.data());
+  }
+  column_apply(columns, cut);
+}
+
+template <class C>
+void backward(const ops::GroupNormBackward& a) {
+  Columns columns = columns_of(a);
+  columns.relu = a.relu;
+  columns.x = a.x;
+  columns.x_pitch = a.x_pitch;
+  columns.bias = a.bias;
+  columns.y = a.y;
+  columns.gy = a.gy;
+  columns.out = a.gx;
+  columns.gr = a.gresidual;
+  const ColumnCut cut = cut_columns(columns);
+  const std::int64_t values = a.samples * a.cols;
+  const Buffer<C> mean(values), scale(values), center(values), slope(values), constant(values);
+  launch(vectors<C>, group_grid(a), 32 * kWarps, 0, a, mean.data(), scale.data());
+  columns.mean = mean.data();
+  columns.scale = scale.data();
+  const Buffer<C> parts(part_values(columns, cut));
+  const Buffer<double> totals(2 * values);
+  column_gradient_sums(columns, cut, parts.data());
+  combine_into<C, false>(totals, a, cut, parts.data());
+  if (a.gweight != nullptr || a.gbias != nullptr)
+    launch(parameter_gradients<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, totals.data());
+  if (a.gx == nullptr && a.gresidual == nullptr) return;
+  launch(gradients<C>, group_grid(a), 32 * kWarps, 0, a, totals.data(), center.data(), slope.data(), constant.data());
+  columns.center = center.data();
+  columns.slope = slope.data();
+  columns.constant = constant.data();
+  column_gradient_apply(columns, cut);
+}
+
+}  // namespace
+
+void run_group_norm_forward(const GroupNormForwardCall& call) {
+  if (call.samples * call.rows * call.cols == 0) return;
+  call.dtype == DType::f64 ? forward<double>(call) : forward<float>(call);
+}
+void run_group_norm_backward(const GroupNormBackwardCall& call) {
+  if (call.samples * call.rows * call.cols == 0) return;
+  call.dtype == DType::f64 ? backward<double>(call) : backward<float>(call);
+}
+
+}  // namespace binade::cuda

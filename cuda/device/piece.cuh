@@ -1,0 +1,65 @@
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/device/value.cuh"
+
+/// Pieces of `V` neighbors of a dtype known when the kernel is compiled: kPack in 16-byte accesses, or 1.
+namespace binade::cuda {
+
+/// The type that values of T are computed in, and that parameters and statistics have.
+template <class T>
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// `x` = the V elements of `data` from element i on.
+template <class T, int V, class C>
+__device__ __forceinline__ void load_piece(const void* data, std::int64_t i, C (&x)[V]) {
+  if constexpr (V == kPack)
+    load_pack(data, kDTypeOf<T>, i, x);
+  else
+    x[0] = load_at<C>(data, kDTypeOf<T>, i);
+}
+template <class T, int V, class C>
+__device__ __forceinline__ void store_piece(void* data, std::int64_t i, const C (&x)[V]) {
+  if constexpr (V == kPack)
+    store_pack(data, kDTypeOf<T>, i, x);
+  else
+    store_at(data, kDTypeOf<T>, i, x[0]);
+}
+
+/// `x` as it is read back after it was stored.
+template <class T, class C>
+__device__ __forceinline__ C rounded(C x) {
+  if constexpr (std::is_same_v<T, C>)
+    return x;
+  else
+    return T::from_float(x).to_float();
+}
+
+/// Whether rows that lie `pitch` apart can be read in packs; null can.
+inline bool packs_rows(const void* data, DType dtype, std::int64_t pitch) {
+  return data == nullptr || (packs(data, dtype) && pitch * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0);
+}
+
+/// f(TypeTag<T>) for the floating dtype.
+template <class F>
+void with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(TypeTag<float>{});
+    case DType::f16: return f(TypeTag<float16>{});
+    case DType::bf16: return f(TypeTag<bfloat16>{});
+    default: return f(TypeTag<double>{});
+  }
+}
+
+/// f(TypeTag<T>, std::integral_constant<int, V>): V = kPack where `packed`, else 1.
+template <class F>
+void with_pieces(DType dtype, bool packed, F&& f) {
+  with_type(dtype, [&]<class T>(TypeTag<T> type) {
+    if constexpr (!std::is_same_v<T, double>)
+      if (packed) return f(type, std::integral_constant<int, kPack>{});
+    f(type, std::integral_constant<int, 1>{});
+  });
+}
+
+}  // namespace binade::cuda

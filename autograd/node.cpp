@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "core/per_thread.h"
 #include "core/step_context.h"
 
 namespace binade {
@@ -15,8 +16,9 @@ std::uint64_t next_order() {
 /// Destroying an edge may destroy a node, whose edges may destroy the next: a chain of 200,000 ops would overflow the
 /// stack. Edges are parked here and destroyed one after the other by the outermost call.
 void destroy_in_a_loop(std::vector<Edge>&& edges) {
-  thread_local std::vector<Edge> parked;
+  constinit thread_local PerThread<std::vector<Edge>> t_parked;
   thread_local bool draining = false;
+  std::vector<Edge>& parked = t_parked.get();
   for (Edge& edge : edges)
     if (edge.node) try {
         parked.push_back(std::move(edge));

@@ -2,16 +2,18 @@
 
 #include <vector>
 
+#include "core/per_thread.h"
+
 namespace binade {
 namespace {
 
-thread_local std::vector<TapeObserver*> t_observers;
+constinit thread_local PerThread<std::vector<TapeObserver*>> t_observers;
 
 }  // namespace
 
-ObserverScope::ObserverScope(TapeObserver& observer) { t_observers.push_back(&observer); }
-ObserverScope::~ObserverScope() { t_observers.pop_back(); }
+ObserverScope::ObserverScope(TapeObserver& observer) { t_observers.get().push_back(&observer); }
+ObserverScope::~ObserverScope() { t_observers.get().pop_back(); }
 
-std::span<TapeObserver* const> detail::tape_observers() { return t_observers; }
+std::span<TapeObserver* const> detail::tape_observers() { return t_observers.get(); }
 
 }  // namespace binade

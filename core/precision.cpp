@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "core/per_thread.h"
+
 namespace binade {
 namespace {
 
 PrecisionPolicy& active() {
-  thread_local PrecisionPolicy policy;
-  return policy;
+  constinit thread_local PerThread<PrecisionPolicy> policy;
+  return policy.get();
 }
 
 /// Rank by range first, then by mantissa: f16 with bf16 gives f32, as neither holds the other.

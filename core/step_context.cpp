@@ -1,10 +1,12 @@
 #include "core/step_context.h"
 
+#include "core/per_thread.h"
+
 namespace binade {
 
 StepContext& step_context() {
-  thread_local StepContext context;
-  return context;
+  constinit thread_local PerThread<StepContext> context;
+  return context.get();
 }
 
 RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index) {

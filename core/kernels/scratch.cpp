@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "core/per_thread.h"
+
 namespace binade::cpu {
 namespace {
 
@@ -36,8 +38,8 @@ class Blocks {
 }  // namespace
 
 void* scratch(ScratchSlot slot, std::size_t bytes) {
-  thread_local Blocks blocks;
-  return blocks.grow(static_cast<std::size_t>(slot), bytes + kSlack);
+  constinit thread_local PerThread<Blocks> blocks;
+  return blocks.get().grow(static_cast<std::size_t>(slot), bytes + kSlack);
 }
 
 }  // namespace binade::cpu

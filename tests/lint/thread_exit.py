@@ -1,0 +1,14 @@
+"""thread_exit.py NM LIBRARY: no thread_local of the library may have a destructor; PerThread (core/per_thread.h) is for those.
+
+The C library notes such a destructor in memory that it allocates, and ends the process when there is none.
+"""
+import subprocess
+import sys
+
+nm, library = sys.argv[1:]
+names = subprocess.run([nm, library], check=True, capture_output=True, text=True).stdout.split()
+if not any(name.startswith("_ZN6binade") for name in names):
+    sys.exit(f"thread_exit: no symbol of Binade's in {library}")
+if any(name.startswith("__cxa_thread_atexit") for name in names):
+    sys.exit("thread_exit: a thread_local of the library has a destructor; make it a PerThread (core/per_thread.h)")
+print("thread_exit: no thread_local has a destructor")

@@ -8,6 +8,8 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -117,9 +119,25 @@ class Pool {
  private:
   /// About 20 to 50 microseconds: regions of a training step follow one another faster than a sleeper wakes.
   static constexpr int kSpins = 1000;
+  /// Regions between two tries to start the threads that the system refused: a refusal costs as much as a region.
+  static constexpr int kPatience = 1000;
 
   void resize(int count) {
-    if (static_cast<int>(threads_.size()) == count) return;
+    if (count != wanted_) stop_all();
+    wanted_ = count;
+    if (static_cast<int>(threads_.size()) == count || --patience_ > 0) return;
+    patience_ = 0;
+    try {
+      while (static_cast<int>(threads_.size()) < count)
+        threads_.emplace_back([this, seen = generation_.load()] { help(seen); });
+    } catch (const std::system_error&) {  // no thread is to be had: those that are there do the work
+      patience_ = kPatience;
+    } catch (const std::bad_alloc&) {
+      patience_ = kPatience;
+    }
+  }
+
+  void stop_all() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -128,7 +146,7 @@ class Pool {
     come_.notify_all();
     threads_.clear();  // joins
     stop_ = false;
-    for (int i = 0; i < count; ++i) threads_.emplace_back([this, seen = generation_.load()] { help(seen); });
+    patience_ = 0;
   }
 
   /// `seen` and `stop_` are read under the mutex that they change under: a helper that comes late to one call must not
@@ -160,6 +178,7 @@ class Pool {
   std::atomic<std::uint64_t> generation_{0};
   std::atomic<int> helping_{0};
   bool stop_ = false;
+  int wanted_ = 0, patience_ = 0;
   std::vector<std::jthread> threads_;
 };
 

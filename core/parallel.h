@@ -11,7 +11,8 @@ namespace binade {
 /// Determinism: work is cut into blocks by its *size alone*, never by the thread count; which thread runs a block is
 /// free, what a block computes is not. Reductions write one partial per block and combine the partials in block order.
 
-/// Threads used by parallel regions, >= 1. Set by Runtime.
+/// Threads used by parallel regions, >= 1. Set by Runtime. Regions go on with fewer while the system refuses to start
+/// them, and give the same bits.
 int num_threads();
 void set_num_threads(int n);
 

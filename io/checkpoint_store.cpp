@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "core/error.h"
 
@@ -60,7 +61,13 @@ CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options
     : options_(std::move(options)), path_(folder), folder_(open_folder(*options_.ops, folder)) {
   check<ArgumentError>(options_.keep >= 1, "checkpoint store: wanted keep >= 1, got {}", options_.keep);
   take_stock();
-  writer_ = std::thread([this] { write_loop(); });
+  try {
+    writer_ = std::thread([this] { write_loop(); });
+  } catch (const std::system_error& error) {
+    throw OutOfMemoryError(fmt::format(
+        "checkpoint store: the system starts no thread ({}); it is short of memory, or allows no more processes",
+        error.what()));
+  }
 }
 
 CheckpointStore::~CheckpointStore() {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -89,16 +90,23 @@ struct LoaderBase::Impl {
     changed.notify_all();
   }
 
+  bool works_ahead() {
+    if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
+    ahead = read;
+    try {
+      worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    } catch (const std::system_error&) {
+      return false;  // the system starts no thread: this batch is made here, and the next one asks again
+    }
+    return true;
+  }
+
   Made take() {
     std::unique_lock lock(mutex);
-    if (order.options().prefetch == 0) {
+    if (!works_ahead()) {
       Made made = make_at(read, lock);
       read = made.origin.end;
       return made;
-    }
-    if (!worker.joinable()) {
-      ahead = read;
-      worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
     }
     changed.wait(lock, [&] { return !ready.empty() || trouble; });
     changed.notify_all();  // as soon as the lock is given up

@@ -6,8 +6,11 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <vector>
+
+#include "tests/core/no_threads.h"
 
 namespace binade {
 namespace {
@@ -76,6 +79,35 @@ TEST(ParallelPool, AForkedChildComputesAndExits) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   set_num_threads(0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
+
+/// The system lists a thread for a while after it was joined.
+std::ptrdiff_t threads_once_they_are(std::ptrdiff_t count) {
+  for (int i = 0; i < 1000 && threads_of_this_process() != count; ++i) usleep(1000);
+  return threads_of_this_process();
+}
+
+/// The error of std::thread went through to the caller, and named no op.
+TEST(ParallelPool, WithoutThreadsTheCallerDoesTheWorkUntilThereAreSome) {
+  set_num_threads(2);
+  parallel_blocks(64, [](std::int64_t) {});
+  const std::ptrdiff_t with_one = threads_of_this_process();
+  std::atomic<int> sum = 0;
+  const auto add_64 = [&] { parallel_blocks(64, [&](std::int64_t) { ++sum; }); };
+  set_num_threads(5);
+  {
+    const test::NoThreads none;
+    add_64();
+    EXPECT_EQ(threads_once_they_are(with_one - 1), with_one - 1);
+  }
+  for (int region = 0; region < 1000; ++region) add_64();
+  EXPECT_EQ(threads_once_they_are(with_one + 3), with_one + 3);
+  EXPECT_EQ(sum, 64 * 1001);
+  set_num_threads(0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8));

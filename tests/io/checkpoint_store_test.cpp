@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "tests/core/no_threads.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {
@@ -90,6 +91,11 @@ TEST_F(CheckpointStoreTest, AnEmptyFolderIsNoCheckpoint) {
   EXPECT_THROW(find_newest_checkpoint(folder_), NoCheckpointError);
   EXPECT_THROW(find_newest_checkpoint(folder_ + "/missing"), NoCheckpointError);
   EXPECT_THROW(CheckpointStore(folder_ + "/missing"), StorageError);
+}
+
+TEST_F(CheckpointStoreTest, WithoutAThreadToWriteItIsNotOpened) {
+  const test::NoThreads none;
+  EXPECT_THROW(CheckpointStore(folder_, options()), OutOfMemoryError);
 }
 
 TEST_F(CheckpointStoreTest, SavingTheSameStateAgainChangesNothing) {

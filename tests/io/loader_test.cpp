@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
+#include "tests/core/no_threads.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {
@@ -47,6 +48,16 @@ TEST(Loader, EveryEpochShowsEverySampleOnceInAnOrderOfItsOwn) {
     for (int other = 0; other < e; ++other) EXPECT_NE(epochs[other], epochs[e]);
   }
   EXPECT_EQ(loader.epoch(), 4);
+}
+
+// The error of std::thread ended the run as a fault of ours.
+TEST(Loader, WithoutAThreadBatchesAreMadeWhenTheyAreAskedFor) {
+  auto loader = ids({.batch = 2, .order = SampleOrder::kSequential, .samples = 10});
+  {
+    const test::NoThreads none;
+    EXPECT_THAT(take(loader, 2), ElementsAre(0, 1, 2, 3));
+  }
+  EXPECT_THAT(take(loader, 3), ElementsAre(4, 5, 6, 7, 8, 9));
 }
 
 TEST(Loader, ShufflesUniformly) {

@@ -110,7 +110,7 @@ class Attention {
       const Rows<C> gy{arena.take(kQueryRows * pitch_), pitch_}, y{arena.take(kQueryRows * pitch_), pitch_};
       const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_},
           gp{arena.take(kQueryRows * logit_pitch_), logit_pitch_};
-      for (std::int64_t h = kh * group_; h < (kh + 1) * group_; ++h)
+      for (std::int64_t h = kh * group_; h < (kh + 1) * group_ && row_blocks > 0; ++h)
         for (std::int64_t block = 0; block < row_blocks; ++block) {
           const std::int64_t first = block * a_.queries / row_blocks,
                              rows = (block + 1) * a_.queries / row_blocks - first;

@@ -38,7 +38,8 @@ struct Tap {
   std::int64_t index = 0;
 };
 
-/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels.
+/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. No taps, where
+/// there are no channels either: no source is read.
 struct Sweep {
   std::vector<Tap> taps;
   std::int64_t source_step[2] = {1, 1};
@@ -93,7 +94,7 @@ class Convolution {
       y_high_ = t == 0 ? tap.y : std::max(y_high_, tap.y);
       x_high_ = t == 0 ? tap.x : std::max(x_high_, tap.x);
     }
-    columns_ = (sweep.width - 1) * sweep.source_step[1] + x_high_ - x_low_ + 1;
+    columns_ = taps > 0 ? (sweep.width - 1) * sweep.source_step[1] + x_high_ - x_low_ + 1 : 0;
     a_offsets_.clear();
     for (const Tap& tap : sweep.taps)
       a_offsets_.push_back(((tap.y - y_low_) * columns_ + tap.x - x_low_) * pixel_lanes_ * kLaneBytes);
@@ -121,7 +122,8 @@ class Convolution {
       for (std::int64_t i = begin; i < end; ++i) pack_panel_of(sweep, i, packed + i * panel_size);
     });
     const std::int64_t row_bytes = columns_ * pixel_lanes_ * kLaneBytes * sweep.source_step[0];
-    std::int64_t blocks = ceil_div(sweep.height, std::max<std::int64_t>(1, kSourceBytes / row_bytes));
+    std::int64_t blocks = ceil_div(sweep.height,
+                                   std::max<std::int64_t>(1, kSourceBytes / std::max<std::int64_t>(1, row_bytes)));
     while (images_ * blocks < kEnoughTasks && ceil_div(sweep.height, blocks) >= 8) blocks *= 2;
     const std::int64_t parts = std::clamp<std::int64_t>(kEnoughTasks / (images_ * blocks), 1, ceil_div(all_panels, 2));
     parallel_blocks(images_ * blocks * parts, [&](std::int64_t task) {
@@ -200,7 +202,7 @@ class Convolution {
     for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * filter.step;
 
     TileArgs<Lane> tile;
-    tile.a_row = sweep.source_step[1] * pixel_lanes_ * kLaneBytes;
+    tile.a_row = taps > 0 ? sweep.source_step[1] * pixel_lanes_ * kLaneBytes : 0;
     tile.a_step = kLaneBytes;
     tile.b = filter.data;
     tile.b_step = filter.step;
@@ -276,7 +278,7 @@ void forward_as(const ConvArgs& args) {
   const ConvShape& s = args.shape;
   const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
   Sweep sweep;
-  for (std::int64_t r = 0; r < s.filter_height; ++r)
+  for (std::int64_t r = 0; r < s.filter_height && channels > 0; ++r)
     for (std::int64_t c = 0; c < s.filter_width; ++c)
       sweep.taps.push_back(
           {r * s.dilation[0] - s.padding[0], c * s.dilation[1] - s.padding[1], r * s.filter_width + c});
@@ -304,7 +306,7 @@ void data_gradient_as(const ConvArgs& args) {
   for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)
     for (std::int64_t phase_x = 0; phase_x < std::min(s.stride[1], s.width); ++phase_x) {
       Sweep sweep;
-      for (std::int64_t r = 0; r < s.filter_height; ++r)
+      for (std::int64_t r = 0; r < s.filter_height && filters > 0; ++r)
         for (std::int64_t c = 0; c < s.filter_width; ++c) {
           const std::int64_t y = phase_y + s.padding[0] - r * s.dilation[0];
           const std::int64_t x = phase_x + s.padding[1] - c * s.dilation[1];

@@ -5,9 +5,11 @@
 
 #include "autograd/functions.h"
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/runtime.h"
 #include "nn/attention.h"
 #include "nn/dropout.h"
+#include "tests/core/no_memory.h"
 
 namespace binade {
 namespace {
@@ -54,6 +56,22 @@ TEST_F(HostileArguments, HeadsOfNothingAreNotCounted) {
   const Variable x(Tensor::empty({kMany, 0, 4}), true);
   backward(attention(x), Tensor::empty(x.shape()));
   EXPECT_EQ(x.grad().numel(), 0);
+  const Variable queries(Tensor::empty({1, 0, kMany, 1}), true), keys(Tensor::zeros({1, 3, 1, 1}), true);
+  backward(binade::attention(queries, keys, keys), Tensor::empty(queries.shape()));
+  EXPECT_EQ(keys.grad().to_vector<float>(), std::vector<float>(3, 0.0f));
+}
+
+// Every pixel went through the filter's, each of no channels: minutes of products of nothing.
+TEST_F(HostileArguments, FiltersOfNothingAreNotCounted) {
+  const Variable bias(Tensor::full({2}, 3), true);
+  const Variable painted = conv_transpose2d(Variable(Tensor::empty({1, 1, 1, 0}), true),
+                                            Tensor::empty({0, 1 << 20, 2, 2}), bias, {.stride = 2});
+  const Variable seen = conv2d(Variable(Tensor::empty({1, 4, 1 << 20, 0}), true), Tensor::empty({2, 2, 1 << 19, 0}),
+                               bias, {.padding = 1});
+  for (const Variable& y : {painted, seen}) {
+    for (const float value : y.value().to_vector<float>()) ASSERT_EQ(value, 3);
+    backward(y, Tensor::zeros(y.shape()));
+  }
 }
 
 // An image without rows still has windows where there is padding; what stood in memory was given for them.
@@ -98,6 +116,29 @@ TEST_F(HostileArguments, ALinearWithoutOutputsHasAGradientOfZeros) {
   for (int i = 0; i < 64; ++i) Tensor::full({5, 7}, 3);  // what is allocated next holds this
   backward(y, Tensor::empty({5, 0}));
   for (const float value : x.grad().to_vector<float>()) EXPECT_EQ(value, 0);
+}
+
+// The C library ended the process, "failed to register TLS destructor", where a thread of the pool first reached its
+// scratch.
+TEST_F(HostileArguments, AThreadOfThePoolThatBeginsWithoutMemoryDoesNotEndTheProcess) {
+  if (!test::kMemoryCanRunOut) GTEST_SKIP() << "a sanitizer's allocator";
+  const Variable x(Tensor::zeros({2, 33, 33, 8})), w(Tensor::zeros({8, 3, 3, 8}));
+  EXPECT_EQ(test::exit_status_of([&] {
+              set_num_threads(1);
+              conv2d(x, w);  // this thread has its scratch, and the result's memory is kept for the next
+              set_num_threads(2);
+              parallel_blocks(64, [](std::int64_t) {});
+              test::forbid_memory();
+              for (int calls = 0; calls < 10'000; ++calls) {
+                try {
+                  conv2d(x, w);
+                } catch (const OutOfMemoryError&) {  // the other thread came to take a part
+                  return 0;
+                }
+              }
+              return 0;
+            }),
+            0);
 }
 
 // Evaluation gave back what it got, and the next op had nothing to name.

@@ -1,3 +1,5 @@
+#include "core/ops/conv2d.h"
+#include "core/ops/conv_transpose2d.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/batch_norm.h"
@@ -14,6 +16,7 @@
 #include "nn/rms_norm.h"
 #include "nn/sequential.h"
 #include "tests/fuzz/calls.h"
+#include "tests/fuzz/work.h"
 
 namespace binade::fuzz {
 namespace {
@@ -32,6 +35,9 @@ Activation activation(A a) { return static_cast<Activation>(a.draws().below(4));
 PoolOptions pool(A a) {
   return {.kernel = a.extent(2), .stride = a.extent(0), .padding = a.extent(0), .count_include_pad = a.flag()};
 }
+
+/// The channels of one of so many groups; what is refused otherwise.
+std::int64_t part(std::int64_t channels, std::int64_t groups) { return groups > 0 ? channels / groups : 1; }
 
 Out attend(A a) {
   nn::MultiHeadAttention attention({.dim = a.number(a.i * a.d),
@@ -69,28 +75,41 @@ const std::vector<Call>& module_calls() {
        }},
       {"Conv2d",
        [](A a) {
-         return on(nn::Conv2d({.in = a.number(a.c),
-                               .out = a.number(a.k),
-                               .kernel = a.extent(a.r),
-                               .stride = a.extent(1),
-                               .padding = a.extent(1),
-                               .dilation = a.extent(1),
-                               .groups = a.number(1),
-                               .bias = a.flag()}),
-                   a, a.images());
+         const Variable x = a.images();
+         nn::Conv2dOptions o{.in = a.number(a.c),
+                             .out = a.number(a.k),
+                             .kernel = a.extent(a.r),
+                             .stride = a.extent(1),
+                             .padding = a.extent(1),
+                             .dilation = a.extent(1),
+                             .groups = a.number(1),
+                             .bias = a.flag()};
+         const auto p = bounded<ops::Conv2d>(
+             x, {o.out, o.kernel.y, o.kernel.x, part(o.in, o.groups)},
+             {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups});
+         o.stride = p.stride, o.padding = p.padding, o.dilation = p.dilation;
+         return on(nn::Conv2d(o), a, x);
        }},
       {"ConvTranspose2d",
        [](A a) {
-         return on(nn::ConvTranspose2d({.in = a.number(a.c),
-                                        .out = a.number(a.k),
-                                        .kernel = a.extent(a.r),
-                                        .stride = a.extent(2),
-                                        .padding = a.extent(0),
-                                        .output_padding = a.extent(0),
-                                        .dilation = a.extent(1),
-                                        .groups = a.number(1),
-                                        .bias = a.flag()}),
-                   a, a.images());
+         const Variable x = a.images();
+         nn::ConvTranspose2dOptions o{.in = a.number(a.c),
+                                      .out = a.number(a.k),
+                                      .kernel = a.extent(a.r),
+                                      .stride = a.extent(2),
+                                      .padding = a.extent(0),
+                                      .output_padding = a.extent(0),
+                                      .dilation = a.extent(1),
+                                      .groups = a.number(1),
+                                      .bias = a.flag()};
+         const auto p = bounded<ops::ConvTranspose2d>(x, {o.in, o.kernel.y, o.kernel.x, part(o.out, o.groups)},
+                                                      {.stride = o.stride,
+                                                       .padding = o.padding,
+                                                       .output_padding = o.output_padding,
+                                                       .dilation = o.dilation,
+                                                       .groups = o.groups});
+         o.stride = p.stride, o.padding = p.padding, o.output_padding = p.output_padding, o.dilation = p.dilation;
+         return on(nn::ConvTranspose2d(o), a, x);
        }},
       {"Dropout", [](A a) { return on(nn::Dropout({.p = a.real(0.5)}), a, a.any()); }},
       {"Embedding",

@@ -42,8 +42,9 @@ bool has_room_for(std::size_t bytes) {
 
 }  // namespace
 
-// The system's own limit would strike the sanitizers, too, and end the process: it is kept here, where operator new and
-// mmap pass, from what is used as a call begins. What judges the calls is not limited.
+// The system's own limit would strike the sanitizers, too, and end the process: it is kept here, where all that Binade
+// takes memory with passes (operator new, aligned_alloc and mmap), from what is used as a call begins. What judges the
+// calls is not limited.
 void limit(std::size_t bytes) { allowance = static_cast<std::int64_t>(bytes); }
 
 void enforce(bool on) { most = on ? live() + mapped + allowance : 0; }
@@ -80,6 +81,14 @@ extern "C" int munmap(void* at, std::size_t bytes) {
   const auto result = static_cast<int>(::syscall(SYS_munmap, at, bytes));
   if (result == 0) binade::fuzz::heap::mapped -= static_cast<std::int64_t>(bytes);
   return result;
+}
+
+// Tensors below a megabyte and the kernels' scratch.
+extern "C" void* __interceptor_aligned_alloc(std::size_t alignment, std::size_t bytes);
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  if (binade::fuzz::heap::has_room_for(bytes)) return __interceptor_aligned_alloc(alignment, bytes);
+  errno = ENOMEM;
+  return nullptr;
 }
 
 // The sanitizers' own operator new ends the process when there is no memory, whatever the options say; a program that

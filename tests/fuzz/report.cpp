@@ -12,6 +12,23 @@ namespace {
 constexpr int kPerOctave = 4;
 constexpr std::size_t kMostFailures = 20;  // of one target; the first ones are told
 
+/// Calls visit(name, member) for all that a tally is written down as.
+template <class AnyTally, class Visit>
+void visit_members(AnyTally& t, const Visit& visit) {
+  visit("target", t.target);
+  visit("replay", t.replay);
+  visit("executions", t.executions);
+  visit("accepted", t.accepted);
+  visit("refusals", t.refusals);
+  visit("seconds", t.seconds);
+  visit("slowest_seconds", t.slowest);
+  visit("slowest_input", t.slowest_input);
+  visit("peak_bytes", t.most_memory);
+  visit("greediest_input", t.greediest_input);
+  visit("histogram", t.histogram);
+  visit("failures", t.failures);
+}
+
 }  // namespace
 
 void Tally::took(double input_seconds, std::size_t bytes, std::uint64_t input) {
@@ -111,39 +128,18 @@ std::string to_text(const std::vector<Tally>& tallies, std::size_t reasons) {
 
 std::string to_json(const std::vector<Tally>& tallies) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Tally& t : tallies)
-    list.push_back({{"target", t.target},
-                    {"replay", t.replay},
-                    {"executions", t.executions},
-                    {"accepted", t.accepted},
-                    {"refusals", t.refusals},
-                    {"seconds", t.seconds},
-                    {"p999_seconds", t.percentile_999()},
-                    {"slowest_seconds", t.slowest},
-                    {"slowest_input", t.slowest_input},
-                    {"peak_bytes", t.most_memory},
-                    {"greediest_input", t.greediest_input},
-                    {"histogram", t.histogram},
-                    {"failures", t.failures}});
+  for (const Tally& t : tallies) {
+    nlohmann::ordered_json& one = list.emplace_back();
+    visit_members(t, [&](const char* name, const auto& member) { one[name] = member; });
+    one["p999_seconds"] = t.percentile_999();
+  }
   return list.dump(1) + "\n";
 }
 
 std::vector<Tally> tallies_from(const std::string& json) {
   std::vector<Tally> tallies;
   for (const nlohmann::json& one : nlohmann::json::parse(json)) {
-    Tally& t = tallies.emplace_back();
-    one.at("target").get_to(t.target);
-    one.at("replay").get_to(t.replay);
-    one.at("executions").get_to(t.executions);
-    one.at("accepted").get_to(t.accepted);
-    one.at("refusals").get_to(t.refusals);
-    one.at("seconds").get_to(t.seconds);
-    one.at("slowest_seconds").get_to(t.slowest);
-    one.at("slowest_input").get_to(t.slowest_input);
-    one.at("peak_bytes").get_to(t.most_memory);
-    one.at("greediest_input").get_to(t.greediest_input);
-    one.at("histogram").get_to(t.histogram);
-    one.at("failures").get_to(t.failures);
+    visit_members(tallies.emplace_back(), [&](const char* name, auto& member) { one.at(name).get_to(member); });
   }
   return tallies;
 }

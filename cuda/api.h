@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 /// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 1;
+inline constexpr int kAbi = 2;
 
 enum class Status : int {
   kOk = 0,
@@ -58,6 +58,11 @@ struct Api {
   Status (*take_observation)(std::uint32_t words[2]);
   /// How often the host has waited for the device so far.
   std::uint64_t (*waits)();
+  /// The algorithms that libraries have chosen so far, as text; it lasts until this thread asks again.
+  Status (*plans)(const char** text);
+  /// Takes such choices over, so that a run goes on with those it began with; those of another device or library
+  /// version are passed by. `taken`: how many were not.
+  Status (*use_plans)(const char* text, int* taken);
 };
 
 /// The module's one exported function is `const Api* binade_cuda_api()`.

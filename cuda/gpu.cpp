@@ -77,6 +77,18 @@ GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive main's st
 
 const DeviceFacts* facts() { return g_open != nullptr ? &g_open->facts() : nullptr; }
 const Api& api() { return g_open->api(); }
+std::string plans() {
+  if (g_open == nullptr) return {};
+  const char* text = "";
+  check(api().plans(&text), "plans");
+  return text;
+}
+int use_plans(const std::string& text) {
+  int taken = 0;
+  if (g_open != nullptr) check(api().use_plans(text.c_str(), &taken), "plans");
+  return taken;
+}
+
 std::uint64_t waits() { return g_open != nullptr ? g_open->api().waits() : 0; }
 
 void check(Status status, std::string_view what) {

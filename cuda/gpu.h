@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "core/backend.h"
@@ -19,5 +20,10 @@ void check(Status status, std::string_view what);
 
 /// How often the host has waited for the device; 0 without one. Tests count with it.
 std::uint64_t waits();
+
+/// The algorithms that libraries have chosen so far, as text for a run's folder; "" without a GPU.
+std::string plans();
+/// Takes such choices over; those of another device or library version are passed by. Returns how many were taken.
+int use_plans(const std::string& text);
 
 }  // namespace binade::cuda

@@ -20,4 +20,12 @@ struct ActivationBackwardCall {
   std::int64_t count = 0;
 };
 
+/// Whether `offsets` (null: all 0) of `batch` products are evenly spaced, and by how much.
+inline bool evenly_spaced(const std::int64_t* offsets, std::int64_t batch, std::int64_t& stride) {
+  stride = offsets != nullptr && batch > 1 ? offsets[1] - offsets[0] : 0;
+  for (std::int64_t i = 0; offsets != nullptr && i < batch; ++i)
+    if (offsets[i] != i * stride) return false;
+  return true;
+}
+
 }  // namespace binade::cuda

@@ -4,23 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
-#include "cuda/api.h"
+#include "cuda/device/failure.h"
 
-/// What every file of the module works with. Inside the module errors are exceptions of this one type; module.cu turns
-/// them into a status and a text.
+/// What every file of the module works with.
 namespace binade::cuda {
-
-class Failure : public std::runtime_error {
- public:
-  Failure(Status status, const std::string& text) : std::runtime_error(text), status_(status) {}
-  Status status() const { return status_; }
-
- private:
-  Status status_;
-};
 
 /// Throws the Failure that fits unless `error` is cudaSuccess.
 void check(cudaError_t error, const char* what);

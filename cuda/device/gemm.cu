@@ -200,15 +200,6 @@ void multiply_chunks(Task& task, DType in) {
 
 }  // namespace
 
-bool evenly_spaced(const std::int64_t* offsets, std::int64_t batch, std::int64_t& stride) {
-  stride = 0;
-  if (offsets == nullptr || batch == 0) return true;
-  if (batch > 1) stride = offsets[1] - offsets[0];
-  for (std::int64_t i = 0; i < batch; ++i)
-    if (offsets[i] != i * stride) return false;
-  return true;
-}
-
 void own_gemm(const cpu::GemmArgs& g) {
   const DevicePlaces a(g.a_offsets, g.batch), b(g.b_offsets, g.batch), c(g.c_offsets, g.batch);
   Task task{.a = {g.a, g.m, g.a_row, g.a_col, a.places()},
@@ -225,7 +216,7 @@ void own_gemm(const cpu::GemmArgs& g) {
 
 void run_gemm(const cpu::GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
-  own_gemm(g);
+  if (!gemm_by_library(g)) own_gemm(g);
 }
 
 }  // namespace binade::cuda

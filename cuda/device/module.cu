@@ -199,6 +199,18 @@ Status take_observation(std::uint32_t words[2]) {
   });
 }
 
+Status plans(const char** text) {
+  return guarded([&] {
+    static thread_local std::string t_plans;
+    t_plans = library_plans();
+    *text = t_plans.c_str();
+  });
+}
+
+Status use_plans(const char* text, int* taken) {
+  return guarded([&] { *taken = use_library_plans(text); });
+}
+
 std::uint64_t waits() { return g_context != nullptr ? g_context->waits : 0; }
 
 }  // namespace
@@ -215,7 +227,8 @@ void check(cudaError_t error, const char* what) {
 
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
   using namespace binade::cuda;
-  static const Api api{kAbi,  &last_error, &count,       &open, &allocate,         &release, &free_memory,
-                       &copy, &fill_zero,  &synchronize, &run,  &take_observation, &waits};
+  static const Api api{kAbi,     &last_error,       &count, &open,      &allocate,
+                       &release, &free_memory,      &copy,  &fill_zero, &synchronize,
+                       &run,     &take_observation, &waits, &plans,     &use_plans};
   return &api;
 }

@@ -2,6 +2,7 @@
 
 #include "core/kernels/gemm.h"
 #include "core/ops/math.h"
+#include "cuda/calls/products.h"
 #include "cuda/device/context.cuh"
 #include "cuda/device/seen.cuh"
 #include "cuda/device/value.cuh"
@@ -17,9 +18,6 @@ struct Places {
   const std::int64_t* offsets = nullptr;
   __device__ std::int64_t at(std::int64_t i) const { return offsets != nullptr ? offsets[i] : i * stride; }
 };
-
-/// Whether the host's `offsets` (null: all 0) of `batch` products are evenly spaced, and by how much.
-bool evenly_spaced(const std::int64_t* offsets, std::int64_t batch, std::int64_t& stride);
 
 /// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once.
 struct Finish {
@@ -56,6 +54,8 @@ struct Sums {
 
 /// A product by the kernel of gemm.cu, whatever its shape and layout.
 void own_gemm(const cpu::GemmArgs& g);
+/// The same by a library, with what it leaves to do; false where none can.
+bool gemm_by_library(const cpu::GemmArgs& g);
 void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);
 /// Observes what a library has stored.
 void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "cuda/api.h"
+
+namespace binade::cuda {
+
+/// Every error inside the module; module.cu turns it into a status and a text.
+class Failure : public std::runtime_error {
+ public:
+  Failure(Status status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  Status status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+}  // namespace binade::cuda

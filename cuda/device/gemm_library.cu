@@ -1,0 +1,128 @@
+#include <mutex>
+#include <sstream>
+#include <unordered_map>
+
+#include "cuda/device/context.cuh"
+#include "cuda/device/gemm_plan.h"
+#include "cuda/device/libraries.cuh"
+
+/// Products by cuBLASLt. An algorithm is chosen once for each key: the first that its heuristics name under fixed
+/// preferences, so that the same device and library version choose the same.
+namespace binade::cuda {
+namespace {
+
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS itself takes on Hopper
+
+struct Plan {
+  PlanDescriptors descriptors;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: cuBLASLt has none
+};
+
+class Library {
+ public:
+  Library() {
+    check(cublasLtCreate(&handle_), "cublasLtCreate");
+    check(cudaMalloc(&workspace_, kWorkspace), "memory for cuBLASLt to work in");
+    int major = 0, minor = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, context().device), "device");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, context().device), "device");
+    title_ = "cublaslt " + std::to_string(cublasLtGetVersion()) + " sm_" + std::to_string(major) +
+             std::to_string(minor) + " multiprocessors " + std::to_string(context().multiprocessors);
+  }
+
+  bool multiply(const cpu::GemmArgs& g, const PlanKey& key) {
+    const std::lock_guard lock(mutex_);
+    Plan& plan = plan_of(key);
+    if (!plan.algorithm) return false;
+    const PlanDescriptors& d = plan.descriptors;
+    if (key.bias)
+      check(cublasLtMatmulDescSetAttribute(d.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias,
+                                           sizeof g.bias),
+            "bias");
+    const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
+    const cublasStatus_t status = cublasLtMatmul(handle_, d.operation.get(), &alpha, g.b, d.first.get(), g.a,
+                                                 d.second.get(), &beta, g.c, d.result.get(), g.c, d.result.get(),
+                                                 &*plan.algorithm, workspace_, kWorkspace, context().stream);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) {  // it had promised otherwise; nothing has been started
+      plan.algorithm.reset();
+      return false;
+    }
+    check(status, "cublasLtMatmul");
+    return true;
+  }
+
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    std::string text = title_ + "\n";
+    for (const auto& [key, plan] : plans_) text += plan_line(key, plan.algorithm) + "\n";
+    return text;
+  }
+
+  int use(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    std::istringstream lines(text);
+    std::string line;
+    int taken = 0;
+    bool ours = false;
+    while (std::getline(lines, line)) {
+      const std::optional<PlanLine> plan = parse_plan_line(line);
+      if (!plan) ours = line == title_;
+      if (!plan || !ours) continue;
+      Plan restored{plan_descriptors(plan->key), plan->algorithm};
+      if (!runs(restored)) continue;
+      plans_.insert_or_assign(plan->key, std::move(restored));
+      ++taken;
+    }
+    return taken;
+  }
+
+ private:
+  /// A text from a file may name anything: cuBLASLt is asked whether it can do it.
+  bool runs(const Plan& plan) const {
+    if (!plan.algorithm) return true;
+    const PlanDescriptors& d = plan.descriptors;
+    cublasLtMatmulHeuristicResult_t found{};
+    return cublasLtMatmulAlgoCheck(handle_, d.operation.get(), d.first.get(), d.second.get(), d.result.get(),
+                                   d.result.get(), &*plan.algorithm, &found) == CUBLAS_STATUS_SUCCESS &&
+           found.workspaceSize <= kWorkspace;
+  }
+
+  Plan& plan_of(const PlanKey& key) {
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    Plan plan{plan_descriptors(key), {}};
+    const PreferenceOwner preference = plan_preference(key, kWorkspace);
+    const PlanDescriptors& d = plan.descriptors;
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, d.operation.get(), d.first.get(),
+                                                                 d.second.get(), d.result.get(), d.result.get(),
+                                                                 preference.get(), 1, &found, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "heuristics");
+    if (status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS)
+      plan.algorithm = found.algo;
+    return plans_.emplace(key, std::move(plan)).first->second;
+  }
+
+  std::mutex mutex_;
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  std::string title_;
+  std::unordered_map<PlanKey, Plan, PlanKeyHash> plans_;
+};
+
+Library& library() {
+  static Library* only = new Library;  // never destroyed: the driver may be gone before statics are
+  return *only;
+}
+
+}  // namespace
+
+bool library_gemm(const cpu::GemmArgs& g) {
+  const std::optional<PlanKey> key = plan_key(g);
+  return key && library().multiply(g, *key);
+}
+
+std::string library_plans() { return library().text(); }
+int use_library_plans(const std::string& text) { return library().use(text); }
+
+}  // namespace binade::cuda

@@ -1,0 +1,253 @@
+#include "cuda/device/gemm_plan.h"
+
+#include <charconv>
+#include <sstream>
+
+#include "cuda/calls/products.h"
+#include "cuda/device/failure.h"
+
+namespace binade::cuda {
+
+namespace {
+
+cudaDataType_t library_type(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return CUDA_R_16F;
+    case DType::bf16: return CUDA_R_16BF;
+    default: return CUDA_R_32F;
+  }
+}
+
+/// The largest power of two, up to 16, that divides where the operand's columns begin.
+int alignment_of(const void* data, std::int64_t leading, std::int64_t batch, DType dtype) {
+  const auto bytes = static_cast<std::uint64_t>(size_of(dtype));
+  const std::uint64_t all = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uint64_t>(leading) * bytes |
+                            static_cast<std::uint64_t>(batch) * bytes | 16;
+  return static_cast<int>(all & -all);
+}
+
+/// `lines` of k elements, lines `line` apart and elements `step` apart, one of which is 1. As our b (n, k) is read by
+/// columns: lines side by side are its plain form, elements of k side by side its transposed one.
+std::optional<PlanOperand> operand_of(std::int64_t lines, std::int64_t k, std::int64_t line, std::int64_t step) {
+  if (step == 1 || k == 1) {
+    const std::int64_t leading = lines == 1 ? k : line;
+    if (leading >= k) return PlanOperand{.transposed = true, .leading = leading};
+  }
+  if (line == 1 || lines == 1) {
+    const std::int64_t leading = k == 1 ? lines : step;
+    if (leading >= lines) return PlanOperand{.transposed = false, .leading = leading};
+  }
+  return std::nullopt;
+}
+
+LayoutOwner layout_of(DType dtype, std::int64_t rows, std::int64_t columns, const PlanOperand& x, std::int64_t batch) {
+  if (x.transposed) std::swap(rows, columns);
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, library_type(dtype), static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), x.leading),
+        "layout");
+  LayoutOwner owner(layout);
+  const auto count = static_cast<std::int32_t>(batch);
+  check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "layout");
+  check(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &x.batch, sizeof x.batch),
+        "layout");
+  return owner;
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value), "operation");
+}
+template <class T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
+}
+
+// ---- text: words "name=value" behind "gemm"
+
+constexpr std::string_view kWord = "gemm";
+constexpr std::string_view kNone = "none";
+
+std::string text_of(const PlanOperand& x) {
+  return std::string(x.transposed ? "t" : "n") + ":" + std::to_string(x.leading) + ":" + std::to_string(x.batch) + ":" +
+         std::to_string(x.alignment);
+}
+
+template <class T>
+bool parse(std::string_view text, T& value, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc() && end == text.data() + text.size();
+}
+bool parse(std::string_view text, DType& dtype) {
+  for (const DType d : {DType::f32, DType::f16, DType::bf16})
+    if (name_of(d) == text) {
+      dtype = d;
+      return true;
+    }
+  return false;
+}
+bool parse(std::string_view text, bool& value) {
+  value = text == "1";
+  return text == "1" || text == "0";
+}
+bool parse(std::string_view text, PlanOperand& x) {
+  const std::size_t first = text.find(':'), second = text.find(':', first + 1), third = text.find(':', second + 1);
+  if (first != 1 || second == text.npos || third == text.npos || (text[0] != 't' && text[0] != 'n')) return false;
+  x.transposed = text[0] == 't';
+  return parse(text.substr(first + 1, second - first - 1), x.leading) &&
+         parse(text.substr(second + 1, third - second - 1), x.batch) && parse(text.substr(third + 1), x.alignment);
+}
+bool parse(std::string_view text, std::optional<cublasLtMatmulAlgo_t>& algorithm) {
+  if (text == kNone) return true;
+  algorithm.emplace();
+  constexpr std::size_t kDigits = 16;
+  if (text.size() != kDigits * std::size(algorithm->data)) return false;
+  for (std::uint64_t& word : algorithm->data) {
+    if (!parse(text.substr(0, kDigits), word, 16)) return false;
+    text.remove_prefix(kDigits);
+  }
+  return true;
+}
+
+/// Calls f(name, member) for all that a key is made of.
+template <class Key, class F>
+void for_each_member(Key& key, F&& f) {
+  f("in", key.in);
+  f("out", key.out);
+  f("m", key.m);
+  f("n", key.n);
+  f("k", key.k);
+  f("batch", key.batch);
+  f("a", key.a);
+  f("b", key.b);
+  f("c", key.c);
+  f("bias", key.bias);
+  f("accumulate", key.accumulate);
+}
+
+struct Writer {
+  std::string line{kWord};
+  void operator()(const char* name, DType x) { add(name, std::string(name_of(x))); }
+  void operator()(const char* name, std::int64_t x) { add(name, std::to_string(x)); }
+  void operator()(const char* name, bool x) { add(name, x ? "1" : "0"); }
+  void operator()(const char* name, const PlanOperand& x) { add(name, text_of(x)); }
+  void add(const char* name, const std::string& value) { line += std::string(" ") + name + "=" + value; }
+};
+
+/// Takes the words in the order in which the writer writes them.
+struct Reader {
+  std::istringstream words;
+  bool good = true;
+
+  template <class T>
+  void operator()(const char* name, T& value) {
+    std::string word;
+    const std::string begin = std::string(name) + "=";
+    good = good && words >> word && word.starts_with(begin) &&
+           parse(std::string_view(word).substr(begin.size()), value);
+  }
+};
+
+}  // namespace
+
+std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
+  std::size_t hash = 0xcbf29ce484222325u;
+  const auto mix = [&hash](std::int64_t value) { hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3u; };
+  for (const std::int64_t x : {static_cast<std::int64_t>(key.in), static_cast<std::int64_t>(key.out), key.m, key.n,
+                               key.k, key.batch, std::int64_t{key.bias}, std::int64_t{key.accumulate}})
+    mix(x);
+  for (const PlanOperand* x : {&key.a, &key.b, &key.c}) {
+    mix(x->leading * 2 + x->transposed);
+    mix(x->batch * 32 + x->alignment);
+  }
+  return hash ^ hash >> 29;
+}
+
+std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
+  if (g.in == DType::f64 || g.activation != Activation::kNone || g.pre_activation != nullptr) return std::nullopt;
+  if (g.k == 0 || g.m >= kMost || g.n >= kMost || g.k >= kMost || g.batch >= kMost) return std::nullopt;
+  if (g.bias != nullptr && (g.out != DType::f32 || g.accumulate)) return std::nullopt;
+  if (g.out != DType::f32 && g.out != g.in) return std::nullopt;
+  const std::optional<PlanOperand> a = operand_of(g.m, g.k, g.a_row, g.a_col);
+  const std::optional<PlanOperand> b = operand_of(g.n, g.k, g.b_col, g.b_row);
+  if (!a || !b || (g.m > 1 && g.c_row < g.n)) return std::nullopt;
+  PlanKey key{.in = g.in, .out = g.out, .m = g.m, .n = g.n, .k = g.k, .batch = g.batch, .a = *a, .b = *b, .c = {}};
+  key.c.leading = g.m > 1 ? g.c_row : g.n;
+  if (!evenly_spaced(g.a_offsets, g.batch, key.a.batch) || !evenly_spaced(g.b_offsets, g.batch, key.b.batch) ||
+      !evenly_spaced(g.c_offsets, g.batch, key.c.batch))
+    return std::nullopt;
+  if (g.batch > 1 && key.c.batch == 0) return std::nullopt;  // all into one place: nobody's order
+  key.a.alignment = alignment_of(g.a, key.a.leading, key.a.batch, g.in);
+  key.b.alignment = alignment_of(g.b, key.b.leading, key.b.batch, g.in);
+  key.c.alignment = alignment_of(g.c, key.c.leading, key.c.batch, g.out);
+  // cuBLASLt's second operand, our a, is (k, m) in its eyes: k side by side is its plain form.
+  key.a.transposed = !key.a.transposed;
+  key.bias = g.bias != nullptr;
+  key.accumulate = g.accumulate;
+  return key;
+}
+
+std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm) {
+  Writer writer;
+  for_each_member(key, writer);
+  std::string words;
+  if (algorithm)
+    for (const std::uint64_t word : algorithm->data)
+      for (int shift = 60; shift >= 0; shift -= 4) words += "0123456789abcdef"[word >> shift & 15];
+  writer.add("algorithm", algorithm ? words : std::string(kNone));
+  return writer.line;
+}
+
+std::optional<PlanLine> parse_plan_line(std::string_view line) {
+  Reader reader{std::istringstream(std::string(line))};
+  std::string word;
+  if (!(reader.words >> word) || word != kWord) return std::nullopt;
+  PlanLine plan;
+  for_each_member(plan.key, reader);
+  reader("algorithm", plan.algorithm);
+  if (!reader.good || reader.words >> word) return std::nullopt;
+  return plan;
+}
+
+PlanDescriptors plan_descriptors(const PlanKey& key) {
+  PlanDescriptors plan;
+  cublasLtMatmulDesc_t operation = nullptr;
+  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation");
+  plan.operation.reset(operation);
+  const auto form = [](const PlanOperand& x) -> std::int32_t { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, form(key.a));
+  if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+  plan.first = layout_of(key.in, key.n, key.k, key.b, key.batch);
+  plan.second = layout_of(key.in, key.k, key.m, key.a, key.batch);
+  plan.result = layout_of(key.out, key.n, key.m, key.c, key.batch);
+  return plan;
+}
+
+PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&preference), "preference");
+  PreferenceOwner owner(preference);
+  const auto alignment = [](const PlanOperand& x) { return static_cast<std::uint32_t>(x.alignment); };
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace});
+  // Split sums are added in f32, never in the result's dtype.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(key.b));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(key.a));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(key.c));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(key.c));
+  return owner;
+}
+
+void check(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const Status kind = status == CUBLAS_STATUS_ALLOC_FAILED       ? Status::kNoMemory
+                      : status == CUBLAS_STATUS_NOT_SUPPORTED    ? Status::kUnsupported
+                      : status == CUBLAS_STATUS_ARCH_MISMATCH    ? Status::kUnsupported
+                      : status == CUBLAS_STATUS_EXECUTION_FAILED ? Status::kLost
+                                                                 : Status::kFailed;
+  throw Failure(kind, std::string("cuBLASLt, ") + what + ": status " + std::to_string(static_cast<int>(status)));
+}
+
+}  // namespace binade::cuda

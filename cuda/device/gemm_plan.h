@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/kernels/gemm.h"
+
+/// What cuBLASLt is asked for a product, and how it has chosen to compute it. Host code that needs no GPU.
+namespace binade::cuda {
+
+/// One operand as cuBLASLt sees it. Everything of ours is stored by rows and cuBLASLt counts by columns, so it is asked
+/// for the transposed product C' (n, m) = B' (n, k) A' (k, m): its first operand is our b, its second our a.
+struct PlanOperand {
+  bool transposed = false;   ///< stored as (k, lines) in its eyes
+  std::int64_t leading = 0;  ///< elements from column to column
+  std::int64_t batch = 0;    ///< elements from product to product
+  int alignment = 16;        ///< bytes that every column begins on: a power of two, at most 16
+  bool operator==(const PlanOperand&) const = default;
+};
+
+/// Everything that the choice of an algorithm depends on; equal keys get equal algorithms.
+struct PlanKey {
+  DType in = DType::f32, out = DType::f32;
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  PlanOperand a, b, c;
+  bool bias = false, accumulate = false;
+  bool operator==(const PlanKey&) const = default;
+};
+struct PlanKeyHash {
+  std::size_t operator()(const PlanKey& key) const;
+};
+
+/// The key of a product, or nothing where cuBLASLt has no form for it: f64, an activation (its GELU is not ours), a
+/// bias of another dtype than the result, operands that are dense in neither direction, irregular batches.
+std::optional<PlanKey> plan_key(const cpu::GemmArgs& g);
+
+/// `key` and its algorithm as one line of text, and back; nothing where the line is none. Without an algorithm:
+/// cuBLASLt has none for this key.
+std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm);
+struct PlanLine {
+  PlanKey key;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;
+};
+std::optional<PlanLine> parse_plan_line(std::string_view line);
+
+template <auto kDestroy>
+struct Destroy {
+  template <class T>
+  void operator()(T* opaque) const {
+    kDestroy(opaque);
+  }
+};
+using LayoutOwner = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<&cublasLtMatrixLayoutDestroy>>;
+using OperationOwner = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<&cublasLtMatmulDescDestroy>>;
+using PreferenceOwner = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<&cublasLtMatmulPreferenceDestroy>>;
+
+/// The descriptors of a product. A bias's place is still to be set.
+struct PlanDescriptors {
+  OperationOwner operation;
+  LayoutOwner first, second, result;
+};
+PlanDescriptors plan_descriptors(const PlanKey& key);
+
+/// What heuristics may propose: sums are reduced in the computing type or not at all, in at most `workspace` bytes.
+PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace);
+
+/// Throws the Failure that fits unless `status` is success.
+void check(cublasStatus_t status, const char* what);
+
+}  // namespace binade::cuda

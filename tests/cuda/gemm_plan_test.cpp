@@ -1,0 +1,205 @@
+#include "cuda/device/gemm_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "cuda/device/failure.h"
+
+// What cuBLASLt is asked; no GPU is needed for it, nor to read the descriptors again.
+namespace binade::cuda {
+namespace {
+
+alignas(16) const float place[64] = {};
+
+/// y (m, n) = x (m, k) w (n, k) transposed: a linear layer's forward.
+cpu::GemmArgs linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+  cpu::GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
+  g.a = g.b = place;
+  g.c = const_cast<float*>(place);
+  g.a_row = k;
+  g.b_row = 1;
+  g.b_col = k;
+  g.c_row = n;
+  return g;
+}
+
+template <class T>
+T attribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t which) {
+  T value{};
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(layout, which, &value, sizeof value, nullptr), CUBLAS_STATUS_SUCCESS);
+  return value;
+}
+template <class T>
+T attribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t which) {
+  T value{};
+  EXPECT_EQ(cublasLtMatmulDescGetAttribute(operation, which, &value, sizeof value, nullptr), CUBLAS_STATUS_SUCCESS);
+  return value;
+}
+template <class T>
+T attribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t which) {
+  T value{};
+  EXPECT_EQ(cublasLtMatmulPreferenceGetAttribute(preference, which, &value, sizeof value, nullptr),
+            CUBLAS_STATUS_SUCCESS);
+  return value;
+}
+
+struct Layout {
+  cudaDataType_t type;
+  std::uint64_t rows, columns;
+  std::int64_t leading;
+  std::int32_t batch;
+  std::int64_t offset;
+  bool operator==(const Layout&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Layout& x) {
+  return out << "type " << x.type << ", " << x.rows << " x " << x.columns << ", leading " << x.leading << ", "
+             << x.batch << " at " << x.offset;
+}
+Layout read(const LayoutOwner& owner) {
+  cublasLtMatrixLayout_t x = owner.get();
+  return {static_cast<cudaDataType_t>(attribute<std::uint32_t>(x, CUBLASLT_MATRIX_LAYOUT_TYPE)),
+          attribute<std::uint64_t>(x, CUBLASLT_MATRIX_LAYOUT_ROWS),
+          attribute<std::uint64_t>(x, CUBLASLT_MATRIX_LAYOUT_COLS),
+          attribute<std::int64_t>(x, CUBLASLT_MATRIX_LAYOUT_LD),
+          attribute<std::int32_t>(x, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT),
+          attribute<std::int64_t>(x, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)};
+}
+std::int32_t form(const PlanDescriptors& plan, cublasLtMatmulDescAttributes_t which) {
+  return attribute<std::int32_t>(plan.operation.get(), which);
+}
+
+TEST(GemmPlan, ALinearLayerIsTheTransposedProductByColumns) {
+  const std::optional<PlanKey> key = plan_key(linear(96, 40, 24, DType::bf16));
+  ASSERT_TRUE(key);
+  const PlanDescriptors plan = plan_descriptors(*key);
+  // y' (40, 96) = w (40, 24) x' (24, 96): w is stored (24, 40) by columns.
+  EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_T);
+  EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_N);
+  EXPECT_EQ(read(plan.first), (Layout{CUDA_R_16BF, 24, 40, 24, 1, 0}));
+  EXPECT_EQ(read(plan.second), (Layout{CUDA_R_16BF, 24, 96, 24, 1, 0}));
+  EXPECT_EQ(read(plan.result), (Layout{CUDA_R_16BF, 40, 96, 40, 1, 0}));
+  EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_COMPUTE_TYPE), CUBLAS_COMPUTE_32F);
+  EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_SCALE_TYPE), CUDA_R_32F);
+}
+
+TEST(GemmPlan, AWeightsGradientTakesRowsAsLines) {
+  // gw (n, k) = gy (m, n) transposed times x (m, k).
+  cpu::GemmArgs g{.m = 40, .n = 24, .k = 96, .in = DType::f16, .out = DType::f32};
+  g.a = g.b = place;
+  g.c = const_cast<float*>(place);
+  g.a_row = 1;
+  g.a_col = 48;  // gy is a slice of 48 channels
+  g.b_row = 24;
+  g.c_row = 24;
+  g.accumulate = true;
+  const std::optional<PlanKey> key = plan_key(g);
+  ASSERT_TRUE(key);
+  EXPECT_TRUE(key->accumulate);
+  const PlanDescriptors plan = plan_descriptors(*key);
+  EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_N);
+  EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_T);
+  EXPECT_EQ(read(plan.first), (Layout{CUDA_R_16F, 24, 96, 24, 1, 0}));
+  EXPECT_EQ(read(plan.second), (Layout{CUDA_R_16F, 40, 96, 48, 1, 0}));
+  EXPECT_EQ(read(plan.result), (Layout{CUDA_R_32F, 24, 40, 24, 1, 0}));
+}
+
+TEST(GemmPlan, EvenBatchesHaveStridesAndOthersNoPlan) {
+  cpu::GemmArgs g = linear(8, 16, 32, DType::f32);
+  g.batch = 3;
+  const std::vector<std::int64_t> even{0, 256, 512}, results{0, 128, 256}, odd{0, 256, 256};
+  g.a_offsets = even.data();
+  g.c_offsets = results.data();
+  const std::optional<PlanKey> key = plan_key(g);
+  ASSERT_TRUE(key);
+  const PlanDescriptors plan = plan_descriptors(*key);
+  EXPECT_EQ(read(plan.first), (Layout{CUDA_R_32F, 32, 16, 32, 3, 0}));  // one w for all
+  EXPECT_EQ(read(plan.second), (Layout{CUDA_R_32F, 32, 8, 32, 3, 256}));
+  EXPECT_EQ(read(plan.result), (Layout{CUDA_R_32F, 16, 8, 16, 3, 128}));
+  g.a_offsets = odd.data();
+  EXPECT_FALSE(plan_key(g));
+  g.a_offsets = even.data();
+  g.c_offsets = nullptr;
+  EXPECT_FALSE(plan_key(g)) << "three products in one place";
+}
+
+TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
+  EXPECT_FALSE(plan_key(linear(8, 8, 8, DType::f64)));
+  EXPECT_FALSE(plan_key(linear(8, 8, 0, DType::f32))) << "an empty sum";
+  cpu::GemmArgs g = linear(8, 8, 8, DType::bf16);
+  g.activation = Activation::kGeluTanh;
+  EXPECT_FALSE(plan_key(g)) << "its GELU is another one";
+  g = linear(8, 8, 8, DType::bf16);
+  g.bias = place;
+  EXPECT_FALSE(plan_key(g)) << "a bias of f32 on a half";
+  g.out = DType::f32;
+  ASSERT_TRUE(plan_key(g));
+  EXPECT_EQ(attribute<std::uint32_t>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE),
+            std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+  g = linear(8, 8, 8, DType::f32);
+  g.a_row = 0;
+  EXPECT_FALSE(plan_key(g)) << "one row, seen eight times";
+  g = linear(8, 8, 8, DType::f32);
+  g.a_row = 16;
+  g.a_col = 2;
+  EXPECT_FALSE(plan_key(g)) << "every other element";
+}
+
+TEST(GemmPlan, SinglesAreDenseEitherWay) {
+  for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{1, 5, 7}, {5, 1, 7}, {5, 7, 1}, {1, 1, 1}}) {
+    const std::optional<PlanKey> key = plan_key(linear(m, n, k, DType::f32));
+    ASSERT_TRUE(key) << m << " " << n << " " << k;
+    EXPECT_NO_THROW(plan_descriptors(*key));
+  }
+}
+
+TEST(GemmPlan, AlignmentIsThatOfEveryColumn) {
+  cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
+  EXPECT_EQ(plan_key(g)->a.alignment, 16);
+  g.a_row = 26;  // 52 bytes
+  EXPECT_EQ(plan_key(g)->a.alignment, 4);
+  g.b = reinterpret_cast<const char*>(place) + 2;
+  EXPECT_EQ(plan_key(g)->b.alignment, 2);
+  const PreferenceOwner preference = plan_preference(*plan_key(g), 1 << 20);
+  EXPECT_EQ(attribute<std::uint32_t>(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES), 2u);
+  EXPECT_EQ(attribute<std::uint32_t>(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), 4u);
+  EXPECT_EQ(attribute<std::uint32_t>(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES), 16u);
+  EXPECT_EQ(attribute<std::uint64_t>(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES), 1u << 20);
+  EXPECT_EQ(attribute<std::uint32_t>(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK),
+            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+}
+
+TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
+  cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
+  g.out = DType::f32;
+  g.bias = place;
+  const PlanKey key = *plan_key(g);
+  cublasLtMatmulAlgo_t algorithm;
+  for (std::size_t i = 0; i < std::size(algorithm.data); ++i) algorithm.data[i] = 0xfedcba9876543210u + i;
+  const std::string line = plan_line(key, algorithm);
+  EXPECT_EQ(line,
+            "gemm in=bf16 out=f32 m=8 n=16 k=24 batch=1 a=n:24:0:16 b=t:24:0:16 c=n:16:0:16 bias=1 accumulate=0 "
+            "algorithm=fedcba9876543210fedcba9876543211fedcba9876543212fedcba9876543213fedcba9876543214"
+            "fedcba9876543215fedcba9876543216fedcba9876543217");
+  const std::optional<PlanLine> plan = parse_plan_line(line);
+  ASSERT_TRUE(plan && plan->algorithm);
+  EXPECT_EQ(plan->key, key);
+  EXPECT_EQ(PlanKeyHash{}(plan->key), PlanKeyHash{}(key));
+  EXPECT_EQ(plan_line(plan->key, plan->algorithm), line);
+  const std::optional<PlanLine> none = parse_plan_line(plan_line(key, {}));
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->algorithm);
+}
+
+TEST(GemmPlan, AnythingElseIsNoLine) {
+  const std::string line = plan_line(*plan_key(linear(8, 16, 24, DType::f32)), {});
+  ASSERT_TRUE(parse_plan_line(line));
+  for (std::size_t cut = 0; cut < line.size(); ++cut) EXPECT_FALSE(parse_plan_line(line.substr(0, cut))) << cut;
+  for (const char* other : {"", "gemm", "cublaslt 130100 sm_90 multiprocessors 132"})
+    EXPECT_FALSE(parse_plan_line(other));
+  EXPECT_FALSE(parse_plan_line(line + " more=1"));
+  EXPECT_FALSE(parse_plan_line(line + "0"));
+}
+
+}  // namespace
+}  // namespace binade::cuda

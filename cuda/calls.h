@@ -4,9 +4,9 @@
 #include "cuda/calls/elementwise.h"
 #include "cuda/calls/move.h"
 #include "cuda/calls/norm.h"
+#include "cuda/calls/pool.h"
 #include "cuda/calls/products.h"
 #include "cuda/calls/reduce.h"
-#include "cuda/calls/pool.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {

@@ -44,7 +44,7 @@ class Library {
                                                  d.second.get(), &beta, g.c, d.result.get(), g.c, d.result.get(),
                                                  &*plan.algorithm, workspace_, kWorkspace, context().stream);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) {  // it had promised otherwise; nothing has been started
-      plan.algorithm.reset();
+      plan.algorithm = {};
       return false;
     }
     check(status, "cublasLtMatmul");

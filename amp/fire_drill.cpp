@@ -100,13 +100,27 @@ std::string first_buffer_of(nn::Module& model, const std::string& path) {
   return path;
 }
 
+/// Writes one element in place, wherever the tensor lies.
+void set_element(Tensor& tensor, std::int64_t at, float value) {
+  Tensor flat = tensor.view_at(at, Shape{1});
+  flat.copy_from(Tensor::full(Shape{1}, value).to(tensor.device()));
+}
+
+/// The highest bit of the exponent of the first element.
+void flip_high_bit(Tensor& tensor) {
+  Tensor first = tensor.view_at(0, Shape{1});
+  Tensor changed = first.on_host().clone();
+  static_cast<std::uint8_t*>(changed.mutable_raw())[size_of(tensor.dtype()) - 1] ^= 0x40u;
+  first.copy_from(changed.to(tensor.device()));
+}
+
 /// A copy whose row `row` went through `f`.
 template <class F>
 Tensor with_row(const Tensor& tensor, std::int64_t row, F&& f) {
-  Tensor wide = tensor.to(DType::f32).clone();
+  Tensor wide = tensor.to(DType::f32).on_host().clone();
   const std::int64_t width = wide.numel() / wide.dim(0);
   f(wide.mutable_data<float>() + row * width, width);
-  return wide.to(tensor.dtype());
+  return wide.to(tensor.dtype()).to(tensor.device());
 }
 
 }  // namespace
@@ -197,13 +211,13 @@ void FireDrill::change_weight(const Fault& fault, optim::Optimizer& optimizer, c
   for (const auto& [name, parameter] : nn::named_parameters(*model_)) {
     if (name != fault.path) continue;
     Tensor& value = parameter->mutable_value();
-    Tensor changed = value.to(DType::f32).clone();
+    Tensor changed = value.to(DType::f32).on_host().clone();
     const bool all = fault.kind == "scale-weight";
     for (std::int64_t i = 0; i < (all ? changed.numel() : 1); ++i) {
       float& x = changed.mutable_data<float>()[i];
       x = f(x);
     }
-    value.copy_from(changed);
+    value.copy_from(changed.to(value.device()));
     optimizer.weights_changed();
   }
 }
@@ -221,7 +235,7 @@ void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
     strike_once(*fault);
     for (const auto& [name, buffer] : nn::named_buffers(*model_))
       if (name == fault->path && buffer->committed().dtype() == DType::f32)
-        buffer->mutable_committed().mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+        set_element(buffer->mutable_committed(), 0, std::numeric_limits<float>::quiet_NaN());
   }
   for (const auto& [kind, signal] : {std::pair("sigterm", SIGTERM), {"kill", SIGKILL}})
     for (const Fault* fault : active(kind)) {
@@ -245,7 +259,7 @@ void FireDrill::after_gradients(optim::FlatParameters& parameters) {
     for (const optim::FlatParameters::Slice& slice : parameters.slices()) {
       Variable::State& state = *slice.variable.state();
       if (slice.name == fault->path && state.grad_defined && fault->index < state.grad.numel())
-        state.grad.mutable_data<float>()[fault->index] = std::numeric_limits<float>::infinity();
+        set_element(state.grad, fault->index, std::numeric_limits<float>::infinity());
     }
   }
 }
@@ -312,10 +326,10 @@ void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inp
       for (const Fault* fault : active("scale-weight"))
         if (fault->view && x.state()->name == fault->path) {
           strike_once(*fault);
-          Tensor scaled = read[i].to(DType::f32).clone();
+          Tensor scaled = read[i].to(DType::f32).on_host().clone();
           for (std::int64_t k = 0; k < scaled.numel(); ++k)
             scaled.mutable_data<float>()[k] *= static_cast<float>(fault->factor);
-          read[i] = scaled.to(read[i].dtype());
+          read[i] = scaled.to(read[i].dtype()).to(read[i].device());
         }
       continue;
     }
@@ -367,9 +381,7 @@ void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, 
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
         !struck_.contains(fault->spec)) {
       strike_once(*fault);
-      Tensor& y = outputs[0];
-      auto* bytes = static_cast<std::uint8_t*>(y.mutable_raw());
-      bytes[size_of(y.dtype()) - 1] ^= 0x40u;
+      flip_high_bit(outputs[0]);
     }
 }
 

@@ -38,7 +38,7 @@ class Writer {
     number(static_cast<std::uint64_t>(tensor.rank()));
     for (const std::int64_t dim : tensor.shape().dims()) number(static_cast<std::uint64_t>(dim));
     if (tensor.bytes() == 0) return;
-    const Tensor host = tensor.to(Device::cpu()).contiguous_copy();
+    const Tensor host = tensor.on_host();
     sha_.update(host.raw(), host.bytes());
   }
   void operator()(std::int64_t x) {

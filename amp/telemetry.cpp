@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "amp/signs/attention_entropy.h"
 #include "core/error.h"
@@ -29,7 +30,7 @@ constexpr std::uint32_t vanishing_word(DType dtype) { return dtype == DType::f16
 /// Counts zeros in a sample of at most 4096 elements: short runs, evenly spread, so that few lines of memory are read.
 void count_zeros(const Tensor& gradient, std::int64_t& sampled, std::int64_t& zeros) {
   constexpr std::int64_t kRuns = 128, kRun = 32;
-  const Tensor flat = gradient.contiguous_copy();
+  const Tensor flat = gradient.on_host();
   const auto* bits = static_cast<const std::uint16_t*>(flat.raw());
   const std::int64_t count = flat.numel(), stride = std::max(kRun, count / kRuns);
   for (std::int64_t run = 0; run < kRuns && run * stride < count; ++run)
@@ -49,6 +50,7 @@ bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && 
 
 void Telemetry::begin(const Looks& looks) {
   looks_ = looks;
+  readers_.clear();
   for (Tape* tape : {&forward_, &backward_}) {
     tape->length = 0;
     for (Slot& slot : tape->slots) {
@@ -73,6 +75,7 @@ Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> res
     slot.low = result.dtype();
     if (counts) count_zeros(result, slot.sampled, slot.zeros);
   }
+  if (slot.seen.pending != 0 && seen.pending != 0) settle();  // another micro-batch
   slot.seen.merge(seen);
   return slot;
 }
@@ -89,8 +92,24 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
   Slot& slot = note(call, outputs, seen);
   if (looks_.limits) look_at_limits(call, read, slot);
   slot.stored = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
-  if (headroom_of(seen, slot.low) == kOverflown) return;  // what it read was no mask
-  for (const void* address : may_be_masked_) forgive(call.tape_index, address);
+  if (may_be_masked_.empty()) return;
+  if (seen.pending != 0)
+    readers_.push_back({call.tape_index, may_be_masked_});
+  else
+    forgive_masks(call.tape_index, seen, may_be_masked_);
+}
+
+void Telemetry::settle() {
+  for (Tape* tape : {&forward_, &backward_})
+    for (Slot& slot : std::span(tape->slots).first(tape->length)) slot.seen = slot.seen.settled();
+  for (const Reader& reader : std::exchange(readers_, {}))
+    forgive_masks(reader.tape_index, forward_.slots[static_cast<std::size_t>(reader.tape_index)].seen, reader.read);
+}
+
+void Telemetry::forgive_masks(std::int64_t reader, const Observation& seen, std::span<const void* const> addresses) {
+  const DType low = forward_.slots[static_cast<std::size_t>(reader)].low;
+  if (headroom_of(seen, low) == kOverflown) return;  // what it read was no mask
+  for (const void* address : addresses) forgive(reader, address);
 }
 
 void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const {

@@ -50,6 +50,9 @@ class Telemetry final : public TapeObserver {
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 
+  /// Brings what a GPU saw: once for all ops, when the step is over. Everything below asks for it to have been called.
+  void settle();
+
   /// What one op call stored.
   struct Slot {
     std::string module;
@@ -76,7 +79,13 @@ class Telemetry final : public TapeObserver {
   double headroom_in(DType dtype, std::string_view target) const;
 
  private:
+  /// An op that may have been given a mask, whose result is not known yet.
+  struct Reader {
+    std::int64_t tape_index = 0;
+    std::vector<const void*> read;
+  };
   Slot& note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
+  void forgive_masks(std::int64_t reader, const Observation& seen, std::span<const void* const> addresses);
   void forgive(std::int64_t before, const void* address);
   void look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const;
 
@@ -86,6 +95,7 @@ class Telemetry final : public TapeObserver {
   };
   Tape forward_, backward_;
   std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
+  std::vector<Reader> readers_;             // of this attempt, on a GPU
   Looks looks_;
 };
 

@@ -90,6 +90,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     backend_of(runtime_.device()).reset_peak();
     const auto begin = std::chrono::steady_clock::now();
     const StepState state = attempt(trial.plan, feed, options_.telemetry ? &telemetry_ : nullptr);
+    telemetry_.settle();
     result.forward_headroom = telemetry_.least(Direction::kForward);
     result.backward_headroom = telemetry_.least(Direction::kBackward);
     result.loss = state.loss;

@@ -269,8 +269,18 @@ class Trainer {
   template <class Batch, class Maths>
   static Variable maths_of(const Batch& batch, std::span<const std::int64_t> without, Maths&& closure) {
     if constexpr (can_lose_rows<Batch>)
-      if (!without.empty()) return closure(batch.without(without));
-    return closure(batch);
+      if (!without.empty()) return closure(there(batch.without(without)));
+    return closure(there(batch));
+  }
+  /// A batch out of a capsule lies on the host.
+  template <class Batch>
+  static decltype(auto) there(const Batch& batch) {
+    if constexpr (requires {
+                    { batch.to(Device{}) } -> std::same_as<Batch>;
+                  })
+      return batch.to(Runtime::current_device());
+    else
+      return (batch);
   }
   template <class Batch, class Maths>
   static Feed feed_of(std::span<const Batch> parts, Maths& closure) {

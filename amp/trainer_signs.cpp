@@ -18,6 +18,7 @@ void Trainer::measure_scale(const Trial& trial) {
     telemetry_.begin();
     attempt(plan, trial.feed, &telemetry_);
     abandon();
+    telemetry_.settle();
     const double headroom = telemetry_.least(Direction::kBackward).binades;
     if (!std::isfinite(headroom) && plan.scale > floor) continue;
     scaler_.begin_with(plan.scale, headroom);
@@ -34,6 +35,7 @@ std::optional<Telemetry> Trainer::prove_signs(const Trial& trial) {
   seen.begin({.zeros = true});
   const StepState raised = attempt(plan, trial.feed, &seen);
   abandon();
+  seen.settle();
   return raised.scan.finite() ? std::optional(std::move(seen)) : std::nullopt;
 }
 

@@ -40,7 +40,7 @@ std::string bad_weights(const optim::FlatParameters& parameters) {
 
 bool all_finite(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype())) return true;
-  const Tensor flat = tensor.contiguous_copy();
+  const Tensor flat = tensor.on_host();
   return dispatch_float(flat.dtype(), "finite check", [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = flat.data<T>();

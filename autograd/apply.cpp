@@ -25,8 +25,15 @@ bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() &
 
 }  // namespace
 
-bool must_scan(const OpInfo& info, const Observation& seen) {
-  return info.observed == Observed::kByScan || (info.observed == Observed::kByKernels && !seen.any());
+Observation observed(const OpInfo& info, ObservationScope& observation, std::span<const Tensor> results) {
+  const auto scan = [&] {
+    for (const Tensor& result : results) observe_into_scope(result);
+  };
+  if (info.observed == Observed::kByScan) scan();
+  Observation seen = observation.take();
+  if (info.observed != Observed::kByKernels || seen.any()) return seen;
+  scan();
+  return observation.take();
 }
 
 Edge edge_to(const Variable& x) {
@@ -91,9 +98,8 @@ void Application::before() {
   for (TapeObserver* observer : tape_observers()) observer->before_forward(call(), inputs_, tensors_);
 }
 
-void Application::after(Tensors& outputs, Observation seen) {
-  if (must_scan(info_, seen))
-    for (const Tensor& output : outputs) seen.merge(observe(output));
+void Application::after(Tensors& outputs, ObservationScope& observation) {
+  const Observation seen = observed(info_, observation, outputs);
   for (TapeObserver* observer : tape_observers()) observer->after_forward(call(), tensors_, outputs, seen);
 }
 

@@ -14,8 +14,8 @@ namespace binade {
 
 namespace detail {
 
-/// Whether an op's results must be read to be observed, because its kernels did not see them.
-bool must_scan(const OpInfo& info, const Observation& seen);
+/// What `observation` saw of an op that gave `results`; they are read where its kernels did not see them.
+Observation observed(const OpInfo& info, ObservationScope& observation, std::span<const Tensor> results);
 /// A container for which an op finds no memory is told as a tensor is: throws OutOfMemoryError naming op and module.
 [[noreturn]] void throw_no_memory(const OpInfo& info, std::string_view module_path);
 /// Where gradients of `x` go.
@@ -49,7 +49,7 @@ class Application {
     ObservationScope observation;
     before();
     Tensors outputs = forward();
-    after(outputs, observation.take());
+    after(outputs, observation);
     return outputs;
   } catch (const std::bad_alloc&) {
     throw_no_memory(info_, call().module_path);
@@ -61,7 +61,7 @@ class Application {
  private:
   double eps(double given) const;
   void before();
-  void after(Tensors& outputs, Observation seen);
+  void after(Tensors& outputs, ObservationScope& observation);
   OpCall call() const;
 
   const OpInfo& info_;

@@ -137,10 +137,8 @@ void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   for (TapeObserver* observer : detail::tape_observers()) observer->before_backward(call, gy);
   ObservationScope observation;
   node.backward(gy, sink);
-  Observation seen = observation.take();
-  if (detail::must_scan(node.info(), seen))
-    for (const Tensor& gradient : node.info().observed == Observed::kByScan ? sink.given() : sink.written())
-      seen.merge(observe(gradient));
+  const Observation seen = detail::observed(node.info(), observation,
+                                            node.info().observed == Observed::kByScan ? sink.given() : sink.written());
   for (TapeObserver* observer : detail::tape_observers()) observer->after_backward(call, gy, sink.given(), seen);
 } catch (const std::bad_alloc&) {
   detail::throw_no_memory(node.info(), node.module_path());

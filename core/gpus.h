@@ -16,7 +16,10 @@ std::string why_none();
 /// The backend of GPU `index`, opened at the first call, with which every CUDA kernel slot is filled. One GPU serves a
 /// process. Throws DeviceError saying what is missing.
 Backend& open(int index);
-/// What kernels of the open GPU have seen since the last take; nothing without one. Waits for them.
-Observation take_observation();
+/// The number under which kernels of the open GPU have observed until now, and a fresh one for those to come; 0 where
+/// none ran.
+std::int64_t next_observation();
+/// What was observed under a number. Waits where it has not been brought to the host. Kept for some 16,000 numbers.
+Observation observation(std::int64_t number);
 
 }  // namespace binade::gpus

@@ -1,5 +1,6 @@
 #include "core/observation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/gpus.h"
@@ -20,24 +21,48 @@ Observation exchange_observation(const Observation& next) { return std::exchange
 
 }  // namespace detail
 
+void Observation::merge(const Observation& other) {
+  low = std::max(low, other.low);
+  wide = std::max(wide, other.wide);
+  if (pending == 0) {
+    pending = other.pending;
+  } else if (other.pending != 0 && other.pending != pending) {
+    *this = settled();
+    pending = other.pending;
+  }
+}
+
+Observation Observation::settled() const {
+  if (pending == 0) return *this;
+  const Observation there = gpus::observation(pending);
+  return {.low = std::max(low, there.low), .wide = std::max(wide, there.wide)};
+}
+
 ObservationScope::ObservationScope() : outer_(take()) {}
 ObservationScope::~ObservationScope() {
-  gpus::take_observation();
+  gpus::next_observation();
   detail::exchange_observation(outer_);
 }
 Observation ObservationScope::take() {
   Observation seen = detail::exchange_observation({});
-  seen.merge(gpus::take_observation());
+  seen.merge({.pending = gpus::next_observation()});
   return seen;
 }
 
-Observation observe(const Tensor& tensor) {
-  if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.numel() == 0) return {};
-  ObservationScope scope;
-  const Tensor flat = tensor.to(tensor.dtype() == DType::f64 ? DType::f32 : tensor.dtype()).contiguous_copy();
-  scope.take();  // what a conversion saw
+void observe_into_scope(const Tensor& tensor) {
+  if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.numel() == 0) return;
+  Tensor flat = tensor;
+  if (tensor.dtype() == DType::f64 || !tensor.contiguous()) {
+    const ObservationScope unseen;  // what a conversion sees
+    flat = tensor.to(tensor.dtype() == DType::f64 ? DType::f32 : tensor.dtype()).contiguous_copy();
+  }
   tensor_kernels().on(flat.device(), "observe").observe(flat.raw(), flat.dtype(), flat.numel());
-  return scope.take();
+}
+
+Observation observe(const Tensor& tensor) {
+  ObservationScope scope;
+  observe_into_scope(tensor);
+  return scope.take().settled();
 }
 
 }  // namespace binade

@@ -13,12 +13,16 @@ namespace binade {
 struct Observation {
   std::uint32_t low = 0;   ///< of values stored as f16 or bf16
   std::uint32_t wide = 0;  ///< of values stored as f32
+  /// Not 0: more was seen on a GPU, where it lies under this number until somebody asks (settled()): a step that is
+  /// watched does not wait for its kernels one by one.
+  std::int64_t pending = 0;
 
-  bool any() const { return (low | wide) != 0; }
-  void merge(const Observation& other) {
-    low = low < other.low ? other.low : low;
-    wide = wide < other.wide ? other.wide : wide;
-  }
+  bool any() const { return (low | wide) != 0 || pending != 0; }
+  /// Waits where both are pending.
+  void merge(const Observation& other);
+  /// The same with nothing pending: waits for the GPU where the words have not been brought yet (all that are pending
+  /// come at once).
+  Observation settled() const;
 };
 
 /// The smallest word that stands for a value which `dtype` cannot hold: rounded to nearest it becomes infinite.
@@ -46,8 +50,10 @@ class ObservationScope {
 };
 
 /// What is in a tensor, found by reading it: for results that no kernel of Binade's stored. Doubles are taken as
-/// floats. Nothing for integers.
+/// floats. Nothing for integers. Settled.
 Observation observe(const class Tensor& tensor);
+/// The same, added to what the scope that is open sees.
+void observe_into_scope(const class Tensor& tensor);
 
 namespace detail {
 

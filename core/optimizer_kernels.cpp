@@ -1,6 +1,10 @@
 #include "core/optimizer_kernels.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/kernels/dispatch.h"
+#include "core/ops/math.h"
 #include "core/parallel.h"
 
 namespace binade {
@@ -35,6 +39,37 @@ void average(const AverageArguments& a) {
   });
 }
 
+void limit(const LimitArguments& a) {
+  parallel_blocks(static_cast<std::int64_t>(a.blocks.size()), [&](std::int64_t b) {
+    const FlatBlock& block = a.blocks[static_cast<std::size_t>(b)];
+    float* x = a.values[static_cast<std::size_t>(block.slice)];
+    if (x == nullptr) return;
+    x += block.begin;
+    for (std::int64_t i = 0; i < block.count; ++i) x[i] *= a.factor;
+    if (a.limit > 0)
+      for (std::int64_t i = 0; i < block.count; ++i) x[i] = math::clamp(x[i], -a.limit, a.limit);
+  });
+}
+
+double norm_of(const float* x, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
+  return std::sqrt(sum);
+}
+
+void limit_units(const UnitLimitArguments& a) {
+  parallel_for(a.units, std::max<std::int64_t>(1, kFlatBlock / a.size), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t u = begin; u < end; ++u) {
+      float* g = a.gradients + u * a.size;
+      const double largest = a.share * std::max(norm_of(a.weights + u * a.size, a.size), a.floor);
+      const double norm = norm_of(g, a.size) * a.inverse_scale;
+      if (!(norm > largest)) continue;
+      const auto factor = static_cast<float>(largest / norm);
+      for (std::int64_t i = 0; i < a.size; ++i) g[i] *= factor;
+    }
+  });
+}
+
 }  // namespace
 
 KernelSlot<OptimizerKernels>& optimizer_kernels() {
@@ -42,6 +77,8 @@ KernelSlot<OptimizerKernels>& optimizer_kernels() {
   return slot;
 }
 
-void register_cpu_optimizer_kernels() { optimizer_kernels().fill(DeviceType::kCpu, {&scan, &update, &average}); }
+void register_cpu_optimizer_kernels() {
+  optimizer_kernels().fill(DeviceType::kCpu, {&scan, &update, &average, &limit, &limit_units});
+}
 
 }  // namespace binade

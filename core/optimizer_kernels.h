@@ -102,10 +102,31 @@ struct AverageArguments {
   float weight = 0;
 };
 
+// ---- clipping -----------------------------------------------------------------------------------
+
+/// x *= factor, then held to [-limit, limit] where limit > 0. NaN stays.
+struct LimitArguments {
+  std::span<const FlatBlock> blocks;
+  std::span<float* const> values;  ///< per slice; null: skip the slice
+  float factor = 1;
+  float limit = 0;
+};
+
+/// A gradient of `units` rows of `size` elements beside its weight: a row whose norm, times `inverse_scale`, is above
+/// share * max(norm of the weight's row, floor) is scaled down to it. Norms in double, in fixed order.
+struct UnitLimitArguments {
+  std::int64_t units = 0, size = 0;
+  const float* weights = nullptr;
+  float* gradients = nullptr;
+  double share = 0, floor = 0, inverse_scale = 1;
+};
+
 struct OptimizerKernels {
   void (*scan)(const ScanArguments&) = nullptr;
   void (*update)(const UpdateArguments&) = nullptr;
   void (*average)(const AverageArguments&) = nullptr;
+  void (*limit)(const LimitArguments&) = nullptr;
+  void (*limit_units)(const UnitLimitArguments&) = nullptr;
 };
 
 KernelSlot<OptimizerKernels>& optimizer_kernels();

@@ -27,6 +27,8 @@ Runtime::~Runtime() { g_current = nullptr; }
 
 RandomStream Runtime::next_init_stream() { return {options_.seed, RngPurpose::kInit, 0, 0, initialized_++}; }
 
+Device Runtime::current_device() { return g_current != nullptr ? g_current->device() : Device::cpu(); }
+
 Runtime& Runtime::current() {
   check<ArgumentError>(g_current != nullptr,
                        "Runtime: none is alive; make a binade::Runtime before models and tensors' ops");

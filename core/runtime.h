@@ -32,6 +32,8 @@ class Runtime {
 
   /// The one that lives. Throws ArgumentError saying to make one.
   static Runtime& current();
+  /// The device of the one that lives; the CPU where none does.
+  static Device current_device();
 
  private:
   RuntimeOptions options_;

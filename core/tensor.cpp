@@ -141,6 +141,8 @@ Tensor Tensor::to(Device target) const {
   return t;
 }
 
+Tensor Tensor::on_host() const { return contiguous_copy().to(Device::cpu()); }
+
 void Tensor::copy_from(const Tensor& source) {
   check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_, source.shape_);
   check<DeviceError>(source.device() == device(),

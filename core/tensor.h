@@ -88,6 +88,7 @@ class Tensor {
   Tensor contiguous_copy() const;        ///< itself when contiguous, else clone()
   Tensor to(DType dtype) const;          ///< itself when it has that dtype, else a rounded copy
   Tensor to(Device device) const;        ///< itself when it is there
+  Tensor on_host() const;                ///< contiguous and on the CPU: itself where it is so
   void copy_from(const Tensor& source);  ///< same shape; converts dtype; raises the version
   void fill(double value);               ///< raises the version
 
@@ -96,7 +97,7 @@ class Tensor {
   double item() const;
   template <class T>
   std::vector<T> to_vector() const {  ///< row-major copy on the host, converted to T
-    const Tensor host = to(kDTypeOf<T>).to(Device::cpu()).contiguous_copy();
+    const Tensor host = to(kDTypeOf<T>).on_host();
     return std::vector<T>(host.data<T>(), host.data<T>() + numel());
   }
 

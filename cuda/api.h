@@ -54,8 +54,8 @@ struct Api {
 
   /// Starts the kernels of one call (cuda/calls.h); `bytes` is the size of its argument struct.
   Status (*run)(int call, const void* arguments, std::size_t bytes);
-  /// The two words of an Observation (core/observation.h) gathered since the last take, and 0 again. Waits.
-  Status (*take_observation)(std::uint32_t words[2]);
+  /// Kernels from now on fold what they see into these two words of device memory (core/observation.h).
+  Status (*observe_at)(std::uint32_t* words);
   /// How often the host has waited for the device so far.
   std::uint64_t (*waits)();
   /// The algorithms that libraries have chosen so far, as text; it lasts until this thread asks again.

@@ -1,11 +1,13 @@
 #include "cuda/gpu.h"
 
 #include <mutex>
+#include <optional>
 
 #include "core/caching_backend.h"
 #include "core/error.h"
 #include "core/gpus.h"
 #include "cuda/module.h"
+#include "cuda/observations.h"
 #include "cuda/register.h"
 #include "cuda/run.h"
 
@@ -17,6 +19,7 @@ class GpuBackend final : public CachingBackend {
  public:
   GpuBackend(const Api& api, int index) : api_(api), index_(index) {
     check(api_.open(index, &facts_), fmt::format("device cuda:{}", index));
+    observations_.emplace(api_);
   }
 
   void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream) override {
@@ -35,6 +38,7 @@ class GpuBackend final : public CachingBackend {
   int index() const { return index_; }
   const Api& api() const { return api_; }
   const DeviceFacts& facts() const { return facts_; }
+  Observations& observations() { return *observations_; }
 
  private:
   static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -68,6 +72,7 @@ class GpuBackend final : public CachingBackend {
   const Api& api_;
   int index_;
   DeviceFacts facts_;
+  std::optional<Observations> observations_;
 };
 
 std::mutex g_mutex;
@@ -105,6 +110,7 @@ void check(Status status, std::string_view what) {
 
 namespace detail {
 void run(Call call, const void* arguments, std::size_t bytes, std::string_view what) {
+  g_open->observations().touch();
   check(api().run(static_cast<int>(call), arguments, bytes), what);
 }
 }  // namespace detail
@@ -132,12 +138,8 @@ Backend& open(int index) {
   return *cuda::g_open;
 }
 
-Observation take_observation() {
-  if (cuda::g_open == nullptr) return {};
-  std::uint32_t words[2] = {};
-  cuda::check(cuda::api().take_observation(words), "observation");
-  return {.low = words[0], .wide = words[1]};
-}
+std::int64_t next_observation() { return cuda::g_open != nullptr ? cuda::g_open->observations().next() : 0; }
+Observation observation(std::int64_t number) { return cuda::g_open->observations().at(number); }
 
 }  // namespace gpus
 }  // namespace binade

@@ -33,8 +33,8 @@ ImagePair move_pixels(const ImagePair& pair, std::int64_t height, std::int64_t w
   check_pair(pair);
   const std::int64_t channels = pair.image.dim(2);
   const std::int64_t source_width = pair.image.dim(1);
-  const Tensor image = pair.image.contiguous_copy();
-  const Tensor mask = pair.mask.defined() ? pair.mask.contiguous_copy() : Tensor();
+  const Tensor image = pair.image.on_host();
+  const Tensor mask = pair.mask.defined() ? pair.mask.on_host() : Tensor();
   ImagePair result{Tensor::empty({height, width, channels}),
                    mask.defined() ? Tensor::empty({height, width}, DType::u8) : Tensor()};
   const float* source = image.data<float>();
@@ -160,8 +160,8 @@ ImagePair sample(const ImagePair& pair, const CoordinateMap& map) {
   const std::int64_t rows = pair.image.dim(0);
   const std::int64_t columns = pair.image.dim(1);
   const std::int64_t channels = pair.image.dim(2);
-  const Tensor image = pair.image.contiguous_copy();
-  const Tensor mask = pair.mask.defined() ? pair.mask.contiguous_copy() : Tensor();
+  const Tensor image = pair.image.on_host();
+  const Tensor mask = pair.mask.defined() ? pair.mask.on_host() : Tensor();
   ImagePair result{Tensor::empty({map.height, map.width, channels}),
                    mask.defined() ? Tensor::empty({map.height, map.width}, DType::u8) : Tensor()};
   const float* source = image.data<float>();

@@ -71,7 +71,7 @@ Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {
                        "batch: wanted rows inside {} to leave out", tensor.shape().to_string());
   std::vector<std::int64_t> dims(tensor.shape().dims().begin(), tensor.shape().dims().end());
   dims[0] -= static_cast<std::int64_t>(rows.size());
-  Tensor rest = Tensor::empty(Shape(dims), tensor.dtype());
+  Tensor rest = Tensor::empty(Shape(dims), tensor.dtype(), tensor.device());
   std::int64_t to = 0;
   for (std::int64_t row = 0; row < tensor.dim(0); ++row)
     if (!std::ranges::binary_search(rows, row)) rest.narrow(to++, 1).copy_from(tensor.narrow(row, 1));

@@ -246,7 +246,7 @@ class ImageWriter {
 };
 
 /// The tensor on the host, in one piece.
-Tensor staged(const Tensor& t) { return t.contiguous_copy().to(Device::cpu()); }
+Tensor staged(const Tensor& t) { return t.on_host(); }
 
 std::span<const std::byte> bytes_of(const Tensor& t) {
   return {t.bytes() == 0 ? nullptr : static_cast<const std::byte*>(t.raw()), t.bytes()};

@@ -39,7 +39,7 @@ std::int64_t first_bad(const Tensor& t) {
 std::optional<std::string> first_non_finite(const StateDict& state) {
   for (const auto& [name, value] : state.values()) {
     if (const auto* tensor = std::get_if<Tensor>(&value)) {
-      const Tensor host = tensor->contiguous_copy().to(Device::cpu());
+      const Tensor host = tensor->on_host();
       if (const std::int64_t i = first_bad(host); i >= 0)
         return fmt::format("{} holds {} at element {}", name, host.at(i), i);
     } else if (const auto* number = std::get_if<double>(&value)) {

@@ -75,6 +75,7 @@ struct ImageBatch {
 
   std::int64_t size() const { return images.dim(0); }
   ImageBatch rows(std::int64_t begin, std::int64_t count) const;
+  ImageBatch to(Device device) const;
   ImageBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
   /// Everything in it, and back: for a capsule. Throws CheckpointError.
   StateDict state() const;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/runtime.h"
 #include "core/state_dict.h"
 #include "io/batch_order.h"
 
@@ -72,8 +73,15 @@ class Loader : public LoaderBase {
           return batch;
         }) {}
 
-  /// The next batch. What `make` throws is thrown here, in its turn of the order; the next call tries again.
-  Batch next() { return std::move(*std::static_pointer_cast<Batch>(next_batch())); }
+  /// The next batch, on the runtime's device where it has `to(Device)`. What `make` throws is thrown here, in its turn
+  /// of the order; the next call tries again.
+  Batch next() {
+    Batch batch = std::move(*std::static_pointer_cast<Batch>(next_batch()));
+    if constexpr (requires { batch.to(Device{}); })
+      return batch.to(Runtime::current_device());
+    else
+      return batch;
+  }
 };
 
 }  // namespace binade::io

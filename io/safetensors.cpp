@@ -218,7 +218,7 @@ std::vector<std::byte> encode_safetensors(const Safetensors& content) {
   std::vector<std::pair<std::string, Tensor>> sorted;
   for (const auto& [name, tensor] : content.tensors) {
     check<ArgumentError>(name != kMetadataName, "safetensors: no tensor may be called {}", kMetadataName);
-    sorted.emplace_back(name, tensor.contiguous_copy().to(Device::cpu()));
+    sorted.emplace_back(name, tensor.on_host());
   }
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });

@@ -185,6 +185,8 @@ TextBatch TextBatch::rows(std::int64_t begin, std::int64_t count) const {
   return {tokens.narrow(begin, count), targets.narrow(begin, count), origin.rows(begin, count)};
 }
 
+TextBatch TextBatch::to(Device device) const { return {tokens.to(device), targets.to(device), origin}; }
+
 TextBatch TextBatch::without(std::span<const std::int64_t> rows) const {
   return {without_rows(tokens, rows), without_rows(targets, rows), origin.without(rows)};
 }

@@ -88,6 +88,7 @@ struct TextBatch {
 
   std::int64_t size() const { return tokens.dim(0); }
   TextBatch rows(std::int64_t begin, std::int64_t count) const;
+  TextBatch to(Device device) const;
   TextBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
   /// Everything in it, and back: for a capsule. Throws CheckpointError.
   StateDict state() const;

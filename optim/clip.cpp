@@ -4,29 +4,21 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/parallel.h"
+#include "core/optimizer_kernels.h"
 
 namespace binade::optim {
 namespace {
 
-/// Calls f(gradients, count, slice) for each block of each parameter that has a gradient.
-template <class F>
-void for_each_block(FlatParameters& parameters, F&& f) {
-  parameters.gradients();
-  const std::vector<FlatBlock>& blocks = parameters.blocks();
-  parallel_blocks(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t b) {
-    const FlatBlock& block = blocks[static_cast<std::size_t>(b)];
-    const auto slice = static_cast<std::size_t>(block.slice);
-    if (!parameters.has_gradient(slice)) return;
-    float* g = parameters.slices()[slice].variable.state()->grad.mutable_data<float>() + block.begin;
-    f(g, block.count);
-  });
+const OptimizerKernels& kernels_of(const FlatParameters& parameters) {
+  return optimizer_kernels().on(parameters.device(), "clipping");
 }
 
-double norm_of(const float* x, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
-  return std::sqrt(sum);
+void limit_all(FlatParameters& parameters, float factor, float limit) {
+  parameters.gradients();
+  std::vector<float*> values(parameters.size(), nullptr);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters.has_gradient(i)) values[i] = parameters.slices()[i].variable.state()->grad.mutable_data<float>();
+  kernels_of(parameters).limit({parameters.blocks(), values, factor, limit});
 }
 
 }  // namespace
@@ -43,19 +35,13 @@ double clip_by_norm(FlatParameters& parameters, double max_norm) {
     check<NumericError>(scan.words[i] < 0x7f800000u, "clip by norm: the gradient of {} holds {}; nothing was changed",
                         parameters.slices()[i].name, magnitude_of(scan.words[i]));
   const auto factor = static_cast<float>(clip_factor(scan.norm(), max_norm));
-  if (factor < 1)
-    for_each_block(parameters, [factor](float* g, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) g[i] *= factor;
-    });
+  if (factor < 1) limit_all(parameters, factor, 0);
   return scan.norm();
 }
 
 void clip_by_value(FlatParameters& parameters, double limit) {
   check<ArgumentError>(limit > 0, "clip by value: wanted a bound above 0, got {}", limit);
-  const auto bound = static_cast<float>(limit);
-  for_each_block(parameters, [bound](float* g, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) g[i] = g[i] > bound ? bound : (g[i] < -bound ? -bound : g[i]);
-  });
+  limit_all(parameters, 1, static_cast<float>(limit));
 }
 
 void clip_adaptive(FlatParameters& parameters, const AdaptiveClipOptions& options, double inverse_scale) {
@@ -69,18 +55,14 @@ void clip_adaptive(FlatParameters& parameters, const AdaptiveClipOptions& option
     if (state.value.numel() == 0) continue;
     const std::int64_t size = state.value.numel() / units;
     const Tensor values = state.value.to(DType::f32);  // itself, but for weights without masters
-    const float* w = values.data<float>();
-    float* g = state.grad.mutable_data<float>();
-    const std::int64_t grain = std::max<std::int64_t>(1, kFlatBlock / size);
-    parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t u = begin; u < end; ++u) {
-        const double largest = options.limit * std::max(norm_of(w + u * size, size), options.floor);
-        const double norm = norm_of(g + u * size, size) * inverse_scale;
-        if (!(norm > largest)) continue;
-        const auto factor = static_cast<float>(largest / norm);
-        for (std::int64_t i = u * size; i < (u + 1) * size; ++i) g[i] *= factor;
-      }
-    });
+    kernels_of(parameters)
+        .limit_units({.units = units,
+                      .size = size,
+                      .weights = values.data<float>(),
+                      .gradients = state.grad.mutable_data<float>(),
+                      .share = options.limit,
+                      .floor = options.floor,
+                      .inverse_scale = inverse_scale});
   }
 }
 

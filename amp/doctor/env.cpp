@@ -2,6 +2,7 @@
 
 #include "amp/doctor/commands.h"
 #include "core/backend.h"
+#include "core/gpus.h"
 #include "core/kernels/dispatch.h"
 #include "core/parallel.h"
 #include "core/runtime.h"
@@ -22,7 +23,7 @@ int env() {
   std::printf("kernels   %s (built:%s)\n", std::string(cpu::kernels().isa).c_str(), levels.c_str());
   std::printf("cpu       %s\n", backend_of(Device::cpu()).description().c_str());
   if (device == Device::cpu())
-    std::printf("device    cpu: no usable GPU was found\n");
+    std::printf("device    cpu: %s\n", gpus::why_none().c_str());
   else
     std::printf("device    %s: %s\n", device.to_string().c_str(), backend_of(device).description().c_str());
   return 0;

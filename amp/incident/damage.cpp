@@ -34,8 +34,9 @@ std::optional<FirstBad> damage_in(const Tensor& tensor, const std::string& what,
 
 std::optional<FirstBad> negative_in(const Tensor& tensor, const std::string& what, const std::string& path,
                                     std::int64_t step) {
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    if (!(tensor.at(i) < 0)) continue;
+  const Tensor values = tensor.on_host();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    if (!(values.at(i) < 0)) continue;
     FirstBad bad = in_parameter(path, "state", step - 1);
     bad.tensor = "root of " + what;
     bad.dtype = name_of(tensor.dtype());

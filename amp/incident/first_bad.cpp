@@ -38,14 +38,14 @@ std::string text_of(double value) { return std::isnan(value) ? "nan" : value > 0
 }  // namespace
 
 void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position) {
-  bad.value = text_of(tensor.contiguous_copy().at(position));
+  bad.value = text_of(tensor.on_host().at(position));
   bad.index = index_of(tensor.shape(), position);
 }
 
 NonFiniteScan scan_non_finite(const Tensor& tensor) {
   NonFiniteScan scan;
   if (!tensor.defined() || !is_floating(tensor.dtype()) || !suspicious(tensor)) return scan;
-  const Tensor flat = tensor.contiguous_copy();
+  const Tensor flat = tensor.on_host();
   const std::int64_t row = flat.rank() > 0 && flat.dim(0) > 0 ? flat.numel() / flat.dim(0) : 1;
   std::int64_t first_nan = -1;
   dispatch_float(flat.dtype(), "finite check", [&]<class T>(TypeTag<T>) {

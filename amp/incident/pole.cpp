@@ -15,7 +15,7 @@ double pole_range(DType dtype) { return dtype == DType::f16 ? 0x1p-14 : 1e-18; }
 
 /// Of the nearest value; 0 for one that is beyond what is legal.
 double nearest(const Tensor& operand, double pole, const Legal& legal) {
-  const Tensor flat = operand.contiguous_copy();
+  const Tensor flat = operand.on_host();
   double least = kInfinity;
   dispatch_float(flat.dtype(), "pole distance", [&]<class T>(TypeTag<T>) {
     const T* x = flat.data<T>();

@@ -21,13 +21,13 @@ double moved(double x, double pole, const Legal& legal) {
 
 /// Rows in which everything is -inf become rows of zeros.
 Tensor without_empty_rows(const Tensor& tensor) {
-  Tensor wide = tensor.to(DType::f32).clone();
+  Tensor wide = tensor.to(DType::f32).on_host().clone();
   const std::int64_t width = wide.dim(wide.rank() - 1);
   auto* x = wide.mutable_data<float>();
   for (std::int64_t begin = 0; width > 0 && begin < wide.numel(); begin += width)
     if (std::all_of(x + begin, x + begin + width, [](float v) { return std::isinf(v) && v < 0; }))
       std::fill(x + begin, x + begin + width, 0.0f);
-  return wide.to(tensor.dtype());
+  return wide.to(tensor.dtype()).to(tensor.device());
 }
 
 }  // namespace
@@ -42,10 +42,10 @@ void PoleGuard::before_forward(const OpCall& call, std::span<const Variable>, Te
   const Legal legal = legal_range(call.info);
   Tensor& operand = read[pole_operands(call.info, read.size()).begin];
   if (!operand.defined() || !is_floating(operand.dtype())) return;
-  Tensor wide = operand.to(DType::f64).clone();
+  Tensor wide = operand.to(DType::f64).on_host().clone();
   auto* x = wide.mutable_data<double>();
   for (std::int64_t i = 0; i < wide.numel(); ++i) x[i] = moved(x[i], numerics.pole, legal);
-  operand = wide.to(operand.dtype());
+  operand = wide.to(operand.dtype()).to(operand.device());
 }
 
 }  // namespace binade::amp

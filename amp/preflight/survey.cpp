@@ -52,7 +52,7 @@ double Extremes::largest() const { return low <= high ? std::max(std::abs(low), 
 Extremes extremes_of(const Tensor& tensor) {
   Extremes e;
   if (!tensor.defined() || tensor.numel() == 0) return e;
-  const Tensor flat = tensor.contiguous_copy();
+  const Tensor flat = tensor.on_host();
   dispatch_any(flat.dtype(), "preflight", [&]<class T>(TypeTag<T>) {
     const T* x = flat.data<T>();
     for (std::int64_t i = 0; i < flat.numel(); ++i) {
@@ -137,7 +137,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
   op.dtype = outputs[0].dtype();
   op.numel = outputs[0].numel();
   op.varies = op.varies && call.info.differentiable;
-  op.seen = seen;
+  op.seen = seen.settled();
   measure(op, read, outputs);
   op.cancels = is_one_pass_variance(*this, op);
   op.masked_rows = count_masked_rows(op, call, read);
@@ -188,10 +188,10 @@ void Survey::after_backward(const OpCall& call, std::span<const Tensor> gy, std:
   if (found == positions_.end()) return;
   SurveyedOp& op = ops_[static_cast<std::size_t>(found->second)];
   if (op.info != &call.info) return;  // a recomputed segment bears the index of its last op
-  op.gradients = seen;
+  op.gradients = seen.settled();
   for (const Tensor& g : gx)
     if (g.defined() && is_half(g.dtype())) op.gradient_dtype = g.dtype();
-  if (!beyond_range(seen, op.gradient_dtype)) return;
+  if (!beyond_range(op.gradients, op.gradient_dtype)) return;
   bool finite = true;
   for (const Tensor& g : gy)
     if (g.defined()) finite = finite && worst(observe(g)) < overflow_word(DType::f32);

@@ -110,7 +110,7 @@ bool masked_whole(const Tensor& x, std::int64_t begin, std::int64_t count, std::
 }
 
 std::int64_t masked_rows_of_softmax(const Tensor& given, int axis) {
-  const Tensor x = given.contiguous_copy();
+  const Tensor x = given.on_host();
   const int at = axis < 0 ? axis + x.rank() : axis;
   std::int64_t inner = 1, rows = 0;
   for (int d = at + 1; d < x.rank(); ++d) inner *= x.dim(d);
@@ -122,7 +122,7 @@ std::int64_t masked_rows_of_softmax(const Tensor& given, int axis) {
 
 /// Causal: query t of T sees the first t + 1 + S - T of S keys.
 std::int64_t masked_rows_of_attention(const Tensor& given, bool causal) {
-  const Tensor mask = given.contiguous_copy();
+  const Tensor mask = given.on_host();
   const std::int64_t keys = mask.shape().cols(), queries = mask.rank() > 1 ? mask.dim(mask.rank() - 2) : 1;
   std::int64_t rows = 0;
   for (std::int64_t row = 0; row < mask.shape().rows(); ++row) {

@@ -16,7 +16,7 @@ constexpr double kMask = -9000;  // constants that stand for -inf begin at -1000
 
 /// Rows of a softmax over the last axis, evenly spread.
 std::vector<std::vector<double>> rows_of(const Tensor& logits) {
-  const Tensor flat = logits.contiguous_copy();
+  const Tensor flat = logits.on_host();
   const std::int64_t rows = flat.shape().rows(), width = flat.shape().cols(), count = std::min(kRows, rows);
   std::vector<std::vector<double>> sample;
   dispatch_float(flat.dtype(), "attention entropy", [&]<class T>(TypeTag<T>) {

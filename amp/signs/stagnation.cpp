@@ -27,13 +27,15 @@ double half_step(double value, DType dtype) {
 
 void Stagnation::before_update(optim::FlatParameters& parameters) {
   sample_.clear();
-  const std::vector<const float*> gradients = parameters.gradients();
+  parameters.gradients();
   for (std::size_t s = 0; s < parameters.size(); ++s) {
-    if (gradients[s] == nullptr) continue;
-    const Tensor& value = parameters.slices()[s].variable.value();
+    if (!parameters.has_gradient(s)) continue;
+    const Tensor value = parameters.slices()[s].variable.value().on_host();
+    const Tensor gradient = parameters.slices()[s].variable.state()->grad.on_host();
     const std::int64_t stride = std::max<std::int64_t>(1, value.numel() / kPerParameter);
     for (std::int64_t i = 0; i < value.numel(); i += stride)
-      if (const double g = gradients[s][i]; g != 0 && std::isfinite(g)) sample_.push_back({s, i, value.at(i), g});
+      if (const double g = gradient.data<float>()[i]; g != 0 && std::isfinite(g))
+        sample_.push_back({s, i, value.at(i), g});
   }
 }
 
@@ -47,8 +49,10 @@ std::optional<Sign> Stagnation::after_update(std::int64_t step, const optim::Opt
   std::array<Count, 3> counts;
   const std::vector<optim::FlatParameters::Slice>& slices = optimizer.parameters().slices();
   double squares = 0;
+  Tensor value;
+  std::size_t slice = slices.size();
   for (const Weight& w : sample_) {
-    const Tensor& value = slices[w.slice].variable.value();
+    if (w.slice != slice) value = slices[slice = w.slice].variable.value().on_host();
     const double now = value.at(w.index);
     squares += (now - w.value) * (now - w.value);
     if (value.rank() < 2) continue;  // a bias begins at 0, where anything moves it

@@ -18,7 +18,7 @@ struct Context {
   int device = 0;
   int multiprocessors = 1;
   cudaStream_t stream = nullptr;
-  std::uint32_t* seen = nullptr;  ///< the two words of the running observation, in device memory
+  std::uint32_t* seen = nullptr;  ///< the two words that kernels observe into, in device memory
 
   std::uint64_t waits = 0;  ///< how often the host has waited
 };

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "core/gpus.h"
 #include "core/kernels/dispatch.h"
 #include "io/json_lines.h"
 
@@ -81,7 +82,7 @@ optim::Schedule make_schedule(const TrainSettings& s) {
 
 Device choose_device(const std::string& name) {
   const Device device = Device::parse(name);
-  if (name == "auto" && device == Device::cpu()) std::fprintf(stderr, "device cpu: this build has no CUDA backend\n");
+  if (name == "auto" && device == Device::cpu()) std::fprintf(stderr, "device cpu: %s\n", gpus::why_none().c_str());
   return device;
 }
 

@@ -1,20 +1,12 @@
 #include <CLI/CLI.hpp>
 
+#include "examples/common/bench_settings.h"
 #include "examples/common/program.h"
-#include "examples/common/step_server.h"
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/gpt_commands.h"
 
 namespace binade::examples {
 namespace {
-
-struct BenchSettings {
-  TrainSettings train;
-  std::string workload = "gpt-tiny";
-  bool interactive = false;
-  std::int64_t overhead = 0;
-  std::int64_t steps = 10;
-};
 
 /// The workloads of docs/performance.md: a shape, a batch, and how many of the positions are used.
 struct Shape {
@@ -41,21 +33,21 @@ Tensor random_tokens(const Shape& shape, std::uint32_t which) {
 int bench(Settings& table, BenchSettings& s) {
   table.apply_flags();
   const Shape& shape = *std::ranges::find(kShapes, s.workload, &Shape::name);
-  Runtime runtime({.seed = 1, .threads = static_cast<int>(s.train.threads)});
+  Runtime runtime({.device = choose_device(s.train.device), .seed = 1, .threads = static_cast<int>(s.train.threads)});
   const amp::Policy policy = choose_policy(s.train);
   Gpt model(shape.model);
   s.train.lr = 1e-4;
   s.train.weight_decay = 0.01;
   const auto optimizer = make_optimizer(s.train, model);
   amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy});
-  const Tensor tokens = random_tokens(shape, 0), targets = random_tokens(shape, 1);
+  const Tensor tokens = random_tokens(shape, 0).to(runtime.device()),
+               targets = random_tokens(shape, 1).to(runtime.device());
   const auto step = [&] {
     return trainer.step(tokens, [&](const Tensor& t) { return nn::cross_entropy(model(t), targets); }).loss;
   };
   const Workload workload{s.workload, s.train.precision, nn::count_parameters(model), step,
                           [&](bool on) { trainer.set_telemetry(on); }};
-  if (s.overhead > 0) return measure_overhead(workload, static_cast<int>(s.overhead));
-  return serve_steps(workload, s.interactive, static_cast<int>(s.steps));
+  return run_bench(s, workload);
 }
 
 }  // namespace
@@ -64,23 +56,7 @@ Command add_bench(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "Times training steps on random tokens");
   auto s = std::make_shared<BenchSettings>();
   auto table = std::make_shared<Settings>();
-  table->add(
-      {.name = "workload", .target = &s->workload, .help = "model and batch", .choices = {"gpt-tiny", "gpt", "gpt2"}});
-  table->add({.name = "precision",
-              .target = &s->train.precision,
-              .help = "what products compute in",
-              .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
-  table->add({.name = "threads", .target = &s->train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
-  table->add({.name = "steps", .target = &s->steps, .help = "steps timed", .low = 1, .high = 1e6});
-  table->add({.name = "overhead",
-              .target = &s->overhead,
-              .help = "pairs of steps, with and without telemetry: what it costs",
-              .low = 0,
-              .high = 1e6});
-  table->add({.name = "interactive",
-              .target = &s->interactive,
-              .help = "wait for 'step N' on stdin",
-              .on_resume = OnResume::kNotASetting});
+  add_bench_settings(*table, *s, {"gpt-tiny", "gpt", "gpt2"});
   table->declare(*app);
   return [app, s, table] { return app->parsed() ? bench(*table, *s) : 0; };
 }

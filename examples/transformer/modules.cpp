@@ -9,7 +9,8 @@
 namespace binade::examples {
 
 Variable probe_loss(Gpt& model) {
-  const Tensor tokens = Tensor::zeros({1, std::min<std::int64_t>(model.options().context, 2)}, DType::i32);
+  const Tensor tokens = Tensor::zeros({1, std::min<std::int64_t>(model.options().context, 2)}, DType::i32,
+                                      Runtime::current_device());
   return nn::cross_entropy(model(tokens), tokens);
 }
 

@@ -16,7 +16,7 @@ std::vector<float> last_logits(const Variable& logits, std::int64_t vocabulary) 
 }
 
 Tensor row_of(std::span<const std::int32_t> tokens) {
-  return Tensor::from(tokens, {1, static_cast<std::int64_t>(tokens.size())});
+  return Tensor::from(tokens, {1, static_cast<std::int64_t>(tokens.size())}).to(Runtime::current_device());
 }
 
 }  // namespace

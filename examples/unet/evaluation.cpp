@@ -17,7 +17,8 @@ MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& l
     const io::ImageBatch batch = batches.next();
     const Tensor logits = predict_logits(model, batch.images);
     const Tensor ids = classes_of(logits);
-    score.loss += segmentation_loss(loss, logits, batch.masks).item() / static_cast<double>(images.size());
+    score.loss += segmentation_loss(loss, logits.to(batch.masks.device()), batch.masks).item() /
+                  static_cast<double>(images.size());
     foreground.add(ids, batch.masks);
     background.add(ids, batch.masks);
     if (each) each(images.samples[static_cast<std::size_t>(i)], ids.reshape({ids.dim(1), ids.dim(2)}));

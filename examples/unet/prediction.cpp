@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/runtime.h"
 #include "io/augment.h"
 
 namespace binade::examples {
@@ -25,9 +26,10 @@ Tensor predict_logits(UNet& model, const Tensor& image) {
                     image.shape().to_string());
   const NoGradGuard no_grad;
   const std::int64_t height = image.dim(1), width = image.dim(2), channels = image.dim(3);
-  const Tensor padded = io::pad_to_multiple(image.reshape({height, width, channels}), model.multiple());
-  const Variable logits = model(padded.reshape({1, padded.dim(0), padded.dim(1), channels}));
-  return crop(logits.value().to(DType::f32).contiguous_copy(), height, width);
+  const Tensor padded = io::pad_to_multiple(image.on_host().reshape({height, width, channels}), model.multiple());
+  const Variable logits = model(
+      padded.reshape({1, padded.dim(0), padded.dim(1), channels}).to(Runtime::current_device()));
+  return crop(logits.value().to(DType::f32).on_host(), height, width);
 }
 
 Tensor classes_of(const Tensor& logits) {
@@ -45,8 +47,9 @@ Tensor classes_of(const Tensor& logits) {
 void Overlap::add(const Tensor& predicted, const Tensor& truth) {
   check<ShapeError>(predicted.numel() == truth.numel(), "overlap: {} predicted pixels for {} true ones",
                     predicted.numel(), truth.numel());
+  const Tensor truth_here = truth.on_host();
   const std::uint8_t* p = predicted.data<std::uint8_t>();
-  const std::uint8_t* t = truth.data<std::uint8_t>();
+  const std::uint8_t* t = truth_here.data<std::uint8_t>();
   for (std::int64_t i = 0; i < predicted.numel(); ++i) {
     predicted_ += p[i] == which_;
     truth_ += t[i] == which_;

@@ -15,9 +15,10 @@ namespace {
 Variable probe_loss(UNet& model, const UNetSettings& s) {
   const std::int64_t side = model.multiple();
   model.eval();
-  const Variable logits = model(Tensor::zeros({1, side, side, model.options().in}));
+  const Device device = Runtime::current_device();
+  const Variable logits = model(Tensor::zeros({1, side, side, model.options().in}, DType::f32, device));
   model.train();
-  return segmentation_loss(s.loss, logits, Tensor::zeros({1, side, side}, DType::u8));
+  return segmentation_loss(s.loss, logits, Tensor::zeros({1, side, side}, DType::u8, device));
 }
 
 io::ImageLoaderOptions loader_options(const UNetSettings& s) {

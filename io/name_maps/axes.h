@@ -9,7 +9,7 @@ namespace binade::io {
 
 /// Axes of a rank-4 tensor in another order: result extent i is t.dim(order[i]). Bytes are moved, never changed.
 inline Tensor permuted(const Tensor& t, const std::array<int, 4>& order) {
-  const Tensor source = t.contiguous_copy().to(Device::cpu());
+  const Tensor source = t.on_host();
   const Shape shape{source.dim(order[0]), source.dim(order[1]), source.dim(order[2]), source.dim(order[3])};
   Tensor result = Tensor::empty(shape, source.dtype());
   if (source.numel() == 0) return result;
@@ -32,7 +32,7 @@ inline Tensor permuted(const Tensor& t, const std::array<int, 4>& order) {
 
 /// (rows, columns) -> (columns, rows).
 inline Tensor transposed(const Tensor& t) {
-  return permuted(t.contiguous_copy().reshape({1, 1, t.dim(0), t.dim(1)}), {0, 1, 3, 2}).reshape({t.dim(1), t.dim(0)});
+  return permuted(t.on_host().reshape({1, 1, t.dim(0), t.dim(1)}), {0, 1, 3, 2}).reshape({t.dim(1), t.dim(0)});
 }
 
 /// Columns [begin, begin + count) of the last axis, as a copy.

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/observation.h"
+#include "cuda/api.h"
+
+namespace binade::cuda {
+
+/// The ring of device words that kernels observe into (core/observation.h), one pair a number. Numbers are handed out
+/// without waiting; the first question about one that is not here brings all that are outstanding.
+class Observations {
+ public:
+  explicit Observations(const Api& api);
+
+  /// Something is about to run.
+  void touch() { touched_ = true; }
+  /// The current number, where anything ran under it, and a fresh one after it; else 0.
+  std::int64_t next();
+  /// What was seen under `number`. Throws what the device throws.
+  Observation at(std::int64_t number);
+
+ private:
+  static constexpr std::int64_t kSlots = 1 << 14;
+  void bring();
+  void write_to_current();
+  std::uint32_t* slot(std::int64_t number) const { return words_ + 2 * (number % kSlots); }
+
+  const Api& api_;
+  std::uint32_t* words_ = nullptr;   // on the device
+  std::vector<std::uint32_t> here_;  // the same, as last brought
+  std::int64_t current_ = 1;
+  std::int64_t outstanding_ = 1;  // the first that has not been brought
+  bool touched_ = false;
+};
+
+}  // namespace binade::cuda

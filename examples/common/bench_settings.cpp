@@ -1,0 +1,31 @@
+#include "examples/common/bench_settings.h"
+
+namespace binade::examples {
+
+void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads) {
+  s.workload = workloads.front();
+  table.add({.name = "workload", .target = &s.workload, .help = "model and batch", .choices = workloads});
+  table.add({.name = "precision",
+             .target = &s.train.precision,
+             .help = "what products compute in",
+             .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+  table.add({.name = "device", .target = &s.train.device, .help = "where it runs", .value = "auto|cpu|cuda[:N]"});
+  table.add({.name = "threads", .target = &s.train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
+  table.add({.name = "steps", .target = &s.steps, .help = "steps timed", .low = 1, .high = 1e6});
+  table.add({.name = "overhead",
+             .target = &s.overhead,
+             .help = "pairs of steps, with and without telemetry: what it costs",
+             .low = 0,
+             .high = 1e6});
+  table.add({.name = "interactive",
+             .target = &s.interactive,
+             .help = "wait for 'step N' on stdin",
+             .on_resume = OnResume::kNotASetting});
+}
+
+int run_bench(const BenchSettings& s, const Workload& workload) {
+  if (s.overhead > 0) return measure_overhead(workload, static_cast<int>(s.overhead));
+  return serve_steps(workload, s.interactive, static_cast<int>(s.steps));
+}
+
+}  // namespace binade::examples

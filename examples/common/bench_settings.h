@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "examples/common/settings.h"
+#include "examples/common/step_server.h"
+#include "examples/common/train_settings.h"
+
+namespace binade::examples {
+
+/// What a `bench` command is asked for.
+struct BenchSettings {
+  TrainSettings train;
+  std::string workload;
+  bool interactive = false;
+  std::int64_t overhead = 0;
+  std::int64_t steps = 10;
+};
+
+/// Names the flags; the first of `workloads` is the default.
+void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads);
+
+/// Times the workload as the settings ask for. Returns the exit code.
+int run_bench(const BenchSettings& s, const Workload& workload);
+
+}  // namespace binade::examples

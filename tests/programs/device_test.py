@@ -1,0 +1,107 @@
+"""Training on a device beside the CPU: the same losses, checkpoints that resume on either, and its errors.
+
+The device is the emulated one (tests/cuda/simt), or a GPU where BINADE_TEST_DEVICE names one.
+"""
+import os
+import unittest
+
+from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run
+
+EMULATED = BUILD / "tests/cuda/libbinade_simt.so"
+ON_DEVICE = {} if os.environ.get("BINADE_TEST_DEVICE") else {"BINADE_CUDA_MODULE": str(EMULATED)}
+STEPS = 6
+COMMON = ["--steps", STEPS, "--checkpoint-every", 3, "--eval-every", STEPS, "--lr", "0.003", "--log-every", 1, "--seed", 3, "--clip", "1"]
+# Sums are added in another order on another device: fp32 differs in its last bits, and 16-bit stores may round the other way.
+TOLERANCE = {"fp32": 2e-4, "bf16": 2e-2, "fp16": 4e-3}
+
+
+class OnADevice(ProgramTest):
+    def losses(self, folder):
+        return [m["loss"] for m in metrics(folder) if m.get("committed")]
+
+    def train_on(self, program, device, folder, *flags, env=ON_DEVICE):
+        return self.train(program, folder, "--device", device, *COMMON, *flags, env=env)
+
+    def agree(self, program, precision):
+        here, there = self.folder / "cpu", self.folder / "cuda"
+        self.train_on(program, "cpu", here, "--precision", precision)
+        self.train_on(program, "cuda", there, "--precision", precision)
+        losses = list(zip(self.losses(here), self.losses(there)))
+        self.assertEqual(len(losses), STEPS)
+        for step, (cpu, cuda) in enumerate(losses, 1):
+            self.assertAlmostEqual(cpu, cuda, delta=TOLERANCE[precision] * max(1, abs(cpu)), msg=f"step {step} of {losses}")
+
+    def test_gpt_fp32(self):
+        self.agree(GPT, "fp32")
+
+    def test_gpt_fp16(self):
+        self.agree(GPT, "fp16")
+
+    def test_unet_bf16(self):
+        self.agree(UNET, "bf16")
+
+    def test_a_device_repeats_itself_to_the_bit_and_resumes(self):
+        whole, cut = self.folder / "whole", self.folder / "cut"
+        self.train_on(GPT, "cuda", whole, "--precision", "fp16", "--dropout", "0.1")
+        self.train_on(GPT, "cuda", cut, "--precision", "fp16", "--dropout", "0.1", "--steps", 3)
+        resumed = run(GPT, "train", "--run", cut, "--resume", "--steps", STEPS, "--device", "cuda", env=ON_DEVICE)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(self.losses(whole), self.losses(cut))
+        self.assertEqual(checkpoints(whole)[-1].read_bytes(), checkpoints(cut)[-1].read_bytes())
+
+    def test_a_checkpoint_resumes_on_the_other_device(self):
+        for first, second in (("cuda", "cpu"), ("cpu", "cuda")):
+            folder = self.folder / first
+            self.train_on(UNET, first, folder, "--precision", "bf16", "--steps", 3)
+            resumed = run(UNET, "train", "--run", folder, "--resume", "--steps", STEPS, "--device", second, env=ON_DEVICE)
+            self.assertEqual(resumed.returncode, 0, resumed.stderr)
+            self.assertEqual(len(self.losses(folder)), STEPS)
+
+    def test_an_incident_is_diagnosed_on_the_device(self):
+        ended = self.train_on(GPT, "cuda", self.folder / "run", "--precision", "fp16", "--inject",
+                              "scale-weight@step=3,path=blocks.0.mlp.fc1,factor=1e6,view=1")
+        self.assertIn("activation-overflow (proven)", ended.stderr)
+        self.assertIn("blocks.0.mlp.fc1", ended.stderr)
+        self.assertEqual(len(self.losses(self.folder / "run")), STEPS)
+
+    def test_too_little_memory_is_exit_50(self):
+        env = dict(ON_DEVICE, BINADE_SIMT_MEMORY="1")
+        ended = run(GPT, "train", "--data", self.text, "--run", self.folder / "run", *GPT_TINY, "--dim", 64, "--device", "cuda", *COMMON, env=env)
+        self.assertEqual(ended.returncode, 50, ended.stderr)
+        self.assertIn("no memory for", ended.stderr)
+
+    def test_a_lost_device_is_exit_51_and_the_commits_stand(self):
+        folder = self.folder / "run"
+        env = dict(ON_DEVICE, BINADE_SIMT_FAIL="4000")
+        ended = run(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--device", "cuda", *COMMON, "--steps", 60,
+                    "--checkpoint-every", 1, env=env)
+        self.assertEqual(ended.returncode, 51, ended.stderr)
+        self.assertIn("illegal", ended.stderr)
+        self.assertTrue(checkpoints(folder))
+        verified = run(DOCTOR, "verify", folder)
+        self.assertEqual(verified.returncode, 0, verified.stderr)
+
+
+class WithoutADevice(ProgramTest):
+    def refused(self, module):
+        ended = run(GPT, "train", "--data", self.text, "--run", self.folder / "run", *GPT_TINY, "--device", "cuda", "--steps", 1,
+                    env={"BINADE_CUDA_MODULE": str(module)})
+        self.assertEqual(ended.returncode, 20, ended.stderr)
+        return ended.stderr
+
+    def test_a_module_that_is_not_there(self):
+        self.assertIn("could not be opened", self.refused(self.folder / "no.so"))
+
+    def test_a_module_of_another_version(self):
+        self.assertIn("another version of Binade", self.refused(BUILD / "tests/cuda/libother_version.so"))
+
+    def test_auto_says_why_it_uses_the_cpu(self):
+        ended = run(GPT, "train", "--data", self.text, "--run", self.folder / "run", *GPT_TINY, "--steps", 1,
+                    env={"BINADE_CUDA_MODULE": str(self.folder / "no.so")})
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("device cpu: ", ended.stderr)
+        self.assertIn("could not be opened", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

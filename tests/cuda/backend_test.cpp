@@ -76,7 +76,7 @@ TEST(GpuObservation, ManyAreBroughtTogether) {
   const std::uint64_t before = cuda::waits();
   for (int i = 0; i < 50; ++i) {
     ObservationScope scope;
-    const Variable y = mul_scalar(x, i);
+    const Variable y = x * static_cast<double>(i);
     seen.push_back(scope.take());
   }
   EXPECT_EQ(cuda::waits(), before);
@@ -91,13 +91,13 @@ TEST(GpuObservation, ManyAreBroughtTogether) {
 TEST(GpuObservation, AScopeInsideAnotherHidesNothingFromIt) {
   const Variable x(Tensor::full({8}, 3, DType::f32, kGpu));
   ObservationScope outer;
-  const Variable a = mul_scalar(x, 5);
+  const Variable a = x * static_cast<double>(5);
   {
     ObservationScope inner;
-    const Variable b = mul_scalar(x, 100);
+    const Variable b = x * static_cast<double>(100);
     EXPECT_EQ(std::bit_cast<float>(inner.take().settled().wide), 300.0f);
   }
-  const Variable c = mul_scalar(x, 2);
+  const Variable c = x * static_cast<double>(2);
   EXPECT_EQ(std::bit_cast<float>(outer.take().settled().wide), 15.0f);
 }
 
@@ -106,7 +106,7 @@ TEST(GpuObservation, MergingTwoThatAreOutstandingLosesNeither) {
   Observation sum;
   for (const double factor : {2.0, 7.0, 4.0}) {
     ObservationScope scope;
-    const Variable y = mul_scalar(x, factor);
+    const Variable y = x * static_cast<double>(factor);
     sum.merge(scope.take());
   }
   EXPECT_EQ(std::bit_cast<float>(sum.settled().wide), 21.0f);
@@ -118,7 +118,7 @@ TEST(GpuObservation, ARingThatIsFullIsBroughtInPieces) {
   constexpr int kMany = 20000;
   for (int i = 1; i <= kMany; ++i) {
     ObservationScope scope;
-    const Variable y = mul_scalar(x, i);
+    const Variable y = x * static_cast<double>(i);
     seen.push_back(scope.take());
   }
   EXPECT_EQ(std::bit_cast<float>(seen.back().settled().wide), static_cast<float>(kMany));

@@ -219,8 +219,7 @@ void check(cudaError_t error, const char* what) {
 
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
   using namespace binade::cuda;
-  static const Api api{kAbi,     &last_error,       &count, &open,      &allocate,
-                       &release, &free_memory,      &copy,  &fill_zero, &synchronize,
-                       &run,     &observe_at, &waits, &plans,     &use_plans};
+  static const Api api{kAbi,       &last_error,  &count, &open,       &allocate, &release, &free_memory, &copy,
+                       &fill_zero, &synchronize, &run,   &observe_at, &waits,    &plans,   &use_plans};
   return &api;
 }

@@ -7,6 +7,7 @@
 #include "cuda/calls/pool.h"
 #include "cuda/calls/products.h"
 #include "cuda/calls/reduce.h"
+#include "cuda/calls/rows.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {
@@ -39,6 +40,8 @@ enum class Call : int {
   kMaxPoolForward,
   kMaxPoolBackward,
   kResample,
+  kSoftmax,
+  kDropout,
   kCount,
 };
 

@@ -11,6 +11,7 @@ void register_kernels() {
   register_move();
   register_reduce();
   register_pool();
+  register_rows();
 }
 
 }  // namespace binade::cuda

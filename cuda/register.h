@@ -13,6 +13,7 @@ void register_products();
 void register_move();
 void register_reduce();
 void register_pool();
+void register_rows();
 void register_tensor();
 
 }  // namespace binade::cuda

@@ -6,6 +6,7 @@
 #include "core/kernels/dispatch.h"
 #include "core/kernels/softmax.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/move.h"
 #include "core/parallel.h"
 
 namespace binade::ops {
@@ -37,20 +38,17 @@ void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
   });
 }
 
-/// (outer, n, inner) <-> (outer, inner, n), copying elements of any size.
+/// (outer, n, inner) <-> (outer, inner, n).
 Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::int64_t n, std::int64_t inner) {
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  const auto copy = [&]<class T>(TypeTag<T>) {
-    const T* from = x.data<T>();
-    T* to = y.mutable_data<T>();
-    parallel_for(outer * inner, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(n, 1)),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i)
-                     for (std::int64_t j = 0; j < n; ++j) to[i * n + j] = from[(i / inner * n + j) * inner + i % inner];
-                 });
-  };
-  dispatch_float(x.dtype(), "softmax", copy);
+  const PermuteCopy copy{.element_bytes = size_of(x.dtype()),
+                         .rank = 3,
+                         .dims = {outer, inner, n},
+                         .from_stride = {n * inner, 1, inner},
+                         .from = x.raw(),
+                         .to = y.mutable_raw()};
+  move_slot().on(x.device(), Softmax::info.name).permute(copy);
   return y;
 }
 

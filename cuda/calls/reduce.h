@@ -11,6 +11,7 @@ struct ReduceCall {
   static constexpr int kMaxGroups = 8;
   bool largest = false;  ///< else the sum, divided by `divisor`
   double divisor = 1;
+  const std::int64_t* count = nullptr;  ///< not null: in device memory, the divisor
   Source x;
   Target y;
   int groups = 0;

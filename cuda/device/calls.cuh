@@ -36,4 +36,7 @@ void run_max_pool_forward(const MaxPoolCall& call);
 void run_max_pool_backward(const MaxPoolCall& call);
 void run_resample(const ResampleCall& call);
 
+void run_softmax(const SoftmaxCall& call);
+void run_dropout(const DropoutCall& call);
+
 }  // namespace binade::cuda

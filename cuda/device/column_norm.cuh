@@ -62,8 +62,8 @@ struct ChannelTotals {
   double first = 0, second = 0;
 };
 
-/// All threads of a block of column_fold.cuh call these with the parts of one sample, each for its channel c; c >= cols has no
-/// channel. Every thread of a channel gets its totals.
+/// All threads of a block of column_fold.cuh call these with the parts of one sample, each for its channel c; c >= cols
+/// has no channel. Every thread of a channel gets its totals.
 template <class C>
 __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, std::int64_t rows, std::int64_t cols,
                                          std::int64_t c) {

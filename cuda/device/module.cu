@@ -89,6 +89,8 @@ constexpr Run kRuns[] = {
     &run_one<MaxPoolCall, run_max_pool_forward>,
     &run_one<MaxPoolCall, run_max_pool_backward>,
     &run_one<ResampleCall, run_resample>,
+    &run_one<SoftmaxCall, run_softmax>,
+    &run_one<DropoutCall, run_dropout>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

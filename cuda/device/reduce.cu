@@ -4,6 +4,7 @@
 #include "cuda/device/calls.cuh"
 #include "cuda/device/fold.cuh"
 #include "cuda/device/map.cuh"
+#include "cuda/device/rows.cuh"
 
 /// Reductions, one group of dimensions at a time from the innermost out, partial results in f32 (f64 for f64). How the
 /// work is cut into pieces depends on the sizes alone, so that the same shape gives the same bits.
@@ -28,29 +29,20 @@ struct View {
 struct Result {
   Target y;
   double divisor;
+  const std::int64_t* count;  ///< not null: the divisor
   std::uint32_t* words;
 };
 
 /// kTogether neighbors: 8 in 16-byte accesses, or one.
 template <class C, int kTogether>
-__device__ __forceinline__ void load_some(const Source& x, std::int64_t i, C (&to)[kTogether]) {
-  if constexpr (kTogether == 1)
-    to[0] = load_at<C>(x, i);
-  else
-    load_pack(x.data, x.dtype, i, to);
-}
-
-template <class C, int kTogether>
-__device__ __forceinline__ void store_some(const Result& to, std::int64_t i, C (&x)[kTogether], Seen& seen) {
+__device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C (&x)[kTogether], Seen& seen) {
+  const C divisor = to.count != nullptr ? static_cast<C>(*to.count) : static_cast<C>(to.divisor);
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
-    if (to.divisor != 1) x[k] = x[k] / static_cast<C>(to.divisor);
+    if (divisor != C(1)) x[k] = x[k] / divisor;
     seen.add(x[k]);
   }
-  if constexpr (kTogether == 1)
-    store_at(to.y.data, to.y.dtype, i, x[0]);
-  else
-    store_pack(to.y.data, to.y.dtype, i, x);
+  store_some(to.y, i, x);
 }
 
 /// One thread a result.
@@ -70,7 +62,7 @@ __global__ void reduce_few(View v, Result to) {
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], x[k]);
     }
-    store_some(to, o * v.inner + i, sum, seen);
+    store_result(to, o * v.inner + i, sum, seen);
   }
   seen.publish();
 }
@@ -106,7 +98,7 @@ __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to)
        o += static_cast<std::int64_t>(gridDim.x) * kRows) {
     C all[1] = {
         fold_warp<R>(share_of_row<R, kTogether, C>(v.x, o * v.outer_stride, static_cast<int>(v.reduced), lane, kWarp))};
-    if (lane == 0) store_some(to, o, all, seen);
+    if (lane == 0) store_result(to, o, all, seen);
   }
   seen.publish();
 }
@@ -120,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t pie
     const int count = static_cast<int>(v.reduced - first < length ? v.reduced - first : length);
     C all[1] = {fold_block<R, kThreads>(share_of_row<R, kTogether, C>(v.x, o * v.outer_stride + first, count,
                                                                       static_cast<int>(threadIdx.x), kThreads))};
-    if (threadIdx.x == 0) store_some(to, b, all, seen);
+    if (threadIdx.x == 0) store_result(to, b, all, seen);
   }
   seen.publish();
 }
@@ -161,7 +153,7 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
     if (y == 0 && i < v.inner) {
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) sum[k] = partial[k * static_cast<int>(blockDim.x) + x];
-      store_some(to, group * v.inner + i, sum, seen);
+      store_result(to, group * v.inner + i, sum, seen);
     }
     __syncthreads();
   }
@@ -280,7 +272,7 @@ void reduce(const ReduceCall& call) {
   std::copy_n(call.extents, call.groups, rest.extents);
   std::copy_n(call.reduced, call.groups, rest.reduced);
   const DType accumulate = accumulate_dtype(call.x.dtype);
-  const Result last{call.y, call.divisor, call.largest ? nullptr : context().seen};
+  const Result last{call.y, call.divisor, call.count, call.largest ? nullptr : context().seen};
   std::optional<Buffer<std::byte>> partial[2];  // read and written by turns
   for (int turn = 0;; turn ^= 1) {
     const int g = rest.next();
@@ -293,7 +285,7 @@ void reduce(const ReduceCall& call) {
       rest.remove(g);
     if (rest.next() < 0) return start<R>(v, plan, last);
     partial[turn].emplace(v.outer * plan.pieces * v.inner * static_cast<std::int64_t>(size_of(accumulate)));
-    start<R>(v, plan, {{partial[turn]->data(), accumulate}, 1, nullptr});
+    start<R>(v, plan, {{partial[turn]->data(), accumulate}, 1, nullptr, nullptr});
     rest.x = {partial[turn]->data(), accumulate};
     rest.pitch = 0;
   }

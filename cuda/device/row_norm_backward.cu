@@ -1,6 +1,7 @@
 #include "cuda/device/calls.cuh"
 #include "cuda/device/column_fold.cuh"
-#include "cuda/device/row_norm.cuh"
+#include "cuda/device/rows.cuh"
+#include "cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -1,6 +1,7 @@
 #include "core/ops/math.h"
 #include "cuda/device/calls.cuh"
-#include "cuda/device/row_norm.cuh"
+#include "cuda/device/rows.cuh"
+#include "cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/device/fold.cuh"
 #include "cuda/device/value.cuh"
 
 /// Threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a team follow
@@ -30,10 +31,15 @@ class Team {
   /// Every x[i] becomes its sum over the team.
   template <int n>
   __device__ void sum(C (&x)[n]) {
+    fold<Adding>(x);
+  }
+  /// The same for any way to combine (cuda/device/fold.cuh).
+  template <class R, int n>
+  __device__ void fold(C (&x)[n]) {
     static_assert(n <= kMost);
     for (int apart = (width_ < 32 ? width_ : 32) / 2; apart > 0; apart /= 2)
 #pragma unroll
-      for (int i = 0; i < n; ++i) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
+      for (int i = 0; i < n; ++i) x[i] = R::combine(x[i], __shfl_xor_sync(0xffffffffu, x[i], apart));
     if (width_ <= 32) return;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     C* sums = scratch_ + turn_ * kWarpsMost * kMost;  // two sets in turn: one barrier a sum is enough
@@ -43,10 +49,10 @@ class Team {
       for (int i = 0; i < n; ++i) sums[warp * kMost + i] = x[i];
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < n; ++i) x[i] = lane < width_ / 32 ? sums[lane * kMost + i] : C(0);
+    for (int i = 0; i < n; ++i) x[i] = lane < width_ / 32 ? sums[lane * kMost + i] : R::template kStart<C>;
     for (int apart = 16; apart > 0; apart /= 2)
 #pragma unroll
-      for (int i = 0; i < n; ++i) x[i] += __shfl_xor_sync(0xffffffffu, x[i], apart);
+      for (int i = 0; i < n; ++i) x[i] = R::combine(x[i], __shfl_xor_sync(0xffffffffu, x[i], apart));
   }
 
  private:

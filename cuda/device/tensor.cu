@@ -51,8 +51,10 @@ void run_convert(const ConvertCall& call) {
   if (whole)
     return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, 256)), 256, 0, call.to, call.from, call.rows,
                   call.cols);
+  // A move is not observed: its values were there before.
   map<1>(Same{}, {Source{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
-         row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}));
+         row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
+         call.from.dtype == call.to.dtype ? nullptr : context().seen);
 }
 
 void run_fill(const FillCall& call) {

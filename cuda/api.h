@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 /// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 2;
+inline constexpr int kAbi = 3;
 
 enum class Status : int {
   kOk = 0,
@@ -63,6 +63,8 @@ struct Api {
   /// Takes such choices over, so that a run goes on with those it began with; those of another device or library
   /// version are passed by. `taken`: how many were not.
   Status (*use_plans)(const char* text, int* taken);
+  /// What libraries could not do and kernels of ours did, a line each, as `plans`.
+  Status (*notes)(const char** text);
 };
 
 /// The module's one exported function is `const Api* binade_cuda_api()`.

@@ -88,6 +88,12 @@ std::string plans() {
   check(api().plans(&text), "plans");
   return text;
 }
+std::string notes() {
+  if (g_open == nullptr) return {};
+  const char* text = "";
+  check(api().notes(&text), "notes");
+  return text;
+}
 int use_plans(const std::string& text) {
   int taken = 0;
   if (g_open != nullptr) check(api().use_plans(text.c_str(), &taken), "plans");

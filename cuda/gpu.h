@@ -25,5 +25,7 @@ std::uint64_t waits();
 std::string plans();
 /// Takes such choices over; those of another device or library version are passed by. Returns how many were taken.
 int use_plans(const std::string& text);
+/// What libraries could not do and kernels of ours did, a line each: for a run's log, once. "" without a GPU.
+std::string notes();
 
 }  // namespace binade::cuda

@@ -1,6 +1,7 @@
 #include "cuda/device/calls.cuh"
 #include "cuda/device/conv.cuh"
 #include "cuda/device/libraries.cuh"
+#include "cuda/device/products.cuh"
 #include "cuda/device/seen.cuh"
 
 /// Forward and data gradient as implicit products: rows are result pixels, columns result channels, and k runs over the
@@ -303,40 +304,54 @@ __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t 
 }
 
 template <class T, class C, bool kTransposed, int kM, int kN, int kPer>
-void start_tiles(const Sweep& s) {
+void start_tiles(const Sweep& s, std::uint32_t* words) {
   const std::int64_t pixels = s.images * ceil_div(s.result_height, s.result_step[0]) *
                               ceil_div(s.result_width, s.result_step[1]);
   const std::int64_t tiles = s.phases[0] * s.phases[1] * s.groups * ceil_div(pixels, kM) *
                              ceil_div(s.result_channels, kN);
-  launch(conv_tiles<T, C, kTransposed, kM, kN, kPer>, blocks_for(tiles), kThreads, 0, s, tiles, context().seen);
+  launch(conv_tiles<T, C, kTransposed, kM, kN, kPer>, blocks_for(tiles), kThreads, 0, s, tiles, words);
 }
 
 template <class T, class C, bool kTransposed>
-void start(const Sweep& s, DType in) {
+void start(const Sweep& s, DType in, std::uint32_t* words) {
   constexpr std::int64_t kFewChannels = 16;
   if (s.groups > 1 && s.result_channels < kFewChannels) {
     const std::int64_t count = s.images * s.result_height * s.result_width * s.groups * s.result_channels;
-    return launch(conv_elements<T, C, kTransposed>, grid_for(ceil_div(count, kThreads)), kThreads, 0, s, count,
-                  context().seen);
+    return launch(conv_elements<T, C, kTransposed>, grid_for(ceil_div(count, kThreads)), kThreads, 0, s, count, words);
   }
   if constexpr (sizeof(C) == sizeof(float)) {
     const bool fours = in_fours(s.source, in, s.source_pitch) && in_fours(s.filter, in, 4) &&
                        s.source_channels % 4 == 0 && s.result_channels % 4 == 0;
-    if (fours) return start_tiles<T, C, kTransposed, 128, 64, 4>(s);
-    return start_tiles<T, C, kTransposed, 64, 64, 1>(s);
+    if (fours) return start_tiles<T, C, kTransposed, 128, 64, 4>(s, words);
+    return start_tiles<T, C, kTransposed, 64, 64, 1>(s, words);
   } else {
-    return start_tiles<T, C, kTransposed, 32, 32, 1>(s);
+    return start_tiles<T, C, kTransposed, 32, 32, 1>(s, words);
   }
 }
 
 }  // namespace
 
-void run_conv(const ConvCall& call) {
+void own_conv(const ConvCall& call, std::uint32_t* words) {
   const Sweep s = sweep_of(call);
-  if (s.images * s.result_height * s.result_width * s.result_channels == 0) return;
   conv::with_type(call.args.in, [&]<class T, class C>(T, C) {
-    call.transposed ? start<T, C, true>(s, call.args.in) : start<T, C, false>(s, call.args.in);
+    call.transposed ? start<T, C, true>(s, call.args.in, words) : start<T, C, false>(s, call.args.in, words);
   });
+}
+
+void run_conv(const ConvCall& call) {
+  const cpu::ConvShape& s = call.args.shape;
+  const std::int64_t pixels = s.images * (call.transposed ? s.height * s.width : s.out_height * s.out_width);
+  const std::int64_t channels = call.transposed ? s.channels : s.filters;
+  if (pixels * channels == 0) return;
+  // Sums of nothing: no library is asked for them.
+  const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
+  if (call.by != ConvBy::kOwn && !empty && library_conv(call)) {
+    const Finish result{
+        .y = {call.args.result, call.args.out}, .row = call.args.result_pitch, .batch = {}, .words = context().seen};
+    return observe_products(result, 1, pixels, channels);
+  }
+  if (call.by == ConvBy::kLibrary) throw Failure(Status::kUnsupported, "no library has a plan for this convolution");
+  own_conv(call, context().seen);
 }
 
 }  // namespace binade::cuda

@@ -1,12 +1,21 @@
 #pragma once
 
-#include "core/kernels/conv.h"
+#include "cuda/calls/conv.h"
 #include "cuda/device/context.cuh"
 #include "cuda/device/value.cuh"
 
 /// What Binade's own convolution kernels share: tiles of 16 steps of k in shared memory, 256 threads of which each
 /// keeps a small block of sums. f32 arithmetic (double for f64) on widened inputs, every sum one chain in the order of
 /// k.
+namespace binade::cuda {
+
+/// By Binade's kernels, whatever the sizes. REQUIRES that there is a result, and pixels for the gradient of weights.
+/// Results are observed in `words`; null: not.
+void own_conv(const ConvCall& call, std::uint32_t* words);
+void own_conv_weight(const ConvWeightCall& call);
+
+}  // namespace binade::cuda
+
 namespace binade::cuda::conv {
 
 inline constexpr int kThreads = 256;

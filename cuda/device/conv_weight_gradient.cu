@@ -184,6 +184,18 @@ void start(const Plan& p) {
 
 }  // namespace
 
+void own_conv_weight(const ConvWeightCall& call) {
+  const cpu::ConvWeightArgs& a = call.args;
+  const Plan p = plan_of(a);
+  const bool fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
+                     p.channels % 4 == 0 && p.filters % 4 == 0;
+  conv::with_type(a.in, [&]<class T, class C>(T, C) {
+    if constexpr (sizeof(C) == sizeof(float))
+      if (fours) return start<T, C, 4>(p);
+    start<T, C, 1>(p);
+  });
+}
+
 void run_conv_weight(const ConvWeightCall& call) {
   const cpu::ConvWeightArgs& a = call.args;
   const cpu::ConvShape& s = a.shape;
@@ -193,14 +205,9 @@ void run_conv_weight(const ConvWeightCall& call) {
     const std::size_t bytes = static_cast<std::size_t>(size) * (a.in == DType::f64 ? sizeof(double) : sizeof(float));
     return check(cudaMemsetAsync(a.gw, 0, bytes, context().stream), "cudaMemset");
   }
-  const Plan p = plan_of(a);
-  const bool fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
-                     p.channels % 4 == 0 && p.filters % 4 == 0;
-  conv::with_type(a.in, [&]<class T, class C>(T, C) {
-    if constexpr (sizeof(C) == sizeof(float))
-      if (fours) return start<T, C, 4>(p);
-    start<T, C, 1>(p);
-  });
+  if (call.by != ConvBy::kOwn && library_conv_weight(call)) return;
+  if (call.by == ConvBy::kLibrary) throw Failure(Status::kUnsupported, "no library has a plan for this convolution");
+  own_conv_weight(call);
 }
 
 }  // namespace binade::cuda

@@ -122,7 +122,7 @@ bool library_gemm(const cpu::GemmArgs& g) {
   return key && library().multiply(g, *key);
 }
 
-std::string library_plans() { return library().text(); }
-int use_library_plans(const std::string& text) { return library().use(text); }
+std::string gemm_plans() { return library().text(); }
+int use_gemm_plans(const std::string& text) { return library().use(text); }
 
 }  // namespace binade::cuda

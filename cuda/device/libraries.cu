@@ -15,4 +15,8 @@ void open_libraries(DeviceFacts& facts) {
   std::snprintf(facts.cudnn_built, sizeof facts.cudnn_built, "%d.%d.%d", CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL);
 }
 
+std::string library_plans() { return gemm_plans() + conv_plans(); }
+int use_library_plans(const std::string& text) { return use_gemm_plans(text) + use_conv_plans(text); }
+std::string library_notes() { return conv_notes(); }
+
 }  // namespace binade::cuda

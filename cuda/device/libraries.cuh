@@ -4,6 +4,7 @@
 
 #include "core/kernels/gemm.h"
 #include "cuda/api.h"
+#include "cuda/calls/conv.h"
 
 namespace binade::cuda {
 
@@ -15,10 +16,24 @@ void open_libraries(DeviceFacts& facts);
 /// direction.
 bool library_gemm(const cpu::GemmArgs& g);
 
-/// How libraries have chosen to compute what they were asked so far: a line that names device and version, then a line
-/// for each product.
+/// A convolution by a library: the same bits every time, f32 sums, rounded once, nothing observed. False, and nothing
+/// done, where none computes it so. Throws Failure where a plan would have to be made while a graph is captured.
+bool library_conv(const ConvCall& call);
+bool library_conv_weight(const ConvWeightCall& call);
+
+/// How libraries have chosen to compute what they were asked so far: for each library a line that names device and
+/// version, then a line for each product and convolution.
 std::string library_plans();
 /// Takes choices over from such a text; those of another device or version are passed by. Returns how many were taken.
 int use_library_plans(const std::string& text);
+/// What libraries could not do, a line each.
+std::string library_notes();
+
+// The parts of the three that belong to one library.
+std::string gemm_plans();
+int use_gemm_plans(const std::string& text);
+std::string conv_plans();
+int use_conv_plans(const std::string& text);
+std::string conv_notes();
 
 }  // namespace binade::cuda

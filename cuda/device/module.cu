@@ -201,6 +201,14 @@ Status plans(const char** text) {
   });
 }
 
+Status notes(const char** text) {
+  return guarded([&] {
+    static thread_local std::string t_notes;
+    t_notes = library_notes();
+    *text = t_notes.c_str();
+  });
+}
+
 Status use_plans(const char* text, int* taken) {
   return guarded([&] { *taken = use_library_plans(text); });
 }
@@ -222,6 +230,6 @@ void check(cudaError_t error, const char* what) {
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
   using namespace binade::cuda;
   static const Api api{kAbi,       &last_error,  &count, &open,       &allocate, &release, &free_memory, &copy,
-                       &fill_zero, &synchronize, &run,   &observe_at, &waits,    &plans,   &use_plans};
+                       &fill_zero, &synchronize, &run,   &observe_at, &waits,    &plans,   &use_plans,   &notes};
   return &api;
 }

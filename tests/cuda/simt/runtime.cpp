@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cuda/device/conv.cuh"
 #include "cuda/device/libraries.cuh"
 #include "cuda/device/products.cuh"
 
@@ -122,15 +123,30 @@ namespace binade::cuda {
 void open_libraries(DeviceFacts&) {}
 
 /// BINADE_SIMT_LIBRARY=1: there is a library, which is our own kernel under the terms of a library.
-bool library_gemm(const cpu::GemmArgs& g) {
+static bool library_is_there() {
   static const bool there = std::getenv("BINADE_SIMT_LIBRARY") != nullptr;
+  return there;
+}
+
+bool library_gemm(const cpu::GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
-  if (!there || g.in == DType::f64 || !sums || (g.bias != nullptr && g.out != DType::f32)) return false;
+  if (!library_is_there() || g.in == DType::f64 || !sums || (g.bias != nullptr && g.out != DType::f32)) return false;
   cpu::GemmArgs unseen = g;
   unseen.partial = true;
   own_gemm(unseen);
   return true;
 }
+bool library_conv(const ConvCall& call) {
+  if (!library_is_there() || call.args.in == DType::f64) return false;
+  own_conv(call, nullptr);
+  return true;
+}
+bool library_conv_weight(const ConvWeightCall& call) {
+  if (!library_is_there() || call.args.in == DType::f64) return false;
+  own_conv_weight(call);
+  return true;
+}
 std::string library_plans() { return {}; }
 int use_library_plans(const std::string&) { return 0; }
+std::string library_notes() { return {}; }
 }  // namespace binade::cuda

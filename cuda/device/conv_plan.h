@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cuda/calls/conv.h"
+
+/// What a library is asked for a convolution, and how it has chosen to compute it. Plain values: no library's header.
+namespace binade::cuda {
+
+enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
+
+/// Everything that the choice of an engine depends on; equal keys get equal engines.
+struct ConvKey {
+  ConvPass pass = ConvPass::kForward;
+  DType in = DType::f32;   ///< of what is read
+  DType out = DType::f32;  ///< of what is written
+  cpu::ConvShape shape;
+  std::int64_t x_pitch = 0, y_pitch = 0;
+  int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< bytes: a power of two, at most 16
+  bool bias = false;
+
+  static constexpr int kNumbers = 24;
+  /// All of it, in the order of text().
+  std::array<std::int64_t, kNumbers> numbers() const;
+  /// "conv forward bf16 bf16 x 8 64 64 32 pitch 32 align 16 ..."; no two keys have the same.
+  std::string text() const;
+};
+inline bool operator==(const ConvKey& a, const ConvKey& b) { return a.numbers() == b.numbers(); }
+struct ConvKeyHash {
+  std::size_t operator()(const ConvKey& key) const;
+};
+
+ConvKey conv_key(const ConvCall& call);
+ConvKey conv_key(const ConvWeightCall& call);
+
+/// Why no library is asked for this convolution; empty where one is.
+std::string no_library_for(const ConvKey& key);
+
+/// The graph that computes a key: with kDirect the convolution writes the result itself, with kThroughFloat it hands
+/// f32 sums to a pointwise operation (the bias, or a move) that rounds them.
+enum class ConvForm : int { kDirect, kThroughFloat };
+
+/// An engine of the library's for a key, or that there is none.
+struct ConvChoice {
+  bool library = false;
+  ConvForm form = ConvForm::kDirect;
+  std::int64_t engine = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type, value
+
+  bool operator==(const ConvChoice&) const = default;
+};
+
+/// "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own".
+std::string conv_plan_line(const std::string& key, const ConvChoice& choice);
+struct ConvPlanLine {
+  std::string key;
+  ConvChoice choice;
+};
+/// Nothing where the line is none.
+std::optional<ConvPlanLine> parse_conv_plan_line(std::string_view line);
+
+}  // namespace binade::cuda

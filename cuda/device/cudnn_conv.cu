@@ -1,0 +1,146 @@
+#include <mutex>
+#include <sstream>
+#include <unordered_map>
+
+#include "cuda/device/context.cuh"
+#include "cuda/device/cudnn_graph.h"
+#include "cuda/device/libraries.cuh"
+
+/// Convolutions by cuDNN. A plan is made once for each key and kept; making one and running one are two things, so that
+/// nothing is made while a graph is captured.
+namespace binade::cuda {
+namespace {
+
+void require_no_capture() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(context().stream, &status), "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusNone)
+    throw Failure(Status::kFailed,
+                  "a convolution of new sizes while a graph is captured; run the step once without capturing");
+}
+
+class ConvLibrary {
+ public:
+  ConvLibrary() {
+    int major = 0, minor = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, context().device), "device");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, context().device), "device");
+    title_ = "cudnn " + std::to_string(cudnnGetVersion()) + " sm_" + std::to_string(major) + std::to_string(minor) +
+             " multiprocessors " + std::to_string(context().multiprocessors);
+  }
+
+  /// Whether cuDNN has a plan for `key`; then it runs on these.
+  bool run(const ConvKey& key, const void* x, const void* w, const void* y, const void* bias) {
+    const std::lock_guard lock(mutex_);
+    const std::optional<ConvPlan>& plan = plan_of(key);
+    if (!plan) return false;
+    const std::int64_t ids[] = {kTensorX, kTensorW, kTensorY, kTensorBias};
+    const void* const pointers[] = {x, w, y, bias};
+    const std::int64_t count = bias != nullptr ? 4 : 3;
+    const Buffer<char> workspace(plan->workspace);
+    const void* const at = workspace.data();
+    Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &at);
+    pack.finalize();
+    check(cudnnBackendExecute(handle_, plan->plan.raw(), pack.raw()), "a convolution");
+    return true;
+  }
+
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    if (plans_.empty() && taken_over_.empty()) return {};
+    std::string text = title_ + "\n";
+    for (const auto& [key, plan] : plans_)
+      text += conv_plan_line(key.text(), plan ? plan->choice : ConvChoice{}) + "\n";
+    for (const auto& [key, choice] : taken_over_) text += conv_plan_line(key, choice) + "\n";
+    return text;
+  }
+
+  int use(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    std::istringstream lines(text);
+    std::string line;
+    int taken = 0;
+    bool ours = false;
+    while (std::getline(lines, line)) {
+      const std::optional<ConvPlanLine> plan = parse_conv_plan_line(line);
+      if (!plan) ours = line == title_;
+      if (!plan || !ours) continue;
+      taken_over_.insert_or_assign(plan->key, plan->choice);
+      ++taken;
+    }
+    return taken;
+  }
+
+  std::string notes() {
+    const std::lock_guard lock(mutex_);
+    return notes_;
+  }
+
+ private:
+  const std::optional<ConvPlan>& plan_of(const ConvKey& key) {
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    require_no_capture();
+    return plans_.emplace(key, make(key)).first->second;
+  }
+
+  std::optional<ConvPlan> make(const ConvKey& key) {
+    const std::string name = key.text();
+    if (const std::string why = no_library_for(key); !why.empty()) return note(name, why);
+    const ConvTarget target{.handle = handle()};
+    if (const auto earlier = taken_over_.extract(name); !earlier.empty()) {
+      if (!earlier.mapped().library) return note(name, "an earlier run did without cuDNN");
+      if (std::optional<ConvPlan> plan = restore_conv_plan(key, earlier.mapped(), target)) return plan;
+      note(name, "cuDNN no longer has the engine of an earlier run and chooses again");
+    }
+    std::optional<ConvPlan> plan = choose_conv_plan(key, target);
+    if (!plan) note(name, "cuDNN has no deterministic engine for it; Binade's own kernel computes it");
+    return plan;
+  }
+
+  std::optional<ConvPlan> note(const std::string& name, const std::string& what) {
+    notes_ += name + ": " + what + "\n";
+    return {};
+  }
+
+  cudnnHandle_t handle() {
+    if (handle_ == nullptr) {
+      check(cudnnCreate(&handle_), "cudnnCreate");
+      check(cudnnSetStream(handle_, context().stream), "cudnnSetStream");
+    }
+    return handle_;
+  }
+
+  std::mutex mutex_;
+  cudnnHandle_t handle_ = nullptr;
+  std::string title_, notes_;
+  std::unordered_map<ConvKey, std::optional<ConvPlan>, ConvKeyHash> plans_;
+  std::unordered_map<std::string, ConvChoice> taken_over_;  // by name of their key, until it is asked for
+};
+
+ConvLibrary& library() {
+  static ConvLibrary* only = new ConvLibrary;  // never destroyed: the driver may be gone before statics are
+  return *only;
+}
+
+}  // namespace
+
+bool library_conv(const ConvCall& call) {
+  const cpu::ConvArgs& a = call.args;
+  const void* const x = call.transposed ? a.result : a.source;
+  const void* const y = call.transposed ? a.source : a.result;
+  return library().run(conv_key(call), x, a.filter, y, a.bias);
+}
+
+bool library_conv_weight(const ConvWeightCall& call) {
+  const cpu::ConvWeightArgs& a = call.args;
+  return library().run(conv_key(call), a.x, a.gw, a.gy, nullptr);
+}
+
+std::string conv_plans() { return library().text(); }
+int use_conv_plans(const std::string& text) { return library().use(text); }
+std::string conv_notes() { return library().notes(); }
+
+}  // namespace binade::cuda

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+
+#include "cuda/device/cudnn_graph.h"
+#include "cuda/device/failure.h"
+
+/// Engines of cuDNN's: which there are for a graph, which of them may be used, and plans made of them.
+namespace binade::cuda {
+namespace {
+
+/// What an engine may not say of itself. Tensor Cores compute f32 as TF32.
+bool breaks_a_promise(cudnnBackendNumericalNote_t note, DType in) {
+  switch (note) {
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return in == DType::f32;
+    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false;
+    default: return true;
+  }
+}
+
+bool keeps_promises(const Descriptor& engine, DType in) {
+  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                 static_cast<std::int64_t>(notes.size()), &count, notes.data()),
+        "an engine's notes");
+  return std::none_of(notes.begin(), notes.begin() + count, [in](auto note) { return breaks_a_promise(note, in); });
+}
+
+/// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
+std::int64_t get_descriptors(const Descriptor& from, cudnnBackendAttributeName_t name, std::vector<Descriptor>& to) {
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const Descriptor& d : to) raw.push_back(d.raw());
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(from.raw(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(raw.size()),
+                                 &count, raw.data()),
+        "cudnnBackendGetAttribute");
+  return std::min(count, static_cast<std::int64_t>(raw.size()));
+}
+
+std::vector<Descriptor> make(cudnnBackendDescriptorType_t type, std::int64_t count) {
+  std::vector<Descriptor> all;
+  for (std::int64_t i = 0; i < count; ++i) all.emplace_back(type);
+  return all;
+}
+
+/// Engine configurations that heuristics of `mode` propose, the fastest first.
+std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode, const ConvTarget& target) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.set_one(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+  if (target.device != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.device);
+  if (!heuristics.finalized()) return {};
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0,
+                                 &count, nullptr),
+        "heuristics");
+  std::vector<Descriptor> all = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
+  const std::int64_t filled = get_descriptors(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, all);
+  while (static_cast<std::int64_t>(all.size()) > filled) all.pop_back();
+  return all;
+}
+
+/// The engine of a configuration, by number and knobs.
+ConvChoice choice_of(const Descriptor& engine, const Descriptor& config, ConvForm form) {
+  ConvChoice choice{
+      .library = true, .form = form, .engine = engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), .knobs = {}};
+  std::vector<Descriptor> knobs = make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS);
+  const std::int64_t count = get_descriptors(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Descriptor& knob = knobs[static_cast<std::size_t>(i)];
+    cudnnBackendKnobType_t type{};
+    std::int64_t one = 0;
+    check(cudnnBackendGetAttribute(knob.raw(), CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &one, &type),
+          "a knob");
+    choice.knobs.emplace_back(type, knob.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  return choice;
+}
+
+std::optional<Descriptor> plan_of(const Descriptor& config, const ConvTarget& target) {
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  if (target.device != nullptr)
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.device);
+  else
+    plan.set_one(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, target.handle);
+  if (!plan.finalized()) return {};
+  return plan;
+}
+
+std::int64_t workspace_of(const Descriptor& plan) { return plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
+
+std::vector<ConvForm> forms_of(const ConvKey& key) {
+  if (key.bias) return {ConvForm::kThroughFloat};
+  if (key.in == key.out) return {ConvForm::kDirect};
+  return {ConvForm::kDirect, ConvForm::kThroughFloat};
+}
+
+}  // namespace
+
+std::optional<ConvPlan> choose_conv_plan(const ConvKey& key, const ConvTarget& target) {
+  for (const ConvForm form : forms_of(key)) {
+    ConvGraph graph = conv_graph(key, form);
+    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+      for (const Descriptor& config : proposals(graph.graph, mode, target)) {
+        std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+        if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 || !keeps_promises(engine[0], key.in))
+          continue;
+        std::optional<Descriptor> plan = plan_of(config, target);
+        if (!plan) continue;
+        const std::int64_t workspace = workspace_of(*plan);
+        if (workspace > target.most_workspace) continue;
+        return ConvPlan{choice_of(engine[0], config, form), std::move(graph), std::move(*plan), workspace};
+      }
+  }
+  return {};
+}
+
+std::optional<ConvPlan> restore_conv_plan(const ConvKey& key, const ConvChoice& choice, const ConvTarget& target) {
+  const std::vector<ConvForm> forms = forms_of(key);
+  if (std::find(forms.begin(), forms.end(), choice.form) == forms.end()) return {};
+  ConvGraph graph = conv_graph(key, choice.form);
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
+  if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
+  if (!engine.finalized() || !keeps_promises(engine, key.in)) return {};
+  std::vector<Descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const auto& [type, value] : choice.knobs) {
+    Descriptor& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set_one(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type));
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {value});
+    if (!knob.finalized()) return {};
+    raw.push_back(knob.raw());
+  }
+  Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!raw.empty())
+    config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(raw.size()),
+               raw.data());
+  if (!config.finalized()) return {};
+  std::optional<Descriptor> plan = plan_of(config, target);
+  if (!plan || workspace_of(*plan) > target.most_workspace) return {};
+  const std::int64_t workspace = workspace_of(*plan);
+  return ConvPlan{choice, std::move(graph), std::move(*plan), workspace};
+}
+
+}  // namespace binade::cuda

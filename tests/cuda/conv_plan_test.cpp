@@ -1,0 +1,244 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cuda/device/cudnn_graph.h"
+#include "cuda/device/failure.h"
+
+namespace binade::cuda {
+namespace {
+
+cpu::ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
+                     std::int64_t filter, std::int64_t stride = 1, std::int64_t padding = 0, std::int64_t groups = 1) {
+  const std::int64_t out = (size + 2 * padding - filter) / stride + 1;
+  return {.images = images,
+          .height = size,
+          .width = size,
+          .channels = channels,
+          .out_height = out,
+          .out_width = out,
+          .filters = filters,
+          .filter_height = filter,
+          .filter_width = filter,
+          .stride = {stride, stride},
+          .padding = {padding, padding},
+          .groups = groups};
+}
+
+ConvKey key_of(ConvPass pass, DType in, const cpu::ConvShape& s, bool bias = false) {
+  return {.pass = pass,
+          .in = in,
+          .out = pass == ConvPass::kWeightGradient ? DType::f32 : in,
+          .shape = s,
+          .x_pitch = s.channels,
+          .y_pitch = s.filters,
+          .bias = bias};
+}
+
+constexpr ConvPass kPasses[] = {ConvPass::kForward, ConvPass::kDataGradient, ConvPass::kWeightGradient};
+
+std::vector<std::int64_t> four(const Descriptor& d, cudnnBackendAttributeName_t name) { return d.integers(name, 4); }
+
+/// A GPU in words, as cuDNN writes them down: engines can be chosen for it where there is none.
+const Descriptor* described_device() {
+  static const Descriptor* device = []() -> const Descriptor* {
+    const std::string words =
+        R"({"cudaDeviceId":0,"deviceVer":900,"driverVer":13000,"maxGridSize":[2147483647,65535,65535],)"
+        R"("maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"totalGlobalMem":85000000000,"multiProcessorCount":132,)"
+        R"("warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
+        R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
+        R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
+        R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})";
+    auto* made = new Descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    if (cudnnBackendSetAttribute(made->raw(), CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                 static_cast<std::int64_t>(words.size()) + 1, words.c_str()) != CUDNN_STATUS_SUCCESS ||
+        !made->finalized())
+      return nullptr;
+    return made;
+  }();
+  return device;
+}
+
+TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
+  alignas(16) char memory[64];
+  const ConvCall call{.args = {.shape = shape(2, 9, 8, 6, 3),
+                               .in = DType::bf16,
+                               .out = DType::bf16,
+                               .source = memory + 4,
+                               .source_pitch = 20,
+                               .filter = memory,
+                               .result = memory + 8,
+                               .result_pitch = 6,
+                               .bias = memory}};
+  const ConvKey key = conv_key(call);
+  EXPECT_EQ(key.x_pitch, 20);
+  EXPECT_EQ(key.x_alignment, 4);
+  EXPECT_EQ(key.y_alignment, 8);
+  EXPECT_EQ(
+      key.text(),
+      "conv forward bf16 bf16 x 2 9 9 8 pitch 20 align 4 y 7 7 6 pitch 6 align 8 w 3 3 align 16 stride 1 1 padding "
+      "0 0 dilation 1 1 groups 1 bias 1");
+  ConvCall transposed = call;  // its source is y
+  transposed.transposed = true;
+  EXPECT_EQ(conv_key(transposed).y_pitch, 20);
+  EXPECT_EQ(conv_key(transposed).x_alignment, 8);
+  EXPECT_EQ(conv_key(transposed).pass, ConvPass::kDataGradient);
+}
+
+TEST(ConvKey, NoTwoAreAlike) {
+  std::vector<ConvKey> keys{key_of(ConvPass::kForward, DType::bf16, shape(2, 9, 8, 6, 3))};
+  const auto other = [&keys](auto&& change) { change(keys.emplace_back(keys.front())); };
+  other([](ConvKey& k) { k.pass = ConvPass::kDataGradient; });
+  other([](ConvKey& k) { k.in = DType::f16; });
+  other([](ConvKey& k) { k.out = DType::f32; });
+  other([](ConvKey& k) { k.bias = true; });
+  other([](ConvKey& k) { k.shape.groups = 2; });
+  other([](ConvKey& k) { k.x_pitch = 16; });
+  other([](ConvKey& k) { k.y_pitch = 16; });
+  other([](ConvKey& k) { k.x_alignment = 8; });
+  other([](ConvKey& k) { k.w_alignment = 8; });
+  other([](ConvKey& k) { k.y_alignment = 8; });
+  for (int d = 0; d < 2; ++d) {
+    other([d](ConvKey& k) { k.shape.stride[d] = 2; });
+    other([d](ConvKey& k) { k.shape.padding[d] = 1; });
+    other([d](ConvKey& k) { k.shape.dilation[d] = 2; });
+  }
+  std::set<std::string> texts;
+  for (const ConvKey& key : keys) texts.insert(key.text());
+  EXPECT_EQ(texts.size(), keys.size());
+  for (const ConvKey& key : keys) EXPECT_EQ(key == keys.front(), &key == &keys.front()) << key.text();
+}
+
+TEST(ConvKey, SomeAreNotForALibrary) {
+  ConvKey key = key_of(ConvPass::kForward, DType::f32, shape(1, 9, 8, 8, 3));
+  EXPECT_EQ(no_library_for(key), "");
+  key.shape.out_height -= 1;
+  EXPECT_NE(no_library_for(key), "");
+  EXPECT_NE(no_library_for(key_of(ConvPass::kForward, DType::f64, shape(1, 9, 8, 8, 3))), "");
+}
+
+TEST(ConvPlanText, ComesBackAsItWas) {
+  const ConvChoice choices[] = {
+      {},
+      {.library = true, .form = ConvForm::kThroughFloat, .engine = 38, .knobs = {{2, 5}, {13, -1}}},
+      {.library = true, .form = ConvForm::kDirect, .engine = 0, .knobs = {}},
+  };
+  for (const ConvChoice& choice : choices) {
+    const std::string line = conv_plan_line("conv forward", choice);
+    const auto plan = parse_conv_plan_line(line);
+    ASSERT_TRUE(plan) << line;
+    EXPECT_EQ(plan->key, "conv forward");
+    EXPECT_EQ(plan->choice, choice) << line;
+  }
+  for (const char* bad : {"", "cudnn 91900 sm_90 multiprocessors 132", "conv forward",
+                          "conv forward = ", "gemm a = own", "conv forward = form 2 engine 1 knobs",
+                          "conv forward = form 0 engine x knobs", "conv forward = form 0 engine 1",
+                          "conv forward = form 0 engine 1 knobs 3", "conv forward = form 0 engine 1 knobs 3:x",
+                          "conv forward = form 0 engine 99999999999999999999 "
+                          "knobs"})
+    EXPECT_FALSE(parse_conv_plan_line(bad)) << bad;
+}
+
+TEST(ConvGraph, SlicesAndFiltersAreStrides) {
+  ConvKey key = key_of(ConvPass::kForward, DType::bf16, shape(2, 9, 8, 6, 3, 1, 1, 2));
+  key.x_pitch = 24;
+  const ConvGraph g = conv_graph(key, ConvForm::kDirect);
+  const Descriptor &x = g.parts[0], &w = g.parts[1], &y = g.parts[2];
+  using V = std::vector<std::int64_t>;
+  EXPECT_EQ(four(x, CUDNN_ATTR_TENSOR_DIMENSIONS), (V{2, 8, 9, 9}));
+  EXPECT_EQ(four(x, CUDNN_ATTR_TENSOR_STRIDES), (V{9 * 9 * 24, 1, 9 * 24, 24}));
+  EXPECT_EQ(x.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID), kTensorX);
+  EXPECT_EQ(four(w, CUDNN_ATTR_TENSOR_DIMENSIONS), (V{6, 4, 3, 3}));
+  EXPECT_EQ(four(w, CUDNN_ATTR_TENSOR_STRIDES), (V{3 * 3 * 4, 1, 3 * 4, 4}));
+  EXPECT_EQ(four(y, CUDNN_ATTR_TENSOR_STRIDES), (V{9 * 9 * 6, 1, 9 * 6, 6}));
+  EXPECT_EQ(y.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID), kTensorY);
+}
+
+TEST(ConvGraph, IsKnownToCudnnForEveryPass) {
+  for (const ConvPass pass : kPasses)
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (const bool bias : {false, true}) {
+        if (bias && pass == ConvPass::kWeightGradient) continue;
+        for (const ConvForm form : {ConvForm::kDirect, ConvForm::kThroughFloat}) {
+          if (bias && form == ConvForm::kDirect) continue;
+          const ConvKey key = key_of(pass, dtype, shape(2, 16, 8, 16, 3, 2, 1), bias);
+          const ConvGraph g = conv_graph(key, form);
+          EXPECT_GT(g.graph.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT), 0) << key.text();
+        }
+      }
+}
+
+TEST(ConvGraph, SaysWhyItIsNone) {
+  ConvKey key = key_of(ConvPass::kForward, DType::f32, shape(1, 9, 8, 8, 3));
+  key.shape.out_width = 100;
+  try {
+    conv_graph(key, ConvForm::kDirect);
+    FAIL();
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("cuDNN"), std::string::npos);
+  }
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(const ConvPlan& plan) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, plan.graph.graph);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {plan.choice.engine});
+  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
+  engine.finalize();
+  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes.data()),
+        "notes");
+  notes.resize(static_cast<std::size_t>(count));
+  return notes;
+}
+
+/// Engines that are compiled when they are planned need a driver; those that come with cuDNN do not.
+TEST(ConvEngines, AreChosenForADescribedDevice) {
+  if (described_device() == nullptr) GTEST_SKIP() << "this cuDNN takes no description of a device";
+  const ConvTarget target{.device = described_device()};
+  for (const ConvPass pass : kPasses)
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      if (pass == ConvPass::kWeightGradient && dtype != DType::f32) continue;
+      const ConvKey key = key_of(pass, dtype, shape(8, 64, 64, 128, 3, 1, 1));
+      const auto plan = choose_conv_plan(key, target);
+      ASSERT_TRUE(plan) << key.text();
+      for (const cudnnBackendNumericalNote_t note : notes_of(*plan)) {
+        EXPECT_NE(note, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) << key.text();
+        EXPECT_NE(note, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) << key.text();
+        EXPECT_NE(note, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) << key.text();
+        EXPECT_FALSE(note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && dtype == DType::f32) << key.text();
+      }
+      const auto line = parse_conv_plan_line(conv_plan_line(key.text(), plan->choice));
+      ASSERT_TRUE(line);
+      EXPECT_EQ(line->key, key.text());
+      const auto restored = restore_conv_plan(key, line->choice, target);
+      ASSERT_TRUE(restored) << key.text();
+      EXPECT_EQ(restored->workspace, plan->workspace);
+      EXPECT_EQ(choose_conv_plan(key, target)->choice, plan->choice) << "the same twice";
+    }
+}
+
+TEST(ConvEngines, AStoredChoiceIsNotTrusted) {
+  if (described_device() == nullptr) GTEST_SKIP() << "this cuDNN takes no description of a device";
+  const ConvTarget target{.device = described_device()};
+  const cpu::ConvShape s = shape(8, 64, 64, 128, 3, 1, 1);
+  const ConvKey f32 = key_of(ConvPass::kForward, DType::f32, s), bf16 = key_of(ConvPass::kForward, DType::bf16, s);
+  const auto half = choose_conv_plan(bf16, target);
+  ASSERT_TRUE(half);
+  EXPECT_FALSE(restore_conv_plan(f32, half->choice, target)) << "Tensor Cores would make TF32 of f32";
+  ConvChoice wrong = half->choice;
+  wrong.engine = 100000;
+  EXPECT_FALSE(restore_conv_plan(bf16, wrong, target));
+  wrong = half->choice;
+  wrong.knobs.emplace_back(100000, 1);
+  EXPECT_FALSE(restore_conv_plan(bf16, wrong, target));
+  wrong = half->choice;
+  wrong.form = ConvForm::kThroughFloat;
+  EXPECT_FALSE(restore_conv_plan(bf16, wrong, target));
+  EXPECT_FALSE(restore_conv_plan(bf16, half->choice, {.device = described_device(), .most_workspace = 0}));
+}
+
+}  // namespace
+}  // namespace binade::cuda

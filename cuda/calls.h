@@ -35,6 +35,7 @@ enum class Call : int {
   kMaxGradient,
   kBatchNormForward,
   kBatchNormBackward,
+  kMoveStatistics,
   kGroupNormForward,
   kGroupNormBackward,
   kMaxPoolForward,

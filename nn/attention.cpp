@@ -32,13 +32,14 @@ LinearOptions projection(const MultiHeadAttentionOptions& o, std::int64_t heads)
   return {.in = checked(o).dim, .out = o.dim / o.heads * heads, .bias = o.bias};
 }
 
-/// (T, S): -inf where key j lies behind the last of the S keys that query i of the last T may see.
-Tensor causal_mask(std::int64_t queries, std::int64_t keys, DType dtype) {
+/// (T, S) on `like`'s device in its dtype: -inf where key j lies behind the last of the S keys that query i of the last
+/// T may see.
+Tensor causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like) {
   std::vector<float> mask(static_cast<std::size_t>(queries * keys), 0.0f);
   for (std::int64_t i = 0; i < queries; ++i)
     for (std::int64_t j = keys - queries + i + 1; j < keys; ++j)
       mask[static_cast<std::size_t>(i * keys + j)] = -std::numeric_limits<float>::infinity();
-  return Tensor::from(mask, {queries, keys}).to(dtype);
+  return Tensor::from(mask, {queries, keys}).to(like.dtype()).to(like.device());
 }
 
 /// (T, S) or (H, T, S) -> (1, 1, T, S) or (1, H, T, S).
@@ -104,8 +105,7 @@ Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& 
   const Variable kh = permute(reshape(k, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   const Variable vh = permute(reshape(v, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   Variable logits = matmul(qh, kh, {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(size)));
-  if (options_.causal && keys > 1 && logits.value().numel() > 0)
-    logits = logits + causal_mask(queries, keys, logits.dtype());
+  if (options_.causal && keys > 1 && logits.value().numel() > 0) logits = logits + causal_mask(queries, keys, logits);
   if (mask.defined())
     logits = reshape(reshape(logits, {batch, options_.heads, queries, keys}) + mask,
                      {batch, groups, shared, queries, keys});

@@ -2,6 +2,7 @@
 
 #include "autograd/functions/norm.h"
 #include "core/error.h"
+#include "core/ops/batch_norm.h"
 
 namespace binade::nn {
 
@@ -9,11 +10,11 @@ BatchNorm2d::BatchNorm2d(const BatchNormOptions& o) : options_(o) {
   check<ArgumentError>(o.channels > 0 && o.eps >= 0 && o.momentum >= 0 && o.momentum <= 1,
                        "BatchNorm2d: wanted channels > 0, eps >= 0 and momentum in [0, 1], got {}, {} and {}",
                        o.channels, o.eps, o.momentum);
-  weight = Parameter(Tensor::full({o.channels}, 1));
-  bias = Parameter(Tensor::zeros({o.channels}));
-  running_mean = Buffer(Tensor::zeros({o.channels}));
-  running_var = Buffer(Tensor::full({o.channels}, 1));
-  num_batches_tracked = Buffer(Tensor::zeros({}, DType::i64));
+  weight = Parameter(Tensor::full({o.channels}, 1, DType::f32, Runtime::current_device()));
+  bias = Parameter(Tensor::zeros({o.channels}, DType::f32, Runtime::current_device()));
+  running_mean = Buffer(Tensor::zeros({o.channels}, DType::f32, Runtime::current_device()));
+  running_var = Buffer(Tensor::full({o.channels}, 1, DType::f32, Runtime::current_device()));
+  num_batches_tracked = Buffer(Tensor::zeros({}, DType::i64, Runtime::current_device()));
 }
 
 void BatchNorm2d::visit(Visitor& v) {
@@ -43,13 +44,18 @@ void BatchNorm2d::move_statistics(const Tensor& mean, const Tensor& var, std::in
                                   : 1.0f;
   Tensor &running_m = running_mean.writable(), &running_v = running_var.writable(),
          &batches = num_batches_tracked.writable();
-  float* m = running_m.mutable_data<float>();
-  float* v = running_v.mutable_data<float>();
-  for (std::int64_t c = 0; c < options_.channels; ++c) {
-    m[c] = rest * m[c] + share * static_cast<float>(mean.at(c));
-    v[c] = rest * v[c] + share * (static_cast<float>(var.at(c)) * unbiased);
-  }
-  ++*batches.mutable_data<std::int64_t>();
+  ops::batch_norm_slot()
+      .on(running_m.device(), ops::BatchNorm::info.name)
+      .move({.cols = options_.channels,
+             .share = share,
+             .rest = rest,
+             .unbiased = unbiased,
+             .dtype = mean.dtype(),
+             .mean = mean.raw(),
+             .var = var.raw(),
+             .running_mean = running_m.mutable_data<float>(),
+             .running_var = running_v.mutable_data<float>(),
+             .batches = batches.mutable_data<std::int64_t>()});
 }
 
 }  // namespace binade::nn

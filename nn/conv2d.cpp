@@ -11,8 +11,9 @@ Conv2d::Conv2d(const Conv2dOptions& o) : options_(o) {
                        "Conv2d: wanted in and out > 0 in equal groups, got {} and {} in {} groups", o.in, o.out,
                        o.groups);
   check<ArgumentError>(o.kernel.y > 0 && o.kernel.x > 0, "Conv2d: wanted a kernel of 1 or more, got {}", o.kernel);
-  weight = Parameter(Tensor::empty({o.out, o.kernel.y, o.kernel.x, o.in / o.groups}));
-  if (o.bias) bias = Parameter(Tensor::empty({o.out}));
+  weight = Parameter(
+      Tensor::empty({o.out, o.kernel.y, o.kernel.x, o.in / o.groups}, DType::f32, Runtime::current_device()));
+  if (o.bias) bias = Parameter(Tensor::empty({o.out}, DType::f32, Runtime::current_device()));
   init_as_linear(weight, bias);
 }
 

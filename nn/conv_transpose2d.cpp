@@ -12,8 +12,9 @@ ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& o) : options_(o) 
                        o.out, o.groups);
   check<ArgumentError>(o.kernel.y > 0 && o.kernel.x > 0, "ConvTranspose2d: wanted a kernel of 1 or more, got {}",
                        o.kernel);
-  weight = Parameter(Tensor::empty({o.in, o.kernel.y, o.kernel.x, o.out / o.groups}));
-  if (o.bias) bias = Parameter(Tensor::empty({o.out}));
+  weight = Parameter(
+      Tensor::empty({o.in, o.kernel.y, o.kernel.x, o.out / o.groups}, DType::f32, Runtime::current_device()));
+  if (o.bias) bias = Parameter(Tensor::empty({o.out}, DType::f32, Runtime::current_device()));
   init_as_linear(weight, bias);
 }
 

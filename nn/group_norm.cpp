@@ -10,8 +10,8 @@ GroupNorm::GroupNorm(const GroupNormOptions& o) : options_(o) {
                        "GroupNorm: wanted channels in equal groups, got {} channels and {} groups", o.channels,
                        o.groups);
   check<ArgumentError>(o.eps >= 0, "GroupNorm: wanted eps >= 0, got {}", o.eps);
-  weight = Parameter(Tensor::full({o.channels}, 1));
-  bias = Parameter(Tensor::zeros({o.channels}));
+  weight = Parameter(Tensor::full({o.channels}, 1, DType::f32, Runtime::current_device()));
+  bias = Parameter(Tensor::zeros({o.channels}, DType::f32, Runtime::current_device()));
 }
 
 void GroupNorm::visit(Visitor& v) {

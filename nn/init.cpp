@@ -25,7 +25,7 @@ void fill(Parameter& p, F&& f) {
         to[i] = store<T>(static_cast<Compute<T>>(f(stream, static_cast<std::uint64_t>(i))));
     });
   });
-  p.mutable_value().copy_from(values);
+  p.mutable_value().copy_from(values.to(p.device()));
 }
 
 double gain(const KaimingOptions& o) { return std::sqrt(2 / (1 + o.slope * o.slope)); }

@@ -6,8 +6,8 @@ namespace binade::nn {
 
 LayerNorm::LayerNorm(const LayerNormOptions& o) : options_(o) {
   check<ArgumentError>(o.dim > 0 && o.eps >= 0, "LayerNorm: wanted dim > 0 and eps >= 0, got {} and {}", o.dim, o.eps);
-  weight = Parameter(Tensor::full({o.dim}, 1));
-  if (o.bias) bias = Parameter(Tensor::zeros({o.dim}));
+  weight = Parameter(Tensor::full({o.dim}, 1, DType::f32, Runtime::current_device()));
+  if (o.bias) bias = Parameter(Tensor::zeros({o.dim}, DType::f32, Runtime::current_device()));
 }
 
 void LayerNorm::visit(Visitor& v) {

@@ -17,8 +17,8 @@ void init_as_linear(Parameter& weight, Parameter& bias) {
 
 Linear::Linear(const LinearOptions& o) : options_(o) {
   check<ArgumentError>(o.in > 0 && o.out > 0, "Linear: wanted in > 0 and out > 0, got {} and {}", o.in, o.out);
-  weight = Parameter(Tensor::empty({o.out, o.in}));
-  if (o.bias) bias = Parameter(Tensor::empty({o.out}));
+  weight = Parameter(Tensor::empty({o.out, o.in}, DType::f32, Runtime::current_device()));
+  if (o.bias) bias = Parameter(Tensor::empty({o.out}, DType::f32, Runtime::current_device()));
   init_as_linear(weight, bias);
 }
 

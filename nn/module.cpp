@@ -205,7 +205,7 @@ void load_state_dict(Module& root, const StateDict& state) {
       "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
       "build the model with the settings it was saved with",
       problems);
-  for (auto& [name, tensor] : tensors) tensor.copy_from(state.tensor(name));
+  for (auto& [name, tensor] : tensors) tensor.copy_from(state.tensor(name).to(tensor.device()));
   for (const auto& [name, buffer] : named_buffers(root)) buffer->rollback();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/variable.h"
+#include "core/runtime.h"
 #include "core/state_dict.h"
 #include "core/step_context.h"
 
@@ -17,7 +18,9 @@ class Module;
 class Parameter : public Variable {
  public:
   Parameter() = default;
-  explicit Parameter(Tensor value) : Variable(std::move(value), true) {}
+  /// A value that is not on the runtime's device is copied there.
+  explicit Parameter(const Tensor& value)
+      : Variable(value.defined() ? value.to(Runtime::current_device()) : value, true) {}
   Tensor& mutable_value() const { return state()->value; }
   const std::string& name() const { return state()->name; }
 };
@@ -27,7 +30,8 @@ class Parameter : public Variable {
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(Tensor value) : value_(std::move(value)) {}
+  /// A value that is not on the runtime's device is copied there.
+  explicit Buffer(const Tensor& value) : value_(value.defined() ? value.to(Runtime::current_device()) : value) {}
 
   /// What forward must read: the shadow inside a transaction that has written it, the committed value else.
   const Tensor& value() const { return shadow_live_ ? shadow_ : value_; }

@@ -42,6 +42,7 @@ struct BatchNorm {
 struct BatchNormKernels {
   void (*forward)(const BatchNormForward&);
   void (*backward)(const BatchNormBackward&);
+  void (*move)(const MoveStatistics&);
 };
 KernelSlot<BatchNormKernels>& batch_norm_slot();
 void register_batch_norm_cpu();

@@ -82,15 +82,23 @@ void backward_typed(const BatchNormBackward& a) {
   cpu::kernels().column_norm.gradient_apply(g);
 }
 
+template <class C>
+void move_typed(const MoveStatistics& a) {
+  for (std::int64_t c = 0; c < a.cols; ++c) {
+    a.running_mean[c] = a.rest * a.running_mean[c] + a.share * static_cast<float>(values<C>(a.mean)[c]);
+    a.running_var[c] = a.rest * a.running_var[c] + a.share * (static_cast<float>(values<C>(a.var)[c]) * a.unbiased);
+  }
+  ++*a.batches;
+}
+
 }  // namespace
 
 void register_batch_norm_cpu() {
   batch_norm_slot().fill(
       DeviceType::kCpu,
       {[](const BatchNormForward& a) { a.dtype == DType::f64 ? forward_typed<double>(a) : forward_typed<float>(a); },
-       [](const BatchNormBackward& a) {
-         a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a);
-       }});
+       [](const BatchNormBackward& a) { a.dtype == DType::f64 ? backward_typed<double>(a) : backward_typed<float>(a); },
+       [](const MoveStatistics& a) { a.dtype == DType::f64 ? move_typed<double>(a) : move_typed<float>(a); }});
 }
 
 }  // namespace binade::ops

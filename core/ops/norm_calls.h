@@ -43,6 +43,18 @@ struct BatchNormBackward {
   void* gbias = nullptr;
 };
 
+/// running = rest running + share batch, in f32; the batch's variance is taken times `unbiased`. One more in `batches`.
+struct MoveStatistics {
+  std::int64_t cols = 0;
+  float share = 0, rest = 1, unbiased = 1;
+  DType dtype = DType::f32;    ///< of mean and var: f32 or f64
+  const void* mean = nullptr;  ///< (cols), of the batch
+  const void* var = nullptr;
+  float* running_mean = nullptr;
+  float* running_var = nullptr;
+  std::int64_t* batches = nullptr;
+};
+
 /// One call of group norm (core/ops/group_norm.h): `samples` x `rows` positions of `cols` channels. x, residual, y and
 /// their gradients are of `dtype`; the rest is of its computing type. Null leaves a part out.
 struct GroupNormShape {

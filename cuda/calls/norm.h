@@ -12,6 +12,7 @@ using RowNormBackwardCall = cpu::RowNormBackward;
 
 using BatchNormForwardCall = ops::BatchNormForward;
 using BatchNormBackwardCall = ops::BatchNormBackward;
+using MoveStatisticsCall = ops::MoveStatistics;
 using GroupNormForwardCall = ops::GroupNormForward;
 using GroupNormBackwardCall = ops::GroupNormBackward;
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/ops/math.h"
 #include "cuda/device/calls.cuh"
 #include "cuda/device/column_norm.cuh"
@@ -46,6 +48,14 @@ __global__ void gradients(ops::BatchNormBackward a, ColumnCut cut, const C* part
   slope[c] = static_cast<C>(-static_cast<double>(scale[c]) * rstd * product / count);
 }
 
+__global__ void move(ops::MoveStatistics a) {
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+  if (c == 0) ++*a.batches;
+  if (c >= a.cols) return;
+  a.running_mean[c] = a.rest * a.running_mean[c] + a.share * load_at<float>(a.mean, a.dtype, c);
+  a.running_var[c] = a.rest * a.running_var[c] + a.share * (load_at<float>(a.var, a.dtype, c) * a.unbiased);
+}
+
 template <class C>
 void forward(const ops::BatchNormForward& a) {
   Columns columns{.dtype = a.dtype, .rows = a.rows, .cols = a.cols, .relu = a.relu};
@@ -57,7 +67,7 @@ void forward(const ops::BatchNormForward& a) {
   columns.bias = a.bias;
   columns.out = a.y;
   const ColumnCut cut = cut_columns(columns);
-  const Buffer<C> parts(a.training ? part_values(columns, cut) : 0), scale(a.cols);
+  const Buffer<C> parts(a.training ? part_values(columns, cut, kMomentParts) : 0), scale(a.cols);
   columns.scale = scale.data();
   if (a.training) column_moments(columns, cut, parts.data());
   launch(statistics<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, cut, parts.data(), scale.data());
@@ -82,7 +92,7 @@ void backward(const ops::BatchNormBackward& a) {
   columns.scale = scale;
   const bool moving = a.training && a.gx != nullptr;
   if (a.gweight != nullptr || a.gbias != nullptr || moving) {
-    const Buffer<C> parts(part_values(columns, cut));
+    const Buffer<C> parts(part_values(columns, cut, kSumParts));
     column_gradient_sums(columns, cut, parts.data());
     launch(gradients<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, cut, parts.data(), scale, center,
            slope);
@@ -103,6 +113,9 @@ void run_batch_norm_forward(const BatchNormForwardCall& call) {
 void run_batch_norm_backward(const BatchNormBackwardCall& call) {
   if (call.cols == 0) return;
   call.dtype == DType::f64 ? backward<double>(call) : backward<float>(call);
+}
+void run_move_statistics(const MoveStatisticsCall& call) {
+  launch(move, static_cast<unsigned>(ceil_div(std::max<std::int64_t>(1, call.cols), 256)), 256, 0, call);
 }
 
 }  // namespace binade::cuda

@@ -17,6 +17,7 @@ void run_observe(const ObserveCall& call);
 
 void run_row_norm_forward(const RowNormForwardCall& call);
 void run_row_norm_backward(const RowNormBackwardCall& call);
+
 void run_conv(const ConvCall& call);
 void run_conv_weight(const ConvWeightCall& call);
 void run_gemm(const cpu::GemmArgs& args);
@@ -27,8 +28,10 @@ void run_permute(const PermuteCall& call);
 
 void run_reduce(const ReduceCall& call);
 void run_max_gradient(const MaxGradientCall& call);
+
 void run_batch_norm_forward(const BatchNormForwardCall& call);
 void run_batch_norm_backward(const BatchNormBackwardCall& call);
+void run_move_statistics(const MoveStatisticsCall& call);
 void run_group_norm_forward(const GroupNormForwardCall& call);
 void run_group_norm_backward(const GroupNormBackwardCall& call);
 

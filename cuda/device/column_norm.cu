@@ -127,10 +127,10 @@ __global__ void __launch_bounds__(kThreads) moments(Columns a, ColumnCut cut, Co
   }
   fold_lanes(mine, cut, [](Pair<C, V>& into, const Pair<C, V>& from) { merge_moments(into, from); });
   if (!at.live || at.lane != 0) return;
-#pragma unroll
-  for (int e = 0; e < V; ++e) mine.first[e] += origin[e];
-  store_piece<C>(parts, at.stripe * 2 * a.cols + at.c, mine.first);
-  store_piece<C>(parts, (at.stripe * 2 + 1) * a.cols + at.c, mine.second);
+  C* to = parts + at.stripe * kMomentParts * a.cols + at.c;
+  store_piece<C>(to, 0, origin);
+  store_piece<C>(to, a.cols, mine.first);
+  store_piece<C>(to, 2 * a.cols, mine.second);
 }
 
 template <class T, int V>
@@ -216,8 +216,9 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(Columns a, ColumnCut c
     }
   });
   if (!at.live || at.lane != 0) return;
-  store_piece<C>(parts, at.stripe * 2 * a.cols + at.c, mine.first);
-  store_piece<C>(parts, (at.stripe * 2 + 1) * a.cols + at.c, mine.second);
+  C* to = parts + at.stripe * kSumParts * a.cols + at.c;
+  store_piece<C>(to, 0, mine.first);
+  store_piece<C>(to, a.cols, mine.second);
 }
 
 template <class T, int V>

@@ -39,10 +39,15 @@ struct ColumnCut {
 };
 /// REQUIRES that every pointer to values of `a` that is used later is there.
 ColumnCut cut_columns(const Columns& a);
-/// Values of the computing type in the parts that the two reductions leave: (samples, stripes, 2, cols).
-inline std::int64_t part_values(const Columns& a, const ColumnCut& cut) { return a.samples * cut.stripes * 2 * a.cols; }
+/// What the two reductions leave of every stripe: (samples, stripes, kMomentParts or kSumParts, cols) values of the
+/// computing type.
+inline constexpr int kMomentParts = 3, kSumParts = 2;
+inline std::int64_t part_values(const Columns& a, const ColumnCut& cut, int parts) {
+  return a.samples * cut.stripes * parts * a.cols;
+}
 
-/// parts = mean and sum of squared deviations from it.
+/// parts = an origin, the mean less the origin, and the sum of squared deviations from the mean. Apart from its origin
+/// a mean keeps the digits that a large common offset would take.
 void column_moments(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = act((x - mean) scale + bias + residual)
 void column_apply(const Columns& a, const ColumnCut& cut);
@@ -71,15 +76,18 @@ __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, s
     const std::int64_t left = rows - stripe * cut.rows_each;
     return static_cast<double>(left < cut.rows_each ? left : cut.rows_each);
   };
+  const auto part = [&](std::int64_t stripe, int which) {
+    return static_cast<double>(parts[(stripe * kMomentParts + which) * cols + c]);
+  };
   ChannelTotals total;
   if (c < cols)
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows)
-      total.first += count(s) * static_cast<double>(parts[s * 2 * cols + c]);
+      total.first += count(s) * (part(s, 0) + part(s, 1));
   total.first = fold(total.first) / static_cast<double>(rows);
   if (c < cols)
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
-      const double apart = static_cast<double>(parts[s * 2 * cols + c]) - total.first;
-      total.second += static_cast<double>(parts[(s * 2 + 1) * cols + c]) + count(s) * apart * apart;
+      const double apart = part(s, 0) + part(s, 1) - total.first;
+      total.second += part(s, 2) + count(s) * apart * apart;
     }
   total.second = fold(total.second);
   return total;

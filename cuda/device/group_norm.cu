@@ -15,7 +15,7 @@ template <class C, bool kMoments>
 __global__ void combine(ops::GroupNormShape a, ColumnCut cut, const C* parts, double* totals) {
   const std::int64_t across = (a.cols + kFoldColumns - 1) / kFoldColumns, sample = blockIdx.x / across;
   const std::int64_t c = (blockIdx.x - sample * across) * kFoldColumns + threadIdx.x;
-  const C* mine = parts + sample * cut.stripes * 2 * a.cols;
+  const C* mine = parts + sample * cut.stripes * (kMoments ? kMomentParts : kSumParts) * a.cols;
   const ChannelTotals total = kMoments ? combine_moments(mine, cut, a.rows, a.cols, c)
                                        : combine_sums(mine, cut, a.cols, c);
   if (c >= a.cols || threadIdx.y != 0) return;
@@ -151,7 +151,7 @@ void forward(const ops::GroupNormForward& a) {
   columns.mean = mean.data();
   columns.scale = scale.data();
   {
-    const Buffer<C> parts(part_values(columns, cut));
+    const Buffer<C> parts(part_values(columns, cut, kMomentParts));
     const Buffer<double> totals(2 * values);
     column_moments(columns, cut, parts.data());
     combine_into<C, true>(totals, a, cut, parts.data());
@@ -177,7 +177,7 @@ void backward(const ops::GroupNormBackward& a) {
   launch(vectors<C>, group_grid(a), 32 * kWarps, 0, a, mean.data(), scale.data());
   columns.mean = mean.data();
   columns.scale = scale.data();
-  const Buffer<C> parts(part_values(columns, cut));
+  const Buffer<C> parts(part_values(columns, cut, kSumParts));
   const Buffer<double> totals(2 * values);
   column_gradient_sums(columns, cut, parts.data());
   combine_into<C, false>(totals, a, cut, parts.data());

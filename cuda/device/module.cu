@@ -84,6 +84,7 @@ constexpr Run kRuns[] = {
     &run_one<MaxGradientCall, run_max_gradient>,
     &run_one<BatchNormForwardCall, run_batch_norm_forward>,
     &run_one<BatchNormBackwardCall, run_batch_norm_backward>,
+    &run_one<MoveStatisticsCall, run_move_statistics>,
     &run_one<GroupNormForwardCall, run_group_norm_forward>,
     &run_one<GroupNormBackwardCall, run_group_norm_backward>,
     &run_one<MaxPoolCall, run_max_pool_forward>,

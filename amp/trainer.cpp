@@ -174,17 +174,27 @@ AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::in
   check<ArgumentError>(loss.defined() && loss.value().numel() == 1,
                        "trainer: the closure must return a loss of one element; average it over the batch");
   check_overrides(loss);
+  // On a GPU backward is sent after forward without a look at the loss: the host waits once, for all of it.
+  const bool looks_first = runtime_.device() == Device::cpu();
+  if (looks_first)
+    if (const AbortCause cause = judge_forward(state, loss); cause != AbortCause::kNone) return cause;
+  backward(loss, state.loss_scale);
+  drill_.after_gradients(optimizer_.parameters());
+  const optim::GradientScan scan = optim::scan_gradients(optimizer_.parameters());
+  if (!looks_first)
+    if (const AbortCause cause = judge_forward(state, loss); cause != AbortCause::kNone) return cause;
+  state.scan = scan;
+  return judge_gradients(state.scan);
+}
+
+AbortCause Trainer::judge_forward(StepState& state, const Variable& loss) {
   state.loss = loss.item();
   if (!std::isfinite(state.loss)) {
     state.scan.largest = 0x7fc00000u;  // no gradients: their norm is unknown, told as nan
     return AbortCause::kLoss;
   }
   state.bad_buffer = first_bad_buffer(model_);
-  if (!state.bad_buffer.empty()) return AbortCause::kStatistics;
-  backward(loss, state.loss_scale);
-  drill_.after_gradients(optimizer_.parameters());
-  state.scan = optim::scan_gradients(optimizer_.parameters());
-  return judge_gradients(state.scan);
+  return state.bad_buffer.empty() ? AbortCause::kNone : AbortCause::kStatistics;
 }
 
 optim::StepInput Trainer::step_input(const StepState& state) const {

@@ -309,6 +309,7 @@ class Trainer {
   StepResult run_step(const Feed& feed);
   StepState attempt(const Plan& plan, const Feed& feed, TapeObserver* observer);
   void run_parts(StepState& state, const Plan& plan, const Feed& feed);
+  AbortCause judge_forward(StepState& state, const Variable& loss);
   AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed);
   void judge_update(StepState& state);
   void commit(const StepState& state, const Trial& trial, StepResult& result);

@@ -1,6 +1,9 @@
 #include "amp/verdict.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "core/observation.h"
 
 namespace binade::amp {
 namespace {
@@ -51,6 +54,11 @@ bool all_finite(const Tensor& tensor) {
 }
 
 std::string first_bad_buffer(nn::Module& model) {
+  ObservationScope all;
+  for (const auto& [name, buffer] : nn::named_buffers(model))
+    if (buffer->pending()) observe_into_scope(buffer->value());
+  const Observation seen = all.take().settled();
+  if (std::max(seen.low, seen.wide) < 0x7f800000u) return "";
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (buffer->pending() && !all_finite(buffer->value())) return name;
   return "";

@@ -39,11 +39,11 @@ __device__ __forceinline__ C widen(double x) {
 }
 template <class C>
 __device__ __forceinline__ C widen(float16 x) {
-  return static_cast<C>(x.to_float());
+  return static_cast<C>(widened(x));
 }
 template <class C>
 __device__ __forceinline__ C widen(bfloat16 x) {
-  return static_cast<C>(x.to_float());
+  return static_cast<C>(widened(x));
 }
 
 /// x = the kPer values at `from`, or zeros.

@@ -33,7 +33,7 @@ __device__ __forceinline__ C rounded(C x) {
   if constexpr (std::is_same_v<T, C>)
     return x;
   else
-    return T::from_float(x).to_float();
+    return widened(narrowed<T>(x));
 }
 
 /// Whether rows that lie `pitch` apart can be read in packs; null can.

@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 #include "cuda/calls/elementwise.h"
+#include "cuda/device/half.cuh"
 
 /// Values on their way between memory and registers: any floating dtype widens to C (float, or double for f64) and is
 /// rounded once on the way back.
@@ -19,8 +20,8 @@ template <class C>
 __device__ __forceinline__ C load_at(const void* data, DType dtype, std::int64_t i) {
   switch (dtype) {
     case DType::f32: return static_cast<C>(static_cast<const float*>(data)[i]);
-    case DType::f16: return static_cast<C>(static_cast<const float16*>(data)[i].to_float());
-    case DType::bf16: return static_cast<C>(static_cast<const bfloat16*>(data)[i].to_float());
+    case DType::f16: return static_cast<C>(widened(static_cast<const float16*>(data)[i]));
+    case DType::bf16: return static_cast<C>(widened(static_cast<const bfloat16*>(data)[i]));
     case DType::f64: return static_cast<C>(static_cast<const double*>(data)[i]);
     case DType::i64: return static_cast<C>(static_cast<const std::int64_t*>(data)[i]);
     case DType::i32: return static_cast<C>(static_cast<const std::int32_t*>(data)[i]);
@@ -38,8 +39,8 @@ template <class C>
 __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i, C value) {
   switch (dtype) {
     case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(value); return;
-    case DType::f16: static_cast<float16*>(data)[i] = float16::from_float(static_cast<float>(value)); return;
-    case DType::bf16: static_cast<bfloat16*>(data)[i] = bfloat16::from_float(static_cast<float>(value)); return;
+    case DType::f16: static_cast<float16*>(data)[i] = narrowed<float16>(static_cast<float>(value)); return;
+    case DType::bf16: static_cast<bfloat16*>(data)[i] = narrowed<bfloat16>(static_cast<float>(value)); return;
     case DType::f64: static_cast<double*>(data)[i] = static_cast<double>(value); return;
     case DType::i64: static_cast<std::int64_t*>(data)[i] = static_cast<std::int64_t>(value); return;
     case DType::i32: static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value); return;
@@ -67,7 +68,7 @@ __device__ __forceinline__ void load_pack(const void* data, DType dtype, std::in
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     const auto bits = static_cast<std::uint16_t>(all.word[k / 2] >> (k % 2 * 16));
-    x[k] = dtype == DType::f16 ? float16{bits}.to_float() : bfloat16{bits}.to_float();
+    x[k] = dtype == DType::f16 ? widened(float16{bits}) : widened(bfloat16{bits});
   }
 }
 
@@ -86,13 +87,9 @@ __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t
   }
   Bytes16 all;
 #pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    const std::uint32_t low = dtype == DType::f16 ? float16::from_float(x[2 * k]).bits
-                                                  : bfloat16::from_float(x[2 * k]).bits;
-    const std::uint32_t high = dtype == DType::f16 ? float16::from_float(x[2 * k + 1]).bits
-                                                   : bfloat16::from_float(x[2 * k + 1]).bits;
-    all.word[k] = low | high << 16;
-  }
+  for (int k = 0; k < 4; ++k)
+    all.word[k] = dtype == DType::f16 ? narrowed_pair<float16>(x[2 * k], x[2 * k + 1])
+                                      : narrowed_pair<bfloat16>(x[2 * k], x[2 * k + 1]);
   *reinterpret_cast<Bytes16*>(static_cast<std::uint16_t*>(data) + i) = all;
 }
 

@@ -257,6 +257,15 @@ void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
   if (a.samples * cut.stripes > 0) with_pieces(a.dtype, cut.packed, f);
 }
 
+constexpr std::int64_t kLeastEach = 4;  // rows of a thread, so that its share pays for what a block begins with
+
+/// Shorter stripes for what leaves no parts behind: the last blocks to end keep fewer of the others waiting.
+ColumnCut shorter(const Columns& a, ColumnCut cut) {
+  cut.rows_each = std::max<std::int64_t>(kLeastEach * cut.lanes, ceil_div(cut.rows_each, 4));
+  cut.stripes = ceil_div(a.rows, cut.rows_each);
+  return cut;
+}
+
 unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
   return static_cast<unsigned>(a.samples * cut.stripes * cut.tiles);
 }
@@ -264,7 +273,7 @@ unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
 }  // namespace
 
 ColumnCut cut_columns(const Columns& a) {
-  constexpr std::int64_t kMostAcross = 32, kBlocks = 512, kLeastEach = 4, kMostEach = 512;
+  constexpr std::int64_t kMostAcross = 32, kBlocks = 512, kMostEach = 512;
   ColumnCut cut;
   cut.packed = a.dtype != DType::f64 && a.cols % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) &&
                packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.out, a.dtype, 0) &&
@@ -287,7 +296,8 @@ void column_moments(const Columns& a, const ColumnCut& cut, void* parts) {
     launch(moments<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Computed<T>*>(parts));
   });
 }
-void column_apply(const Columns& a, const ColumnCut& cut) {
+void column_apply(const Columns& a, const ColumnCut& whole) {
+  const ColumnCut cut = shorter(a, whole);
   with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
     launch(apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().seen);
   });
@@ -297,7 +307,8 @@ void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts) {
     launch(gradient_sums<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Computed<T>*>(parts));
   });
 }
-void column_gradient_apply(const Columns& a, const ColumnCut& cut) {
+void column_gradient_apply(const Columns& a, const ColumnCut& whole) {
+  const ColumnCut cut = shorter(a, whole);
   if (a.out == nullptr && a.gr == nullptr) return;
   with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
     launch(gradient_apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().seen);

@@ -329,6 +329,33 @@ void start(const Sweep& s, DType in, std::uint32_t* words) {
   }
 }
 
+/// As it is, or with copies of slices. The result is observed.
+bool conv_by_library(const ConvCall& call, std::int64_t pixels, std::int64_t channels) {
+  const cpu::ConvArgs& a = call.args;
+  const auto observe = [&](const void* result, std::int64_t pitch) {
+    const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().seen};
+    observe_products(at, 1, pixels, channels);
+  };
+  if (library_conv(call)) return observe(a.result, a.result_pitch), true;
+  const cpu::ConvShape& s = a.shape;
+  const std::int64_t source_channels = call.transposed ? s.filters : s.channels;
+  if (a.source_pitch == source_channels && a.result_pitch == channels) return false;
+  const std::int64_t source_pixels = s.images * (call.transposed ? s.out_height * s.out_width : s.height * s.width);
+  const TogetherPixels source(a.source, a.in, source_pixels, source_channels, a.source_pitch);
+  const TogetherPixels result(a.result, a.out, pixels, channels, a.result_pitch);
+  ConvCall together = call;
+  together.args.source = source.data();
+  together.args.source_pitch = source_channels;
+  together.args.result = result.data();
+  together.args.result_pitch = channels;
+  if (!library_has_conv(together)) return false;
+  source.copy_in();
+  if (!library_conv(together)) return false;
+  observe(result.data(), channels);
+  result.copy_out();
+  return true;
+}
+
 }  // namespace
 
 void own_conv(const ConvCall& call, std::uint32_t* words) {
@@ -338,6 +365,27 @@ void own_conv(const ConvCall& call, std::uint32_t* words) {
   });
 }
 
+TogetherPixels::TogetherPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels,
+                               std::int64_t pitch)
+    : pixels_(pixels),
+      width_(static_cast<std::size_t>(channels) * size_of(dtype)),
+      pitch_(static_cast<std::size_t>(pitch) * size_of(dtype)),
+      count_(static_cast<std::size_t>(count)),
+      copy_(pitch == channels ? 0 : static_cast<std::int64_t>(width_ * count_)) {}
+
+void TogetherPixels::copy_in() const {
+  if (is_copy())
+    check(cudaMemcpy2DAsync(copy_.data(), width_, pixels_, pitch_, width_, count_, cudaMemcpyDeviceToDevice,
+                            context().stream),
+          "a copy of a channel slice");
+}
+void TogetherPixels::copy_out() const {
+  if (is_copy())
+    check(cudaMemcpy2DAsync(const_cast<void*>(pixels_), pitch_, copy_.data(), width_, width_, count_,
+                            cudaMemcpyDeviceToDevice, context().stream),
+          "a copy of a channel slice");
+}
+
 void run_conv(const ConvCall& call) {
   const cpu::ConvShape& s = call.args.shape;
   const std::int64_t pixels = s.images * (call.transposed ? s.height * s.width : s.out_height * s.out_width);
@@ -345,11 +393,7 @@ void run_conv(const ConvCall& call) {
   if (pixels * channels == 0) return;
   // Sums of nothing: no library is asked for them.
   const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
-  if (call.by != ConvBy::kOwn && !empty && library_conv(call)) {
-    const Finish result{
-        .y = {call.args.result, call.args.out}, .row = call.args.result_pitch, .batch = {}, .words = context().seen};
-    return observe_products(result, 1, pixels, channels);
-  }
+  if (call.by != ConvBy::kOwn && !empty && conv_by_library(call, pixels, channels)) return;
   if (call.by == ConvBy::kLibrary) throw Failure(Status::kUnsupported, "no library has a plan for this convolution");
   own_conv(call, context().seen);
 }

@@ -14,6 +14,22 @@ namespace binade::cuda {
 void own_conv(const ConvCall& call, std::uint32_t* words);
 void own_conv_weight(const ConvWeightCall& call);
 
+/// Pixels of a channel slice, copied together: libraries take few slices. Pixels that lie together are not copied.
+class TogetherPixels {
+ public:
+  TogetherPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels, std::int64_t pitch);
+  bool is_copy() const { return copy_.data() != nullptr; }
+  void* data() const { return is_copy() ? copy_.data() : const_cast<void*>(pixels_); }
+  void copy_in() const;
+  /// Puts what was written to data() where the pixels lie.
+  void copy_out() const;
+
+ private:
+  const void* pixels_;
+  std::size_t width_, pitch_, count_;  // bytes, bytes, pixels
+  Buffer<char> copy_;
+};
+
 }  // namespace binade::cuda
 
 namespace binade::cuda::conv {

@@ -182,6 +182,25 @@ void start(const Plan& p) {
          gw);
 }
 
+/// As it is, or with copies of slices.
+bool conv_weight_by_library(const ConvWeightCall& call) {
+  if (library_conv_weight(call)) return true;
+  const cpu::ConvWeightArgs& a = call.args;
+  const cpu::ConvShape& s = a.shape;
+  if (a.x_pitch == s.channels && a.gy_pitch == s.filters) return false;
+  const TogetherPixels x(a.x, a.in, s.images * s.height * s.width, s.channels, a.x_pitch);
+  const TogetherPixels gy(a.gy, a.in, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
+  ConvWeightCall together = call;
+  together.args.x = x.data();
+  together.args.x_pitch = s.channels;
+  together.args.gy = gy.data();
+  together.args.gy_pitch = s.filters;
+  if (!library_has_conv(together)) return false;
+  x.copy_in();
+  gy.copy_in();
+  return library_conv_weight(together);
+}
+
 }  // namespace
 
 void own_conv_weight(const ConvWeightCall& call) {
@@ -205,7 +224,7 @@ void run_conv_weight(const ConvWeightCall& call) {
     const std::size_t bytes = static_cast<std::size_t>(size) * (a.in == DType::f64 ? sizeof(double) : sizeof(float));
     return check(cudaMemsetAsync(a.gw, 0, bytes, context().stream), "cudaMemset");
   }
-  if (call.by != ConvBy::kOwn && library_conv_weight(call)) return;
+  if (call.by != ConvBy::kOwn && conv_weight_by_library(call)) return;
   if (call.by == ConvBy::kLibrary) throw Failure(Status::kUnsupported, "no library has a plan for this convolution");
   own_conv_weight(call);
 }

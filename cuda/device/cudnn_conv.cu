@@ -48,6 +48,11 @@ class ConvLibrary {
     return true;
   }
 
+  bool has(const ConvKey& key) {
+    const std::lock_guard lock(mutex_);
+    return plan_of(key).has_value();
+  }
+
   std::string text() {
     const std::lock_guard lock(mutex_);
     if (plans_.empty() && taken_over_.empty()) return {};
@@ -96,7 +101,7 @@ class ConvLibrary {
       note(name, "cuDNN no longer has the engine of an earlier run and chooses again");
     }
     std::optional<ConvPlan> plan = choose_conv_plan(key, target);
-    if (!plan) note(name, "cuDNN has no deterministic engine for it; Binade's own kernel computes it");
+    if (!plan) note(name, "cuDNN has no deterministic engine for it");
     return plan;
   }
 
@@ -138,6 +143,9 @@ bool library_conv_weight(const ConvWeightCall& call) {
   const cpu::ConvWeightArgs& a = call.args;
   return library().run(conv_key(call), a.x, a.gw, a.gy, nullptr);
 }
+
+bool library_has_conv(const ConvCall& call) { return library().has(conv_key(call)); }
+bool library_has_conv(const ConvWeightCall& call) { return library().has(conv_key(call)); }
 
 std::string conv_plans() { return library().text(); }
 int use_conv_plans(const std::string& text) { return library().use(text); }

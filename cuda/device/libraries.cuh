@@ -20,6 +20,9 @@ bool library_gemm(const cpu::GemmArgs& g);
 /// done, where none computes it so. Throws Failure where a plan would have to be made while a graph is captured.
 bool library_conv(const ConvCall& call);
 bool library_conv_weight(const ConvWeightCall& call);
+/// Whether the above would compute it.
+bool library_has_conv(const ConvCall& call);
+bool library_has_conv(const ConvWeightCall& call);
 
 /// How libraries have chosen to compute what they were asked so far: for each library a line that names device and
 /// version, then a line for each product and convolution.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/ops/convolutions.h"
 #include "core/precision.h"
 #include "core/random.h"
 #include "tests/cuda/device.h"
@@ -82,6 +83,34 @@ TEST_P(CudaConv, AgreesWithTheCpuInDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, CudaConv, testing::ValuesIn(kSizes), [](const auto& test) { return test.param.name; });
+
+/// Both sides slices of wider tensors: what lies between the pixels stays what it was.
+TEST(CudaConvEdges, ResultsMayBeSlices) {
+  const Shape x{2, 7, 6, 8}, w{12, 3, 3, 8}, y{2, 7, 6, 12};
+  const Tensor wide_x = random(x.with_dim(-1, 16), 1).to(DType::f32),
+               wide_y = random(y.with_dim(-1, 20), 2).to(DType::f32);
+  const Tensor filter = random(w, 3).to(DType::f32);
+  const cpu::ConvShape shape = ops::conv_shape(x, w, y, ops::Conv2d::Params{.padding = 1});
+  const auto run = [&](const Device& device, bool transposed) {
+    const Tensor source = (transposed ? wide_y : wide_x).to(device), f = filter.to(device);
+    Tensor result = (transposed ? wide_x : wide_y).clone().to(device);
+    const std::int64_t from = transposed ? 4 : 8, to = transposed ? 8 : 4;
+    const cpu::ConvArgs args{.shape = shape,
+                             .source = source.channel_slice(from, transposed ? 12 : 8).raw(),
+                             .source_pitch = source.shape().cols(),
+                             .filter = f.raw(),
+                             .result = result.channel_slice(to, transposed ? 8 : 12).mutable_raw(),
+                             .result_pitch = result.shape().cols()};
+    const cpu::ConvKernels& kernels = ops::conv_slot().on(device, "conv");
+    transposed ? kernels.data_gradient(args) : kernels.forward(args);
+    return result.to(Device::cpu()).to_vector<double>();
+  };
+  for (const bool transposed : {false, true}) {
+    const std::vector<double> want = run(Device::cpu(), transposed), have = run(test_device(), transposed);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(have[i], want[i], 1e-4) << transposed << ", element " << i;
+  }
+}
 
 TEST(CudaConvEdges, WithoutPixelsTheWeightsGetZeros) {
   const Variable x(Tensor::zeros({0, 4, 4, 4}, DType::f32).to(test_device()), true);

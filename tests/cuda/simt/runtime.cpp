@@ -90,6 +90,16 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidValue);
+  for (std::size_t i = 0; i < height; ++i) {
+    const cudaError_t error = cudaMemcpyAsync(static_cast<char*>(to) + i * to_pitch,
+                                              static_cast<const char*>(from) + i * from_pitch, width, kind, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
   if (lost()) return g_last;
   if (!simt::owns(memory)) return out_of_place("cleared memory that the device does not have");
@@ -136,13 +146,24 @@ bool library_gemm(const cpu::GemmArgs& g) {
   own_gemm(unseen);
   return true;
 }
+/// It takes no channel slices.
+bool library_has_conv(const ConvCall& call) {
+  const cpu::ConvArgs& a = call.args;
+  const std::int64_t x = call.transposed ? a.result_pitch : a.source_pitch,
+                     y = call.transposed ? a.source_pitch : a.result_pitch;
+  return library_is_there() && a.in != DType::f64 && x == a.shape.channels && y == a.shape.filters;
+}
+bool library_has_conv(const ConvWeightCall& call) {
+  const cpu::ConvWeightArgs& a = call.args;
+  return library_is_there() && a.in != DType::f64 && a.x_pitch == a.shape.channels && a.gy_pitch == a.shape.filters;
+}
 bool library_conv(const ConvCall& call) {
-  if (!library_is_there() || call.args.in == DType::f64) return false;
+  if (!library_has_conv(call)) return false;
   own_conv(call, nullptr);
   return true;
 }
 bool library_conv_weight(const ConvWeightCall& call) {
-  if (!library_is_there() || call.args.in == DType::f64) return false;
+  if (!library_has_conv(call)) return false;
   own_conv_weight(call);
   return true;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/backend.h"
 #include "core/observation.h"
@@ -16,6 +18,10 @@ std::string why_none();
 /// The backend of GPU `index`, opened at the first call, with which every CUDA kernel slot is filled. One GPU serves a
 /// process. Throws DeviceError saying what is missing.
 Backend& open(int index);
+/// What the open GPU works with, in the order of a report: {"cuda", "13.0"}, {"driver", "13.0"}, {"cublaslt",
+/// "13.1.0"},
+/// {"cudnn", "9.19.0"}; "found (built with ...)" where two differ. Empty without one.
+std::vector<std::pair<std::string, std::string>> versions();
 /// The number under which kernels of the open GPU have observed until now, and a fresh one for those to come; 0 where
 /// none ran.
 std::int64_t next_observation();

@@ -144,6 +144,18 @@ Backend& open(int index) {
   return *cuda::g_open;
 }
 
+std::vector<std::pair<std::string, std::string>> versions() {
+  if (cuda::g_open == nullptr) return {};
+  const cuda::DeviceFacts& facts = cuda::g_open->facts();
+  const auto of_cuda = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
+  std::string cudnn = facts.cudnn;
+  if (cudnn != facts.cudnn_built) cudnn += fmt::format(" (built with {})", facts.cudnn_built);
+  return {{"cuda", of_cuda(facts.runtime_version)},
+          {"driver", of_cuda(facts.driver_version)},
+          {"cublaslt", facts.cublaslt},
+          {"cudnn", cudnn}};
+}
+
 std::int64_t next_observation() { return cuda::g_open != nullptr ? cuda::g_open->observations().next() : 0; }
 Observation observation(std::int64_t number) { return cuda::g_open->observations().at(number); }
 

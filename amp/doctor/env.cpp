@@ -26,6 +26,7 @@ int env() {
     std::printf("device    cpu: %s\n", gpus::why_none().c_str());
   else
     std::printf("device    %s: %s\n", device.to_string().c_str(), backend_of(device).description().c_str());
+  for (const auto& [name, found] : gpus::versions()) std::printf("%-9s %s\n", name.c_str(), found.c_str());
   return 0;
 }
 

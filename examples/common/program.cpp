@@ -27,15 +27,18 @@ std::string config_text(const std::string& program, const Settings& table, const
       .add("device", runtime.device().to_string())
       .add("instruction_set", cpu::kernels().isa)
       .add("threads", num_threads());
+  for (const auto& [name, found] : gpus::versions()) environment.add(name, found);
   return fmt::format("{{\n  \"program\": {},\n{},\n  \"environment\": {}\n}}\n", io::json_string(program),
                      table.json_members(), environment.text());
 }
 
 amp::Policy choose_policy(TrainSettings& s) {
   if (s.precision.empty()) {
-    s.precision = multiplies_bf16(cpu::kernels().isa) ? "bf16" : "fp32";
+    const bool on_gpu = Runtime::current_device() != Device::cpu();
+    s.precision = on_gpu || multiplies_bf16(cpu::kernels().isa) ? "bf16" : "fp32";
+    const std::string what = on_gpu ? "GPU" : "processor";
     std::fprintf(stderr, "precision %s: %s\n", s.precision.c_str(),
-                 s.precision == "bf16" ? "this processor multiplies bf16 in hardware"
+                 s.precision == "bf16" ? fmt::format("this {} multiplies bf16 in hardware", what).c_str()
                                        : "products of bf16 are no faster on this processor");
   }
   amp::Policy policy = amp::Policy::by_name(s.precision);

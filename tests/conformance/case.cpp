@@ -1,7 +1,5 @@
 #include "tests/conformance/case.h"
 
-#include <cstdlib>
-
 #include "autograd/gradcheck.h"
 #include "core/random.h"
 
@@ -57,14 +55,6 @@ Tensor in_dtype(const Tensor& x, DType dtype) {
   Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
   slice.copy_from(x);
   return slice;
-}
-
-Device tested_device() {
-  static const Device device = [] {
-    const char* name = std::getenv("BINADE_TEST_DEVICE");
-    return name != nullptr ? Device::parse(name) : Device::cpu();
-  }();
-  return device;
 }
 
 Variable variable_of(const Tensor& x, bool with_gradient) {

@@ -7,6 +7,7 @@
 
 #include "autograd/variable.h"
 #include "core/ops/op.h"
+#include "tests/tested_device.h"
 
 namespace binade::conformance {
 
@@ -68,8 +69,6 @@ Array array_of(const Tensor& t);
 /// `x` in `dtype`, a channel slice staying one; integer tensors as they are.
 Tensor in_dtype(const Tensor& x, DType dtype);
 
-/// The device that the suite runs on: the CPU, or what the environment variable BINADE_TEST_DEVICE names.
-Device tested_device();
 /// A variable with `x` there, a channel slice staying one.
 Variable variable_of(const Tensor& x, bool with_gradient);
 

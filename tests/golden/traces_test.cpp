@@ -11,6 +11,7 @@
 #include "examples/unet/unet.h"
 #include "optim/adam.h"
 #include "tests/golden/golden_file.h"
+#include "tests/tested_device.h"
 
 namespace binade::golden {
 namespace {
@@ -41,7 +42,8 @@ void follow(nn::Module& model, Optimizer& optimizer, const Case& c, const LossOf
   ASSERT_EQ(want.size(), static_cast<std::size_t>(kSteps));
   for (int step = 1; step <= kSteps; ++step) {
     const std::string k = std::to_string(step);
-    const Variable loss = loss_of(c.array("x." + k).tensor(), c.array("target." + k).tensor());
+    const Variable loss = loss_of(c.array("x." + k).tensor().to(tested_device()),
+                                  c.array("target." + k).tensor().to(tested_device()));
     const double exact = want[static_cast<std::size_t>(step - 1)];
     EXPECT_NEAR(loss.item(), exact, kLossTolerance * std::abs(exact)) << "step " << step;
     backward(loss);
@@ -50,13 +52,15 @@ void follow(nn::Module& model, Optimizer& optimizer, const Case& c, const LossOf
   }
   for (const auto& [name, buffer] : nn::named_buffers(model)) {
     if (c.has("final." + name)) {
-      EXPECT_EQ(difference(buffer->value(), c.array("final." + name), {.rtol = 1e-4, .share = 1e-5}), "") << name;
+      EXPECT_EQ(difference(buffer->value().to(Device::cpu()), c.array("final." + name), {.rtol = 1e-4, .share = 1e-5}),
+                "")
+          << name;
     }
   }
 }
 
 TEST(GoldenTraces, UNetFollowsPyTorchForTwentySteps) {
-  const Runtime runtime;
+  const Runtime runtime({.device = tested_device()});
   const Case c = trace("unet");
   examples::UNet model({.base = c.integer("base"), .depth = c.integer("depth")});
   set_weights(model, c);
@@ -66,7 +70,7 @@ TEST(GoldenTraces, UNetFollowsPyTorchForTwentySteps) {
 }
 
 TEST(GoldenTraces, TransformerFollowsPyTorchForTwentySteps) {
-  const Runtime runtime;
+  const Runtime runtime({.device = tested_device()});
   const Case c = trace("transformer");
   for (const bool composed : {false, true}) {
     SCOPED_TRACE(composed ? "composed attention" : "fused attention");

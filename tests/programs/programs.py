@@ -16,9 +16,17 @@ import unittest
 import zlib
 
 BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", "build")).resolve()
-GPT = BUILD / "examples/transformer/binade-gpt"
-UNET = BUILD / "examples/unet/binade-unet"
-DOCTOR = BUILD / "amp/binade-doctor"
+
+
+def built(path):
+    """A program of the build folder, or of a bundle, which has them in one folder."""
+    in_bundle = BUILD / "bin" / pathlib.PurePath(path).name
+    return in_bundle if in_bundle.exists() else BUILD / path
+
+
+GPT = built("examples/transformer/binade-gpt")
+UNET = built("examples/unet/binade-unet")
+DOCTOR = built("amp/binade-doctor")
 
 TEXT = "".join(f"{i}: the quick brown fox jumps over the lazy dog, {i * i} times.\n" for i in range(400))
 GPT_TINY = ["--layers", "2", "--heads", "2", "--dim", "16", "--context", "16", "--batch", "4", "--tokenizer", "char"]

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Tests Binade on a GPU with one command, and prints one short table and one JSON file. Standard library only.
+
+    ./run-gpu test                 in a bundle (`./dev bundle` makes it), on a machine with a GPU
+    bench/run_gpu.py test --build build --emulated --quick      the same, dry, where there is none
+
+What runs, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite, every op on the device;
+twenty training steps beside PyTorch's; training, resuming, drills and lost devices through the programs; then, where it is installed,
+compute-sanitizer over the backend's tests (memcheck, racecheck, initcheck, synccheck). --quick leaves out what takes minutes.
+
+--emulated uses the device of tests/cuda/simt. On a machine whose loader does not know cuBLASLt and cuDNN, their folders are taken from
+the NVIDIA packages of the Python that runs this, or from /usr/local/cuda. All parts of cuDNN must come from one folder.
+The exit status is the number of lines that failed.
+"""
+import argparse
+import datetime
+import glob
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# What a sanitizer slows down a hundredfold: one case of every family.
+SLICE = "*channel_slice*:*odd_tiles*:*causal*:*Gpu*-*Exhaustive*:*EveryHalf*"
+
+
+class Folder:
+    """Where programs and tests lie: a bundle (bin/) or a build folder."""
+
+    def __init__(self, root):
+        self.root = root
+        self.bundle = (root / "bin").is_dir()
+
+    def program(self, path):
+        return self.root / "bin" / pathlib.PurePath(path).name if self.bundle else self.root / path
+
+    def module(self, emulated):
+        name = "libbinade_simt.so" if emulated else "libbinade_cuda.so"
+        place = "cuda" if self.bundle or not emulated else "tests/cuda"
+        return self.root / place / name
+
+    def golden(self):
+        return self.root / "golden" if self.bundle else HERE.parent / "tests/golden/data"
+
+    def scripts(self):
+        return self.root / "tests/programs" if self.bundle else HERE.parent / "tests/programs"
+
+
+def library_folders():
+    """Folders of cuBLASLt and cuDNN that the loader may not know."""
+    site, folders = sysconfig.get_paths()["purelib"], []
+    for name in ("libcublasLt.so.13", "libcudnn.so.9"):
+        found = glob.glob(f"{site}/nvidia/**/lib/{name}", recursive=True) + glob.glob(f"/usr/local/cuda/lib64/{name}")
+        if found and os.path.dirname(found[0]) not in folders:
+            folders.append(os.path.dirname(found[0]))
+    return folders
+
+
+def environment(folder, emulated):
+    env = dict(os.environ, BINADE_TEST_DEVICE="cuda", BINADE_GOLDEN_DIR=str(folder.golden()), BINADE_BUILD=str(folder.root),
+               BINADE_SOURCE_DIR=str(HERE.parent if not folder.bundle else folder.root), NO_COLOR="1")
+    if emulated or folder.bundle:
+        env["BINADE_CUDA_MODULE"] = str(folder.module(emulated))
+    if not emulated:
+        env["LD_LIBRARY_PATH"] = ":".join([*library_folders(), *filter(None, [env.get("LD_LIBRARY_PATH")])])
+    return env
+
+
+class Report:
+    def __init__(self):
+        self.lines = []
+
+    def add(self, name, seconds, status, passed=0, failed=0, skipped=0, text=""):
+        line = {"what": name, "ok": status == 0 and failed == 0, "passed": passed, "failed": failed, "skipped": skipped,
+                "seconds": round(seconds, 1), "status": status}
+        if not line["ok"]:
+            line["output"] = text[-4000:]
+        self.lines.append(line)
+        print(f"{'ok    ' if line['ok'] else 'FAILED'}  {name:<44} {passed:>6} passed {failed:>4} failed {skipped:>4} skipped "
+              f"{seconds:8.1f} s", flush=True)
+        if not line["ok"]:
+            print("        " + "\n        ".join(text.strip().splitlines()[-15:]), flush=True)
+
+
+def call(command, env, seconds):
+    """(status, output, seconds); 124 where it ran too long."""
+    begin = time.monotonic()
+    try:
+        done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, errors="replace", timeout=seconds)
+        return done.returncode, done.stdout + done.stderr, time.monotonic() - begin
+    except subprocess.TimeoutExpired as late:
+        return 124, f"{late.stdout or b''}\nstopped after {seconds} s", time.monotonic() - begin
+    except OSError as error:
+        return 127, str(error), time.monotonic() - begin
+
+
+def google_tests(report, name, command, env, seconds):
+    """A GoogleTest program; its counts come from its own JSON, so that one that dies counts nothing."""
+    with tempfile.TemporaryDirectory() as scratch:
+        out = os.path.join(scratch, "out.json")
+        status, text, took = call([*command, f"--gtest_output=json:{out}", "--gtest_brief=1"], env, seconds)
+        counts = {"tests": 0, "failures": 0, "errors": 0}
+        skipped = 0
+        if os.path.exists(out):
+            with open(out, encoding="utf-8") as file:
+                counts = json.load(file)
+            skipped = sum(test.get("result") == "SKIPPED" for suite in counts["testsuites"] for test in suite["testsuite"])
+        failed = counts["failures"] + counts["errors"]
+        report.add(name, took, status, counts["tests"] - failed - skipped, failed, skipped, text)
+
+
+def test(folder, args, report):
+    env = environment(folder, args.emulated)
+    status, about, took = call([folder.program("amp/binade-doctor"), "env"], env, 120)
+    on_device = "device    cuda" in about
+    report.add("binade-doctor env", took, status if on_device else status or 1, passed=int(on_device), text=about)
+    report.about = about.strip().splitlines()
+
+    cuda_tests = folder.program("tests/cuda/cuda_tests")
+    conformance = folder.program("tests/conformance/conformance_tests")
+    google_tests(report, "the backend", [cuda_tests], env, args.limit)
+    chosen = f"--gtest_filter={SLICE}" if args.quick else "--gtest_filter=*"
+    google_tests(report, "every op (conformance)", [conformance, chosen], env, args.limit)
+    google_tests(report, "20 steps beside PyTorch's", [folder.program("tests/golden/golden_tests"), "--gtest_filter=GoldenTraces*"], env, args.limit)
+    if not args.quick:
+        status, text, took = call([sys.executable, folder.scripts() / "device_test.py"], env, args.limit)
+        ran = text.count(" ... ")
+        failed = text.count("FAIL: ") + text.count("ERROR: ")
+        report.add("programs: train, resume, drills, lost devices", took, status, ran - failed, failed, 0, text)
+
+    sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if args.emulated or not os.path.exists(sanitizer):
+        print("        compute-sanitizer: " + ("no use on an emulated device" if args.emulated else "not installed"), flush=True)
+        return
+    for tool in SANITIZERS:
+        for name, program, chosen in (("the backend", cuda_tests, "*-*ARingThatIsFull*:*MemoryThatIsNotThere*"), ("ops", conformance, SLICE)):
+            google_tests(report, f"compute-sanitizer {tool}: {name}",
+                         [sanitizer, "--tool", tool, "--error-exitcode", "9", program, f"--gtest_filter={chosen}"], env, args.limit)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["test", "env"], help="test: everything; env: what is there")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE, help="a bundle or a build folder (default: where this lies)")
+    parser.add_argument("--emulated", action="store_true", help="on the emulated device")
+    parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
+    parser.add_argument("--limit", type=int, default=1500, help="seconds for one line of the table")
+    parser.add_argument("--out", type=pathlib.Path, help="where the JSON goes (default: DATE-gpu-test.json in the working folder)")
+    args = parser.parse_args()
+    folder = Folder(args.build.resolve())
+    if args.what == "env":
+        status, text, _ = call([folder.program("amp/binade-doctor"), "env"], environment(folder, args.emulated), 120)
+        print(text, end="")
+        return status
+    report = Report()
+    test(folder, args, report)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    out = args.out or pathlib.Path(f"{now:%Y-%m-%d-%H%M}-gpu-test.json")
+    document = {"date": f"{now:%Y-%m-%dT%H:%M:%SZ}", "emulated": args.emulated, "quick": args.quick, "host": platform.platform(),
+                "env": report.about, "results": report.lines}
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    failed = sum(not line["ok"] for line in report.lines)
+    print(f"{len(report.lines) - failed} of {len(report.lines)} lines ok; {out}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

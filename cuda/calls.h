@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/calls/attention.h"
 #include "cuda/calls/conv.h"
 #include "cuda/calls/elementwise.h"
 #include "cuda/calls/move.h"
@@ -29,6 +30,9 @@ enum class Call : int {
   kGemm,
   kColumnSums,
   kActivationBackward,
+  kAttentionForward,
+  kAttentionBackward,
+  kAdditiveMask,
   kBox,
   kPermute,
   kReduce,

@@ -7,6 +7,7 @@ void register_kernels() {
   register_elementwise();
   register_norm();
   register_conv();
+  register_attention();
   register_products();
   register_move();
   register_reduce();

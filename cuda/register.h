@@ -9,6 +9,7 @@ void register_kernels();
 void register_conv();
 void register_elementwise();
 void register_norm();
+void register_attention();
 void register_products();
 void register_move();
 void register_reduce();

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "core/kernels/dispatch.h"
-#include "core/observation.h"
 #include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
@@ -58,15 +58,30 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
                        p.dropout);
 }
 
+void additive_cpu(const TensorRows& mask, float* to, std::int64_t rows, std::int64_t cols) {
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  dispatch_any(mask.dtype, kName, [&]<class T>(TypeTag<T>) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < cols; ++c) {
+        using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;  // any byte but 0 is true
+        const Stored value = static_cast<const Stored*>(mask.data)[r * mask.pitch + c];
+        if constexpr (is_floating(kDTypeOf<T>))
+          to[r * cols + c] = static_cast<float>(load(value));
+        else
+          to[r * cols + c] = value != 0 ? 0.0f : kHidden;
+      }
+  });
+}
+
 /// The mask as values to add.
 Tensor additive(const Tensor& mask) {
-  const ObservationScope unseen;  // its -inf is legal, and no result
-  if (is_floating(mask.dtype())) return mask.to(DType::f32).contiguous_copy();
+  if (mask.dtype() == DType::f32 && mask.contiguous()) return mask;
   Tensor sum = Tensor::empty(mask.shape(), DType::f32, mask.device());
-  const Tensor source = mask.contiguous_copy();
-  const std::uint8_t* seen = static_cast<const std::uint8_t*>(source.raw());
-  for (std::int64_t i = 0; i < mask.numel(); ++i)
-    sum.mutable_data<float>()[i] = seen[i] != 0 ? 0.0f : -std::numeric_limits<float>::infinity();
+  if (mask.numel() == 0) return sum;
+  mask_slot()
+      .on(mask.device(), kName)
+      .additive({const_cast<void*>(mask.raw()), mask.dtype(), mask.pitch()}, sum.mutable_data<float>(),
+                mask.shape().rows(), mask.shape().cols());
   return sum;
 }
 
@@ -145,8 +160,9 @@ std::vector<double> logits_of(const cpu::AttentionArgs& args, std::int64_t batch
 std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, const Attention::Params& p,
                                                   std::int64_t count) {
   check_inputs(in, p);
-  const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
-  const cpu::AttentionArgs args = arguments(in[0], in[1], in[2], mask, p, {});
+  const Device host = Device::cpu();
+  const Tensor q = in[0].to(host), k = in[1].to(host), mask = in[3].defined() ? additive(in[3].to(host)) : Tensor();
+  const cpu::AttentionArgs args = arguments(q, k, in[2], mask, p, {});  // v is not read
   const std::int64_t rows = args.batch * args.heads * args.queries;
   std::vector<std::vector<double>> logits;
   for (std::int64_t i = 1; i <= std::min(count, rows); ++i) {
@@ -162,7 +178,13 @@ KernelSlot<cpu::AttentionKernels>& attention_slot() {
   return slot;
 }
 
+KernelSlot<MaskKernels>& mask_slot() {
+  static KernelSlot<MaskKernels> slot;
+  return slot;
+}
+
 void register_attention_cpu() {
+  mask_slot().fill(DeviceType::kCpu, {&additive_cpu});
   attention_slot().fill(DeviceType::kCpu,
                         {.forward = [](const cpu::AttentionForward& f) { cpu::kernels().attention.forward(f); },
                          .backward = [](const cpu::AttentionBackward& b) { cpu::kernels().attention.backward(b); }});

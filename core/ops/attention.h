@@ -3,6 +3,7 @@
 #include "core/kernel_slot.h"
 #include "core/kernels/attention.h"
 #include "core/ops/op.h"
+#include "core/tensor_kernels.h"
 
 namespace binade::ops {
 
@@ -50,6 +51,13 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
                                                   std::int64_t count);
 
 KernelSlot<cpu::AttentionKernels>& attention_slot();
+
+/// A mask as values to add: to (rows, cols), contiguous = the mask's floating values, or 0 where it is true and -inf
+/// where it is not. Nothing is observed: -inf is legal there, and no result.
+struct MaskKernels {
+  void (*additive)(const TensorRows& mask, float* to, std::int64_t rows, std::int64_t cols);
+};
+KernelSlot<MaskKernels>& mask_slot();
 void register_attention_cpu();
 
 }  // namespace binade::ops

@@ -23,6 +23,9 @@ void run_conv_weight(const ConvWeightCall& call);
 void run_gemm(const cpu::GemmArgs& args);
 void run_column_sums(const ColumnSumsCall& call);
 void run_activation_backward(const ActivationBackwardCall& call);
+void run_attention_forward(const cpu::AttentionForward& f);
+void run_attention_backward(const cpu::AttentionBackward& w);
+void run_additive_mask(const AdditiveMaskCall& call);
 void run_box(const BoxCall& call);
 void run_permute(const PermuteCall& call);
 

@@ -57,6 +57,16 @@ inline constexpr int kWarp = 32;
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// The running block's dynamic shared memory, on 16 bytes.
+__device__ inline void* dynamic_shared() {
+#if defined(__CUDACC__)
+  extern __shared__ __align__(16) unsigned char bytes[];
+  return bytes;
+#else
+  return simt::shared();
+#endif
+}
+
 /// Starts `kernel` on the stream. `shared` bytes are dynamic shared memory. Throws where the launch is refused.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared, const Arguments&... arguments) {

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "core/kernels/attention.h"
+#include "core/tensor_kernels.h"
+
+namespace binade::cuda {
+
+/// AttentionKernels as calls are cpu::AttentionForward and cpu::AttentionBackward themselves; this is MaskKernels
+/// (core/ops/attention.h).
+struct AdditiveMaskCall {
+  TensorRows mask;
+  float* to = nullptr;
+  std::int64_t rows = 0, cols = 0;
+};
+
+}  // namespace binade::cuda

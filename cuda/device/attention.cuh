@@ -1,0 +1,212 @@
+#pragma once
+
+#include "core/kernels/attention.h"
+#include "core/ops/math.h"
+#include "cuda/device/context.cuh"
+#include "cuda/device/seen.cuh"
+
+/// Attention by tiles of 64 queries and 64 keys, none of which reaches memory (Dao et al., "FlashAttention", NeurIPS
+/// 2022). This file: what forward and backward share. A block of 16 x 16 threads computes a tile, each thread 4 rows
+/// and 4 columns of it, and multiplies it with what belongs to its columns; rows are what the block computes results
+/// for.
+namespace binade::cuda::attention {
+
+constexpr int kTile = 64;
+constexpr int kSide = 4;
+constexpr int kAcross = kTile / kSide;
+constexpr int kThreads = kAcross * kAcross;
+constexpr int kDepth = 16;         // of a dot product, or columns of a tile, staged at a time
+constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned
+constexpr int kStage = 2 * kDepth * kPitch;
+constexpr int kTileSize = kTile * kPitch;
+
+/// Blocks that share a multiprocessor, where its registers hold the results of two.
+template <class T, int kColumns>
+constexpr int kBlocks = std::is_same_v<T, float>&& kColumns == kTile ? 2 : 1;
+
+/// Bytes of shared memory of a block that holds `tiles` tiles.
+template <class C>
+constexpr std::size_t shared_bytes(int tiles) {
+  return static_cast<std::size_t>(kStage + tiles * kTileSize) * sizeof(C);
+}
+
+template <class C>
+struct alignas(16) Four {
+  C value[kSide];
+};
+
+/// This thread's first row and first column in a tile.
+__device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / kAcross * kSide; }
+__device__ __forceinline__ int own_column() { return static_cast<int>(threadIdx.x) % kAcross * kSide; }
+
+/// The vectors of one head of one sample.
+template <class T>
+struct Vectors {
+  const T* data;
+  std::int64_t pitch, count;
+
+  __device__ Vectors(const cpu::AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t head)
+      : data(static_cast<const T*>(x.data) + b * tokens * x.token + head * x.head), pitch(x.token), count(tokens) {}
+  __device__ Compute<T> at(std::int64_t i, std::int64_t d, std::int64_t depth) const {
+    return i < count && d < depth ? load(data[i * pitch + d]) : Compute<T>(0);
+  }
+};
+
+/// sums = x y transposed for a tile: rows are x's vectors from first_x on, columns y's from first_y on.
+template <class T, class C = Compute<T>>
+__device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64_t first_x, const Vectors<T>& y,
+                                                 std::int64_t first_y, std::int64_t depth, C* stage,
+                                                 C (&sums)[kSide][kSide]) {
+  C* const x_stage = stage;
+  C* const y_stage = stage + kDepth * kPitch;
+#pragma unroll
+  for (int i = 0; i < kSide; ++i)
+#pragma unroll
+    for (int j = 0; j < kSide; ++j) sums[i][j] = 0;
+  for (std::int64_t d0 = 0; d0 < depth; d0 += kDepth) {
+    __syncthreads();
+#pragma unroll
+    for (int l = 0; l < kTile * kDepth / kThreads; ++l) {
+      const int i = l * kThreads + static_cast<int>(threadIdx.x);
+      const int line = i / kDepth, d = i % kDepth;
+      x_stage[d * kPitch + line] = x.at(first_x + line, d0 + d, depth);
+      y_stage[d * kPitch + line] = y.at(first_y + line, d0 + d, depth);
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int d = 0; d < kDepth; ++d) {
+      const auto& a = *reinterpret_cast<const Four<C>*>(x_stage + d * kPitch + own_row());
+      const auto& b = *reinterpret_cast<const Four<C>*>(y_stage + d * kPitch + own_column());
+#pragma unroll
+      for (int i = 0; i < kSide; ++i)
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) sums[i][j] += a.value[i] * b.value[j];
+    }
+  }
+}
+
+/// Results of 4 rows and kColumns / 16 columns a thread: columns own_column() + 64 g + 0 … 3 of those that the block
+/// computes.
+template <class C, int kColumns>
+struct Results {
+  static constexpr int kGroups = kColumns / kTile;
+  C value[kSide][kGroups][kSide];
+
+  __device__ void clear() {
+    for_each([](C& x, int, std::int64_t) { x = 0; });
+  }
+  /// f(value, row of the thread's four, column of the block's).
+  template <class F>
+  __device__ __forceinline__ void for_each(F&& f) {
+#pragma unroll
+    for (int i = 0; i < kSide; ++i)
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) f(value[i][g][j], i, own_column() + g * kTile + j);
+  }
+
+  /// += tile times the vectors of y that belong to its columns; element (row, column) of the tile lies at
+  /// [column * kPitch + row]. Where not every row sees every column (`partial`), sees(i, column) says which of the
+  /// thread's rows do: 0 times a value that is not finite would be NaN.
+  template <class T, class Sees>
+  __device__ __forceinline__ void add(const C* tile, const Vectors<T>& y, std::int64_t first_y,
+                                      std::int64_t first_column, std::int64_t depth, C* stage, bool partial,
+                                      Sees&& sees) {
+    for (int c0 = 0; c0 < kTile && first_y + c0 < y.count; c0 += kDepth) {
+      __syncthreads();
+#pragma unroll
+      for (int l = 0; l < kDepth * kColumns / kThreads; ++l) {
+        const int i = l * kThreads + static_cast<int>(threadIdx.x);
+        stage[i] = y.at(first_y + c0 + i / kColumns, first_column + i % kColumns, depth);
+      }
+      __syncthreads();
+      if (partial)
+        step<true>(tile, c0, stage, sees);
+      else
+        step<false>(tile, c0, stage, sees);
+    }
+  }
+
+ private:
+  template <bool kPartial, class Sees>
+  __device__ __forceinline__ void step(const C* tile, int c0, const C* stage, Sees&& sees) {
+#pragma unroll 4
+    for (int c = 0; c < kDepth; ++c) {
+      const auto& p = *reinterpret_cast<const Four<C>*>(tile + (c0 + c) * kPitch + own_row());
+      bool reads[kSide];
+#pragma unroll
+      for (int i = 0; i < kSide; ++i) reads[i] = !kPartial || sees(i, c0 + c);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const auto& v = *reinterpret_cast<const Four<C>*>(stage + c * kColumns + own_column() + g * kTile);
+#pragma unroll
+        for (int i = 0; i < kSide; ++i)
+#pragma unroll
+          for (int j = 0; j < kSide; ++j) {
+            const C sum = value[i][g][j] + p.value[i] * v.value[j];
+            value[i][g][j] = reads[i] ? sum : value[i][g][j];
+          }
+      }
+    }
+  }
+};
+
+/// How many keys query t sees; none where there is no such query.
+__device__ __forceinline__ std::int64_t visible(const cpu::AttentionArgs& a, std::int64_t t) {
+  if (t >= a.queries) return 0;
+  if (!a.causal) return a.keys;
+  const std::int64_t seen = t + 1 + a.keys - a.queries;
+  return seen < 0 ? 0 : seen > a.keys ? a.keys : seen;
+}
+
+__device__ __forceinline__ const float* mask_row(const cpu::AttentionArgs& a, std::int64_t b, std::int64_t h,
+                                                 std::int64_t t) {
+  return a.mask == nullptr ? nullptr : a.mask + b * a.mask_batch + h * a.mask_head + t * a.mask_query;
+}
+
+/// Factors of dropout of elements that are asked for in rising order: neighbors share a Philox block.
+template <class C>
+class Dropout {
+ public:
+  __device__ explicit Dropout(const cpu::AttentionArgs& a) : a_(a), keep_(C(1) / (C(1) - static_cast<C>(a.dropout))) {}
+
+  __device__ C factor(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) {
+    const auto i = static_cast<std::uint64_t>(((b * a_.heads + h) * a_.queries + t) * a_.keys + s);
+    if (i / 4 != block_) {
+      block_ = i / 4;
+      words_ = a_.rng.block(block_);
+    }
+    const int w = static_cast<int>(i % 4);
+    const std::uint32_t word = w < 2 ? (w == 0 ? words_[0] : words_[1]) : (w == 2 ? words_[2] : words_[3]);
+    return static_cast<float>(word >> 8) * 0x1p-24f >= a_.dropout ? keep_ : C(0);
+  }
+
+ private:
+  const cpu::AttentionArgs& a_;
+  C keep_;
+  std::uint64_t block_ = ~std::uint64_t{0};
+  std::array<std::uint32_t, 4> words_{};
+};
+
+/// As a Tensor Core would read it.
+template <class T>
+__device__ __forceinline__ Compute<T> rounded(Compute<T> x) {
+  return load(store<T>(x));
+}
+
+/// Over the 16 threads that share a row, in a fixed tree.
+template <class C, class F>
+__device__ __forceinline__ C fold_row(C x, F&& f) {
+#pragma unroll
+  for (int apart = kAcross / 2; apart > 0; apart /= 2) x = f(x, __shfl_xor_sync(0xffffffffu, x, apart));
+  return x;
+}
+
+/// A grid of one block a piece of work: the device hands them out as it gets free, since causal rows differ in length.
+inline unsigned blocks_for(std::int64_t work) {
+  constexpr std::int64_t kMost = 0x7fffffff;
+  return static_cast<unsigned>(work < kMost ? work : kMost);
+}
+
+}  // namespace binade::cuda::attention

@@ -1,0 +1,241 @@
+#include <limits>
+
+#include "cuda/device/attention.cuh"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/map.cuh"
+
+/// Backward makes the probabilities again from q, k and the saved log-sum-exp, twice: once by queries for gq, once by
+/// keys for gk and gv, so that every gradient is one chain of sums and no two blocks add to one place.
+namespace binade::cuda {
+namespace attention {
+namespace {
+
+/// deltas (batch, heads, queries) = gy . y, a warp a row.
+template <class T>
+__global__ void __launch_bounds__(kThreads) dot_rows(cpu::AttentionBackward g, Compute<T>* deltas) {
+  using C = Compute<T>;
+  const cpu::AttentionArgs& a = g.args;
+  const std::int64_t warps = blockDim.x / kWarp, rows = a.batch * a.heads * a.queries;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (std::int64_t row = blockIdx.x * warps + threadIdx.x / kWarp; row < rows; row += gridDim.x * warps) {
+    const std::int64_t t = row % a.queries, h = row / a.queries % a.heads, b = row / a.queries / a.heads;
+    const Vectors<T> y(g.y, a.queries, b, h), gy(g.gy, a.queries, b, h);
+    C sum = 0;
+    for (std::int64_t d = lane; d < a.depth; d += kWarp) sum += y.at(t, d, a.depth) * gy.at(t, d, a.depth);
+#pragma unroll
+    for (int apart = kWarp / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+    if (lane == 0) deltas[row] = sum;
+  }
+}
+
+/// One element: from the products q . k and gy . v to dropout(p) and the gradient of the logit.
+template <class T, class C = Compute<T>>
+__device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, const float* mask, std::int64_t s, C scale,
+                                               C lse, C delta, C factor, C& p, C& gp) {
+  C x = p * scale;
+  if (mask != nullptr) x += static_cast<C>(mask[s]);
+  const C probability = math::exp(x - lse);
+  if (a.dropout > 0) {
+    gp = rounded<T>(probability * (gp * factor - delta));
+    p = rounded<T>(probability * factor);
+  } else {
+    gp = rounded<T>(probability * (gp - delta));
+    p = rounded<T>(probability);
+  }
+}
+
+/// gq: each block takes 64 queries of a head and goes through the keys that they see.
+template <class T, int kColumns>
+__global__ void __launch_bounds__(kThreads)
+    query_gradients(cpu::AttentionBackward w, const Compute<T>* deltas, std::uint32_t* words) {
+  using C = Compute<T>;
+  const cpu::AttentionArgs& a = w.args;
+  C* const stage = static_cast<C*>(dynamic_shared());
+  C* const tile = stage + kStage;
+  const C scale = static_cast<C>(a.scale);
+  const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
+  Seen seen(words, a.dtype);
+  for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
+    const std::int64_t first = (tiles - 1 - work % tiles) * kTile, cut = work / tiles % cuts;
+    const std::int64_t h = work / tiles / cuts % a.heads, b = work / tiles / cuts / a.heads;
+    const std::int64_t kh = h / (a.heads / a.key_heads);
+    const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);
+    const Vectors<T> gy(w.gy, a.queries, b, h);
+    const std::int64_t last = first + kTile < a.queries ? first + kTile : a.queries;
+    const std::int64_t reach = visible(a, last - 1), all_see = visible(a, first + kTile - 1 < last ? first : a.queries);
+    std::int64_t sees[kSide];
+    C lse[kSide], delta[kSide];
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const std::int64_t t = first + own_row() + i, row = (b * a.heads + h) * a.queries + t;
+      sees[i] = visible(a, t);
+      lse[i] = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
+      delta[i] = t < a.queries ? deltas[row] : C(0);
+    }
+    Results<C, kColumns> results;
+    results.clear();
+
+    for (std::int64_t s0 = 0; s0 < reach; s0 += kTile) {
+      C p[kSide][kSide], gp[kSide][kSide];
+      multiply_vectors(q, first, k, s0, a.depth, stage, p);
+      multiply_vectors(gy, first, v, s0, a.depth, stage, gp);
+#pragma unroll
+      for (int i = 0; i < kSide; ++i) {
+        const std::int64_t t = first + own_row() + i;
+        const float* mask = mask_row(a, b, h, t);
+        Dropout<C> dropout(a);
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) {
+          const std::int64_t s = s0 + own_column() + j;
+          if (s < sees[i]) {
+            const C factor = a.dropout > 0 ? dropout.factor(b, h, t, s) : C(1);
+            logit_gradient<T>(a, mask, s, scale, lse[i], delta[i], factor, p[i][j], gp[i][j]);
+          } else {
+            gp[i][j] = 0;
+          }
+          tile[(own_column() + j) * kPitch + own_row() + i] = gp[i][j];
+        }
+      }
+      results.add(tile, k, s0, cut * kColumns, a.depth, stage, s0 + kTile > all_see,
+                  [&](int i, int column) { return s0 + column < sees[i]; });
+    }
+    results.for_each([&](C& x, int i, std::int64_t column) {
+      const std::int64_t t = first + own_row() + i, d = cut * kColumns + column;
+      if (t >= a.queries || d >= a.depth) return;
+      const C gradient = x * scale;
+      seen.add(gradient);
+      static_cast<T*>(w.gq)[((b * a.queries + t) * a.heads + h) * a.depth + d] = store<T>(gradient);
+    });
+  }
+  seen.publish();
+}
+
+/// gk and gv: each block takes 64 keys of a key head and goes through the queries that see them, head by head.
+template <class T, int kColumns>
+__global__ void __launch_bounds__(kThreads)
+    key_gradients(cpu::AttentionBackward w, const Compute<T>* deltas, std::uint32_t* words) {
+  using C = Compute<T>;
+  const cpu::AttentionArgs& a = w.args;
+  C* const stage = static_cast<C*>(dynamic_shared());
+  C* const p_tile = stage + kStage;
+  C* const gp_tile = p_tile + kTileSize;
+  const C scale = static_cast<C>(a.scale);
+  const std::int64_t tiles = (a.keys + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
+  const std::int64_t group = a.heads / a.key_heads;
+  Seen seen(words, a.dtype);
+  for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.key_heads * a.batch; work += gridDim.x) {
+    // The first keys of a causal head are seen by the most queries.
+    const std::int64_t first = work % tiles * kTile, cut = work / tiles % cuts;
+    const std::int64_t kh = work / tiles / cuts % a.key_heads, b = work / tiles / cuts / a.key_heads;
+    const Vectors<T> k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);
+    const std::int64_t seen_from = a.causal ? first - a.keys + a.queries : 0;
+    const std::int64_t begin = seen_from > 0 ? seen_from / kTile * kTile : 0;
+    Results<C, kColumns> gk, gv;
+    gk.clear();
+    gv.clear();
+
+    for (std::int64_t h = kh * group; h < (kh + 1) * group; ++h) {
+      const Vectors<T> q(a.q, a.queries, b, h), gy(w.gy, a.queries, b, h);
+      for (std::int64_t t0 = begin; t0 < a.queries; t0 += kTile) {
+        C p[kSide][kSide], gp[kSide][kSide];
+        multiply_vectors(k, first, q, t0, a.depth, stage, p);
+        multiply_vectors(v, first, gy, t0, a.depth, stage, gp);
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) {
+          const std::int64_t t = t0 + own_column() + j, row = (b * a.heads + h) * a.queries + t;
+          const std::int64_t sees = visible(a, t);
+          const float* mask = mask_row(a, b, h, t);
+          const C lse = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
+          const C delta = t < a.queries ? deltas[row] : C(0);
+          Dropout<C> dropout(a);
+#pragma unroll
+          for (int i = 0; i < kSide; ++i) {
+            const std::int64_t s = first + own_row() + i;
+            if (s < sees) {
+              const C factor = a.dropout > 0 ? dropout.factor(b, h, t, s) : C(1);
+              logit_gradient<T>(a, mask, s, scale, lse, delta, factor, p[i][j], gp[i][j]);
+            } else {
+              p[i][j] = gp[i][j] = 0;
+            }
+            p_tile[(own_column() + j) * kPitch + own_row() + i] = p[i][j];
+            gp_tile[(own_column() + j) * kPitch + own_row() + i] = gp[i][j];
+          }
+        }
+        const bool partial = first + kTile > visible(a, t0) || t0 + kTile > a.queries;
+        const auto sees = [&](int i, int column) { return first + own_row() + i < visible(a, t0 + column); };
+        if (w.gv != nullptr) gv.add(p_tile, gy, t0, cut * kColumns, a.depth, stage, partial, sees);
+        if (w.gk != nullptr) gk.add(gp_tile, q, t0, cut * kColumns, a.depth, stage, partial, sees);
+      }
+    }
+    const auto write = [&](Results<C, kColumns>& results, void* to, C by) {
+      if (to == nullptr) return;
+      results.for_each([&](C& x, int i, std::int64_t column) {
+        const std::int64_t s = first + own_row() + i, d = cut * kColumns + column;
+        if (s >= a.keys || d >= a.depth) return;
+        const C gradient = x * by;
+        seen.add(gradient);
+        static_cast<T*>(to)[((b * a.keys + s) * a.key_heads + kh) * a.depth + d] = store<T>(gradient);
+      });
+    };
+    write(gk, w.gk, scale);
+    write(gv, w.gv, C(1));
+  }
+  seen.publish();
+}
+
+template <class T, int kColumns>
+void start(const cpu::AttentionBackward& w) {
+  using C = Compute<T>;
+  const cpu::AttentionArgs& a = w.args;
+  const std::int64_t rows = a.batch * a.heads * a.queries, cuts = ceil_div(a.depth, kColumns);
+  const Buffer<C> deltas(rows);
+  if (rows > 0) launch(dot_rows<T>, grid_for(ceil_div(rows, kThreads / kWarp)), kThreads, 0, w, deltas.data());
+  if (w.gq != nullptr && rows > 0)
+    launch(query_gradients<T, kColumns>, blocks_for(ceil_div(a.queries, kTile) * cuts * a.heads * a.batch), kThreads,
+           shared_bytes<C>(1), w, deltas.data(), context().seen);
+  if ((w.gk != nullptr || w.gv != nullptr) && a.keys > 0)
+    launch(key_gradients<T, kColumns>, blocks_for(ceil_div(a.keys, kTile) * cuts * a.key_heads * a.batch), kThreads,
+           shared_bytes<C>(2), w, deltas.data(), context().seen);
+}
+
+template <class T>
+void start(const cpu::AttentionBackward& w) {
+  return w.args.depth <= kTile ? start<T, kTile>(w) : start<T, 2 * kTile>(w);
+}
+
+struct Widened {
+  template <class C>
+  __device__ C operator()(const C (&x)[1], std::int64_t) const {
+    return x[0];
+  }
+};
+struct Hidden {
+  template <class C>
+  __device__ C operator()(const C (&x)[1], std::int64_t) const {
+    return x[0] != C(0) ? C(0) : -std::numeric_limits<C>::infinity();
+  }
+};
+
+}  // namespace
+}  // namespace attention
+
+void run_attention_backward(const cpu::AttentionBackward& w) {
+  const cpu::AttentionArgs& a = w.args;
+  if (a.batch * a.key_heads * a.depth == 0) return;
+  switch (a.dtype) {
+    case DType::f64: return attention::start<double, attention::kTile>(w);
+    case DType::f16: return attention::start<float16>(w);
+    case DType::bf16: return attention::start<bfloat16>(w);
+    default: return attention::start<float>(w);
+  }
+}
+
+void run_additive_mask(const AdditiveMaskCall& call) {
+  const Source in[] = {{call.mask.data, call.mask.dtype}};
+  const Target out{call.to, DType::f32};
+  const Walk walk = row_walk(call.rows, call.cols, {call.mask.pitch, call.cols});
+  if (is_floating(call.mask.dtype)) return map<1>(attention::Widened{}, in, out, walk, nullptr);
+  map<1>(attention::Hidden{}, in, out, walk, nullptr);
+}
+
+}  // namespace binade::cuda

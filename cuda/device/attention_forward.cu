@@ -1,0 +1,142 @@
+#include <limits>
+
+#include "cuda/device/attention.cuh"
+#include "cuda/device/calls.cuh"
+
+namespace binade::cuda {
+namespace attention {
+namespace {
+
+/// The running softmax of one row: what was added so far is relative to the largest logit so far.
+template <class C>
+struct Row {
+  static constexpr C kLowest = -std::numeric_limits<C>::infinity();
+  C largest = kLowest, sum = 0;
+  bool open = false;  ///< it sees a key that the mask does not hide
+
+  __device__ static C shift_of(C largest) { return largest == kLowest ? C(0) : largest; }
+};
+
+/// Each block takes 64 queries of a head and goes through the keys that they see.
+template <class T, int kColumns>
+__global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
+    attend(cpu::AttentionForward f, std::uint32_t* words) {
+  using C = Compute<T>;
+  const cpu::AttentionArgs& a = f.args;
+  C* const stage = static_cast<C*>(dynamic_shared());
+  C* const tile = stage + kStage;
+  const C scale = static_cast<C>(a.scale);
+  const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
+  Seen seen(words, a.dtype);
+  for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
+    // The longest rows of a causal head come first.
+    const std::int64_t first = (tiles - 1 - work % tiles) * kTile, cut = work / tiles % cuts;
+    const std::int64_t h = work / tiles / cuts % a.heads, b = work / tiles / cuts / a.heads;
+    const std::int64_t g = h / (a.heads / a.key_heads);
+    const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, g), v(a.v, a.keys, b, g);
+    const std::int64_t last = first + kTile < a.queries ? first + kTile : a.queries;
+    const std::int64_t reach = visible(a, last - 1), all_see = visible(a, first + kTile - 1 < last ? first : a.queries);
+    Row<C> rows[kSide];
+    std::int64_t sees[kSide];
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) sees[i] = visible(a, first + own_row() + i);
+    Results<C, kColumns> results;
+    results.clear();
+
+    for (std::int64_t s0 = 0; s0 < reach; s0 += kTile) {
+      C p[kSide][kSide];
+      multiply_vectors(q, first, k, s0, a.depth, stage, p);
+#pragma unroll
+      for (int i = 0; i < kSide; ++i) {
+        const std::int64_t t = first + own_row() + i;
+        const float* mask = mask_row(a, b, h, t);
+        Row<C>& row = rows[i];
+        C largest = row.largest;
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) {
+          const std::int64_t s = s0 + own_column() + j;
+          C x = p[i][j] * scale;
+          if (s < sees[i]) {
+            const float added = mask != nullptr ? mask[s] : 0.0f;
+            if (mask != nullptr) x += static_cast<C>(added);
+            row.open = row.open || added != -std::numeric_limits<float>::infinity();
+          } else {
+            x = Row<C>::kLowest;
+          }
+          largest = x > largest ? x : largest;  // a NaN is left out here and comes back through its exponential
+          p[i][j] = x;
+        }
+        largest = fold_row(largest, [](C x, C y) { return y > x ? y : x; });
+        const C shift = Row<C>::shift_of(largest), factor = math::exp(row.largest - shift);
+        C sum = 0;
+        Dropout<C> dropout(a);
+#pragma unroll
+        for (int j = 0; j < kSide; ++j) {
+          const std::int64_t s = s0 + own_column() + j;
+          C x = s < sees[i] ? math::exp(p[i][j] - shift) : C(0);
+          sum += x;
+          if (a.dropout > 0 && s < sees[i]) x *= dropout.factor(b, h, t, s);
+          tile[(own_column() + j) * kPitch + own_row() + i] = rounded<T>(x);
+        }
+        row.largest = largest;
+        row.sum = row.sum * factor + fold_row(sum, [](C x, C y) { return x + y; });
+#pragma unroll
+        for (int c = 0; c < Results<C, kColumns>::kGroups; ++c)
+#pragma unroll
+          for (int j = 0; j < kSide; ++j) results.value[i][c][j] *= factor;
+      }
+      results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > all_see,
+                  [&](int i, int column) { return s0 + column < sees[i]; });
+    }
+
+    C inverse[kSide];
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const std::int64_t t = first + own_row() + i;
+      const bool open = fold_row(rows[i].open ? 1 : 0, [](int x, int y) { return x | y; }) != 0;
+      // Logits that are all -inf, and not by the mask: 0 / 0.
+      const C sum = open && rows[i].largest == Row<C>::kLowest ? std::numeric_limits<C>::quiet_NaN() : rows[i].sum;
+      inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
+      const C lse = sum == C(0) ? std::numeric_limits<C>::infinity()
+                                : Row<C>::shift_of(rows[i].largest) + math::log(sum);
+      if (f.lse != nullptr && cut == 0 && own_column() == 0 && t < a.queries)
+        static_cast<C*>(f.lse)[(b * a.heads + h) * a.queries + t] = lse;
+    }
+    results.for_each([&](C& x, int i, std::int64_t column) {
+      const std::int64_t t = first + own_row() + i, d = cut * kColumns + column;
+      if (t >= a.queries || d >= a.depth) return;
+      const C y = x * inverse[i];
+      seen.add(y);
+      static_cast<T*>(f.y)[(b * a.queries + t) * f.y_token + h * f.y_head + d] = store<T>(y);
+    });
+  }
+  seen.publish();
+}
+
+template <class T, int kColumns>
+void start(const cpu::AttentionForward& f) {
+  const cpu::AttentionArgs& a = f.args;
+  const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
+  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().seen);
+}
+
+template <class T>
+void start(const cpu::AttentionForward& f) {
+  return f.args.depth <= kTile ? start<T, kTile>(f) : start<T, 2 * kTile>(f);
+}
+
+}  // namespace
+}  // namespace attention
+
+void run_attention_forward(const cpu::AttentionForward& f) {
+  const cpu::AttentionArgs& a = f.args;
+  if (a.batch * a.queries * a.heads * a.depth == 0) return;
+  switch (a.dtype) {
+    case DType::f64: return attention::start<double, attention::kTile>(f);
+    case DType::f16: return attention::start<float16>(f);
+    case DType::bf16: return attention::start<bfloat16>(f);
+    default: return attention::start<float>(f);
+  }
+}
+
+}  // namespace binade::cuda

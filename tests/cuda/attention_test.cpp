@@ -1,0 +1,217 @@
+#include "core/ops/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/random.h"
+#include "tests/cuda/device.h"
+
+// What the conformance suite does not reach of attention: several tiles, masks of every layout, dropout, and where NaN
+// and infinities go. The CPU's kernels, which have tests of their own, say what is right.
+namespace binade {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+enum class Mask { kNone, kKeys, kFull, kHead, kQuery };
+
+struct Case {
+  const char* name;
+  std::int64_t batch, queries, keys, heads, key_heads, depth;
+  bool causal = false;
+  float dropout = 0;
+  Mask mask = Mask::kNone;
+};
+
+std::vector<double> random(std::int64_t count, std::uint64_t tag) {
+  const RandomStream stream{.seed = 13, .purpose = RngPurpose::kData, .step = tag};
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 4 * stream.uniform(i) - 2;
+  return values;
+}
+
+/// One call's values, before any dtype; a test may spoil some.
+struct Problem {
+  explicit Problem(const Case& shape) : c(shape) {
+    q = random(c.batch * c.queries * c.heads * c.depth, 1);
+    k = random(c.batch * c.keys * c.key_heads * c.depth, 2);
+    v = random(c.batch * c.keys * c.key_heads * c.depth, 3);
+    gy = random(c.batch * c.queries * c.heads * c.depth, 4);
+    if (c.mask == Mask::kNone) return;
+    mask_shape = {c.batch, c.heads, c.queries, c.keys};
+    if (c.mask != Mask::kFull && c.mask != Mask::kHead) mask_shape[1] = 1;
+    if (c.mask == Mask::kKeys || c.mask == Mask::kHead) mask_shape[2] = 1;
+    if (c.mask == Mask::kHead || c.mask == Mask::kQuery) mask_shape[0] = 1;
+    mask = random(mask_shape[0] * mask_shape[1] * mask_shape[2] * mask_shape[3], 5);
+    // Every seventh number hides, and the last row is hidden from end to end.
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      if (i % 7 == 3 || i + static_cast<std::size_t>(c.keys) >= mask.size()) mask[i] = -kInfinity;
+  }
+
+  /// y, lse, gq, gk and gv from `device`, in double on the host.
+  std::vector<std::vector<double>> results(DType dtype, DType computed, const Device& device) const {
+    const Shape queries{c.batch, c.queries, c.heads, c.depth}, keys{c.batch, c.keys, c.key_heads, c.depth};
+    const auto there = [&](const std::vector<double>& values, const Shape& shape) {
+      return Tensor::from(values, shape).to(dtype).to(computed).to(device);
+    };
+    const Tensor tq = there(q, queries), tk = there(k, keys), tv = there(v, keys), tgy = there(gy, queries);
+    const Tensor added = mask.empty() ? Tensor() : Tensor::from(mask, Shape(mask_shape)).to(DType::f32).to(device);
+    Tensor y = Tensor::full(queries, kNan, computed, device), gq = y.clone();
+    Tensor gk = Tensor::full(keys, kNan, computed, device), gv = gk.clone();
+    Tensor lse = Tensor::full({c.batch, c.heads, c.queries}, kNan, accumulate_dtype(computed), device);
+    cpu::AttentionArgs a;
+    a.batch = c.batch;
+    a.queries = c.queries;
+    a.keys = c.keys;
+    a.heads = c.heads;
+    a.key_heads = c.key_heads;
+    a.depth = c.depth;
+    a.scale = 1 / std::sqrt(static_cast<double>(c.depth));
+    a.causal = c.causal;
+    a.dtype = computed;
+    a.q = {tq.raw(), c.heads * c.depth, c.depth};
+    a.k = {tk.raw(), c.key_heads * c.depth, c.depth};
+    a.v = {tv.raw(), c.key_heads * c.depth, c.depth};
+    a.dropout = c.dropout;
+    a.rng = {.seed = 5, .purpose = RngPurpose::kDropout, .step = 3, .index = 2};
+    if (added.defined()) {
+      a.mask = added.data<float>();
+      a.mask_query = mask_shape[2] > 1 ? c.keys : 0;
+      a.mask_head = mask_shape[1] > 1 ? mask_shape[2] * c.keys : 0;
+      a.mask_batch = mask_shape[0] > 1 ? mask_shape[1] * mask_shape[2] * c.keys : 0;
+    }
+    const cpu::AttentionKernels& kernels = ops::attention_slot().on(device, "test");
+    kernels.forward(
+        {.args = a, .y = y.mutable_raw(), .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.mutable_raw()});
+    kernels.backward({.args = a,
+                      .y = {y.raw(), c.heads * c.depth, c.depth},
+                      .gy = {tgy.raw(), c.heads * c.depth, c.depth},
+                      .lse = lse.raw(),
+                      .gq = gq.mutable_raw(),
+                      .gk = gk.mutable_raw(),
+                      .gv = gv.mutable_raw()});
+    std::vector<std::vector<double>> all;
+    for (const Tensor& t : {y, lse, gq, gk, gv}) all.push_back(t.to(Device::cpu()).to_vector<double>());
+    return all;
+  }
+
+  Case c;
+  std::vector<double> q, k, v, gy, mask;
+  std::vector<std::int64_t> mask_shape;
+};
+
+constexpr const char* kNames[] = {"y", "lse", "gq", "gk", "gv"};
+
+/// NaN and infinities at the same places, numbers within `tolerance` of the largest.
+void expect_close(const std::vector<std::vector<double>>& got, const std::vector<std::vector<double>>& want,
+                  double tolerance, const std::string& what) {
+  for (std::size_t r = 0; r < want.size(); ++r) {
+    ASSERT_EQ(got[r].size(), want[r].size());
+    double scale = 1;
+    for (const double v : want[r])
+      if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
+    for (std::size_t i = 0; i < want[r].size(); ++i) {
+      const double x = got[r][i], exact = want[r][i];
+      ASSERT_EQ(std::isnan(x), std::isnan(exact))
+          << what << ", " << kNames[r] << " at " << i << ": " << x << ", " << exact;
+      if (std::isinf(exact) || std::isinf(x)) {
+        ASSERT_EQ(x, exact) << what << ", " << kNames[r] << " at " << i;
+      } else if (!std::isnan(exact)) {
+        ASSERT_NEAR(x, exact, tolerance * scale) << what << ", " << kNames[r] << " at " << i;
+      }
+    }
+  }
+}
+
+double tolerance_of(DType dtype) {
+  return dtype == DType::f64 ? 1e-12 : dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 4e-3 : 3e-2;
+}
+
+class CudaAttention : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaAttention, AgreesWithTheCpuInDouble) {
+  const Problem problem(GetParam());
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    const auto got = problem.results(dtype, dtype, test_device());
+    expect_close(got, problem.results(dtype, DType::f64, Device::cpu()), tolerance_of(dtype),
+                 std::string(name_of(dtype)));
+    const auto again = problem.results(dtype, dtype, test_device());
+    for (std::size_t r = 0; r < got.size(); ++r)
+      for (std::size_t i = 0; i < got[r].size(); ++i)
+        ASSERT_TRUE(got[r][i] == again[r][i] || std::isnan(got[r][i])) << "other bits on another day";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CudaAttention,
+                         testing::Values(Case{"one", 1, 1, 1, 1, 1, 1}, Case{"tiles", 1, 130, 66, 1, 1, 33},
+                                         Case{"causal_tiles", 1, 130, 130, 2, 1, 64, true},
+                                         Case{"cached", 1, 3, 140, 2, 2, 16, true},
+                                         Case{"sees_nothing_first", 1, 80, 20, 1, 1, 8, true},
+                                         Case{"deep", 1, 20, 70, 1, 1, 128}, Case{"deeper", 1, 9, 10, 1, 1, 200, true},
+                                         Case{"no_keys", 1, 4, 0, 1, 1, 4}, Case{"no_queries", 1, 0, 4, 1, 1, 4},
+                                         Case{"mask_keys", 3, 9, 20, 2, 2, 17, false, 0, Mask::kKeys},
+                                         Case{"mask_full", 2, 20, 70, 2, 1, 24, false, 0, Mask::kFull},
+                                         Case{"mask_head", 2, 20, 20, 2, 2, 24, true, 0, Mask::kHead},
+                                         Case{"mask_query", 2, 70, 33, 2, 2, 16, false, 0, Mask::kQuery},
+                                         Case{"dropout", 2, 9, 11, 2, 1, 8, false, 0.3f},
+                                         Case{"all", 2, 70, 71, 2, 1, 32, true, 0.25f, Mask::kFull}),
+                         [](const auto& test) { return test.param.name; });
+
+/// One value at a time is spoiled; results are NaN and infinite exactly where the CPU's are.
+TEST(CudaAttentionPoles, NanAndInfinitiesGoWhereTheyDoOnTheCpu) {
+  for (const Case& c :
+       {Case{"causal", 1, 70, 70, 1, 1, 4, true}, Case{"masked", 1, 6, 9, 1, 1, 4, false, 0, Mask::kFull}})
+    for (const double bad : {kNan, kInfinity, -kInfinity})
+      for (const int input : {0, 1, 2, 3}) {
+        Problem problem(c);
+        std::vector<double>& values = input == 0   ? problem.q
+                                      : input == 1 ? problem.k
+                                      : input == 2 ? problem.v
+                                                   : problem.gy;
+        values[values.size() / 2 + 1] = bad;
+        for (const DType dtype : {DType::f32, DType::bf16})
+          expect_close(problem.results(dtype, dtype, test_device()), problem.results(dtype, dtype, Device::cpu()),
+                       tolerance_of(dtype), fmt::format("{}, {} in input {}, {}", c.name, bad, input, name_of(dtype)));
+      }
+}
+
+TEST(CudaAttentionPoles, LogitsOfMinusInfinityAreNewsWithoutAMask) {
+  for (const Mask mask : {Mask::kNone, Mask::kKeys}) {
+    Problem problem({"minus", 2, 2, 3, 1, 1, 4, false, 0, mask});
+    problem.q[0] = problem.q[8] = kInfinity;
+    for (std::size_t s = 0; s < 6; ++s) problem.k[s * 4] = -1;
+    expect_close(problem.results(DType::f32, DType::f32, test_device()),
+                 problem.results(DType::f32, DType::f32, Device::cpu()), 1e-5, "minus infinity");
+  }
+}
+
+TEST(CudaAttentionMask, BecomesWhatIsAdded) {
+  const Tensor there = Tensor::from(std::vector<double>{1, 0, 0, 1, 1, 0}, {2, 3});
+  for (const DType dtype : {DType::boolean, DType::u8, DType::bf16, DType::f64}) {
+    const Tensor mask = there.to(dtype).to(test_device());
+    Tensor added = Tensor::empty({2, 2}, DType::f32, test_device());
+    ops::mask_slot()
+        .on(test_device(), "test")
+        .additive({const_cast<void*>(mask.raw()), dtype, 3}, added.mutable_data<float>(), 2, 2);
+    const double hidden = is_floating(dtype) ? 0 : -kInfinity, seen = is_floating(dtype) ? 1 : 0;
+    EXPECT_EQ(added.to(Device::cpu()).to_vector<double>(), (std::vector<double>{seen, hidden, seen, seen}));
+  }
+}
+
+/// All keys of a query on the device, as a watcher of the logits reads them.
+TEST(CudaAttentionLogits, AreReadOnTheHost) {
+  const Shape shape{1, 3, 2, 4};
+  std::vector<Tensor> host, there;
+  for (const std::uint64_t tag : {1, 2, 3}) host.push_back(Tensor::from(random(24, tag), shape).to(DType::f32));
+  host.push_back(Tensor::from(std::vector<double>{1, 0, 1}, {1, 3}).to(DType::boolean));
+  for (const Tensor& t : host) there.push_back(t.to(test_device()));
+  EXPECT_EQ(ops::attention_logits(there, {.causal = true}, 6), ops::attention_logits(host, {.causal = true}, 6));
+}
+
+}  // namespace
+}  // namespace binade

@@ -15,7 +15,7 @@ enum class Status : int {
   kOk = 0,
   kNoMemory,     ///< the device has none left for this
   kUnsupported,  ///< the device or a library cannot do this
-  kBadData,      ///< an earlier call met data that no result exists for; the text says which
+  kBadData,      ///< what was waited for met data that no result exists for: take_fault() says which
   kLost,         ///< a kernel faulted or the device is gone: nothing on it can be used any more
   kFailed,       ///< anything else; the text says what
 };
@@ -31,6 +31,12 @@ struct DeviceFacts {
   char cublaslt[32] = {};   ///< version found; empty: none
   char cudnn[32] = {};
   char cudnn_built[32] = {};
+};
+
+/// Data that an op has no result for, as a kernel found it.
+struct Fault {
+  std::uint64_t call = 0;  ///< the number that the call was given (cuda/faults.h)
+  std::int64_t position = 0, value = 0;
 };
 
 enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
@@ -56,6 +62,8 @@ struct Api {
   Status (*run)(int call, const void* arguments, std::size_t bytes);
   /// Kernels from now on fold what they see into these two words of device memory (core/observation.h).
   Status (*observe_at)(std::uint32_t* words);
+  /// What the last kBadData was about; from now on another can be noted.
+  void (*take_fault)(Fault* fault);
   /// How often the host has waited for the device so far.
   std::uint64_t (*waits)();
   /// The algorithms that libraries have chosen so far, as text; it lasts until this thread asks again.

@@ -3,6 +3,8 @@
 #include "cuda/calls/attention.h"
 #include "cuda/calls/conv.h"
 #include "cuda/calls/elementwise.h"
+#include "cuda/calls/embedding.h"
+#include "cuda/calls/losses.h"
 #include "cuda/calls/move.h"
 #include "cuda/calls/norm.h"
 #include "cuda/calls/pool.h"
@@ -47,6 +49,13 @@ enum class Call : int {
   kResample,
   kSoftmax,
   kDropout,
+  kCrossEntropy,
+  kElementLoss,
+  kDiceSums,
+  kDiceLoss,
+  kDiceGradient,
+  kEmbeddingRows,
+  kEmbeddingGradient,
   kCount,
 };
 

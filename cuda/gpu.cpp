@@ -6,6 +6,7 @@
 #include "core/caching_backend.h"
 #include "core/error.h"
 #include "core/gpus.h"
+#include "cuda/faults.h"
 #include "cuda/module.h"
 #include "cuda/observations.h"
 #include "cuda/register.h"
@@ -109,7 +110,11 @@ void check(Status status, std::string_view what) {
   switch (status) {
     case Status::kNoMemory: throw OutOfMemoryError(text);
     case Status::kLost: throw DeviceLostError(text);
-    case Status::kBadData: throw DataError(text);
+    case Status::kBadData: {
+      Fault fault;
+      api().take_fault(&fault);
+      throw DataError(describe(fault));
+    }
     default: throw DeviceError(text);
   }
 }

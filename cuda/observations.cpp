@@ -40,9 +40,11 @@ void Observations::bring() {
     const std::int64_t first = outstanding_ % kSlots;
     const std::int64_t count = std::min(kSlots - first, current_ - outstanding_);
     const std::size_t bytes = static_cast<std::size_t>(count) * kPair;
-    check(api_.copy(here_.data() + 2 * first, words_ + 2 * first, bytes, Copy::kDeviceToHost), "observation");
+    const Status brought = api_.copy(here_.data() + 2 * first, words_ + 2 * first, bytes, Copy::kDeviceToHost);
+    if (brought != Status::kBadData) check(brought, "observation");
     check(api_.fill_zero(words_ + 2 * first, bytes), "observation");
     outstanding_ += count;
+    check(brought, "observation");  // bad data was met, and the words are here
   }
 }
 

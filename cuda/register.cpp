@@ -13,6 +13,8 @@ void register_kernels() {
   register_reduce();
   register_pool();
   register_rows();
+  register_losses();
+  register_embedding();
 }
 
 }  // namespace binade::cuda

@@ -15,6 +15,8 @@ void register_move();
 void register_reduce();
 void register_pool();
 void register_rows();
+void register_losses();
+void register_embedding();
 void register_tensor();
 
 }  // namespace binade::cuda

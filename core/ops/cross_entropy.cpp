@@ -29,9 +29,8 @@ std::int64_t count_labels(const Tensor& targets, std::int64_t classes, std::int6
     const std::int64_t label = label_at(targets, row);
     if (label == ignore) continue;
     if (label < 0 || label >= classes) [[unlikely]]
-      throw DataError(fmt::format("{}: wanted targets from 0 to {} (or ignore_index {}), got {} at {}",
-                                  where(CrossEntropy::info.name), classes - 1, ignore, label,
-                                  targets.shape().position(row)));
+      throw DataError(
+          bad_target_text(where(CrossEntropy::info.name).to_string(), targets.shape(), row, label, classes, ignore));
     ++count;
   }
   return count;
@@ -48,10 +47,12 @@ C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   return smoothing > 0 ? nll - smoothing * (three[2] / static_cast<C>(classes)) : nll;
 }
 
-std::int64_t forward_rows(const Tensor& logits, const Tensor& targets, Tensor& losses, Tensor& statistics,
-                          const CrossEntropy::Params& p) {
+void forward_rows(const Tensor& logits, const Tensor& targets, Tensor& statistics, Tensor& count_of_rows, Tensor& loss,
+                  const CrossEntropy::Params& p) {
   const std::int64_t classes = logits.shape().cols();
   const std::int64_t count = count_labels(targets, classes, p.ignore_index);
+  count_of_rows.mutable_data<std::int64_t>()[0] = count;
+  Tensor losses = Tensor::empty(Shape{targets.numel()}, statistics.dtype());  // 0 where a row is ignored
   dispatch_float(losses.dtype(), "cross_entropy", [&]<class C>(TypeTag<C>) {
     if constexpr (std::is_same_v<C, Compute<C>>)
       parallel_for(targets.numel(), rows_grain(classes), [&](std::int64_t begin, std::int64_t end) {
@@ -73,13 +74,14 @@ std::int64_t forward_rows(const Tensor& logits, const Tensor& targets, Tensor& l
         }
       });
   });
-  return count;
+  Tensor total = loss.reshape(Shape{1});
+  reduce_kernels.on(logits.device(), CrossEntropy::info.name).sum(losses, total, static_cast<double>(count));
 }
 
-void backward_rows(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& gy,
-                   std::int64_t count, Tensor& gx, const CrossEntropy::Params& p) {
+void backward_rows(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& count,
+                   const Tensor& gy, Tensor& gx, const CrossEntropy::Params& p) {
   const std::int64_t classes = logits.shape().cols();
-  const double scale = gy.item() / static_cast<double>(count);
+  const double scale = gy.item() / static_cast<double>(count.data<std::int64_t>()[0]);
   const double share = p.label_smoothing / static_cast<double>(classes);
   parallel_for(targets.numel(), rows_grain(classes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -98,6 +100,12 @@ void backward_rows(const Tensor& logits, const Tensor& targets, const Tensor& st
 
 }  // namespace
 
+std::string bad_target_text(std::string_view op, const Shape& targets, std::int64_t row, std::int64_t label,
+                            std::int64_t classes, std::int64_t ignore_index) {
+  return fmt::format("{}: wanted targets from 0 to {} (or ignore_index {}), got {} at {}", op, classes - 1,
+                     ignore_index, label, targets.position(row));
+}
+
 Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   const Tensor& logits = in[0];
   const DType labels = in[1].dtype();
@@ -112,26 +120,24 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
                     "{}: wanted logits (..., V) and targets (...), got {} and {}", where(info.name), logits.shape(),
                     targets.shape());
   const std::int64_t rows = targets.numel();
-  Tensor losses = Tensor::empty(Shape{rows}, accumulate_dtype(logits.dtype()), logits.device());
-  Tensor statistics = Tensor::empty(Shape{rows, 2}, losses.dtype(), logits.device());
-  const std::int64_t count = kernels.on(logits.device(), info.name).forward(logits, targets, losses, statistics, p);
+  Tensor statistics = Tensor::empty(Shape{rows, 2}, accumulate_dtype(logits.dtype()), logits.device());
+  Tensor count = Tensor::empty(Shape{1}, DType::i64, logits.device());
   Tensor loss = Tensor::empty(Shape{}, ctx.store_dtype, logits.device());
-  Tensor total = loss.reshape(Shape{1});
-  reduce_kernels.on(logits.device(), info.name).sum(losses, total, static_cast<double>(count));
+  kernels.on(logits.device(), info.name).forward(logits, targets, statistics, count, loss, p);
   ctx.save(logits);
   ctx.save(targets);
   ctx.save(statistics);
-  ctx.save(Tensor::from(std::vector<std::int64_t>{count}, Shape{1}));
+  ctx.save(count);
   return {loss};
 }
 
 void CrossEntropy::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   if (!gx.needs(0)) return;
   const Tensor& logits = ctx.saved(0, info.name);
-  const std::int64_t count = ctx.saved(3, info.name).data<std::int64_t>()[0];
   Tensor destination = gx.destination(0);
   kernels.on(logits.device(), info.name)
-      .backward(logits, ctx.saved(1, info.name), ctx.saved(2, info.name), gy[0], count, destination, p);
+      .backward(logits, ctx.saved(1, info.name), ctx.saved(2, info.name), ctx.saved(3, info.name), gy[0], destination,
+                p);
 }
 
 void register_cross_entropy_cpu() { CrossEntropy::kernels.fill(DeviceType::kCpu, {&forward_rows, &backward_rows}); }

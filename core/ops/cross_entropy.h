@@ -12,7 +12,8 @@ namespace binade::ops {
 /// Two passes over the logits forward and one backward, in f32 (f64 for f64); the rows' losses are added in a fixed
 /// tree. Saved: logits, targets and two numbers a row: no probabilities. When every row is ignored the loss is NaN (0 /
 /// 0, as in PyTorch) and the gradient 0. Throws DataError naming position and value of a target outside [0, V) that is
-/// not ignore_index, ShapeError and DTypeError.
+/// not ignore_index (a GPU finds it later: the loss is NaN, and whoever waits for the device next throws), ShapeError
+/// and DTypeError.
 struct CrossEntropy {
   struct Params {
     std::int64_t ignore_index = -100;
@@ -28,15 +29,17 @@ struct CrossEntropy {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 
   struct Kernels {
-    /// losses (rows): of each row, 0 where ignored. statistics (rows, 2): maximum, sum of exp(x - maximum). Returns the
-    /// number of rows that count.
-    std::int64_t (*forward)(const Tensor& logits, const Tensor& targets, Tensor& losses, Tensor& statistics,
-                            const Params& p);
-    void (*backward)(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& gy,
-                     std::int64_t count, Tensor& gx, const Params& p);
+    /// statistics (rows, 2): maximum, sum of exp(x - maximum). count (1) of i64: the rows that count.
+    void (*forward)(const Tensor& logits, const Tensor& targets, Tensor& statistics, Tensor& count, Tensor& loss,
+                    const Params& p);
+    void (*backward)(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& count,
+                     const Tensor& gy, Tensor& gx, const Params& p);
   };
   static inline KernelSlot<Kernels> kernels;
 };
+/// What is wrong with target `label` of row `row`; `op` as where() names it.
+std::string bad_target_text(std::string_view op, const Shape& targets, std::int64_t row, std::int64_t label,
+                            std::int64_t classes, std::int64_t ignore_index);
 void register_cross_entropy_cpu();
 
 }  // namespace binade::ops

@@ -25,8 +25,10 @@ struct Dice {
   struct Kernels {
     /// sums (3): of x t, x and t.
     void (*sums)(const Tensor& x, const Tensor& t, Tensor& sums);
-    /// g = offset - factor * other.
-    void (*gradient)(const Tensor& other, double offset, double factor, Tensor& g);
+    /// loss (one element) from the sums.
+    void (*loss)(const Tensor& sums, double smooth, Tensor& loss);
+    /// g = gy (N / D - 2 other) / D. gy has one element.
+    void (*gradient)(const Tensor& other, const Tensor& sums, double smooth, const Tensor& gy, Tensor& g);
   };
   static inline KernelSlot<Kernels> kernels;
 };

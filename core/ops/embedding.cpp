@@ -12,17 +12,28 @@
 namespace binade::ops {
 namespace {
 
-Tensor checked_indices(const Tensor& indices, std::int64_t rows) {
-  check<DTypeError>(indices.dtype() == DType::i64 || indices.dtype() == DType::i32,
-                    "{}: wanted indices of i64 or i32, got {}", where(Embedding::info.name), name_of(indices.dtype()));
-  const Tensor wide = indices.to(DType::i64).contiguous_copy();
-  const std::int64_t* index = wide.data<std::int64_t>();
-  for (std::int64_t i = 0; i < wide.numel(); ++i)
+void check_indices(const Tensor& indices, std::int64_t rows) {
+  const std::int64_t* index = indices.data<std::int64_t>();
+  for (std::int64_t i = 0; i < indices.numel(); ++i)
     if (index[i] < 0 || index[i] >= rows) [[unlikely]]
-      throw DataError(
-          fmt::format("{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary",
-                      where(Embedding::info.name), rows, index[i], indices.shape().position(i)));
-  return wide;
+      throw DataError(bad_index_text(where(Embedding::info.name).to_string(), indices.shape(), i, index[i], rows));
+}
+
+void copy_rows(const Tensor& weight, const Tensor& indices, Tensor& y) {
+  check_indices(indices, weight.dim(0));
+  const std::int64_t cols = weight.dim(1);
+  const std::size_t size = size_of(weight.dtype());
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) * size,
+                    pitch_bytes = static_cast<std::size_t>(weight.pitch()) * size;
+  const auto* from = static_cast<const std::byte*>(weight.raw());
+  auto* to = static_cast<std::byte*>(y.mutable_raw());
+  const std::int64_t* index = indices.data<std::int64_t>();
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, cols));
+  parallel_for(y.numel() == 0 ? 0 : indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, from + static_cast<std::size_t>(index[i]) * pitch_bytes,
+                  row_bytes);
+  });
 }
 
 Shape output_shape(const Shape& indices, std::int64_t cols) {
@@ -56,7 +67,29 @@ Lookups group(const Tensor& indices, std::int64_t rows) {
   return result;
 }
 
+void add_rows(const Tensor& indices, const Tensor& gy, Tensor& gw) {
+  check<DTypeError>(gw.dtype() == accumulate_dtype(gy.dtype()),
+                    "embedding: a gradient of {} is summed in {}, not in {}", name_of(gy.dtype()),
+                    name_of(accumulate_dtype(gy.dtype())), name_of(gw.dtype()));
+  const Lookups lookups = group(indices, gw.dim(0));
+  cpu::EmbeddingGradient a{.gy_dtype = gy.dtype(), .gw_dtype = gw.dtype()};
+  a.rows = static_cast<std::int64_t>(lookups.row.size());
+  a.cols = gw.dim(1);
+  a.row = lookups.row.data();
+  a.begin = lookups.begin.data();
+  a.tokens = lookups.tokens.data();
+  a.gy = gy.raw();
+  a.gw = gw.mutable_raw();
+  cpu::kernels().embedding.gradient(a);
+}
+
 }  // namespace
+
+std::string bad_index_text(std::string_view op, const Shape& indices, std::int64_t position, std::int64_t index,
+                           std::int64_t rows) {
+  return fmt::format("{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary", op, rows,
+                     index, indices.position(position));
+}
 
 Tensors Embedding::forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
   const Tensor& weight = in[0];
@@ -64,21 +97,11 @@ Tensors Embedding::forward(OpContext& ctx, std::span<const Tensor> in, const Par
                     weight.shape());
   check<DTypeError>(is_floating(weight.dtype()), "{}: wanted a floating weight, got {}", where(info.name),
                     name_of(weight.dtype()));
-  const Tensor indices = checked_indices(in[1], weight.dim(0));
-  const std::int64_t cols = weight.dim(1);
-  Tensor y = Tensor::empty(output_shape(in[1].shape(), cols), weight.dtype(), weight.device());
-  const std::size_t size = size_of(weight.dtype());
-  const std::size_t row_bytes = static_cast<std::size_t>(cols) * size,
-                    pitch_bytes = static_cast<std::size_t>(weight.pitch()) * size;
-  const auto* from = static_cast<const std::byte*>(weight.raw());
-  auto* to = static_cast<std::byte*>(y.mutable_raw());
-  const std::int64_t* index = indices.data<std::int64_t>();
-  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, cols));
-  parallel_for(y.numel() == 0 ? 0 : indices.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(to + static_cast<std::size_t>(i) * row_bytes, from + static_cast<std::size_t>(index[i]) * pitch_bytes,
-                  row_bytes);
-  });
+  check<DTypeError>(in[1].dtype() == DType::i64 || in[1].dtype() == DType::i32,
+                    "{}: wanted indices of i64 or i32, got {}", where(info.name), name_of(in[1].dtype()));
+  const Tensor indices = in[1].to(DType::i64).contiguous_copy();
+  Tensor y = Tensor::empty(output_shape(indices.shape(), weight.dim(1)), weight.dtype(), weight.device());
+  kernels.on(weight.device(), info.name).rows(weight, indices, y);
   ctx.save(indices);
   return {y.to(ctx.store_dtype)};
 }
@@ -89,33 +112,11 @@ void Embedding::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Shape& shape = ctx.inputs[0].shape;
   InputGradient gw(gx, 0, accumulate_dtype(gy[0].dtype()));
   if (shape.numel() == 0) return gw.finish();
-  const Lookups lookups = group(indices, shape[0]);
   backend_of(gy[0].device()).fill_zero(gw.raw(), gw.tensor().bytes(), Stream{gy[0].device()});
-  cpu::EmbeddingGradient a{.gy_dtype = gy[0].dtype(), .gw_dtype = gw.tensor().dtype()};
-  a.rows = static_cast<std::int64_t>(lookups.row.size());
-  a.cols = shape[1];
-  a.row = lookups.row.data();
-  a.begin = lookups.begin.data();
-  a.tokens = lookups.tokens.data();
-  a.gy = gy[0].raw();
-  a.gw = gw.raw();
-  embedding_slot().on(gy[0].device(), info.name).gradient(a);
+  kernels.on(gy[0].device(), info.name).gradient(indices, gy[0], gw.tensor());
   gw.finish();
 }
 
-KernelSlot<cpu::EmbeddingKernels>& embedding_slot() {
-  static KernelSlot<cpu::EmbeddingKernels> slot;
-  return slot;
-}
-
-void register_embedding_cpu() {
-  embedding_slot().fill(DeviceType::kCpu, {[](const cpu::EmbeddingGradient& a) {
-                          check<DTypeError>(a.gw_dtype == accumulate_dtype(a.gy_dtype),
-                                            "embedding: a gradient of {} is summed in {}, not in {}",
-                                            name_of(a.gy_dtype), name_of(accumulate_dtype(a.gy_dtype)),
-                                            name_of(a.gw_dtype));
-                          cpu::kernels().embedding.gradient(a);
-                        }});
-}
+void register_embedding_cpu() { Embedding::kernels.fill(DeviceType::kCpu, {&copy_rows, &add_rows}); }
 
 }  // namespace binade::ops

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/kernels/embedding.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -11,8 +10,9 @@ namespace binade::ops {
 ///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order; rows never looked
 ///   up get 0
 ///
-/// Saved: indices. Throws DataError naming the first index outside [0, V) and its position; ShapeError unless weight
-/// has rank 2; DTypeError unless indices are i64 or i32.
+/// Saved: indices. Throws DataError naming the first index outside [0, V) and its position (a GPU finds it later: the
+/// row is NaN, and whoever waits for the device next throws); ShapeError unless weight has rank 2; DTypeError unless
+/// indices are i64 or i32.
 struct Embedding {
   struct Params {};
   static constexpr OpInfo info{.name = "embedding",
@@ -24,9 +24,19 @@ struct Embedding {
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
-};
 
-KernelSlot<cpu::EmbeddingKernels>& embedding_slot();
+  /// indices: contiguous i64.
+  struct Kernels {
+    /// y[i] = weight[indices[i]], moved as it is.
+    void (*rows)(const Tensor& weight, const Tensor& indices, Tensor& y);
+    /// gw, of zeros, gets the sums of gy's rows by index.
+    void (*gradient)(const Tensor& indices, const Tensor& gy, Tensor& gw);
+  };
+  static inline KernelSlot<Kernels> kernels;
+};
+/// What is wrong with `index` at `position`; `op` as where() names it.
+std::string bad_index_text(std::string_view op, const Shape& indices, std::int64_t position, std::int64_t index,
+                           std::int64_t rows);
 void register_embedding_cpu();
 
 }  // namespace binade::ops

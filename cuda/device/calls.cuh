@@ -45,4 +45,12 @@ void run_resample(const ResampleCall& call);
 void run_softmax(const SoftmaxCall& call);
 void run_dropout(const DropoutCall& call);
 
+void run_cross_entropy(const CrossEntropyCall& call);
+void run_element_loss(const ElementLossCall& call);
+void run_dice_sums(const DiceSumsCall& call);
+void run_dice_loss(const DiceLossCall& call);
+void run_dice_gradient(const DiceGradientCall& call);
+void run_embedding_rows(const EmbeddingRowsCall& call);
+void run_embedding_gradient(const EmbeddingGradientCall& call);
+
 }  // namespace binade::cuda

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/device/failure.h"
+#include "cuda/device/faults.cuh"
 
 /// What every file of the module works with.
 namespace binade::cuda {
@@ -19,6 +20,8 @@ struct Context {
   int multiprocessors = 1;
   cudaStream_t stream = nullptr;
   std::uint32_t* seen = nullptr;  ///< the two words that kernels observe into, in device memory
+
+  FaultNote fault;  ///< the first data that an op had no result for
 
   std::uint64_t waits = 0;  ///< how often the host has waited
 };

@@ -26,10 +26,17 @@ __device__ __forceinline__ std::int64_t place(const Walk& walk, int which, std::
   return at;
 }
 
+/// Lets a functor read what it needs from device memory, once a thread.
+template <class F>
+__device__ __forceinline__ void prepare(F& f) {
+  if constexpr (requires { f.prepare(); }) f.prepare();
+}
+
 /// f(x, i) with x the inputs' values and i the element's number; C(...) results.
 template <class C, int kInputs, class F>
 __global__ void map_walk(F f, MapInputs<kInputs> inputs, Target out, Walk walk, std::uint32_t* words) {
   Seen seen(words, out.dtype);
+  prepare(f);
   const std::int64_t count = walk.runs * walk.length;
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
@@ -47,6 +54,7 @@ __global__ void map_walk(F f, MapInputs<kInputs> inputs, Target out, Walk walk, 
 template <int kInputs, class F>
 __global__ void map_flat(F f, MapInputs<kInputs> inputs, Target out, std::int64_t count, std::uint32_t* words) {
   Seen seen(words, out.dtype);
+  prepare(f);
   const std::int64_t thread = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const std::int64_t whole = count / kPack;

@@ -95,12 +95,20 @@ constexpr Run kRuns[] = {
     &run_one<ResampleCall, run_resample>,
     &run_one<SoftmaxCall, run_softmax>,
     &run_one<DropoutCall, run_dropout>,
+    &run_one<CrossEntropyCall, run_cross_entropy>,
+    &run_one<ElementLossCall, run_element_loss>,
+    &run_one<DiceSumsCall, run_dice_sums>,
+    &run_one<DiceLossCall, run_dice_loss>,
+    &run_one<DiceGradientCall, run_dice_gradient>,
+    &run_one<EmbeddingRowsCall, run_embedding_rows>,
+    &run_one<EmbeddingGradientCall, run_embedding_gradient>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 
 void wait() {
   ++context().waits;
   check(cudaStreamSynchronize(context().stream), "the device");
+  if (context().fault.first->call != 0) throw Failure(Status::kBadData, "an op met data that it has no result for");
 }
 
 const char* last_error() { return t_text; }
@@ -130,6 +138,11 @@ Status open(int index, DeviceFacts* facts) {
     opened->device = index;
     opened->multiprocessors = properties.multiProcessorCount;
     check(cudaStreamCreateWithFlags(&opened->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    void *first = nullptr, *lock = nullptr;
+    check(cudaHostAlloc(&first, sizeof(Fault), cudaHostAllocMapped), "cudaHostAlloc");
+    check(cudaMalloc(&lock, sizeof(unsigned)), "cudaMalloc");
+    check(cudaMemsetAsync(lock, 0, sizeof(unsigned), opened->stream), "cudaMemset");
+    opened->fault = {new (first) Fault, static_cast<unsigned*>(lock)};
     g_context = opened;
 
     std::snprintf(facts->name, sizeof facts->name, "%s", properties.name);
@@ -192,6 +205,11 @@ Status run(int call, const void* arguments, std::size_t bytes) {
   });
 }
 
+void take_fault(Fault* fault) {
+  *fault = *context().fault.first;
+  *context().fault.first = {};
+}
+
 Status observe_at(std::uint32_t* words) {
   context().seen = words;
   return Status::kOk;
@@ -233,7 +251,8 @@ void check(cudaError_t error, const char* what) {
 
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
   using namespace binade::cuda;
-  static const Api api{kAbi,       &last_error,  &count, &open,       &allocate, &release, &free_memory, &copy,
-                       &fill_zero, &synchronize, &run,   &observe_at, &waits,    &plans,   &use_plans,   &notes};
+  static const Api api{kAbi,         &last_error, &count,     &open,        &allocate, &release,
+                       &free_memory, &copy,       &fill_zero, &synchronize, &run,      &observe_at,
+                       &take_fault,  &waits,      &plans,     &use_plans,   &notes};
   return &api;
 }

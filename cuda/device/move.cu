@@ -79,16 +79,6 @@ __global__ void transpose(const Unit* from, Unit* to, Dims dims, std::int64_t ti
 
 bool fits_32(std::int64_t count) { return count < std::numeric_limits<std::int32_t>::max() / 2; }
 
-/// Calls body with a null pointer to the widest unit that divides `bytes`, an or of everything that must be a multiple.
-template <class F>
-void with_unit(std::uintptr_t bytes, F&& body) {
-  if (bytes % 16 == 0) return body(static_cast<Bytes16*>(nullptr));
-  if (bytes % 8 == 0) return body(static_cast<std::uint64_t*>(nullptr));
-  if (bytes % 4 == 0) return body(static_cast<std::uint32_t*>(nullptr));
-  if (bytes % 2 == 0) return body(static_cast<std::uint16_t*>(nullptr));
-  return body(static_cast<std::uint8_t*>(nullptr));
-}
-
 /// The dimensions of `a` that have more than one element, those merged that lie behind each other on both sides.
 Dims dims_of(const PermuteCall& a) {
   Dims dims;

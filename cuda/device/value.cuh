@@ -93,6 +93,17 @@ __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t
   *reinterpret_cast<Bytes16*>(static_cast<std::uint16_t*>(data) + i) = all;
 }
 
+/// Moves: calls body with a null pointer to the widest unit that divides `bytes`, an or of everything that must be a
+/// multiple.
+template <class F>
+void with_unit(std::uintptr_t bytes, F&& body) {
+  if (bytes % 16 == 0) return body(static_cast<Bytes16*>(nullptr));
+  if (bytes % 8 == 0) return body(static_cast<std::uint64_t*>(nullptr));
+  if (bytes % 4 == 0) return body(static_cast<std::uint32_t*>(nullptr));
+  if (bytes % 2 == 0) return body(static_cast<std::uint16_t*>(nullptr));
+  return body(static_cast<std::uint8_t*>(nullptr));
+}
+
 /// Whether load_pack may read at multiples of kPack.
 inline bool packs(const void* data, DType dtype) {
   return (dtype == DType::f32 || is_half(dtype)) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0;

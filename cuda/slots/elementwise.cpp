@@ -1,29 +1,13 @@
 #include "core/ops/elementwise.h"
 
-#include <cstring>
-
-#include "core/ops/lists.h"
 #include "core/ops/where.h"
 #include "cuda/register.h"
 #include "cuda/run.h"
+#include "cuda/slots/op_list.h"
 #include "cuda/slots/walk.h"
 
 namespace binade::cuda {
 namespace {
-
-/// Where an op stands in its list: the number by which the module knows it.
-template <class Op, class... Ops>
-constexpr int position_in(ops::OpList<Ops...>) {
-  int position = 0;
-  (void)((std::is_same_v<Op, Ops> || (++position, false)) || ...);
-  return position;
-}
-
-template <class Params>
-void put_params(unsigned char (&bytes)[kMaxParamBytes], const Params& p) {
-  static_assert(sizeof p <= kMaxParamBytes && std::is_trivially_copyable_v<Params>);
-  std::memcpy(bytes, &p, sizeof p);
-}
 
 template <class Op>
 struct Unary {

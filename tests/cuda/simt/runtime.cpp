@@ -74,6 +74,10 @@ cudaError_t cudaFree(void* memory) {
   if (lost()) return g_last;
   return simt::release(memory) ? cudaSuccess : out_of_place("freed memory that the device does not have");
 }
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  *memory = std::malloc(bytes);
+  return *memory != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
+}
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) { return cudaMalloc(memory, bytes); }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

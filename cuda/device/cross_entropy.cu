@@ -1,0 +1,156 @@
+#include <limits>
+
+#include "core/ops/math.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/rows.cuh"
+#include "cuda/device/seen.cuh"
+
+/// Softmax and negative log-likelihood, a team of threads a row. Forward goes over the logits twice (they stay in
+/// registers, or in the caches), backward once. How many rows count is known to the device alone.
+namespace binade::cuda {
+namespace {
+
+/// What a row's target is.
+struct Label {
+  std::int64_t value;
+  bool ignored, bad;
+};
+__device__ __forceinline__ Label label_of(const CrossEntropyCall& a, std::int64_t row) {
+  const auto value = load_at<std::int64_t>(a.targets, row);
+  const bool ignored = value == a.ignore_index;
+  return {value, ignored, !ignored && (value < 0 || value >= a.classes)};
+}
+
+/// losses (rows): of each row; 0 where ignored, NaN where the target is no class.
+template <class C, int V, int H>
+__global__ void __launch_bounds__(H == 0 ? 1024 : 512)
+    forward_rows(CrossEntropyCall a, int width, C* losses, FaultNote fault) {
+  __shared__ C scratch[Team<C>::kScratch];
+  Team<C> team(width, scratch);
+  C* statistics = static_cast<C*>(a.statistics.data);
+  const C smoothing = static_cast<C>(a.label_smoothing);
+  unsigned counted = 0;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * team.count(); first < a.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * team.count()) {
+    const std::int64_t row = first + team.index();
+    const bool there = row < a.rows;
+    const Label label = there ? label_of(a, row) : Label{0, true, false};
+    const std::int64_t classes = label.ignored || label.bad ? 0 : a.classes;
+    C x[H > 0 ? H : 1][V];
+    C max[1] = {Largest::kStart<C>}, sums[2] = {};  // of exp(x - max), of x - max
+    each_piece<V, H>(team, classes, [&](std::int64_t c, int k) {
+      load_some(a.logits, row * a.pitch + c, x[k]);
+#pragma unroll
+      for (int e = 0; e < V; ++e) max[0] = Largest::combine(max[0], x[k][e]);
+    });
+    team.template fold<Largest>(max);
+    each_piece<V, H>(team, classes, [&](std::int64_t c, int k) {
+      if constexpr (H == 0) load_some(a.logits, row * a.pitch + c, x[k]);
+#pragma unroll
+      for (int e = 0; e < V; ++e) {
+        const C below = x[k][e] - max[0];
+        sums[0] += math::exp(below);
+        sums[1] += below;
+      }
+    });
+    team.sum(sums);
+    if (team.rank() != 0 || !there) continue;
+    C loss = 0;
+    if (label.bad) {
+      loss = std::numeric_limits<C>::quiet_NaN();
+      note_fault(fault, a.number, row, label.value);
+    } else if (!label.ignored) {
+      const C target = load_at<C>(a.logits, row * a.pitch + label.value);
+      loss = math::log(sums[0]) - (1 - smoothing) * (target - max[0]);
+      if (smoothing > 0) loss -= smoothing * (sums[1] / static_cast<C>(a.classes));
+    }
+    losses[row] = loss;
+    statistics[2 * row] = label.ignored ? C(0) : max[0];
+    statistics[2 * row + 1] = label.ignored ? C(1) : sums[0];
+    counted += label.ignored ? 0 : 1;
+  }
+  for (int apart = kWarp / 2; apart > 0; apart /= 2) counted += __shfl_xor_sync(0xffffffffu, counted, apart);
+  if (threadIdx.x % kWarp == 0 && counted > 0)
+    atomicAdd(reinterpret_cast<unsigned long long*>(a.count), static_cast<unsigned long long>(counted));
+}
+
+template <class C, int V>
+__global__ void __launch_bounds__(1024) backward_rows(CrossEntropyCall a, int width, std::uint32_t* words) {
+  Team<C> team(width, nullptr);
+  Seen seen(words, a.out.dtype);
+  const C* statistics = static_cast<const C*>(a.statistics.data);
+  const auto scale = static_cast<C>(load_at<double>(a.gy, 0) / static_cast<double>(*a.count));
+  const auto share = static_cast<C>(a.label_smoothing / static_cast<double>(a.classes));
+  const auto at_target = static_cast<C>(1 - a.label_smoothing);
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * team.count() + team.index(); row < a.rows;
+       row += static_cast<std::int64_t>(gridDim.x) * team.count()) {
+    const Label label = label_of(a, row);
+    const C max = statistics[2 * row], per_sum = 1 / statistics[2 * row + 1];
+    each_piece<V, 0>(team, a.classes, [&](std::int64_t c, int) {
+      C x[V] = {};
+      if (!label.ignored) load_some(a.logits, row * a.pitch + c, x);
+#pragma unroll
+      for (int e = 0; e < V; ++e) {
+        const C hit = c + e == label.value ? at_target : C(0);
+        const C g = scale * (math::exp(x[e] - max) * per_sum - share - hit);
+        x[e] = label.ignored ? C(0) : label.bad ? std::numeric_limits<C>::quiet_NaN() : g;
+        seen.add(x[e]);
+      }
+      store_some(a.out, row * a.classes + c, x);
+    });
+  }
+  seen.publish();
+}
+
+template <class C, int V, int H>
+void start_forward(const CrossEntropyCall& call, const RowTeams& teams, C* losses) {
+  launch(forward_rows<C, V, H>, grid_for(ceil_div(call.rows, teams.count())), static_cast<unsigned>(teams.threads), 0,
+         call, teams.width, losses, context().fault);
+}
+
+template <class C>
+void forward(const CrossEntropyCall& call) {
+  Buffer<C> losses(call.rows);
+  check(cudaMemsetAsync(call.count, 0, sizeof *call.count, context().stream), "cross_entropy");
+  if (call.rows > 0) {
+    const bool may_pack = sizeof(C) == 4 && packs_rows(call.logits.data, call.logits.dtype, call.pitch);
+    const RowLaunch rows(call.classes, may_pack);
+    if constexpr (sizeof(C) == 4) {
+      if (rows.held)
+        start_forward<C, kPack, RowLaunch::kHeld>(call, rows.teams, losses.data());
+      else if (rows.packed)
+        start_forward<C, kPack, 0>(call, rows.teams, losses.data());
+    }
+    if (!rows.packed) start_forward<C, 1, 0>(call, rows.teams, losses.data());
+  }
+  run_reduce({.count = call.count,
+              .x = {losses.data(), kDTypeOf<C>},
+              .y = call.out,
+              .groups = 1,
+              .extents = {call.rows},
+              .reduced = {true}});
+}
+
+template <class C>
+void backward(const CrossEntropyCall& call) {
+  const bool may_pack = sizeof(C) == 4 && packs_rows(call.logits.data, call.logits.dtype, call.pitch) &&
+                        packs_rows(call.out.data, call.out.dtype, call.classes);
+  const RowLaunch rows(call.classes, may_pack);
+  const unsigned grid = grid_for(ceil_div(call.rows, rows.teams.count()));
+  const auto threads = static_cast<unsigned>(rows.teams.threads);
+  if constexpr (sizeof(C) == 4)
+    if (rows.packed) return launch(backward_rows<C, kPack>, grid, threads, 0, call, rows.teams.width, context().seen);
+  launch(backward_rows<C, 1>, grid, threads, 0, call, rows.teams.width, context().seen);
+}
+
+}  // namespace
+
+void run_cross_entropy(const CrossEntropyCall& call) {
+  const bool wide = call.statistics.dtype == DType::f64;
+  if (!call.backward)
+    wide ? forward<double>(call) : forward<float>(call);
+  else if (call.rows * call.classes > 0)
+    wide ? backward<double>(call) : backward<float>(call);
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "cuda/api.h"
+
+namespace binade::cuda {
+
+/// Where kernels note data that an op has no result for (cuda/faults.h).
+struct FaultNote {
+  Fault* first = nullptr;    ///< in the host's memory, which it reads at no cost when it has waited
+  unsigned* lock = nullptr;  ///< of those who write there; in device memory
+};
+
+/// Notes that `value` at `position` is what call `call` has no result for. The first call stays, and of one call the
+/// first position, whichever thread comes first.
+__device__ inline void note_fault(const FaultNote& note, std::uint64_t call, std::int64_t position,
+                                  std::int64_t value) {
+  volatile Fault* first = note.first;
+  const auto is_first = [&] {
+    const std::uint64_t noted = first->call;
+    __threadfence_system();
+    return noted == 0 || (noted == call && position < first->position);
+  };
+  bool done = !is_first();
+  while (!done) {
+    if (atomicCAS(note.lock, 0u, 1u) != 0u) continue;
+    if (is_first()) {
+      first->position = position;
+      first->value = value;
+      __threadfence_system();  // who sees the call sees the rest
+      first->call = call;
+      __threadfence_system();
+    }
+    atomicExch(note.lock, 0u);
+    done = true;
+  }
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "cuda/device/context.cuh"
+
+namespace binade::cuda {
+
+/// Positions 0 … count - 1 in the order of their keys, equal keys in position order: a radix sort from the lowest digit
+/// up. Its memory lasts as long as it does.
+class PositionSort {
+ public:
+  /// REQUIRES count < 2^31.
+  explicit PositionSort(std::int64_t count);
+
+  std::uint32_t* keys() { return keys_[0].data(); }  ///< in position order, before sort()
+  void sort(std::uint32_t largest_key);
+
+  const std::uint32_t* sorted_keys() const { return keys_[at_].data(); }
+  const std::uint32_t* positions() const { return positions_[at_].data(); }
+
+ private:
+  std::int64_t count_, tiles_;
+  int at_ = 0;
+  Buffer<std::uint32_t> keys_[2], positions_[2], starts_;
+};
+
+}  // namespace binade::cuda

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 
+#include "amp/library_plans.h"
 #include "amp/run_records.h"
 #include "amp/state_hash.h"
 #include "core/error.h"
@@ -105,6 +106,8 @@ class TrainingRun::Journal {
     if (options_.check_constants) options_.check_constants(checkpoint.state);
     trainer_.load_state(checkpoint.state);
     compare_environment(checkpoint.state);
+    if (const std::string problem = plans_.restore(checkpoint.state); !problem.empty())
+      records_.event("environment", trainer_.steps(), problem);
     records_.cut_back_to(checkpoint.state.integer("progress/metrics_bytes"), trainer_.steps());
     evaluated_ = checkpoint.state.integer(kEvaluated);
     saved_ = trainer_.steps();
@@ -168,6 +171,7 @@ class TrainingRun::Journal {
       throw;
     }
     const StepResult last = record_attempts();
+    tell_library_notes();
     const bool back = last.incident && last.incident->remedy.action == RemedyAction::kRollback;
     mid_step_ = !last.committed && !back;
     if (!last.committed) {
@@ -252,12 +256,14 @@ class TrainingRun::Journal {
     state.put(kEnvironment, environment());
     state.put(kEvaluated, evaluated_);
     state.put("progress/metrics_bytes", records_.metrics_bytes());
+    const std::string plans = LibraryPlans::put(state);
     io::SaveRequest result{.step = step, .state = std::move(state)};
     result.hash = state_hash;
     if (evaluated_ == step) result.score = score_;
     // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
-    result.before = [this, full = trainer_.drill().fills_disk(step)] {
+    result.before = [this, plans, full = trainer_.drill().fills_disk(step)] {
       records_.sync();
+      plans_.write(folder_, plans);
       disk_.set_full(full);
     };
     return result;
@@ -271,6 +277,10 @@ class TrainingRun::Journal {
           fmt::format("the checkpoint was made by {}, this is {}: the same bits as an uninterrupted run are not "
                       "promised any more",
                       then, environment()));
+  }
+
+  void tell_library_notes() {
+    for (const std::string& note : plans_.untold_notes()) records_.event("library", trainer_.steps(), note);
   }
 
   void save_now() {
@@ -310,6 +320,7 @@ class TrainingRun::Journal {
   Trainer& trainer_;
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
+  LibraryPlans plans_;  // as do they
   DiskOfDrills disk_;
   io::CheckpointStore store_;
   std::optional<io::StopSignals> signals_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,15 @@ Backend& open(int index);
 /// "13.1.0"},
 /// {"cudnn", "9.19.0"}; "found (built with ...)" where two differ. Empty without one.
 std::vector<std::pair<std::string, std::string>> versions();
+/// The algorithms that libraries of the open GPU have chosen so far: for each library a line that names it, its version
+/// and the device, then a line for each choice, in order: the same choices give the same text. Empty without any.
+std::string plans();
+/// Takes such choices over, in the place of those made before; lines that fit neither this device nor its libraries are
+/// passed by. Returns how many were taken; 0 without a GPU.
+int use_plans(std::string_view text);
+/// What libraries could not do, so that kernels of ours or another choice took its place: a line each, in the order in
+/// which it was met. Lines are added, never changed. Empty without any.
+std::string notes();
 /// The number under which kernels of the open GPU have observed until now, and a fresh one for those to come; 0 where
 /// none ran.
 std::int64_t next_observation();

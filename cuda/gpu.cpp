@@ -161,6 +161,10 @@ std::vector<std::pair<std::string, std::string>> versions() {
           {"cudnn", cudnn}};
 }
 
+std::string plans() { return cuda::plans(); }
+int use_plans(std::string_view text) { return cuda::use_plans(std::string(text)); }
+std::string notes() { return cuda::notes(); }
+
 std::int64_t next_observation() { return cuda::g_open != nullptr ? cuda::g_open->observations().next() : 0; }
 Observation observation(std::int64_t number) { return cuda::g_open->observations().at(number); }
 

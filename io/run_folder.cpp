@@ -151,9 +151,11 @@ void RunFolder::must_be_where_it_was() const {
                       path_);
 }
 
-void RunFolder::write_config(const std::string& json) {
-  const int error = write_file_atomically(*ops_, folder_.get(), kConfigName, bytes_of(json));
-  check<StorageError>(error == 0, "run folder {}: cannot write {}: {}", path_, kConfigName, error_text(error));
+void RunFolder::write_config(const std::string& json) const { write_text(kConfigName, json); }
+
+void RunFolder::write_text(const std::string& name, const std::string& text) const {
+  const int error = write_file_atomically(*ops_, folder_.get(), name, bytes_of(text));
+  check<StorageError>(error == 0, "run folder {}: cannot write {}: {}", path_, name, error_text(error));
 }
 
 std::string RunFolder::read_config() const { return config_in(*ops_, folder_.get(), path_); }

@@ -11,7 +11,7 @@ namespace binade::io {
 /// The folder of one run, locked for as long as the object lives:
 ///
 ///     config.json  metrics.jsonl  timing.jsonl  headroom.jsonl  events.jsonl  drills.jsonl  events.out.tfevents.*
-///     checkpoints/  incidents/  samples/
+///     plans.txt  checkpoints/  incidents/  samples/
 ///
 /// Movable. Its paths are what the caller gave, with the names appended.
 class RunFolder {
@@ -35,13 +35,15 @@ class RunFolder {
   std::string metrics() const { return file("metrics.jsonl"); }
   std::string timing() const { return file("timing.jsonl"); }
 
-  /// Throws StorageError when the path leads to another folder by now, or to none: what is written by names from here on
-  /// would land in somebody else's.
+  /// Throws StorageError when the path leads to another folder by now, or to none: what is written by names from here
+  /// on would land in somebody else's.
   void must_be_where_it_was() const;
   /// Whether a checkpoint was ever committed here, be it damaged since. Throws StorageError when that cannot be seen.
   bool holds_checkpoints() const;
   /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.
-  void write_config(const std::string& json);
+  void write_config(const std::string& json) const;
+  /// The same for another file of the run.
+  void write_text(const std::string& name, const std::string& text) const;
   /// Throws NoCheckpointError when it is missing, larger than 16 MiB or cannot be read.
   std::string read_config() const;
 

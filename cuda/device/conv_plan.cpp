@@ -109,7 +109,7 @@ ConvKey conv_key(const ConvWeightCall& call) {
 
 std::string no_library_for(const ConvKey& key) {
   const cpu::ConvShape& s = key.shape;
-  if (key.in == DType::f64) return "f64 is computed by Binade's own kernels";
+  if (key.in == DType::f64) return "cuDNN is not asked for f64";
   // A result may be smaller than the formula says (conv_transpose2d with an output padding beyond the stride).
   const std::int64_t extents[2] = {s.height, s.width}, outs[2] = {s.out_height, s.out_width},
                      filters[2] = {s.filter_height, s.filter_width};

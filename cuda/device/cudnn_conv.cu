@@ -1,4 +1,5 @@
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 
@@ -55,12 +56,10 @@ class ConvLibrary {
 
   std::string text() {
     const std::lock_guard lock(mutex_);
-    if (plans_.empty() && taken_over_.empty()) return {};
-    std::string text = title_ + "\n";
-    for (const auto& [key, plan] : plans_)
-      text += conv_plan_line(key.text(), plan ? plan->choice : ConvChoice{}) + "\n";
-    for (const auto& [key, choice] : taken_over_) text += conv_plan_line(key, choice) + "\n";
-    return text;
+    std::set<std::string> lines;
+    for (const auto& [key, plan] : plans_) lines.insert(conv_plan_line(key.text(), plan ? plan->choice : ConvChoice{}));
+    for (const auto& [key, choice] : taken_over_) lines.insert(conv_plan_line(key, choice));
+    return plans_text(title_, lines);
   }
 
   int use(const std::string& text) {
@@ -76,6 +75,8 @@ class ConvLibrary {
       taken_over_.insert_or_assign(plan->key, plan->choice);
       ++taken;
     }
+    // What was planned in another way before is planned again when it is asked for.
+    std::erase_if(plans_, [this](const auto& plan) { return taken_over_.contains(plan.first.text()); });
     return taken;
   }
 
@@ -93,21 +94,22 @@ class ConvLibrary {
 
   std::optional<ConvPlan> make(const ConvKey& key) {
     const std::string name = key.text();
-    if (const std::string why = no_library_for(key); !why.empty()) return note(name, why);
+    if (const std::string why = no_library_for(key); !why.empty()) return note_own(name, why);
     const ConvTarget target{.handle = handle()};
     if (const auto earlier = taken_over_.extract(name); !earlier.empty()) {
-      if (!earlier.mapped().library) return note(name, "an earlier run did without cuDNN");
+      if (!earlier.mapped().library) return note_own(name, "it was when the run began");
       if (std::optional<ConvPlan> plan = restore_conv_plan(key, earlier.mapped(), target)) return plan;
       note(name, "cuDNN no longer has the engine of an earlier run and chooses again");
     }
     std::optional<ConvPlan> plan = choose_conv_plan(key, target);
-    if (!plan) note(name, "cuDNN has no deterministic engine for it");
+    if (!plan) note_own(name, "cuDNN has no deterministic engine for it");
     return plan;
   }
 
-  std::optional<ConvPlan> note(const std::string& name, const std::string& what) {
-    notes_ += name + ": " + what + "\n";
-    return {};
+  void note(const std::string& name, const std::string& what) { notes_ += name + ": " + what + "\n"; }
+  std::nullopt_t note_own(const std::string& name, const std::string& why) {
+    note(name, "computed by Binade's own kernel: " + why);
+    return std::nullopt;
   }
 
   cudnnHandle_t handle() {

@@ -1,4 +1,5 @@
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 
@@ -53,9 +54,9 @@ class Library {
 
   std::string text() {
     const std::lock_guard lock(mutex_);
-    std::string text = title_ + "\n";
-    for (const auto& [key, plan] : plans_) text += plan_line(key, plan.algorithm) + "\n";
-    return text;
+    std::set<std::string> lines;
+    for (const auto& [key, plan] : plans_) lines.insert(plan_line(key, plan.algorithm));
+    return plans_text(title_, lines);
   }
 
   int use(const std::string& text) {

@@ -15,6 +15,13 @@ void open_libraries(DeviceFacts& facts) {
   std::snprintf(facts.cudnn_built, sizeof facts.cudnn_built, "%d.%d.%d", CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL);
 }
 
+std::string plans_text(const std::string& title, const std::set<std::string>& lines) {
+  if (lines.empty()) return {};
+  std::string text = title + "\n";
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
 std::string library_plans() { return gemm_plans() + conv_plans(); }
 int use_library_plans(const std::string& text) { return use_gemm_plans(text) + use_conv_plans(text); }
 std::string library_notes() { return conv_notes(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "core/kernels/gemm.h"
@@ -31,6 +32,10 @@ std::string library_plans();
 int use_library_plans(const std::string& text);
 /// What libraries could not do, a line each.
 std::string library_notes();
+
+/// The text of one library: its title, then its lines in order, so that the same choices give the same text. Empty
+/// where it has made none.
+std::string plans_text(const std::string& title, const std::set<std::string>& lines);
 
 // The parts of the three that belong to one library.
 std::string gemm_plans();

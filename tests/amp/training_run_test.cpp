@@ -60,6 +60,7 @@ TEST(TrainingRun, AUsersLoopResumesToTheSameBits) {
   EXPECT_EQ(program(parts), hash);
   EXPECT_EQ(folder.read("run/metrics.jsonl"), folder.read("whole/metrics.jsonl"));
   EXPECT_EQ(folder.read("run/checkpoints/ckpt-000000000009.h5"), folder.read("whole/checkpoints/ckpt-000000000009.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run/plans.txt"))) << "of a GPU's libraries alone";
   EXPECT_EQ(program(parts), hash) << "a finished run is done at once";
 }
 

@@ -2,6 +2,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <set>
+#include <sstream>
+#include <string>
 
 #include "cuda/device/conv.cuh"
 #include "cuda/device/libraries.cuh"
@@ -142,9 +145,23 @@ static bool library_is_there() {
   return there;
 }
 
+/// Its choices: a line a size.
+static const std::string kTitle = "emulated 1";
+static std::set<std::string> g_plans, g_own;
+static std::string g_notes;
+static void note_own(const std::string& key) {
+  if (g_own.insert(key).second) g_notes += key + ": computed by Binade's own kernel: the library has no form for it\n";
+}
+
 bool library_gemm(const cpu::GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
-  if (!library_is_there() || g.in == DType::f64 || !sums || (g.bias != nullptr && g.out != DType::f32)) return false;
+  if (!library_is_there()) return false;
+  const std::string key = "product " + std::to_string(g.m) + " " + std::to_string(g.n) + " " + std::to_string(g.k);
+  if (g.in == DType::f64 || !sums || (g.bias != nullptr && g.out != DType::f32)) {
+    note_own(key);
+    return false;
+  }
+  g_plans.insert(key);
   cpu::GemmArgs unseen = g;
   unseen.partial = true;
   own_gemm(unseen);
@@ -171,7 +188,24 @@ bool library_conv_weight(const ConvWeightCall& call) {
   own_conv_weight(call);
   return true;
 }
-std::string library_plans() { return {}; }
-int use_library_plans(const std::string&) { return 0; }
-std::string library_notes() { return {}; }
+std::string library_plans() {
+  if (g_plans.empty()) return {};
+  std::string text = kTitle + "\n";
+  for (const std::string& plan : g_plans) text += plan + "\n";
+  return text;
+}
+int use_library_plans(const std::string& text) {
+  std::istringstream lines(text);
+  bool ours = false;
+  int taken = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool plan = line.rfind("product ", 0) == 0;
+    if (!plan) ours = line == kTitle;
+    if (!plan || !ours) continue;
+    g_plans.insert(line);
+    ++taken;
+  }
+  return taken;
+}
+std::string library_notes() { return g_notes; }
 }  // namespace binade::cuda

@@ -7,6 +7,7 @@
 #include "cuda/calls/losses.h"
 #include "cuda/calls/move.h"
 #include "cuda/calls/norm.h"
+#include "cuda/calls/optimizer.h"
 #include "cuda/calls/pool.h"
 #include "cuda/calls/products.h"
 #include "cuda/calls/reduce.h"
@@ -56,6 +57,11 @@ enum class Call : int {
   kDiceGradient,
   kEmbeddingRows,
   kEmbeddingGradient,
+  kScan,
+  kUpdate,
+  kAverage,
+  kLimit,
+  kLimitUnits,
   kCount,
 };
 

@@ -14,6 +14,7 @@ void register_kernels() {
   register_pool();
   register_rows();
   register_losses();
+  register_optimizer();
   register_embedding();
 }
 

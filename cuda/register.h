@@ -16,6 +16,7 @@ void register_reduce();
 void register_pool();
 void register_rows();
 void register_losses();
+void register_optimizer();
 void register_embedding();
 void register_tensor();
 

@@ -53,4 +53,10 @@ void run_dice_gradient(const DiceGradientCall& call);
 void run_embedding_rows(const EmbeddingRowsCall& call);
 void run_embedding_gradient(const EmbeddingGradientCall& call);
 
+void run_scan(const ScanCall& call);
+void run_update(const UpdateCall& call);
+void run_average(const AverageCall& call);
+void run_limit(const LimitCall& call);
+void run_limit_units(const LimitUnitsCall& call);
+
 }  // namespace binade::cuda

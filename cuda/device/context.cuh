@@ -28,6 +28,9 @@ struct Context {
 
 Context& context();
 
+/// Waits for everything that was sent to the device. Throws what it died of, and Status::kBadData.
+void wait();
+
 /// Device memory for the length of one call, taken and given back in stream order: what the kernels of the call have
 /// still to do with it is done before anybody else gets it.
 template <class T>

@@ -29,6 +29,11 @@ struct Largest {
   }
 };
 
+/// Of bits of magnitudes: infinity and NaN are the largest.
+struct LargerWord {
+  __device__ static std::uint32_t combine(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+};
+
 /// The combination of `x` over the `width` neighboring lanes (a power of two) that a lane is among, in all of them.
 template <class R, class C>
 __device__ __forceinline__ C fold_warp(C x, int width = kWarp) {

@@ -102,14 +102,13 @@ constexpr Run kRuns[] = {
     &run_one<DiceGradientCall, run_dice_gradient>,
     &run_one<EmbeddingRowsCall, run_embedding_rows>,
     &run_one<EmbeddingGradientCall, run_embedding_gradient>,
+    &run_one<ScanCall, run_scan>,
+    &run_one<UpdateCall, run_update>,
+    &run_one<AverageCall, run_average>,
+    &run_one<LimitCall, run_limit>,
+    &run_one<LimitUnitsCall, run_limit_units>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
-
-void wait() {
-  ++context().waits;
-  check(cudaStreamSynchronize(context().stream), "the device");
-  if (context().fault.first->call != 0) throw Failure(Status::kBadData, "an op met data that it has no result for");
-}
 
 const char* last_error() { return t_text; }
 
@@ -240,6 +239,12 @@ std::uint64_t waits() { return g_context != nullptr ? g_context->waits : 0; }
 }  // namespace
 
 Context& context() { return *g_context; }
+
+void wait() {
+  ++context().waits;
+  check(cudaStreamSynchronize(context().stream), "the device");
+  if (context().fault.first->call != 0) throw Failure(Status::kBadData, "an op met data that it has no result for");
+}
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;

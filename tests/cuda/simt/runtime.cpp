@@ -81,6 +81,10 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   *memory = std::malloc(bytes);
   return *memory != nullptr ? cudaSuccess : failed(cudaErrorMemoryAllocation);
 }
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) { return cudaMalloc(memory, bytes); }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

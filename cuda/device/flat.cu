@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "cuda/device/flat.cuh"
+
+namespace binade::cuda {
+namespace {
+
+struct Held {
+  std::vector<FlatBlock> blocks;
+  FlatBlock* there = nullptr;
+};
+
+constexpr std::size_t kHeld = 8;  // sets of parameters in one process
+
+bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
+  return a.size() == b.size() && std::ranges::equal(a, b, [](const FlatBlock& x, const FlatBlock& y) {
+           return x.slice == y.slice && x.count == y.count && x.begin == y.begin;
+         });
+}
+
+}  // namespace
+
+const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
+  static std::mutex* mutex = new std::mutex;
+  static std::vector<Held>* held = new std::vector<Held>;  // the driver may be gone before statics are
+  static std::size_t oldest = 0;
+  const std::lock_guard lock(*mutex);
+  for (const Held& h : *held)
+    if (same(h.blocks, blocks)) return h.there;
+  if (held->size() < kHeld) held->push_back({});
+  Held& h = held->back().there == nullptr ? held->back() : (*held)[oldest++ % kHeld];
+  if (h.there != nullptr) check(cudaFreeAsync(h.there, context().stream), "blocks");
+  h = {};
+  void* there = nullptr;
+  check(cudaMallocAsync(&there, blocks.size_bytes(), context().stream), "blocks");
+  h.there = static_cast<FlatBlock*>(there);
+  h.blocks.assign(blocks.begin(), blocks.end());
+  check(cudaMemcpyAsync(there, blocks.data(), blocks.size_bytes(), cudaMemcpyHostToDevice, context().stream), "blocks");
+  return h.there;
+}
+
+void* staging(std::size_t bytes) {
+  static void* memory = nullptr;
+  static std::size_t capacity = 0;
+  if (bytes <= capacity) return memory;
+  if (memory != nullptr) check(cudaFreeHost(memory), "pinned memory");
+  memory = nullptr;
+  capacity = 0;
+  check(cudaHostAlloc(&memory, 2 * bytes, cudaHostAllocDefault), "pinned memory");
+  capacity = 2 * bytes;
+  return memory;
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "core/optimizer_kernels.h"
+#include "cuda/device/context.cuh"
+#include "cuda/device/value.cuh"
+
+/// What the passes over flat parameter storage share: a block of threads for each FlatBlock, a thread for 8 neighbors
+/// at a time.
+namespace binade::cuda {
+
+inline constexpr int kFlatThreads = 256;
+
+/// `blocks` in device memory. They are the same at every step, so what was brought there stays.
+const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks);
+
+/// Pinned memory of at least `bytes`; one owner at a time, until the next call.
+void* staging(std::size_t bytes);
+
+/// `to` = what lies at `from` in device memory. Waits.
+template <class T>
+void bring(std::span<T> to, const T* from) {
+  if (to.empty()) return;
+  void* pinned = staging(to.size_bytes());
+  check(cudaMemcpyAsync(pinned, from, to.size_bytes(), cudaMemcpyDeviceToHost, context().stream), "results");
+  wait();
+  std::memcpy(to.data(), pinned, to.size_bytes());
+}
+
+/// Elements i … i + n - 1, n <= 8, of f32, f16 or bf16: together where they lie on 16 bytes.
+__device__ __forceinline__ bool lie_together(const void* data, DType dtype, std::int64_t i, int n) {
+  const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;
+  return n == kPack && (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(i * bytes)) % 16 == 0;
+}
+__device__ __forceinline__ void load_run(const void* data, DType dtype, std::int64_t i, int n, float (&x)[kPack]) {
+  if (lie_together(data, dtype, i, n)) return load_pack(data, dtype, i, x);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) x[k] = k < n ? load_at<float>(data, dtype, i + k) : 0.0f;
+}
+__device__ __forceinline__ void store_run(void* data, DType dtype, std::int64_t i, int n, const float (&x)[kPack]) {
+  if (lie_together(data, dtype, i, n)) return store_pack(data, dtype, i, x);
+#pragma unroll
+  for (int k = 0; k < kPack; ++k)
+    if (k < n) store_at(data, dtype, i + k, x[k]);
+}
+
+/// f(i, n) for the runs of at most 8 elements that this thread has of `count`.
+template <class F>
+__device__ __forceinline__ void each_run(int count, F&& f) {
+  for (int i = static_cast<int>(threadIdx.x) * kPack; i < count; i += kFlatThreads * kPack)
+    f(i, count - i < kPack ? count - i : kPack);
+}
+
+}  // namespace binade::cuda

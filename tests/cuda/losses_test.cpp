@@ -1,0 +1,123 @@
+#include "autograd/functions/losses.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "autograd/functions/embedding.h"
+#include "autograd/variable.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/step_context.h"
+#include "cuda/gpu.h"
+#include "tests/cuda/device.h"
+
+// Data errors that a device finds late, and sizes at which its work is cut.
+namespace binade {
+namespace {
+
+Tensor random(const Shape& shape, std::uint64_t tag) {
+  const RandomStream stream{.seed = 6, .purpose = RngPurpose::kData, .step = tag};
+  std::vector<float> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 2 * stream.uniform(i) - 1;
+  return Tensor::from(values, shape);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no DataError";
+}
+
+TEST(GpuLosses, ATargetThatIsNoClassIsTheCpusErrorAtTheNextWait) {
+  const Tensor logits = random({5, 4}, 1);
+  const Tensor targets = Tensor::from(std::vector<std::int64_t>{0, -100, 7, 3, -1}, {5});
+  const ModulePathScope inside("head");
+  const std::string want = error_of([&] { cross_entropy(Variable(logits), Variable(targets)); });
+  EXPECT_NE(want.find("got 7 at (2)"), std::string::npos) << want;
+
+  Variable x(logits.to(test_device()), true);
+  const Variable loss = cross_entropy(x, Variable(targets.to(test_device())));
+  EXPECT_EQ(error_of([&] { loss.value().item(); }), want);
+  EXPECT_TRUE(std::isnan(loss.value().item())) << "told once, and the loss says it still";
+  backward(loss);
+  const std::vector<float> g = x.grad().to_vector<float>();
+  for (std::size_t row : {0u, 3u})
+    for (std::size_t c = 0; c < 4; ++c) EXPECT_FALSE(std::isnan(g[4 * row + c]));
+  for (std::size_t row : {2u, 4u})
+    for (std::size_t c = 0; c < 4; ++c) EXPECT_TRUE(std::isnan(g[4 * row + c]));
+  for (std::size_t c = 0; c < 4; ++c) EXPECT_EQ(g[4 + c], 0) << "ignored";
+}
+
+TEST(GpuLosses, AnIndexOutsideTheTableIsTheCpusErrorAtTheNextWait) {
+  const Tensor weight = random({6, 3}, 2);
+  const Tensor indices = Tensor::from(std::vector<std::int64_t>{1, 5, 6, 0, -2, 9}, {2, 3});
+  const std::string want = error_of([&] { embedding(Variable(weight), Variable(indices)); });
+  EXPECT_NE(want.find("got 6 at position (0, 2)"), std::string::npos) << want;
+
+  Variable w(weight.to(test_device()), true);
+  const Variable there(indices.to(test_device()));
+  const Variable y = embedding(w, there);
+  embedding(w, there);  // the first error stays
+  EXPECT_EQ(error_of([&] { backend_of(test_device()).synchronize(Stream{test_device()}); }), want);
+  const std::vector<float> rows = y.value().to_vector<float>(), table = weight.to_vector<float>();
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(rows[c], table[3 + c]);
+    EXPECT_TRUE(std::isnan(rows[6 + c]));
+    EXPECT_TRUE(std::isnan(rows[12 + c]));
+  }
+  backward(y, Tensor::full(y.shape(), 1, DType::f32, test_device()));
+  EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}));
+}
+
+TEST(GpuLosses, ManyLookupsAreAddedInPositionOrder) {
+  constexpr std::int64_t kRows = 5000, kCols = 8, kCount = 6007;  // three digits of the sort, three of its tiles
+  const RandomStream stream{.seed = 4, .purpose = RngPurpose::kData};
+  std::vector<std::int64_t> indices(kCount);
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    indices[i] = i % 3 == 0 ? 17 : static_cast<std::int64_t>(stream.below(i, kRows));
+  const Tensor where_to = Tensor::from(indices, {kCount}), gy = random({kCount, kCols}, 5);
+  const auto gradient = [&](Device device) {
+    Variable w(Tensor::zeros({kRows, kCols}, DType::f32, device), true);
+    backward(embedding(w, Variable(where_to.to(device))), gy.to(device));
+    return w.grad().to_vector<float>();
+  };
+  EXPECT_EQ(gradient(test_device()), gradient(Device::cpu())) << "the same sums in the same order";
+}
+
+TEST(GpuLosses, LongSumsAreRight) {
+  for (const std::int64_t n : {16383, 16385, 50001}) {
+    const Tensor x = random({n}, 7), t = random({n}, 8);
+    const auto loss = [&](Device device) { return mse(Variable(x.to(device)), Variable(t.to(device))).value().item(); };
+    EXPECT_NEAR(loss(test_device()), loss(Device::cpu()), 1e-5);
+    const auto overlap = [&](Device device) {
+      return dice(Variable(x.to(device)), Variable(t.to(device)), 2 * static_cast<double>(n)).value().item();
+    };
+    EXPECT_NEAR(overlap(test_device()), overlap(Device::cpu()), 1e-5);
+  }
+}
+
+TEST(GpuLosses, WideRowsAreRight) {
+  for (const std::int64_t classes : {1024, 1032, 16392, 16401}) {  // held by a warp, by a block, read again, unpacked
+    const Tensor logits = random({2, classes}, 9), targets = Tensor::from(std::vector<std::int32_t>{3, 1000}, {2});
+    const auto both = [&](Device device) {
+      Variable x(logits.to(device), true);
+      const Variable loss = cross_entropy(x, Variable(targets.to(device)), {.label_smoothing = 0.1});
+      backward(loss);
+      std::vector<double> values = x.grad().to_vector<double>();
+      values.push_back(loss.value().item());
+      return values;
+    };
+    const std::vector<double> got = both(test_device()), want = both(Device::cpu());
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i])));
+  }
+}
+
+}  // namespace
+}  // namespace binade

@@ -38,8 +38,8 @@ struct Tap {
   std::int64_t index = 0;
 };
 
-/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. No taps, where
-/// there are no channels either: no source is read.
+/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. Where there
+/// is nothing to sum, there are no taps.
 struct Sweep {
   std::vector<Tap> taps;
   std::int64_t source_step[2] = {1, 1};
@@ -301,12 +301,13 @@ void data_gradient_as(const ConvArgs& args) {
   const Image<T> source{
       static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
   Convolution<Lane, T, Out> convolution(source, s.images, s.height, s.width, channels, args);
+  const bool nothing = filters == 0 || s.out_height == 0 || s.out_width == 0;  // there may be 2^20 images of it
   // x pixel h meets y pixel p where h + padding = p stride + r dilation: for the pixels h = phase + i stride these are
   // the r with (phase + padding - r dilation) divisible by the stride, and p = i + that quotient.
   for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)
     for (std::int64_t phase_x = 0; phase_x < std::min(s.stride[1], s.width); ++phase_x) {
       Sweep sweep;
-      for (std::int64_t r = 0; r < s.filter_height && filters > 0; ++r)
+      for (std::int64_t r = 0; r < s.filter_height && !nothing; ++r)
         for (std::int64_t c = 0; c < s.filter_width; ++c) {
           const std::int64_t y = phase_y + s.padding[0] - r * s.dilation[0];
           const std::int64_t x = phase_x + s.padding[1] - c * s.dilation[1];

@@ -174,24 +174,26 @@ const std::vector<Call>& function_calls() {
       {"conv2d",
        [](A a) -> Out {
          const std::int64_t groups = a.draws().one_in(4) ? a.c : 1;
-         const ops::Conv2d::Params drawn{
+         ops::Conv2d::Params p{
              .stride = a.extent(1), .padding = a.extent(1), .dilation = a.extent(1), .groups = a.number(groups)};
          const Variable bias = a.parameter({a.k});
          const Variable w = a.tensor({a.k, a.r, a.s, groups > 0 ? a.c / groups : 1});
          const Variable x = a.images();
-         return {conv2d(x, w, bias, bounded<ops::Conv2d>(x, extents_of(w), drawn))};
+         if (takes_long<ops::Conv2d>(x, extents_of(w), p)) p = {.groups = p.groups};
+         return {conv2d(x, w, bias, p)};
        }},
       {"conv_transpose2d",
        [](A a) -> Out {
-         const ops::ConvTranspose2d::Params drawn{.stride = a.extent(2),
-                                                  .padding = a.extent(0),
-                                                  .output_padding = a.extent(0),
-                                                  .dilation = a.extent(1),
-                                                  .groups = a.number(1)};
+         ops::ConvTranspose2d::Params p{.stride = a.extent(2),
+                                        .padding = a.extent(0),
+                                        .output_padding = a.extent(0),
+                                        .dilation = a.extent(1),
+                                        .groups = a.number(1)};
          const Variable bias = a.parameter({a.k});
          const Variable w = a.tensor({a.c, a.r, a.s, a.k});
          const Variable x = a.images();
-         return {conv_transpose2d(x, w, bias, bounded<ops::ConvTranspose2d>(x, extents_of(w), drawn))};
+         if (takes_long<ops::ConvTranspose2d>(x, extents_of(w), p)) p = {.groups = p.groups};
+         return {conv_transpose2d(x, w, bias, p)};
        }},
       {"attention", attend},
       {"layer_norm",

@@ -84,10 +84,10 @@ const std::vector<Call>& module_calls() {
                              .dilation = a.extent(1),
                              .groups = a.number(1),
                              .bias = a.flag()};
-         const auto p = bounded<ops::Conv2d>(
-             x, {o.out, o.kernel.y, o.kernel.x, part(o.in, o.groups)},
-             {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups});
-         o.stride = p.stride, o.padding = p.padding, o.dilation = p.dilation;
+         if (takes_long<ops::Conv2d>(
+                 x, {o.out, o.kernel.y, o.kernel.x, part(o.in, o.groups)},
+                 {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups}))
+           o = {.in = o.in, .out = o.out, .kernel = {a.r, a.s}, .groups = o.groups, .bias = o.bias};
          return on(nn::Conv2d(o), a, x);
        }},
       {"ConvTranspose2d",
@@ -102,13 +102,13 @@ const std::vector<Call>& module_calls() {
                                       .dilation = a.extent(1),
                                       .groups = a.number(1),
                                       .bias = a.flag()};
-         const auto p = bounded<ops::ConvTranspose2d>(x, {o.in, o.kernel.y, o.kernel.x, part(o.out, o.groups)},
-                                                      {.stride = o.stride,
-                                                       .padding = o.padding,
-                                                       .output_padding = o.output_padding,
-                                                       .dilation = o.dilation,
-                                                       .groups = o.groups});
-         o.stride = p.stride, o.padding = p.padding, o.output_padding = p.output_padding, o.dilation = p.dilation;
+         if (takes_long<ops::ConvTranspose2d>(x, {o.in, o.kernel.y, o.kernel.x, part(o.out, o.groups)},
+                                              {.stride = o.stride,
+                                               .padding = o.padding,
+                                               .output_padding = o.output_padding,
+                                               .dilation = o.dilation,
+                                               .groups = o.groups}))
+           o = {.in = o.in, .out = o.out, .kernel = {a.r, a.s}, .groups = o.groups, .bias = o.bias};
          return on(nn::ConvTranspose2d(o), a, x);
        }},
       {"Dropout", [](A a) { return on(nn::Dropout({.p = a.real(0.5)}), a, a.any()); }},

@@ -74,6 +74,14 @@ TEST_F(HostileArguments, FiltersOfNothingAreNotCounted) {
   }
 }
 
+// Their borders went through the filter, image by image, and 0 times infinity was painted.
+TEST_F(HostileArguments, ImagesOfNothingPaintNothing) {
+  const Tensor w = Tensor::full({33, 3, 3, 1}, std::numeric_limits<double>::infinity());
+  const Variable y = conv_transpose2d(Tensor::empty({1 << 16, 1, 0, 33}), w, Variable(Tensor::full({1}, 3)));
+  EXPECT_EQ(y.shape(), (Shape{1 << 16, 3, 2, 1}));
+  for (const float value : y.value().to_vector<float>()) ASSERT_EQ(value, 3);
+}
+
 // An image without rows still has windows where there is padding; what stood in memory was given for them.
 TEST_F(HostileArguments, WindowsOfPaddingAloneAreWritten) {
   const Variable y = avg_pool2d(Tensor::empty({1, 0, 3, 2}), {.kernel = 2, .stride = 1, .padding = 1});

@@ -15,20 +15,19 @@ inline std::vector<std::int64_t> extents_of(const Variable& x) {
   return {x.shape().dims().begin(), x.shape().dims().end()};
 }
 
-/// The parameters of `Op`, a convolution of x by a w of these extents: those that were drawn if the call with them is
-/// refused or takes at most kMostWork, the usual ones otherwise. Paddings and strides of 1000 lead from a few pixels to
-/// millions.
+/// Whether `Op`, a convolution of x by a w of these extents, would accept these parameters and take more than
+/// kMostWork: paddings, strides and kernels of 1000 lead from a few pixels to millions. Such a call gets the usual
+/// ones.
 template <class Op>
-typename Op::Params bounded(const Variable& x, const std::vector<std::int64_t>& w, const typename Op::Params& drawn) {
+bool takes_long(const Variable& x, const std::vector<std::int64_t>& w, const typename Op::Params& p) {
   try {
     const Shape filters{std::span(w)};
-    const Shape y = Op::output_shape(x.defined() ? x.shape() : Shape(), filters, drawn);
+    const Shape y = Op::output_shape(x.defined() ? x.shape() : Shape(), filters, p);
     const double pixels = static_cast<double>(y[0]) * static_cast<double>(y[1]) * static_cast<double>(y[2]);
-    if (pixels * static_cast<double>(filters.numel()) <= kMostWork) return drawn;
+    return pixels * static_cast<double>(filters.numel()) > kMostWork;
   } catch (const Error&) {
-    return drawn;
+    return false;
   }
-  return {.groups = drawn.groups};
 }
 
 }  // namespace binade::fuzz

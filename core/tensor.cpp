@@ -145,9 +145,7 @@ Tensor Tensor::on_host() const { return contiguous_copy().to(Device::cpu()); }
 
 void Tensor::copy_from(const Tensor& source) {
   check<ShapeError>(source.shape_ == shape_, "copy_from: wanted {}, got {}", shape_, source.shape_);
-  check<DeviceError>(source.device() == device(),
-                     "copy_from: wanted a tensor on {}, got one on {}; move it with to(Device)", device(),
-                     source.device());
+  if (source.device() != device()) return copy_from(source.to(device()));
   if (numel() == 0) return bump_version();
   const bool flat = contiguous() && source.contiguous();
   kernels_of(device(), "copy_from")

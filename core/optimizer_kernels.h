@@ -13,7 +13,7 @@ namespace binade {
 /// Storage is cut into slices (one per parameter) and slices into blocks of at most kFlatBlock elements, by size alone.
 inline constexpr std::int64_t kFlatBlock = 4096;
 
-/// Elements [begin, begin + count) of slice `slice`.
+/// Elements [begin, begin + count) of slice `slice`. `begin` is a multiple of kFlatBlock.
 struct FlatBlock {
   std::int32_t slice = 0;
   std::int32_t count = 0;

@@ -23,7 +23,7 @@ __device__ __forceinline__ Label label_of(const CrossEntropyCall& a, std::int64_
 
 /// losses (rows): of each row; 0 where ignored, NaN where the target is no class.
 template <class C, int V, int H>
-__global__ void __launch_bounds__(H == 0 ? 1024 : 512)
+__global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
     forward_rows(CrossEntropyCall a, int width, C* losses, FaultNote fault) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
 }
 
 template <class C, int V>
-__global__ void __launch_bounds__(1024) backward_rows(CrossEntropyCall a, int width, std::uint32_t* words) {
+__global__ void __launch_bounds__(1024, 1) backward_rows(CrossEntropyCall a, int width, std::uint32_t* words) {
   Team<C> team(width, nullptr);
   Seen seen(words, a.out.dtype);
   const C* statistics = static_cast<const C*>(a.statistics.data);

@@ -15,7 +15,7 @@ constexpr std::int64_t kPiece = 1 << 14;  // elements that one block adds up
 
 /// partial[b] = the sum of value(x, t) over piece b.
 template <class Op, class C, int V>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     sum_pieces(Source x, Source t, std::int64_t count, typename Op::Params p, C* partial) {
   for (std::int64_t b = blockIdx.x; b * kPiece < count; b += gridDim.x) {
     const std::int64_t end = (b + 1) * kPiece < count ? (b + 1) * kPiece : count;

@@ -7,7 +7,8 @@ namespace binade::cuda {
 namespace {
 
 template <class C, int V, int H>
-__global__ void __launch_bounds__(H == 0 ? 1024 : 512) softmax_forward(SoftmaxCall a, int width, std::uint32_t* words) {
+__global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
+    softmax_forward(SoftmaxCall a, int width, std::uint32_t* words) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
   Seen seen(words, a.y.dtype);
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) softmax_forward(SoftmaxCa
 }
 
 template <class C, int V, int H>
-__global__ void __launch_bounds__(H == 0 ? 1024 : 512)
+__global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
     softmax_backward(SoftmaxCall a, int width, std::uint32_t* words) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);

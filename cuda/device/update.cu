@@ -68,19 +68,15 @@ __device__ __forceinline__ void step(const Numbers& n, float gradient, Element& 
   }
 }
 
-/// 16-bit values, each by its own word of the stream.
+/// 16-bit values, each by its own word of the stream: two blocks of it, as every FlatBlock begins on one.
 __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& stream, std::int64_t at, int n,
                                  const float (&w)[kPack]) {
   std::uint32_t word[kPack];
-  if (at % 4 == 0) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::array<std::uint32_t, 4> four = stream.block(static_cast<std::uint64_t>(at / 4 + half));
+  for (int half = 0; half < 2; ++half) {
+    const std::array<std::uint32_t, 4> four = stream.block(static_cast<std::uint64_t>(at / 4 + half));
 #pragma unroll
-      for (int k = 0; k < 4; ++k) word[4 * half + k] = four[static_cast<std::size_t>(k)];
-    }
-  } else {
-    for (int k = 0; k < kPack; ++k) word[k] = stream.word(static_cast<std::uint64_t>(at + k));
+    for (int k = 0; k < 4; ++k) word[4 * half + k] = four[static_cast<std::size_t>(k)];
   }
   std::uint16_t bits[kPack];
 #pragma unroll
@@ -104,11 +100,11 @@ struct Update {
   const FlatBlock* blocks;
   const UpdateSlice* slices;
   BlockExtremes* extremes;
-  bool write, stochastic;
+  bool write;
   RandomStream rounding;
 };
 
-template <UpdateRule kRule>
+template <UpdateRule kRule, bool kStochastic>
 __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   const FlatBlock block = a.blocks[blockIdx.x];
   const UpdateSlice s = a.slices[block.slice];
@@ -140,7 +136,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
         larger(largest.moment2, x.v);
       }
       if (!a.write) return;
-      if (a.stochastic && s.value_dtype != DType::f32)
+      if (kStochastic && s.value_dtype != DType::f32)
         store_stochastic(s, stream, at, n, w);
       else
         store_run(s.value, s.value_dtype, at, n, w);
@@ -184,12 +180,15 @@ void run_update(const UpdateCall& call) {
   const auto count = static_cast<std::int64_t>(call.blocks.size());
   const Buffer<UpdateSlice> slices(call.slices.data(), static_cast<std::int64_t>(call.slices.size()));
   const Buffer<BlockExtremes> extremes(count);
-  const Update a{flat_blocks(call.blocks), slices.data(), extremes.data(), call.write, call.stochastic, call.rounding};
-  const auto start = [&](auto* kernel) { launch(kernel, static_cast<unsigned>(count), kFlatThreads, 0, a); };
+  const Update a{flat_blocks(call.blocks), slices.data(), extremes.data(), call.write, call.rounding};
+  const auto start = [&]<UpdateRule kRule>(std::integral_constant<UpdateRule, kRule>) {
+    launch(call.stochastic ? update_blocks<kRule, true> : update_blocks<kRule, false>, static_cast<unsigned>(count),
+           kFlatThreads, 0, a);
+  };
   switch (call.rule) {
-    case UpdateRule::kSgd: start(&update_blocks<UpdateRule::kSgd>); break;
-    case UpdateRule::kAdam: start(&update_blocks<UpdateRule::kAdam>); break;
-    case UpdateRule::kLion: start(&update_blocks<UpdateRule::kLion>); break;
+    case UpdateRule::kSgd: start(std::integral_constant<UpdateRule, UpdateRule::kSgd>{}); break;
+    case UpdateRule::kAdam: start(std::integral_constant<UpdateRule, UpdateRule::kAdam>{}); break;
+    case UpdateRule::kLion: start(std::integral_constant<UpdateRule, UpdateRule::kLion>{}); break;
   }
   bring(call.extremes, extremes.data());
 }

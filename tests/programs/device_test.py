@@ -3,6 +3,7 @@
 The device is the emulated one (tests/cuda/simt), or a GPU where BINADE_TEST_DEVICE names one.
 """
 import os
+import subprocess
 import unittest
 
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run
@@ -91,6 +92,13 @@ class OnADevice(ProgramTest):
 
 
 class WithoutADevice(ProgramTest):
+    def test_nothing_but_the_module_links_a_cuda_library(self):
+        for program in (GPT, UNET, DOCTOR):
+            needed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
+            self.assertIn("libc.so", needed)
+            for library in ("libcuda", "libcublas", "libcudnn", "libnvrtc"):
+                self.assertNotIn(library, needed, program.name)
+
     def refused(self, module):
         ended = run(GPT, "train", "--data", self.text, "--run", self.folder / "run", *GPT_TINY, "--device", "cuda", "--steps", 1,
                     env={"BINADE_CUDA_MODULE": str(module)})

@@ -38,8 +38,8 @@ struct LossScaleOptions {
   std::int64_t window = 100;
 
   static LossScaleOptions dynamic(double init_scale = 65536) { return {.init_scale = init_scale}; }
-  /// Begins with the largest power of two that leaves kMeasuredHeadroom binades to the largest scaled gradient, and goes
-  /// down to such a one after an overflow.
+  /// Begins with the largest power of two that leaves kMeasuredHeadroom binades to the largest scaled gradient, and
+  /// goes down to such a one after an overflow.
   static LossScaleOptions measured() { return {.measure = true}; }
   static LossScaleOptions fixed(double scale) { return {.mode = LossScaleMode::kStatic, .init_scale = scale}; }
   static LossScaleOptions off() { return {.mode = LossScaleMode::kOff, .init_scale = 1}; }

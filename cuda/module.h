@@ -14,7 +14,7 @@ struct Module {
   std::string why_none;  ///< in words, with what to do; empty where api is there and devices > 0
 };
 
-/// The driver (libcuda.so.1) is looked for first: without one nothing else is opened, which costs 0.1 ms. Then
+/// The driver (libcuda.so.1) is looked for first: without one nothing else is opened. Then
 /// libbinade_cuda.so beside libbinade (or in ../cuda, as in a build folder), or the file that the environment variable
 /// BINADE_CUDA_MODULE names, for which no driver is asked.
 const Module& module();

@@ -45,12 +45,13 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
                           : parameter_as(in[kRunningVar], statistics);
   Tensor rstd = Tensor::empty(Shape{shape.cols()}, statistics, x.device());
 
-  BatchNormForward a{.dtype = x.dtype(),
-                     .rows = shape.rows(),
-                     .cols = shape.cols(),
-                     .training = p.training,
-                     .relu = p.relu,
-                     .eps = p.eps};
+  BatchNormForward a;
+  a.dtype = x.dtype();
+  a.rows = shape.rows();
+  a.cols = shape.cols();
+  a.training = p.training;
+  a.relu = p.relu;
+  a.eps = p.eps;
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.residual = raw_or_null(residual);
@@ -83,8 +84,12 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Tensor& bias = ctx.saved(4, info.name);
   const Tensor& y = ctx.saved(5, info.name);
 
-  BatchNormBackward a{
-      .dtype = x.dtype(), .rows = x.shape().rows(), .cols = x.shape().cols(), .training = p.training, .relu = p.relu};
+  BatchNormBackward a;
+  a.dtype = x.dtype();
+  a.rows = x.shape().rows();
+  a.cols = x.shape().cols();
+  a.training = p.training;
+  a.relu = p.relu;
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = raw_or_null(y);

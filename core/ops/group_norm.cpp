@@ -11,8 +11,8 @@ namespace {
 
 enum Input { kX, kWeight, kBias, kResidual };
 
-GroupNormShape describe(const Shape& shape, DType dtype, std::int64_t groups) {
-  GroupNormShape a{.dtype = dtype, .samples = shape[0], .rows = 1, .cols = shape.cols(), .groups = groups};
+ChannelNorm describe(const Shape& shape, DType dtype, std::int64_t groups) {
+  ChannelNorm a{.dtype = dtype, .samples = shape[0], .rows = 1, .cols = shape.cols(), .groups = groups};
   for (int d = 1; d + 1 < shape.rank(); ++d) a.rows *= shape[d];
   return a;
 }
@@ -41,7 +41,7 @@ Tensors GroupNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   Tensor mean = Tensor::empty(Shape{x.dim(0), p.groups}, statistics, x.device());
   Tensor rstd = Tensor::empty(Shape{x.dim(0), p.groups}, statistics, x.device());
-  GroupNormForward a{describe(x.shape(), x.dtype(), p.groups)};
+  GroupNormForward a{{describe(x.shape(), x.dtype(), p.groups)}};
   a.relu = p.relu;
   a.eps = p.eps;
   a.x = x.raw();
@@ -70,7 +70,7 @@ void GroupNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Tensor& weight = ctx.saved(3, info.name);
   const Tensor& bias = ctx.saved(4, info.name);
   const Tensor& y = ctx.saved(5, info.name);
-  GroupNormBackward a{describe(x.shape(), x.dtype(), p.groups)};
+  GroupNormBackward a{{describe(x.shape(), x.dtype(), p.groups)}};
   a.relu = p.relu;
   a.x = x.raw();
   a.x_pitch = x.pitch();

@@ -10,7 +10,7 @@ namespace {
 
 /// f(sample, channel, position in (samples, cols), position in (samples, groups))
 template <class F>
-void each_channel(const GroupNormShape& a, F&& f) {
+void each_channel(const ChannelNorm& a, F&& f) {
   const std::int64_t width = a.cols / a.groups;
   for (std::int64_t sample = 0; sample < a.samples; ++sample)
     for (std::int64_t c = 0; c < a.cols; ++c)

@@ -52,6 +52,32 @@ struct Vectors {
   }
 };
 
+/// How many keys query t sees; none where there is no such query.
+__device__ __forceinline__ std::int64_t visible(const cpu::AttentionArgs& a, std::int64_t t) {
+  if (t >= a.queries) return 0;
+  if (!a.causal) return a.keys;
+  const std::int64_t seen = t + 1 + a.keys - a.queries;
+  return seen < 0 ? 0 : seen > a.keys ? a.keys : seen;
+}
+
+/// What one block takes of the queries of a head: 64 of them, and a cut of the results' columns.
+struct QueryTile {
+  std::int64_t first, last, cut, head, key_head, sample;
+  std::int64_t reach;    ///< keys that the last query sees
+  std::int64_t all_see;  ///< keys that all see
+
+  /// The `work`-th of tiles x cuts x heads x samples; the longest rows of a causal head come first.
+  __device__ QueryTile(const cpu::AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
+      : first((tiles - 1 - work % tiles) * kTile),
+        last(first + kTile < a.queries ? first + kTile : a.queries),
+        cut(work / tiles % cuts),
+        head(work / tiles / cuts % a.heads),
+        key_head(head / (a.heads / a.key_heads)),
+        sample(work / tiles / cuts / a.heads),
+        reach(visible(a, last - 1)),
+        all_see(visible(a, first + kTile - 1 < last ? first : a.queries)) {}
+};
+
 /// sums = x y transposed for a tile: rows are x's vectors from first_x on, columns y's from first_y on.
 template <class T, class C = Compute<T>>
 __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64_t first_x, const Vectors<T>& y,
@@ -151,14 +177,6 @@ struct Results {
     }
   }
 };
-
-/// How many keys query t sees; none where there is no such query.
-__device__ __forceinline__ std::int64_t visible(const cpu::AttentionArgs& a, std::int64_t t) {
-  if (t >= a.queries) return 0;
-  if (!a.causal) return a.keys;
-  const std::int64_t seen = t + 1 + a.keys - a.queries;
-  return seen < 0 ? 0 : seen > a.keys ? a.keys : seen;
-}
 
 __device__ __forceinline__ const float* mask_row(const cpu::AttentionArgs& a, std::int64_t b, std::int64_t h,
                                                  std::int64_t t) {

@@ -56,13 +56,10 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
   Seen seen(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
-    const std::int64_t first = (tiles - 1 - work % tiles) * kTile, cut = work / tiles % cuts;
-    const std::int64_t h = work / tiles / cuts % a.heads, b = work / tiles / cuts / a.heads;
-    const std::int64_t kh = h / (a.heads / a.key_heads);
-    const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);
+    const QueryTile own(a, work, tiles, cuts);
+    const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
+    const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, own.key_head), v(a.v, a.keys, b, own.key_head);
     const Vectors<T> gy(w.gy, a.queries, b, h);
-    const std::int64_t last = first + kTile < a.queries ? first + kTile : a.queries;
-    const std::int64_t reach = visible(a, last - 1), all_see = visible(a, first + kTile - 1 < last ? first : a.queries);
     std::int64_t sees[kSide];
     C lse[kSide], delta[kSide];
 #pragma unroll
@@ -75,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
     Results<C, kColumns> results;
     results.clear();
 
-    for (std::int64_t s0 = 0; s0 < reach; s0 += kTile) {
+    for (std::int64_t s0 = 0; s0 < own.reach; s0 += kTile) {
       C p[kSide][kSide], gp[kSide][kSide];
       multiply_vectors(q, first, k, s0, a.depth, stage, p);
       multiply_vectors(gy, first, v, s0, a.depth, stage, gp);
@@ -96,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
           tile[(own_column() + j) * kPitch + own_row() + i] = gp[i][j];
         }
       }
-      results.add(tile, k, s0, cut * kColumns, a.depth, stage, s0 + kTile > all_see,
+      results.add(tile, k, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
                   [&](int i, int column) { return s0 + column < sees[i]; });
     }
     results.for_each([&](C& x, int i, std::int64_t column) {

@@ -29,13 +29,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
   const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
   Seen seen(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
-    // The longest rows of a causal head come first.
-    const std::int64_t first = (tiles - 1 - work % tiles) * kTile, cut = work / tiles % cuts;
-    const std::int64_t h = work / tiles / cuts % a.heads, b = work / tiles / cuts / a.heads;
-    const std::int64_t g = h / (a.heads / a.key_heads);
-    const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, g), v(a.v, a.keys, b, g);
-    const std::int64_t last = first + kTile < a.queries ? first + kTile : a.queries;
-    const std::int64_t reach = visible(a, last - 1), all_see = visible(a, first + kTile - 1 < last ? first : a.queries);
+    const QueryTile own(a, work, tiles, cuts);
+    const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
+    const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, own.key_head), v(a.v, a.keys, b, own.key_head);
     Row<C> rows[kSide];
     std::int64_t sees[kSide];
 #pragma unroll
@@ -43,7 +39,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
     Results<C, kColumns> results;
     results.clear();
 
-    for (std::int64_t s0 = 0; s0 < reach; s0 += kTile) {
+    for (std::int64_t s0 = 0; s0 < own.reach; s0 += kTile) {
       C p[kSide][kSide];
       multiply_vectors(q, first, k, s0, a.depth, stage, p);
 #pragma unroll
@@ -85,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 #pragma unroll
           for (int j = 0; j < kSide; ++j) results.value[i][c][j] *= factor;
       }
-      results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > all_see,
+      results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
                   [&](int i, int column) { return s0 + column < sees[i]; });
     }
 

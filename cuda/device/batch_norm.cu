@@ -58,14 +58,7 @@ __global__ void move(ops::MoveStatistics a) {
 
 template <class C>
 void forward(const ops::BatchNormForward& a) {
-  Columns columns{.dtype = a.dtype, .rows = a.rows, .cols = a.cols, .relu = a.relu};
-  columns.x = a.x;
-  columns.x_pitch = a.x_pitch;
-  columns.residual = a.residual;
-  columns.residual_pitch = a.residual_pitch;
-  columns.mean = a.mean;
-  columns.bias = a.bias;
-  columns.out = a.y;
+  Columns columns = columns_of(a);
   const ColumnCut cut = cut_columns(columns);
   const Buffer<C> parts(a.training ? part_values(columns, cut, kMomentParts) : 0), scale(a.cols);
   columns.scale = scale.data();
@@ -76,15 +69,7 @@ void forward(const ops::BatchNormForward& a) {
 
 template <class C>
 void backward(const ops::BatchNormBackward& a) {
-  Columns columns{.dtype = a.dtype, .rows = a.rows, .cols = a.cols, .relu = a.relu};
-  columns.x = a.x;
-  columns.x_pitch = a.x_pitch;
-  columns.mean = a.mean;
-  columns.bias = a.bias;
-  columns.y = a.y;
-  columns.gy = a.gy;
-  columns.out = a.gx;
-  columns.gr = a.gresidual;
+  Columns columns = columns_of(a);
   const ColumnCut cut = cut_columns(columns);
   const Buffer<C> vectors(3 * a.cols);  // scale, center, slope
   C *scale = vectors.data(), *center = scale + a.cols, *slope = center + a.cols;

@@ -272,6 +272,38 @@ unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
 
 }  // namespace
 
+namespace {
+Columns common(const ops::ChannelNorm& a) {
+  return {.dtype = a.dtype,
+          .samples = a.samples,
+          .rows = a.rows,
+          .cols = a.cols,
+          .relu = a.relu,
+          .x = a.x,
+          .x_pitch = a.x_pitch,
+          .bias = a.bias};
+}
+}  // namespace
+
+Columns columns_of(const ops::ChannelNormForward& a) {
+  Columns columns = common(a);
+  columns.residual = a.residual;
+  columns.residual_pitch = a.residual_pitch;
+  columns.mean = a.mean;
+  columns.out = a.y;
+  return columns;
+}
+
+Columns columns_of(const ops::ChannelNormBackward& a) {
+  Columns columns = common(a);
+  columns.mean = a.mean;
+  columns.y = a.y;
+  columns.gy = a.gy;
+  columns.out = a.gx;
+  columns.gr = a.gresidual;
+  return columns;
+}
+
 ColumnCut cut_columns(const Columns& a) {
   constexpr std::int64_t kMostAcross = 32, kBlocks = 512, kMostEach = 512;
   ColumnCut cut;

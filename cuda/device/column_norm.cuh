@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/ops/norm_calls.h"
 #include "cuda/device/column_fold.cuh"
 
 /// What batch norm and group norm share: passes over `samples` x `rows` rows of `cols` channels, each sample with its
@@ -29,6 +30,10 @@ struct Columns {
   const void* constant = nullptr;
   void* gr = nullptr;
 };
+
+/// With mean as in `a`, which is not per channel for group norm; scale and what follows from sums are left out.
+Columns columns_of(const ops::ChannelNormForward& a);
+Columns columns_of(const ops::ChannelNormBackward& a);
 
 /// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
 struct ColumnCut {

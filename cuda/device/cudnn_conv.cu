@@ -1,6 +1,5 @@
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <unordered_map>
 
 #include "cuda/device/context.cuh"
@@ -64,17 +63,10 @@ class ConvLibrary {
 
   int use(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    std::istringstream lines(text);
-    std::string line;
-    int taken = 0;
-    bool ours = false;
-    while (std::getline(lines, line)) {
-      const std::optional<ConvPlanLine> plan = parse_conv_plan_line(line);
-      if (!plan) ours = line == title_;
-      if (!plan || !ours) continue;
-      taken_over_.insert_or_assign(plan->key, plan->choice);
-      ++taken;
-    }
+    const int taken = take_plans(text, title_, parse_conv_plan_line, [this](const ConvPlanLine& plan) {
+      taken_over_.insert_or_assign(plan.key, plan.choice);
+      return true;
+    });
     // What was planned in another way before is planned again when it is asked for.
     std::erase_if(plans_, [this](const auto& plan) { return taken_over_.contains(plan.first.text()); });
     return taken;

@@ -1,10 +1,7 @@
-#include <algorithm>
-#include <cstring>
-
-#include "core/ops/lists.h"
 #include "cuda/device/calls.cuh"
 #include "cuda/device/fold.cuh"
 #include "cuda/device/map.cuh"
+#include "cuda/device/op_list.cuh"
 #include "cuda/device/rows.cuh"
 
 namespace binade::cuda {
@@ -64,8 +61,7 @@ struct Gradient {
 
 template <class Op>
 void run_op(const ElementLossCall& call) {
-  typename Op::Params p;
-  std::memcpy(&p, call.params, sizeof p);
+  const auto p = params_of<Op>(call.params);
   const Walk walk = flat_walk(call.count, 3);
   if (call.direction == 1) return map<2>(Gradient<Op, 0>{p, call.gy, call.divisor}, {call.x, call.t}, call.out, walk);
   if (call.direction == 2) return map<2>(Gradient<Op, 1>{p, call.gy, call.divisor}, {call.x, call.t}, call.out, walk);
@@ -75,15 +71,10 @@ void run_op(const ElementLossCall& call) {
   forward_as<Op, float, 1>(call, p);
 }
 
-template <class... Ops>
-void run_op_at(ops::OpList<Ops...>, const ElementLossCall& call) {
-  using Run = void (*)(const ElementLossCall&);
-  static constexpr Run runs[] = {&run_op<Ops>...};
-  runs[call.op](call);
-}
-
 }  // namespace
 
-void run_element_loss(const ElementLossCall& call) { run_op_at(ops::ElementLosses{}, call); }
+void run_element_loss(const ElementLossCall& call) {
+  with_op(ops::ElementLosses{}, call.op, [&]<class Op>(ops::OpTag<Op>) { run_op<Op>(call); });
+}
 
 }  // namespace binade::cuda

@@ -1,8 +1,6 @@
-#include <cstring>
-
-#include "core/ops/lists.h"
 #include "cuda/device/calls.cuh"
 #include "cuda/device/map.cuh"
+#include "cuda/device/op_list.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -26,20 +24,12 @@ struct Gradient {
 
 template <class Op>
 void run_op(const BinaryCall& call) {
-  typename Op::Params p;
-  std::memcpy(&p, call.params, sizeof p);
+  const auto p = params_of<Op>(call.params);
   switch (call.direction) {
     case 0: return map<2>(Value<Op>{p}, {call.in[0], call.in[1]}, call.out, call.walk);
     case 1: return map<3>(Gradient<Op, 0>{p}, call.in, call.out, call.walk);
     default: return map<3>(Gradient<Op, 1>{p}, call.in, call.out, call.walk);
   }
-}
-
-template <class... Ops>
-void run_op_at(ops::OpList<Ops...>, const BinaryCall& call) {
-  using Run = void (*)(const BinaryCall&);
-  static constexpr Run runs[] = {&run_op<Ops>...};
-  runs[call.op](call);
 }
 
 struct Select {
@@ -51,7 +41,9 @@ struct Select {
 
 }  // namespace
 
-void run_binary(const BinaryCall& call) { run_op_at(ops::BinaryOps{}, call); }
+void run_binary(const BinaryCall& call) {
+  with_op(ops::BinaryOps{}, call.op, [&]<class Op>(ops::OpTag<Op>) { run_op<Op>(call); });
+}
 
 void run_where(const WhereCall& call) { map<3>(Select{}, call.in, call.out, call.walk); }
 

@@ -1,8 +1,6 @@
-#include <cstring>
-
-#include "core/ops/lists.h"
 #include "cuda/device/calls.cuh"
 #include "cuda/device/map.cuh"
+#include "cuda/device/op_list.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -26,23 +24,17 @@ struct Gradient {
 
 template <class Op>
 void run_op(const UnaryCall& call) {
-  typename Op::Params p;
-  std::memcpy(&p, call.params, sizeof p);
+  const auto p = params_of<Op>(call.params);
   if (call.backward)
     map<2>(Gradient<Op>{p}, call.in, call.out, call.walk);
   else
     map<1>(Value<Op>{p}, {call.in[0]}, call.out, call.walk);
 }
 
-template <class... Ops>
-void run_op_at(ops::OpList<Ops...>, const UnaryCall& call) {
-  using Run = void (*)(const UnaryCall&);
-  static constexpr Run runs[] = {&run_op<Ops>...};
-  runs[call.op](call);
-}
-
 }  // namespace
 
-void run_unary(const UnaryCall& call) { run_op_at(ops::UnaryOps{}, call); }
+void run_unary(const UnaryCall& call) {
+  with_op(ops::UnaryOps{}, call.op, [&]<class Op>(ops::OpTag<Op>) { run_op<Op>(call); });
+}
 
 }  // namespace binade::cuda

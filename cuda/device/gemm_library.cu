@@ -1,6 +1,5 @@
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <unordered_map>
 
 #include "cuda/device/context.cuh"
@@ -61,20 +60,12 @@ class Library {
 
   int use(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    std::istringstream lines(text);
-    std::string line;
-    int taken = 0;
-    bool ours = false;
-    while (std::getline(lines, line)) {
-      const std::optional<PlanLine> plan = parse_plan_line(line);
-      if (!plan) ours = line == title_;
-      if (!plan || !ours) continue;
-      Plan restored{plan_descriptors(plan->key), plan->algorithm};
-      if (!runs(restored)) continue;
-      plans_.insert_or_assign(plan->key, std::move(restored));
-      ++taken;
-    }
-    return taken;
+    return take_plans(text, title_, parse_plan_line, [this](const PlanLine& plan) {
+      Plan restored{plan_descriptors(plan.key), plan.algorithm};
+      if (!runs(restored)) return false;
+      plans_.insert_or_assign(plan.key, std::move(restored));
+      return true;
+    });
   }
 
  private:

@@ -12,7 +12,7 @@ constexpr int kWarps = 4;  // of a block whose warps take a group each
 
 /// totals (samples, cols, 2): the stripes' moments, or sums, of every channel. Blocks go over samples x fold columns.
 template <class C, bool kMoments>
-__global__ void combine(ops::GroupNormShape a, ColumnCut cut, const C* parts, double* totals) {
+__global__ void combine(ops::ChannelNorm a, ColumnCut cut, const C* parts, double* totals) {
   const std::int64_t across = (a.cols + kFoldColumns - 1) / kFoldColumns, sample = blockIdx.x / across;
   const std::int64_t c = (blockIdx.x - sample * across) * kFoldColumns + threadIdx.x;
   const C* mine = parts + sample * cut.stripes * (kMoments ? kMomentParts : kSumParts) * a.cols;
@@ -28,7 +28,7 @@ struct Group {
   std::int64_t index, sample, first, width;
   bool live;
   int lane;
-  __device__ explicit Group(const ops::GroupNormShape& a)
+  __device__ explicit Group(const ops::ChannelNorm& a)
       : index(blockIdx.x * static_cast<std::int64_t>(kWarps) + threadIdx.x / 32),
         sample(index / a.groups),
         width(a.cols / a.groups),
@@ -122,15 +122,10 @@ __global__ void parameter_gradients(ops::GroupNormBackward a, const double* tota
   if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(gweight);
 }
 
-Columns columns_of(const ops::GroupNormShape& a) {
-  return {.dtype = a.dtype, .samples = a.samples, .rows = a.rows, .cols = a.cols};
-}
-unsigned group_grid(const ops::GroupNormShape& a) {
-  return static_cast<unsigned>(ceil_div(a.samples * a.groups, kWarps));
-}
+unsigned group_grid(const ops::ChannelNorm& a) { return static_cast<unsigned>(ceil_div(a.samples * a.groups, kWarps)); }
 
 template <class C, bool kMoments>
-void combine_into(const Buffer<double>& totals, const ops::GroupNormShape& a, const ColumnCut& cut, const C* parts) {
+void combine_into(const Buffer<double>& totals, const ops::ChannelNorm& a, const ColumnCut& cut, const C* parts) {
   launch(combine<C, kMoments>, static_cast<unsigned>(a.samples) * fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0,
          a, cut, parts, totals.data());
 }
@@ -138,13 +133,6 @@ void combine_into(const Buffer<double>& totals, const ops::GroupNormShape& a, co
 template <class C>
 void forward(const ops::GroupNormForward& a) {
   Columns columns = columns_of(a);
-  columns.relu = a.relu;
-  columns.x = a.x;
-  columns.x_pitch = a.x_pitch;
-  columns.residual = a.residual;
-  columns.residual_pitch = a.residual_pitch;
-  columns.bias = a.bias;
-  columns.out = a.y;
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t values = a.samples * a.cols;
   const Buffer<C> mean(values), scale(values);
@@ -163,14 +151,6 @@ void forward(const ops::GroupNormForward& a) {
 template <class C>
 void backward(const ops::GroupNormBackward& a) {
   Columns columns = columns_of(a);
-  columns.relu = a.relu;
-  columns.x = a.x;
-  columns.x_pitch = a.x_pitch;
-  columns.bias = a.bias;
-  columns.y = a.y;
-  columns.gy = a.gy;
-  columns.out = a.gx;
-  columns.gr = a.gresidual;
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t values = a.samples * a.cols;
   const Buffer<C> mean(values), scale(values), center(values), slope(values), constant(values);

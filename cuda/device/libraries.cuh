@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "core/kernels/gemm.h"
@@ -36,6 +37,21 @@ std::string library_notes();
 /// The text of one library: its title, then its lines in order, so that the same choices give the same text. Empty
 /// where it has made none.
 std::string plans_text(const std::string& title, const std::set<std::string>& lines);
+
+/// Calls take(parse(line)) for each line that `parse` understands behind the line `title`; any other line is the title
+/// of what follows. Returns how many `take` took.
+template <class Parse, class Take>
+int take_plans(const std::string& text, const std::string& title, Parse&& parse, Take&& take) {
+  std::istringstream lines(text);
+  int taken = 0;
+  bool ours = false;
+  for (std::string line; std::getline(lines, line);) {
+    const auto plan = parse(line);
+    if (!plan) ours = line == title;
+    if (plan && ours && take(*plan)) ++taken;
+  }
+  return taken;
+}
 
 // The parts of the three that belong to one library.
 std::string gemm_plans();

@@ -10,7 +10,8 @@
 
 namespace binade::test {
 
-/// The sanitizers' allocators do not answer to the system's limits.
+/// The sanitizers' allocators do not answer to the system's limits: under them forbid_memory() forbids nothing, and
+/// what is tested runs with memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMemoryCanRunOut = false;
 #else
@@ -20,6 +21,7 @@ constexpr bool kMemoryCanRunOut = true;
 /// From here on the system gives this process no memory. What the heap has left it goes on giving, but not to a thread
 /// that asks for the first time.
 inline void forbid_memory() {
+  if (!kMemoryCanRunOut) return;
   const rlimit least{1, RLIM_INFINITY};  // Linux takes 0 for no limit when the hard one is none
   setrlimit(RLIMIT_DATA, &least);
 }
@@ -27,6 +29,7 @@ inline void forbid_memory() {
 /// Forbids memory and uses up what the heap has left.
 inline void take_all_memory() {
   forbid_memory();
+  if (!kMemoryCanRunOut) return;
   for (std::size_t size = 1 << 20; size > 1024; size /= 2)
     while (std::malloc(size) != nullptr) {
     }

@@ -129,7 +129,6 @@ TEST_F(HostileArguments, ALinearWithoutOutputsHasAGradientOfZeros) {
 // The C library ended the process, "failed to register TLS destructor", where a thread of the pool first reached its
 // scratch.
 TEST_F(HostileArguments, AThreadOfThePoolThatBeginsWithoutMemoryDoesNotEndTheProcess) {
-  if (!test::kMemoryCanRunOut) GTEST_SKIP() << "a sanitizer's allocator";
   const Variable x(Tensor::zeros({2, 33, 33, 8})), w(Tensor::zeros({8, 3, 3, 8}));
   EXPECT_EQ(test::exit_status_of([&] {
               set_num_threads(1);
@@ -137,7 +136,7 @@ TEST_F(HostileArguments, AThreadOfThePoolThatBeginsWithoutMemoryDoesNotEndThePro
               set_num_threads(2);
               parallel_blocks(64, [](std::int64_t) {});
               test::forbid_memory();
-              for (int calls = 0; calls < 10'000; ++calls) {
+              for (int calls = 0; calls < (test::kMemoryCanRunOut ? 10'000 : 10); ++calls) {
                 try {
                   conv2d(x, w);
                 } catch (const OutOfMemoryError&) {  // the other thread came to take a part

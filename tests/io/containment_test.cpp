@@ -43,7 +43,7 @@ TEST(Containment, ACrashOfTheLibraryIsADataError) {
 
 TEST(Containment, WorkWithoutEndIsEnded) {
   const auto forever = [](const Containment::Send&) {
-    volatile int i = 0;
+    volatile unsigned i = 0;  // unsigned: an overflow is not what this test is about
     while (true) i = i + 1;
   };
   EXPECT_THAT(end_of(forever, {.seconds = 1}), HasSubstr("does not come to an end"));

@@ -9,10 +9,10 @@ import unittest
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run
 
 MODULES = BUILD / "cuda" if (BUILD / "bin").is_dir() else BUILD / "tests/cuda"
+EMULATED = {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}  # the only one that fails on demand
 # A module that is named already is used; so is a real GPU, where BINADE_TEST_DEVICE asks for it.
 IS_NAMED = "BINADE_CUDA_MODULE" in os.environ or "BINADE_TEST_DEVICE" in os.environ
-ON_DEVICE = {} if IS_NAMED else {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}
-IS_EMULATED = "simt" in os.environ.get("BINADE_CUDA_MODULE", "simt" if not IS_NAMED else "")
+ON_DEVICE = {} if IS_NAMED else EMULATED
 STEPS = 6
 COMMON = ["--eval-every", STEPS, "--lr", "0.003", "--log-every", 1, "--seed", 3, "--clip", "1"]
 # Sums are added in another order on another device: fp32 differs in its last bits, and 16-bit stores may round the other way.
@@ -70,18 +70,16 @@ class OnADevice(ProgramTest):
         self.assertIn("'linear' in blocks.0.mlp.up", ended.stderr)
         self.assertEqual(len(self.losses(self.folder / "run")), STEPS)
 
-    @unittest.skipUnless(IS_EMULATED, "a fault on demand wants the emulated device")
     def test_too_little_memory_is_exit_50(self):
-        env = dict(ON_DEVICE, BINADE_SIMT_MEMORY="1")
+        env = dict(EMULATED, BINADE_SIMT_MEMORY="1")
         ended = run(GPT, "train", "--data", self.text, "--run", self.folder / "run", "--layers", 2, "--heads", 2, "--dim", 64, "--context", 64,
                     "--batch", 64, "--tokenizer", "char", "--device", "cuda", "--steps", 2, env=env)
         self.assertEqual(ended.returncode, 50, ended.stderr)
         self.assertIn("no memory for", ended.stderr)
 
-    @unittest.skipUnless(IS_EMULATED, "a fault on demand wants the emulated device")
     def test_a_lost_device_is_exit_51_and_the_commits_stand(self):
         folder = self.folder / "run"
-        env = dict(ON_DEVICE, BINADE_SIMT_FAIL="4000")
+        env = dict(EMULATED, BINADE_SIMT_FAIL="4000")
         ended = run(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--device", "cuda", *COMMON, "--steps", 60,
                     "--checkpoint-every", 1, env=env)
         self.assertEqual(ended.returncode, 51, ended.stderr)

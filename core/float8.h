@@ -1,0 +1,98 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/host_device.h"
+
+namespace binade {
+
+/// The 8-bit floats of the Open Compute Project. They are no dtype of a tensor: a layer's operands are rounded through
+/// them (core/ops/fp8.h).
+///
+///   format | exponent, mantissa bits | largest | smallest normal, subnormal | infinity
+///   e4m3   | 4, 3                    | 448     | 2^-6, 2^-9                 | none
+///   e5m2   | 5, 2                    | 57344   | 2^-14, 2^-16               | yes
+enum class Float8 : std::uint8_t { e4m3, e5m2 };
+
+namespace detail {
+
+struct Float8Layout {
+  int mantissa;              ///< bits
+  std::uint32_t one_less;    ///< float bits of 2^(1 - bias), divided by 2: where the codes of normal values begin
+  std::uint32_t largest;     ///< float bits
+  std::uint32_t normal;      ///< float bits of the smallest normal value
+  float coarse;              ///< a power of two whose unit in the last place is the smallest subnormal value
+  float step;                ///< that value
+  std::uint8_t of_infinity;  ///< code
+  std::uint8_t of_nan;       ///< code
+};
+constexpr BINADE_HD Float8Layout layout_of(Float8 format) {
+  return format == Float8::e4m3 ? Float8Layout{3, 0x3c000000u, 0x43e00000u, 0x3c800000u, 0x1p14f, 0x1p-9f, 0x7f, 0x7f}
+                                : Float8Layout{2, 0x38000000u, 0x47600000u, 0x38800000u, 0x1p7f, 0x1p-16f, 0x7c, 0x7e};
+}
+
+}  // namespace detail
+
+/// The largest finite value.
+constexpr BINADE_HD float largest_of(Float8 format) { return format == Float8::e4m3 ? 448.0f : 57344.0f; }
+
+/// The code nearest to x, ties to even. Saturates: a finite x beyond the largest value becomes that value. NaN stays
+/// NaN; an infinity stays one in e5m2 and becomes NaN in e4m3, which has none, so that trouble stays visible.
+constexpr BINADE_HD std::uint8_t to_float8(float x, Float8 format) {
+  const detail::Float8Layout l = detail::layout_of(format);
+  const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = u >> 24 & 0x80u;
+  const std::uint32_t a = u & 0x7fffffffu;
+  if (a >= 0x7f800000u) return static_cast<std::uint8_t>(sign | (a > 0x7f800000u ? l.of_nan : l.of_infinity));
+  if (a < l.normal) {  // let the float adder do the rounding
+    const float shifted = std::bit_cast<float>(a) + l.coarse;
+    return static_cast<std::uint8_t>(sign |
+                                     (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(l.coarse)));
+  }
+  const std::uint32_t bounded = a < l.largest ? a : l.largest;
+  const int dropped = 23 - l.mantissa;
+  const std::uint32_t odd = bounded >> dropped & 1u;
+  return static_cast<std::uint8_t>(sign | (bounded - l.one_less + (1u << (dropped - 1)) - 1u + odd) >> dropped);
+}
+
+/// Exact.
+constexpr BINADE_HD float from_float8(std::uint8_t code, Float8 format) {
+  const detail::Float8Layout l = detail::layout_of(format);
+  const std::uint32_t sign = static_cast<std::uint32_t>(code & 0x80u) << 24;
+  const std::uint32_t a = code & 0x7fu;
+  if (a > l.of_infinity || a == l.of_nan) return std::bit_cast<float>(sign | 0x7fc00000u);
+  if (a == l.of_infinity) return std::bit_cast<float>(sign | 0x7f800000u);
+  if (a >> l.mantissa == 0)
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(a) * l.step));
+  return std::bit_cast<float>(sign | ((a << (23 - l.mantissa)) + l.one_less));
+}
+
+/// The largest k with amax 2^k <= the format's largest value, kept where 2^k, 2^-k and every product of a code with
+/// 2^-k are normal floats. 0 for an amax of 0; REQUIRES a finite amax >= 0.
+constexpr BINADE_HD int scale_exponent(float amax, Float8 format) {
+  constexpr std::uint32_t kMantissa = 0x7fffffu;
+  const std::uint32_t a = std::bit_cast<std::uint32_t>(amax), l = detail::layout_of(format).largest;
+  if (a == 0) return 0;
+  const int apart = static_cast<int>(l >> 23) - static_cast<int>(a >> 23);
+  const int k = (a & kMantissa) > (l & kMantissa) ? apart - 1 : apart;
+  return k > 110 ? 110 : k < -126 ? -126 : k;
+}
+
+/// 2^k, -126 <= k <= 127.
+constexpr BINADE_HD float power_of_two(int k) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(k + 127) << 23);
+}
+
+/// x as a product sees it whose operands are scaled by 2^k, rounded to `format` and scaled back: of x's magnitude, with
+/// the format's few bits. A finite x stays finite (it saturates at largest_of(format) 2^-k); a NaN or an infinity
+/// becomes what to_float8 makes of it.
+constexpr BINADE_HD float through_float8(float x, int k, Float8 format) {
+  float scaled = x * power_of_two(k);
+  const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
+  if (a < 0x7f800000u && (std::bit_cast<std::uint32_t>(scaled) & 0x7fffffffu) >= 0x7f800000u)
+    scaled = x < 0 ? -largest_of(format) : largest_of(format);
+  return from_float8(to_float8(scaled, format), format) * power_of_two(-k);
+}
+
+}  // namespace binade

@@ -1,11 +1,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "core/device.h"
 
 namespace binade {
+
+struct MemoryTrace;
+class Recording;
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
@@ -27,6 +33,32 @@ class Backend {
   virtual void fill_zero(void* memory, std::size_t bytes, Stream stream) = 0;
   /// Blocks the host until `stream` is done.
   virtual void synchronize(Stream stream) = 0;
+
+  /// Host memory that copies reach while the host goes on (page-locked where the device needs that). Throws
+  /// OutOfMemoryError.
+  virtual void* allocate_pinned(std::size_t bytes);
+  /// REQUIRES: nothing sent or recorded is still to copy from or to it.
+  virtual void release_pinned(void* memory) noexcept;
+  /// As copy, but between the device and memory of allocate_pinned() it does not wait: the host's part may be read, or
+  /// written again, when a later mark has been reached.
+  virtual void copy_later(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream);
+
+  /// A point in the stream, behind all that has been sent.
+  virtual std::uint64_t mark(Stream stream);
+  /// Whether the device has come to it.
+  virtual bool reached(std::uint64_t mark);
+  /// Waits for that point alone: the device goes on with what was sent later. Throws what the device died of, and
+  /// DataError, as synchronize() does.
+  virtual void wait_for(std::uint64_t mark);
+
+  /// Runs `body` as usual and notes what memory this thread takes meanwhile, and when that is given back.
+  virtual MemoryTrace trace(const std::function<void()>& body);
+  /// Records `body` instead of running it. What memory it takes lies in one arena planned by `trace`; what the trace
+  /// keeps, and what the body gives back but took earlier, stays as it is while the recording lives. Null where the
+  /// device cannot record. Throws DeviceError naming what cannot be recorded (a wait, a copy between the device and
+  /// ordinary host memory, memory that the trace does not have), OutOfMemoryError where there is no memory for the
+  /// arena, and what `body` throws; the device goes on as if nothing had been recorded.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& body, const MemoryTrace& trace);
 
   virtual std::size_t bytes_in_use() const = 0;  ///< handed out now
   virtual std::size_t bytes_peak() const = 0;    ///< the most handed out so far

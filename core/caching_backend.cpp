@@ -23,8 +23,14 @@ std::size_t size_class(std::size_t bytes) {
 }  // namespace
 
 void* CachingBackend::allocate(std::size_t bytes, Stream) {
-  const std::size_t capacity = size_class(bytes);
   std::lock_guard lock(mutex_);
+  void* memory = take(bytes);
+  if (tracing_ != nullptr) note_taken(memory, bytes);
+  return memory;
+}
+
+void* CachingBackend::take(std::size_t bytes) {
+  const std::size_t capacity = size_class(bytes);
   if (void* block = take_cached(capacity)) {
     count(bytes);
     return block;
@@ -47,6 +53,7 @@ void* CachingBackend::allocate(std::size_t bytes, Stream) {
 
 void CachingBackend::release(void* memory, std::size_t bytes, Stream) noexcept {
   std::lock_guard lock(mutex_);
+  if (tracing_ != nullptr) note_given_back(memory);
   in_use_ -= bytes;
   const auto known = capacity_of_.find(memory);
   try {
@@ -55,6 +62,42 @@ void CachingBackend::release(void* memory, std::size_t bytes, Stream) noexcept {
     give_back(memory, known->second);
     capacity_of_.erase(known);
   }
+}
+
+MemoryTrace CachingBackend::trace(const std::function<void()>& body) {
+  Tracing tracing{.thread = std::this_thread::get_id()};
+  {
+    const std::lock_guard lock(mutex_);
+    check<DeviceError>(tracing_ == nullptr, "trace: a body is being traced already");
+    tracing_ = &tracing;
+  }
+  const auto end = [this] {
+    const std::lock_guard lock(mutex_);
+    tracing_ = nullptr;
+  };
+  try {
+    body();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+  return std::move(tracing.trace);
+}
+
+void CachingBackend::note_taken(void* memory, std::size_t bytes) {
+  Tracing& t = *tracing_;
+  if (t.thread != std::this_thread::get_id()) return;
+  t.alive[memory] = t.trace.blocks.size();
+  t.trace.blocks.push_back({.bytes = bytes, .taken = t.event++});
+}
+
+void CachingBackend::note_given_back(void* memory) {
+  Tracing& t = *tracing_;
+  const auto known = t.alive.find(memory);
+  if (known == t.alive.end()) return;
+  t.trace.blocks[known->second].given_back = t.event++;
+  t.alive.erase(known);
 }
 
 void CachingBackend::trim() noexcept {

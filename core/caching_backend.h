@@ -4,10 +4,12 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "core/backend.h"
+#include "core/memory_plan.h"
 
 namespace binade {
 
@@ -21,6 +23,7 @@ class CachingBackend : public Backend {
   std::size_t bytes_in_use() const final;
   std::size_t bytes_peak() const final;
   void reset_peak() final;
+  MemoryTrace trace(const std::function<void()>& body) final;
 
  protected:
   /// `capacity` bytes from the system, or null when it has none.
@@ -30,6 +33,17 @@ class CachingBackend : public Backend {
   virtual std::string out_of_memory(std::size_t bytes, std::size_t in_use) const = 0;
 
  private:
+  /// What trace() notes: what its thread takes, and when anybody gives that back.
+  struct Tracing {
+    std::thread::id thread;
+    MemoryTrace trace;
+    std::unordered_map<void*, std::size_t> alive;  // block of memory -> block of the trace
+    std::int64_t event = 0;
+  };
+
+  void* take(std::size_t bytes);
+  void note_taken(void* memory, std::size_t bytes);
+  void note_given_back(void* memory);
   void* take_cached(std::size_t capacity);
   void count(std::size_t bytes);
   void trim_locked() noexcept;
@@ -39,6 +53,7 @@ class CachingBackend : public Backend {
   std::unordered_map<void*, std::size_t> capacity_of_;
   std::size_t in_use_ = 0;
   std::size_t peak_ = 0;
+  Tracing* tracing_ = nullptr;
 };
 
 }  // namespace binade

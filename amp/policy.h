@@ -21,6 +21,9 @@ namespace binade::amp {
 ///
 ///     Policy::fp16().with("decoder.*", DType::f32).with<ops::Softmax>(DType::f16)
 ///
+/// TF32 is an f32 with 10 bits behind the point: a GPU's libraries round to it what f32 products read, forward and
+/// backward. A CPU, Binade's own GPU kernels, and what an override names, compute f32.
+///
 /// An override sets what an op reads and stores; what its contract computes in f32 stays f32. The last match wins.
 struct Policy : PrecisionPolicy {
   Policy() = default;

@@ -76,6 +76,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   }
   check_inputs(info, tensors_);
   context_.store_dtype = precision.store;
+  context_.tf32 = precision.tf32;
   tape_index_ = step_context().tape_index++;
   context_.rng = random_stream(RngPurpose::kDropout, tape_index_);
 }

@@ -113,7 +113,7 @@ OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> input
   switch (precision) {
     case PrecisionClass::kLow: {
       const DType low = forced.value_or(policy.low);
-      return {low, low};
+      return {low, low, policy.tf32 && low == DType::f32 && !forced};
     }
     case PrecisionClass::kFull:
       // Widening happens inside the kernel: reading halves costs half the memory and gives the same bits.

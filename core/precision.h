@@ -30,7 +30,7 @@ struct PrecisionPolicy {
 
   std::string name = "fp32";
   DType low = DType::f32;             ///< what kLow ops read and store
-  bool tf32 = false;                  ///< products may use TF32 Tensor Cores
+  bool tf32 = false;                  ///< f32 products may use TF32 Tensor Cores of a GPU; a CPU computes f32
   bool master_weights = true;         ///< fp32 masters beside the low copy; false: weights live in `low`
   bool stochastic_rounding = false;   ///< the optimizer rounds weights stochastically (needs no masters)
   bool dynamic_loss_scale = false;    ///< the preset's default for the loss scale
@@ -53,10 +53,11 @@ bool glob_match(std::string_view glob, std::string_view text);
 struct OpPrecision {
   std::optional<DType> read;  ///< floating inputs under policy are cast to this; nothing: taken as they come
   DType store;                ///< dtype of the output
+  bool tf32 = false;          ///< products of f32 may be computed in TF32
 };
 
 /// The only function that turns a policy into a dtype. `inputs` are the dtypes of the floating inputs under policy, in
-/// order (at least one). Any f64 input makes the call f64 throughout (checks).
+/// order (at least one). Any f64 input makes the call f64 throughout (checks). An override to f32 means f32, not TF32.
 OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> inputs, const PrecisionPolicy& policy,
                           std::string_view module_path, std::string_view op);
 

@@ -34,6 +34,7 @@ struct ConvArgs {
   void* result = nullptr;
   std::int64_t result_pitch = 0;
   const void* bias = nullptr;  ///< one f32 (f64 with f64 inputs) for each channel of the result
+  bool tf32 = false;           ///< f32 inputs may be rounded to TF32 by a GPU's library; who has none ignores it
 };
 
 /// gw (K, R, S, C / groups) in f32 (f64 with f64 inputs), overwritten.
@@ -45,6 +46,7 @@ struct ConvWeightArgs {
   const void* gy = nullptr;
   std::int64_t gy_pitch = 0;
   void* gw = nullptr;
+  bool tf32 = false;  ///< as in ConvArgs
 };
 
 struct ConvKernels {

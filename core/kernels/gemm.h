@@ -25,6 +25,7 @@ struct GemmArgs {
 
   bool accumulate = false;     ///< C += A B; REQUIRES out f32 or f64 and none of the below
   bool partial = false;        ///< C is a part of a sum: not a result to observe
+  bool tf32 = false;           ///< f32 inputs may be rounded to TF32 by a GPU's library; who has none ignores it
   const void* bias = nullptr;  ///< n values of f32 (f64 with f64 inputs)
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept

@@ -56,7 +56,8 @@ Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in,
                                                  .filter = w.raw(),
                                                  .result = y.mutable_raw(),
                                                  .result_pitch = y.pitch(),
-                                                 .bias = wide_bias.defined() ? wide_bias.raw() : nullptr});
+                                                 .bias = wide_bias.defined() ? wide_bias.raw() : nullptr,
+                                                 .tf32 = ctx.tf32});
   ctx.save(x);
   ctx.save(w);
   return {y};
@@ -77,7 +78,8 @@ void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& g
                      .source_pitch = g.pitch(),
                      .filter = w.raw(),
                      .result = to.mutable_raw(),
-                     .result_pitch = to.pitch()});
+                     .result_pitch = to.pitch(),
+                     .tf32 = ctx.tf32});
   }
   const DType sums = accumulate_dtype(x.dtype());
   if (InputGradient gw(gx, 1, sums); gw.wanted()) {
@@ -88,7 +90,8 @@ void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& g
                              .x_pitch = image.pitch(),
                              .gy = result.raw(),
                              .gy_pitch = result.pitch(),
-                             .gw = gw.raw()});
+                             .gw = gw.raw(),
+                             .tf32 = ctx.tf32});
     gw.finish();
   }
   bias_gradient(info, g, gx, 2);

@@ -26,8 +26,9 @@ void check_inputs(std::span<const Tensor> in) {
 }
 
 /// Where a product's rows lie: every dimension but the last.
-cpu::GemmArgs product(const Tensor& a, const Tensor& b, Tensor& c) {
+cpu::GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Tensor& c) {
   cpu::GemmArgs g;
+  g.tf32 = ctx.tf32;
   g.in = a.dtype();
   g.out = c.dtype();
   g.a = a.raw();
@@ -52,7 +53,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   Tensor bias;
   if (in[2].defined()) bias = in[2].to(accumulate_dtype(x.dtype()));
 
-  cpu::GemmArgs g = product(x, w, y);
+  cpu::GemmArgs g = product(ctx, x, w, y);
   g.m = shape.rows();
   g.n = outputs;
   g.k = w.dim(1);
@@ -85,7 +86,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
-    cpu::GemmArgs g = product(gz, w, to);
+    cpu::GemmArgs g = product(ctx, gz, w, to);
     g.m = x.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
@@ -95,7 +96,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   }
   if (gx.needs(1)) {
     Tensor to = gx.destination(1);
-    cpu::GemmArgs g = product(gz, x, to);
+    cpu::GemmArgs g = product(ctx, gz, x, to);
     g.m = outputs;
     g.n = inputs;
     g.k = gz.shape().rows();

@@ -55,8 +55,9 @@ std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& par
 bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
 
 /// c = left right, one product; its rows are `right.columns` apart.
-cpu::GemmArgs product(const Matrices& left, const Matrices& right, Tensor& c) {
+cpu::GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& right, Tensor& c) {
   cpu::GemmArgs g;
+  g.tf32 = ctx.tf32;
   g.m = left.rows;
   g.n = right.columns;
   g.k = left.columns;
@@ -74,9 +75,9 @@ cpu::GemmArgs product(const Matrices& left, const Matrices& right, Tensor& c) {
 }
 
 /// y = a b in every batch.
-void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
+void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
   if (y.numel() == 0) return;
-  cpu::GemmArgs g = product(a, b, y);
+  cpu::GemmArgs g = product(ctx, a, b, y);
   if (folds(a, b)) {
     g.m *= batch.numel();
     return gemm_slot().on(y.device(), kName).gemm(g);
@@ -93,8 +94,8 @@ void multiply(const Matrices& a, const Matrices& b, const Shape& batch, Tensor& 
 
 /// gradient (its own batches) = sum over the batches broadcast onto it of left right; left and right have the batches
 /// of y or broadcast to them.
-void accumulate_gradient(const Matrices& left, const Matrices& right, const Shape& batch, const Shape& own,
-                         Tensor gradient) {
+void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, const Shape& batch,
+                         const Shape& own, Tensor gradient) {
   // Batches of nothing may be more than anybody can list.
   if (gradient.numel() == 0) return;
   if (left.columns == 0) return gradient.fill(0);
@@ -121,7 +122,7 @@ void accumulate_gradient(const Matrices& left, const Matrices& right, const Shap
       b_offsets[i] = right_offsets[from];
       c_offsets[i] = static_cast<std::int64_t>(i) * size;
     }
-    cpu::GemmArgs g = product(left, right, sum);
+    cpu::GemmArgs g = product(ctx, left, right, sum);
     g.accumulate = round > 0;
     g.batch = own.numel();
     g.a_offsets = a_offsets.data();
@@ -133,8 +134,9 @@ void accumulate_gradient(const Matrices& left, const Matrices& right, const Shap
 }
 
 /// gb of a folded product: the rows of all batches are one long k.
-void fold_gradient(const Matrices& left, const Matrices& right, std::int64_t batches, Tensor& gradient) {
-  cpu::GemmArgs g = product(left, right, gradient);
+void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
+                   Tensor& gradient) {
+  cpu::GemmArgs g = product(ctx, left, right, gradient);
   g.k *= batches;
   gemm_slot().on(gradient.device(), kName).gemm(g);
 }
@@ -157,7 +159,7 @@ Tensors Matmul::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   dims.push_back(a.rows);
   dims.push_back(b.columns);
   Tensor y = Tensor::empty(Shape(dims), ctx.store_dtype, in[0].device());
-  multiply(a, b, batch, y);
+  multiply(ctx, a, b, batch, y);
   ctx.save(in[0]);
   ctx.save(in[1]);
   return {y};
@@ -170,11 +172,11 @@ void Matmul::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   if (gx.needs(0)) {
     Tensor ga = gx.destination(0);
     if (p.transpose_a)
-      accumulate_gradient(b, g.transposed(), batch, a.batch, ga);
+      accumulate_gradient(ctx, b, g.transposed(), batch, a.batch, ga);
     else if (folds(g, b) && a.batch.numel() == batch.numel())
-      multiply(g, b.transposed(), batch, ga);
+      multiply(ctx, g, b.transposed(), batch, ga);
     else
-      accumulate_gradient(g, b.transposed(), batch, a.batch, ga);
+      accumulate_gradient(ctx, g, b.transposed(), batch, a.batch, ga);
   }
   if (gx.needs(1)) {
     Tensor gb = gx.destination(1);
@@ -182,9 +184,9 @@ void Matmul::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     const Matrices left = p.transpose_b ? g.transposed() : a.transposed();
     const Matrices right = p.transpose_b ? a : g;
     if (fold)
-      fold_gradient(left, right, batch.numel(), gb);
+      fold_gradient(ctx, left, right, batch.numel(), gb);
     else
-      accumulate_gradient(left, right, batch, b.batch, gb);
+      accumulate_gradient(ctx, left, right, batch, b.batch, gb);
   }
 }
 

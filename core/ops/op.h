@@ -71,6 +71,7 @@ class OpContext {
   DType store_dtype = DType::f32;  ///< what the policy wants the output stored in
   RandomStream rng;                ///< this call's numbers (dropout): the same again in recompute and replay
   bool grad_enabled = false;       ///< false: backward will not come, saving is a waste
+  bool tf32 = false;  ///< f32 products, forward's and backward's, may be computed in TF32 where a GPU has it
 
   /// Keeps a tensor for backward; returns its position. A no-op returning -1 unless grad_enabled.
   int save(const Tensor& tensor);

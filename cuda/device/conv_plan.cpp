@@ -58,7 +58,8 @@ std::array<std::int64_t, ConvKey::kNumbers> ConvKey::numbers() const {
           s.padding[1],
           s.dilation[0],
           s.dilation[1],
-          2 * s.groups + (bias ? 1 : 0)};
+          2 * s.groups + (bias ? 1 : 0),
+          tf32 ? 1 : 0};
 }
 
 std::string ConvKey::text() const {
@@ -66,11 +67,11 @@ std::string ConvKey::text() const {
   return fmt::format(
       "conv {} {} {} x {} {} {} {} pitch {} align {} y {} {} {} pitch {} align {} w {} {} align {} stride {} {} "
       "padding "
-      "{} {} dilation {} {} groups {} bias {}",
+      "{} {} dilation {} {} groups {} bias {} tf32 {}",
       kPasses[static_cast<int>(pass)], name_of(in), name_of(out), s.images, s.height, s.width, s.channels, x_pitch,
       x_alignment, s.out_height, s.out_width, s.filters, y_pitch, y_alignment, s.filter_height, s.filter_width,
       w_alignment, s.stride[0], s.stride[1], s.padding[0], s.padding[1], s.dilation[0], s.dilation[1], s.groups,
-      bias ? 1 : 0);
+      bias ? 1 : 0, tf32 ? 1 : 0);
 }
 
 std::size_t ConvKeyHash::operator()(const ConvKey& key) const {
@@ -91,7 +92,8 @@ ConvKey conv_key(const ConvCall& call) {
           .x_alignment = call.transposed ? result : source,
           .w_alignment = alignment_of(a.filter),
           .y_alignment = call.transposed ? source : result,
-          .bias = a.bias != nullptr};
+          .bias = a.bias != nullptr,
+          .tf32 = a.tf32 && a.in == DType::f32};
 }
 
 ConvKey conv_key(const ConvWeightCall& call) {
@@ -104,7 +106,8 @@ ConvKey conv_key(const ConvWeightCall& call) {
           .y_pitch = a.gy_pitch,
           .x_alignment = alignment_of(a.x),
           .w_alignment = alignment_of(a.gw),
-          .y_alignment = alignment_of(a.gy)};
+          .y_alignment = alignment_of(a.gy),
+          .tf32 = a.tf32 && a.in == DType::f32};
 }
 
 std::string no_library_for(const ConvKey& key) {

@@ -24,8 +24,9 @@ struct ConvKey {
   std::int64_t x_pitch = 0, y_pitch = 0;
   int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< bytes: a power of two, at most 16
   bool bias = false;
+  bool tf32 = false;  ///< f32 inputs may be rounded to TF32
 
-  static constexpr int kNumbers = 24;
+  static constexpr int kNumbers = 25;
   /// All of it, in the order of text().
   std::array<std::int64_t, kNumbers> numbers() const;
   /// "conv forward bf16 bf16 x 8 64 64 32 pitch 32 align 16 ..."; no two keys have the same.

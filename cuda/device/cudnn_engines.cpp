@@ -9,21 +9,21 @@ namespace binade::cuda {
 namespace {
 
 /// What an engine may not say of itself. Tensor Cores compute f32 as TF32.
-bool breaks_a_promise(cudnnBackendNumericalNote_t note, DType in) {
+bool breaks_a_promise(cudnnBackendNumericalNote_t note, const ConvKey& key) {
   switch (note) {
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return in == DType::f32;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return key.in == DType::f32 && !key.tf32;
     case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false;
     default: return true;
   }
 }
 
-bool keeps_promises(const Descriptor& engine, DType in) {
+bool keeps_promises(const Descriptor& engine, const ConvKey& key) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                  static_cast<std::int64_t>(notes.size()), &count, notes.data()),
         "an engine's notes");
-  return std::none_of(notes.begin(), notes.begin() + count, [in](auto note) { return breaks_a_promise(note, in); });
+  return std::none_of(notes.begin(), notes.begin() + count, [&key](auto note) { return breaks_a_promise(note, key); });
 }
 
 /// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
@@ -104,7 +104,7 @@ std::optional<ConvPlan> choose_conv_plan(const ConvKey& key, const ConvTarget& t
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
       for (const Descriptor& config : proposals(graph.graph, mode, target)) {
         std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-        if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 || !keeps_promises(engine[0], key.in))
+        if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 || !keeps_promises(engine[0], key))
           continue;
         std::optional<Descriptor> plan = plan_of(config, target);
         if (!plan) continue;
@@ -124,7 +124,7 @@ std::optional<ConvPlan> restore_conv_plan(const ConvKey& key, const ConvChoice& 
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
   if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
-  if (!engine.finalized() || !keeps_promises(engine, key.in)) return {};
+  if (!engine.finalized() || !keeps_promises(engine, key)) return {};
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const auto& [type, value] : choice.knobs) {

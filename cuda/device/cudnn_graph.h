@@ -77,8 +77,8 @@ struct ConvPlan {
 };
 
 /// The first engine that cuDNN's heuristics (mode A, then its fallbacks) name and that computes what Binade promises:
-/// the same bits every time, products of the inputs as they are (no TF32, no Winograd or Fourier transforms), sums kept
-/// in f32. Nothing where there is none.
+/// the same bits every time, products of the inputs as they are (TF32 only where the key allows it, no Winograd or
+/// Fourier transforms), sums kept in f32. Nothing where there is none.
 std::optional<ConvPlan> choose_conv_plan(const ConvKey& key, const ConvTarget& target);
 
 /// The plan of an earlier choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.

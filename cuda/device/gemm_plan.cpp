@@ -123,6 +123,7 @@ void for_each_member(Key& key, F&& f) {
   f("c", key.c);
   f("bias", key.bias);
   f("accumulate", key.accumulate);
+  f("tf32", key.tf32);
 }
 
 struct Writer {
@@ -153,8 +154,9 @@ struct Reader {
 std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
   std::size_t hash = 0xcbf29ce484222325u;
   const auto mix = [&hash](std::int64_t value) { hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3u; };
-  for (const std::int64_t x : {static_cast<std::int64_t>(key.in), static_cast<std::int64_t>(key.out), key.m, key.n,
-                               key.k, key.batch, std::int64_t{key.bias}, std::int64_t{key.accumulate}})
+  for (const std::int64_t x :
+       {static_cast<std::int64_t>(key.in), static_cast<std::int64_t>(key.out), key.m, key.n, key.k, key.batch,
+        std::int64_t{key.bias}, std::int64_t{key.accumulate}, std::int64_t{key.tf32}})
     mix(x);
   for (const PlanOperand* x : {&key.a, &key.b, &key.c}) {
     mix(x->leading * 2 + x->transposed);
@@ -185,6 +187,7 @@ std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   key.a.transposed = !key.a.transposed;
   key.bias = g.bias != nullptr;
   key.accumulate = g.accumulate;
+  key.tf32 = g.tf32 && g.in == DType::f32;
   return key;
 }
 
@@ -213,7 +216,8 @@ std::optional<PlanLine> parse_plan_line(std::string_view line) {
 PlanDescriptors plan_descriptors(const PlanKey& key) {
   PlanDescriptors plan;
   cublasLtMatmulDesc_t operation = nullptr;
-  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation");
+  const cublasComputeType_t compute = key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check(cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "operation");
   plan.operation.reset(operation);
   const auto form = [](const PlanOperand& x) -> std::int32_t { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));

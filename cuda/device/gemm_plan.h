@@ -30,6 +30,7 @@ struct PlanKey {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   PlanOperand a, b, c;
   bool bias = false, accumulate = false;
+  bool tf32 = false;  ///< f32 inputs are rounded to TF32
   bool operator==(const PlanKey&) const = default;
 };
 struct PlanKeyHash {

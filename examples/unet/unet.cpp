@@ -32,9 +32,10 @@ void UpBlock::visit(nn::Visitor& v) {
   body.visit(v);  // conv1, norm1, conv2, norm2 lie beside `up`, not below a name of their own
 }
 
-Variable UpBlock::operator()(const Variable& x, const Variable& skip) {
+Variable UpBlock::operator()(const Variable& x, const Variable& skip, bool recomputed) {
   const nn::ModuleScope scope(*this);
-  return body.forward(concat({skip, up(x)}));
+  const Variable both = concat({skip, up(x)});
+  return recomputed ? recompute([this](const Variable& in) { return body.forward(in); }, both) : body.forward(both);
 }
 
 UNet::UNet(const UNetOptions& o)
@@ -63,14 +64,17 @@ Variable UNet::forward(const Variable& images) {
   check<ShapeError>(images.value().rank() == 4 && images.dim(1) % multiple() == 0 && images.dim(2) % multiple() == 0,
                     "unet: wanted images (N, H, W, C) with H and W multiples of {}, got {}; pad them", multiple(),
                     images.shape().to_string());
+  const auto run = [this](DoubleConv& level, const Variable& in) {
+    return options_.recompute ? recompute([&level](const Variable& x) { return level(x); }, in) : level(in);
+  };
   std::vector<Variable> skips;
   Variable x = images;
   for (DoubleConv& level : encoder_) {
-    skips.push_back(level(x));
+    skips.push_back(run(level, x));
     x = max_pool2d(skips.back(), {.kernel = 2});
   }
-  x = middle_(x);
-  for (std::size_t level = decoder_.size(); level-- > 0;) x = decoder_[level](x, skips[level]);
+  x = run(middle_, x);
+  for (std::size_t level = decoder_.size(); level-- > 0;) x = decoder_[level](x, skips[level], options_.recompute);
   return head_(x);
 }
 

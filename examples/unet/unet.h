@@ -9,7 +9,7 @@ namespace binade::examples {
 struct UNetOptions {
   std::int64_t in = 1, classes = 1;   ///< input channels; logits per pixel
   std::int64_t base = 32, depth = 4;  ///< channels of the first level; how often the image is halved
-  bool recompute = false;
+  bool recompute = false;  ///< convolutions and norms run twice instead of keeping their activations
 };
 
 /// (convolution 3x3 without bias, batch norm with its ReLU) twice. x (N, H, W, C) -> (N, H, W, K)
@@ -31,7 +31,7 @@ struct UpBlock : nn::Module {
   UpBlock(std::int64_t in, std::int64_t out);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UpBlock"; }
-  Variable operator()(const Variable& x, const Variable& skip);
+  Variable operator()(const Variable& x, const Variable& skip, bool recomputed);
 };
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:

@@ -39,6 +39,17 @@ TEST(PrecisionPolicy, TheLastMatchingOverrideWins) {
   EXPECT_THROW(policy.with("x", DType::i64), ArgumentError);
 }
 
+TEST(PrecisionPolicy, Tf32IsForProductsOfF32ThatNoOverrideNames) {
+  const PrecisionPolicy policy{.tf32 = true};
+  EXPECT_TRUE(decide(PrecisionClass::kLow, kF32, policy).tf32);
+  EXPECT_FALSE(decide(PrecisionClass::kLow, kF32, {}).tf32);
+  EXPECT_FALSE(decide(PrecisionClass::kLow, kF32, {.low = DType::f16, .tf32 = true}).tf32);
+  EXPECT_FALSE(decide(PrecisionClass::kLow, kCheck, policy).tf32);
+  for (const auto c : {PrecisionClass::kFull, PrecisionClass::kWidest, PrecisionClass::kAsIs})
+    EXPECT_FALSE(decide(c, kF32, policy).tf32);
+  EXPECT_FALSE(decide(PrecisionClass::kLow, kF32, policy.with("decoder.*", DType::f32)).tf32);
+}
+
 TEST(PrecisionPolicy, TextRoundTrip) {
   const PrecisionPolicy policy = PrecisionPolicy{.name = "fp16", .low = DType::f16, .dynamic_loss_scale = true}
                                      .with("a=b.*", DType::f32)

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cuda/device/cudnn_graph.h"
@@ -77,7 +78,7 @@ TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
   EXPECT_EQ(
       key.text(),
       "conv forward bf16 bf16 x 2 9 9 8 pitch 20 align 4 y 7 7 6 pitch 6 align 8 w 3 3 align 16 stride 1 1 padding "
-      "0 0 dilation 1 1 groups 1 bias 1");
+      "0 0 dilation 1 1 groups 1 bias 1 tf32 0");
   ConvCall transposed = call;  // its source is y
   transposed.transposed = true;
   EXPECT_EQ(conv_key(transposed).y_pitch, 20);
@@ -92,6 +93,7 @@ TEST(ConvKey, NoTwoAreAlike) {
   other([](ConvKey& k) { k.in = DType::f16; });
   other([](ConvKey& k) { k.out = DType::f32; });
   other([](ConvKey& k) { k.bias = true; });
+  other([](ConvKey& k) { k.tf32 = true; });
   other([](ConvKey& k) { k.shape.groups = 2; });
   other([](ConvKey& k) { k.x_pitch = 16; });
   other([](ConvKey& k) { k.y_pitch = 16; });
@@ -218,6 +220,35 @@ TEST(ConvEngines, AreChosenForADescribedDevice) {
       EXPECT_EQ(restored->workspace, plan->workspace);
       EXPECT_EQ(choose_conv_plan(key, target)->choice, plan->choice) << "the same twice";
     }
+}
+
+TEST(ConvKey, Tf32IsForF32) {
+  for (const DType in : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    const cpu::ConvShape s = shape(2, 9, 8, 6, 3);
+    EXPECT_EQ(conv_key(ConvCall{.args = {.shape = s, .in = in, .out = in, .tf32 = true}}).tf32, in == DType::f32);
+    EXPECT_EQ(conv_key(ConvWeightCall{.args = {.shape = s, .in = in, .tf32 = true}}).tf32, in == DType::f32);
+    EXPECT_FALSE(conv_key(ConvCall{.args = {.shape = s, .in = in, .out = in}}).tf32);
+  }
+}
+
+TEST(ConvEngines, UseTensorCoresForF32WhereTf32IsAllowed) {
+  ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
+  const ConvTarget target{.device = described_device()};
+  for (const ConvPass pass : kPasses) {
+    const ConvKey strict = key_of(pass, DType::f32, shape(8, 64, 64, 128, 3, 1, 1));
+    ConvKey key = strict;
+    key.tf32 = true;
+    const auto plan = choose_conv_plan(key, target);
+    ASSERT_TRUE(plan) << key.text();
+    const auto notes = notes_of(*plan);
+    EXPECT_EQ(std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE), 1) << key.text();
+    for (const cudnnBackendNumericalNote_t other :
+         {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+          CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION})
+      EXPECT_EQ(std::count(notes.begin(), notes.end(), other), 0) << key.text();
+    EXPECT_TRUE(restore_conv_plan(key, plan->choice, target)) << key.text();
+    EXPECT_FALSE(restore_conv_plan(strict, plan->choice, target)) << key.text();
+  }
 }
 
 TEST(ConvEngines, AStoredChoiceIsNotTrusted) {

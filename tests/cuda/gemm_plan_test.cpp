@@ -169,6 +169,32 @@ TEST(GemmPlan, AlignmentIsThatOfEveryColumn) {
             std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
 }
 
+TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
+  const auto compute_type = [](const PlanKey& key) {
+    return attribute<std::int32_t>(plan_descriptors(key).operation.get(), CUBLASLT_MATMUL_DESC_COMPUTE_TYPE);
+  };
+  const PlanKey strict = *plan_key(linear(8, 16, 24, DType::f32));
+  EXPECT_EQ(compute_type(strict), CUBLAS_COMPUTE_32F);
+  cpu::GemmArgs g = linear(8, 16, 24, DType::f32);
+  g.tf32 = true;
+  const PlanKey rounded = *plan_key(g);
+  EXPECT_EQ(compute_type(rounded), CUBLAS_COMPUTE_32F_FAST_TF32);
+  EXPECT_EQ(attribute<std::int32_t>(plan_descriptors(rounded).operation.get(), CUBLASLT_MATMUL_DESC_SCALE_TYPE),
+            CUDA_R_32F);
+  EXPECT_FALSE(rounded == strict) << "an algorithm of its own";
+  EXPECT_NE(plan_line(rounded, {}), plan_line(strict, {}));
+  EXPECT_EQ(parse_plan_line(plan_line(rounded, {}))->key, rounded);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    g = linear(8, 16, 24, dtype);
+    const PlanKey half = *plan_key(g);
+    g.tf32 = true;
+    EXPECT_EQ(*plan_key(g), half) << "halves are not rounded again";
+  }
+  g = linear(8, 16, 24, DType::f64);
+  g.tf32 = true;
+  EXPECT_FALSE(plan_key(g));
+}
+
 TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
   g.out = DType::f32;
@@ -178,7 +204,7 @@ TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   for (std::size_t i = 0; i < std::size(algorithm.data); ++i) algorithm.data[i] = 0xfedcba9876543210u + i;
   const std::string line = plan_line(key, algorithm);
   EXPECT_EQ(line,
-            "gemm in=bf16 out=f32 m=8 n=16 k=24 batch=1 a=n:24:0:16 b=t:24:0:16 c=n:16:0:16 bias=1 accumulate=0 "
+            "gemm in=bf16 out=f32 m=8 n=16 k=24 batch=1 a=n:24:0:16 b=t:24:0:16 c=n:16:0:16 bias=1 accumulate=0 tf32=0 "
             "algorithm=fedcba9876543210fedcba9876543211fedcba9876543212fedcba9876543213fedcba9876543214"
             "fedcba9876543215fedcba9876543216fedcba9876543217");
   const std::optional<PlanLine> plan = parse_plan_line(line);

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "core/backend.h"
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/sampling.h"
 #include "examples/unet/prediction.h"
@@ -134,6 +135,26 @@ std::string trained_hash(bool recompute) {
 }
 
 TEST(Recompute, OnAndOffGiveTheSameBits) { EXPECT_EQ(trained_hash(true), trained_hash(false)); }
+
+/// The same of a U-Net, and the most memory that a step took.
+std::pair<std::string, std::size_t> trained_unet(bool recompute) {
+  Runtime runtime({.seed = 2});
+  UNet model({.base = 4, .depth = 2, .recompute = recompute});
+  optim::Adam optimizer(model, {.lr = 1e-3});
+  amp::Trainer trainer(runtime, model, optimizer, {.precision = amp::Policy::fp16(), .clip_norm = 1});
+  for (int step = 0; step < 3; ++step)
+    trainer.step(Tensor::full({2, 32, 32, 1}, 0.25 * step), [&](const Tensor& x) {
+      return bce_with_logits(model(x), Tensor::full({2, 32, 32, 1}, 1));
+    });
+  return {trainer.state_hash(), backend_of(Device::cpu()).bytes_peak()};
+}
+
+TEST(Recompute, AUNetHasTheSameBitsForLessMemory) {
+  const auto [hash, peak] = trained_unet(true);
+  const auto [kept_hash, kept_peak] = trained_unet(false);
+  EXPECT_EQ(hash, kept_hash);
+  EXPECT_LT(peak, kept_peak);
+}
 
 // ---- images of any size -------------------------------------------------------------------------
 

@@ -157,6 +157,12 @@ static void note_own(const std::string& key) {
   if (g_own.insert(key).second) g_notes += key + ": computed by Binade's own kernel: the library has no form for it\n";
 }
 
+static const char* tf32_of(bool allowed, DType in) { return allowed && in == DType::f32 ? " tf32=1" : ""; }
+static void keep_conv(const char* pass, const cpu::ConvShape& s, bool tf32, DType in) {
+  g_plans.insert(std::string("conv ") + pass + " " + std::to_string(s.channels) + " " + std::to_string(s.filters) +
+                 tf32_of(tf32, in));
+}
+
 bool library_gemm(const cpu::GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
   if (!library_is_there()) return false;
@@ -165,7 +171,7 @@ bool library_gemm(const cpu::GemmArgs& g) {
     note_own(key);
     return false;
   }
-  g_plans.insert(key);
+  g_plans.insert(key + tf32_of(g.tf32, g.in));
   cpu::GemmArgs unseen = g;
   unseen.partial = true;
   own_gemm(unseen);
@@ -184,11 +190,13 @@ bool library_has_conv(const ConvWeightCall& call) {
 }
 bool library_conv(const ConvCall& call) {
   if (!library_has_conv(call)) return false;
+  keep_conv(call.transposed ? "data-gradient" : "forward", call.args.shape, call.args.tf32, call.args.in);
   own_conv(call, nullptr);
   return true;
 }
 bool library_conv_weight(const ConvWeightCall& call) {
   if (!library_has_conv(call)) return false;
+  keep_conv("weight-gradient", call.args.shape, call.args.tf32, call.args.in);
   own_conv_weight(call);
   return true;
 }
@@ -203,7 +211,7 @@ int use_library_plans(const std::string& text) {
   bool ours = false;
   int taken = 0;
   for (std::string line; std::getline(lines, line);) {
-    const bool plan = line.rfind("product ", 0) == 0;
+    const bool plan = line.rfind("product ", 0) == 0 || line.rfind("conv ", 0) == 0;
     if (!plan) ours = line == kTitle;
     if (!plan || !ours) continue;
     g_plans.insert(line);

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/backend.h"
+#include "core/gpus.h"
+#include "examples/transformer/gpt.h"
+#include "examples/unet/unet.h"
+
+// Both example models, whole, on the device: beside our own CPU in halves, and with their activations computed twice.
+namespace binade::examples {
+namespace {
+
+Tensor tokens_of(const Shape& shape, std::uint32_t which, std::uint64_t vocabulary) {
+  const RandomStream numbers{5, RngPurpose::kData, 0, 0, which};
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(numbers.below(i, vocabulary));
+  return Tensor::from(tokens, shape);
+}
+
+Tensor image_of(const Shape& shape, std::uint32_t which, bool mask) {
+  const RandomStream numbers{6, RngPurpose::kData, 0, 0, which};
+  std::vector<float> pixels(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = mask ? static_cast<float>(numbers.uniform(i) > 0.5) : numbers.uniform(i);
+  return Tensor::from(pixels, shape);
+}
+
+/// What a few steps of a model left behind.
+struct Trace {
+  std::vector<double> losses, scales;
+  std::string hash;
+  std::size_t peak = 0;  // bytes of tensors beside those that were there before
+};
+
+/// One of the two models, with a batch for each step.
+struct Training {
+  bool recompute = false;
+  double dropout = 0;
+  std::int64_t rows = 4;
+  std::int64_t base = 8, size = 16;  // of the U-Net
+
+  Trace gpt(const Device& device, const amp::Policy& policy, int steps) const {
+    Runtime runtime({.device = device, .seed = 2});
+    Gpt model({.layers = 3,
+               .heads = 2,
+               .dim = 32,
+               .context = 16,
+               .vocabulary = 61,
+               .table = 64,
+               .dropout = dropout,
+               .recompute = recompute});
+    optim::AdamW optimizer(model, {.lr = 3e-3, .weight_decay = 0.1});
+    return steps_of(runtime, model, optimizer, policy, steps, [&](std::uint32_t step) {
+      const Tensor tokens = tokens_of({rows, 16}, step, 61).to(device);
+      return nn::cross_entropy(model(tokens), tokens);
+    });
+  }
+  Trace unet(const Device& device, const amp::Policy& policy, int steps) const {
+    Runtime runtime({.device = device, .seed = 2});
+    UNet model({.base = base, .depth = 2, .recompute = recompute});
+    optim::Adam optimizer(model, {.lr = 1e-3});
+    return steps_of(runtime, model, optimizer, policy, steps, [&](std::uint32_t step) {
+      const Tensor x = image_of({rows, size, size, 1}, step, false).to(device);
+      return bce_with_logits(model(x), image_of({rows, size, size, 1}, step, true).to(device));
+    });
+  }
+
+ private:
+  template <class LossOf>
+  static Trace steps_of(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, const amp::Policy& policy,
+                        int steps, const LossOf& loss_of) {
+    amp::Trainer trainer(runtime, model, optimizer, {.precision = policy, .clip_norm = 1});
+    Backend& backend = backend_of(runtime.device());
+    const std::size_t before = backend.bytes_in_use();
+    Trace trace;
+    for (int step = 1; step <= steps; ++step) {
+      const amp::StepResult result = trainer.step(static_cast<std::uint32_t>(step), loss_of);
+      EXPECT_TRUE(result.committed);
+      trace.losses.push_back(result.loss);
+      trace.scales.push_back(result.loss_scale);
+      trace.peak = std::max(trace.peak, backend.bytes_peak() - before);
+    }
+    trace.hash = trainer.state_hash();
+    return trace;
+  }
+};
+
+/// Both round a f32 sum once, but add it up in another order: where it lies between two halves the results are a unit
+/// apart. Before an update a loss, a mean over many of them, moves by less than one rounding of its own. Updates carry
+/// the difference on (Adam makes the same step of a gradient of 1e-9 as of one of 1, and the sign of the former is the
+/// rounding's), but a few roundings that fall the other way do less than all of them: device and CPU stay closer to
+/// each other than the CPU's halves are to its f32.
+void expect_the_same_road(const Trace& device, const Trace& cpu, const Trace& cpu_in_f32, DType half) {
+  const double unit_roundoff = half == DType::f16 ? 0x1p-11 : 0x1p-8;
+  EXPECT_NEAR(device.losses[0], cpu.losses[0], unit_roundoff * cpu.losses[0]);
+  double effect_of_halves = 0;
+  for (std::size_t step = 0; step < cpu.losses.size(); ++step)
+    effect_of_halves = std::max(effect_of_halves, std::abs(cpu.losses[step] - cpu_in_f32.losses[step]));
+  for (std::size_t step = 0; step < cpu.losses.size(); ++step)
+    EXPECT_NEAR(device.losses[step], cpu.losses[step], effect_of_halves) << "step " << step + 1;
+  EXPECT_EQ(device.scales, cpu.scales);
+}
+
+class ModelsInHalves : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  }
+  static constexpr int kSteps = 20;
+  const amp::Policy policy_ = GetParam() == DType::f16 ? amp::Policy::fp16() : amp::Policy::bf16();
+};
+
+TEST_P(ModelsInHalves, ATransformerGoesTheCpusRoadForTwentySteps) {
+  const Training training;
+  expect_the_same_road(training.gpt(Device::cuda(), policy_, kSteps), training.gpt(Device::cpu(), policy_, kSteps),
+                       training.gpt(Device::cpu(), amp::Policy::fp32(), kSteps), GetParam());
+}
+TEST_P(ModelsInHalves, AUNetGoesTheCpusRoadForTwentySteps) {
+  const Training training;
+  expect_the_same_road(training.unet(Device::cuda(), policy_, kSteps), training.unet(Device::cpu(), policy_, kSteps),
+                       training.unet(Device::cpu(), amp::Policy::fp32(), kSteps), GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Halves, ModelsInHalves, testing::Values(DType::f16, DType::bf16),
+                         [](const auto& of) { return std::string(name_of(of.param)); });
+
+void expect_the_same_for_less(const Trace& recomputed, const Trace& kept) {
+  EXPECT_EQ(recomputed.losses, kept.losses);
+  EXPECT_EQ(recomputed.hash, kept.hash);
+  EXPECT_LT(recomputed.peak, kept.peak);
+}
+
+TEST(RecomputeOnADevice, GivesATransformersBitsForLessMemory) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  const Training kept{.dropout = 0.2, .rows = 8}, recomputed{.recompute = true, .dropout = 0.2, .rows = 8};
+  for (const amp::Policy& policy : {amp::Policy::fp32(), amp::Policy::fp16()})
+    expect_the_same_for_less(recomputed.gpt(Device::cuda(), policy, 2), kept.gpt(Device::cuda(), policy, 2));
+}
+TEST(RecomputeOnADevice, GivesAUNetsBitsForLessMemory) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  const Training kept{.base = 4, .size = 32}, recomputed{.recompute = true, .base = 4, .size = 32};
+  for (const amp::Policy& policy : {amp::Policy::fp32(), amp::Policy::bf16()})
+    expect_the_same_for_less(recomputed.unet(Device::cuda(), policy, 2), kept.unet(Device::cuda(), policy, 2));
+}
+
+}  // namespace
+}  // namespace binade::examples

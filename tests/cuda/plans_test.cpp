@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "autograd/functions/conv.h"
+#include "autograd/functions/elementwise.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/reduce.h"
+#include "core/gpus.h"
+#include "core/precision.h"
+#include "tests/cuda/agree.h"
+#include "tests/cuda/device.h"
+
+// What the device's libraries are asked for, by the lines that they keep of it.
+namespace binade {
+namespace {
+
+/// Without titles.
+std::set<std::string> lines_now() {
+  std::istringstream text(gpus::plans());
+  std::set<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    if (line.starts_with("gemm ") || line.starts_with("conv ") || line.starts_with("product ")) lines.insert(line);
+  return lines;
+}
+
+Variable input(const Shape& shape, std::uint64_t tag) {
+  return Variable(random_values(shape, tag).to(DType::f32).to(test_device()), true);
+}
+
+struct Asked {
+  std::set<std::string> forward, backward;
+};
+
+/// Products of three kinds, forward under `policy` and backward, later, under none: new lines of each.
+Asked lines_of(const PrecisionPolicy& policy) {
+  const std::set<std::string> before = lines_now();
+  Variable loss;
+  {
+    const PolicyScope scope(policy);
+    const Variable x = input({3, 40}, 1), w = input({24, 40}, 2), m = input({24, 56}, 3);
+    const Variable y = matmul(linear(x, w), m);
+    const Variable image = input({1, 6, 6, 8}, 4), filters = input({16, 3, 3, 8}, 5);
+    loss = sum(y) + sum(conv2d(image, filters));
+  }
+  const std::set<std::string> between = lines_now();
+  backward(loss);
+  const std::set<std::string> after = lines_now();
+  Asked asked;
+  std::ranges::set_difference(between, before, std::inserter(asked.forward, asked.forward.end()));
+  std::ranges::set_difference(after, between, std::inserter(asked.backward, asked.backward.end()));
+  return asked;
+}
+
+bool allows_tf32(const std::string& line) {
+  return line.find("tf32=1") != line.npos || line.find("tf32 1") != line.npos;
+}
+
+TEST(CudaPlans, AskForTf32WhereThePolicyOfTheForwardAllowsIt) {
+  const Asked strict = lines_of({});
+  if (strict.forward.empty())
+    GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
+  const Asked rounded = lines_of({.tf32 = true});
+  // Two products and a convolution; then two gradients of each.
+  EXPECT_EQ(strict.forward.size(), 3u);
+  EXPECT_EQ(strict.backward.size(), 6u);
+  EXPECT_EQ(rounded.forward.size(), 3u);
+  EXPECT_EQ(rounded.backward.size(), 6u);
+  for (const auto& lines : {strict.forward, strict.backward})
+    for (const std::string& line : lines) EXPECT_FALSE(allows_tf32(line)) << line;
+  for (const auto& lines : {rounded.forward, rounded.backward})
+    for (const std::string& line : lines) EXPECT_TRUE(allows_tf32(line)) << line;
+}
+
+TEST(CudaPlans, AskForF32WhereAnOverrideOrAHalfSaysSo) {
+  const std::set<std::string> before = lines_now();
+  for (const PrecisionPolicy& policy :
+       {PrecisionPolicy{.tf32 = true}.with("linear", DType::f32), PrecisionPolicy{.low = DType::f16, .tf32 = true}}) {
+    const PolicyScope scope(policy);
+    backward(sum(linear(input({5, 48}, 6), input({24, 48}, 7))));
+  }
+  for (const std::string& line : lines_now()) EXPECT_TRUE(before.contains(line) || !allows_tf32(line)) << line;
+}
+
+}  // namespace
+}  // namespace binade

@@ -55,6 +55,12 @@ Policy Policy::fp16() {
 
 Policy Policy::bf16() { return preset("bf16", DType::bf16); }
 
+Policy Policy::fp8() {
+  Policy policy = preset("fp8", DType::bf16);
+  policy.fp8_linear = true;
+  return policy;
+}
+
 Policy Policy::pure_fp16() {
   Policy policy = without_masters(preset("pure-fp16", DType::f16));
   policy.dynamic_loss_scale = true;
@@ -64,9 +70,10 @@ Policy Policy::pure_fp16() {
 Policy Policy::pure_bf16() { return without_masters(preset("pure-bf16", DType::bf16)); }
 
 Policy Policy::by_name(std::string_view name) {
-  for (const Policy& policy : {fp32(), tf32(), fp16(), bf16(), pure_fp16(), pure_bf16()})
+  for (const Policy& policy : {fp32(), tf32(), fp16(), bf16(), fp8(), pure_fp16(), pure_bf16()})
     if (policy.name == name) return policy;
-  throw ArgumentError(fmt::format("precision: wanted fp32, tf32, fp16, bf16, pure-fp16 or pure-bf16, got '{}'", name));
+  throw ArgumentError(
+      fmt::format("precision: wanted fp32, tf32, fp16, bf16, fp8, pure-fp16 or pure-bf16, got '{}'", name));
 }
 
 void check_overrides(const PrecisionPolicy& policy, std::span<const std::string> names) {

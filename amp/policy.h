@@ -17,7 +17,11 @@ namespace binade::amp {
 ///   fp32, tf32            | f32                              | f32 / TF32          | off
 ///   fp16                  | f16 copy of an f32 master        | f16                 | dynamic
 ///   bf16                  | bf16 copy of an f32 master       | bf16                | off
+///   fp8                   | bf16 copy of an f32 master       | e4m3, e5m2 / bf16   | off
 ///   pure_fp16, pure_bf16  | no master, stochastic rounding   | f16, bf16           | dynamic / off
+///
+/// fp8 is bf16 whose nn::Linear layers round x and weight to e4m3 and the gradient of y to e5m2 (core/ops/fp8.h); other
+/// products stay in bf16, and so do layers that an override names.
 ///
 ///     Policy::fp16().with("decoder.*", DType::f32).with<ops::Softmax>(DType::f16)
 ///
@@ -33,9 +37,10 @@ struct Policy : PrecisionPolicy {
   static Policy tf32();
   static Policy fp16();
   static Policy bf16();
+  static Policy fp8();
   static Policy pure_fp16();
   static Policy pure_bf16();
-  /// "fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16". Throws ArgumentError listing them.
+  /// "fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16". Throws ArgumentError listing them.
   static Policy by_name(std::string_view name);
 
   /// A copy with one more override, of modules by path (`*` matches any characters, dots too) or of an op by name.

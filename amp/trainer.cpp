@@ -10,6 +10,7 @@
 #include "autograd/node.h"
 #include "core/backend.h"
 #include "core/error.h"
+#include "nn/linear.h"
 #include "optim/clip.h"
 
 namespace binade::amp {
@@ -50,6 +51,7 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
       ladder_(options_.ladder) {
   check_options(options_);
   nn::assign_paths(model_);
+  nn::use_fp8(model_, options_.precision.fp8_linear);
   if (!options_.precision.master_weights)
     optimizer_.store_weights_in(options_.precision.low, options_.precision.stochastic_rounding);
   if (options_.ema) ema_.emplace(optimizer_.parameters(), *options_.ema);

@@ -73,8 +73,9 @@ std::optional<DType> PrecisionPolicy::override_for(std::string_view module_path,
 }
 
 std::string PrecisionPolicy::to_string() const {
-  std::string text = fmt::format("{}:{}:{}{}{}{}", name, name_of(low), tf32 ? 't' : '-', master_weights ? 'm' : '-',
-                                 stochastic_rounding ? 's' : '-', dynamic_loss_scale ? 'd' : '-');
+  std::string text = fmt::format("{}:{}:{}{}{}{}{}", name, name_of(low), tf32 ? 't' : '-', master_weights ? 'm' : '-',
+                                 stochastic_rounding ? 's' : '-', dynamic_loss_scale ? 'd' : '-',
+                                 fp8_linear ? "8" : "");  // nothing: as checkpoints had it before there was fp8
   for (const Override& o : overrides) text += fmt::format(";{}={}", o.glob, name_of(o.dtype));
   return text;
 }
@@ -87,8 +88,9 @@ PrecisionPolicy PrecisionPolicy::from_string(std::string_view text) {
   std::string_view tail = text.size() > head.size() ? text.substr(head.size() + 1) : std::string_view{};
   const std::size_t first = head.find(':');
   const std::size_t second = first == head.npos ? head.npos : head.find(':', first + 1);
-  if (second == head.npos || head.size() != second + 5) throw bad();
+  if (second == head.npos) throw bad();
   const std::string_view flags = head.substr(second + 1);
+  if (flags.size() != 4 && !(flags.size() == 5 && flags[4] == '8')) throw bad();
   PrecisionPolicy policy;
   policy.name = head.substr(0, first);
   policy.low = parse_dtype(head.substr(first + 1, second - first - 1));
@@ -96,6 +98,7 @@ PrecisionPolicy PrecisionPolicy::from_string(std::string_view text) {
   policy.master_weights = flags[1] == 'm';
   policy.stochastic_rounding = flags[2] == 's';
   policy.dynamic_loss_scale = flags[3] == 'd';
+  policy.fp8_linear = flags.size() == 5;
   while (!tail.empty()) {
     const std::string_view item = tail.substr(0, tail.find(';'));
     const std::size_t equals = item.rfind('=');
@@ -127,6 +130,10 @@ OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> input
       return {std::nullopt, inputs.front()};
   }
   return {std::nullopt, DType::f32};
+}
+
+bool reads_fp8(const PrecisionPolicy& policy, std::string_view module_path, std::string_view op) {
+  return policy.fp8_linear && !policy.override_for(module_path, op);
 }
 
 const PrecisionPolicy& current_policy() { return active(); }

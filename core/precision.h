@@ -34,6 +34,7 @@ struct PrecisionPolicy {
   bool master_weights = true;         ///< fp32 masters beside the low copy; false: weights live in `low`
   bool stochastic_rounding = false;   ///< the optimizer rounds weights stochastically (needs no masters)
   bool dynamic_loss_scale = false;    ///< the preset's default for the loss scale
+  bool fp8_linear = false;            ///< linear layers round their operands to 8 bits (core/ops/fp8.h)
   std::vector<Override> overrides{};  ///< the last match wins
 
   /// A copy with one more override of module path or op name.
@@ -60,6 +61,9 @@ struct OpPrecision {
 /// order (at least one). Any f64 input makes the call f64 throughout (checks). An override to f32 means f32, not TF32.
 OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> inputs, const PrecisionPolicy& policy,
                           std::string_view module_path, std::string_view op);
+
+/// Whether a linear layer rounds its operands to 8 bits: a policy's wish, where no override says what this one reads.
+bool reads_fp8(const PrecisionPolicy& policy, std::string_view module_path, std::string_view op);
 
 /// This thread's policy; fp32 unless a scope is open.
 const PrecisionPolicy& current_policy();

@@ -8,6 +8,7 @@
 #include "core/ops/element_losses.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
+#include "core/ops/fp8.h"
 #include "core/ops/group_norm.h"
 #include "core/ops/max_pool2d.h"
 #include "core/ops/move.h"
@@ -39,6 +40,7 @@ void register_cpu_kernels() {
   ops::register_attention_cpu();
   ops::register_conv_cpu();
   ops::register_gemm_cpu();
+  ops::register_fp8_cpu();
   register_cpu_optimizer_kernels();
   register_tensor_kernels_cpu();
 }

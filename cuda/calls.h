@@ -4,6 +4,7 @@
 #include "cuda/calls/conv.h"
 #include "cuda/calls/elementwise.h"
 #include "cuda/calls/embedding.h"
+#include "cuda/calls/fp8.h"
 #include "cuda/calls/losses.h"
 #include "cuda/calls/move.h"
 #include "cuda/calls/norm.h"
@@ -33,6 +34,8 @@ enum class Call : int {
   kGemm,
   kColumnSums,
   kActivationBackward,
+  kFp8Round,
+  kFp8BeginStep,
   kAttentionForward,
   kAttentionBackward,
   kAdditiveMask,

@@ -4,6 +4,7 @@
 
 #include "autograd/functions/matmul.h"
 #include "core/error.h"
+#include "core/precision.h"
 #include "nn/init.h"
 
 namespace binade::nn {
@@ -25,8 +26,31 @@ Linear::Linear(const LinearOptions& o) : options_(o) {
 void Linear::visit(Visitor& v) {
   v("weight", weight);
   v("bias", bias);
+  v("fp8_amax", fp8_amax);
 }
 
-Variable Linear::forward(const Variable& x) { return linear(x, weight, bias, {.activation = options_.activation}); }
+Variable Linear::forward(const Variable& x) {
+  return linear(x, weight, bias, {.activation = options_.activation, .fp8 = fp8_scaling()});
+}
+
+std::optional<ops::Fp8Scaling> Linear::fp8_scaling() {
+  if (!reads_fp8(current_policy(), step_context().module_path, ops::Linear::info.name)) return std::nullopt;
+  if (!fp8_amax.committed().defined()) return ops::Fp8Scaling{};
+  if (!training()) return ops::Fp8Scaling{.amaxes = fp8_amax.value()};
+  // Micro-batches, further calls and recomputation belong to the step that has begun.
+  const bool begun = step_context().recomputing || (TransactionScope::active() && fp8_amax.pending());
+  if (!begun) ops::begin_fp8_step(fp8_amax.writable());
+  return ops::Fp8Scaling{.amaxes = fp8_amax.value(), .record = true};
+}
+
+void use_fp8(Module& root, bool on) {
+  const auto visit = [on](Module& module) {
+    auto* const linear = dynamic_cast<Linear*>(&module);
+    if (linear == nullptr || linear->fp8_amax.committed().defined() == on) return;
+    linear->fp8_amax = on ? Buffer(ops::fp8_amaxes(linear->weight.value().device())) : Buffer();
+  };
+  visit(root);
+  for (const auto& [path, module] : named_modules(root)) visit(*module);
+}
 
 }  // namespace binade::nn

@@ -39,11 +39,18 @@ cpu::GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Te
   return g;
 }
 
+/// What `p` says of products that read `dtype`; null: nothing. Where the policy has them read more bits they keep them.
+const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
+  return p.fp8 && dtype == DType::bf16 ? &*p.fp8 : nullptr;
+}
+
 }  // namespace
 
 Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check_inputs(in);
-  const Tensor &x = in[0], &w = in[1];
+  const Fp8Scaling* fp8 = fp8_of(p, in[0].dtype());
+  const Tensor x = fp8 != nullptr ? round_to_fp8(in[0], Fp8Operand::kX, *fp8) : in[0];
+  const Tensor w = fp8 != nullptr ? round_to_fp8(in[1], Fp8Operand::kWeight, *fp8) : in[1];
   const std::int64_t outputs = w.dim(0);
   const Shape shape = x.shape().with_dim(-1, outputs);
   Tensor y = Tensor::empty(shape, ctx.store_dtype, x.device());
@@ -84,9 +91,12 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
   }
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
+  const Fp8Scaling* fp8 = fp8_of(p, x.dtype());
+  const Tensor factor = fp8 != nullptr && (gx.needs(0) || gx.needs(1)) ? round_to_fp8(gz, Fp8Operand::kGradient, *fp8)
+                                                                       : gz;
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
-    cpu::GemmArgs g = product(ctx, gz, w, to);
+    cpu::GemmArgs g = product(ctx, factor, w, to);
     g.m = x.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
@@ -96,7 +106,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   }
   if (gx.needs(1)) {
     Tensor to = gx.destination(1);
-    cpu::GemmArgs g = product(ctx, gz, x, to);
+    cpu::GemmArgs g = product(ctx, factor, x, to);
     g.m = outputs;
     g.n = inputs;
     g.k = gz.shape().rows();

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "core/ops/activation.h"
+#include "core/ops/fp8.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -14,9 +17,13 @@ namespace binade::ops {
 ///
 /// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
 /// y).
+///
+/// With `fp8` and products in bf16, x, w and gz are rounded to 8 bits before they are multiplied (core/ops/fp8.h), and
+/// what is saved of x and w is that; gbias is of gz as it was.
 struct Linear {
   struct Params {
     Activation activation = Activation::kNone;
+    std::optional<Fp8Scaling> fp8{};
   };
   static constexpr OpInfo info{.name = "linear",
                                .inputs = "x, w, bias?",

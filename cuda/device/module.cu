@@ -78,6 +78,8 @@ constexpr Run kRuns[] = {
     &run_one<cpu::GemmArgs, run_gemm>,
     &run_one<ColumnSumsCall, run_column_sums>,
     &run_one<ActivationBackwardCall, run_activation_backward>,
+    &run_one<ops::Fp8Rounding, run_fp8_round>,
+    &run_one<Fp8BeginStepCall, run_fp8_begin_step>,
     &run_one<cpu::AttentionForward, run_attention_forward>,
     &run_one<cpu::AttentionBackward, run_attention_backward>,
     &run_one<AdditiveMaskCall, run_additive_mask>,

@@ -8,7 +8,7 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
   table.add({.name = "precision",
              .target = &s.train.precision,
              .help = "what products compute in",
-             .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+             .choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
   table.add({.name = "device", .target = &s.train.device, .help = "where it runs", .value = "auto|cpu|cuda[:N]"});
   table.add({.name = "threads", .target = &s.train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table.add({.name = "steps", .target = &s.steps, .help = "steps timed", .low = 1, .high = 1e6});

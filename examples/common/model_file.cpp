@@ -13,6 +13,7 @@ StateDict read_checkpoint(const ModelChoice& choice) {
 }
 
 void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
+  nn::use_fp8(model, checkpoint.contains("amp/policy") && policy_of(checkpoint).fp8_linear);
   const StateDict weights = checkpoint.section("model"), statistics = checkpoint.section("norm");
   const StateDict averages = checkpoint.section("optim/ema/average");
   StateDict merged;

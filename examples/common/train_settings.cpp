@@ -116,7 +116,7 @@ void add_precision(Settings& t, TrainSettings& s) {
          .target = &s.precision,
          .help = "what products compute in (bf16 where the hardware has it, else fp32)",
          .on_resume = OnResume::kIncompatible,
-         .choices = {"fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16"}});
+         .choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
   t.add({.name = "override",
          .target = &s.overrides,
          .help = "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",

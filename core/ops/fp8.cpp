@@ -1,0 +1,124 @@
+#include "core/ops/fp8.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "core/parallel.h"
+#include "core/step_context.h"
+
+namespace binade::ops {
+namespace {
+
+constexpr const char* kName = "fp8";
+constexpr int kRow = 1 + kFp8Window;
+constexpr std::int64_t kGrain = 8192;
+
+std::uint32_t finite_magnitude(bfloat16 x) {
+  const std::uint32_t a = static_cast<std::uint32_t>(x.bits & 0x7fffu) << 16;
+  return a < 0x7f800000u ? a : 0;
+}
+
+/// f(from, to, n) for the pieces of each row between elements `begin` and `end`.
+template <class F>
+void each_piece(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& f) {
+  while (begin < end) {
+    const std::int64_t row = begin / r.cols, n = std::min(end, (row + 1) * r.cols) - begin;
+    f(static_cast<const bfloat16*>(r.x) + row * r.pitch + begin % r.cols, static_cast<bfloat16*>(r.y) + begin, n);
+    begin += n;
+  }
+}
+
+/// f(from, to, n), which returns the bits of a magnitude, over all of x; the largest.
+template <class F>
+float largest_over(const Fp8Rounding& r, const F& f) {
+  const std::int64_t count = r.rows * r.cols;
+  std::vector<std::uint32_t> largest(static_cast<std::size_t>((count + kGrain - 1) / kGrain), 0);
+  parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::uint32_t& here = largest[static_cast<std::size_t>(begin / kGrain)];
+    each_piece(r, begin, end,
+               [&](const bfloat16* from, bfloat16* to, std::int64_t n) { here = std::max(here, f(from, to, n)); });
+  });
+  return largest.empty() ? 0 : std::bit_cast<float>(*std::ranges::max_element(largest));
+}
+
+/// A history that a fault has reached does not decide.
+float largest_in(const float* history) {
+  float largest = 0;
+  for (int i = 0; history != nullptr && i < kFp8Window; ++i)
+    if (history[i] > largest && std::bit_cast<std::uint32_t>(history[i]) < 0x7f800000u) largest = history[i];
+  return largest;
+}
+
+template <Float8 kFormat>
+float round_all(const Fp8Rounding& r, int exponent) {
+  return largest_over(r, [exponent](const bfloat16* from, bfloat16* to, std::int64_t n) {
+    std::uint32_t largest = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      largest = std::max(largest, finite_magnitude(from[i]));
+      to[i] = bfloat16::from_float(through_float8(from[i].to_float(), exponent, kFormat));
+    }
+    return largest;
+  });
+}
+
+void round_cpu(const Fp8Rounding& r) {
+  float amax = largest_in(r.history);
+  if (amax == 0)
+    amax = largest_over(r, [](const bfloat16* from, bfloat16*, std::int64_t n) {
+      std::uint32_t largest = 0;
+      for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, finite_magnitude(from[i]));
+      return largest;
+    });
+  const int exponent = scale_exponent(amax, r.format);
+  const float seen = r.format == Float8::e4m3 ? round_all<Float8::e4m3>(r, exponent)
+                                              : round_all<Float8::e5m2>(r, exponent);
+  if (r.record != nullptr && !(seen <= *r.record)) *r.record = seen;
+}
+
+void begin_step_cpu(float* amaxes, std::int64_t rows) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* const first = amaxes + row * kRow;
+    std::copy_backward(first, first + kFp8Window, first + kRow);
+    *first = 0;
+  }
+}
+
+}  // namespace
+
+KernelSlot<Fp8Kernels>& fp8_slot() {
+  static KernelSlot<Fp8Kernels> slot;
+  return slot;
+}
+
+void register_fp8_cpu() { fp8_slot().fill(DeviceType::kCpu, {&round_cpu, &begin_step_cpu}); }
+
+Tensor fp8_amaxes(Device device) { return Tensor::zeros({3, kRow}, DType::f32, device); }
+
+void begin_fp8_step(Tensor& amaxes) {
+  fp8_slot().on(amaxes.device(), kName).begin_step(amaxes.mutable_data<float>(), amaxes.dim(0));
+}
+
+Tensor round_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling) {
+  check<DTypeError>(x.dtype() == DType::bf16, "{}: wanted bf16, got {}", where(kName), name_of(x.dtype()));
+  Tensor y = Tensor::empty(x.shape(), DType::bf16, x.device());
+  if (x.numel() == 0) return y;
+  Fp8Rounding r{.format = operand == Fp8Operand::kGradient ? Float8::e5m2 : Float8::e4m3,
+                .rows = x.shape().rows(),
+                .cols = x.shape().cols(),
+                .pitch = x.pitch(),
+                .x = x.raw(),
+                .y = y.mutable_raw()};
+  if (scaling.amaxes.defined()) {
+    Tensor amaxes = scaling.amaxes;
+    check<DeviceError>(amaxes.device() == x.device(), "{}: wanted the history on {}, where the operand is, got {}",
+                       where(kName), x.device(), amaxes.device());
+    float* const now = amaxes.mutable_data<float>() + static_cast<int>(operand) * kRow;
+    r.history = scaling.record ? now + 1 : now;
+    r.record = scaling.record ? now : nullptr;
+  }
+  fp8_slot().on(x.device(), kName).round(r);
+  return y;
+}
+
+}  // namespace binade::ops

@@ -19,8 +19,10 @@ namespace binade::ops {
 /// causal: query t sees keys s <= t + S - T, so that the last query sees all (a query appended to cached keys). A row
 /// that sees no key is 0, and so are its gradients. q, k and v of one floating dtype, not cast: mask. Logits, softmax
 /// and sums are f32 (f64 for f64); with half inputs the probabilities are rounded to the half before they meet v, as on
-/// a Tensor Core, and y is rounded once. Memory grows with S, not with T S. -inf in a mask is legal; NaN passes, by a
-/// mask's -inf too (which is added), but not from keys that `causal` hides.
+/// a Tensor Core, and y is rounded once. Memory grows with S, not with T S (where cuDNN computes, backward works
+/// in up to 1 GiB more). -inf in a mask is legal; NaN passes, by a
+/// mask's -inf too (which is added), but not from keys that `causal` hides (unless cuDNN computes: it multiplies these
+/// by 0, and a NaN or an infinity among them may make more rows NaN).
 ///
 /// Dropout: element (b, h, t, s) of p is kept when word ((b H + h) T + t) S + s of the call's stream says so.
 /// Backward makes p again from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl

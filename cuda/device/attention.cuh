@@ -5,6 +5,18 @@
 #include "cuda/device/context.cuh"
 #include "cuda/device/seen.cuh"
 
+namespace binade::cuda {
+
+/// By Binade's kernels, whatever the sizes. Results are observed in `words`; null: not. REQUIRES that there is a
+/// result.
+void own_attention(const cpu::AttentionForward& f, std::uint32_t* words);
+void own_attention(const cpu::AttentionBackward& w, std::uint32_t* words);
+/// By a library, with what it leaves to do; false, and nothing done, where none can.
+bool attention_by_library(const cpu::AttentionForward& f);
+bool attention_by_library(const cpu::AttentionBackward& b);
+
+}  // namespace binade::cuda
+
 /// Attention by tiles of 64 queries and 64 keys, none of which reaches memory (Dao et al., "FlashAttention", NeurIPS
 /// 2022). This file: what forward and backward share. A block of 16 x 16 threads computes a tile, each thread 4 rows
 /// and 4 columns of it, and multiplies it with what belongs to its columns; rows are what the block computes results

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T, int kColumns>
-void start(const cpu::AttentionBackward& w) {
+void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
   using C = Compute<T>;
   const cpu::AttentionArgs& a = w.args;
   const std::int64_t rows = a.batch * a.heads * a.queries, cuts = ceil_div(a.depth, kColumns);
@@ -189,15 +189,15 @@ void start(const cpu::AttentionBackward& w) {
   if (rows > 0) launch(dot_rows<T>, grid_for(ceil_div(rows, kThreads / kWarp)), kThreads, 0, w, deltas.data());
   if (w.gq != nullptr && rows > 0)
     launch(query_gradients<T, kColumns>, blocks_for(ceil_div(a.queries, kTile) * cuts * a.heads * a.batch), kThreads,
-           shared_bytes<C>(1), w, deltas.data(), context().seen);
+           shared_bytes<C>(1), w, deltas.data(), words);
   if ((w.gk != nullptr || w.gv != nullptr) && a.keys > 0)
     launch(key_gradients<T, kColumns>, blocks_for(ceil_div(a.keys, kTile) * cuts * a.key_heads * a.batch), kThreads,
-           shared_bytes<C>(2), w, deltas.data(), context().seen);
+           shared_bytes<C>(2), w, deltas.data(), words);
 }
 
 template <class T>
-void start(const cpu::AttentionBackward& w) {
-  return w.args.depth <= kTile ? start<T, kTile>(w) : start<T, 2 * kTile>(w);
+void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
+  return w.args.depth <= kTile ? start<T, kTile>(w, words) : start<T, 2 * kTile>(w, words);
 }
 
 struct Widened {
@@ -216,15 +216,19 @@ struct Hidden {
 }  // namespace
 }  // namespace attention
 
+void own_attention(const cpu::AttentionBackward& w, std::uint32_t* words) {
+  switch (w.args.dtype) {
+    case DType::f64: return attention::start<double, attention::kTile>(w, words);
+    case DType::f16: return attention::start<float16>(w, words);
+    case DType::bf16: return attention::start<bfloat16>(w, words);
+    default: return attention::start<float>(w, words);
+  }
+}
+
 void run_attention_backward(const cpu::AttentionBackward& w) {
   const cpu::AttentionArgs& a = w.args;
   if (a.batch * a.key_heads * a.depth == 0) return;
-  switch (a.dtype) {
-    case DType::f64: return attention::start<double, attention::kTile>(w);
-    case DType::f16: return attention::start<float16>(w);
-    case DType::bf16: return attention::start<bfloat16>(w);
-    default: return attention::start<float>(w);
-  }
+  if (!attention_by_library(w)) own_attention(w, context().seen);
 }
 
 void run_additive_mask(const AdditiveMaskCall& call) {

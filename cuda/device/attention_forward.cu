@@ -110,29 +110,33 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 }
 
 template <class T, int kColumns>
-void start(const cpu::AttentionForward& f) {
+void start(const cpu::AttentionForward& f, std::uint32_t* words) {
   const cpu::AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
-  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().seen);
+  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, words);
 }
 
 template <class T>
-void start(const cpu::AttentionForward& f) {
-  return f.args.depth <= kTile ? start<T, kTile>(f) : start<T, 2 * kTile>(f);
+void start(const cpu::AttentionForward& f, std::uint32_t* words) {
+  return f.args.depth <= kTile ? start<T, kTile>(f, words) : start<T, 2 * kTile>(f, words);
 }
 
 }  // namespace
 }  // namespace attention
 
+void own_attention(const cpu::AttentionForward& f, std::uint32_t* words) {
+  switch (f.args.dtype) {
+    case DType::f64: return attention::start<double, attention::kTile>(f, words);
+    case DType::f16: return attention::start<float16>(f, words);
+    case DType::bf16: return attention::start<bfloat16>(f, words);
+    default: return attention::start<float>(f, words);
+  }
+}
+
 void run_attention_forward(const cpu::AttentionForward& f) {
   const cpu::AttentionArgs& a = f.args;
   if (a.batch * a.queries * a.heads * a.depth == 0) return;
-  switch (a.dtype) {
-    case DType::f64: return attention::start<double, attention::kTile>(f);
-    case DType::f16: return attention::start<float16>(f);
-    case DType::bf16: return attention::start<bfloat16>(f);
-    default: return attention::start<float>(f);
-  }
+  if (!attention_by_library(f)) own_attention(f, context().seen);
 }
 
 }  // namespace binade::cuda

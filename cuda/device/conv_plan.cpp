@@ -2,34 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 namespace binade::cuda {
 namespace {
 
 constexpr const char* kPasses[] = {"forward", "data-gradient", "weight-gradient"};
-
-/// The largest power of two up to 16 that `at` is a multiple of.
-int alignment_of(const void* at) {
-  int bytes = 16;
-  while (reinterpret_cast<std::uintptr_t>(at) % static_cast<unsigned>(bytes) != 0) bytes /= 2;
-  return bytes;
-}
-
-/// Takes the next word off the front.
-std::string_view next(std::string_view& text) {
-  const std::size_t from = std::min(text.find_first_not_of(' '), text.size());
-  const std::size_t to = std::min(text.find(' ', from), text.size());
-  const std::string_view word = text.substr(from, to - from);
-  text.remove_prefix(to);
-  return word;
-}
-
-bool read(std::string_view word, std::int64_t& value) {
-  const char* end = word.data() + word.size();
-  const auto [stopped, error] = std::from_chars(word.data(), end, value);
-  return error == std::errc() && stopped == end && !word.empty();
-}
 
 }  // namespace
 
@@ -74,12 +50,6 @@ std::string ConvKey::text() const {
       bias ? 1 : 0, tf32 ? 1 : 0);
 }
 
-std::size_t ConvKeyHash::operator()(const ConvKey& key) const {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, a number at a time
-  for (const std::int64_t n : key.numbers()) hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x100000001b3u;
-  return static_cast<std::size_t>(hash ^ hash >> 32);
-}
-
 ConvKey conv_key(const ConvCall& call) {
   const cpu::ConvArgs& a = call.args;
   const int source = alignment_of(a.source), result = alignment_of(a.result);
@@ -121,36 +91,6 @@ std::string no_library_for(const ConvKey& key) {
     if (room < 0 || room / s.stride[d] + 1 != outs[d]) return "its output padding goes beyond the stride";
   }
   return {};
-}
-
-std::string conv_plan_line(const std::string& key, const ConvChoice& choice) {
-  if (!choice.library) return key + " = own";
-  std::string line = fmt::format("{} = form {} engine {} knobs", key, static_cast<int>(choice.form), choice.engine);
-  for (const auto& [type, value] : choice.knobs) line += fmt::format(" {}:{}", type, value);
-  return line;
-}
-
-std::optional<ConvPlanLine> parse_conv_plan_line(std::string_view line) {
-  const std::size_t equals = line.find(" = ");
-  if (!line.starts_with("conv ") || equals == std::string_view::npos) return {};
-  ConvPlanLine plan{.key = std::string(line.substr(0, equals)), .choice = {}};
-  std::string_view rest = line.substr(equals + 3);
-  if (rest == "own") return plan;
-  ConvChoice& choice = plan.choice;
-  choice.library = true;
-  std::int64_t form = 0;
-  if (next(rest) != "form" || !read(next(rest), form) || form < 0 || form > 1) return {};
-  choice.form = static_cast<ConvForm>(form);
-  if (next(rest) != "engine" || !read(next(rest), choice.engine) || next(rest) != "knobs") return {};
-  for (std::string_view word = next(rest); !word.empty(); word = next(rest)) {
-    const std::size_t colon = word.find(':');
-    std::pair<std::int64_t, std::int64_t> knob;
-    if (colon == std::string_view::npos || !read(word.substr(0, colon), knob.first) ||
-        !read(word.substr(colon + 1), knob.second))
-      return {};
-    choice.knobs.push_back(knob);
-  }
-  return plan;
 }
 
 }  // namespace binade::cuda

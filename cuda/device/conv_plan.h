@@ -2,15 +2,13 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "cuda/calls/conv.h"
+#include "cuda/device/engine_choice.h"
 
-/// What a library is asked for a convolution, and how it has chosen to compute it. Plain values: no library's header.
+/// What a library is asked for a convolution. Plain values: no library's header.
 namespace binade::cuda {
 
 enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
@@ -33,9 +31,6 @@ struct ConvKey {
   std::string text() const;
 };
 inline bool operator==(const ConvKey& a, const ConvKey& b) { return a.numbers() == b.numbers(); }
-struct ConvKeyHash {
-  std::size_t operator()(const ConvKey& key) const;
-};
 
 ConvKey conv_key(const ConvCall& call);
 ConvKey conv_key(const ConvWeightCall& call);
@@ -45,25 +40,9 @@ std::string no_library_for(const ConvKey& key);
 
 /// The graph that computes a key: with kDirect the convolution writes the result itself, with kThroughFloat it hands
 /// f32 sums to a pointwise operation (the bias, or a move) that rounds them.
-enum class ConvForm : int { kDirect, kThroughFloat };
+enum ConvForm : int { kDirect, kThroughFloat };
 
-/// An engine of the library's for a key, or that there is none.
-struct ConvChoice {
-  bool library = false;
-  ConvForm form = ConvForm::kDirect;
-  std::int64_t engine = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type, value
-
-  bool operator==(const ConvChoice&) const = default;
-};
-
-/// "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own".
-std::string conv_plan_line(const std::string& key, const ConvChoice& choice);
-struct ConvPlanLine {
-  std::string key;
-  ConvChoice choice;
-};
-/// Nothing where the line is none.
-std::optional<ConvPlanLine> parse_conv_plan_line(std::string_view line);
+constexpr std::string_view kConvFamily = "conv";  ///< the first word of a key's text
+constexpr int kConvForms = 2;
 
 }  // namespace binade::cuda

@@ -8,22 +8,23 @@
 namespace binade::cuda {
 namespace {
 
-/// What an engine may not say of itself. Tensor Cores compute f32 as TF32.
-bool breaks_a_promise(cudnnBackendNumericalNote_t note, const ConvKey& key) {
+/// What an engine may not say of itself.
+bool breaks_a_promise(cudnnBackendNumericalNote_t note, bool tensor_cores) {
   switch (note) {
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return key.in == DType::f32 && !key.tf32;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return !tensor_cores;
     case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false;
     default: return true;
   }
 }
 
-bool keeps_promises(const Descriptor& engine, const ConvKey& key) {
+bool keeps_promises(const Descriptor& engine, bool tensor_cores) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                  static_cast<std::int64_t>(notes.size()), &count, notes.data()),
         "an engine's notes");
-  return std::none_of(notes.begin(), notes.begin() + count, [&key](auto note) { return breaks_a_promise(note, key); });
+  return std::none_of(notes.begin(), notes.begin() + count,
+                      [=](auto note) { return breaks_a_promise(note, tensor_cores); });
 }
 
 /// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
@@ -44,7 +45,7 @@ std::vector<Descriptor> make(cudnnBackendDescriptorType_t type, std::int64_t cou
 }
 
 /// Engine configurations that heuristics of `mode` propose, the fastest first.
-std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode, const ConvTarget& target) {
+std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_t mode, const EngineTarget& target) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristics.set_one(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
@@ -61,8 +62,8 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
 }
 
 /// The engine of a configuration, by number and knobs.
-ConvChoice choice_of(const Descriptor& engine, const Descriptor& config, ConvForm form) {
-  ConvChoice choice{
+EngineChoice choice_of(const Descriptor& engine, const Descriptor& config, int form) {
+  EngineChoice choice{
       .library = true, .form = form, .engine = engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), .knobs = {}};
   std::vector<Descriptor> knobs = make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS);
   const std::int64_t count = get_descriptors(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
@@ -77,7 +78,7 @@ ConvChoice choice_of(const Descriptor& engine, const Descriptor& config, ConvFor
   return choice;
 }
 
-std::optional<Descriptor> plan_of(const Descriptor& config, const ConvTarget& target) {
+std::optional<Descriptor> plan_of(const Descriptor& config, const EngineTarget& target) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   if (target.device != nullptr)
@@ -90,41 +91,49 @@ std::optional<Descriptor> plan_of(const Descriptor& config, const ConvTarget& ta
 
 std::int64_t workspace_of(const Descriptor& plan) { return plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
-std::vector<ConvForm> forms_of(const ConvKey& key) {
-  if (key.bias) return {ConvForm::kThroughFloat};
-  if (key.in == key.out) return {ConvForm::kDirect};
-  return {ConvForm::kDirect, ConvForm::kThroughFloat};
+/// Calls use(config, engine) for what heuristics propose and promises allow, in their order, until it returns true.
+template <class Use>
+void each_proposal(const OperationGraph& graph, bool tensor_cores, const EngineTarget& target, Use&& use) {
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    for (const Descriptor& config : proposals(graph.graph, mode, target)) {
+      std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+      if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 || !keeps_promises(engine[0], tensor_cores))
+        continue;
+      if (use(config, engine[0])) return;
+    }
 }
 
 }  // namespace
 
-std::optional<ConvPlan> choose_conv_plan(const ConvKey& key, const ConvTarget& target) {
-  for (const ConvForm form : forms_of(key)) {
-    ConvGraph graph = conv_graph(key, form);
-    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-      for (const Descriptor& config : proposals(graph.graph, mode, target)) {
-        std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-        if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 || !keeps_promises(engine[0], key))
-          continue;
-        std::optional<Descriptor> plan = plan_of(config, target);
-        if (!plan) continue;
-        const std::int64_t workspace = workspace_of(*plan);
-        if (workspace > target.most_workspace) continue;
-        return ConvPlan{choice_of(engine[0], config, form), std::move(graph), std::move(*plan), workspace};
-      }
-  }
-  return {};
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, bool tensor_cores,
+                                           const EngineTarget& target) {
+  std::vector<EngineChoice> all;
+  each_proposal(graph, tensor_cores, target, [&](const Descriptor& config, const Descriptor& engine) {
+    all.push_back(choice_of(engine, config, form));
+    return false;
+  });
+  return all;
 }
 
-std::optional<ConvPlan> restore_conv_plan(const ConvKey& key, const ConvChoice& choice, const ConvTarget& target) {
-  const std::vector<ConvForm> forms = forms_of(key);
-  if (std::find(forms.begin(), forms.end(), choice.form) == forms.end()) return {};
-  ConvGraph graph = conv_graph(key, choice.form);
+std::optional<EnginePlan> choose_engine(OperationGraph graph, int form, bool tensor_cores, const EngineTarget& target) {
+  std::optional<EnginePlan> chosen;
+  each_proposal(graph, tensor_cores, target, [&](const Descriptor& config, const Descriptor& engine) {
+    std::optional<Descriptor> plan = plan_of(config, target);
+    const std::int64_t workspace = plan ? workspace_of(*plan) : 0;
+    if (!plan || workspace > target.most_workspace) return false;
+    chosen.emplace(EnginePlan{choice_of(engine, config, form), std::move(graph), std::move(*plan), workspace});
+    return true;
+  });
+  return chosen;
+}
+
+std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, bool tensor_cores,
+                                         const EngineTarget& target) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
   if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
-  if (!engine.finalized() || !keeps_promises(engine, key)) return {};
+  if (!engine.finalized() || !keeps_promises(engine, tensor_cores)) return {};
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const auto& [type, value] : choice.knobs) {
@@ -141,9 +150,9 @@ std::optional<ConvPlan> restore_conv_plan(const ConvKey& key, const ConvChoice& 
                raw.data());
   if (!config.finalized()) return {};
   std::optional<Descriptor> plan = plan_of(config, target);
-  if (!plan || workspace_of(*plan) > target.most_workspace) return {};
-  const std::int64_t workspace = workspace_of(*plan);
-  return ConvPlan{choice, std::move(graph), std::move(*plan), workspace};
+  const std::int64_t workspace = plan ? workspace_of(*plan) : 0;
+  if (!plan || workspace > target.most_workspace) return {};
+  return EnginePlan{choice, std::move(graph), std::move(*plan), workspace};
 }
 
 }  // namespace binade::cuda

@@ -2,16 +2,19 @@
 
 #include <cudnn.h>
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "cuda/device/conv_plan.h"
+#include "core/dtype.h"
+#include "cuda/device/engine_choice.h"
 
-/// cuDNN's graph interface for convolutions: one operation, or an operation and a pointwise one behind it. Host code
-/// that needs no GPU: engines can be chosen for a device that is described in words (cuDNN 9.8 and later).
+/// cuDNN's graph interface. Host code that needs no GPU: engines can be chosen for a device that is described in words
+/// (cuDNN 9.8 and later).
 namespace binade::cuda {
 
 /// Throws the Failure that fits unless `status` is success.
@@ -32,7 +35,8 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
                   const void* values);
   Descriptor& set(cudnnBackendAttributeName_t name, std::initializer_list<std::int64_t> values);
-  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& other);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t other);
+  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& other) { return set(name, other.raw()); }
   /// One value of an enumeration, a bool or a double.
   template <class T>
   Descriptor& set_one(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, T value) {
@@ -50,38 +54,56 @@ class Descriptor {
   cudnnBackendDescriptor_t raw_ = nullptr;
 };
 
-/// What the tensors of a convolution are called in its graph.
-enum ConvTensor : std::int64_t { kTensorX = 1, kTensorW, kTensorY, kTensorBias, kTensorSums };
+cudnnDataType_t type_of(DType dtype);
 
-/// The operation graph of a key, finalized, with the descriptors that it is made of.
-struct ConvGraph {
+using Four = std::array<std::int64_t, 4>;  ///< extents or strides
+
+struct TensorFacts {
+  std::int64_t id;  ///< no two of a graph have the same
+  cudnnDataType_t type;
+  Four extents, strides;
+  int alignment = 16;
+  bool is_virtual = false;   ///< it never reaches memory
+  bool is_by_value = false;  ///< a number in host memory, read when the plan is executed
+};
+/// Finalized.
+Descriptor tensor(const TensorFacts& facts);
+
+/// An operation graph, finalized, with the descriptors that it is made of.
+struct OperationGraph {
   std::vector<Descriptor> parts;
   Descriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
+
+  cudnnBackendDescriptor_t keep(Descriptor&& part) { return parts.emplace_back(std::move(part)).raw(); }
+  /// REQUIRES that `operations` are among the parts.
+  void finalize(const std::vector<cudnnBackendDescriptor_t>& operations);
 };
-/// Throws Failure where cuDNN knows no such graph. REQUIRES kThroughFloat with a bias.
-ConvGraph conv_graph(const ConvKey& key, ConvForm form);
 
 /// Whom engines are chosen for: the device of a handle, or one that is only described.
-struct ConvTarget {
+struct EngineTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, where there is no handle
   std::int64_t most_workspace = std::int64_t{1} << 30;
 };
 
 /// An engine that is ready to run.
-struct ConvPlan {
-  ConvChoice choice;
-  ConvGraph graph;
+struct EnginePlan {
+  EngineChoice choice;
+  OperationGraph graph;
   Descriptor plan;
   std::int64_t workspace = 0;
 };
 
-/// The first engine that cuDNN's heuristics (mode A, then its fallbacks) name and that computes what Binade promises:
-/// the same bits every time, products of the inputs as they are (TF32 only where the key allows it, no Winograd or
-/// Fourier transforms), sums kept in f32. Nothing where there is none.
-std::optional<ConvPlan> choose_conv_plan(const ConvKey& key, const ConvTarget& target);
-
+/// The engines that cuDNN's heuristics (mode A, then its fallbacks) name for a graph and that keep Binade's promises:
+/// the same bits every time, products of the inputs as they are (no Winograd or Fourier transforms; Tensor Cores, which
+/// make TF32 of f32, only where `tensor_cores`), sums kept in f32. The fastest first; whether one can be planned is not
+/// known.
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, bool tensor_cores,
+                                           const EngineTarget& target);
+/// The first of them that can be planned. Nothing where there is none.
+std::optional<EnginePlan> choose_engine(OperationGraph graph, int form, bool tensor_cores, const EngineTarget& target);
 /// The plan of an earlier choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.
-std::optional<ConvPlan> restore_conv_plan(const ConvKey& key, const ConvChoice& choice, const ConvTarget& target);
+std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, bool tensor_cores,
+                                         const EngineTarget& target);
 
 }  // namespace binade::cuda

@@ -2,10 +2,23 @@
 #include <cudnn.h>
 
 #include <cstdio>
+#include <mutex>
 
 #include "cuda/device/libraries.cuh"
 
 namespace binade::cuda {
+namespace {
+
+struct Notes {
+  std::mutex mutex;
+  std::string text;
+};
+Notes& notes() {
+  static Notes* const only = new Notes;
+  return *only;
+}
+
+}  // namespace
 
 void open_libraries(DeviceFacts& facts) {
   const std::size_t lt = cublasLtGetVersion();  // 10000 major + 100 minor + patch, and so is cuDNN's
@@ -22,8 +35,18 @@ std::string plans_text(const std::string& title, const std::set<std::string>& li
   return text;
 }
 
-std::string library_plans() { return gemm_plans() + conv_plans(); }
-int use_library_plans(const std::string& text) { return use_gemm_plans(text) + use_conv_plans(text); }
-std::string library_notes() { return conv_notes(); }
+std::string library_plans() { return gemm_plans() + conv_plans() + attention_plans(); }
+int use_library_plans(const std::string& text) {
+  return use_gemm_plans(text) + use_conv_plans(text) + use_attention_plans(text);
+}
+
+std::string library_notes() {
+  const std::lock_guard lock(notes().mutex);
+  return notes().text;
+}
+void add_note(const std::string& line) {
+  const std::lock_guard lock(notes().mutex);
+  notes().text += line + "\n";
+}
 
 }  // namespace binade::cuda

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 
+#include "core/kernels/attention.h"
 #include "core/kernels/gemm.h"
 #include "cuda/api.h"
 #include "cuda/calls/conv.h"
@@ -26,13 +27,22 @@ bool library_conv_weight(const ConvWeightCall& call);
 bool library_has_conv(const ConvCall& call);
 bool library_has_conv(const ConvWeightCall& call);
 
+/// Attention by a library: the same bits every time, f32 logits, softmax and sums, nothing observed. The log-sum-exp is
+/// that of AttentionForward, so that one pass may be a library's and the other our own. False, and nothing done, where
+/// none computes it so: f32 and f64, masks, dropout, depths that are no multiple of 8 up to 128, queries that see no
+/// key. Unlike our kernels it multiplies a key that `causal` hides by 0: where v or k hold a NaN or an infinity, more
+/// rows may become NaN. Throws Failure where a plan would have to be made while a graph is captured.
+bool library_attention(const cpu::AttentionForward& f);
+bool library_attention(const cpu::AttentionBackward& b);
+
 /// How libraries have chosen to compute what they were asked so far: for each library a line that names device and
-/// version, then a line for each product and convolution.
+/// version, then a line for each product, convolution and attention.
 std::string library_plans();
 /// Takes choices over from such a text; those of another device or version are passed by. Returns how many were taken.
 int use_library_plans(const std::string& text);
-/// What libraries could not do, a line each.
+/// What libraries could not do, a line each, in the order in which it was found.
 std::string library_notes();
+void add_note(const std::string& line);
 
 /// The text of one library: its title, then its lines in order, so that the same choices give the same text. Empty
 /// where it has made none.
@@ -53,11 +63,12 @@ int take_plans(const std::string& text, const std::string& title, Parse&& parse,
   return taken;
 }
 
-// The parts of the three that belong to one library.
+// The parts of the two that belong to one kind of operation.
 std::string gemm_plans();
 int use_gemm_plans(const std::string& text);
 std::string conv_plans();
 int use_conv_plans(const std::string& text);
-std::string conv_notes();
+std::string attention_plans();
+int use_attention_plans(const std::string& text);
 
 }  // namespace binade::cuda

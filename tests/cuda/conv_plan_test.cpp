@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "cuda/device/cudnn_graph.h"
+#include "cuda/device/conv_graph.h"
 #include "cuda/device/failure.h"
+#include "tests/cuda/described_device.h"
 
 namespace binade::cuda {
 namespace {
@@ -39,26 +40,6 @@ ConvKey key_of(ConvPass pass, DType in, const cpu::ConvShape& s, bool bias = fal
 constexpr ConvPass kPasses[] = {ConvPass::kForward, ConvPass::kDataGradient, ConvPass::kWeightGradient};
 
 std::vector<std::int64_t> four(const Descriptor& d, cudnnBackendAttributeName_t name) { return d.integers(name, 4); }
-
-/// A GPU in words, as cuDNN writes them down: engines can be chosen for it where there is none.
-const Descriptor* described_device() {
-  static const Descriptor* device = []() -> const Descriptor* {
-    const std::string words =
-        R"({"cudaDeviceId":0,"deviceVer":900,"driverVer":13000,"maxGridSize":[2147483647,65535,65535],)"
-        R"("maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"totalGlobalMem":85000000000,"multiProcessorCount":132,)"
-        R"("warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
-        R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
-        R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
-        R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})";
-    auto* made = new Descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    if (cudnnBackendSetAttribute(made->raw(), CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                 static_cast<std::int64_t>(words.size()) + 1, words.c_str()) != CUDNN_STATUS_SUCCESS ||
-        !made->finalized())
-      return nullptr;
-    return made;
-  }();
-  return device;
-}
 
 TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
   alignas(16) char memory[64];
@@ -120,14 +101,14 @@ TEST(ConvKey, SomeAreNotForALibrary) {
 }
 
 TEST(ConvPlanText, ComesBackAsItWas) {
-  const ConvChoice choices[] = {
+  const EngineChoice choices[] = {
       {},
       {.library = true, .form = ConvForm::kThroughFloat, .engine = 38, .knobs = {{2, 5}, {13, -1}}},
       {.library = true, .form = ConvForm::kDirect, .engine = 0, .knobs = {}},
   };
-  for (const ConvChoice& choice : choices) {
-    const std::string line = conv_plan_line("conv forward", choice);
-    const auto plan = parse_conv_plan_line(line);
+  for (const EngineChoice& choice : choices) {
+    const std::string line = engine_line("conv forward", choice);
+    const auto plan = parse_engine_line(line, kConvFamily, kConvForms);
     ASSERT_TRUE(plan) << line;
     EXPECT_EQ(plan->key, "conv forward");
     EXPECT_EQ(plan->choice, choice) << line;
@@ -138,13 +119,13 @@ TEST(ConvPlanText, ComesBackAsItWas) {
                           "conv forward = form 0 engine 1 knobs 3", "conv forward = form 0 engine 1 knobs 3:x",
                           "conv forward = form 0 engine 99999999999999999999 "
                           "knobs"})
-    EXPECT_FALSE(parse_conv_plan_line(bad)) << bad;
+    EXPECT_FALSE(parse_engine_line(bad, kConvFamily, kConvForms)) << bad;
 }
 
 TEST(ConvGraph, SlicesAndFiltersAreStrides) {
   ConvKey key = key_of(ConvPass::kForward, DType::bf16, shape(2, 9, 8, 6, 3, 1, 1, 2));
   key.x_pitch = 24;
-  const ConvGraph g = conv_graph(key, ConvForm::kDirect);
+  const OperationGraph g = conv_graph(key, ConvForm::kDirect);
   const Descriptor &x = g.parts[0], &w = g.parts[1], &y = g.parts[2];
   using V = std::vector<std::int64_t>;
   EXPECT_EQ(four(x, CUDNN_ATTR_TENSOR_DIMENSIONS), (V{2, 8, 9, 9}));
@@ -164,7 +145,7 @@ TEST(ConvGraph, IsKnownToCudnnForEveryPass) {
         for (const ConvForm form : {ConvForm::kDirect, ConvForm::kThroughFloat}) {
           if (bias && form == ConvForm::kDirect) continue;
           const ConvKey key = key_of(pass, dtype, shape(2, 16, 8, 16, 3, 2, 1), bias);
-          const ConvGraph g = conv_graph(key, form);
+          const OperationGraph g = conv_graph(key, form);
           EXPECT_GT(g.graph.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT), 0) << key.text();
         }
       }
@@ -181,7 +162,7 @@ TEST(ConvGraph, SaysWhyItIsNone) {
   }
 }
 
-std::vector<cudnnBackendNumericalNote_t> notes_of(const ConvPlan& plan) {
+std::vector<cudnnBackendNumericalNote_t> notes_of(const EnginePlan& plan) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, plan.graph.graph);
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {plan.choice.engine});
@@ -199,7 +180,7 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const ConvPlan& plan) {
 /// Engines that are compiled when they are planned need a driver; those that come with cuDNN do not.
 TEST(ConvEngines, AreChosenForADescribedDevice) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
-  const ConvTarget target{.device = described_device()};
+  const EngineTarget target{.device = described_device()};
   for (const ConvPass pass : kPasses)
     for (const DType dtype : {DType::f32, DType::bf16}) {
       if (pass == ConvPass::kWeightGradient && dtype != DType::f32) continue;
@@ -212,7 +193,7 @@ TEST(ConvEngines, AreChosenForADescribedDevice) {
         EXPECT_NE(note, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) << key.text();
         EXPECT_FALSE(note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && dtype == DType::f32) << key.text();
       }
-      const auto line = parse_conv_plan_line(conv_plan_line(key.text(), plan->choice));
+      const auto line = parse_engine_line(engine_line(key.text(), plan->choice), kConvFamily, kConvForms);
       ASSERT_TRUE(line);
       EXPECT_EQ(line->key, key.text());
       const auto restored = restore_conv_plan(key, line->choice, target);
@@ -233,7 +214,7 @@ TEST(ConvKey, Tf32IsForF32) {
 
 TEST(ConvEngines, UseTensorCoresForF32WhereTf32IsAllowed) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
-  const ConvTarget target{.device = described_device()};
+  const EngineTarget target{.device = described_device()};
   for (const ConvPass pass : kPasses) {
     const ConvKey strict = key_of(pass, DType::f32, shape(8, 64, 64, 128, 3, 1, 1));
     ConvKey key = strict;
@@ -253,13 +234,13 @@ TEST(ConvEngines, UseTensorCoresForF32WhereTf32IsAllowed) {
 
 TEST(ConvEngines, AStoredChoiceIsNotTrusted) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
-  const ConvTarget target{.device = described_device()};
+  const EngineTarget target{.device = described_device()};
   const cpu::ConvShape s = shape(8, 64, 64, 128, 3, 1, 1);
   const ConvKey f32 = key_of(ConvPass::kForward, DType::f32, s), bf16 = key_of(ConvPass::kForward, DType::bf16, s);
   const auto half = choose_conv_plan(bf16, target);
   ASSERT_TRUE(half);
   EXPECT_FALSE(restore_conv_plan(f32, half->choice, target)) << "Tensor Cores would make TF32 of f32";
-  ConvChoice wrong = half->choice;
+  EngineChoice wrong = half->choice;
   wrong.engine = 100000;
   EXPECT_FALSE(restore_conv_plan(bf16, wrong, target));
   wrong = half->choice;

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "cuda/device/attention.cuh"
+#include "cuda/device/attention_plan.h"
 #include "cuda/device/conv.cuh"
 #include "cuda/device/libraries.cuh"
 #include "cuda/device/products.cuh"
@@ -200,6 +202,21 @@ bool library_conv_weight(const ConvWeightCall& call) {
   own_conv_weight(call);
   return true;
 }
+/// It takes what cuDNN takes on the device that it is made for.
+template <class Call>
+static bool attend(const Call& call) {
+  if (!library_is_there()) return false;
+  const AttentionKey key = attention_key(call);
+  if (!no_library_for(key, 91900, 9).empty()) {
+    note_own(key.text());
+    return false;
+  }
+  g_plans.insert(key.text());
+  own_attention(call, nullptr);
+  return true;
+}
+bool library_attention(const cpu::AttentionForward& f) { return attend(f); }
+bool library_attention(const cpu::AttentionBackward& b) { return attend(b); }
 std::string library_plans() {
   if (g_plans.empty()) return {};
   std::string text = kTitle + "\n";
@@ -211,7 +228,7 @@ int use_library_plans(const std::string& text) {
   bool ours = false;
   int taken = 0;
   for (std::string line; std::getline(lines, line);) {
-    const bool plan = line.rfind("product ", 0) == 0 || line.rfind("conv ", 0) == 0;
+    const bool plan = line.starts_with("product ") || line.starts_with("conv ") || line.starts_with("attention ");
     if (!plan) ours = line == kTitle;
     if (!plan || !ours) continue;
     g_plans.insert(line);

@@ -1,0 +1,40 @@
+#include "cuda/device/attention.cuh"
+#include "cuda/device/libraries.cuh"
+#include "cuda/device/products.cuh"
+
+/// What a library leaves to do: it observes nothing.
+namespace binade::cuda {
+namespace {
+
+/// As rows of `columns` neighbors, `pitch` apart.
+void observe(const void* data, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
+  if (data == nullptr) return;
+  const Finish at{.y = {const_cast<void*>(data), dtype}, .row = pitch, .batch = {}, .words = context().seen};
+  observe_products(at, 1, rows, columns);
+}
+
+}  // namespace
+
+bool attention_by_library(const cpu::AttentionForward& f) {
+  const cpu::AttentionArgs& a = f.args;
+  const bool together = f.y_head == a.depth, apart = f.y_token == a.heads * f.y_head;
+  if (!(together || apart) || !library_attention(f)) return false;
+  const std::int64_t tokens = a.batch * a.queries;
+  if (together)
+    observe(f.y, a.dtype, tokens, a.heads * a.depth, f.y_token);
+  else
+    observe(f.y, a.dtype, tokens * a.heads, a.depth, f.y_head);
+  return true;
+}
+
+bool attention_by_library(const cpu::AttentionBackward& b) {
+  const cpu::AttentionArgs& a = b.args;
+  if (!library_attention(b)) return false;
+  const std::int64_t query = a.heads * a.depth, key = a.key_heads * a.depth;
+  observe(b.gq, a.dtype, a.batch * a.queries, query, query);
+  observe(b.gk, a.dtype, a.batch * a.keys, key, key);
+  observe(b.gv, a.dtype, a.batch * a.keys, key, key);
+  return true;
+}
+
+}  // namespace binade::cuda

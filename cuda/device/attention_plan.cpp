@@ -1,0 +1,138 @@
+#include "cuda/device/attention_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace binade::cuda {
+namespace {
+
+constexpr std::int64_t kVector = 8;  ///< halves in the 16 bytes that an engine reads at a time
+constexpr std::int64_t kMostDepth = 128;
+/// cuDNN's attention gives wrong results before 9.15.1 (9.10.0, 9.14.0, and lengths that 128 does not divide).
+/// From 9.21 on it takes softmax as one operation, which the headers of 9.19 do not have.
+constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
+
+AttentionKey::Steps steps_of(const cpu::AttentionArgs::Tokens& x) { return {x.token, x.head}; }
+
+AttentionKey key_of(const cpu::AttentionArgs& a, AttentionPass pass) {
+  return {.pass = pass,
+          .dtype = a.dtype,
+          .batch = a.batch,
+          .queries = a.queries,
+          .keys = a.keys,
+          .heads = a.heads,
+          .key_heads = a.key_heads,
+          .depth = a.depth,
+          .causal = a.causal,
+          .q = steps_of(a.q),
+          .k = steps_of(a.k),
+          .v = steps_of(a.v),
+          .mask = a.mask != nullptr,
+          .dropout = a.dropout > 0};
+}
+
+bool all_aligned(std::initializer_list<const void*> pointers) {
+  return std::all_of(pointers.begin(), pointers.end(), [](const void* at) { return alignment_of(at) == 16; });
+}
+bool in_vectors(std::initializer_list<AttentionKey::Steps> all) {
+  return std::all_of(all.begin(), all.end(), [](const AttentionKey::Steps& steps) {
+    return steps.token % kVector == 0 && steps.head % kVector == 0;
+  });
+}
+
+/// Bytes of the gradients of one sample's logits, and of the gradients of keys and values before heads that share them
+/// are summed. Engines compute tiles of 64 x 64.
+double bytes_of_a_sample(const AttentionKey& key) {
+  const auto padded = [](std::int64_t n) { return 64 * std::ceil(static_cast<double>(n) / 64); };
+  const auto heads = static_cast<double>(key.heads);
+  const double logits = padded(key.queries) * padded(key.keys);
+  const double keys = static_cast<double>(key.keys) * static_cast<double>(key.depth);
+  return 2 * heads * (logits + (key.heads == key.key_heads ? 0 : 2 * keys));
+}
+
+}  // namespace
+
+std::array<std::int64_t, AttentionKey::kNumbers> AttentionKey::numbers() const {
+  return {static_cast<int>(pass),
+          static_cast<int>(dtype),
+          batch,
+          queries,
+          keys,
+          heads,
+          key_heads,
+          depth,
+          causal,
+          q.token,
+          q.head,
+          k.token,
+          k.head,
+          v.token,
+          v.head,
+          y.token,
+          y.head,
+          gy.token,
+          gy.head,
+          mask,
+          dropout,
+          aligned};
+}
+
+std::string AttentionKey::text() const {
+  return fmt::format(
+      "{} {} {} batch {} queries {} keys {} heads {} {} depth {} causal {:d} q {} {} k {} {} v {} {} y {} {} gy {} {} "
+      "mask {:d} dropout {:d} aligned {:d}",
+      kAttentionFamily, pass == AttentionPass::kForward ? "forward" : "backward", name_of(dtype), batch, queries, keys,
+      heads, key_heads, depth, causal, q.token, q.head, k.token, k.head, v.token, v.head, y.token, y.head, gy.token,
+      gy.head, mask, dropout, aligned);
+}
+
+AttentionKey attention_key(const cpu::AttentionForward& call) {
+  const cpu::AttentionArgs& a = call.args;
+  AttentionKey key = key_of(a, AttentionPass::kForward);
+  key.y = {call.y_token, call.y_head};
+  key.aligned = all_aligned({a.q.data, a.k.data, a.v.data, call.y, call.lse});
+  return key;
+}
+
+AttentionKey attention_key(const cpu::AttentionBackward& call) {
+  const cpu::AttentionArgs& a = call.args;
+  AttentionKey key = key_of(a, AttentionPass::kBackward);
+  key.y = steps_of(call.y);
+  key.gy = steps_of(call.gy);
+  key.aligned = all_aligned(
+      {a.q.data, a.k.data, a.v.data, call.y.data, call.gy.data, call.lse, call.gq, call.gk, call.gv});
+  return key;
+}
+
+std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture) {
+  if (version < kFirstVersion) return "attention of a cuDNN before 9.15.1 is wrong at some sizes";
+  if (version >= kEndOfVersions) return "it is not known how this cuDNN wants to be asked for attention";
+  // Other architectures have engines too, and other ways to make a backward pass deterministic.
+  if (architecture != 9) return "cuDNN's attention is asked for on Hopper alone";
+  if (!is_half(key.dtype)) return "cuDNN's attention is for halves";
+  if (key.mask) return "cuDNN is not asked to add a mask";
+  if (key.dropout) return "cuDNN's dropout has another stream of random numbers";
+  if (key.depth % kVector != 0 || key.depth > kMostDepth) return "its depth is no multiple of 8 up to 128";
+  if (key.batch * key.heads * key.queries * key.keys == 0) return "there is nothing to look at";
+  if (key.causal && key.keys < key.queries) return "its first queries see no key";
+  if (key.pass == AttentionPass::kBackward && key.queries == 1 && key.keys == 1) return "it has one query and one key";
+  if (!key.aligned || !in_vectors({key.q, key.k, key.v, key.y, key.gy})) return "its vectors do not lie on 16 bytes";
+  return {};
+}
+
+AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace) {
+  AttentionKey part = key;
+  if (key.pass == AttentionPass::kForward || key.batch < 1) return part;
+  constexpr double kRest = 4096;  // of a workspace
+  const double fit = (static_cast<double>(most_workspace) - kRest) / bytes_of_a_sample(key);
+  if (!(fit < static_cast<double>(key.batch))) return part;
+  const std::int64_t rows = key.heads * key.queries;
+  for (part.batch = std::max<std::int64_t>(1, static_cast<std::int64_t>(fit)); part.batch > 0; --part.batch)
+    // The log-sum-exp of the next part lies on 16 bytes too.
+    if (key.batch % part.batch == 0 && rows * part.batch % 4 == 0) return part;
+  return key;
+}
+
+}  // namespace binade::cuda

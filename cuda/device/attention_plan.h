@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/kernels/attention.h"
+#include "cuda/device/engine_choice.h"
+
+/// What a library is asked for an attention. Plain values: no library's header.
+namespace binade::cuda {
+
+enum class AttentionPass : int { kForward, kBackward };
+
+/// Everything that the choice of an engine depends on; equal keys get equal engines. The scale of the logits is not
+/// among it: engines are handed the number.
+struct AttentionKey {
+  /// Where tokens and heads of a tensor lie apart, in elements.
+  struct Steps {
+    std::int64_t token = 0, head = 0;
+    bool operator==(const Steps&) const = default;
+  };
+
+  AttentionPass pass = AttentionPass::kForward;
+  DType dtype = DType::bf16;
+  std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
+  bool causal = false;
+  Steps q, k, v, y;
+  Steps gy;              ///< of a backward pass
+  bool mask = false;     ///< one is added to the logits
+  bool dropout = false;  ///< some probabilities are left out
+  bool aligned = true;   ///< every vector lies on 16 bytes
+
+  static constexpr int kNumbers = 22;
+  /// All of it, in the order of text().
+  std::array<std::int64_t, kNumbers> numbers() const;
+  /// "attention forward bf16 batch 8 queries 64 keys 64 heads 12 12 depth 64 causal 1 q 2304 64 ..."; no two keys have
+  /// the same.
+  std::string text() const;
+};
+inline bool operator==(const AttentionKey& a, const AttentionKey& b) { return a.numbers() == b.numbers(); }
+
+constexpr std::string_view kAttentionFamily = "attention";  ///< the first word of a key's text
+
+/// The graph that computes a key. What cuDNN takes for attention depends on its version; there is one so far: products,
+/// a pointwise operation for each step of mask and softmax, and reductions.
+enum AttentionForm : int { kComposed };
+constexpr int kAttentionForms = 1;
+
+AttentionKey attention_key(const cpu::AttentionForward& call);
+AttentionKey attention_key(const cpu::AttentionBackward& call);
+
+/// Why the library is not asked for this attention; empty where it is. `version`: 10000 major + 100 minor + patch of
+/// the cuDNN that is there; `architecture`: the device's major number.
+std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture);
+
+/// The key of as many samples as are computed together, a divisor of the batch. A backward pass that gives the same
+/// bits every time keeps the gradients of all logits for as long as it runs: `most_workspace` bytes are to hold them.
+AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace);
+
+}  // namespace binade::cuda

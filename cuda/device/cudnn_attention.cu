@@ -1,0 +1,117 @@
+#include <limits>
+
+#include "cuda/device/attention_graph.h"
+#include "cuda/device/cudnn_plans.cuh"
+#include "cuda/device/libraries.cuh"
+
+/// Attention by cuDNN.
+namespace binade::cuda {
+namespace {
+
+std::string why_no_library(const AttentionKey& key) {
+  static const CudnnFacts facts = cudnn_facts();
+  return no_library_for(key, facts.version, facts.major);
+}
+
+PlanCache<AttentionKey>& plans() {
+  // Never destroyed: the driver may be gone before statics are.
+  static auto* only = new PlanCache<AttentionKey>({.what = "an attention",
+                                                   .family = kAttentionFamily,
+                                                   .forms = kAttentionForms,
+                                                   .no_library = &why_no_library,
+                                                   .choose = &choose_attention_plan,
+                                                   .restore = &restore_attention_plan});
+  return *only;
+}
+
+/// A tensor of the call: where its first sample lies, and how far apart samples are.
+struct Tokens {
+  AttentionTensor id;
+  const void* data;
+  std::int64_t bytes;
+};
+
+/// Runs `whole`, part by part of its batch. `tensors` are those that lie in memory.
+bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& tensors) {
+  const AttentionKey key = at_once(whole, EngineTarget{}.most_workspace);
+  return plans().with_plan(key, [&](const EnginePlan& plan) {
+    const auto factor = static_cast<float>(scale);
+    const float hidden = -std::numeric_limits<float>::infinity(), one = 1;
+    const auto keys = static_cast<std::int32_t>(key.keys), queries = static_cast<std::int32_t>(key.queries);
+    const PlanTensor numbers[] = {{kAttentionScale, &factor},
+                                  {kAttentionHidden, &hidden},
+                                  {kAttentionKeyCount, &keys},
+                                  {kAttentionQueryCount, &queries},
+                                  {kAttentionOne, &one}};
+    for (std::int64_t first = 0; first < whole.batch; first += key.batch) {
+      std::vector<PlanTensor> all;
+      for (const Tokens& t : tensors) all.push_back({t.id, static_cast<const char*>(t.data) + first * t.bytes});
+      for (const PlanTensor& number : numbers)
+        if (has_tensor(key, static_cast<AttentionTensor>(number.id))) all.push_back(number);
+      execute(plan, all, "an attention");
+    }
+  });
+}
+
+/// The tensors of a key, by the bytes of one sample.
+struct Samples {
+  const AttentionKey& key;
+  std::int64_t half = 2;
+
+  Tokens queries(AttentionTensor id, const void* data, const AttentionKey::Steps& steps) const {
+    return {id, data, key.queries * steps.token * half};
+  }
+  Tokens keys(AttentionTensor id, const void* data, const AttentionKey::Steps& steps) const {
+    return {id, data, key.keys * steps.token * half};
+  }
+  Tokens rows(AttentionTensor id, const void* data) const {
+    return {id, data, key.heads * key.queries * static_cast<std::int64_t>(sizeof(float))};
+  }
+};
+
+/// Memory of the call's own, for what cuDNN writes and nobody asked for.
+class Unwanted {
+ public:
+  Unwanted(void* wanted, std::int64_t bytes) : wanted_(wanted), buffer_(wanted != nullptr ? 0 : bytes) {}
+  void* data() const { return wanted_ != nullptr ? wanted_ : buffer_.data(); }
+
+ private:
+  void* wanted_;
+  Buffer<char> buffer_;
+};
+
+}  // namespace
+
+bool library_attention(const cpu::AttentionForward& f) {
+  const cpu::AttentionArgs& a = f.args;
+  const AttentionKey key = attention_key(f);
+  const Samples at{key};
+  const Unwanted lse(f.lse, a.batch * at.rows(kAttentionLse, nullptr).bytes);
+  return run(key, a.scale,
+             {at.queries(kAttentionQ, a.q.data, key.q), at.keys(kAttentionK, a.k.data, key.k),
+              at.keys(kAttentionV, a.v.data, key.v), at.queries(kAttentionY, f.y, key.y),
+              at.rows(kAttentionLse, lse.data())});
+}
+
+bool library_attention(const cpu::AttentionBackward& b) {
+  const cpu::AttentionArgs& a = b.args;
+  const AttentionKey key = attention_key(b);
+  if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and takes no memory
+  const Samples at{key};
+  const AttentionKey::Steps query{a.heads * a.depth, a.depth}, of_key{a.key_heads * a.depth, a.depth};
+  const std::int64_t query_bytes = a.batch * at.queries(kAttentionGq, nullptr, query).bytes,
+                     key_bytes = a.batch * at.keys(kAttentionGk, nullptr, of_key).bytes;
+  const Unwanted gq(b.gq, query_bytes), gk(b.gk, key_bytes), gv(b.gv, key_bytes);
+  const Buffer<char> delta(a.batch * at.rows(kAttentionDelta, nullptr).bytes);
+  return run(key, a.scale,
+             {at.queries(kAttentionQ, a.q.data, key.q), at.keys(kAttentionK, a.k.data, key.k),
+              at.keys(kAttentionV, a.v.data, key.v), at.queries(kAttentionY, b.y.data, key.y),
+              at.rows(kAttentionLse, b.lse), at.queries(kAttentionGy, b.gy.data, key.gy),
+              at.queries(kAttentionGq, gq.data(), query), at.keys(kAttentionGk, gk.data(), of_key),
+              at.keys(kAttentionGv, gv.data(), of_key), at.rows(kAttentionDelta, delta.data())});
+}
+
+std::string attention_plans() { return plans().text(); }
+int use_attention_plans(const std::string& text) { return plans().use(text); }
+
+}  // namespace binade::cuda

@@ -1,0 +1,58 @@
+#include "cuda/device/cudnn_plans.cuh"
+
+namespace binade::cuda {
+
+CudnnFacts cudnn_facts() {
+  CudnnFacts facts{.version = cudnnGetVersion()};
+  check(cudaDeviceGetAttribute(&facts.major, cudaDevAttrComputeCapabilityMajor, context().device), "device");
+  check(cudaDeviceGetAttribute(&facts.minor, cudaDevAttrComputeCapabilityMinor, context().device), "device");
+  return facts;
+}
+
+std::string CudnnFacts::title() const {
+  return "cudnn " + std::to_string(version) + " sm_" + std::to_string(major) + std::to_string(minor) +
+         " multiprocessors " + std::to_string(context().multiprocessors);
+}
+
+cudnnHandle_t cudnn_handle() {
+  static const cudnnHandle_t handle = [] {
+    cudnnHandle_t made = nullptr;
+    check(cudnnCreate(&made), "cudnnCreate");
+    check(cudnnSetStream(made, context().stream), "cudnnSetStream");
+    return made;
+  }();
+  return handle;
+}
+
+std::mutex& cudnn_mutex() {
+  static std::mutex* const only = new std::mutex;  // never destroyed, as its users are not
+  return *only;
+}
+
+void require_no_capture(const char* what) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(context().stream, &status), "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusNone)
+    throw Failure(Status::kFailed,
+                  std::string(what) + " of new sizes while a graph is captured; run the step once without capturing");
+}
+
+void execute(const EnginePlan& plan, const std::vector<PlanTensor>& tensors, const char* what) {
+  std::vector<std::int64_t> ids;
+  std::vector<const void*> data;
+  for (const PlanTensor& t : tensors) {
+    ids.push_back(t.id);
+    data.push_back(t.data);
+  }
+  const auto count = static_cast<std::int64_t>(tensors.size());
+  const Buffer<char> workspace(plan.workspace);
+  const void* const at = workspace.data();
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids.data());
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, data.data());
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &at);
+  pack.finalize();
+  check(cudnnBackendExecute(cudnn_handle(), plan.plan.raw(), pack.raw()), what);
+}
+
+}  // namespace binade::cuda

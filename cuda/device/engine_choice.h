@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// How a library has chosen to compute a key, as values and as a line of text. No library's header.
+namespace binade::cuda {
+
+/// An engine of the library's for a key, or that there is none.
+struct EngineChoice {
+  bool library = false;
+  int form = 0;  ///< which of the graphs that compute the key
+  std::int64_t engine = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type, value
+
+  bool operator==(const EngineChoice&) const = default;
+};
+
+/// "KEY = form 0 engine 38 knobs 2:5 13:1", or "KEY = own".
+std::string engine_line(const std::string& key, const EngineChoice& choice);
+struct EngineLine {
+  std::string key;
+  EngineChoice choice;
+};
+/// Nothing where the line is none of a key that begins with the word `family` and has `forms` forms.
+std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_view family, int forms);
+
+/// The largest power of two up to 16 that `at` is a multiple of.
+int alignment_of(const void* at);
+
+std::size_t hash_of(std::span<const std::int64_t> numbers);
+
+}  // namespace binade::cuda

@@ -24,7 +24,7 @@ std::size_t size_class(std::size_t bytes) {
 
 void* CachingBackend::allocate(std::size_t bytes, Stream) {
   std::lock_guard lock(mutex_);
-  void* memory = take(bytes);
+  void* memory = records_here() ? take_recorded(bytes) : take(bytes);
   if (tracing_ != nullptr) note_taken(memory, bytes);
   return memory;
 }
@@ -54,7 +54,21 @@ void* CachingBackend::take(std::size_t bytes) {
 void CachingBackend::release(void* memory, std::size_t bytes, Stream) noexcept {
   std::lock_guard lock(mutex_);
   if (tracing_ != nullptr) note_given_back(memory);
+  if (!arenas_.empty() && release_into_arena(memory)) return;
+  try {
+    if (records_here()) hold(memory);
+  } catch (const std::bad_alloc&) {
+    return;  // nobody gets it any more: kernels that are recorded may write there
+  }
+  if (const auto held = held_.find(memory); held != held_.end()) {
+    held->second.given_back = bytes;
+    return;
+  }
   in_use_ -= bytes;
+  put_back(memory);
+}
+
+void CachingBackend::put_back(void* memory) noexcept {
   const auto known = capacity_of_.find(memory);
   try {
     cache_[known->second].push_back(memory);
@@ -83,6 +97,99 @@ MemoryTrace CachingBackend::trace(const std::function<void()>& body) {
   }
   end();
   return std::move(tracing.trace);
+}
+
+std::shared_ptr<CachingBackend::RecordedMemory> CachingBackend::begin_recording(const MemoryTrace& trace,
+                                                                                std::size_t alignment) {
+  MemoryPlan plan = plan_memory(trace, alignment);
+  const std::lock_guard lock(mutex_);
+  check<DeviceError>(recorder_ == nullptr, "record: a body is being recorded already");
+  void* base = nullptr;
+  const std::size_t capacity = plan.bytes;
+  if (capacity > 0) {
+    base = obtain(capacity);
+    if (base == nullptr) {
+      trim_locked();
+      base = obtain(capacity);
+    }
+    if (base == nullptr) throw OutOfMemoryError(out_of_memory(capacity, in_use_));
+  }
+  try {
+    auto memory = std::make_shared<RecordedMemory>(RecordedMemory{.arena = Arena(trace, std::move(plan), base),
+                                                                  .capacity = capacity,
+                                                                  .held = {},
+                                                                  .thread = std::this_thread::get_id()});
+    if (capacity > 0) arenas_[static_cast<const char*>(base)] = memory;
+    recorder_ = std::move(memory);
+  } catch (...) {
+    if (base != nullptr) give_back(base, capacity);
+    throw;
+  }
+  count(capacity);
+  return recorder_;
+}
+
+void CachingBackend::end_recording() {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<RecordedMemory> ended = std::move(recorder_);
+  ended->arena.check_done();
+}
+
+void CachingBackend::release_recorded(const std::shared_ptr<RecordedMemory>& memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (recorder_ == memory) recorder_ = nullptr;
+  memory->recording_alive = false;
+  for (void* block : memory->held) {
+    const auto held = held_.find(block);
+    if (--held->second.recordings > 0) continue;
+    const std::size_t given_back = held->second.given_back;
+    held_.erase(held);
+    if (given_back == 0) continue;  // its owner still has it
+    in_use_ -= given_back;
+    put_back(block);
+  }
+  if (memory->arena.empty()) free_arena(*memory);
+}
+
+void* CachingBackend::take_recorded(std::size_t bytes) {
+  if (void* there = recorder_->arena.take(bytes)) return there;
+  void* memory = take(bytes);
+  try {
+    hold(memory);
+  } catch (...) {
+    in_use_ -= bytes;
+    put_back(memory);
+    throw;
+  }
+  return memory;
+}
+
+void CachingBackend::hold(void* memory) {
+  recorder_->held.push_back(memory);
+  try {
+    ++held_[memory].recordings;
+  } catch (...) {
+    recorder_->held.pop_back();
+    throw;
+  }
+}
+
+/// Whether it lies in an arena. One that has lost its recording goes with the last of its blocks.
+bool CachingBackend::release_into_arena(void* memory) noexcept {
+  auto there = arenas_.upper_bound(static_cast<const char*>(memory));
+  if (there == arenas_.begin() || !(--there)->second->arena.owns(memory)) return false;
+  const std::shared_ptr<RecordedMemory> recorded = there->second;
+  recorded->arena.give_back(memory);
+  if (!recorded->recording_alive && recorded->arena.empty()) free_arena(*recorded);
+  return true;
+}
+
+void CachingBackend::free_arena(const RecordedMemory& memory) noexcept {
+  if (memory.capacity == 0) return;
+  in_use_ -= memory.capacity;
+  void* base = memory.arena.base();
+  arenas_.erase(static_cast<const char*>(base));
+  give_back(base, memory.capacity);
 }
 
 void CachingBackend::note_taken(void* memory, std::size_t bytes) {

@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 /// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 3;
+inline constexpr int kAbi = 4;
 
 enum class Status : int {
   kOk = 0,
@@ -53,7 +53,7 @@ struct Api {
   Status (*allocate)(std::size_t bytes, void** memory);
   Status (*release)(void* memory);
   Status (*free_memory)(std::size_t* bytes);
-  /// Ordered with the kernels. To or from the host: done on return.
+  /// Ordered with the kernels. From the host: `from` may be written again on return. To the host: done on return.
   Status (*copy)(void* to, const void* from, std::size_t bytes, Copy kind);
   Status (*fill_zero)(void* memory, std::size_t bytes);
   Status (*synchronize)();
@@ -73,6 +73,28 @@ struct Api {
   Status (*use_plans)(const char* text, int* taken);
   /// What libraries could not do and kernels of ours did, a line each, as `plans`.
   Status (*notes)(const char** text);
+
+  /// Host memory that copies reach while the host goes on.
+  Status (*allocate_pinned)(std::size_t bytes, void** memory);
+  Status (*release_pinned)(void* memory);
+  /// As `copy`, with such memory on the host's side: does not wait.
+  Status (*copy_later)(void* to, const void* from, std::size_t bytes, Copy kind);
+
+  /// A point behind all that has been sent; later ones have larger numbers.
+  Status (*mark)(std::uint64_t* number);
+  Status (*reached)(std::uint64_t number, int* yes);
+  /// Not counted by `waits`.
+  Status (*wait_for)(std::uint64_t number);
+
+  /// From now on what this thread sends is noted down instead of run; other threads wait until it is over. What needs
+  /// the device to have run is refused.
+  Status (*capture_begin)();
+  /// Ends it, whatever the status. `graph` null: what was noted is dropped.
+  Status (*capture_end)(void** graph);
+  /// Runs what was noted, on the same addresses and arguments.
+  Status (*graph_launch)(void* graph);
+  /// Waits for the graph where it runs.
+  Status (*graph_release)(void* graph);
 };
 
 /// The module's one exported function is `const Api* binade_cuda_api()`.

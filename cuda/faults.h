@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cuda/api.h"
 
@@ -16,6 +17,29 @@ using Describe = std::function<std::string(std::int64_t position, std::int64_t v
 
 /// A number for a call that may meet bad data. The words of the last 1,024 are kept.
 std::uint64_t number_call(Describe describe);
+
+/// The numbers of the calls that a recording makes. Their words are kept as long as it lives: its kernels bring the
+/// same numbers at each run.
+class RecordedCalls {
+ public:
+  RecordedCalls() = default;
+  ~RecordedCalls();
+  RecordedCalls(const RecordedCalls&) = delete;
+  RecordedCalls& operator=(const RecordedCalls&) = delete;
+
+  /// While one lives, number_call() on this thread numbers calls of the recording.
+  class Scope {
+   public:
+    explicit Scope(RecordedCalls& calls);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+
+ private:
+  friend std::uint64_t number_call(Describe describe);
+  std::vector<std::uint64_t> numbers_;
+};
 
 /// What `fault` is in words.
 std::string describe(const Fault& fault);

@@ -1,11 +1,14 @@
 #include "cuda/gpu.h"
 
+#include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "core/caching_backend.h"
 #include "core/error.h"
 #include "core/gpus.h"
+#include "core/recording.h"
 #include "cuda/faults.h"
 #include "cuda/module.h"
 #include "cuda/observations.h"
@@ -30,6 +33,42 @@ class GpuBackend final : public CachingBackend {
     if (bytes > 0) check(api_.fill_zero(memory, bytes), "fill_zero");
   }
   void synchronize(Stream) override { check(api_.synchronize(), "synchronize"); }
+
+  void* allocate_pinned(std::size_t bytes) override {
+    void* memory = nullptr;
+    check(api_.allocate_pinned(bytes, &memory), "page-locked memory");
+    const std::lock_guard lock(pinned_mutex_);
+    pinned_[static_cast<const char*>(memory)] = bytes;
+    return memory;
+  }
+  void release_pinned(void* memory) noexcept override {
+    if (memory == nullptr) return;
+    const std::lock_guard lock(pinned_mutex_);
+    pinned_.erase(static_cast<const char*>(memory));
+    api_.release_pinned(memory);
+  }
+  void copy_later(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream) override {
+    if (bytes == 0) return;
+    const void* here = kind == CopyKind::kDeviceToHost ? to : from;
+    binade::check<ArgumentError>(kind == CopyKind::kDeviceToDevice || is_pinned(here, bytes),
+                                 "copy_later: {} bytes of host memory are not of allocate_pinned()", bytes);
+    check(api_.copy_later(to, from, bytes, kind_of(kind)), "copy_later");
+  }
+
+  std::uint64_t mark(Stream) override {
+    std::uint64_t number = 0;
+    check(api_.mark(&number), "mark");
+    return number;
+  }
+  bool reached(std::uint64_t mark) override {
+    int yes = 0;
+    check(api_.reached(mark, &yes), "reached");
+    return yes != 0;
+  }
+  void wait_for(std::uint64_t mark) override { check(api_.wait_for(mark), "wait_for"); }
+
+  std::unique_ptr<Recording> record(const std::function<void()>& body, const MemoryTrace& trace) override;
+
   std::string description() const override {
     return fmt::format("{}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", facts_.name,
                        static_cast<double>(facts_.memory_bytes) / kGiB, facts_.major, facts_.minor,
@@ -42,6 +81,8 @@ class GpuBackend final : public CachingBackend {
   Observations& observations() { return *observations_; }
 
  private:
+  friend class GpuRecording;
+
   static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
   static Copy kind_of(CopyKind kind) {
@@ -51,6 +92,14 @@ class GpuBackend final : public CachingBackend {
       case CopyKind::kDeviceToDevice: break;
     }
     return Copy::kDeviceToDevice;
+  }
+  bool is_pinned(const void* memory, std::size_t bytes) const {
+    const std::lock_guard lock(pinned_mutex_);
+    const auto* at = static_cast<const char*>(memory);
+    const auto behind = pinned_.upper_bound(at);
+    if (behind == pinned_.begin()) return false;
+    const auto& [begin, size] = *std::prev(behind);
+    return at + bytes <= begin + size;
   }
   void* obtain(std::size_t capacity) override {
     void* block = nullptr;
@@ -74,7 +123,77 @@ class GpuBackend final : public CachingBackend {
   int index_;
   DeviceFacts facts_;
   std::optional<Observations> observations_;
+  mutable std::mutex pinned_mutex_;
+  std::map<const char*, std::size_t> pinned_;  // where it begins, its bytes
 };
+
+/// A CUDA graph and the memory that its kernels know by address.
+class GpuRecording final : public Recording {
+ public:
+  GpuRecording(GpuBackend& gpu, const std::function<void()>& body, const MemoryTrace& trace) : gpu_(gpu) {
+    try {
+      capture(body, trace);
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~GpuRecording() override { release(); }
+  GpuRecording(const GpuRecording&) = delete;
+  GpuRecording& operator=(const GpuRecording&) = delete;
+
+  void run() override { check(gpu_.api_.graph_launch(graph_), "a recording"); }
+  std::size_t arena_bytes() const override { return memory_->arena.bytes(); }
+  std::size_t arena_bound() const override { return memory_->arena.bound(); }
+  const std::uint32_t* observations() const override { return words_; }
+  std::int64_t observation_count() const override { return observed_; }
+
+ private:
+  static constexpr std::int64_t kPairs = 1 << 15;  // observations of one recording
+  static constexpr std::size_t kAlignment = 256;
+
+  void capture(const std::function<void()>& body, const MemoryTrace& trace) {
+    constexpr std::size_t kBytes = kPairs * 2 * sizeof(std::uint32_t);
+    void* words = nullptr;
+    check(gpu_.api_.allocate(kBytes, &words), "memory for observations");
+    words_ = static_cast<std::uint32_t*>(words);
+    memory_ = gpu_.begin_recording(trace, kAlignment);
+    check(gpu_.api_.capture_begin(), "recording");
+    try {
+      const RecordedCalls::Scope numbered(calls_);
+      gpu_.observations_->begin_recording(words_, kPairs);
+      check(gpu_.api_.fill_zero(words_, kBytes), "recording");
+      body();
+    } catch (...) {
+      gpu_.api_.capture_end(nullptr);
+      gpu_.observations_->end_recording();
+      throw;
+    }
+    const Status captured = gpu_.api_.capture_end(&graph_);
+    observed_ = gpu_.observations_->end_recording();
+    check(captured, "recording");
+    binade::check<DeviceError>(observed_ <= kPairs, "recording: {} observations are more than the {} it may have",
+                               observed_, kPairs);
+    gpu_.end_recording();
+  }
+
+  void release() noexcept {
+    if (graph_ != nullptr) gpu_.api_.graph_release(graph_);
+    if (words_ != nullptr) gpu_.api_.release(words_);
+    if (memory_ != nullptr) gpu_.release_recorded(memory_);
+  }
+
+  GpuBackend& gpu_;
+  RecordedCalls calls_;
+  std::shared_ptr<GpuBackend::RecordedMemory> memory_;
+  std::uint32_t* words_ = nullptr;
+  std::int64_t observed_ = 0;
+  void* graph_ = nullptr;
+};
+
+std::unique_ptr<Recording> GpuBackend::record(const std::function<void()>& body, const MemoryTrace& trace) {
+  return std::make_unique<GpuRecording>(*this, body, trace);
+}
 
 std::mutex g_mutex;
 GpuBackend* g_open = nullptr;  // never destroyed: tensors may outlive main's statics

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "core/recording.h"
 #include "cuda/gpu.h"
 
 namespace binade::cuda {
@@ -17,11 +19,21 @@ Observations::Observations(const Api& api) : api_(api), here_(2 * kSlots, 0u) {
   write_to_current();
 }
 
-void Observations::write_to_current() { check(api_.observe_at(slot(current_)), "observation"); }
+void Observations::write_to_current() {
+  std::uint32_t* words = slot(current_);
+  // The last pair takes what is too much: end_recording() says so.
+  if (recorded_) words = recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1);
+  check(api_.observe_at(words), "observation");
+}
 
 std::int64_t Observations::next() {
   if (!touched_) return 0;
   touched_ = false;
+  if (recorded_) {
+    const std::int64_t number = kRecordedObservations + recorded_->count++;
+    write_to_current();
+    return number;
+  }
   const std::int64_t number = current_++;
   if (current_ - outstanding_ >= kSlots) bring();
   write_to_current();
@@ -29,9 +41,25 @@ std::int64_t Observations::next() {
 }
 
 Observation Observations::at(std::int64_t number) {
+  binade::check<DeviceError>(number < kRecordedObservations,
+                             "what was observed while recording is had from the recording, when it has run");
   if (number >= outstanding_) bring();
   const auto at = static_cast<std::size_t>(2 * (number % kSlots));
   return {.low = here_[at], .wide = here_[at + 1]};
+}
+
+void Observations::begin_recording(std::uint32_t* words, std::int64_t capacity) {
+  recorded_ = {.words = words, .capacity = capacity, .count = 0, .touched_before = touched_};
+  touched_ = false;
+  write_to_current();
+}
+
+std::int64_t Observations::end_recording() {
+  const Recorded ended = *recorded_;
+  recorded_ = {};
+  touched_ = ended.touched_before;
+  write_to_current();
+  return ended.count;
 }
 
 /// In at most two pieces: the ring may wrap between the first and the last. What runs now is left where it is.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/observation.h"
@@ -21,7 +22,19 @@ class Observations {
   /// What was seen under `number`. Throws what the device throws.
   Observation at(std::int64_t number);
 
+  /// From here on numbers are kRecordedObservations and those behind it, and kernels observe into `words`, `capacity`
+  /// pairs of device memory.
+  void begin_recording(std::uint32_t* words, std::int64_t capacity);
+  /// Goes on where the ring was left. Returns how many pairs were asked for, which may be more than there are.
+  std::int64_t end_recording();
+
  private:
+  struct Recorded {
+    std::uint32_t* words = nullptr;
+    std::int64_t capacity = 0;
+    std::int64_t count = 0;
+    bool touched_before = false;
+  };
   static constexpr std::int64_t kSlots = 1 << 14;
   void bring();
   void write_to_current();
@@ -33,6 +46,7 @@ class Observations {
   std::int64_t current_ = 1;
   std::int64_t outstanding_ = 1;  // the first that has not been brought
   bool touched_ = false;
+  std::optional<Recorded> recorded_;  // while something is recorded
 };
 
 }  // namespace binade::cuda

@@ -2,8 +2,10 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "cuda/device/failure.h"
 #include "cuda/device/faults.cuh"
@@ -23,7 +25,9 @@ struct Context {
 
   FaultNote fault;  ///< the first data that an op had no result for
 
-  std::uint64_t waits = 0;  ///< how often the host has waited
+  std::atomic<std::uint64_t> waits{0};  ///< how often the host has waited
+  /// Of what is sent to the stream: one call at a time, and none of another thread's into a capture.
+  std::recursive_mutex mutex;
 };
 
 Context& context();
@@ -31,20 +35,41 @@ Context& context();
 /// Waits for everything that was sent to the device. Throws what it died of, and Status::kBadData.
 void wait();
 
-/// Device memory for the length of one call, taken and given back in stream order: what the kernels of the call have
-/// still to do with it is done before anybody else gets it.
+/// Copies from ordinary host memory, which may be written again on return, without waiting for the device.
+void upload(void* to, const void* from, std::size_t bytes);
+
+/// Memory for the kernels of one call (work_memory.cu).
+void* take_work(std::size_t bytes);
+void give_back_work(void* memory) noexcept;
+
+/// Whether this thread captures the stream: what it sends is noted down for a graph instead of run (capture.cu).
+bool capturing();
+/// Throws a Failure that names `what` while this thread captures, and the capture has failed.
+void require_no_capture(const char* what);
+/// Device memory that holds what lies at `values` now whenever the graph runs that is being captured; it lives as long
+/// as that. REQUIRES capturing().
+const void* hold_for_graph(const void* values, std::size_t bytes);
+
+/// Device memory for the length of one call: what the kernels of the call have still to do with it is done before
+/// anybody else gets it.
 template <class T>
 class Buffer {
  public:
-  explicit Buffer(std::int64_t count) { make(count); }
-  /// Holds `count` values of the host's.
+  explicit Buffer(std::int64_t count) {
+    if (count > 0) data_ = work_ = take_work(bytes_of(count));
+  }
+  /// Holds `count` values of the host's, which kernels leave as they are.
   Buffer(const T* values, std::int64_t count) {
-    make(count);
-    if (count > 0)
-      check(cudaMemcpyAsync(data_, values, bytes_of(count), cudaMemcpyHostToDevice, context().stream), "upload");
+    if (count <= 0) return;
+    if (capturing()) {
+      data_ = const_cast<void*>(hold_for_graph(values, bytes_of(count)));
+    } else {
+      data_ = work_ = take_work(bytes_of(count));
+      upload(data_, values, bytes_of(count));
+    }
   }
   ~Buffer() {
-    if (data_ != nullptr) cudaFreeAsync(data_, context().stream);
+    if (work_ != nullptr) give_back_work(work_);
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -53,10 +78,8 @@ class Buffer {
 
  private:
   static std::size_t bytes_of(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(T); }
-  void make(std::int64_t count) {
-    if (count > 0) check(cudaMallocAsync(&data_, bytes_of(count), context().stream), "memory for an op to work in");
-  }
   void* data_ = nullptr;
+  void* work_ = nullptr;  // what is to be given back
 };
 
 inline constexpr int kWarp = 32;
@@ -82,7 +105,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
           "shared memory");
   kernel<<<grid, block, shared, context().stream>>>(arguments...);
 #else
-  simt::launch(grid, block, shared, [&] { kernel(arguments...); });
+  simt::launch(grid, block, shared, [=] { kernel(arguments...); });
 #endif
   check(cudaGetLastError(), "launch");
 }

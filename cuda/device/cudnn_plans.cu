@@ -29,14 +29,6 @@ std::mutex& cudnn_mutex() {
   return *only;
 }
 
-void require_no_capture(const char* what) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(context().stream, &status), "cudaStreamIsCapturing");
-  if (status != cudaStreamCaptureStatusNone)
-    throw Failure(Status::kFailed,
-                  std::string(what) + " of new sizes while a graph is captured; run the step once without capturing");
-}
-
 void execute(const EnginePlan& plan, const std::vector<PlanTensor>& tensors, const char* what) {
   std::vector<std::int64_t> ids;
   std::vector<const void*> data;

@@ -26,9 +26,6 @@ CudnnFacts cudnn_facts();
 cudnnHandle_t cudnn_handle();
 std::mutex& cudnn_mutex();
 
-/// Throws Failure where a graph is captured; `what` is what would be made.
-void require_no_capture(const char* what);
-
 /// A tensor of a plan that is run: device memory, or the number itself for one that is given by value.
 struct PlanTensor {
   std::int64_t id;
@@ -90,7 +87,7 @@ class PlanCache {
 
   const std::optional<EnginePlan>& plan_of(const Key& key) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
-    require_no_capture(planner_.what);
+    require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
     return plans_.emplace(key, make(key)).first->second;
   }
 

@@ -23,6 +23,8 @@ bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
 }  // namespace
 
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
+  if (capturing())  // what is held here gives way one day
+    return static_cast<const FlatBlock*>(hold_for_graph(blocks.data(), blocks.size_bytes()));
   static std::mutex* mutex = new std::mutex;
   static std::vector<Held>* held = new std::vector<Held>;  // the driver may be gone before statics are
   static std::size_t oldest = 0;
@@ -31,17 +33,18 @@ const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
     if (same(h.blocks, blocks)) return h.there;
   if (held->size() < kHeld) held->push_back({});
   Held& h = held->back().there == nullptr ? held->back() : (*held)[oldest++ % kHeld];
-  if (h.there != nullptr) check(cudaFreeAsync(h.there, context().stream), "blocks");
+  if (h.there != nullptr) check(cudaFree(h.there), "blocks");
   h = {};
   void* there = nullptr;
-  check(cudaMallocAsync(&there, blocks.size_bytes(), context().stream), "blocks");
+  check(cudaMalloc(&there, blocks.size_bytes()), "blocks");
   h.there = static_cast<FlatBlock*>(there);
   h.blocks.assign(blocks.begin(), blocks.end());
-  check(cudaMemcpyAsync(there, blocks.data(), blocks.size_bytes(), cudaMemcpyHostToDevice, context().stream), "blocks");
+  upload(there, blocks.data(), blocks.size_bytes());
   return h.there;
 }
 
 void* staging(std::size_t bytes) {
+  require_no_capture("a result that the host waits for");
   static void* memory = nullptr;
   static std::size_t capacity = 0;
   if (bytes <= capacity) return memory;

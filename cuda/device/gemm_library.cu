@@ -22,7 +22,6 @@ class Library {
  public:
   Library() {
     check(cublasLtCreate(&handle_), "cublasLtCreate");
-    check(cudaMalloc(&workspace_, kWorkspace), "memory for cuBLASLt to work in");
     int major = 0, minor = 0;
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, context().device), "device");
     check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, context().device), "device");
@@ -39,10 +38,11 @@ class Library {
       check(cublasLtMatmulDescSetAttribute(d.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias,
                                            sizeof g.bias),
             "bias");
+    const Buffer<char> workspace(kWorkspace);
     const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
     const cublasStatus_t status = cublasLtMatmul(handle_, d.operation.get(), &alpha, g.b, d.first.get(), g.a,
                                                  d.second.get(), &beta, g.c, d.result.get(), g.c, d.result.get(),
-                                                 &*plan.algorithm, workspace_, kWorkspace, context().stream);
+                                                 &*plan.algorithm, workspace.data(), kWorkspace, context().stream);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) {  // it had promised otherwise; nothing has been started
       plan.algorithm = {};
       return false;
@@ -81,6 +81,7 @@ class Library {
 
   Plan& plan_of(const PlanKey& key) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    require_no_capture("a product of new sizes (run the step once before)");
     Plan plan{plan_descriptors(key), {}};
     const PreferenceOwner preference = plan_preference(key, kWorkspace);
     const PlanDescriptors& d = plan.descriptors;
@@ -97,7 +98,6 @@ class Library {
 
   std::mutex mutex_;
   cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
   std::string title_;
   std::unordered_map<PlanKey, Plan, PlanKeyHash> plans_;
 };

@@ -4,8 +4,10 @@
 
 #include "cuda/api.h"
 #include "cuda/device/calls.cuh"
+#include "cuda/device/capture.cuh"
 #include "cuda/device/context.cuh"
 #include "cuda/device/libraries.cuh"
+#include "cuda/device/marks.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -31,6 +33,15 @@ Status guarded(F&& body) {
   } catch (const std::exception& error) {
     return fail(Status::kFailed, error.what());
   }
+}
+
+/// The same for what sends to the stream.
+template <class F>
+Status sending(F&& body) {
+  return guarded([&] {
+    const std::lock_guard lock(context().mutex);
+    body();
+  });
 }
 
 Status status_of(cudaError_t error) {
@@ -131,10 +142,6 @@ Status open(int index, DeviceFacts* facts) {
       throw Failure(Status::kUnsupported, std::string(properties.name) + " has compute capability " +
                                               std::to_string(properties.major) + "." +
                                               std::to_string(properties.minor) + "; Binade needs 8.0 or newer");
-    cudaMemPool_t pool;
-    check(cudaDeviceGetDefaultMemPool(&pool, index), "cudaDeviceGetDefaultMemPool");
-    std::uint64_t keep = std::uint64_t{1} << 30;  // work memory of calls is kept, up to here
-    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
     Context* opened = new Context;  // never destroyed: the driver may be gone before statics are
     opened->device = index;
     opened->multiprocessors = properties.multiProcessorCount;
@@ -159,6 +166,7 @@ Status open(int index, DeviceFacts* facts) {
 
 Status allocate(std::size_t bytes, void** memory) {
   return guarded([&] {
+    const AllowedInCapture allowed;
     const cudaError_t error = cudaMalloc(memory, bytes);
     if (error == cudaErrorMemoryAllocation) cudaGetLastError();  // told here, and not again by the next launch
     check(error, "cudaMalloc");
@@ -166,7 +174,7 @@ Status allocate(std::size_t bytes, void** memory) {
 }
 
 Status release(void* memory) {
-  return guarded([&] { check(cudaFree(memory), "cudaFree"); });
+  return guarded([&] { check(free_when_allowed(memory), "cudaFree"); });
 }
 
 Status free_memory(std::size_t* bytes) {
@@ -176,30 +184,85 @@ Status free_memory(std::size_t* bytes) {
   });
 }
 
+cudaMemcpyKind kind_of(Copy kind) {
+  switch (kind) {
+    case Copy::kHostToDevice: return cudaMemcpyHostToDevice;
+    case Copy::kDeviceToHost: return cudaMemcpyDeviceToHost;
+    case Copy::kDeviceToDevice: break;
+  }
+  return cudaMemcpyDeviceToDevice;
+}
+
+Status copy_later(void* to, const void* from, std::size_t bytes, Copy kind) {
+  return sending([&] { check(cudaMemcpyAsync(to, from, bytes, kind_of(kind), context().stream), "copy"); });
+}
+
 Status copy(void* to, const void* from, std::size_t bytes, Copy kind) {
-  return guarded([&] {
-    switch (kind) {
-      case Copy::kDeviceToDevice:
-        return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, context().stream), "copy");
-      case Copy::kHostToDevice:
-        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, context().stream), "copy to the device");
-        break;
-      case Copy::kDeviceToHost:
-        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, context().stream), "copy from the device");
-        break;
-    }
-    wait();
-  });
+  switch (kind) {
+    case Copy::kHostToDevice:
+      return sending([&] {
+        require_no_capture("a copy from ordinary host memory");
+        upload(to, from, bytes);
+      });
+    case Copy::kDeviceToHost:
+      return guarded([&] {
+        require_no_capture("a copy to ordinary host memory");
+        const Status sent = copy_later(to, from, bytes, kind);
+        if (sent != Status::kOk) throw Failure(sent, std::string(t_text));
+        wait();
+      });
+    case Copy::kDeviceToDevice: break;
+  }
+  return copy_later(to, from, bytes, kind);
 }
 
 Status fill_zero(void* memory, std::size_t bytes) {
-  return guarded([&] { check(cudaMemsetAsync(memory, 0, bytes, context().stream), "cudaMemset"); });
+  return sending([&] { check(cudaMemsetAsync(memory, 0, bytes, context().stream), "cudaMemset"); });
+}
+
+Status allocate_pinned(std::size_t bytes, void** memory) {
+  return guarded([&] {
+    const AllowedInCapture allowed;
+    const cudaError_t error = cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
+    if (error == cudaErrorMemoryAllocation) cudaGetLastError();
+    check(error, "cudaHostAlloc");
+  });
+}
+Status release_pinned(void* memory) {
+  return guarded([&] {
+    const AllowedInCapture allowed;
+    check(cudaFreeHost(memory), "cudaFreeHost");
+  });
+}
+
+Status mark(std::uint64_t* number) {
+  return guarded([&] { *number = set_mark(); });
+}
+Status reached(std::uint64_t number, int* yes) {
+  return guarded([&] { *yes = has_reached(number) ? 1 : 0; });
+}
+Status wait_for(std::uint64_t number) {
+  return guarded([&] { wait_for_mark(number); });
+}
+
+Status capture_begin() { return guarded(begin_capture); }
+Status capture_end(void** graph) {
+  return guarded([&] {
+    Graph* captured = end_capture(graph != nullptr);
+    if (graph != nullptr) *graph = captured;
+  });
+}
+Status graph_launch(void* graph) {
+  return sending([&] { run_graph(*static_cast<Graph*>(graph)); });
+}
+Status graph_release(void* graph) {
+  return guarded([&] { destroy(static_cast<Graph*>(graph)); });
 }
 
 Status synchronize() { return guarded(wait); }
 
 Status run(int call, const void* arguments, std::size_t bytes) {
-  return guarded([&] {
+  return sending([&] {
     if (call < 0 || call >= static_cast<int>(Call::kCount))
       throw Failure(Status::kFailed, "the module knows no such call");
     kRuns[call](arguments, bytes);
@@ -236,16 +299,18 @@ Status use_plans(const char* text, int* taken) {
   return guarded([&] { *taken = use_library_plans(text); });
 }
 
-std::uint64_t waits() { return g_context != nullptr ? g_context->waits : 0; }
+std::uint64_t waits() { return g_context != nullptr ? g_context->waits.load() : 0; }
 
 }  // namespace
 
 Context& context() { return *g_context; }
 
+/// By a mark: a stream that another thread captures by now could not be waited for.
 void wait() {
+  require_no_capture("waiting for the device");
+  const std::uint64_t here = set_mark();
   ++context().waits;
-  check(cudaStreamSynchronize(context().stream), "the device");
-  if (context().fault.first->call != 0) throw Failure(Status::kBadData, "an op met data that it has no result for");
+  wait_for_mark(here);
 }
 
 void check(cudaError_t error, const char* what) {
@@ -258,8 +323,32 @@ void check(cudaError_t error, const char* what) {
 
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {
   using namespace binade::cuda;
-  static const Api api{kAbi,         &last_error, &count,     &open,        &allocate, &release,
-                       &free_memory, &copy,       &fill_zero, &synchronize, &run,      &observe_at,
-                       &take_fault,  &waits,      &plans,     &use_plans,   &notes};
+  static const Api api{.abi = kAbi,
+                       .last_error = &last_error,
+                       .count = &count,
+                       .open = &open,
+                       .allocate = &allocate,
+                       .release = &release,
+                       .free_memory = &free_memory,
+                       .copy = &copy,
+                       .fill_zero = &fill_zero,
+                       .synchronize = &synchronize,
+                       .run = &run,
+                       .observe_at = &observe_at,
+                       .take_fault = &take_fault,
+                       .waits = &waits,
+                       .plans = &plans,
+                       .use_plans = &use_plans,
+                       .notes = &notes,
+                       .allocate_pinned = &allocate_pinned,
+                       .release_pinned = &release_pinned,
+                       .copy_later = &copy_later,
+                       .mark = &mark,
+                       .reached = &reached,
+                       .wait_for = &wait_for,
+                       .capture_begin = &capture_begin,
+                       .capture_end = &capture_end,
+                       .graph_launch = &graph_launch,
+                       .graph_release = &graph_release};
   return &api;
 }

@@ -57,7 +57,11 @@ class Gpt : public nn::Module {
   Variable embed(const Tensor& tokens, std::int64_t first_position);
   Variable logits(const Variable& x);
 
+  /// 0 1 2 ... on the device of the tokens: brought there once, so that a step copies nothing from the host.
+  const Tensor& places(Device device);
+
   GptOptions options_;
+  Tensor places_;
   nn::Embedding tokens_, positions_;
   nn::Dropout dropout_;
   nn::ModuleList<GptBlock> blocks_;

@@ -9,7 +9,10 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
+
+#include "tests/cuda/simt/stream.h"
 
 namespace simt {
 
@@ -241,13 +244,8 @@ std::size_t capacity() {
   return bytes;
 }
 
-}  // namespace
-
-void launch(Dim3 grid, Dim3 extent, std::size_t shared_bytes, const std::function<void()>& thread) {
+void run_grid(Dim3 grid, Dim3 extent, const std::function<void()>& thread) {
   const std::size_t count = std::size_t{extent.x} * extent.y * extent.z;
-  if (count == 0 || count > 1024) fault("a block of 0 or more than 1024 threads");
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) fault("a grid out of range");
-  if (shared_bytes > kMaxShared) fault("more shared memory than a block may have");
   const Access access;
   Block& b = block();
   for (std::size_t i = count; i < b.threads.size(); ++i)
@@ -272,6 +270,16 @@ void launch(Dim3 grid, Dim3 extent, std::size_t shared_bytes, const std::functio
         place.block = {x, y, z};
         run_block(b);
       }
+}
+
+}  // namespace
+
+void launch(Dim3 grid, Dim3 extent, std::size_t shared_bytes, std::function<void()> thread) {
+  const std::size_t count = std::size_t{extent.x} * extent.y * extent.z;
+  if (count == 0 || count > 1024) fault("a block of 0 or more than 1024 threads");
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) fault("a grid out of range");
+  if (shared_bytes > kMaxShared) fault("more shared memory than a block may have");
+  send([grid, extent, thread = std::move(thread)] { run_grid(grid, extent, thread); });
 }
 
 void* shared() { return block().shared; }

@@ -16,8 +16,9 @@ struct Dim3 {
 };
 
 /// Runs `thread` once for every thread of every block. A block of which some threads wait for others that have ended or
-/// wait elsewhere is a fault of the kernel's: the process ends and says so.
-void launch(Dim3 grid, Dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
+/// wait elsewhere is a fault of the kernel's: the process ends and says so. `thread` holds copies of the arguments: a
+/// launch that is captured runs later.
+void launch(Dim3 grid, Dim3 block, std::size_t shared_bytes, std::function<void()> thread);
 
 /// The running thread's place.
 struct Place {

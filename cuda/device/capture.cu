@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/device/capture.cuh"
+#include "cuda/device/context.cuh"
+
+namespace binade::cuda {
+namespace {
+
+/// Device memory that is filled when the capture has ended.
+struct Constants {
+  char* there = nullptr;
+  std::size_t used = 0;
+  std::vector<char> here;
+};
+
+struct Capture {
+  std::vector<Constants> constants;
+  std::vector<void*> freed;  // meanwhile
+  std::string failure;
+};
+
+/// Of this thread; null while it captures nothing.
+thread_local Capture* t_capture = nullptr;
+
+constexpr std::size_t kAlignment = 256, kBlock = std::size_t{1} << 20;
+
+}  // namespace
+
+struct Graph {
+  cudaGraphExec_t work = nullptr;
+  std::vector<void*> memory;
+};
+
+AllowedInCapture::AllowedInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+AllowedInCapture::~AllowedInCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+bool capturing() { return t_capture != nullptr; }
+
+void require_no_capture(const char* what) {
+  if (t_capture == nullptr) return;
+  if (t_capture->failure.empty()) t_capture->failure = std::string(what) + " cannot be recorded";
+  throw Failure(Status::kFailed, t_capture->failure);
+}
+
+const void* hold_for_graph(const void* values, std::size_t bytes) {
+  std::vector<Constants>& all = t_capture->constants;
+  if (all.empty() || all.back().here.size() - all.back().used < bytes) {
+    const std::size_t capacity = std::max(bytes, kBlock);
+    const AllowedInCapture allowed;
+    Constants fresh{.there = nullptr, .used = 0, .here = std::vector<char>(capacity)};
+    void* there = nullptr;
+    check(cudaMalloc(&there, capacity), "memory for a graph's constants");
+    fresh.there = static_cast<char*>(there);
+    all.push_back(std::move(fresh));
+  }
+  Constants& to = all.back();
+  std::memcpy(to.here.data() + to.used, values, bytes);
+  const void* there = to.there + to.used;
+  to.used = std::min(to.here.size(), (to.used + bytes + kAlignment - 1) / kAlignment * kAlignment);
+  return there;
+}
+
+void begin_capture() {
+  Context& device = context();
+  require_no_capture("another recording");
+  device.mutex.lock();
+  auto capture = std::make_unique<Capture>();
+  const cudaError_t error = cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal);
+  if (error != cudaSuccess) {
+    device.mutex.unlock();
+    check(error, "cudaStreamBeginCapture");
+  }
+  t_capture = capture.release();
+}
+
+Graph* end_capture(bool wanted) {
+  Context& device = context();
+  if (t_capture == nullptr) throw Failure(Status::kFailed, "nothing is being captured");
+  const std::unique_ptr<Capture> capture(t_capture);
+  const std::unique_lock lock(device.mutex, std::adopt_lock);
+  cudaGraph_t noted = nullptr;
+  cudaError_t error = cudaStreamEndCapture(device.stream, &noted);
+  t_capture = nullptr;
+  std::unique_ptr<Graph, void (*)(Graph*)> graph(new Graph, [](Graph* g) { destroy(g); });
+  for (const Constants& constants : capture->constants) graph->memory.push_back(constants.there);
+  for (void* memory : capture->freed) cudaFree(memory);
+  const bool failed = error != cudaSuccess || !capture->failure.empty();
+  if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, noted, 0);
+  if (noted != nullptr) cudaGraphDestroy(noted);
+  if (failed) cudaGetLastError();  // told here, and not again by the next launch
+  if (!wanted) return nullptr;
+  if (!capture->failure.empty()) throw Failure(Status::kFailed, capture->failure);
+  check(error, "recording");
+  for (const Constants& constants : capture->constants) upload(constants.there, constants.here.data(), constants.used);
+  check(cudaGraphUpload(graph->work, device.stream), "recording");
+  return graph.release();
+}
+
+void run_graph(Graph& graph) {
+  require_no_capture("a recording inside another");
+  check(cudaGraphLaunch(graph.work, context().stream), "running what was recorded");
+}
+
+void destroy(Graph* graph) noexcept {
+  if (graph == nullptr) return;
+  if (graph->work != nullptr) cudaGraphExecDestroy(graph->work);
+  for (void* memory : graph->memory) free_when_allowed(memory);
+  delete graph;
+}
+
+cudaError_t free_when_allowed(void* memory) {
+  if (t_capture == nullptr) return cudaFree(memory);
+  t_capture->freed.push_back(memory);
+  return cudaSuccess;
+}
+
+}  // namespace binade::cuda

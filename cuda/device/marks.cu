@@ -1,0 +1,49 @@
+#include "cuda/device/context.cuh"
+#include "cuda/device/marks.cuh"
+
+namespace binade::cuda {
+namespace {
+
+/// An event serves a mark after another: one that has been passed on was reached before.
+constexpr std::uint64_t kEvents = 256;
+cudaEvent_t g_events[kEvents] = {};
+std::uint64_t g_last = 0;
+
+/// Null where the mark's event has been passed on.
+cudaEvent_t event_of(std::uint64_t mark) {
+  const std::lock_guard lock(context().mutex);
+  if (mark == 0 || mark > g_last) throw Failure(Status::kFailed, "no such mark was set");
+  return g_last - mark < kEvents ? g_events[mark % kEvents] : nullptr;
+}
+
+}  // namespace
+
+std::uint64_t set_mark() {
+  require_no_capture("a mark");
+  const std::lock_guard lock(context().mutex);
+  cudaEvent_t& event = g_events[(g_last + 1) % kEvents];
+  if (event != nullptr)
+    check(cudaEventSynchronize(event), "the device");
+  else
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  check(cudaEventRecord(event, context().stream), "cudaEventRecord");
+  return ++g_last;
+}
+
+bool has_reached(std::uint64_t mark) {
+  require_no_capture("asking how far the device is");
+  const cudaEvent_t event = event_of(mark);
+  if (event == nullptr) return true;
+  const cudaError_t there = cudaEventQuery(event);
+  if (there == cudaErrorNotReady) return false;
+  check(there, "the device");
+  return true;
+}
+
+void wait_for_mark(std::uint64_t mark) {
+  require_no_capture("waiting for the device");
+  if (const cudaEvent_t event = event_of(mark); event != nullptr) check(cudaEventSynchronize(event), "the device");
+  if (context().fault.first->call != 0) throw Failure(Status::kBadData, "an op met data that it has no result for");
+}
+
+}  // namespace binade::cuda

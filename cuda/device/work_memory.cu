@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <vector>
+
+#include "cuda/device/capture.cuh"
+#include "cuda/device/context.cuh"
+
+/// The memory that the kernels of a call work in: stacks that grow by blocks and never shrink. A call gives back what
+/// it took, and calls follow each other on one stream, so the next call may have the same bytes. Memory that is never
+/// freed may be written into a graph; a stream-ordered allocation would become a node of it.
+namespace binade::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kSmallest = std::size_t{1} << 20;
+
+struct Block {
+  char* base = nullptr;
+  std::size_t capacity = 0;
+  std::vector<std::size_t> taken;  // offsets, in order; given back ones stay until they are on top
+  std::vector<bool> given_back;
+  std::size_t top = 0;
+
+  bool owns(const void* memory) const { return memory >= base && memory < base + capacity; }
+};
+
+std::vector<Block>& blocks() {
+  static auto* all = new std::vector<Block>;  // never destroyed: the driver may be gone before statics are
+  return *all;
+}
+
+char* obtain(std::size_t bytes) {
+  const AllowedInCapture allowed;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error == cudaSuccess) return static_cast<char*>(memory);
+  if (error != cudaErrorMemoryAllocation) check(error, "memory for an op to work in");
+  cudaGetLastError();  // told here, and not again by the next launch
+  return nullptr;
+}
+
+/// A block twice as large as all before it, or as large as the device still can.
+Block& grow(std::size_t bytes) {
+  std::size_t capacity = std::max(bytes, kSmallest);
+  for (const Block& block : blocks()) capacity = std::max(capacity, block.capacity);
+  char* base = obtain(capacity);
+  if (base == nullptr && capacity > bytes) base = obtain(capacity = bytes);
+  if (base == nullptr)
+    throw Failure(Status::kNoMemory, "the device has no " + std::to_string(bytes) + " bytes for an op to work in");
+  return blocks().emplace_back(Block{.base = base, .capacity = capacity, .taken = {}, .given_back = {}});
+}
+
+}  // namespace
+
+void* take_work(std::size_t bytes) {
+  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  auto block = std::find_if(blocks().begin(), blocks().end(),
+                            [&](const Block& b) { return b.capacity - b.top >= bytes; });
+  Block& from = block != blocks().end() ? *block : grow(bytes);
+  from.taken.push_back(from.top);
+  from.given_back.push_back(false);
+  char* memory = from.base + from.top;
+  from.top += bytes;
+#if !defined(__CUDACC__)
+  check(cudaMemsetAsync(memory, 0xff, bytes, context().stream), "work memory");  // nobody may count on what it holds
+#endif
+  return memory;
+}
+
+void give_back_work(void* memory) noexcept {
+  for (Block& block : blocks()) {
+    if (!block.owns(memory)) continue;
+    const auto offset = static_cast<std::size_t>(static_cast<char*>(memory) - block.base);
+    const auto at = std::lower_bound(block.taken.begin(), block.taken.end(), offset);
+    block.given_back[static_cast<std::size_t>(at - block.taken.begin())] = true;
+    while (!block.taken.empty() && block.given_back.back()) {
+      block.top = block.taken.back();
+      block.taken.pop_back();
+      block.given_back.pop_back();
+    }
+    return;
+  }
+}
+
+}  // namespace binade::cuda

@@ -1,0 +1,431 @@
+#include "core/recording.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "binade.h"
+#include "core/accumulate.h"
+#include "core/memory_plan.h"
+#include "core/observation.h"
+#include "cuda/gpu.h"
+#include "examples/transformer/gpt.h"
+#include "examples/unet/unet.h"
+#include "tests/cuda/agree.h"
+#include "tests/cuda/device.h"
+
+// Work that was recorded once is what it would have been when sent piece by piece, whatever happens in between.
+namespace binade {
+namespace {
+
+Backend& gpu() { return backend_of(test_device()); }
+Stream stream() { return {test_device()}; }
+
+Tensor on_device(const Shape& shape, std::uint64_t tag, DType dtype = DType::f32) {
+  return random_values(shape, tag).to(dtype).to(test_device());
+}
+
+/// Warm, traced, recorded.
+std::unique_ptr<Recording> record(const std::function<void()>& body) {
+  body();
+  const MemoryTrace trace = gpu().trace(body);
+  return gpu().record(body, trace);
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    gpu().record(body, {});
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+void expect_usable() {
+  Tensor x = on_device({33}, 5);
+  std::vector<float> twice = x.to_vector<float>();
+  for (float& v : twice) v += v;
+  accumulate(x, x.clone());
+  EXPECT_EQ(x.to_vector<float>(), twice);
+}
+
+// ---- a step of a model
+// -----------------------------------------------------------------------------------------------
+
+/// Forward, backward, and an update of a kind: weights += gradients.
+template <class Model>
+struct Training {
+  Model model;
+  Tensor x, target;
+  Variable loss;
+  std::function<Variable(Model&, const Tensor&, const Tensor&)> loss_of;
+
+  void step() {
+    for (auto& [name, parameter] : nn::named_parameters(model)) parameter->zero_grad();
+    loss = loss_of(model, x, target);
+    backward(loss, 1e-3);
+    for (auto& [name, parameter] : nn::named_parameters(model))
+      accumulate(parameter->mutable_value(), parameter->grad());
+  }
+};
+
+template <class Model>
+void expect_same_state(Training<Model>& got, Training<Model>& want) {
+  ASSERT_EQ(got.loss.value().template to_vector<float>(), want.loss.value().template to_vector<float>());
+  const auto parameters = nn::named_parameters(want.model);
+  std::size_t i = 0;
+  for (auto& [name, parameter] : nn::named_parameters(got.model)) {
+    EXPECT_EQ(parameter->value().template to_vector<float>(), parameters[i].second->value().template to_vector<float>())
+        << name;
+    EXPECT_EQ(parameter->grad().template to_vector<float>(), parameters[i].second->grad().template to_vector<float>())
+        << name;
+    ++i;
+  }
+  const auto buffers = nn::named_buffers(want.model);
+  i = 0;
+  for (auto& [name, buffer] : nn::named_buffers(got.model))
+    EXPECT_EQ(buffer->value().template to_vector<double>(), buffers[i++].second->value().template to_vector<double>())
+        << name;
+}
+
+/// Runs both on the same data, one eagerly and one recorded.
+template <class Model>
+void expect_recorded_is_eager(Training<Model>& eager, Training<Model>& recorded,
+                              const std::function<void(Training<Model>&, std::uint64_t)>& fill) {
+  const auto twice = [&](std::uint64_t step) {
+    for (Training<Model>* t : {&eager, &recorded}) fill(*t, step);
+  };
+  twice(1);
+  eager.step();
+  recorded.step();  // warm: gradients have their storage now
+  twice(2);
+  eager.step();
+  const MemoryTrace trace = gpu().trace([&] { recorded.step(); });
+  expect_same_state(recorded, eager);
+  const std::unique_ptr<Recording> recording = gpu().record([&] { recorded.step(); }, trace);
+  ASSERT_NE(recording, nullptr);
+  std::printf("%zu blocks, arena %.3f MiB, %.4f of the bound\n", trace.blocks.size(),
+              static_cast<double>(recording->arena_bytes()) / (1 << 20),
+              static_cast<double>(recording->arena_bytes()) / static_cast<double>(recording->arena_bound()));
+  EXPECT_LE(static_cast<double>(recording->arena_bytes()), 1.05 * static_cast<double>(recording->arena_bound()));
+  for (std::uint64_t step = 3; step < 6; ++step) {
+    twice(step);
+    const std::uint64_t waits = cuda::waits();
+    recording->run();
+    EXPECT_EQ(cuda::waits(), waits);
+    eager.step();
+    expect_same_state(recorded, eager);
+  }
+}
+
+Tensor tokens(std::int64_t count, std::uint64_t step) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int32_t>((i * 7 + step * 13) % 29);
+  return Tensor::from(values, {2, count / 2});
+}
+
+TEST(Recording, ATransformersStepIsTheEagerOne) {
+  for (const bool composed : {false, true}) {
+    const examples::GptOptions options{
+        .layers = 2, .heads = 2, .dim = 16, .context = 8, .vocabulary = 29, .table = 32, .composed = composed};
+    const auto make = [&] {
+      return Training<examples::Gpt>{.model = examples::Gpt(options),
+                                     .x = tokens(16, 0).to(test_device()),
+                                     .target = tokens(16, 1).to(test_device()),
+                                     .loss = {},
+                                     .loss_of = [](examples::Gpt& m, const Tensor& x, const Tensor& t) {
+                                       return cross_entropy(m(x), t);
+                                     }};
+    };
+    auto eager = make(), recorded = make();
+    nn::load_state_dict(recorded.model, nn::state_dict(eager.model));
+    expect_recorded_is_eager<examples::Gpt>(eager, recorded, [](auto& t, std::uint64_t step) {
+      t.x.copy_from(tokens(16, step).to(test_device()));
+      t.target.copy_from(tokens(16, step + 1).to(test_device()));
+    });
+  }
+}
+
+TEST(Recording, AUNetsStepIsTheEagerOne) {
+  const auto make = [] {
+    return Training<examples::UNet>{.model = examples::UNet({.base = 4, .depth = 2}),
+                                    .x = on_device({2, 8, 8, 1}, 1),
+                                    .target = Tensor::zeros({2, 8, 8, 1}, DType::f32, test_device()),
+                                    .loss = {},
+                                    .loss_of = [](examples::UNet& m, const Tensor& x, const Tensor& t) {
+                                      return bce_with_logits(m(x), t);
+                                    }};
+  };
+  auto eager = make(), recorded = make();
+  nn::load_state_dict(recorded.model, nn::state_dict(eager.model));
+  expect_recorded_is_eager<examples::UNet>(eager, recorded, [](auto& t, std::uint64_t step) {
+    t.x.copy_from(on_device({2, 8, 8, 1}, step));
+    t.target.copy_from(on_device({2, 8, 8, 1}, step + 100));
+  });
+}
+
+// ---- what comes in between
+// -------------------------------------------------------------------------------------------
+
+/// A sum over rows in pieces, a product over operands that lie at no even distance, products summed in chunks: work
+/// memory and constants of each kind.
+struct Busy {
+  Tensor a, b, sums, product;
+  void run() {
+    sums = sum(Variable(a), {0}).value();
+    product = matmul(Variable(b), Variable(b)).value();
+  }
+};
+
+TEST(Recording, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
+  Busy busy{.a = on_device({3000, 5}, 1), .b = on_device({3, 20, 20}, 2), .sums = {}, .product = {}};
+  const std::unique_ptr<Recording> recording = record([&] { busy.run(); });
+  for (std::uint64_t turn = 0; turn < 3; ++turn) {
+    busy.a.copy_from(on_device({3000, 5}, 10 + turn));
+    busy.b.copy_from(on_device({3, 20, 20}, 20 + turn));
+    Busy other{
+        .a = on_device({std::int64_t{50000} << turn, 7}, 3), .b = on_device({2, 50, 50}, 4), .sums = {}, .product = {}};
+    other.run();
+    gpu().trim();
+    recording->run();
+    const std::vector<float> sums = busy.sums.to_vector<float>(), product = busy.product.to_vector<float>();
+    Busy again{.a = busy.a.clone(), .b = busy.b.clone(), .sums = {}, .product = {}};
+    again.run();
+    EXPECT_EQ(sums, again.sums.to_vector<float>());
+    EXPECT_EQ(product, again.product.to_vector<float>());
+  }
+}
+
+TEST(Recording, WhatItsBodyKeepsOrGivesBackStaysAsItIs) {
+  const std::size_t before = gpu().bytes_in_use();
+  {
+    const Tensor x = on_device({4096}, 1);
+    Tensor y;
+    std::unique_ptr<Recording> recording = record([&] { y = x.clone(); });
+    const void* const at = y.raw();
+    y = Tensor();  // the recording still writes there
+    for (int i = 0; i < 4; ++i) EXPECT_NE(on_device({4096}, 2).raw(), at);
+    recording->run();
+    recording.reset();
+  }
+  EXPECT_EQ(gpu().bytes_in_use(), before);
+}
+
+TEST(Recording, ATensorOfItsArenaMayOutliveIt) {
+  const std::size_t before = gpu().bytes_in_use();
+  {
+    Tensor x = on_device({64}, 1), late;
+    const auto body = [&](bool keep) {
+      Tensor y = x.clone();
+      if (keep) late = y;
+    };
+    const MemoryTrace trace = gpu().trace([&] { body(false); });
+    EXPECT_THROW(gpu().record([&] { body(true); }, trace), DeviceError) << "the trace gives it back";
+    EXPECT_TRUE(late.defined());
+    expect_usable();
+  }
+  EXPECT_EQ(gpu().bytes_in_use(), before);
+}
+
+// ---- what cannot be recorded
+// -----------------------------------------------------------------------------------------
+
+TEST(Recording, NamesWhatCannotBeRecorded) {
+  const Tensor x = on_device({16}, 1);
+  const std::vector<float> values(16, 1.0f);
+  const Tensor here = Tensor::from(values, {16});
+  Tensor there = x.clone();
+  const std::pair<const char*, std::function<void()>> cases[] = {
+      {"waiting for the device", [&] { gpu().synchronize(stream()); }},
+      {"a copy to ordinary host memory", [&] { x.to_vector<float>(); }},
+      {"a copy from ordinary host memory", [&] { there.copy_from(here); }},
+      {"a mark", [&] { gpu().mark(stream()); }},
+      {"behind the 0 blocks of the trace", [&] { Tensor::empty({16}, DType::f32, test_device()); }},
+      {"being recorded already", [&] { gpu().record([] {}, {}); }},
+  };
+  for (const auto& [what, body] : cases) {
+    EXPECT_NE(error_of(body).find(what), std::string::npos) << error_of(body);
+    expect_usable();
+    if (std::string_view(what) == "being recorded already") continue;
+    const auto swallowed = [&body = body] {
+      try {
+        body();
+      } catch (const DeviceError&) {
+      }
+    };
+    EXPECT_NE(error_of(swallowed).find(what), std::string::npos) << error_of(swallowed);
+    expect_usable();
+  }
+  EXPECT_THROW(gpu().record([] { throw DataError("no batch"); }, {}), DataError);
+  expect_usable();
+  EXPECT_NE(gpu().record([] {}, {}), nullptr) << "the next one is recorded";
+}
+
+TEST(Recording, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
+  const MemoryTrace trace = gpu().trace([] { Tensor::empty({100}, DType::f32, test_device()); });
+  try {
+    gpu().record([] { Tensor::empty({101}, DType::f32, test_device()); }, trace);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_NE(std::string(error.what()).find("404 bytes are taken where the trace has block 0 of 400 bytes"),
+              std::string::npos)
+        << error.what();
+  }
+  // Two that live at once where they followed each other.
+  const MemoryTrace one_by_one = gpu().trace([] {
+    for (int i = 0; i < 2; ++i) Tensor::empty({100}, DType::f32, test_device());
+  });
+  EXPECT_THROW(gpu().record(
+                   [] {
+                     const Tensor a = Tensor::empty({100}, DType::f32, test_device());
+                     const Tensor b = Tensor::empty({100}, DType::f32, test_device());
+                   },
+                   one_by_one),
+               DeviceError);
+  expect_usable();
+}
+
+TEST(Recording, AnArenaThatFindsNoMemoryIsAnErrorThatNamesIt) {
+  const std::size_t before = gpu().bytes_in_use();
+  MemoryTrace trace;
+  trace.blocks.push_back({.bytes = std::size_t{1} << 42, .taken = 0, .given_back = 1});
+  EXPECT_THROW(gpu().record([] {}, trace), OutOfMemoryError);
+  EXPECT_EQ(gpu().bytes_in_use(), before);
+  expect_usable();
+}
+
+TEST(RecordingPlans, ALibraryChoosesNothingWhileAProductIsRecorded) {
+  if (std::getenv("BINADE_SIMT_LIBRARY") == nullptr) GTEST_SKIP() << "there is no library";
+  const Variable a(on_device({37, 41}, 1)), b(on_device({41, 43}, 2));
+  Variable y;
+  MemoryTrace trace;
+  trace.blocks.push_back({.bytes = 37 * 43 * sizeof(float)});
+  try {
+    gpu().record([&] { y = matmul(a, b); }, trace);
+    FAIL();
+  } catch (const DeviceError& error) {
+    EXPECT_NE(std::string(error.what()).find("a product of new sizes"), std::string::npos) << error.what();
+  }
+  y = Variable();
+  expect_usable();
+  EXPECT_NE(record([&] { y = matmul(a, b); }), nullptr);
+}
+
+// ---- what kernels observe and note
+// -----------------------------------------------------------------------------------
+
+TEST(Recording, ObservesEachRunIntoWordsOfItsOwn) {
+  Tensor x = on_device({64}, 1);
+  std::vector<std::int64_t> numbers;
+  Variable y;
+  const auto body = [&] {
+    numbers.clear();
+    for (const double factor : {2.0, 3.0}) {
+      ObservationScope scope;
+      y = Variable(x) * factor;
+      numbers.push_back(scope.take().pending);
+    }
+  };
+  const std::unique_ptr<Recording> recording = record(body);
+  ASSERT_EQ(recording->observation_count(), 2);
+  EXPECT_EQ(numbers, (std::vector<std::int64_t>{kRecordedObservations, kRecordedObservations + 1}));
+  EXPECT_THROW(Observation{.pending = numbers[0]}.settled(), DeviceError);
+  for (const float largest : {5.0f, 0.25f}) {
+    x.copy_from(Tensor::full({64}, largest, DType::f32, test_device()));
+    recording->run();
+    std::uint32_t words[4];
+    gpu().copy(words, recording->observations(), sizeof words, CopyKind::kDeviceToHost, stream());
+    EXPECT_EQ(std::bit_cast<float>(words[1]), 2 * largest);
+    EXPECT_EQ(std::bit_cast<float>(words[3]), 3 * largest);
+  }
+  ObservationScope scope;
+  const Variable eager = Variable(x) * 8.0;
+  EXPECT_EQ(std::bit_cast<float>(scope.take().settled().wide), 2.0f) << "the ring goes on";
+}
+
+TEST(Recording, BadDataOfARunIsToldInTheWordsOfItsCall) {
+  const Variable logits(on_device({4, 5}, 1));
+  Tensor targets = Tensor::zeros({4}, DType::i64, test_device());
+  Variable loss;
+  const std::unique_ptr<Recording> recording = record([&] { loss = cross_entropy(logits, targets); });
+  for (int i = 0; i < 1100; ++i) const Variable eager = cross_entropy(logits, targets);
+  gpu().synchronize(stream());
+  targets.copy_from(Tensor::from(std::vector<std::int64_t>{0, 1, 77, 2}, {4}).to(test_device()));
+  recording->run();
+  try {
+    gpu().wait_for(gpu().mark(stream()));
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("77"), std::string::npos) << error.what();
+  }
+  expect_usable();
+}
+
+// ---- copies that do not wait
+// -----------------------------------------------------------------------------------------
+
+TEST(PinnedMemory, IsCopiedWithoutAWaitAndReachesRecordedWork) {
+  constexpr std::size_t kCount = 1000, kBytes = kCount * sizeof(float);
+  auto* in = static_cast<float*>(gpu().allocate_pinned(kBytes));
+  auto* out = static_cast<float*>(gpu().allocate_pinned(kBytes));
+  Tensor x = Tensor::zeros({kCount}, DType::f32, test_device());
+  const auto body = [&] {
+    gpu().copy_later(x.mutable_raw(), in, kBytes, CopyKind::kHostToDevice, stream());
+    accumulate(x, x);
+    gpu().copy_later(out, x.raw(), kBytes, CopyKind::kDeviceToHost, stream());
+  };
+  for (std::size_t i = 0; i < kCount; ++i) in[i] = 1;
+  const std::unique_ptr<Recording> recording = record(body);
+  const std::uint64_t waits = cuda::waits();
+  for (int turn = 2; turn < 5; ++turn) {
+    for (std::size_t i = 0; i < kCount; ++i) in[i] = static_cast<float>(turn) + static_cast<float>(i);
+    recording->run();
+    const std::uint64_t mark = gpu().mark(stream());
+    gpu().wait_for(mark);
+    EXPECT_TRUE(gpu().reached(mark));
+    for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(out[i], 2 * (static_cast<float>(turn) + static_cast<float>(i)));
+  }
+  EXPECT_EQ(cuda::waits(), waits);
+  std::vector<float> ordinary(kCount);
+  EXPECT_THROW(gpu().copy_later(ordinary.data(), x.raw(), kBytes, CopyKind::kDeviceToHost, stream()), ArgumentError);
+  gpu().release_pinned(in);
+  gpu().release_pinned(out);
+}
+
+TEST(PinnedMemory, MarksAreReachedInOrderAndOldOnesStayReached) {
+  const std::uint64_t first = gpu().mark(stream());
+  std::uint64_t last = first;
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t next = gpu().mark(stream());
+    EXPECT_GT(next, last);
+    last = next;
+  }
+  gpu().wait_for(last);
+  EXPECT_TRUE(gpu().reached(first));
+  EXPECT_TRUE(gpu().reached(last));
+  EXPECT_THROW(gpu().reached(last + 5), DeviceError);
+}
+
+TEST(PinnedMemory, CopiesFromOrdinaryMemoryDoNotWait) {
+  const std::uint64_t waits = cuda::waits();
+  std::vector<Tensor> there;
+  std::vector<float> values(3000);
+  for (int i = 0; i < 20; ++i) {
+    values.assign(values.size(), static_cast<float>(i));  // the source is written again at once
+    there.push_back(Tensor::from(values, {3000}).to(test_device()));
+  }
+  EXPECT_EQ(cuda::waits(), waits);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(there[static_cast<std::size_t>(i)].to_vector<float>(), std::vector<float>(3000, static_cast<float>(i)));
+  // More than all of the page-locked memory.
+  std::vector<std::int64_t> many((std::size_t{40} << 20) / sizeof(std::int64_t) + 3);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::int64_t>(i * 2654435761u);
+  EXPECT_EQ(Tensor::from(many, {static_cast<std::int64_t>(many.size())}).to(test_device()).to_vector<std::int64_t>(),
+            many);
+}
+
+}  // namespace
+}  // namespace binade

@@ -1,0 +1,117 @@
+#include "cuda/device/libraries.cuh"
+
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "cuda/device/attention.cuh"
+#include "cuda/device/attention_plan.h"
+#include "cuda/device/context.cuh"
+#include "cuda/device/conv.cuh"
+#include "cuda/device/products.cuh"
+
+namespace binade::cuda {
+void open_libraries(DeviceFacts&) {}
+
+/// BINADE_SIMT_LIBRARY=1: there is a library, which is our own kernel under the terms of a library.
+static bool library_is_there() {
+  static const bool there = std::getenv("BINADE_SIMT_LIBRARY") != nullptr;
+  return there;
+}
+
+/// Its choices: a line a size.
+static const std::string kTitle = "emulated 1";
+static std::set<std::string> g_plans, g_own;
+static std::string g_notes;
+static void note_own(const std::string& key) {
+  if (g_own.insert(key).second) g_notes += key + ": computed by Binade's own kernel: the library has no form for it\n";
+}
+
+/// A choice that was not made before is not made while a graph is captured.
+static void choose(const std::string& plan, const char* what) {
+  if (!g_plans.contains(plan)) require_no_capture(what);
+  g_plans.insert(plan);
+}
+static const char* tf32_of(bool allowed, DType in) { return allowed && in == DType::f32 ? " tf32=1" : ""; }
+static void keep_conv(const char* pass, const cpu::ConvShape& s, bool tf32, DType in) {
+  choose(std::string("conv ") + pass + " " + std::to_string(s.channels) + " " + std::to_string(s.filters) +
+             tf32_of(tf32, in),
+         "a convolution of new sizes (run the step once before)");
+}
+
+bool library_gemm(const cpu::GemmArgs& g) {
+  const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
+  if (!library_is_there()) return false;
+  const std::string key = "product " + std::to_string(g.m) + " " + std::to_string(g.n) + " " + std::to_string(g.k);
+  if (g.in == DType::f64 || !sums || (g.bias != nullptr && g.out != DType::f32)) {
+    note_own(key);
+    return false;
+  }
+  choose(key + tf32_of(g.tf32, g.in), "a product of new sizes (run the step once before)");
+  cpu::GemmArgs unseen = g;
+  unseen.partial = true;
+  own_gemm(unseen);
+  return true;
+}
+/// It takes no channel slices.
+bool library_has_conv(const ConvCall& call) {
+  const cpu::ConvArgs& a = call.args;
+  const std::int64_t x = call.transposed ? a.result_pitch : a.source_pitch,
+                     y = call.transposed ? a.source_pitch : a.result_pitch;
+  return library_is_there() && a.in != DType::f64 && x == a.shape.channels && y == a.shape.filters;
+}
+bool library_has_conv(const ConvWeightCall& call) {
+  const cpu::ConvWeightArgs& a = call.args;
+  return library_is_there() && a.in != DType::f64 && a.x_pitch == a.shape.channels && a.gy_pitch == a.shape.filters;
+}
+bool library_conv(const ConvCall& call) {
+  if (!library_has_conv(call)) return false;
+  keep_conv(call.transposed ? "data-gradient" : "forward", call.args.shape, call.args.tf32, call.args.in);
+  own_conv(call, nullptr);
+  return true;
+}
+bool library_conv_weight(const ConvWeightCall& call) {
+  if (!library_has_conv(call)) return false;
+  keep_conv("weight-gradient", call.args.shape, call.args.tf32, call.args.in);
+  own_conv_weight(call);
+  return true;
+}
+/// It takes what cuDNN takes on the device that it is made for.
+template <class Call>
+static bool attend(const Call& call) {
+  if (!library_is_there()) return false;
+  const AttentionKey key = attention_key(call);
+  if (!no_library_for(key, 91900, 9).empty()) {
+    note_own(key.text());
+    return false;
+  }
+  choose(key.text(), "attention of new sizes (run the step once before)");
+  own_attention(call, nullptr);
+  return true;
+}
+bool library_attention(const cpu::AttentionForward& f) { return attend(f); }
+bool library_attention(const cpu::AttentionBackward& b) { return attend(b); }
+std::string library_plans() {
+  if (g_plans.empty()) return {};
+  std::string text = kTitle + "\n";
+  for (const std::string& plan : g_plans) text += plan + "\n";
+  return text;
+}
+int use_library_plans(const std::string& text) {
+  std::istringstream lines(text);
+  bool ours = false;
+  int taken = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool plan = line.starts_with("product ") || line.starts_with("conv ") || line.starts_with("attention ");
+    if (!plan) ours = line == kTitle;
+    if (!plan || !ours) continue;
+    g_plans.insert(line);
+    ++taken;
+  }
+  return taken;
+}
+std::string library_notes() { return g_notes; }
+}  // namespace binade::cuda

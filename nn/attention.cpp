@@ -32,16 +32,6 @@ LinearOptions projection(const MultiHeadAttentionOptions& o, std::int64_t heads)
   return {.in = checked(o).dim, .out = o.dim / o.heads * heads, .bias = o.bias};
 }
 
-/// (T, S) on `like`'s device in its dtype: -inf where key j lies behind the last of the S keys that query i of the last
-/// T may see.
-Tensor causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like) {
-  std::vector<float> mask(static_cast<std::size_t>(queries * keys), 0.0f);
-  for (std::int64_t i = 0; i < queries; ++i)
-    for (std::int64_t j = keys - queries + i + 1; j < keys; ++j)
-      mask[static_cast<std::size_t>(i * keys + j)] = -std::numeric_limits<float>::infinity();
-  return Tensor::from(mask, {queries, keys}).to(like.dtype()).to(like.device());
-}
-
 /// (T, S) or (H, T, S) -> (1, 1, T, S) or (1, H, T, S).
 Variable full_rank(const Variable& mask) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(std::max(0, 4 - mask.value().rank())), 1);
@@ -93,6 +83,18 @@ Variable MultiHeadAttention::attend(const Variable& q, const Variable& k, const 
       q, k, v,
       {.causal = options_.causal, .dropout = dropout_p, .heads = options_.heads, .key_heads = kv_heads_of(options_)},
       mask.defined() ? full_rank(mask) : mask);
+}
+
+const Tensor& MultiHeadAttention::causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like) {
+  const Tensor& made = causal_mask_;
+  if (made.defined() && made.shape() == Shape{queries, keys} && made.dtype() == like.dtype() &&
+      made.device() == like.device())
+    return made;
+  std::vector<float> mask(static_cast<std::size_t>(queries * keys), 0.0f);
+  for (std::int64_t i = 0; i < queries; ++i)
+    for (std::int64_t j = keys - queries + i + 1; j < keys; ++j)
+      mask[static_cast<std::size_t>(i * keys + j)] = -std::numeric_limits<float>::infinity();
+  return causal_mask_ = Tensor::from(mask, {queries, keys}).to(like.dtype()).to(like.device());
 }
 
 Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& k, const Variable& v,

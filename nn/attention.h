@@ -45,7 +45,12 @@ class MultiHeadAttention : public Module {
   Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
 
+  /// (T, S) on `like`'s device in its dtype: -inf where key j lies behind the last of the S keys that query i of the
+  /// last T may see. Made once for these, so that a step copies nothing from the host.
+  const Tensor& causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like);
+
   MultiHeadAttentionOptions options_;
+  Tensor causal_mask_;
 };
 
 }  // namespace binade::nn

@@ -57,11 +57,11 @@ class Gpt : public nn::Module {
   Variable embed(const Tensor& tokens, std::int64_t first_position);
   Variable logits(const Variable& x);
 
-  /// 0 1 2 ... on the device of the tokens: brought there once, so that a step copies nothing from the host.
-  const Tensor& places(Device device);
+  /// `first`, `first` + 1, ... on `device`: brought there once, so that a step copies nothing from the host.
+  Tensor places(std::int64_t first, std::int64_t length, Device device);
 
   GptOptions options_;
-  Tensor places_;
+  Tensor places_;  // 0, 1, ... context - 1
   nn::Embedding tokens_, positions_;
   nn::Dropout dropout_;
   nn::ModuleList<GptBlock> blocks_;

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "core/observation.h"
 #include "core/random.h"
 #include "tests/cuda/device.h"
 
@@ -147,20 +149,20 @@ TEST_P(CudaAttention, AgreesWithTheCpuInDouble) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CudaAttention,
-                         testing::Values(Case{"one", 1, 1, 1, 1, 1, 1}, Case{"tiles", 1, 130, 66, 1, 1, 33},
-                                         Case{"causal_tiles", 1, 130, 130, 2, 1, 64, true},
-                                         Case{"cached", 1, 3, 140, 2, 2, 16, true},
-                                         Case{"sees_nothing_first", 1, 80, 20, 1, 1, 8, true},
-                                         Case{"deep", 1, 20, 70, 1, 1, 128}, Case{"deeper", 1, 9, 10, 1, 1, 200, true},
-                                         Case{"no_keys", 1, 4, 0, 1, 1, 4}, Case{"no_queries", 1, 0, 4, 1, 1, 4},
-                                         Case{"mask_keys", 3, 9, 20, 2, 2, 17, false, 0, Mask::kKeys},
-                                         Case{"mask_full", 2, 20, 70, 2, 1, 24, false, 0, Mask::kFull},
-                                         Case{"mask_head", 2, 20, 20, 2, 2, 24, true, 0, Mask::kHead},
-                                         Case{"mask_query", 2, 70, 33, 2, 2, 16, false, 0, Mask::kQuery},
-                                         Case{"dropout", 2, 9, 11, 2, 1, 8, false, 0.3f},
-                                         Case{"all", 2, 70, 71, 2, 1, 32, true, 0.25f, Mask::kFull}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, CudaAttention,
+    testing::Values(Case{"one", 1, 1, 1, 1, 1, 1}, Case{"tiles", 1, 130, 66, 1, 1, 33},
+                    Case{"causal_tiles", 1, 130, 130, 2, 1, 64, true}, Case{"cached", 1, 3, 140, 2, 2, 16, true},
+                    Case{"sees_nothing_first", 1, 80, 20, 1, 1, 8, true}, Case{"deep", 1, 20, 70, 1, 1, 128},
+                    Case{"grouped_causal", 2, 70, 70, 4, 2, 24, true}, Case{"grouped_cached", 2, 5, 90, 6, 1, 40, true},
+                    Case{"deeper", 1, 9, 10, 1, 1, 200, true}, Case{"no_keys", 1, 4, 0, 1, 1, 4},
+                    Case{"no_queries", 1, 0, 4, 1, 1, 4}, Case{"mask_keys", 3, 9, 20, 2, 2, 17, false, 0, Mask::kKeys},
+                    Case{"mask_full", 2, 20, 70, 2, 1, 24, false, 0, Mask::kFull},
+                    Case{"mask_head", 2, 20, 20, 2, 2, 24, true, 0, Mask::kHead},
+                    Case{"mask_query", 2, 70, 33, 2, 2, 16, false, 0, Mask::kQuery},
+                    Case{"dropout", 2, 9, 11, 2, 1, 8, false, 0.3f},
+                    Case{"all", 2, 70, 71, 2, 1, 32, true, 0.25f, Mask::kFull}),
+    [](const auto& test) { return test.param.name; });
 
 /// One value at a time is spoiled; results are NaN and infinite exactly where the CPU's are.
 TEST(CudaAttentionPoles, NanAndInfinitiesGoWhereTheyDoOnTheCpu) {
@@ -188,6 +190,51 @@ TEST(CudaAttentionPoles, LogitsOfMinusInfinityAreNewsWithoutAMask) {
     expect_close(problem.results(DType::f32, DType::f32, test_device()),
                  problem.results(DType::f32, DType::f32, Device::cpu()), 1e-5, "minus infinity");
   }
+}
+
+/// Results and gradients, whoever has computed them: on the emulated device that is a library with
+/// BINADE_SIMT_LIBRARY=1. Rows of heads that lie together, and results with gaps between the heads.
+TEST(CudaAttentionResults, AreObserved) {
+  for (const std::int64_t gap : {0, 8})
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+      constexpr std::int64_t kTokens = 5, kHeads = 2, kDepth = 16;
+      const Shape shape{1, kTokens, kHeads, kDepth};
+      const Tensor q = Tensor::full(shape, 0.5, dtype, test_device()),
+                   gy = Tensor::full(shape, 3, dtype, test_device());
+      const Tensor v = Tensor::full(shape, 24, dtype, test_device());
+      Tensor y = Tensor::full({1, kTokens, kHeads, kDepth + gap}, 1000, dtype, test_device());
+      Tensor gv = Tensor::full(shape, kNan, dtype, test_device());
+      Tensor lse = Tensor::full({1, kHeads, kTokens}, 0, DType::f32, test_device());
+      cpu::AttentionArgs a;
+      a.batch = 1;
+      a.queries = a.keys = kTokens;
+      a.heads = a.key_heads = kHeads;
+      a.depth = kDepth;
+      a.dtype = dtype;
+      a.q = a.k = {q.raw(), kHeads * kDepth, kDepth};
+      a.v = {v.raw(), kHeads * kDepth, kDepth};
+      const cpu::AttentionArgs::Tokens results{y.raw(), kHeads * (kDepth + gap), kDepth + gap};
+      const cpu::AttentionKernels& kernels = ops::attention_slot().on(test_device(), "test");
+      const auto largest = [dtype](const Observation& seen) {
+        return std::bit_cast<float>(is_half(dtype) ? seen.low : seen.wide);
+      };
+      ObservationScope scope;
+      kernels.forward({.args = a,
+                       .y = y.mutable_raw(),
+                       .y_token = results.token,
+                       .y_head = results.head,
+                       .lse = lse.mutable_raw()});
+      EXPECT_NEAR(largest(scope.take().settled()), 24, 0.2) << name_of(dtype) << ", gap " << gap;
+      kernels.backward({.args = a,
+                        .y = results,
+                        .gy = {gy.raw(), kHeads * kDepth, kDepth},
+                        .lse = lse.raw(),
+                        .gv = gv.mutable_raw()});
+      EXPECT_NEAR(largest(scope.take().settled()), 3, 0.05) << name_of(dtype) << ", gap " << gap;
+      const std::vector<double> left = y.to(Device::cpu()).to_vector<double>();
+      for (std::size_t i = 0; i < left.size(); ++i)
+        EXPECT_NEAR(left[i], static_cast<std::int64_t>(i) % (kDepth + gap) < kDepth ? 24 : 1000, 0.2) << i;
+    }
 }
 
 TEST(CudaAttentionMask, BecomesWhatIsAdded) {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "autograd/functions/attention.h"
 #include "autograd/functions/conv.h"
 #include "autograd/functions/elementwise.h"
 #include "autograd/functions/matmul.h"
@@ -24,7 +25,9 @@ std::set<std::string> lines_now() {
   std::istringstream text(gpus::plans());
   std::set<std::string> lines;
   for (std::string line; std::getline(text, line);)
-    if (line.starts_with("gemm ") || line.starts_with("conv ") || line.starts_with("product ")) lines.insert(line);
+    if (line.starts_with("gemm ") || line.starts_with("conv ") || line.starts_with("product ") ||
+        line.starts_with("attention "))
+      lines.insert(line);
   return lines;
 }
 
@@ -74,6 +77,36 @@ TEST(CudaPlans, AskForTf32WhereThePolicyOfTheForwardAllowsIt) {
     for (const std::string& line : lines) EXPECT_FALSE(allows_tf32(line)) << line;
   for (const auto& lines : {rounded.forward, rounded.backward})
     for (const std::string& line : lines) EXPECT_TRUE(allows_tf32(line)) << line;
+}
+
+/// Lines of attention of halves, forward and backward.
+std::set<std::string> attention_lines(DType dtype, const ops::Attention::Params& options) {
+  const std::set<std::string> before = lines_now();
+  const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
+  const auto half = [dtype](std::uint64_t tag) {
+    return Variable(random_values({2, 7, 2, 24}, tag).to(dtype).to(test_device()), true);
+  };
+  backward(sum(attention(half(1), half(2), half(3), options)));
+  std::set<std::string> lines;
+  const std::set<std::string> after = lines_now();
+  std::ranges::set_difference(after, before, std::inserter(lines, lines.end()));
+  return lines;
+}
+
+TEST(CudaPlans, AskForAttentionOfHalvesWithoutDropout) {
+  const std::set<std::string> taken = attention_lines(DType::bf16, {.causal = true});
+  if (std::ranges::all_of(taken, [](const std::string& line) { return line.ends_with(" = own"); }))
+    GTEST_SKIP() << "no library takes attention; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
+  EXPECT_EQ(attention_lines(DType::f16, {.causal = true}).size(), 2u) << "forward and backward";
+  EXPECT_EQ(attention_lines(DType::f16, {.causal = true}).size(), 0u) << "asked already";
+  const std::string told = gpus::notes();
+  for (const std::string& line : attention_lines(DType::f32, {})) EXPECT_TRUE(line.ends_with(" = own")) << line;
+  for (const std::string& line : attention_lines(DType::f16, {.dropout = 0.5f}))
+    EXPECT_TRUE(line.ends_with(" = own")) << line;
+  const std::string notes = gpus::notes().substr(told.size());
+  for (const char* what :
+       {"attention forward f32", "attention backward f32", "dropout 1 aligned 1: computed by Binade"})
+    EXPECT_NE(notes.find(what), notes.npos) << what << " in " << notes;
 }
 
 TEST(CudaPlans, AskForF32WhereAnOverrideOrAHalfSaysSo) {

@@ -365,6 +365,26 @@ TEST(Recording, BadDataOfARunIsToldInTheWordsOfItsCall) {
   expect_usable();
 }
 
+TEST(RecordingLost, AFaultInARunIsALostDevice) {
+  const char* failing = std::getenv("BINADE_SIMT_FAIL");
+  if (failing == nullptr || std::string_view(failing) != "graph") GTEST_SKIP() << "no run fails";
+  Tensor x = on_device({16}, 1);
+  const std::unique_ptr<Recording> recording = record([&] { accumulate(x, x); });
+  const auto until_told = [&] {
+    recording->run();
+    gpu().wait_for(gpu().mark(stream()));
+  };
+  for (int i = 0; i < 2; ++i) {  // and it stays so
+    try {
+      until_told();
+      FAIL();
+    } catch (const DeviceLostError& error) {
+      EXPECT_EQ(error.exit_code(), 51);
+    }
+  }
+  EXPECT_THROW(gpu().record([&] { accumulate(x, x); }, {}), DeviceLostError);
+}
+
 // ---- copies that do not wait
 // -----------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 #include "tests/cuda/simt/stream.h"
 
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -89,6 +91,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* graph, cudaGraph_t from, unsig
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
   simt::count_launch();
+  if (const char* failing = std::getenv("BINADE_SIMT_FAIL"); failing != nullptr && std::string_view(failing) == "graph")
+    simt::out_of_place("an illegal memory access was encountered");
   if (simt::lost() != cudaSuccess) return simt::lost();
   if (const cudaError_t error = simt::forbidden_in_capture(); error != cudaSuccess) return error;
   for (const auto& work : graph->work) work();

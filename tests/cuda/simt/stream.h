@@ -15,7 +15,7 @@ cudaError_t lost();
 /// Leaves `error` for cudaGetLastError.
 cudaError_t failed(cudaError_t error);
 cudaError_t out_of_place(const char* what);
-/// BINADE_SIMT_FAIL=N: the N-th launch is a fault. A graph is one launch.
+/// BINADE_SIMT_FAIL=N: the N-th launch is a fault. A graph is one launch; BINADE_SIMT_FAIL=graph: the first of one is.
 void count_launch();
 
 /// Whether this thread captures the stream.

@@ -4,7 +4,7 @@ import unittest
 
 from programs import GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, metrics, run
 
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "pure-fp16", "pure-bf16")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16")
 
 
 class Preflight(ProgramTest):

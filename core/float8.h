@@ -84,15 +84,24 @@ constexpr BINADE_HD float power_of_two(int k) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(k + 127) << 23);
 }
 
-/// x as a product sees it whose operands are scaled by 2^k, rounded to `format` and scaled back: of x's magnitude, with
-/// the format's few bits. A finite x stays finite (it saturates at largest_of(format) 2^-k); a NaN or an infinity
-/// becomes what to_float8 makes of it.
+/// x as a product sees it whose operands are scaled by 2^k, rounded to `format` and scaled back:
+/// from_float8(to_float8(x 2^k)) 2^-k without the code in between, nor branches. A finite x stays finite even where x
+/// 2^k is not (it saturates at largest_of(format) 2^-k); a NaN or an infinity becomes what to_float8 makes of it.
 constexpr BINADE_HD float through_float8(float x, int k, Float8 format) {
-  float scaled = x * power_of_two(k);
-  const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
-  if (a < 0x7f800000u && (std::bit_cast<std::uint32_t>(scaled) & 0x7fffffffu) >= 0x7f800000u)
-    scaled = x < 0 ? -largest_of(format) : largest_of(format);
-  return from_float8(to_float8(scaled, format), format) * power_of_two(-k);
+  const detail::Float8Layout l = detail::layout_of(format);
+  const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t a = std::bit_cast<std::uint32_t>(x * power_of_two(k)) & 0x7fffffffu;
+  const std::uint32_t bounded = a < l.largest ? a : l.largest;
+  const int dropped = 23 - l.mantissa;
+  const std::uint32_t unit = 1u << dropped;
+  const std::uint32_t normal = (bounded + unit / 2 - 1 + (bounded >> dropped & 1u)) & ~(unit - 1);
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bounded) + l.coarse - l.coarse);
+  const std::uint32_t magnitude = bounded < l.normal ? small : normal;
+  const std::uint32_t rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * power_of_two(-k)) |
+                                (u & 0x80000000u);
+  // e4m3 has no infinity: its quiet NaN's bit is set.
+  const std::uint32_t not_finite = format == Float8::e4m3 || (u & 0x7fffffffu) > 0x7f800000u ? u | 0x7fc00000u : u;
+  return std::bit_cast<float>((u & 0x7fffffffu) < 0x7f800000u ? rounded : not_finite);
 }
 
 }  // namespace binade

@@ -7,6 +7,7 @@
 #include "core/kernels/attention.h"
 #include "core/kernels/conv.h"
 #include "core/kernels/embedding.h"
+#include "core/kernels/fp8.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/norm.h"
 #include "core/kernels/optimizer.h"
@@ -28,6 +29,7 @@ struct KernelTable {
   PoolKernels pool;
   EmbeddingKernels embedding;
   AccumulateKernels accumulate;
+  Fp8RowKernels fp8;
   PointwiseKernels pointwise;
 };
 

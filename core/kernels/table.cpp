@@ -13,6 +13,7 @@ const ColumnNormKernels& column_norm_kernels();
 const PoolKernels& pool_kernels();
 const EmbeddingKernels& embedding_kernels();
 const AccumulateKernels& accumulate_kernels();
+const Fp8RowKernels& fp8_row_kernels();
 const PointwiseKernels& pointwise_kernels();
 
 KernelTable kernel_table() {
@@ -26,6 +27,7 @@ KernelTable kernel_table() {
       .pool = pool_kernels(),
       .embedding = embedding_kernels(),
       .accumulate = accumulate_kernels(),
+      .fp8 = fp8_row_kernels(),
       .pointwise = pointwise_kernels(),
   };
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "core/kernels/dispatch.h"
 #include "core/parallel.h"
 #include "core/step_context.h"
 
@@ -13,11 +14,6 @@ namespace {
 constexpr const char* kName = "fp8";
 constexpr int kRow = 1 + kFp8Window;
 constexpr std::int64_t kGrain = 8192;
-
-std::uint32_t finite_magnitude(bfloat16 x) {
-  const std::uint32_t a = static_cast<std::uint32_t>(x.bits & 0x7fffu) << 16;
-  return a < 0x7f800000u ? a : 0;
-}
 
 /// f(from, to, n) for the pieces of each row between elements `begin` and `end`.
 template <class F>
@@ -29,17 +25,19 @@ void each_piece(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& 
   }
 }
 
-/// f(from, to, n), which returns the bits of a magnitude, over all of x; the largest.
+/// Runs f(from, to, n) over all of x; the largest finite magnitude in it.
 template <class F>
 float largest_over(const Fp8Rounding& r, const F& f) {
   const std::int64_t count = r.rows * r.cols;
-  std::vector<std::uint32_t> largest(static_cast<std::size_t>((count + kGrain - 1) / kGrain), 0);
+  std::vector<float> largest(static_cast<std::size_t>((count + kGrain - 1) / kGrain), 0);
   parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    std::uint32_t& here = largest[static_cast<std::size_t>(begin / kGrain)];
-    each_piece(r, begin, end,
-               [&](const bfloat16* from, bfloat16* to, std::int64_t n) { here = std::max(here, f(from, to, n)); });
+    float& here = largest[static_cast<std::size_t>(begin / kGrain)];
+    each_piece(r, begin, end, [&](const bfloat16* from, bfloat16* to, std::int64_t n) {
+      here = std::max(here, cpu::kernels().fp8.largest(from, n).to_float());
+      f(from, to, n);
+    });
   });
-  return largest.empty() ? 0 : std::bit_cast<float>(*std::ranges::max_element(largest));
+  return largest.empty() ? 0 : *std::ranges::max_element(largest);
 }
 
 /// A history that a fault has reached does not decide.
@@ -50,29 +48,13 @@ float largest_in(const float* history) {
   return largest;
 }
 
-template <Float8 kFormat>
-float round_all(const Fp8Rounding& r, int exponent) {
-  return largest_over(r, [exponent](const bfloat16* from, bfloat16* to, std::int64_t n) {
-    std::uint32_t largest = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      largest = std::max(largest, finite_magnitude(from[i]));
-      to[i] = bfloat16::from_float(through_float8(from[i].to_float(), exponent, kFormat));
-    }
-    return largest;
-  });
-}
-
 void round_cpu(const Fp8Rounding& r) {
   float amax = largest_in(r.history);
-  if (amax == 0)
-    amax = largest_over(r, [](const bfloat16* from, bfloat16*, std::int64_t n) {
-      std::uint32_t largest = 0;
-      for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, finite_magnitude(from[i]));
-      return largest;
-    });
+  if (amax == 0) amax = largest_over(r, [](const bfloat16*, bfloat16*, std::int64_t) {});
   const int exponent = scale_exponent(amax, r.format);
-  const float seen = r.format == Float8::e4m3 ? round_all<Float8::e4m3>(r, exponent)
-                                              : round_all<Float8::e5m2>(r, exponent);
+  const float seen = largest_over(r, [&](const bfloat16* from, bfloat16* to, std::int64_t n) {
+    cpu::kernels().fp8.round(r.format, exponent, from, to, n);
+  });
   if (r.record != nullptr && !(seen <= *r.record)) *r.record = seen;
 }
 

@@ -81,6 +81,9 @@ TEST(Float8, EveryHalfRoundsToTheNearestCodeTiesToEven) {
       for (const float x : {h.to_float(), b.to_float()}) {
         const int got = to_float8(x, f.format);
         ASSERT_EQ(got, nearest(x, f, values)) << x;
+        const float through = through_float8(x, 0, f.format), decoded = from_float8(to_float8(x, f.format), f.format);
+        ASSERT_TRUE(through == decoded || (std::isnan(through) && std::isnan(decoded))) << x;
+        ASSERT_EQ(std::signbit(through), std::signbit(x)) << x;
       }
     }
   }

@@ -9,6 +9,7 @@
 
 #include "amp/signs/attention_entropy.h"
 #include "core/error.h"
+#include "core/recording.h"
 
 namespace binade::amp {
 namespace {
@@ -75,8 +76,12 @@ Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> res
     slot.low = result.dtype();
     if (counts) count_zeros(result, slot.sampled, slot.zeros);
   }
-  if (slot.seen.pending != 0 && seen.pending != 0) settle();  // another micro-batch
-  slot.seen.merge(seen);
+  Observation here = seen;
+  if (slot.seen.pending != 0) {  // another micro-batch
+    if (here.pending != 0) slot.waiting.push_back(here.pending);
+    here.pending = 0;
+  }
+  slot.seen.merge(here);
   return slot;
 }
 
@@ -100,8 +105,32 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
 }
 
 void Telemetry::settle() {
+  settle_with([](const Observation& seen) { return seen.settled(); });
+}
+
+void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t> words) {
+  looks_ = recorded.looks_;
+  forward_ = recorded.forward_;
+  backward_ = recorded.backward_;
+  readers_ = recorded.readers_;
+  settle_with([&](Observation seen) {
+    const std::int64_t number = std::exchange(seen.pending, 0);
+    if (number == 0) return seen;
+    const auto at = static_cast<std::size_t>(2 * (number - kRecordedObservations));
+    seen.merge({.low = words[at], .wide = words[at + 1]});
+    return seen;
+  });
+}
+
+/// `words_of` an observation: with nothing pending.
+template <class F>
+void Telemetry::settle_with(F&& words_of) {
   for (Tape* tape : {&forward_, &backward_})
-    for (Slot& slot : std::span(tape->slots).first(tape->length)) slot.seen = slot.seen.settled();
+    for (Slot& slot : std::span(tape->slots).first(tape->length)) {
+      slot.seen = words_of(slot.seen);
+      for (const std::int64_t number : slot.waiting) slot.seen.merge(words_of(Observation{.pending = number}));
+      slot.waiting.clear();
+    }
   for (const Reader& reader : std::exchange(readers_, {}))
     forgive_masks(reader.tape_index, forward_.slots[static_cast<std::size_t>(reader.tape_index)].seen, reader.read);
 }

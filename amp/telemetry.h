@@ -52,6 +52,9 @@ class Telemetry final : public TapeObserver {
 
   /// Brings what a GPU saw: once for all ops, when the step is over. Everything below asks for it to have been called.
   void settle();
+  /// As if this had watched a run of a recorded step: `recorded` did when it was recorded, and the run's kernels left
+  /// `words` (Recording::observations). Settled.
+  void replay(const Telemetry& recorded, std::span<const std::uint32_t> words);
 
   /// What one op call stored.
   struct Slot {
@@ -59,11 +62,12 @@ class Telemetry final : public TapeObserver {
     const char* op = nullptr;  ///< null where the tape has no such call
     DType low = DType::f16;    ///< which 16-bit dtype `seen.low` was rounded to
     Observation seen;
-    std::int64_t sampled = 0;          ///< elements of 16-bit gradients that were looked at
-    std::int64_t zeros = 0;            ///< of these
-    const void* stored = nullptr;      ///< where the first result of a forward call lies
-    std::optional<PoleDistance> pole;  ///< of a forward call that has one, where limits were looked at
-    std::optional<double> entropy;     ///< of an attention, likewise: least relative_entropy() of the micro-batches
+    std::vector<std::int64_t> waiting{};  ///< what other micro-batches saw, still on a GPU (Observation::pending)
+    std::int64_t sampled = 0;             ///< elements of 16-bit gradients that were looked at
+    std::int64_t zeros = 0;               ///< of these
+    const void* stored = nullptr;         ///< where the first result of a forward call lies
+    std::optional<PoleDistance> pole;     ///< of a forward call that has one, where limits were looked at
+    std::optional<double> entropy;        ///< of an attention, likewise: least relative_entropy() of the micro-batches
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
   /// By tape index, as long as the tape was. Micro-batches count together.
@@ -84,6 +88,8 @@ class Telemetry final : public TapeObserver {
     std::int64_t tape_index = 0;
     std::vector<const void*> read;
   };
+  template <class F>
+  void settle_with(F&& words_of);
   Slot& note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
   void forgive_masks(std::int64_t reader, const Observation& seen, std::span<const void* const> addresses);
   void forgive(std::int64_t before, const void* address);

@@ -56,6 +56,7 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
     optimizer_.store_weights_in(options_.precision.low, options_.precision.stochastic_rounding);
   if (options_.ema) ema_.emplace(optimizer_.parameters(), *options_.ema);
   drill_ = FireDrill(options_.inject, model_);
+  if (options_.record) recorder_ = std::make_unique<StepRecorder>(runtime_, model_, optimizer_, ema());
 }
 
 double Trainer::next_lr() const {
@@ -74,6 +75,7 @@ StepResult Trainer::run_step(const Feed& feed) {
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   drill_.before_step(steps_ + 1, optimizer_);
   prevent();
+  if (std::optional<StepResult> made = make_recorded(feed)) return *std::move(made);
   Trial trial(feed);
   trial.plan.policy = ladder_.applied_to(options_.precision);
   if (steps_ == 0 && scaler_.options().measure) measure_scale(trial);
@@ -91,7 +93,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     first_run_ = result.attempt == 1;
     backend_of(runtime_.device()).reset_peak();
     const auto begin = std::chrono::steady_clock::now();
-    const StepState state = attempt(trial.plan, feed, options_.telemetry ? &telemetry_ : nullptr);
+    const StepState state = attempt_with_room(trial.plan, feed);
     telemetry_.settle();
     result.forward_headroom = telemetry_.least(Direction::kForward);
     result.backward_headroom = telemetry_.least(Direction::kBackward);
@@ -100,7 +102,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     result.loss_scale = state.loss_scale;
     result.lr = state.lr;
     if (state.commits()) {
-      watch_commit(state, trial, result);
+      watch_commit(state, trial, result, [&] { write(state); });
       price({.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
              .bytes = static_cast<double>(backend_of(runtime_.device()).bytes_peak())});
       next = Next::kReturn;
@@ -110,9 +112,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     }
     if (options_.state_hash) result.state_hash_after = state_hash();
     if (!state.commits()) next = recover(state, trial, result);
-    result.skipped_total = skipped_;
-    finished_.push_back(result);
-    if (finished_.size() > kKeptResults) finished_.pop_front();
+    conclude(result);
     if (next == Next::kReturn) return result;
     if (next == Next::kStop)
       throw NumericError(
@@ -214,10 +214,21 @@ void Trainer::judge_update(StepState& state) {
   if (!state.proof.finite) state.cause = AbortCause::kUpdate;
 }
 
-void Trainer::commit(const StepState& state, const Trial& trial, StepResult& result) {
+void Trainer::conclude(StepResult& result) {
+  if (recorder_)
+    for (std::string& note : recorder_->take_notes()) result.notes.push_back(std::move(note));
+  result.skipped_total = skipped_;
+  finished_.push_back(result);
+  if (finished_.size() > kKeptResults) finished_.pop_front();
+}
+
+void Trainer::write(const StepState& state) {
   optimizer_.step(step_input(state));
   for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->commit();
   if (ema_) ema_->update();
+}
+
+void Trainer::account(const StepState& state, const Trial& trial, StepResult& result) {
   scaler_.committed(result.backward_headroom.binades);
   spikes_.accepted(state.loss);
   ++steps_;

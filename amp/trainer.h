@@ -4,10 +4,12 @@
 #include <deque>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "amp/preflight/finding.h"
 #include "amp/signs/signs.h"
 #include "amp/signs/spike_guard.h"
+#include "amp/step_recorder.h"
 #include "amp/telemetry.h"
 #include "amp/verdict.h"
 #include "core/runtime.h"
@@ -93,6 +96,10 @@ struct TrainerOptions {
   OnNan on_nan = OnNan::kLadder;  ///< what an incident leads to
   LadderOptions ladder{};
   std::vector<std::string> inject{};  ///< fire drills: faults to plant, see amp/fire_drill.h
+  /// On a GPU: make ordinary steps as one recorded piece of work each (amp/step_recorder.h). For closures that do the
+  /// same ops at every step and read nothing that changes but their batch and the model: they are run when a step is
+  /// recorded, not at every step. Batches need state(), from_state() and to(), as io's have.
+  bool record = false;
 };
 
 /// The micro-batches of one step.
@@ -242,6 +249,9 @@ class Trainer {
     std::vector<const io::BatchOrigin*> origins;  // of each micro-batch; null where its type does not say
     bool can_lose_rows = false;
     std::function<StateDict(int part)> contents;  // missing where the type cannot say
+    /// The loss of a micro-batch made of these contents; missing likewise.
+    std::function<Variable(int part, const StateDict& contents)> loss_of;
+    std::string maths;  // names the closure
   };
   /// What an attempt counts and computes with.
   struct Plan {
@@ -292,7 +302,24 @@ class Trainer {
     feed.can_lose_rows = can_lose_rows<Batch>;
     if constexpr (requires(const Batch& b) { b.state(); })
       feed.contents = [parts](int i) { return parts[static_cast<std::size_t>(i)].state(); };
+    if constexpr (requires(const StateDict& s) {
+                    { Batch::from_state(s).to(Device{}) } -> std::same_as<Batch>;
+                  }) {
+      feed.loss_of = [&closure](int, const StateDict& contents) -> Variable {
+        return closure(there(Batch::from_state(contents)));
+      };
+      feed.maths = name_of_maths(closure);
+    }
     return feed;
+  }
+  template <class Maths>
+  static std::string name_of_maths(const Maths& closure) {
+    if constexpr (requires { closure.target_type(); })
+      return closure.target_type().name();
+    else if constexpr (std::is_pointer_v<std::decay_t<Maths>>)
+      return fmt::format("{}", reinterpret_cast<std::uintptr_t>(closure));
+    else
+      return typeid(Maths).name();
   }
   template <class Batch>
   static const io::BatchOrigin* origin_of(const Batch& batch) {
@@ -312,7 +339,9 @@ class Trainer {
   AbortCause judge_forward(StepState& state, const Variable& loss);
   AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed);
   void judge_update(StepState& state);
-  void commit(const StepState& state, const Trial& trial, StepResult& result);
+  void write(const StepState& state);
+  void account(const StepState& state, const Trial& trial, StepResult& result);
+  void conclude(StepResult& result);
   void price(const StepCost& cost);
   void abandon();
 
@@ -320,7 +349,12 @@ class Trainer {
   void prevent();
   void measure_scale(const Trial& trial);
   std::optional<Telemetry> prove_signs(const Trial& trial);
-  void watch_commit(const StepState& state, const Trial& trial, StepResult& result);
+  void watch_commit(const StepState& state, const Trial& trial, StepResult& result, const std::function<void()>& write);
+
+  // ---- trainer_recorded.cpp: steps that a device makes by itself
+  bool is_ordinary(const Feed& feed) const;
+  std::optional<StepResult> make_recorded(const Feed& feed);
+  StepState attempt_with_room(const Plan& plan, const Feed& feed);
 
   // ---- trainer_recovery.cpp: after an abort
   Next recover(const StepState& state, Trial& trial, StepResult& result);
@@ -374,6 +408,7 @@ class Trainer {
   Signs signs_;
   SpikeGuard spikes_;
   FireDrill drill_;
+  std::unique_ptr<StepRecorder> recorder_;
   bool first_run_ = false;  // the next run of the closure is the step's first attempt
 };
 

@@ -39,10 +39,12 @@ std::optional<Telemetry> Trainer::prove_signs(const Trial& trial) {
   return raised.scan.finite() ? std::optional(std::move(seen)) : std::nullopt;
 }
 
-void Trainer::watch_commit(const StepState& state, const Trial& trial, StepResult& result) {
+void Trainer::watch_commit(const StepState& state, const Trial& trial, StepResult& result,
+                           const std::function<void()>& write) {
   const optim::StepInput input = step_input(state);
   signs_.before_commit(result.step, optimizer_.parameters());
-  commit(state, trial, result);
+  write();
+  account(state, trial, result);
   result.signs = signs_.after_commit({.step = result.step,
                                       .seen = telemetry_,
                                       .raised = trial.raised ? &*trial.raised : nullptr,

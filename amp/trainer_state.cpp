@@ -68,6 +68,7 @@ void Trainer::check_state(const StateDict& state) const {
 
 void Trainer::load_state(const StateDict& state) {
   check_state(state);
+  if (recorder_) recorder_->forget();
   StateDict model;
   for (const char* section : {"model", "norm"}) {
     const StateDict part = state.section(section);

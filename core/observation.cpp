@@ -11,6 +11,7 @@ namespace binade {
 namespace {
 
 thread_local Observation t_seen;
+thread_local int t_scopes = 0;  // that are open
 
 }  // namespace
 
@@ -38,8 +39,13 @@ Observation Observation::settled() const {
   return {.low = std::max(low, there.low), .wide = std::max(wide, there.wide)};
 }
 
-ObservationScope::ObservationScope() : outer_(take()) {}
+// What ran outside every scope is nobody's: it is dropped, so that no question about it makes a host wait.
+ObservationScope::ObservationScope() {
+  const Observation before = take();
+  if (t_scopes++ > 0) outer_ = before;
+}
 ObservationScope::~ObservationScope() {
+  --t_scopes;
   gpus::next_observation();
   detail::exchange_observation(outer_);
 }

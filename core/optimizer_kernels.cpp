@@ -1,6 +1,7 @@
 #include "core/optimizer_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/kernels/dispatch.h"
@@ -71,6 +72,14 @@ void limit_units(const UnitLimitArguments& a) {
 }
 
 }  // namespace
+
+double sum_of_blocks(std::span<const BlockScan> blocks) {
+  std::array<double, kSumLanes> lanes{};
+  for (std::size_t b = 0; b < blocks.size(); ++b) lanes[b % kSumLanes] += blocks[b].sum_squares;
+  for (std::size_t half = kSumLanes / 2; half > 0; half /= 2)
+    for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
 
 KernelSlot<OptimizerKernels>& optimizer_kernels() {
   static KernelSlot<OptimizerKernels> slot;

@@ -28,6 +28,11 @@ struct BlockScan {
   double sum_squares = 0;     ///< exact range: scaled by the block's own power of two, so that no square overflows
 };
 
+/// The sum over blocks: kSumLanes partial sums, lane l of blocks l, l + kSumLanes, …, then lanes l and l + half in
+/// turn. A device that sums by itself does it in the same order.
+inline constexpr int kSumLanes = 1024;
+double sum_of_blocks(std::span<const BlockScan> blocks);
+
 /// For each block: largest and sum of squares of values[slice] + begin. The sum runs in float over 32 lanes that are
 /// combined in a fixed tree; it is not computed (0) when the block holds a non-finite value.
 struct ScanArguments {

@@ -13,6 +13,7 @@
 #include "cuda/calls/products.h"
 #include "cuda/calls/reduce.h"
 #include "cuda/calls/rows.h"
+#include "cuda/calls/step.h"
 #include "cuda/calls/tensor.h"
 
 namespace binade::cuda {
@@ -65,6 +66,12 @@ enum class Call : int {
   kAverage,
   kLimit,
   kLimitUnits,
+  kBeginStep,
+  kDecide,
+  kDecidedUpdate,
+  kDecidedAverage,
+  kCommit,
+  kEndStep,
   kCount,
 };
 

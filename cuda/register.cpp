@@ -15,6 +15,7 @@ void register_kernels() {
   register_rows();
   register_losses();
   register_optimizer();
+  register_step();
   register_embedding();
   register_fp8();
 }

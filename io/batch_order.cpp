@@ -29,23 +29,33 @@ std::vector<std::int64_t> permute(std::int64_t count, std::uint64_t seed, std::i
 
 }  // namespace
 
+namespace {
+bool has_slots(const BatchOrigin& origin) {
+  check<ArgumentError>(origin.slots.empty() || origin.slots.size() == origin.samples.size(),
+                       "batch: wanted a slot for each of {} samples, or none, got {}", origin.samples.size(),
+                       origin.slots.size());
+  return !origin.slots.empty();
+}
+}  // namespace
+
 BatchOrigin BatchOrigin::rows(std::int64_t first, std::int64_t count) const {
   check<ArgumentError>(first >= 0 && count >= 0 && first + count <= static_cast<std::int64_t>(samples.size()),
                        "batch: wanted rows inside 0 … {}, got {} from row {}", samples.size(), count, first);
   BatchOrigin part = *this;
   part.samples.assign(samples.begin() + first, samples.begin() + first + count);
-  part.slots.assign(slots.begin() + first, slots.begin() + first + count);
+  if (has_slots(*this)) part.slots.assign(slots.begin() + first, slots.begin() + first + count);
   return part;
 }
 
 BatchOrigin BatchOrigin::without(std::span<const std::int64_t> rows) const {
+  const bool with_slots = has_slots(*this);
   BatchOrigin rest = *this;
   rest.samples.clear();
   rest.slots.clear();
   for (std::size_t row = 0; row < samples.size(); ++row) {
     if (std::ranges::binary_search(rows, static_cast<std::int64_t>(row))) continue;
     rest.samples.push_back(samples[row]);
-    rest.slots.push_back(slots[row]);
+    if (with_slots) rest.slots.push_back(slots[row]);
   }
   return rest;
 }

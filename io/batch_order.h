@@ -39,7 +39,7 @@ struct BatchOrigin {
   std::uint64_t end = 0;    ///< the slot after its last one (more than a batch further where samples were left out)
   std::int64_t epoch = 0;   ///< of the first slot
   std::vector<std::int64_t> samples;  ///< one id per row: index in the data set, or offset of the window
-  std::vector<std::uint64_t> slots;   ///< one per row: the key of augmentation, the same in every replay
+  std::vector<std::uint64_t> slots;   ///< one per row, or none: the key of augmentation, the same in every replay
 
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
   BatchOrigin without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending

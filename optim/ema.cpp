@@ -15,12 +15,18 @@ Ema::Ema(FlatParameters& parameters, const EmaOptions& options)
   for (std::size_t i = 0; i < parameters.size(); ++i) average(i).copy_from(parameters.slices()[i].variable.value());
 }
 
-void Ema::update() {
+float Ema::next_weight() const {
   const auto t = static_cast<double>(updates_ + 1);
   double weight = 1 - options_.decay;
   if (options_.warmup) weight = 1 - std::min(options_.decay, (1 + t) / (10 + t));
   // The average from nothing, divided by 1 - decay^t, is this running mean: no second buffer, and exact at t = 1.
   if (options_.debias) weight /= 1 - std::pow(options_.decay, t);
+  return static_cast<float>(weight);
+}
+
+/// f(what the kernel is given).
+template <class F>
+void Ema::with_arguments(F&& f) {
   std::vector<float*> averages;
   std::vector<const void*> values;
   std::vector<DType> dtypes;
@@ -30,9 +36,20 @@ void Ema::update() {
     values.push_back(value.raw());
     dtypes.push_back(value.dtype());
   }
-  optimizer_kernels()
-      .on(parameters_->device(), "ema")
-      .average({parameters_->blocks(), averages, values, dtypes, static_cast<float>(weight)});
+  f(AverageArguments{parameters_->blocks(), averages, values, dtypes, next_weight()});
+}
+
+void Ema::update() {
+  with_arguments([&](const AverageArguments& a) { optimizer_kernels().on(parameters_->device(), "ema").average(a); });
+  was_updated();
+}
+
+void Ema::send_to(const StepPlaces& places) {
+  with_arguments(
+      [&](const AverageArguments& a) { step_kernels().on(parameters_->device(), "ema").average(places, a); });
+}
+
+void Ema::was_updated() {
   averages_.bump_version();
   ++updates_;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/state_dict.h"
+#include "core/step_kernels.h"
 #include "optim/flat_parameters.h"
 
 namespace binade::optim {
@@ -22,6 +23,11 @@ class Ema {
 
   /// One update, from the values as they are.
   void update();
+  /// The same as part of a step that the device decides (core/step_kernels.h), with next_weight() in its numbers; and
+  /// what there is to do when it was committed.
+  void send_to(const StepPlaces& places);
+  void was_updated();
+  float next_weight() const;
   std::int64_t updates() const { return updates_; }
   Tensor average(std::size_t slice) const { return parameters_->view(averages_, slice); }
 
@@ -48,6 +54,9 @@ class Ema {
   };
 
  private:
+  template <class F>
+  void with_arguments(F&& f);
+
   FlatParameters* parameters_;
   EmaOptions options_;
   Tensor averages_;

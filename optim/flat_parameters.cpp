@@ -119,6 +119,14 @@ void FlatParameters::adopt_low_copies() {
   }
 }
 
+bool FlatParameters::low_copies_are_written() const {
+  return std::ranges::all_of(slices_, [](const Slice& slice) {
+    const Variable::State& state = *slice.variable.state();
+    return !state.low.defined() || (slice.low.defined() && state.low.shares_storage_with(slice.low) &&
+                                    state.low_version == state.value.version());
+  });
+}
+
 void FlatParameters::values_written(bool with_low_copies) {
   values_.bump_version();
   if (weights_low_.defined()) weights_low_.bump_version();

@@ -71,9 +71,14 @@ class FlatParameters {
   /// into its slice first.
   std::vector<const float*> gradients();
 
+  /// Where the gradient of a slice lies, or will.
+  Tensor gradient_of(std::size_t slice) const { return view(gradients_, slice); }
+
   /// The 16-bit copies that forward has asked for since (Variable::State::low_copy), moved into one buffer: from now on
   /// the optimizer writes them.
   void adopt_low_copies();
+  /// Whether every copy that forward reads is one that the optimizer writes, and is current.
+  bool low_copies_are_written() const;
   /// Called after values were written: raises the version, so that stale copies and saved tensors are noticed, and
   /// marks the 16-bit copies that were written with them as current.
   void values_written(bool with_low_copies);

@@ -24,8 +24,8 @@ GradientScan scan_gradients(FlatParameters& parameters) {
   for (std::size_t b = 0; b < results.size(); ++b) {
     std::uint32_t& word = scan.words[static_cast<std::size_t>(parameters.blocks()[b].slice)];
     word = std::max(word, results[b].largest);
-    scan.sum_squares += results[b].sum_squares;
   }
+  scan.sum_squares = sum_of_blocks(results);
   for (const std::uint32_t word : scan.words) scan.largest = std::max(scan.largest, word);
   scan.gradients = gradients.size() - static_cast<std::size_t>(std::ranges::count(gradients, nullptr));
   return scan;

@@ -22,7 +22,7 @@ struct GradientScan {
 };
 
 /// Blocks of 4096 elements are summed in fp32 under a scale of their own (a gradient of 1e30 does not overflow its
-/// square), blocks in double in their order: the bits depend on nothing but the values.
+/// square), blocks in double in a fixed order (sum_of_blocks): the bits depend on nothing but the values.
 GradientScan scan_gradients(FlatParameters& parameters);
 
 /// The float whose bits are `word`, as double.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "core/step_context.h"
@@ -51,11 +52,10 @@ bool Optimizer::within(const Magnitudes& m, std::size_t slice) const {
   return m.value <= value_limit(slice) && m.moment1 <= moment_limit() && m.moment2 <= moment_limit();
 }
 
-std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input) {
+std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input,
+                                                  std::span<const float* const> gradients) const {
   check<ArgumentError>(std::isfinite(input.lr) && input.lr >= 0, "{}: wanted a finite learning rate >= 0, got {}",
                        kind_, input.lr);
-  const std::vector<const float*> gradients = parameters_.gradients();
-  parameters_.adopt_low_copies();
   std::vector<UpdateSlice> slices(parameters_.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const FlatParameters::Slice& parameter = parameters_.slices()[i];
@@ -80,14 +80,23 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input) {
   return slices;
 }
 
-std::vector<Optimizer::Magnitudes> Optimizer::run(const StepInput& input, bool write) {
-  const std::vector<UpdateSlice> slices = update_slices(input);
-  const std::vector<FlatBlock>& blocks = parameters_.blocks();
-  std::vector<BlockExtremes> extremes(blocks.size());
-  UpdateArguments arguments{.rule = rule_, .blocks = blocks, .slices = slices, .extremes = extremes};
-  arguments.write = write;
+UpdateArguments Optimizer::update_arguments() const {
+  UpdateArguments arguments{.rule = rule_, .blocks = parameters_.blocks()};
   arguments.stochastic = stochastic_;
   arguments.rounding = {step_context().seed, RngPurpose::kRounding, static_cast<std::uint64_t>(updates_ + 1), 0, 0};
+  return arguments;
+}
+
+std::vector<Optimizer::Magnitudes> Optimizer::run(const StepInput& input, bool write) {
+  const std::vector<const float*> gradients = parameters_.gradients();
+  parameters_.adopt_low_copies();
+  const std::vector<UpdateSlice> slices = update_slices(input, gradients);
+  const std::vector<FlatBlock>& blocks = parameters_.blocks();
+  std::vector<BlockExtremes> extremes(blocks.size());
+  UpdateArguments arguments = update_arguments();
+  arguments.slices = slices;
+  arguments.extremes = extremes;
+  arguments.write = write;
   optimizer_kernels().on(parameters_.device(), kind_).update(arguments);
 
   std::vector<BlockExtremes> largest(slices.size());
@@ -99,24 +108,44 @@ std::vector<Optimizer::Magnitudes> Optimizer::run(const StepInput& input, bool w
   }
   std::vector<Magnitudes> magnitudes(slices.size());
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    magnitudes[i] = {magnitude_of(largest[i].value), magnitude_of(largest[i].moment1),
-                     magnitude_of(largest[i].moment2)};
+    magnitudes[i] = magnitudes_of(largest[i]);
     if (slices[i].gradient == nullptr && !known_.empty()) magnitudes[i] = known_[i];
   }
   return magnitudes;
 }
 
+Optimizer::Magnitudes Optimizer::magnitudes_of(const BlockExtremes& extremes) {
+  return {magnitude_of(extremes.value), magnitude_of(extremes.moment1), magnitude_of(extremes.moment2)};
+}
+
 void Optimizer::step(const StepInput& input) {
   if (!input.commit) return;
-  std::vector<bool> updated(parameters_.size());
-  for (std::size_t i = 0; i < updated.size(); ++i) updated[i] = parameters_.has_gradient(i);
-  std::vector<Magnitudes> magnitudes = run(input, true);
+  updated_.assign(parameters_.size(), false);
+  for (std::size_t i = 0; i < updated_.size(); ++i) updated_[i] = parameters_.has_gradient(i);
+  count_update(run(input, true));
+}
+
+/// The update that has just been written, of the parameters in updated_.
+void Optimizer::count_update(std::vector<Magnitudes> magnitudes) {
   // Parameters without a gradient keep what was known of them; with nothing known, the next proof is a dry pass.
-  const bool all_known = !known_.empty() || std::ranges::find(updated, false) == updated.end();
+  const bool all_known = !known_.empty() || std::ranges::find(updated_, false) == updated_.end();
   known_ = all_known ? std::move(magnitudes) : std::vector<Magnitudes>{};
-  for (std::size_t i = 0; i < updated.size(); ++i) slice_updates_[i] += updated[i] ? 1 : 0;
+  for (std::size_t i = 0; i < updated_.size(); ++i) slice_updates_[i] += updated_[i] ? 1 : 0;
   ++updates_;
   parameters_.values_written(true);
+}
+
+bool Optimizer::bound_speaks() const {
+  return !known_.empty() && moment_dtype_ == DType::f32 && updates_ >= distrust_until_;
+}
+
+Optimizer::Magnitudes Optimizer::bound_after(std::size_t slice, double gradient, const StepInput& input) const {
+  if (input.clip_value > 0) gradient = std::min(gradient, input.clip_value);
+  Magnitudes after = bound(known_[slice], gradient, parameters_.slices()[slice].decays, slice_updates_[slice] + 1,
+                           input.lr);
+  // A margin for the roundings of float and of the 16-bit copy.
+  for (double* x : {&after.value, &after.moment1, &after.moment2}) *x *= 1.001;
+  return after;
 }
 
 UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& scan) {
@@ -125,16 +154,11 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
       if (parameters_.has_gradient(i) && !within(after[i], i)) return i;
     return after.size();
   };
-  if (!known_.empty() && moment_dtype_ == DType::f32 && updates_ >= distrust_until_) {
+  if (bound_speaks()) {
     parameters_.adopt_low_copies();
     std::vector<Magnitudes> after(parameters_.size());
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      double gradient = magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor;
-      if (input.clip_value > 0) gradient = std::min(gradient, input.clip_value);
-      after[i] = bound(known_[i], gradient, parameters_.slices()[i].decays, slice_updates_[i] + 1, input.lr);
-      // A margin for the roundings of float and of the 16-bit copy.
-      for (double* x : {&after[i].value, &after[i].moment1, &after[i].moment2}) *x *= 1.001;
-    }
+    for (std::size_t i = 0; i < after.size(); ++i)
+      after[i] = bound_after(i, magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor, input);
     if (fails(after) == after.size()) return {.finite = true, .by_bound = true};
   }
   const std::vector<Magnitudes> after = run(input, false);
@@ -143,6 +167,67 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
   const bool by_value = !(after[i].value <= value_limit(i));
   const double largest = by_value ? after[i].value : std::max(after[i].moment1, after[i].moment2);
   return {false, false, parameters_.slices()[i].name, largest, by_value ? value_limit(i) : moment_limit()};
+}
+
+// ---- steps that a device decides ----------------------------------------------------------------
+
+bool Optimizer::can_leave_to_device() const {
+  return bound_speaks() && updated_.size() == parameters_.size() && parameters_.low_copies_are_written();
+}
+
+/// The bound rises with the gradient: a power of two is found by halving the range of exponents.
+double Optimizer::gradient_limit(std::size_t slice, const StepInput& input) const {
+  const auto fits = [&](double gradient) { return within(bound_after(slice, gradient, input), slice); };
+  if (!fits(0)) return -1;
+  int low = -150, high = 128;
+  if (!fits(std::ldexp(1.0, low))) return 0;
+  if (fits(std::ldexp(1.0, high))) return std::numeric_limits<double>::infinity();
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    (fits(std::ldexp(1.0, middle)) ? low : high) = middle;
+  }
+  return std::ldexp(1.0, low);
+}
+
+Optimizer::DeviceUpdate Optimizer::device_update(const StepInput& input) const {
+  std::vector<const float*> gradients(parameters_.size(), nullptr);
+  DeviceUpdate update;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (updated_[i]) gradients[i] = parameters_.gradient_of(i).data<float>();
+    update.gradient_limits.push_back(updated_[i] ? gradient_limit(i, input) : std::numeric_limits<double>::infinity());
+  }
+  update.slices = update_slices(input, gradients);
+  return update;
+}
+
+void Optimizer::send_to(const StepPlaces& places, std::span<const Tensor> statistics) {
+  std::vector<const float*> values = parameters_.gradients();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    check<AutogradError>(
+        (values[i] != nullptr) == updated_[i],
+        "{}: {} got {} gradient, unlike in the step before; a recorded step has the same ops each time", kind_,
+        parameters_.slices()[i].name, values[i] != nullptr ? "a" : "no");
+  std::vector<FlatBlock> blocks = parameters_.blocks();
+  for (const Tensor& tensor : statistics) {
+    const auto slice = static_cast<std::int32_t>(values.size());
+    values.push_back(tensor.data<float>());
+    for (std::int64_t begin = 0; begin < tensor.numel(); begin += kFlatBlock)
+      blocks.push_back({slice, static_cast<std::int32_t>(std::min(kFlatBlock, tensor.numel() - begin)), begin});
+  }
+  const StepKernels& kernels = step_kernels().on(parameters_.device(), kind_);
+  kernels.decide(places, {blocks, values});
+  kernels.update(places, update_arguments());
+}
+
+std::size_t Optimizer::updated_parameters() const {
+  return static_cast<std::size_t>(std::ranges::count(updated_, true));
+}
+
+void Optimizer::was_updated(std::span<const BlockExtremes> extremes) {
+  std::vector<Magnitudes> magnitudes(parameters_.size());
+  for (std::size_t i = 0; i < magnitudes.size(); ++i)
+    magnitudes[i] = updated_[i] ? magnitudes_of(extremes[i]) : known_[i];
+  count_update(std::move(magnitudes));
 }
 
 StateDict Optimizer::state() const {

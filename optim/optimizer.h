@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/state_dict.h"
+#include "core/step_kernels.h"
 #include "optim/flat_parameters.h"
 #include "optim/gradient_scan.h"
 
@@ -71,6 +72,25 @@ class Optimizer {
   /// dry pass computes the update without writing it.
   UpdateProof prove_finite(const StepInput& input, const GradientScan& scan);
 
+  // ---- steps that a device decides (core/step_kernels.h) ----------------------------------------
+
+  /// Whether the next update can be one: magnitudes are known, so that a bound can speak for it, the 16-bit copies are
+  /// those that updates write, and the update before had these parameters.
+  bool can_leave_to_device() const;
+  /// What the update needs, for each parameter: its numbers, and the largest unscaled, clipped gradient of which the
+  /// bound shows that finite numbers are written; below 0 where it shows that of none.
+  struct DeviceUpdate {
+    std::vector<UpdateSlice> slices;
+    std::vector<double> gradient_limits;
+  };
+  DeviceUpdate device_update(const StepInput& input) const;
+  /// Sends the verdict over gradients and `statistics`, and the update. Throws AutogradError where other parameters
+  /// got gradients than in the update before.
+  void send_to(const StepPlaces& places, std::span<const Tensor> statistics);
+  std::size_t updated_parameters() const;  ///< that had a gradient in the update before
+  /// It was committed: `extremes` of each parameter.
+  void was_updated(std::span<const BlockExtremes> extremes);
+
   /// "kind", "updates", "moment1/NAME", "moment2/NAME". Tensors alias the optimizer's own. load_state checks everything
   /// first and changes nothing unless all fits (CheckpointError).
   StateDict state() const;
@@ -102,7 +122,13 @@ class Optimizer {
   virtual Magnitudes bound(const Magnitudes& now, double gradient, bool decays, std::int64_t t, double lr) const = 0;
 
  private:
-  std::vector<UpdateSlice> update_slices(const StepInput& input);
+  std::vector<UpdateSlice> update_slices(const StepInput& input, std::span<const float* const> gradients) const;
+  UpdateArguments update_arguments() const;
+  static Magnitudes magnitudes_of(const BlockExtremes& extremes);
+  bool bound_speaks() const;
+  Magnitudes bound_after(std::size_t slice, double gradient, const StepInput& input) const;
+  double gradient_limit(std::size_t slice, const StepInput& input) const;
+  void count_update(std::vector<Magnitudes> magnitudes);
   std::vector<Magnitudes> run(const StepInput& input, bool write);
   double value_limit(std::size_t slice) const;
   double moment_limit() const;
@@ -115,6 +141,7 @@ class Optimizer {
   FlatParameters parameters_;
   std::vector<Tensor> moments_;  // flat buffers, one or two, or none
   std::vector<std::int64_t> slice_updates_;
+  std::vector<bool> updated_;  // which had a gradient in the last update
   std::int64_t updates_ = 0;
   bool stochastic_ = false;
   std::vector<Magnitudes> known_;  // after the last update; empty: unknown, a dry pass decides

@@ -3,6 +3,7 @@
 #include "core/kernels/attention.h"
 #include "core/ops/math.h"
 #include "cuda/device/context.cuh"
+#include "cuda/device/live_stream.cuh"
 #include "cuda/device/seen.cuh"
 
 namespace binade::cuda {
@@ -199,13 +200,14 @@ __device__ __forceinline__ const float* mask_row(const cpu::AttentionArgs& a, st
 template <class C>
 class Dropout {
  public:
-  __device__ explicit Dropout(const cpu::AttentionArgs& a) : a_(a), keep_(C(1) / (C(1) - static_cast<C>(a.dropout))) {}
+  __device__ Dropout(const cpu::AttentionArgs& a, const std::int64_t* step_offset)
+      : a_(a), stream_(live_stream(a.rng, step_offset)), keep_(C(1) / (C(1) - static_cast<C>(a.dropout))) {}
 
   __device__ C factor(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) {
     const auto i = static_cast<std::uint64_t>(((b * a_.heads + h) * a_.queries + t) * a_.keys + s);
     if (i / 4 != block_) {
       block_ = i / 4;
-      words_ = a_.rng.block(block_);
+      words_ = stream_.block(block_);
     }
     const int w = static_cast<int>(i % 4);
     const std::uint32_t word = w < 2 ? (w == 0 ? words_[0] : words_[1]) : (w == 2 ? words_[2] : words_[3]);
@@ -214,6 +216,7 @@ class Dropout {
 
  private:
   const cpu::AttentionArgs& a_;
+  RandomStream stream_;
   C keep_;
   std::uint64_t block_ = ~std::uint64_t{0};
   std::array<std::uint32_t, 4> words_{};

@@ -46,8 +46,8 @@ __device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, cons
 
 /// gq: each block takes 64 queries of a head and goes through the keys that they see.
 template <class T, int kColumns>
-__global__ void __launch_bounds__(kThreads)
-    query_gradients(cpu::AttentionBackward w, const Compute<T>* deltas, std::uint32_t* words) {
+__global__ void __launch_bounds__(kThreads) query_gradients(cpu::AttentionBackward w, const Compute<T>* deltas,
+                                                            const std::int64_t* step_offset, std::uint32_t* words) {
   using C = Compute<T>;
   const cpu::AttentionArgs& a = w.args;
   C* const stage = static_cast<C*>(dynamic_shared());
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
         const float* mask = mask_row(a, b, h, t);
-        Dropout<C> dropout(a);
+        Dropout<C> dropout(a, step_offset);
 #pragma unroll
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t s = s0 + own_column() + j;
@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(kThreads)
 
 /// gk and gv: each block takes 64 keys of a key head and goes through the queries that see them, head by head.
 template <class T, int kColumns>
-__global__ void __launch_bounds__(kThreads)
-    key_gradients(cpu::AttentionBackward w, const Compute<T>* deltas, std::uint32_t* words) {
+__global__ void __launch_bounds__(kThreads) key_gradients(cpu::AttentionBackward w, const Compute<T>* deltas,
+                                                          const std::int64_t* step_offset, std::uint32_t* words) {
   using C = Compute<T>;
   const cpu::AttentionArgs& a = w.args;
   C* const stage = static_cast<C*>(dynamic_shared());
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kThreads)
           const float* mask = mask_row(a, b, h, t);
           const C lse = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
           const C delta = t < a.queries ? deltas[row] : C(0);
-          Dropout<C> dropout(a);
+          Dropout<C> dropout(a, step_offset);
 #pragma unroll
           for (int i = 0; i < kSide; ++i) {
             const std::int64_t s = first + own_row() + i;
@@ -189,10 +189,10 @@ void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
   if (rows > 0) launch(dot_rows<T>, grid_for(ceil_div(rows, kThreads / kWarp)), kThreads, 0, w, deltas.data());
   if (w.gq != nullptr && rows > 0)
     launch(query_gradients<T, kColumns>, blocks_for(ceil_div(a.queries, kTile) * cuts * a.heads * a.batch), kThreads,
-           shared_bytes<C>(1), w, deltas.data(), words);
+           shared_bytes<C>(1), w, deltas.data(), context().step_offset, words);
   if ((w.gk != nullptr || w.gv != nullptr) && a.keys > 0)
     launch(key_gradients<T, kColumns>, blocks_for(ceil_div(a.keys, kTile) * cuts * a.key_heads * a.batch), kThreads,
-           shared_bytes<C>(2), w, deltas.data(), words);
+           shared_bytes<C>(2), w, deltas.data(), context().step_offset, words);
 }
 
 template <class T>

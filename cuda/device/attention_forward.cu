@@ -20,7 +20,7 @@ struct Row {
 /// Each block takes 64 queries of a head and goes through the keys that they see.
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
-    attend(cpu::AttentionForward f, std::uint32_t* words) {
+    attend(cpu::AttentionForward f, const std::int64_t* step_offset, std::uint32_t* words) {
   using C = Compute<T>;
   const cpu::AttentionArgs& a = f.args;
   C* const stage = static_cast<C*>(dynamic_shared());
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
         largest = fold_row(largest, [](C x, C y) { return y > x ? y : x; });
         const C shift = Row<C>::shift_of(largest), factor = math::exp(row.largest - shift);
         C sum = 0;
-        Dropout<C> dropout(a);
+        Dropout<C> dropout(a, step_offset);
 #pragma unroll
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t s = s0 + own_column() + j;
@@ -113,7 +113,8 @@ template <class T, int kColumns>
 void start(const cpu::AttentionForward& f, std::uint32_t* words) {
   const cpu::AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
-  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, words);
+  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset,
+         words);
 }
 
 template <class T>

@@ -61,4 +61,11 @@ void run_average(const AverageCall& call);
 void run_limit(const LimitCall& call);
 void run_limit_units(const LimitUnitsCall& call);
 
+void run_begin_step(const BeginStepCall& call);
+void run_decide(const DecideCall& call);
+void run_decided_update(const DecidedUpdateCall& call);
+void run_decided_average(const DecidedAverageCall& call);
+void run_commit(const CommitCall& call);
+void run_end_step(const EndStepCall& call);
+
 }  // namespace binade::cuda

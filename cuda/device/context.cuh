@@ -25,6 +25,9 @@ struct Context {
 
   FaultNote fault;  ///< the first data that an op had no result for
 
+  /// Device word: 0 while the host sends ops itself (cuda/device/live_stream.cuh).
+  std::int64_t* step_offset = nullptr;
+
   std::atomic<std::uint64_t> waits{0};  ///< how often the host has waited
   /// Of what is sent to the stream: one call at a time, and none of another thread's into a capture.
   std::recursive_mutex mutex;

@@ -1,4 +1,5 @@
 #include "cuda/device/calls.cuh"
+#include "cuda/device/live_stream.cuh"
 #include "cuda/device/rows.cuh"
 #include "cuda/device/seen.cuh"
 
@@ -9,15 +10,16 @@ constexpr int kThreads = 256;
 
 /// Eight elements a thread: two blocks of the stream. `kV` of them are read and written at a time.
 template <class C, int kV>
-__global__ void dropout(DropoutCall a, std::uint32_t* words) {
+__global__ void dropout(DropoutCall a, const std::int64_t* step_offset, std::uint32_t* words) {
   Seen seen(words, a.y.dtype);
   const C scale = static_cast<C>(a.scale);
+  const RandomStream stream = live_stream(a.stream, step_offset);
   for (std::int64_t p = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; p * kPack < a.count;
        p += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     std::uint32_t word[kPack];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const std::array<std::uint32_t, 4> four = a.stream.block(static_cast<std::uint64_t>(2 * p + half));
+      const std::array<std::uint32_t, 4> four = stream.block(static_cast<std::uint64_t>(2 * p + half));
 #pragma unroll
       for (int k = 0; k < 4; ++k) word[4 * half + k] = four[static_cast<std::size_t>(k)];
     }
@@ -53,11 +55,11 @@ void run_dropout(const DropoutCall& call) {
   if (call.count == 0) return;
   const unsigned grid = grid_for(ceil_div(call.count, kThreads * kPack));
   if (call.x.dtype == DType::f64 || call.y.dtype == DType::f64)
-    launch(dropout<double, 1>, grid, kThreads, 0, call, context().seen);
+    launch(dropout<double, 1>, grid, kThreads, 0, call, context().step_offset, context().seen);
   else if (packs(call.x.data, call.x.dtype) && packs(call.y.data, call.y.dtype))
-    launch(dropout<float, kPack>, grid, kThreads, 0, call, context().seen);
+    launch(dropout<float, kPack>, grid, kThreads, 0, call, context().step_offset, context().seen);
   else
-    launch(dropout<float, 1>, grid, kThreads, 0, call, context().seen);
+    launch(dropout<float, 1>, grid, kThreads, 0, call, context().step_offset, context().seen);
 }
 
 }  // namespace binade::cuda

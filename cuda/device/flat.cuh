@@ -29,6 +29,11 @@ void bring(std::span<T> to, const T* from) {
   std::memcpy(to.data(), pinned, to.size_bytes());
 }
 
+/// ScanArguments' results, into device memory. Where `words` are given, one a slice and 0 before, the largest of each
+/// slice goes there.
+void scan(std::span<const FlatBlock> blocks, std::span<const float* const> values, BlockScan* results,
+          std::uint32_t* words);
+
 /// Elements i … i + n - 1, n <= 8, of f32, f16 or bf16: together where they lie on 16 bytes.
 __device__ __forceinline__ bool lie_together(const void* data, DType dtype, std::int64_t i, int n) {
   const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;

@@ -120,6 +120,12 @@ constexpr Run kRuns[] = {
     &run_one<AverageCall, run_average>,
     &run_one<LimitCall, run_limit>,
     &run_one<LimitUnitsCall, run_limit_units>,
+    &run_one<BeginStepCall, run_begin_step>,
+    &run_one<DecideCall, run_decide>,
+    &run_one<DecidedUpdateCall, run_decided_update>,
+    &run_one<DecidedAverageCall, run_decided_average>,
+    &run_one<CommitCall, run_commit>,
+    &run_one<EndStepCall, run_end_step>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 
@@ -151,6 +157,8 @@ Status open(int index, DeviceFacts* facts) {
     check(cudaMalloc(&lock, sizeof(unsigned)), "cudaMalloc");
     check(cudaMemsetAsync(lock, 0, sizeof(unsigned), opened->stream), "cudaMemset");
     opened->fault = {new (first) Fault, static_cast<unsigned*>(lock)};
+    check(cudaMalloc(reinterpret_cast<void**>(&opened->step_offset), sizeof *opened->step_offset), "cudaMalloc");
+    check(cudaMemsetAsync(opened->step_offset, 0, sizeof *opened->step_offset, opened->stream), "cudaMemset");
     g_context = opened;
 
     std::snprintf(facts->name, sizeof facts->name, "%s", properties.name);

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
 
-/// A block of values stays in registers between the largest and the sum.
+/// A block of values stays in registers between the largest and the sum. `words`: the largest of each slice, from 0.
 __global__ void __launch_bounds__(kFlatThreads)
-    scan_blocks(const FlatBlock* blocks, const float* const* values, BlockScan* results) {
+    scan_blocks(const FlatBlock* blocks, const float* const* values, BlockScan* results, std::uint32_t* words) {
   const FlatBlock block = blocks[blockIdx.x];
   const float* x = values[block.slice];
   constexpr int kRuns = kFlatBlock / (kFlatThreads * kPack);
@@ -46,7 +46,9 @@ __global__ void __launch_bounds__(kFlatThreads)
     sum = fold_block<Adding, kFlatThreads>(sum);
     result.sum_squares = sum * std::bit_cast<double>(static_cast<std::uint64_t>(1023 + 2 * exponent) << 52);
   }
-  if (threadIdx.x == 0) results[blockIdx.x] = result;
+  if (threadIdx.x != 0) return;
+  results[blockIdx.x] = result;
+  if (words != nullptr && largest != 0) atomicMax(&words[block.slice], largest);
 }
 
 __global__ void __launch_bounds__(kFlatThreads)
@@ -87,12 +89,17 @@ __global__ void __launch_bounds__(kFlatThreads) limit_rows(LimitUnitsCall a) {
 
 }  // namespace
 
+void scan(std::span<const FlatBlock> blocks, std::span<const float* const> values, BlockScan* results,
+          std::uint32_t* words) {
+  const Buffer<const float*> there(values.data(), static_cast<std::int64_t>(values.size()));
+  launch(scan_blocks, static_cast<unsigned>(blocks.size()), kFlatThreads, 0, flat_blocks(blocks), there.data(), results,
+         words);
+}
+
 void run_scan(const ScanCall& call) {
   if (call.blocks.empty()) return;
-  const Buffer<const float*> values(call.values.data(), static_cast<std::int64_t>(call.values.size()));
   const Buffer<BlockScan> results(static_cast<std::int64_t>(call.blocks.size()));
-  launch(scan_blocks, static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, flat_blocks(call.blocks),
-         values.data(), results.data());
+  scan(call.blocks, call.values, results.data(), nullptr);
   bring(call.results, results.data());
 }
 

@@ -5,6 +5,7 @@
 #include "cuda/device/calls.cuh"
 #include "cuda/device/flat.cuh"
 #include "cuda/device/fold.cuh"
+#include "cuda/device/live_stream.cuh"
 
 /// The fused update and the moving average: every value is read once and written once.
 namespace binade::cuda {
@@ -96,22 +97,36 @@ __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& strea
     if (k < n) to[k] = bits[k];
 }
 
+/// A step that the device decides: nothing happens unless its outcome is a commit.
+struct Decided {
+  const StepOutcome* outcome = nullptr;  // null: the host has decided
+  const StepNumbers* numbers = nullptr;
+  const std::int64_t* step_offset = nullptr;
+
+  __device__ bool commits() const { return outcome == nullptr || outcome->cause == Undecided::kNone; }
+};
+Decided decided(const StepPlaces& places) { return {places.outcome, places.numbers, context().step_offset}; }
+
 struct Update {
   const FlatBlock* blocks;
   const UpdateSlice* slices;
-  BlockExtremes* extremes;
+  BlockExtremes* extremes;  // one a block; of a decided step one a slice
   bool write;
   RandomStream rounding;
+  Decided decided;
 };
 
 template <UpdateRule kRule, bool kStochastic>
 __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
+  if (!a.decided.commits()) return;
+  const bool by_slice = a.decided.outcome != nullptr;
   const FlatBlock block = a.blocks[blockIdx.x];
-  const UpdateSlice s = a.slices[block.slice];
+  UpdateSlice s = a.slices[block.slice];
+  if (by_slice) s.gradient_factor = a.decided.outcome->gradient_factor;
   BlockExtremes largest;
   if (s.gradient != nullptr) {
     const Numbers numbers(s);
-    RandomStream stream = a.rounding;
+    RandomStream stream = by_slice ? live_stream(a.rounding, a.decided.step_offset) : a.rounding;
     stream.index = static_cast<std::uint32_t>(block.slice);
     each_run(block.count, [&](int i, int n) {
       const std::int64_t at = block.begin + i;
@@ -148,7 +163,15 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   largest.value = fold_block<LargerWord, kFlatThreads>(largest.value);
   largest.moment1 = fold_block<LargerWord, kFlatThreads>(s.moment1 != nullptr ? largest.moment1 : 0u);
   largest.moment2 = fold_block<LargerWord, kFlatThreads>(s.moment2 != nullptr ? largest.moment2 : 0u);
-  if (threadIdx.x == 0) a.extremes[blockIdx.x] = largest;
+  if (threadIdx.x != 0) return;
+  if (!by_slice) {
+    a.extremes[blockIdx.x] = largest;
+    return;
+  }
+  BlockExtremes& of_slice = a.extremes[block.slice];
+  atomicMax(&of_slice.value, largest.value);
+  atomicMax(&of_slice.moment1, largest.moment1);
+  atomicMax(&of_slice.moment2, largest.moment2);
 }
 
 /// Where the values of one average lie.
@@ -159,7 +182,9 @@ struct Averaged {
 };
 
 __global__ void __launch_bounds__(kFlatThreads)
-    average_blocks(const FlatBlock* blocks, const Averaged* slices, float weight) {
+    average_blocks(const FlatBlock* blocks, const Averaged* slices, float weight, Decided decided) {
+  if (!decided.commits()) return;
+  if (decided.numbers != nullptr) weight = decided.numbers->average_weight;
   const FlatBlock block = blocks[blockIdx.x];
   const Averaged s = slices[block.slice];
   each_run(block.count, [&](int i, int n) {
@@ -173,34 +198,46 @@ __global__ void __launch_bounds__(kFlatThreads)
   });
 }
 
-}  // namespace
-
-void run_update(const UpdateCall& call) {
-  if (call.blocks.empty()) return;
-  const auto count = static_cast<std::int64_t>(call.blocks.size());
-  const Buffer<UpdateSlice> slices(call.slices.data(), static_cast<std::int64_t>(call.slices.size()));
-  const Buffer<BlockExtremes> extremes(count);
-  const Update a{flat_blocks(call.blocks), slices.data(), extremes.data(), call.write, call.rounding};
+void start_update(const UpdateArguments& call, const Update& a) {
   const auto start = [&]<UpdateRule kRule>(std::integral_constant<UpdateRule, kRule>) {
-    launch(call.stochastic ? update_blocks<kRule, true> : update_blocks<kRule, false>, static_cast<unsigned>(count),
-           kFlatThreads, 0, a);
+    launch(call.stochastic ? update_blocks<kRule, true> : update_blocks<kRule, false>,
+           static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, a);
   };
   switch (call.rule) {
     case UpdateRule::kSgd: start(std::integral_constant<UpdateRule, UpdateRule::kSgd>{}); break;
     case UpdateRule::kAdam: start(std::integral_constant<UpdateRule, UpdateRule::kAdam>{}); break;
     case UpdateRule::kLion: start(std::integral_constant<UpdateRule, UpdateRule::kLion>{}); break;
   }
-  bring(call.extremes, extremes.data());
 }
 
-void run_average(const AverageCall& call) {
+void start_average(const AverageArguments& call, const Decided& decided) {
   if (call.blocks.empty()) return;
   std::vector<Averaged> slices;
   for (std::size_t s = 0; s < call.averages.size(); ++s)
     slices.push_back({call.averages[s], call.values[s], call.value_dtypes[s]});
   const Buffer<Averaged> there(slices.data(), static_cast<std::int64_t>(slices.size()));
   launch(average_blocks, static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, flat_blocks(call.blocks),
-         there.data(), call.weight);
+         there.data(), call.weight, decided);
 }
+
+}  // namespace
+
+void run_update(const UpdateCall& call) {
+  if (call.blocks.empty()) return;
+  const Buffer<UpdateSlice> slices(call.slices.data(), static_cast<std::int64_t>(call.slices.size()));
+  const Buffer<BlockExtremes> extremes(static_cast<std::int64_t>(call.blocks.size()));
+  start_update(call, {flat_blocks(call.blocks), slices.data(), extremes.data(), call.write, call.rounding, {}});
+  bring(call.extremes, extremes.data());
+}
+
+void run_decided_update(const DecidedUpdateCall& call) {
+  const UpdateArguments& a = call.what;
+  if (a.blocks.empty()) return;
+  start_update(a, {flat_blocks(a.blocks), call.places.slices, call.places.extremes, true, a.rounding,
+                   decided(call.places)});
+}
+
+void run_average(const AverageCall& call) { start_average(call, {}); }
+void run_decided_average(const DecidedAverageCall& call) { start_average(call.what, decided(call.places)); }
 
 }  // namespace binade::cuda

@@ -68,6 +68,10 @@ void add_run(Settings& t, TrainSettings& s) {
          .low = 0,
          .high = 1024});
   t.add({.name = "deterministic", .target = &s.deterministic, .help = "the same bits every time"});
+  t.add({.name = "record",
+         .target = &s.record,
+         .help = "on a GPU: make ordinary steps as one recorded piece of work each",
+         .on_resume = OnResume::kMayChange});
   t.add({.name = "device",
          .target = &s.device,
          .help = "where it runs",

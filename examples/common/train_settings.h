@@ -18,7 +18,7 @@ struct TrainSettings {
   int life = 0;  ///< of a supervised run: how many processes worked on it before
   std::string init_from, config;
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
-  bool deterministic = true;
+  bool deterministic = true, record = true;
 
   std::string precision;  ///< empty until chosen: bf16 where the hardware has it, else fp32
   std::vector<std::string> overrides;

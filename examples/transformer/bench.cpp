@@ -4,6 +4,7 @@
 #include "examples/common/program.h"
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/gpt_commands.h"
+#include "io/text_data.h"
 
 namespace binade::examples {
 namespace {
@@ -39,11 +40,11 @@ int bench(Settings& table, BenchSettings& s) {
   s.train.lr = 1e-4;
   s.train.weight_decay = 0.01;
   const auto optimizer = make_optimizer(s.train, model);
-  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy});
-  const Tensor tokens = random_tokens(shape, 0).to(runtime.device()),
-               targets = random_tokens(shape, 1).to(runtime.device());
+  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = true});
+  const io::TextBatch batch = io::TextBatch{random_tokens(shape, 0), random_tokens(shape, 1), {}}.to(runtime.device());
   const auto step = [&] {
-    return trainer.step(tokens, [&](const Tensor& t) { return nn::cross_entropy(model(t), targets); }).loss;
+    return trainer.step(batch, [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); })
+        .loss;
   };
   const Workload workload{s.workload, s.train.precision, nn::count_parameters(model), step,
                           [&](bool on) { trainer.set_telemetry(on); }};

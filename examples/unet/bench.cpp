@@ -4,6 +4,7 @@
 #include "examples/common/program.h"
 #include "examples/unet/unet.h"
 #include "examples/unet/unet_commands.h"
+#include "io/image_data.h"
 
 namespace binade::examples {
 namespace {
@@ -24,12 +25,13 @@ int bench(Settings& table, BenchSettings& s) {
   s.train.lr = 1e-4;
   s.train.optimizer = "adam";
   const auto optimizer = make_optimizer(s.train, model);
-  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy});
+  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = true});
   const Shape shape{4, 128, 128, 1};
-  const Tensor images = random_images(shape, 0, false).to(runtime.device()),
-               masks = random_images(shape, 1, true).to(runtime.device());
+  const io::ImageBatch batch = io::ImageBatch{random_images(shape, 0, false), random_images(shape, 1, true), {}}.to(
+      runtime.device());
   const auto step = [&] {
-    return trainer.step(images, [&](const Tensor& x) { return nn::bce_with_logits(model(x), masks); }).loss;
+    return trainer.step(batch, [&](const io::ImageBatch& b) { return nn::bce_with_logits(model(b.images), b.masks); })
+        .loss;
   };
   const Workload workload{s.workload, s.train.precision, nn::count_parameters(model), step,
                           [&](bool on) { trainer.set_telemetry(on); }};

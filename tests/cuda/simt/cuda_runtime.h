@@ -123,6 +123,7 @@ T atomicCAS(T* at, T expected, T with) {
   return before;
 }
 inline float __fdividef(float a, float b) { return a / b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
 template <class T>
 T __ldg(const T* at) {
   return *at;

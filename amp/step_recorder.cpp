@@ -1,0 +1,340 @@
+#include "amp/step_recorder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "autograd/observer.h"
+#include "core/backend.h"
+#include "core/error.h"
+#include "core/step_context.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::size_t kKinds = 4;
+constexpr std::size_t kAligned = 256;
+
+/// Pieces of one block of memory, each on 256 bytes.
+class Layout {
+ public:
+  template <class T>
+  std::size_t add(std::size_t count) {
+    const std::size_t at = bytes_;
+    bytes_ += (count * sizeof(T) + kAligned - 1) / kAligned * kAligned;
+    return at;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+/// Everything that a recording is bound to.
+std::string key_of(const StepRecorder::Step& step, bool training) {
+  std::string key = fmt::format("{}; {}; {}; {}", step.maths, step.policy.to_string(), step.telemetry, training);
+  for (const StateDict& part : step.batch)
+    for (const auto& [name, value] : part.values())
+      if (const auto* tensor = std::get_if<Tensor>(&value))
+        key += fmt::format("; {} {} {}", name, name_of(tensor->dtype()), tensor->shape());
+  return key;
+}
+
+}  // namespace
+
+/// What crosses between host and device at every step: one block each way, in pinned memory and on the device.
+struct StepRecorder::Exchange {
+  static constexpr std::size_t kMicroBatches = 1024;
+
+  Exchange(Backend& b, Stream s, std::size_t parameters) : backend(b), stream(s) {
+    Layout in, out;
+    numbers = in.add<StepNumbers>(1);
+    slices = in.add<UpdateSlice>(parameters);
+    limits = in.add<double>(parameters);
+    outcome = out.add<StepOutcome>(1);
+    words = out.add<std::uint32_t>(parameters);
+    extremes = out.add<BlockExtremes>(parameters);
+    losses = out.add<float>(kMicroBatches);
+    in_bytes = in.bytes();
+    out_bytes = out.bytes();
+    const auto bytes = [&](std::size_t count) {
+      return Tensor::zeros(Shape{static_cast<std::int64_t>(count)}, DType::u8, stream.device);
+    };
+    in_there = bytes(in_bytes);
+    out_there = bytes(out_bytes);
+    seed = Tensor::zeros(Shape{1}, DType::f32, stream.device);
+    halted = bytes(sizeof(std::uint32_t));
+    in_here = static_cast<std::byte*>(backend.allocate_pinned(in_bytes));
+    out_here = static_cast<std::byte*>(backend.allocate_pinned(out_bytes));
+  }
+  ~Exchange() {
+    backend.release_pinned(in_here);
+    backend.release_pinned(out_here);
+    backend.release_pinned(observed);
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  template <class T>
+  T* here_in(std::size_t at) const {
+    return reinterpret_cast<T*>(in_here + at);
+  }
+  template <class T>
+  const T* here_out(std::size_t at) const {
+    return reinterpret_cast<const T*>(out_here + at);
+  }
+  template <class T>
+  static T* there(Tensor& block, std::size_t at) {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(block.mutable_raw()) + at);
+  }
+
+  StepPlaces places(std::size_t parameters, std::size_t micro_batches) {
+    return {.numbers = there<StepNumbers>(in_there, numbers),
+            .slices = there<UpdateSlice>(in_there, slices),
+            .gradient_limits = there<double>(in_there, limits),
+            .seed = seed.mutable_data<float>(),
+            .losses = there<float>(out_there, losses),
+            .outcome = there<StepOutcome>(out_there, outcome),
+            .words = there<std::uint32_t>(out_there, words),
+            .extremes = there<BlockExtremes>(out_there, extremes),
+            .halted = there<std::uint32_t>(halted, 0),
+            .parameters = static_cast<std::int64_t>(parameters),
+            .micro_batches = static_cast<std::int64_t>(micro_batches)};
+  }
+  /// Room for `count` pairs of words.
+  std::uint32_t* observations(std::int64_t count) {
+    if (count > observed_count) {
+      backend.release_pinned(observed);
+      observed = nullptr;
+      observed = backend.allocate_pinned(static_cast<std::size_t>(2 * count) * sizeof(std::uint32_t));
+      observed_count = count;
+    }
+    return static_cast<std::uint32_t*>(observed);
+  }
+
+  Backend& backend;
+  Stream stream;
+  std::size_t numbers, slices, limits, outcome, words, extremes, losses, in_bytes, out_bytes;
+  Tensor in_there, out_there, seed, halted;
+  std::byte *in_here = nullptr, *out_here = nullptr;
+  void* observed = nullptr;
+  std::int64_t observed_count = 0;
+};
+
+/// One kind of step.
+struct StepRecorder::Kind {
+  std::string key;
+  bool made_before = false;
+  bool refused = false;
+  std::vector<StateDict> batch;  // where recorded steps have theirs
+  std::unique_ptr<Recording> recording;
+  std::int64_t recorded_step = 0;
+  Telemetry telemetry;  // that watched while it was recorded
+};
+
+StepRecorder::StepRecorder(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, optim::Ema* ema)
+    : runtime_(runtime), model_(model), optimizer_(optimizer), ema_(ema) {}
+StepRecorder::~StepRecorder() = default;
+
+StepRecorder::Kind& StepRecorder::kind_of(const Step& step) {
+  const std::string key = key_of(step, model_.training());
+  auto found = std::ranges::find_if(kinds_, [&](const auto& kind) { return kind->key == key; });
+  if (found == kinds_.end()) {
+    if (kinds_.size() >= kKinds) kinds_.pop_back();
+    kinds_.push_back(std::make_unique<Kind>());
+    kinds_.back()->key = key;
+    found = std::prev(kinds_.end());
+  }
+  std::rotate(kinds_.begin(), found, std::next(found));
+  return *kinds_.front();
+}
+
+/// Whether the step can be made here, and all that it needs but the recording.
+bool StepRecorder::prepare(Kind& kind, const Step& step) {
+  const Device device = runtime_.device();
+  if (kind.refused || !step_kernels().filled(device.type) || !optimizer_.can_leave_to_device()) return false;
+  if (step.batch.size() > Exchange::kMicroBatches) return false;
+  if (!std::exchange(kind.made_before, true)) return false;  // libraries choose their algorithms in the first
+  if (!exchange_)
+    exchange_ = std::make_unique<Exchange>(backend_of(device), Stream{device}, optimizer_.parameters().size());
+  if (kind.batch.empty())
+    for (const StateDict& part : step.batch) {
+      StateDict& slots = kind.batch.emplace_back();
+      for (const auto& [name, value] : part.values()) {
+        const auto* tensor = std::get_if<Tensor>(&value);
+        slots.put(name, tensor != nullptr ? StateDict::Value(Tensor::empty(tensor->shape(), tensor->dtype(), device))
+                                          : value);
+      }
+    }
+  return true;
+}
+
+void StepRecorder::write_numbers(const Kind& kind, const Step& step) {
+  Exchange& e = *exchange_;
+  const optim::Optimizer::DeviceUpdate update = optimizer_.device_update(step.input);
+  *e.here_in<StepNumbers>(e.numbers) = {.step_offset = kind.recording ? step.number - kind.recorded_step : 0,
+                                        .inverse_scale = step.input.inverse_scale,
+                                        .clip_norm = step.clip_norm,
+                                        .loss_bound = step.loss_bound,
+                                        .seed = static_cast<float>(step.loss_scale),
+                                        .average_weight = ema_ != nullptr ? ema_->next_weight() : 0};
+  std::ranges::copy(update.slices, e.here_in<UpdateSlice>(e.slices));
+  std::ranges::copy(update.gradient_limits, e.here_in<double>(e.limits));
+  e.backend.copy_later(e.in_there.mutable_raw(), e.in_here, e.in_bytes, CopyKind::kHostToDevice, e.stream);
+}
+
+void StepRecorder::write_batch(Kind& kind, const Step& step) const {
+  for (std::size_t i = 0; i < step.batch.size(); ++i)
+    for (const auto& [name, value] : step.batch[i].values())
+      if (const auto* tensor = std::get_if<Tensor>(&value)) {
+        Tensor slot = kind.batch[i].tensor(name);
+        slot.copy_from(*tensor);
+      }
+}
+
+/// The whole step: what is recorded.
+void StepRecorder::body(Kind& kind, const Step& step) {
+  const Device device = runtime_.device();
+  const StepKernels& kernels = step_kernels().on(device, "step");
+  const StepPlaces places = exchange_->places(optimizer_.parameters().size(), step.batch.size());
+  const PolicyScope precision(step.policy);
+  const nn::TransactionScope transaction;
+  const GradGuard recording;
+  std::optional<ObserverScope> watching;
+  if (step.telemetry) {
+    kind.telemetry.begin();
+    watching.emplace(kind.telemetry);
+  }
+  kernels.begin(places);
+  optimizer_.zero_grad();
+  Tensor losses = exchange_->out_there;
+  for (std::size_t i = 0; i < step.batch.size(); ++i) {
+    step_context().micro_batch = static_cast<std::uint32_t>(i);
+    step_context().tape_index = 0;
+    const Variable loss = step.loss(static_cast<int>(i), kind.batch[i]);
+    check<ArgumentError>(loss.defined() && loss.value().numel() == 1,
+                         "trainer: the closure must return a loss of one element; average it over the batch");
+    check<DTypeError>(loss.dtype() == DType::f32, "trainer: a recorded step wants a loss in f32, got {}",
+                      name_of(loss.dtype()));
+    exchange_->backend.copy(places.losses + i, loss.value().raw(), sizeof(float), CopyKind::kDeviceToDevice,
+                            exchange_->stream);
+    backward(loss, exchange_->seed.view_at(0, loss.shape()));
+  }
+  std::vector<Tensor> statistics;
+  std::vector<Commit> commits;
+  for (const auto& [name, buffer] : nn::named_buffers(model_)) {
+    if (!buffer->pending()) continue;
+    const Tensor& shadow = buffer->value();
+    check<DTypeError>(shadow.dtype() == DType::f32 || !is_floating(shadow.dtype()),
+                      "trainer: a recorded step wants buffers in f32, {} is {}", name, name_of(shadow.dtype()));
+    if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
+    commits.push_back(
+        {buffer->mutable_committed().mutable_raw(), shadow.raw(), static_cast<std::int64_t>(shadow.bytes())});
+  }
+  optimizer_.send_to(places, statistics);
+  kernels.commit(places, commits);
+  if (ema_ != nullptr) ema_->send_to(places);
+  kernels.end(places);
+}
+
+/// Rehearses the step, which commits nothing, and records it.
+void StepRecorder::record(Kind& kind, const Step& step) {
+  Backend& backend = exchange_->backend;
+  const auto drop = [&] {  // what the host holds of a step under way
+    for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
+    optimizer_.zero_grad();
+  };
+  const auto whole = [&] {
+    body(kind, step);
+    drop();
+  };
+  try {
+    Step rehearsal = step;
+    rehearsal.loss_bound = -std::numeric_limits<double>::infinity();
+    write_numbers(kind, rehearsal);
+    const MemoryTrace trace = backend.trace(whole);
+    const auto kept = std::ranges::count(trace.blocks, MemoryTrace::kKept, &MemoryTrace::Block::given_back);
+    check<DeviceError>(kept == 0, "{} tensors that the closure makes outlive the step", kept);
+    backend.trim();  // steps made op by op took as much again
+    kind.recording = backend.record(whole, trace);
+    kind.recorded_step = step.number;
+  } catch (...) {
+    drop();
+    exchange_->halted.fill(0);
+    throw;
+  }
+  exchange_->halted.fill(0);
+}
+
+StepRecorder::Outcome StepRecorder::bring(Kind& kind, Telemetry& seen) {
+  Exchange& e = *exchange_;
+  const std::size_t parameters = optimizer_.parameters().size();
+  const std::int64_t pairs = kind.recording->observation_count();
+  std::uint32_t* observed = e.observations(pairs);
+  e.backend.copy_later(e.out_here, e.out_there.raw(), e.out_bytes, CopyKind::kDeviceToHost, e.stream);
+  if (pairs > 0)
+    e.backend.copy_later(observed, kind.recording->observations(),
+                         static_cast<std::size_t>(2 * pairs) * sizeof(std::uint32_t), CopyKind::kDeviceToHost,
+                         e.stream);
+  e.backend.wait_for(e.backend.mark(e.stream));
+
+  const StepOutcome& outcome = *e.here_out<StepOutcome>(e.outcome);
+  Outcome result{.cause = outcome.cause};
+  const float* losses = e.here_out<float>(e.losses);
+  for (std::size_t i = 0; i < kind.batch.size(); ++i) result.loss += losses[i];
+  result.loss /= static_cast<double>(kind.batch.size());
+  const auto* largest = e.here_out<std::uint32_t>(e.words);
+  result.scan.words.assign(largest, largest + parameters);
+  result.scan.largest = std::ranges::max(result.scan.words);
+  result.scan.sum_squares = outcome.sum_squares;
+  const auto* extremes = e.here_out<BlockExtremes>(e.extremes);
+  result.extremes.assign(extremes, extremes + parameters);
+  result.scan.gradients = optimizer_.updated_parameters();
+  seen.replay(kind.telemetry, {observed, static_cast<std::size_t>(2 * pairs)});
+  if (result.cause != Undecided::kNone) e.halted.fill(0);
+  return result;
+}
+
+std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Telemetry& seen) {
+  Kind& kind = kind_of(step);
+  if (!prepare(kind, step)) return std::nullopt;
+  write_batch(kind, step);
+  if (!kind.recording) {
+    try {
+      record(kind, step);
+    } catch (const DeviceLostError&) {
+      throw;
+    } catch (const Error& error) {
+      refuse(kind, error.what());
+      return std::nullopt;
+    }
+    if (!kind.recording) {
+      refuse(kind, "the device records nothing");
+      return std::nullopt;
+    }
+  }
+  write_numbers(kind, step);
+  kind.recording->run();
+  return bring(kind, seen);
+}
+
+void StepRecorder::refuse(Kind& kind, std::string_view why) {
+  kind.refused = true;
+  kind.batch.clear();
+  notes_.push_back(fmt::format("steps are sent op by op, not recorded: {}", why));
+}
+
+void StepRecorder::forget() { kinds_.clear(); }
+
+bool StepRecorder::holds_recordings() const {
+  return std::ranges::any_of(kinds_, [](const auto& kind) { return kind->recording != nullptr; });
+}
+
+void StepRecorder::committed(const Outcome& outcome) {
+  optimizer_.was_updated(outcome.extremes);
+  for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->mutable_committed().bump_version();
+  if (ema_ != nullptr) ema_->was_updated();
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "amp/policy.h"
+#include "amp/telemetry.h"
+#include "core/memory_plan.h"
+#include "core/recording.h"
+#include "core/runtime.h"
+#include "core/state_dict.h"
+#include "core/step_kernels.h"
+#include "nn/module.h"
+#include "optim/ema.h"
+#include "optim/optimizer.h"
+
+namespace binade::amp {
+
+/// Makes steps on a device that records (core/recording.h): forward, backward, verdict, update and commits are sent as
+/// one piece of work, which the device decides about by itself (core/step_kernels.h). The host neither runs the closure
+/// nor waits within the step.
+///
+/// A kind of step (dtypes and shapes of its batch, policy, closure) is made op by op the first time, so that libraries
+/// choose their algorithms. Then it is rehearsed, which shows what memory it takes, and recorded. The four kinds used
+/// last are kept.
+class StepRecorder {
+ public:
+  StepRecorder(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, optim::Ema* ema);
+  ~StepRecorder();
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
+
+  /// A step to make.
+  struct Step {
+    std::int64_t number = 0;
+    std::string maths;             ///< names the closure
+    std::vector<StateDict> batch;  ///< of each micro-batch
+    /// The closure on a batch that lies where recorded steps have theirs.
+    std::function<Variable(int part, const StateDict& batch)> loss;
+    Policy policy;
+    double loss_scale = 1;
+    optim::StepInput input;  ///< clip_factor is found by the device
+    double clip_norm = 0;
+    double loss_bound = 0;
+    bool telemetry = true;
+  };
+  /// What it came to.
+  struct Outcome {
+    Undecided cause = Undecided::kNone;  ///< kNone: committed, in the device's memory; see committed()
+    double loss = 0;
+    optim::GradientScan scan;
+    std::vector<BlockExtremes> extremes;
+  };
+
+  /// Makes the step; nothing where it is not one for this device yet: the caller makes it op by op then, as it does
+  /// when the outcome is no commit. `seen` is what telemetry saw. Throws what the closure throws.
+  std::optional<Outcome> make(const Step& step, Telemetry& seen);
+  /// Takes a commit over into what the host knows.
+  void committed(const Outcome& outcome);
+  /// Forgets all recordings: what they were made of has changed.
+  void forget();
+  /// Whether any is held, with its memory.
+  bool holds_recordings() const;
+
+  /// Why steps are not recorded, a line each, that have not been told before.
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+ private:
+  struct Kind;
+  struct Exchange;
+  Kind& kind_of(const Step& step);
+  bool prepare(Kind& kind, const Step& step);
+  void refuse(Kind& kind, std::string_view why);
+  void write_numbers(const Kind& kind, const Step& step);
+  void write_batch(Kind& kind, const Step& step) const;
+  void body(Kind& kind, const Step& step);
+  void record(Kind& kind, const Step& step);
+  Outcome bring(Kind& kind, Telemetry& seen);
+
+  Runtime& runtime_;
+  nn::Module& model_;
+  optim::Optimizer& optimizer_;
+  optim::Ema* ema_;
+  std::unique_ptr<Exchange> exchange_;
+  std::vector<std::unique_ptr<Kind>> kinds_;  // the one used last comes first
+  std::vector<std::string> notes_;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,10 @@
+#include "core/step_kernels.h"
+
+namespace binade {
+
+KernelSlot<StepKernels>& step_kernels() {
+  static KernelSlot<StepKernels> slot;
+  return slot;
+}
+
+}  // namespace binade

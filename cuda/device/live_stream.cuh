@@ -1,0 +1,15 @@
+#pragma once
+
+#include "core/random.h"
+#include "cuda/device/context.cuh"
+
+namespace binade::cuda {
+
+/// `stream` in the step that runs now: it was made for the one that was sent or recorded, `*step_offset` steps ago
+/// (Context::step_offset).
+__device__ __forceinline__ RandomStream live_stream(RandomStream stream, const std::int64_t* step_offset) {
+  stream.step += static_cast<std::uint64_t>(*step_offset);
+  return stream;
+}
+
+}  // namespace binade::cuda

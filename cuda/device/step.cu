@@ -1,0 +1,136 @@
+#include <limits>
+
+#include "core/ops/math.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/flat.cuh"
+#include "cuda/device/fold.cuh"
+
+/// Steps that the device decides (core/step_kernels.h).
+namespace binade::cuda {
+namespace {
+
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+constexpr int kThreads = kSumLanes;
+
+__global__ void begin_step(StepPlaces p, std::int64_t* step_offset) {
+  for (std::int64_t i = threadIdx.x; i < p.parameters; i += blockDim.x) {
+    p.words[i] = 0;
+    p.extremes[i] = BlockExtremes{};
+  }
+  if (threadIdx.x != 0) return;
+  *p.outcome = StepOutcome{};
+  *p.seed = p.numbers->seed;
+  *step_offset = p.numbers->step_offset;
+}
+
+/// sum_of_blocks(), in the same order.
+__device__ double sum_of(const BlockScan* results, std::int64_t count) {
+  __shared__ double lanes[kSumLanes];
+  double sum = 0;
+  for (std::int64_t b = threadIdx.x; b < count; b += kSumLanes) sum += results[b].sum_squares;
+  lanes[threadIdx.x] = sum;
+  for (unsigned half = kSumLanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
+  }
+  __syncthreads();
+  return lanes[0];
+}
+
+/// Products and sums are rounded one by one, as the host rounds them.
+__device__ double clip_factor(double norm, double clip_norm) {
+  if (!(clip_norm > 0)) return 1;
+  const double factor = clip_norm / __dadd_rn(norm, 1e-6);
+  return factor < 1 ? factor : 1;
+}
+
+__device__ Undecided judge_losses(const StepPlaces& p) {
+  double sum = 0;
+  bool finite = true;
+  for (std::int64_t i = 0; i < p.micro_batches; ++i) {
+    finite = finite && (std::bit_cast<std::uint32_t>(p.losses[i]) & 0x7fffffffu) < kInfinity;
+    sum += p.losses[i];
+  }
+  const bool fine = finite && sum / static_cast<double>(p.micro_batches) <= p.numbers->loss_bound;
+  return fine ? Undecided::kNone : Undecided::kLoss;
+}
+
+/// One block. `words`: the largest of each of `slices`, parameters first.
+__global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan* results, std::int64_t blocks,
+                                                   const std::uint32_t* words, std::int64_t slices, Fault* fault) {
+  const StepNumbers numbers = *p.numbers;
+  const double sum = sum_of(results, blocks);
+  const double norm = math::sqrt(sum) * numbers.inverse_scale;
+  const double clip = clip_factor(norm, numbers.clip_norm);
+  const double factor = numbers.inverse_scale * clip;
+  int bad_gradient = 0, bad_statistic = 0;
+  for (std::int64_t s = threadIdx.x; s < slices; s += kThreads) {
+    const std::uint32_t word = words[s];
+    if (s >= p.parameters) {
+      bad_statistic |= word >= kInfinity ? 1 : 0;
+      continue;
+    }
+    p.words[s] = word;
+    const double gradient = static_cast<double>(std::bit_cast<float>(word)) * factor;
+    bad_gradient |= word < kInfinity && gradient <= p.gradient_limits[s] ? 0 : 1;
+  }
+  bad_gradient = __syncthreads_or(bad_gradient);
+  bad_statistic = __syncthreads_or(bad_statistic);
+  if (threadIdx.x != 0) return;
+  StepOutcome outcome;
+  outcome.sum_squares = sum;
+  outcome.gradient_factor = static_cast<float>(factor);
+  outcome.cause = judge_losses(p);
+  if (outcome.cause == Undecided::kNone && bad_statistic != 0) outcome.cause = Undecided::kStatistics;
+  if (outcome.cause == Undecided::kNone && bad_gradient != 0) outcome.cause = Undecided::kGradients;
+  volatile Fault* first = fault;
+  if (first->call != 0) {  // the host meets it again, and says it
+    outcome.cause = Undecided::kBadData;
+    first->call = 0;
+  }
+  if (*p.halted != 0) outcome.cause = Undecided::kHalted;
+  if (outcome.cause != Undecided::kNone) *p.halted = 1;
+  *p.outcome = outcome;
+}
+
+__global__ void commit(StepPlaces p, const Commit* commits) {
+  if (p.outcome->cause != Undecided::kNone) return;
+  const Commit c = commits[blockIdx.x];
+  const auto* from = static_cast<const unsigned char*>(c.from);
+  auto* to = static_cast<unsigned char*>(c.to);
+  const std::int64_t words = c.bytes / 4;  // tensors begin on 64 bytes
+  for (std::int64_t i = threadIdx.x; i < words; i += blockDim.x)
+    reinterpret_cast<std::uint32_t*>(to)[i] = reinterpret_cast<const std::uint32_t*>(from)[i];
+  for (std::int64_t i = 4 * words + threadIdx.x; i < c.bytes; i += blockDim.x) to[i] = from[i];
+}
+
+}  // namespace
+
+void run_begin_step(const BeginStepCall& call) { launch(begin_step, 1u, 256u, 0, call.places, context().step_offset); }
+
+void run_decide(const DecideCall& call) {
+  const DecideArguments& a = call.what;
+  const auto slices = static_cast<std::int64_t>(a.values.size()), count = static_cast<std::int64_t>(a.blocks.size());
+  const Buffer<BlockScan> results(count);
+  const Buffer<std::uint32_t> words(slices);
+  check(cudaMemsetAsync(words.data(), 0, static_cast<std::size_t>(slices) * sizeof(std::uint32_t), context().stream),
+        "verdict");
+  scan(a.blocks, a.values, results.data(), words.data());
+  std::int64_t of_gradients = 0;
+  while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < call.places.parameters)
+    ++of_gradients;
+  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, call.places, results.data(), of_gradients, words.data(),
+         slices, context().fault.first);
+}
+
+void run_commit(const CommitCall& call) {
+  if (call.what.empty()) return;
+  const Buffer<Commit> commits(call.what.data(), static_cast<std::int64_t>(call.what.size()));
+  launch(commit, static_cast<unsigned>(call.what.size()), 256u, 0, call.places, commits.data());
+}
+
+void run_end_step(const EndStepCall&) {
+  check(cudaMemsetAsync(context().step_offset, 0, sizeof *context().step_offset, context().stream), "step");
+}
+
+}  // namespace binade::cuda

@@ -18,6 +18,7 @@
 #include "amp/incident/remedy.h"
 #include "amp/ladder.h"
 #include "amp/loss_scaler.h"
+#include "amp/memory_forecast.h"
 #include "amp/policy.h"
 #include "amp/preflight/finding.h"
 #include "amp/signs/signs.h"
@@ -167,6 +168,17 @@ class Trainer {
     return run_preflight([&]() -> Variable { return closure(batch); });
   }
 
+  /// How much memory a step over such a batch takes, from small ones that are not committed; nothing where samples
+  /// cannot be left out of it. Of the run nothing changes.
+  template <class Batch, class Maths>
+  std::optional<MemoryForecast> forecast_memory(const Batch& batch, Maths&& closure) {
+    return run_forecast(feed_of(std::span(&batch, 1), closure));
+  }
+  template <class Batch, class Maths>
+  std::optional<MemoryForecast> forecast_memory(const MicroBatches<Batch>& batches, Maths&& closure) {
+    return run_forecast(feed_of(std::span(batches.parts), closure));
+  }
+
   /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
   std::vector<StepResult> finished();
 
@@ -187,6 +199,7 @@ class Trainer {
   std::int64_t skipped() const { return skipped_; }
   double next_lr() const;
   const TrainerOptions& options() const { return options_; }
+  Device device() const { return runtime_.device(); }
   const Policy& policy() const { return options_.precision; }
   const Ladder& ladder() const { return ladder_; }
   /// Computes an op ("PATH/op") in f32 from the next step on, for as long as the ladder would.
@@ -355,6 +368,9 @@ class Trainer {
   bool is_ordinary(const Feed& feed) const;
   std::optional<StepResult> make_recorded(const Feed& feed);
   StepState attempt_with_room(const Plan& plan, const Feed& feed);
+
+  // ---- memory_forecast.cpp
+  std::optional<MemoryForecast> run_forecast(const Feed& feed);
 
   // ---- trainer_recovery.cpp: after an abort
   Next recover(const StepState& state, Trial& trial, StepResult& result);

@@ -194,6 +194,13 @@ class TrainingRun::Journal {
     return last;
   }
 
+  void tell(const MemoryForecast& forecast) {
+    const Device device = trainer_.device();
+    const double available = options_.memory_limit > 0 ? options_.memory_limit : memory_of(device);
+    check_fits(forecast, available, device);
+    records_.event("memory", trainer_.steps(), "memory: " + to_string(forecast, available));
+  }
+
   RunEnd end() const { return end_.value_or(RunEnd::kDone); }
 
  private:
@@ -336,7 +343,8 @@ class TrainingRun::Journal {
   bool mid_step_ = false;  // a batch was skipped: the step it was for is not made yet, and its attempts count on
 };
 
-TrainingRun::TrainingRun(Trainer& trainer, RunOptions options) : trainer_(trainer), options_(std::move(options)) {
+TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
+    : trainer_(trainer), options_(std::move(options)), forecast_due_(options_.forecast_memory) {
   check<ArgumentError>(!options_.folder.empty() && options_.steps >= 1,
                        "training run: wanted a folder and steps >= 1, got '{}' and {}", options_.folder,
                        options_.steps);
@@ -381,6 +389,11 @@ bool TrainingRun::goes_on() {
 StepResult TrainingRun::record(const std::function<void()>& step) {
   if (!journal_) begin();
   return journal_->record(step);
+}
+
+void TrainingRun::tell(const std::optional<MemoryForecast>& forecast) {
+  if (!journal_) begin();
+  if (forecast) journal_->tell(*forecast);
 }
 
 RunEnd TrainingRun::end() const { return journal_ ? journal_->end() : RunEnd::kDone; }

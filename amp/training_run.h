@@ -44,6 +44,11 @@ struct RunOptions {
   std::string score;  ///< the evaluation field that "best" and a plateau schedule are judged by
   bool higher_is_better = false;
 
+  /// Says before the first step of each life what it needs, from two small ones that are not committed, and refuses one
+  /// that needs more than there is (OutOfMemoryError).
+  bool forecast_memory = true;
+  double memory_limit = 0;  ///< bytes that there are; 0: what the device has
+
   /// Stands in for the disk that checkpoints and config.json are written to; for tests.
   io::FileOps* disk = &io::FileOps::real();
 
@@ -97,7 +102,14 @@ class TrainingRun {
   /// One Trainer::step, written down.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
+    forecast(batch, closure);
     return record([&] { trainer_.step(batch, std::forward<Maths>(closure)); });
+  }
+  /// What the first step() does first, for who would know before: tells what a step over such a batch needs. Once.
+  /// Throws OutOfMemoryError where there is not as much.
+  template <class Batch, class Maths>
+  void forecast(const Batch& batch, Maths&& closure) {
+    if (std::exchange(forecast_due_, false)) tell(trainer_.forecast_memory(batch, closure));
   }
   /// For loops of another shape: whether there is a step to do. At the end of the run it evaluates and commits first.
   bool goes_on();
@@ -108,10 +120,12 @@ class TrainingRun {
  private:
   class Journal;
   StepResult record(const std::function<void()>& step);
+  void tell(const std::optional<MemoryForecast>& forecast);
 
   Trainer& trainer_;
   RunOptions options_;
   std::unique_ptr<Journal> journal_;  // from begin() or resume() on
+  bool forecast_due_;
 };
 
 }  // namespace binade::amp

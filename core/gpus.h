@@ -19,6 +19,8 @@ std::string why_none();
 /// The backend of GPU `index`, opened at the first call, with which every CUDA kernel slot is filled. One GPU serves a
 /// process. Throws DeviceError saying what is missing.
 Backend& open(int index);
+/// The memory of the open GPU, in use or not; 0 without one.
+std::size_t memory_bytes();
 /// What the open GPU works with, in the order of a report: {"cuda", "13.0"}, {"driver", "13.0"}, {"cublaslt",
 /// "13.1.0"},
 /// {"cudnn", "9.19.0"}; "found (built with ...)" where two differ. Empty without one.

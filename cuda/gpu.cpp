@@ -268,6 +268,8 @@ Backend& open(int index) {
   return *cuda::g_open;
 }
 
+std::size_t memory_bytes() { return cuda::g_open != nullptr ? cuda::g_open->facts().memory_bytes : 0; }
+
 std::vector<std::pair<std::string, std::string>> versions() {
   if (cuda::g_open == nullptr) return {};
   const cuda::DeviceFacts& facts = cuda::g_open->facts();

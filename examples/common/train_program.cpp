@@ -72,6 +72,7 @@ amp::RunOptions run_options(const std::string& program, const std::string& name,
           .log_every = s.log_every,
           .keep = static_cast<int>(s.keep),
           .config = config_text(program, table, runtime),
+          .forecast_memory = s.forecast_memory,
           .constants = constants,
           .check_constants = [constants](const StateDict& state) { check_run_constants(state, constants); }};
 }

@@ -55,13 +55,18 @@ template <class Loader, class Maths>
 int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOptions options, Loader& loader,
                    Maths&& maths) {
   const std::string folder = options.folder;
-  if (!s.resume && s.life == 0) preflight_and_tell(trainer, loader, maths);
   trainer.attach(loader);
   amp::TrainingRun run(trainer, std::move(options));
   if (s.life > 0)
     run.resume_if_possible();
   else
     s.resume ? run.resume() : run.begin();
+  if (!s.resume && s.life == 0) {
+    const auto batch = loader.next();
+    loader.rewind();
+    run.forecast(batch, maths);  // before a pre-flight needs the memory
+    tell_preflight(trainer.preflight(batch, maths));
+  }
   for (const auto& batch : run.batches(loader)) run.step(batch, maths);
   return tell_end(s, folder, run.end());
 }

@@ -104,6 +104,10 @@ void add_run(Settings& t, TrainSettings& s) {
   t.add({.name = "state-hash",
          .target = &s.state_hash,
          .help = "write the state's SHA-256 before and after every attempt"});
+  t.add({.name = "forecast-memory",
+         .target = &s.forecast_memory,
+         .help = "say what a step needs before the first one, and refuse one that does not fit",
+         .on_resume = OnResume::kMayChange});
   t.add({.name = "on-nan",
          .target = &s.on_nan,
          .help = "what an incident leads to: the cheapest remedy that works, the next batch, or the end",

@@ -35,6 +35,7 @@ struct TrainSettings {
   std::string device = "auto";
   std::int64_t checkpoint_every = 0, keep = 5, eval_every = 0, log_every = 10;
   bool state_hash = false;
+  bool forecast_memory = true;
 };
 
 /// Puts all of them into the table.

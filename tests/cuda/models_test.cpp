@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "core/gpus.h"
 #include "examples/transformer/gpt.h"
 #include "examples/unet/unet.h"
+#include "tests/lab/pair_batch.h"
 
 // Both example models, whole, on the device: beside our own CPU in halves, and with their activations computed twice.
 namespace binade::examples {
@@ -145,6 +147,95 @@ TEST(RecomputeOnADevice, GivesAUNetsBitsForLessMemory) {
   for (const amp::Policy& policy : {amp::Policy::fp32(), amp::Policy::bf16()})
     expect_the_same_for_less(recomputed.unet(Device::cuda(), policy, 2), kept.unet(Device::cuda(), policy, 2));
 }
+
+// ---- memory, told before the first step
+
+struct OfDevice {
+  Device device;
+  amp::Policy policy;
+  bool recompute = false;
+  std::int64_t accumulate = 1;
+};
+void PrintTo(const OfDevice& of, std::ostream* out) {
+  *out << of.device.to_string() << " " << of.policy.name << (of.recompute ? " recomputed" : "");
+}
+class ForecastOfMemory : public testing::TestWithParam<OfDevice> {
+ protected:
+  void SetUp() override {
+    if (GetParam().device != Device::cpu() && gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  }
+
+  static lab::PairBatch batch(const Tensor& x, const Tensor& y) {
+    io::BatchOrigin origin;
+    for (std::int64_t row = 0; row < x.dim(0); ++row) {
+      origin.samples.push_back(row);
+      origin.slots.push_back(static_cast<std::uint64_t>(row));
+    }
+    return {x.to(GetParam().device), y.to(GetParam().device), std::move(origin)};
+  }
+
+  /// Trains on `b` twice, with a forecast before it and without: the same bits, and what was forecast is what it takes.
+  template <class MakeModel, class LossOf>
+  static void expect_it_comes_true(const MakeModel& make, const lab::PairBatch& b, const LossOf& loss_of) {
+    std::string hashes[2];
+    for (const bool forecasts : {false, true}) {
+      Runtime runtime({.device = GetParam().device, .seed = 2});  // the same initial weights
+      auto model = make();
+      optim::AdamW optimizer(*model, {.lr = 1e-3});
+      amp::Trainer trainer(runtime, *model, optimizer,
+                           {.precision = GetParam().policy, .clip_norm = 1, .accumulate = GetParam().accumulate});
+      const auto maths = [&](const lab::PairBatch& part) { return loss_of(*model, part); };
+      Backend& backend = backend_of(GetParam().device);
+      std::optional<amp::MemoryForecast> forecast;
+      if (forecasts) {
+        const std::string before = trainer.state_hash();
+        forecast = trainer.forecast_memory(b, maths);
+        EXPECT_EQ(trainer.state_hash(), before);
+        ASSERT_TRUE(forecast);
+      }
+      std::size_t peak = 0;
+      amp::MicroBatches<lab::PairBatch> parts;
+      for (std::int64_t i = 0; i < GetParam().accumulate; ++i) parts.parts.push_back(b);
+      for (int step = 0; step < 2; ++step) {
+        trainer.step(parts, maths);
+        peak = std::max(peak, backend.bytes_peak());
+      }
+      hashes[forecasts] = trainer.state_hash();
+      if (forecast) {
+        EXPECT_NEAR(forecast->bytes / static_cast<double>(peak), 1, 0.1);
+      }
+    }
+    EXPECT_EQ(hashes[0], hashes[1]);
+  }
+};
+
+TEST_P(ForecastOfMemory, ComesTrueForATransformer) {
+  const Tensor tokens = tokens_of({12, 16}, 0, 61);
+  expect_it_comes_true(
+      [] {
+        return std::make_unique<Gpt>(GptOptions{.layers = 3,
+                                                .heads = 2,
+                                                .dim = 32,
+                                                .context = 16,
+                                                .vocabulary = 61,
+                                                .table = 64,
+                                                .recompute = GetParam().recompute});
+      },
+      batch(tokens, tokens), [](Gpt& model, const lab::PairBatch& b) { return nn::cross_entropy(model(b.x), b.y); });
+}
+TEST_P(ForecastOfMemory, ComesTrueForAUNet) {
+  const Shape shape{6, 16, 16, 1};
+  expect_it_comes_true(
+      [] { return std::make_unique<UNet>(UNetOptions{.base = 4, .depth = 2, .recompute = GetParam().recompute}); },
+      batch(image_of(shape, 0, false), image_of(shape, 0, true)),
+      [](UNet& model, const lab::PairBatch& b) { return bce_with_logits(model(b.x), b.y); });
+}
+INSTANTIATE_TEST_SUITE_P(Models, ForecastOfMemory,
+                         testing::Values(OfDevice{Device::cpu(), amp::Policy::fp32()},
+                                         OfDevice{Device::cpu(), amp::Policy::fp16(), true},
+                                         OfDevice{Device::cpu(), amp::Policy::bf16(), false, 3},
+                                         OfDevice{Device::cuda(), amp::Policy::fp32()},
+                                         OfDevice{Device::cuda(), amp::Policy::fp16(), true}));
 
 }  // namespace
 }  // namespace binade::examples

@@ -41,6 +41,12 @@ std::string key_of(const StepRecorder::Step& step, bool training) {
   return key;
 }
 
+/// The same step, which the device does not commit.
+StepRecorder::Step uncommitted(StepRecorder::Step step) {
+  step.loss_bound = -std::numeric_limits<double>::infinity();
+  return step;
+}
+
 }  // namespace
 
 /// What crosses between host and device at every step: one block each way, in pinned memory and on the device.
@@ -126,7 +132,7 @@ struct StepRecorder::Exchange {
 struct StepRecorder::Kind {
   std::string key;
   bool made_before = false;
-  bool refused = false;
+  bool refused = false, believed = false;
   std::vector<StateDict> batch;  // where recorded steps have theirs
   std::unique_ptr<Recording> recording;
   std::int64_t recorded_step = 0;
@@ -250,9 +256,7 @@ void StepRecorder::record(Kind& kind, const Step& step) {
     drop();
   };
   try {
-    Step rehearsal = step;
-    rehearsal.loss_bound = -std::numeric_limits<double>::infinity();
-    write_numbers(kind, rehearsal);
+    write_numbers(kind, uncommitted(step));
     const MemoryTrace trace = backend.trace(whole);
     const auto kept = std::ranges::count(trace.blocks, MemoryTrace::kKept, &MemoryTrace::Block::given_back);
     check<DeviceError>(kept == 0, "{} tensors that the closure makes outlive the step", kept);
@@ -297,8 +301,10 @@ StepRecorder::Outcome StepRecorder::bring(Kind& kind, Telemetry& seen) {
 }
 
 std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Telemetry& seen) {
+  to_compare_.reset();
   Kind& kind = kind_of(step);
   if (!prepare(kind, step)) return std::nullopt;
+  if (step.compare && !kind.recording) return std::nullopt;
   write_batch(kind, step);
   if (!kind.recording) {
     try {
@@ -314,9 +320,34 @@ std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Teleme
       return std::nullopt;
     }
   }
+  if (kind.believed && !step.compare) return run(kind, step, seen);
+  Telemetry unused;
+  to_compare_ = run(kind, uncommitted(step), unused);
+  return std::nullopt;
+}
+
+StepRecorder::Outcome StepRecorder::run(Kind& kind, const Step& step, Telemetry& seen) {
   write_numbers(kind, step);
   kind.recording->run();
   return bring(kind, seen);
+}
+
+void StepRecorder::made_op_by_op(double loss, const optim::GradientScan& scan) {
+  if (!to_compare_) return;
+  const Outcome recorded = *std::exchange(to_compare_, std::nullopt);
+  Kind& kind = *kinds_.front();
+  if (recorded.loss == loss && recorded.scan.sum_squares == scan.sum_squares && recorded.scan.words == scan.words) {
+    kind.believed = true;
+    return;
+  }
+  const bool changed = kind.believed;
+  kind.recording.reset();
+  refuse(kind, fmt::format("recorded it comes to loss {:.9g} and squares of gradients {:.9g}, op by op to {:.9g} and "
+                           "{:.9g}{}",
+                           recorded.loss, recorded.scan.sum_squares, loss, scan.sum_squares,
+                           changed ? "; the closure reads something besides its batch and the model that has changed "
+                                     "since, which steps have not seen: hand it over with the batch"
+                                   : ""));
 }
 
 void StepRecorder::refuse(Kind& kind, std::string_view why) {

@@ -26,8 +26,10 @@ namespace binade::amp {
 /// nor waits within the step.
 ///
 /// A kind of step (dtypes and shapes of its batch, policy, closure) is made op by op the first time, so that libraries
-/// choose their algorithms. Then it is rehearsed, which shows what memory it takes, and recorded. The four kinds used
-/// last are kept.
+/// choose their algorithms. Then it is rehearsed, which shows what memory it takes, and recorded. The recording is
+/// believed when a step that it makes without committing has come to the bits that the same step comes to op by op;
+/// that is looked at again now and then, since a closure may read what changes without anybody knowing. The four kinds
+/// used last are kept.
 class StepRecorder {
  public:
   StepRecorder(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, optim::Ema* ema);
@@ -48,6 +50,7 @@ class StepRecorder {
     double clip_norm = 0;
     double loss_bound = 0;
     bool telemetry = true;
+    bool compare = false;  ///< make it beside the caller, who makes it op by op, for made_op_by_op()
   };
   /// What it came to.
   struct Outcome {
@@ -60,6 +63,9 @@ class StepRecorder {
   /// Makes the step; nothing where it is not one for this device yet: the caller makes it op by op then, as it does
   /// when the outcome is no commit. `seen` is what telemetry saw. Throws what the closure throws.
   std::optional<Outcome> make(const Step& step, Telemetry& seen);
+  /// The step of the last make() came to this op by op: whether a recording that came to something else is at hand. It
+  /// is not used any more then.
+  void made_op_by_op(double loss, const optim::GradientScan& scan);
   /// Takes a commit over into what the host knows.
   void committed(const Outcome& outcome);
   /// Forgets all recordings: what they were made of has changed.
@@ -80,6 +86,7 @@ class StepRecorder {
   void write_batch(Kind& kind, const Step& step) const;
   void body(Kind& kind, const Step& step);
   void record(Kind& kind, const Step& step);
+  Outcome run(Kind& kind, const Step& step, Telemetry& seen);
   Outcome bring(Kind& kind, Telemetry& seen);
 
   Runtime& runtime_;
@@ -88,6 +95,7 @@ class StepRecorder {
   optim::Ema* ema_;
   std::unique_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Kind>> kinds_;  // the one used last comes first
+  std::optional<Outcome> to_compare_;         // of the kind used last
   std::vector<std::string> notes_;
 };
 

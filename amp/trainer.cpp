@@ -102,6 +102,7 @@ StepResult Trainer::run_step(const Feed& feed) {
     result.loss_scale = state.loss_scale;
     result.lr = state.lr;
     if (state.commits()) {
+      if (recorder_ && result.attempt == 1) recorder_->made_op_by_op(state.loss, state.scan);
       watch_commit(state, trial, result, [&] { write(state); });
       price({.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
              .bytes = static_cast<double>(backend_of(runtime_.device()).bytes_peak())});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
 
@@ -9,19 +10,28 @@
 
 namespace binade::amp {
 
-/// Whether nothing in the next step asks for the host: it is a first attempt, of what the policy says, with nothing to
-/// be planted, hashed or looked at.
+namespace {
+
+/// The 50th step, the 100th, the 200th, …: of those in which the host reads tensors anyway.
+bool compares(std::int64_t step) {
+  constexpr std::int64_t kFirst = 50;
+  return step % kFirst == 0 && std::has_single_bit(static_cast<std::uint64_t>(step / kFirst));
+}
+
+}  // namespace
+
+/// Whether the next step is a first attempt, of what the policy says, with nothing to be planted or hashed.
 bool Trainer::is_ordinary(const Feed& feed) const {
-  const std::int64_t step = steps_ + 1;
   return recorder_ && feed.loss_of && feed.contents && attempts_ == 0 && steps_ > 0 && !drill_.planted() &&
-         !options_.state_hash && options_.clip_adaptive == 0 && !signs_.reads_tensors(step) &&
+         !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(ladder_.promotions(), [](const Ladder::Promotion& p) { return p.active; });
 }
 
 /// The next step as a device makes it by itself; nothing where it is to be made op by op, as one that the device did
 /// not commit is: everything is as before then.
 std::optional<StepResult> Trainer::make_recorded(const Feed& feed) {
-  if (!is_ordinary(feed)) return std::nullopt;
+  const bool compare = compares(steps_ + 1);
+  if (!is_ordinary(feed) || (signs_.reads_tensors(steps_ + 1) && !compare)) return std::nullopt;
   const auto begin = std::chrono::steady_clock::now();
   StepState state;
   state.step = steps_ + 1;
@@ -37,7 +47,8 @@ std::optional<StepResult> Trainer::make_recorded(const Feed& feed) {
                           .clip_norm = options_.clip_norm,
                           .loss_bound = options_.on_nan == OnNan::kLadder ? spikes_.bound()
                                                                           : std::numeric_limits<double>::infinity(),
-                          .telemetry = options_.telemetry};
+                          .telemetry = options_.telemetry,
+                          .compare = compare};
   for (int i = 0; i < state.micro_batches; ++i) step.batch.push_back(feed.contents(i));
   telemetry_.begin();
   const std::optional<StepRecorder::Outcome> outcome = recorder_->make(step, telemetry_);

@@ -24,6 +24,7 @@ namespace binade::amp {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr std::int64_t kSteps = 12;
 
@@ -171,7 +172,7 @@ TEST(RecordedSteps, RunTheClosureOnlyWhenTheyAreRecorded) {
       ++calls;
       return maths(run.net, b);
     });
-  EXPECT_LE(calls, 6);  // two steps op by op, a rehearsal, the recording, and every fourth step
+  EXPECT_LE(calls, 7);  // three steps op by op, a rehearsal, the recording, and every fourth step
 }
 
 TEST(RecordedSteps, OfTwoSizesAreKeptSideBySide) {
@@ -220,6 +221,23 @@ TEST(RecordedSteps, LowerTheScaleOfAnOverflowAndGoOn) {
   };
   const Setting fp16{"fp16", {.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p19)}};
   expect_equal(trace(fp16, true, steps), trace(fp16, false, steps));
+}
+
+TEST(RecordedSteps, WhoseClosureReadsWhatChangesAreFoundOut) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  Training run({"fp32"}, true);
+  double weight = 1;
+  std::vector<std::string> notes;
+  for (std::uint32_t k = 0; k < 52; ++k) {
+    if (k == 30) weight = 2;
+    const StepResult result = run.trainer->step(batch(k),
+                                                [&](const io::ImageBatch& b) { return maths(run.net, b) * weight; });
+    EXPECT_TRUE(result.committed);
+    for (const std::string& note : result.notes) notes.push_back(fmt::format("{}: {}", result.step, note));
+  }
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], StartsWith("50: "));
+  EXPECT_THAT(notes[0], HasSubstr("the closure reads something besides its batch"));
 }
 
 TEST(RecordedSteps, WhoseClosureLooksAtNumbersAreMadeOpByOp) {

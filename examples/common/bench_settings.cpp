@@ -5,11 +5,13 @@ namespace binade::examples {
 void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads) {
   s.workload = workloads.front();
   table.add({.name = "workload", .target = &s.workload, .help = "model and batch", .choices = workloads});
+  table.add({.name = "batch", .target = &s.batch, .help = "samples a step (0: the workload's)", .low = 0, .high = 1e6});
   table.add({.name = "precision",
              .target = &s.train.precision,
              .help = "what products compute in",
              .choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
   table.add({.name = "device", .target = &s.train.device, .help = "where it runs", .value = "auto|cpu|cuda[:N]"});
+  table.add({.name = "record", .target = &s.record, .help = "on a GPU: steps as one recorded piece of work each"});
   table.add({.name = "threads", .target = &s.train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table.add({.name = "steps", .target = &s.steps, .help = "steps timed", .low = 1, .high = 1e6});
   table.add({.name = "overhead",

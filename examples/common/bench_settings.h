@@ -14,7 +14,8 @@ namespace binade::examples {
 struct BenchSettings {
   TrainSettings train;
   std::string workload;
-  bool interactive = false;
+  bool interactive = false, record = true;
+  std::int64_t batch = 0;  ///< 0: the workload's own
   std::int64_t overhead = 0;
   std::int64_t steps = 10;
 };

@@ -12,9 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/backend.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/runtime.h"
 #include "core/version.h"
 #include "io/json_lines.h"
 
@@ -33,19 +35,28 @@ class Timer {
  public:
   explicit Timer(const Workload& workload) : workload_(workload) {}
 
-  double milliseconds() {
+  /// Of one of `count` steps, the mean; the device has nothing to do before the first and nothing left after the last.
+  double milliseconds(int count = 1) {
+    Backend& device = backend_of(Runtime::current_device());
+    device.synchronize({});
     const auto before = std::chrono::steady_clock::now();
-    loss_ = workload_.step();
-    if (!first_loss_) first_loss_ = loss_;
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count();
+    for (int i = 0; i < count; ++i) {
+      loss_ = workload_.step();
+      if (!first_loss_) first_loss_ = loss_;
+    }
+    device.synchronize({});
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - before).count() / count;
   }
   io::JsonObject answer(int steps, double ms) const {
-    return io::JsonObject()
-        .add("steps", steps)
+    io::JsonObject answer;
+    answer.add("steps", steps)
         .add("ms", ms)
         .add("loss", loss_)
         .add("first_loss", first_loss_.value_or(loss_))
         .add("peak_mib", peak_mib());
+    if (const Device device = Runtime::current_device(); device != Device::cpu())
+      answer.add("device_peak_mib", static_cast<double>(backend_of(device).bytes_peak()) / (1 << 20));
+    return answer;
   }
 
  private:
@@ -78,6 +89,7 @@ int serve_steps(const Workload& workload, bool interactive, int steps) {
       .add("backend", "binade " + std::string(version()))
       .add("workload", workload.name)
       .add("precision", workload.precision)
+      .add("device", Runtime::current_device().to_string())
       .add("threads", num_threads())
       .add("parameters", workload.parameters);
   if (interactive) {
@@ -85,9 +97,8 @@ int serve_steps(const Workload& workload, bool interactive, int steps) {
     for (std::string line; std::getline(std::cin, line) && line != "quit";) {
       const std::optional<int> count = requested(line);
       check<ArgumentError>(count.has_value(), "bench: wanted 'step N' or 'quit', got '{}'", line);
-      double sum = 0;
-      for (int i = 0; i < *count; ++i) sum += timer.milliseconds();
-      say(timer.answer(*count, sum / *count));
+      const double ms = timer.milliseconds(*count);
+      say(timer.answer(*count, ms));
     }
     return 0;
   }

@@ -15,8 +15,8 @@ struct Workload {
 };
 
 /// Runs steps on request, so that a harness can interleave them with another process's: speaks the protocol of
-/// bench/run.py on stdin and stdout (see there), or, when not `interactive`, times `steps` of them after two to warm up
-/// and prints one JSON object. Returns the exit code.
+/// bench/run.py on stdin and stdout (see there; on a GPU `device_peak_mib` too), or, when not `interactive`, times
+/// `steps` of them after two to warm up and prints one JSON object. Returns the exit code.
 int serve_steps(const Workload& workload, bool interactive, int steps);
 
 /// What watching costs: `pairs` of steps, one watched and one not, the order drawn anew for each pair. Prints the

@@ -9,7 +9,8 @@
 namespace binade::examples {
 namespace {
 
-/// The workloads of docs/performance.md: a shape, a batch, and how many of the positions are used.
+/// The workloads of docs/performance.md and docs/performance-gpu.md: a shape, a batch, and how many of the positions
+/// are used. gpt-dry only tries a harness.
 struct Shape {
   const char* name;
   GptOptions model;
@@ -21,7 +22,12 @@ const Shape kShapes[] = {
     {"gpt2",
      {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true},
      4,
-     64}};
+     64},
+    {"gpt2-1024",
+     {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true},
+     4,
+     1024},
+    {"gpt-dry", {.layers = 1, .heads = 2, .dim = 16, .context = 8, .vocabulary = 29, .table = 32}, 2, 8}};
 
 Tensor random_tokens(const Shape& shape, std::uint32_t which) {
   const RandomStream numbers{1, RngPurpose::kData, 0, 0, which};
@@ -33,14 +39,15 @@ Tensor random_tokens(const Shape& shape, std::uint32_t which) {
 
 int bench(Settings& table, BenchSettings& s) {
   table.apply_flags();
-  const Shape& shape = *std::ranges::find(kShapes, s.workload, &Shape::name);
+  Shape shape = *std::ranges::find(kShapes, s.workload, &Shape::name);
+  if (s.batch > 0) shape.batch = s.batch;
   Runtime runtime({.device = choose_device(s.train.device), .seed = 1, .threads = static_cast<int>(s.train.threads)});
   const amp::Policy policy = choose_policy(s.train);
   Gpt model(shape.model);
   s.train.lr = 1e-4;
   s.train.weight_decay = 0.01;
   const auto optimizer = make_optimizer(s.train, model);
-  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = true});
+  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = s.record});
   const io::TextBatch batch = io::TextBatch{random_tokens(shape, 0), random_tokens(shape, 1), {}}.to(runtime.device());
   const auto step = [&] {
     return trainer.step(batch, [&](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); })
@@ -57,7 +64,7 @@ Command add_bench(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "Times training steps on random tokens");
   auto s = std::make_shared<BenchSettings>();
   auto table = std::make_shared<Settings>();
-  add_bench_settings(*table, *s, {"gpt-tiny", "gpt", "gpt2"});
+  add_bench_settings(*table, *s, {"gpt-tiny", "gpt", "gpt2", "gpt2-1024", "gpt-dry"});
   table->declare(*app);
   return [app, s, table] { return app->parsed() ? bench(*table, *s) : 0; };
 }

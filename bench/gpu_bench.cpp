@@ -1,0 +1,339 @@
+// What a GPU can do and what Binade's kernels make of it: copies, the products of GPT-2, and the ops around them, each
+// with the bytes and operations that it cannot do without. One JSON object a line, for `run-gpu bench`.
+// Usage: gpu_bench [--part ceilings|products|ops] [--device cuda[:N]] [--tokens N] [--quick] [--dry]
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/ceiling.h"
+#include "binade.h"
+#include "core/backend.h"
+#include "core/ops/attention.h"
+#include "core/ops/batch_norm.h"
+#include "core/ops/conv2d.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/layer_norm.h"
+#include "core/ops/linear.h"
+#include "core/ops/lists.h"
+#include "core/ops/matmul.h"
+#include "io/json_lines.h"
+
+namespace binade::bench {
+namespace {
+
+struct Settings {
+  std::string part, device = "cuda";
+  std::int64_t tokens = 65536;  // of GPT-2 in one step: batch 64 of 1024
+  bool quick = false, dry = false;
+};
+
+/// One thing to time, with what it must move and compute at least.
+struct Work {
+  std::string part, what, dtype;
+  double bytes = 0, flops = 0;
+  std::function<void()> run;
+};
+
+/// Times `work` and prints its line; what cannot be done is told in its place.
+void measure(const Settings& s, const Work& work) {
+  io::JsonObject line;
+  line.add("part", work.part).add("what", work.what).add("dtype", work.dtype);
+  try {
+    Backend& device = backend_of(Runtime::current_device());
+    const auto time = [&](int count) {
+      device.synchronize({});
+      const double start = seconds();
+      for (int i = 0; i < count; ++i) work.run();
+      device.synchronize({});
+      return (seconds() - start) / count;
+    };
+    time(s.dry ? 1 : 3);
+    const int count = s.dry ? 1 : std::clamp(static_cast<int>(0.02 / time(1)), 1, 500);
+    std::vector<double> rounds;
+    for (int i = 0; i < (s.dry ? 1 : s.quick ? 3 : 7); ++i) rounds.push_back(time(count));
+    std::ranges::sort(rounds);
+    const double median = rounds[rounds.size() / 2];
+    line.add("us", median * 1e6).add("us_min", rounds.front() * 1e6).add("us_max", rounds.back() * 1e6);
+    line.add("calls", count).add("bytes", work.bytes).add("flops", work.flops);
+    line.add("tb_s", work.bytes / median * 1e-12).add("tflop_s", work.flops / median * 1e-12);
+  } catch (const Error& error) {
+    line.add("error", error.what());
+  }
+  std::printf("%s\n", line.text().c_str());
+  std::fflush(stdout);
+}
+
+/// Normal values: `rows` of `columns`, made of a million and repeated on the device.
+Tensor values(std::int64_t rows, std::int64_t columns, DType dtype, std::uint32_t tag, double scale = 1) {
+  const std::int64_t some = std::min(rows, std::max<std::int64_t>(1, (1 << 20) / columns));
+  const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = tag};
+  std::vector<float> host(static_cast<std::size_t>(some * columns));
+  for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<float>(scale * numbers.normal(i));
+  const Device device = Runtime::current_device();
+  Tensor all = Tensor::from(host, {some, columns}).to(dtype).to(device);
+  const NoGradGuard guard;
+  while (all.dim(0) < rows) {
+    const std::vector<Variable> twice{Variable(all), Variable(all)};
+    all = concat(twice, 0).value();
+  }
+  return all.dim(0) == rows ? all : all.narrow(0, rows);
+}
+
+/// Takes the gradients of one op away again.
+class Gradients : public GradSink {
+ public:
+  explicit Gradients(const OpContext& context) : context_(context) {}
+  bool needs(int i) const override { return input(i).needs_grad; }
+  Tensor destination(int i) override { return Tensor::empty(input(i).shape, input(i).grad_dtype, input(i).device); }
+  void set(int, Tensor) override {}
+
+ private:
+  const OpContext::Input& input(int i) const { return context_.inputs[static_cast<std::size_t>(i)]; }
+  const OpContext& context_;
+};
+
+/// What one call of an op is, for timing it without a tape.
+template <class Op>
+struct Call {
+  Tensors in;
+  std::uint32_t parameters = 0;  // bit i: input i has an f32 gradient
+  DType store = DType::bf16;
+  typename Op::Params params{};
+  bool tf32 = false;
+
+  OpContext context(std::uint32_t wanted) const {
+    OpContext c;
+    c.store_dtype = store;
+    c.tf32 = tf32;
+    c.grad_enabled = wanted != 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const bool there = in[i].defined();
+      c.inputs.push_back({.shape = there ? in[i].shape() : Shape{},
+                          .dtype = there ? in[i].dtype() : DType::f32,
+                          .needs_grad = there && (wanted >> i & 1) != 0,
+                          .grad_dtype = !there || (parameters >> i & 1) != 0 ? DType::f32 : in[i].dtype(),
+                          .device = Runtime::current_device()});
+    }
+    return c;
+  }
+  std::function<void()> forward(std::uint32_t wanted = 0) const {
+    return [*this, wanted] {
+      OpContext c = context(wanted);
+      Op::forward(c, in, params);
+    };
+  }
+  /// The gradients of the inputs in `wanted` alone.
+  std::function<void()> backward(std::uint32_t wanted, const Tensor& gy) const {
+    auto kept = std::make_shared<OpContext>(context(wanted));
+    Op::forward(*kept, in, params);
+    return [*this, kept, gy] {
+      Gradients sink(*kept);
+      const Tensors gys{gy};
+      Op::backward(*kept, gys, sink, params);
+    };
+  }
+};
+
+/// Runs `make`, which needs memory, and measures what it gives; a line says so where it fails.
+void attempt(const Settings& s, const std::string& part, const std::string& what, const std::function<void()>& make) {
+  try {
+    make();
+  } catch (const Error& error) {
+    std::printf("%s\n", io::JsonObject().add("part", part).add("what", what).add("error", error.what()).text().c_str());
+    std::fflush(stdout);
+  }
+  if (!s.dry) backend_of(Runtime::current_device()).trim();
+}
+
+double bytes_of(const Tensor& t) { return static_cast<double>(t.numel()) * static_cast<double>(size_of(t.dtype())); }
+
+struct Precision {
+  const char* name;
+  DType dtype;
+  bool tf32 = false;
+};
+const Precision kPrecisions[] = {
+    {"bf16", DType::bf16}, {"fp16", DType::f16}, {"tf32", DType::f32, true}, {"fp32", DType::f32}};
+
+void ceilings(const Settings& s) {
+  const std::int64_t million = s.dry ? 1 << 10 : 1 << 20;
+  attempt(s, "copy", "device to device", [&] {
+    const Tensor from = values(512, million, DType::f32, 1);
+    Tensor to = Tensor::empty(from.shape(), DType::f32, Runtime::current_device());
+    Backend& device = backend_of(Runtime::current_device());
+    const auto bytes = static_cast<std::size_t>(bytes_of(from));
+    measure(s, {"copy", "device to device", "", 2 * bytes_of(from), 0,
+                [&] { device.copy(to.mutable_raw(), from.raw(), bytes, CopyKind::kDeviceToDevice, {}); }});
+  });
+  const std::int64_t n = s.dry ? 16 : 8192;
+  for (const Precision& p : kPrecisions) {
+    if (p.dtype == DType::f32 && !p.tf32 && s.quick) continue;
+    attempt(s, "gemm", "square", [&] {
+      const Call<ops::Matmul> call{
+          .in = {values(n, n, p.dtype, 1), values(n, n, p.dtype, 2)}, .store = p.dtype, .tf32 = p.tf32};
+      measure(s, {"gemm", fmt::format("{0} x {0} x {0}", n), p.name, 3 * bytes_of(call.in[0]),
+                  2.0 * std::pow(static_cast<double>(n), 3), call.forward()});
+    });
+  }
+}
+
+void products(const Settings& s) {
+  struct Layer {
+    const char* name;
+    std::int64_t out, in;
+  };
+  const Layer layers[] = {
+      {"qkv", 2304, 768}, {"attention out", 768, 768}, {"up", 3072, 768}, {"down", 768, 3072}, {"head", 50304, 768}};
+  for (const Precision& p : kPrecisions) {
+    if (p.dtype == DType::f32 && s.quick) continue;
+    for (const Layer& l : layers) {
+      const std::int64_t rows = s.dry ? 8 : s.tokens, out = s.dry ? 16 : l.out, in = s.dry ? 8 : l.in;
+      attempt(s, "product", l.name, [&] {
+        const Call<ops::Linear> call{.in = {values(rows, in, p.dtype, 1), values(out, in, p.dtype, 2, 0.02), Tensor()},
+                                     .parameters = 0b10,
+                                     .store = p.dtype,
+                                     .tf32 = p.tf32};
+        const double x = bytes_of(call.in[0]), w = bytes_of(call.in[1]),
+                     y = x / static_cast<double>(in * 1) * static_cast<double>(out);
+        const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
+        const std::string name(l.name);
+        measure(s, {"product", name + " forward", p.name, x + w + y, flops, call.forward()});
+        const Tensor gy = values(rows, out, p.dtype, 3);
+        measure(s, {"product", name + " gradient of x", p.name, x + w + y, flops, call.backward(0b01, gy)});
+        measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
+                    call.backward(0b10, gy)});
+      });
+    }
+  }
+}
+
+Tensor labels(std::int64_t rows, std::int64_t classes) {
+  const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = 9};
+  std::vector<std::int32_t> host(static_cast<std::size_t>(rows));
+  for (std::size_t i = 0; i < host.size(); ++i)
+    host[i] = static_cast<std::int32_t>(numbers.below(i, static_cast<std::uint64_t>(classes)));
+  return Tensor::from(host, {rows}).to(Runtime::current_device());
+}
+
+/// The ops around the products, in bf16, at the sizes of GPT-2 and of the U-Net's first level.
+void transformer_ops(const Settings& s) {
+  const std::int64_t rows = s.dry ? 8 : s.tokens, dim = s.dry ? 16 : 768, classes = s.dry ? 32 : 50304;
+  const DType low = DType::bf16;
+  attempt(s, "op", "layer_norm", [&] {
+    const Tensor x = values(rows, dim, low, 1), gy = values(rows, dim, low, 2);
+    const Tensor weight = values(1, dim, DType::f32, 3).reshape({dim});
+    const Call<ops::LayerNorm> norm{.in = {x, weight, weight}, .parameters = 0b110};
+    measure(s, {"op", "layer_norm forward", "bf16", 2 * bytes_of(x), 0, norm.forward(0b111)});
+    measure(s, {"op", "layer_norm backward", "bf16", 3 * bytes_of(x), 0, norm.backward(0b111, gy)});
+    const Call<ops::AddLayerNorm> add{.in = {x, gy, weight, weight}, .parameters = 0b1100};
+    measure(s, {"op", "add_layer_norm forward", "bf16", 4 * bytes_of(x), 0, add.forward(0b1111)});
+  });
+  attempt(s, "op", "gelu", [&] {
+    const Tensor x = values(rows, 4 * dim, low, 1), gy = values(rows, 4 * dim, low, 2);
+    const Call<ops::GeluTanh> call{.in = {x}};
+    measure(s, {"op", "gelu_tanh forward", "bf16", 2 * bytes_of(x), 0, call.forward(1)});
+    measure(s, {"op", "gelu_tanh backward", "bf16", 3 * bytes_of(x), 0, call.backward(1, gy)});
+  });
+  attempt(s, "op", "cross_entropy", [&] {
+    const Tensor x = values(rows, classes, low, 1);
+    const Call<ops::CrossEntropy> call{.in = {x, labels(rows, classes)}, .store = DType::f32};
+    measure(s, {"op", "cross_entropy forward", "bf16", bytes_of(x), 0, call.forward(1)});
+    const Tensor seed = Tensor::scalar(1, DType::f32).to(Runtime::current_device());
+    measure(s, {"op", "cross_entropy backward", "bf16", 2 * bytes_of(x), 0, call.backward(1, seed)});
+  });
+  attempt(s, "op", "attention", [&] {
+    const std::int64_t length = s.dry ? 8 : 1024, heads = s.dry ? 2 : 12, batch = rows / length;
+    const Tensor packed = values(rows, 3 * dim, low, 1);
+    const Tensor gy = values(rows, dim, low, 2).reshape({batch, length, dim});
+    Tensors in;
+    for (std::uint32_t i = 0; i < 3; ++i) in.push_back(values(rows, dim, low, 3 + i).reshape({batch, length, dim}));
+    in.emplace_back();
+    const Call<ops::Attention> call{.in = in, .params = {.causal = true, .heads = heads}};
+    // Half of the square is seen: two products forward, five backward.
+    const double product = static_cast<double>(rows) * static_cast<double>(length) * static_cast<double>(dim);
+    measure(s, {"op", "attention forward", "bf16", 4 * bytes_of(gy), 2 * product, call.forward(0b111)});
+    measure(s, {"op", "attention backward", "bf16", 8 * bytes_of(gy), 5 * product, call.backward(0b111, gy)});
+  });
+  attempt(s, "op", "adamw", [&] {
+    const std::int64_t count = s.dry ? 64 : 124475904 / 1024;
+    Variable w(values(count, 1024, DType::f32, 1, 0.02), true);
+    optim::AdamW adam({{.name = "w", .variable = w}}, {.lr = 1e-4});
+    backward(w * 1.0, values(count, 1024, DType::f32, 2, 1e-3));
+    measure(s, {"op", "adamw of 124M", "f32", 28.0 * static_cast<double>(count) * 1024, 0, [&] { adam.step(); }});
+  });
+}
+
+void image_ops(const Settings& s) {
+  const std::int64_t batch = s.dry ? 1 : 16, side = s.dry ? 8 : 512, channels = s.dry ? 8 : 64;
+  const std::int64_t pixels = batch * side * side;
+  const Shape image{batch, side, side, channels};
+  attempt(s, "op", "batch_norm", [&] {
+    const Tensor x = values(pixels, channels, DType::bf16, 1).reshape(image);
+    const Tensor gy = values(pixels, channels, DType::bf16, 2).reshape(image);
+    const Tensor weight = values(1, channels, DType::f32, 3).reshape({channels});
+    const Call<ops::BatchNorm> call{
+        .in = {x, weight, weight, Tensor(), Tensor(), Tensor()}, .parameters = 0b110, .params = {.relu = true}};
+    measure(s, {"op", "batch_norm + relu forward", "bf16", 3 * bytes_of(x), 0, call.forward(0b111)});
+    measure(s, {"op", "batch_norm + relu backward", "bf16", 5 * bytes_of(x), 0, call.backward(0b111, gy)});
+  });
+  for (const std::int64_t level : {0, 1, 2, 3, 4}) {
+    if (s.dry && level > 0) break;
+    const std::int64_t k = channels << level, edge = side >> level;
+    attempt(s, "op", "conv2d", [&] {
+      const Tensor x = values(batch * edge * edge, k, DType::bf16, 1).reshape({batch, edge, edge, k});
+      const Tensor gy = values(batch * edge * edge, k, DType::bf16, 2).reshape({batch, edge, edge, k});
+      const Call<ops::Conv2d> call{.in = {x, values(k, 9 * k, DType::bf16, 3, 0.05).reshape({k, 3, 3, k}), Tensor()},
+                                   .parameters = 0b10,
+                                   .params = {.padding = 1}};
+      const double flops = 18.0 * static_cast<double>(x.numel()) * static_cast<double>(k);
+      const std::string name = fmt::format("conv2d 3x3 {0} to {0} at {1}", k, edge);
+      measure(s, {"op", name + " forward", "bf16", 2 * bytes_of(x), flops, call.forward()});
+      measure(s, {"op", name + " gradient of x", "bf16", 2 * bytes_of(x), flops, call.backward(0b01, gy)});
+      measure(s, {"op", name + " gradient of w", "bf16", 2 * bytes_of(x), flops, call.backward(0b10, gy)});
+    });
+  }
+}
+
+int run(const Settings& s) {
+  const Runtime runtime({.device = Device::parse(s.device), .seed = 1});
+  std::printf("%s\n", io::JsonObject()
+                          .add("part", "device")
+                          .add("what", backend_of(runtime.device()).description())
+                          .add("tokens", s.tokens)
+                          .text()
+                          .c_str());
+  if (s.part.empty() || s.part == "ceilings") ceilings(s);
+  if (s.part.empty() || s.part == "products") products(s);
+  if (s.part.empty() || s.part == "ops") {
+    transformer_ops(s);
+    image_ops(s);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace binade::bench
+
+int main(int argc, char** argv) {
+  binade::bench::Settings s;
+  CLI::App program("Times copies, products and ops on a GPU");
+  program.add_option("--part", s.part, "ceilings, products or ops; all else")
+      ->check(CLI::IsMember({"ceilings", "products", "ops"}));
+  program.add_option("--device", s.device, "cuda[:N]");
+  program.add_option("--tokens", s.tokens, "rows of the products")->check(CLI::Range(1024, 1 << 20));
+  program.add_flag("--quick", s.quick, "fewer rounds; products in halves alone");
+  program.add_flag("--dry", s.dry, "tiny sizes, once: tries the program");
+  try {
+    program.parse(argc, argv);
+    return binade::bench::run(s);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpu_bench: %s\n", error.what());
+    return 1;
+  }
+}

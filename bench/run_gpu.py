@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
-"""Tests Binade on a GPU with one command, and prints one short table and one JSON file. Standard library only.
+"""Tests and times Binade on a GPU with one command, and prints one short table and one JSON file. Standard library only.
 
     ./run-gpu test                 in a bundle (`./dev bundle` makes it), on a machine with a GPU
+    ./run-gpu bench [--quick]      times it beside PyTorch and the card's own ceilings, against the goals of docs/performance-gpu.md
     bench/run_gpu.py test --build build --emulated --quick      the same, dry, where there is none
 
-What runs, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite, every op on the device;
+What `test` runs, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite, every op on the device;
 twenty training steps beside PyTorch's; training, resuming, drills and lost devices through the programs; then, where it is installed,
 compute-sanitizer over the backend's tests (memcheck, racecheck, initcheck, synccheck). --quick leaves out what takes minutes.
 
 --emulated uses the device of tests/cuda/simt. On a machine whose loader does not know cuBLASLt and cuDNN, their folders are taken from
 the NVIDIA packages of the Python that runs this, or from /usr/local/cuda. All parts of cuDNN must come from one folder.
 The exit status is the number of lines that failed.
+
+`bench`: the rate of copies and products; whole steps of gpt2-1024 and unet-gpu in all precisions beside PyTorch's, interleaved in
+rounds; ops beside PyTorch's; what telemetry and checkpoints cost; kernels, where nsys or ncu is installed. First losses are compared
+before anything is timed: initial weights are each side's own, so language models must start within 3 % of the logarithm of their logits' number, contenders of one
+side within 2 % of each other, and every loss must fall. PyTorch: --torch PYTHON, $BINADE_TORCH_PYTHON, .venv-torch, or the Python that
+runs this. --quick takes less than four minutes; --workloads, --batches, --precisions, --modes and --parts choose. The exit status is
+the number of goals missed; what could not be measured is no miss.
 """
 import argparse
 import datetime
@@ -25,6 +33,8 @@ import sys
 import sysconfig
 import tempfile
 import time
+
+from gpu import bench
 
 HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -147,18 +157,28 @@ def test(folder, args, report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["test", "env"], help="test: everything; env: what is there")
+    parser.add_argument("what", choices=["test", "bench", "env"], help="test: everything; bench: how long it takes; env: what is there")
     parser.add_argument("--build", type=pathlib.Path, default=HERE, help="a bundle or a build folder (default: where this lies)")
     parser.add_argument("--emulated", action="store_true", help="on the emulated device")
     parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
     parser.add_argument("--limit", type=int, default=1500, help="seconds for one line of the table")
-    parser.add_argument("--out", type=pathlib.Path, help="where the JSON goes (default: DATE-gpu-test.json in the working folder)")
+    parser.add_argument("--out", type=pathlib.Path, help="where the JSON goes (default: DATE-gpu-test.json, DATE-gpu-bench.json in the working folder)")
+    timing = parser.add_argument_group("bench")
+    timing.add_argument("--seconds", type=float, default=0, help="time for all parts (default: 225 with --quick, else 3300)")
+    timing.add_argument("--torch", help="a Python with PyTorch")
+    timing.add_argument("--workloads", default="", help="gpt,unet")
+    timing.add_argument("--batches", default="", help="for example 8,64")
+    timing.add_argument("--precisions", default="", help="bf16,fp16,tf32,fp32; bf16 of Binade always runs")
+    timing.add_argument("--modes", default="", help="eager,default,reduce-overhead,max-autotune")
+    timing.add_argument("--parts", default="", help="ceilings,gpt2,unet,products,ops,peer,overhead,checkpoint,kernels; all else")
     args = parser.parse_args()
     folder = Folder(args.build.resolve())
     if args.what == "env":
         status, text, _ = call([folder.program("amp/binade-doctor"), "env"], environment(folder, args.emulated), 120)
         print(text, end="")
         return status
+    if args.what == "bench":
+        return bench.run(HERE, folder, environment(folder, args.emulated), args)
     report = Report()
     test(folder, args, report)
     now = datetime.datetime.now(datetime.timezone.utc)

@@ -1,0 +1,1 @@
+"""What `run-gpu bench` is made of. Standard library only."""

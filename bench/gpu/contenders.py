@@ -1,0 +1,251 @@
+"""Processes that wait for `step N`, and races between them.
+
+The protocol is bench/run.py's: one JSON object a line on stdout; `ready`, then an answer to each line of stdin. On a GPU answers
+have `device_peak_mib` too. A contender that does not answer in time, or answers with an error, is out; the others go on.
+"""
+import json
+import queue
+import statistics
+import subprocess
+import threading
+import time
+
+MEMORY = ("ended with 50:", "out of memory", "OutOfMemory", "ALLOC_FAILED", "cudaErrorMemoryAllocation")
+
+
+class Failed(Exception):
+    """A contender is out. `memory`: the device had none left."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.memory = any(word in text for word in MEMORY)
+
+
+class Deadline:
+    """Time that parts of one run share."""
+
+    def __init__(self, seconds, clock=time.monotonic):
+        self.clock, self.end = clock, clock() + seconds
+
+    def left(self):
+        return self.end - self.clock()
+
+    def over(self, need=0.0):
+        return self.left() <= need
+
+
+class Contender:
+    """One process. `plan`: name, command, env, and what it is (any further fields go into its row)."""
+
+    def __init__(self, plan, log, limits):
+        self.plan, self.name, self.limits = plan, plan["name"], limits
+        self.rounds, self.answers, self.about, self.first_loss, self.warm_loss = [], [], {}, None, None
+        self.began, self.start_s = time.monotonic(), None
+        self.lines, self.errors = queue.Queue(), []
+        try:
+            self.process = subprocess.Popen([str(part) for part in plan["command"]], env=plan.get("env"), stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1, errors="replace")
+        except OSError as error:
+            raise Failed(str(error)) from None
+        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._listen, args=(log,), daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _listen(self, log):
+        for line in self.process.stderr:
+            self.errors = [*self.errors[-30:], line.rstrip()]
+            if log:
+                log.write(f"{self.name}: {line}")
+
+    def say(self, line):
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            pass  # answer() tells why
+
+    def answer(self, seconds):
+        try:
+            line = self.lines.get(timeout=max(0.01, seconds))
+        except queue.Empty:
+            raise Failed(f"no answer after {seconds:.0f} s") from None
+        if line is None:
+            status = self.process.wait()
+            time.sleep(0.05)  # its last words
+            raise Failed(f"ended with {status}: {' | '.join(self.errors[-3:])[-400:]}")
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            raise Failed(f"answered {line.strip()[:200]!r}") from None
+        if "error" in fields:
+            raise Failed(str(fields["error"])[:400])
+        return fields
+
+    def step(self, count, seconds):
+        self.say(f"step {count}")
+        return self.answer(seconds)
+
+    def quit(self):
+        self.say("quit")
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+LIMITS = {"ready": 180.0, "first": 420.0, "turn": 90.0}
+
+
+def start(plans, log, limits, together):
+    """Starts contenders and makes their first step. Returns (those that stand, [(plan, Failed)]). `together`: they compile at
+    the same time; the first of the list goes ahead alone, so that it finds memory, and those that measure kernels (`alone`) come last."""
+    stand, failed = [], []
+    waves = [plans[:1], [plan for plan in plans[1:] if not plan.get("alone")]] if together else [[plan] for plan in plans]
+    if together:
+        waves += [[plan] for plan in plans[1:] if plan.get("alone")]
+    for wave in waves:
+        begun = []
+        for plan in wave:
+            try:
+                begun.append(Contender(plan, log, limits))
+            except Failed as error:
+                failed.append((plan, error))
+        for wanted in ("ready", "first"):
+            for c in list(begun):
+                try:
+                    if wanted == "ready":
+                        c.about = c.answer(limits["ready"])
+                        c.say("step 1")
+                    else:
+                        answer = c.answer(limits["first"])
+                        c.first_loss, c.start_s = answer["first_loss"], time.monotonic() - c.began
+                        stand.append(c)
+                except Failed as error:
+                    begun.remove(c)
+                    c.quit()
+                    failed.append((c.plan, error))
+    return stand, failed
+
+
+def warm_up(found, steps=6):
+    """The steps in which libraries choose and graphs are recorded. Returns (those that stand, [(plan, Failed)])."""
+    stand, failed = [], []
+    for c in found:
+        try:
+            c.warm_loss = c.step(steps, c.limits["first"])["loss"]
+            c.once_ms = c.step(1, c.limits["turn"])["ms"]
+            stand.append(c)
+        except Failed as error:
+            c.quit()
+            failed.append((c.plan, error))
+    return stand, failed
+
+
+def loss_fault(c, found, expected, bound, peer_bound):
+    """Why what this contender computes must not be compared; empty where it may."""
+    if not (c.first_loss == c.first_loss and c.warm_loss == c.warm_loss):
+        return f"the loss is {c.first_loss}, then {c.warm_loss}"
+    if expected and abs(c.first_loss / expected - 1) > bound:
+        return f"the first loss is {c.first_loss:.4f}, wanted {expected:.4f} within {bound:.0%}"
+    if not c.warm_loss < c.first_loss:
+        return f"the loss does not fall: {c.first_loss:.5f}, then {c.warm_loss:.5f}"
+    for other in found:
+        if other.plan["side"] == c.plan["side"] and abs(other.first_loss - c.first_loss) > peer_bound * abs(other.first_loss):
+            return f"first losses differ on one side: {c.first_loss:.5f}, and {other.first_loss:.5f} of {other.name}"
+    return ""
+
+
+def run_rounds(found, rounds, turn_ms, deadline):
+    """Asks each contender in turn, rotating. A contender that fails loses its place; returns [(plan, Failed)]."""
+    failed, found = [], list(found)
+    for r in range(rounds):
+        if r >= 3 and deadline.over():
+            break
+        turn = r % max(1, len(found))
+        for c in found[turn:] + found[:turn]:
+            try:
+                count = max(1, min(200, round(turn_ms / max(c.once_ms, 1e-3))))
+                c.answers.append(c.step(count, c.limits["turn"] + 3 * turn_ms / 1e3))
+                c.rounds.append(c.answers[-1]["ms"])
+            except Failed as error:
+                found.remove(c)
+                failed.append((c.plan, error))
+    return failed
+
+
+def facts_of(plan):
+    return {k: v for k, v in plan.items() if k not in ("command", "env", "alone")}
+
+
+def quartiles(values):
+    values = sorted(values)
+    return [round(values[int(q * (len(values) - 1) + 0.5)], 4) for q in (0.25, 0.75)]
+
+
+def row_of(c, base):
+    """What a contender's rounds come to; `speedup` is what the base gains over it, round by round: its time over the base's."""
+    last = c.answers[-1]
+    row = facts_of(c.plan)
+    row.update(backend=c.about.get("backend"), parameters=c.about.get("parameters"), median_ms=round(statistics.median(c.rounds), 4),
+               quartiles_ms=quartiles(c.rounds), rounds=len(c.rounds), first_loss=c.first_loss, warm_loss=c.warm_loss,
+               loss=last.get("loss"), start_s=round(c.start_s, 2), device_peak_mib=last.get("device_peak_mib"),
+               peak_mib=last.get("peak_mib"))
+    if base is not None and c is not base:
+        ratios = [mine / its for mine, its in zip(c.rounds, base.rounds)]
+        row.update(speedup=round(statistics.median(ratios), 4), speedup_quartiles=quartiles(ratios))
+    return row
+
+
+def race(plans, rounds, turn_ms, deadline, check, log=None, limits=None, together=True):
+    """Rows of all plans. The first is what the others are held against. Those that find no memory beside the others come in a
+    race of their own behind; one that finds none beside the base alone is told so."""
+    limits, rows, waiting = {**LIMITS, **(limits or {})}, [], list(plans)
+    base_plan, told_base = plans[0], False
+    waiting = waiting[1:]
+    while True:
+        group = [base_plan, *waiting]
+        if told_base and deadline.over(30):
+            return rows + [failed_row(plan, "time was out") for plan in waiting]
+        stand, failed = start(group, log, limits, together)
+        warm, cold = warm_up(stand)
+        failed += cold
+        faults = {c.name: check(c, warm) for c in warm}
+        racing = [c for c in warm if not faults[c.name]]
+        failed += run_rounds(racing, rounds, turn_ms, deadline)
+        base = next((c for c in racing if c.plan is base_plan and c.rounds), None)
+        for c in stand:
+            c.quit()
+        gone = [id(plan) for plan, _ in failed]
+        for c in warm:
+            if id(c.plan) in gone or (c.plan is base_plan and told_base):
+                continue
+            rows.append(failed_row(c.plan, faults[c.name]) if faults[c.name] else row_of(c, base))
+        waiting = []
+        for plan, error in failed:
+            if plan is base_plan:
+                if not told_base:
+                    rows.append(failed_row(plan, str(error)))
+            elif error.memory and len(group) > 2:
+                waiting.append(plan)
+            else:
+                rows.append(failed_row(plan, str(error)))
+        told_base = True
+        if not waiting:
+            return rows
+        if len(waiting) == len(group) - 1:  # nobody found memory: one by one from here
+            for plan in waiting:
+                if deadline.over(30):
+                    rows.append(failed_row(plan, "time was out"))
+                else:
+                    pair = race([base_plan, plan], rounds, turn_ms, deadline, check, log, limits, together)
+                    rows += [row for row in pair if row["name"] == plan["name"]]
+            return rows
+
+
+def failed_row(plan, text):
+    return {**facts_of(plan), "error": text}

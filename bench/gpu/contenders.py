@@ -3,6 +3,7 @@
 The protocol is bench/run.py's: one JSON object a line on stdout; `ready`, then an answer to each line of stdin. On a GPU answers
 have `device_peak_mib` too. A contender that does not answer in time, or answers with an error, is out; the others go on.
 """
+import contextlib
 import json
 import queue
 import statistics
@@ -40,20 +41,21 @@ class Contender:
     def __init__(self, plan, log, limits):
         self.plan, self.name, self.limits = plan, plan["name"], limits
         self.rounds, self.answers, self.about, self.first_loss, self.warm_loss = [], [], {}, None, None
-        self.began, self.start_s = time.monotonic(), None
+        self.began, self.answered, self.start_s = time.monotonic(), None, None
         self.lines, self.errors = queue.Queue(), []
         try:
             self.process = subprocess.Popen([str(part) for part in plan["command"]], env=plan.get("env"), stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1, errors="replace")
         except OSError as error:
             raise Failed(str(error)) from None
-        threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=self._listen, args=(log,), daemon=True).start()
+        self.threads = [threading.Thread(target=self._read, daemon=True), threading.Thread(target=self._listen, args=(log,), daemon=True)]
+        for thread in self.threads:
+            thread.start()
 
     def _read(self):
         for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
+            self.lines.put((time.monotonic(), line))
+        self.lines.put((time.monotonic(), None))
 
     def _listen(self, log):
         for line in self.process.stderr:
@@ -70,12 +72,12 @@ class Contender:
 
     def answer(self, seconds):
         try:
-            line = self.lines.get(timeout=max(0.01, seconds))
+            self.answered, line = self.lines.get(timeout=max(0.01, seconds))
         except queue.Empty:
             raise Failed(f"no answer after {seconds:.0f} s") from None
         if line is None:
             status = self.process.wait()
-            time.sleep(0.05)  # its last words
+            self.threads[1].join(timeout=5)  # its last words
             raise Failed(f"ended with {status}: {' | '.join(self.errors[-3:])[-400:]}")
         try:
             fields = json.loads(line)
@@ -96,6 +98,11 @@ class Contender:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        for thread in self.threads:
+            thread.join(timeout=5)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 LIMITS = {"ready": 180.0, "first": 420.0, "turn": 90.0}
@@ -113,6 +120,7 @@ def start(plans, log, limits, together):
         for plan in wave:
             try:
                 begun.append(Contender(plan, log, limits))
+                begun[-1].say("step 1")
             except Failed as error:
                 failed.append((plan, error))
         for wanted in ("ready", "first"):
@@ -120,10 +128,9 @@ def start(plans, log, limits, together):
                 try:
                     if wanted == "ready":
                         c.about = c.answer(limits["ready"])
-                        c.say("step 1")
                     else:
                         answer = c.answer(limits["first"])
-                        c.first_loss, c.start_s = answer["first_loss"], time.monotonic() - c.began
+                        c.first_loss, c.start_s = answer["first_loss"], c.answered - c.began
                         stand.append(c)
                 except Failed as error:
                     begun.remove(c)
@@ -147,7 +154,7 @@ def warm_up(found, steps=6):
 
 
 def loss_fault(c, found, expected, bound, peer_bound):
-    """Why what this contender computes must not be compared; empty where it may."""
+    """Why what this contender computes must not be compared with `found`, which may be; empty where it may."""
     if not (c.first_loss == c.first_loss and c.warm_loss == c.warm_loss):
         return f"the loss is {c.first_loss}, then {c.warm_loss}"
     if expected and abs(c.first_loss / expected - 1) > bound:
@@ -214,8 +221,11 @@ def race(plans, rounds, turn_ms, deadline, check, log=None, limits=None, togethe
         stand, failed = start(group, log, limits, together)
         warm, cold = warm_up(stand)
         failed += cold
-        faults = {c.name: check(c, warm) for c in warm}
-        racing = [c for c in warm if not faults[c.name]]
+        faults, racing = {}, []
+        for c in warm:
+            faults[c.name] = check(c, racing)
+            if not faults[c.name]:
+                racing.append(c)
         failed += run_rounds(racing, rounds, turn_ms, deadline)
         base = next((c for c in racing if c.plan is base_plan and c.rounds), None)
         for c in stand:

@@ -161,7 +161,11 @@ bool StepRecorder::prepare(Kind& kind, const Step& step) {
   const Device device = runtime_.device();
   if (kind.refused || !step_kernels().filled(device.type) || !optimizer_.can_leave_to_device()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
-  if (!std::exchange(kind.made_before, true)) return false;  // libraries choose their algorithms in the first
+  if (!std::exchange(kind.made_before, true)) {  // libraries choose their algorithms in the first
+    if (kinds_.size() < kKinds)
+      backend_of(device).trim();  // blocks of other sizes; not where kinds take turns for ever
+    return false;
+  }
   if (!exchange_)
     exchange_ = std::make_unique<Exchange>(backend_of(device), Stream{device}, optimizer_.parameters().size());
   if (kind.batch.empty())
@@ -174,6 +178,36 @@ bool StepRecorder::prepare(Kind& kind, const Step& step) {
       }
     }
   return true;
+}
+
+/// Whether recordings may run: nobody else holds any of their arena. Where somebody does at two steps in a row, the
+/// arena is left to them.
+bool StepRecorder::clear_arena() {
+  const Backend& backend = exchange_->backend;
+  if (backend.bytes_lent() > 0) optimizer_.zero_grad();
+  const std::size_t held = backend.bytes_lent();
+  if (held == 0) {
+    held_up_ = false;
+    return true;
+  }
+  if (!std::exchange(held_up_, true)) return false;
+  held_up_ = false;
+  notes_.push_back(fmt::format("steps are recorded anew: {} bytes that a step made op by op outlive it", held));
+  forget();
+  return false;
+}
+
+/// Forgets the recordings whose arena is too small for a step that takes memory as `trace` does.
+void StepRecorder::drop_smaller(const Kind& kind, const MemoryTrace& trace) {
+  std::size_t largest = 0;
+  for (const auto& other : kinds_)
+    if (other->recording) largest = std::max(largest, other->recording->arena_bytes());
+  if (largest == 0 || plan_memory(trace, kAligned).bytes <= largest) return;
+  for (const auto& other : kinds_) {
+    if (other.get() == &kind) continue;
+    other->recording.reset();
+    other->believed = false;
+  }
 }
 
 void StepRecorder::write_numbers(const Kind& kind, const Step& step) {
@@ -257,9 +291,13 @@ void StepRecorder::record(Kind& kind, const Step& step) {
   };
   try {
     write_numbers(kind, uncommitted(step));
-    const MemoryTrace trace = backend.trace(whole);
+    const MemoryTrace trace = [&] {
+      const LentArenas lent(backend);
+      return backend.trace(whole);
+    }();
     const auto kept = std::ranges::count(trace.blocks, MemoryTrace::kKept, &MemoryTrace::Block::given_back);
     check<DeviceError>(kept == 0, "{} tensors that the closure makes outlive the step", kept);
+    drop_smaller(kind, trace);
     backend.trim();  // steps made op by op took as much again
     kind.recording = backend.record(whole, trace);
     kind.recorded_step = step.number;
@@ -305,6 +343,7 @@ std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Teleme
   Kind& kind = kind_of(step);
   if (!prepare(kind, step)) return std::nullopt;
   if (step.compare && !kind.recording) return std::nullopt;
+  if (!clear_arena()) return std::nullopt;
   write_batch(kind, step);
   if (!kind.recording) {
     try {
@@ -356,7 +395,10 @@ void StepRecorder::refuse(Kind& kind, std::string_view why) {
   notes_.push_back(fmt::format("steps are sent op by op, not recorded: {}", why));
 }
 
-void StepRecorder::forget() { kinds_.clear(); }
+void StepRecorder::forget() {
+  kinds_.clear();
+  to_compare_.reset();
+}
 
 bool StepRecorder::holds_recordings() const {
   return std::ranges::any_of(kinds_, [](const auto& kind) { return kind->recording != nullptr; });

@@ -30,6 +30,9 @@ namespace binade::amp {
 /// believed when a step that it makes without committing has come to the bits that the same step comes to op by op;
 /// that is looked at again now and then, since a closure may read what changes without anybody knowing. The four kinds
 /// used last are kept.
+///
+/// All work in one arena: where a kind needs a larger one, the others are recorded again when they come. Steps made op
+/// by op may lie there too (LentArenas); a recorded step drops the gradients that the last one left.
 class StepRecorder {
  public:
   StepRecorder(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, optim::Ema* ema);
@@ -81,6 +84,8 @@ class StepRecorder {
   struct Exchange;
   Kind& kind_of(const Step& step);
   bool prepare(Kind& kind, const Step& step);
+  bool clear_arena();
+  void drop_smaller(const Kind& kind, const MemoryTrace& trace);
   void refuse(Kind& kind, std::string_view why);
   void write_numbers(const Kind& kind, const Step& step);
   void write_batch(Kind& kind, const Step& step) const;
@@ -96,6 +101,7 @@ class StepRecorder {
   std::unique_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Kind>> kinds_;  // the one used last comes first
   std::optional<Outcome> to_compare_;         // of the kind used last
+  bool held_up_ = false;                      // the last step found the arena in use
   std::vector<std::string> notes_;
 };
 

@@ -53,17 +53,43 @@ class Backend {
 
   /// Runs `body` as usual and notes what memory this thread takes meanwhile, and when that is given back.
   virtual MemoryTrace trace(const std::function<void()>& body);
-  /// Records `body` instead of running it. What memory it takes lies in one arena planned by `trace`; what the trace
-  /// keeps, and what the body gives back but took earlier, stays as it is while the recording lives. Null where the
-  /// device cannot record. Throws DeviceError naming what cannot be recorded (a wait, a copy between the device and
-  /// ordinary host memory, memory that the trace does not have), OutOfMemoryError where there is no memory for the
-  /// arena, and what `body` throws; the device goes on as if nothing had been recorded.
+  /// Records `body` instead of running it. What memory it takes lies in an arena planned by `trace`, which it shares
+  /// with the living recordings that it is large enough for; what the trace keeps, and what the body gives back but
+  /// took earlier, stays as it is while the recording lives. Null where the device cannot record. Throws DeviceError
+  /// naming what cannot be recorded (a wait, a copy between the device and ordinary host memory, memory that the trace
+  /// does not have, an arena that is lent), OutOfMemoryError where there is no memory for the arena, and what `body`
+  /// throws; the device goes on as if nothing had been recorded.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& body, const MemoryTrace& trace);
 
+  /// From here on allocate() on this thread takes memory out of the arenas of recordings, as far as it goes, until
+  /// stop_lending() is called as often. See LentArenas.
+  virtual void start_lending() {}
+  virtual void stop_lending() noexcept {}
+  /// Of the arenas of living recordings, what is in use now: those recordings do not run before it is 0.
+  virtual std::size_t bytes_lent() const { return 0; }
+
   virtual std::size_t bytes_in_use() const = 0;  ///< handed out now
-  virtual std::size_t bytes_peak() const = 0;    ///< the most handed out so far
+  /// The most that was in use so far. A recording that runs uses its arena.
+  virtual std::size_t bytes_peak() const = 0;
   virtual void reset_peak() = 0;
+  /// Held of the system now: blocks in use, cached ones, and arenas. Not what kernels and libraries have for
+  /// themselves.
+  virtual std::size_t bytes_reserved() const = 0;
   virtual std::string description() const = 0;  ///< one line for people: name, memory, instruction set
+};
+
+/// While it lives, this thread's tensors lie in the arenas of recordings, as far as there is room: around work whose
+/// memory is given back before a recording runs again, such as a step that is made op by op between recorded ones. What
+/// outlives that keeps the recordings from running (Recording::run) until it is given back.
+class LentArenas {
+ public:
+  explicit LentArenas(Backend& backend) : backend_(backend) { backend_.start_lending(); }
+  ~LentArenas() { backend_.stop_lending(); }
+  LentArenas(const LentArenas&) = delete;
+  LentArenas& operator=(const LentArenas&) = delete;
+
+ private:
+  Backend& backend_;
 };
 
 /// The backend of a device. Throws DeviceError naming what is missing.

@@ -142,22 +142,23 @@ class GpuRecording final : public Recording {
   GpuRecording(const GpuRecording&) = delete;
   GpuRecording& operator=(const GpuRecording&) = delete;
 
-  void run() override { check(gpu_.api_.graph_launch(graph_), "a recording"); }
-  std::size_t arena_bytes() const override { return memory_->arena.bytes(); }
-  std::size_t arena_bound() const override { return memory_->arena.bound(); }
+  void run() override {
+    gpu_.run_recorded(*memory_, [this] { check(gpu_.api_.graph_launch(graph_), "a recording"); });
+  }
+  std::size_t arena_bytes() const override { return memory_->blocks.plan().bytes; }
+  std::size_t arena_bound() const override { return memory_->blocks.plan().bound; }
   const std::uint32_t* observations() const override { return words_; }
   std::int64_t observation_count() const override { return observed_; }
 
  private:
   static constexpr std::int64_t kPairs = 1 << 15;  // observations of one recording
-  static constexpr std::size_t kAlignment = 256;
 
   void capture(const std::function<void()>& body, const MemoryTrace& trace) {
     constexpr std::size_t kBytes = kPairs * 2 * sizeof(std::uint32_t);
     void* words = nullptr;
     check(gpu_.api_.allocate(kBytes, &words), "memory for observations");
     words_ = static_cast<std::uint32_t*>(words);
-    memory_ = gpu_.begin_recording(trace, kAlignment);
+    memory_ = gpu_.begin_recording(trace);
     check(gpu_.api_.capture_begin(), "recording");
     try {
       const RecordedCalls::Scope numbered(calls_);

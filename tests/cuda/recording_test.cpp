@@ -230,6 +230,46 @@ TEST(Recording, ATensorOfItsArenaMayOutliveIt) {
   EXPECT_EQ(gpu().bytes_in_use(), before);
 }
 
+// ---- one arena for all
+// -----------------------------------------------------------------------------------------------
+
+TEST(RecordingArenas, AreSharedAndLentBetweenRuns) {
+  gpu().trim();
+  const std::size_t before = gpu().bytes_reserved();
+  {
+    const Tensor a = on_device({3000}, 1), b = on_device({1000}, 2);
+    Tensor sum_a = a.clone(), sum_b = b.clone();
+    const auto larger = record([&] { accumulate(sum_a, (Variable(a) * 2.0 * 3.0).value()); });
+    gpu().trim();
+    const std::size_t reserved = gpu().bytes_reserved();
+    const auto smaller = record([&] { accumulate(sum_b, (Variable(b) * 5.0 * 7.0).value()); });
+    gpu().trim();
+    EXPECT_EQ(gpu().bytes_reserved(), reserved);
+    sum_a.fill(0);
+    sum_b.fill(0);
+    std::vector<float> want_a(3000, 0.0f), want_b(1000, 0.0f);
+    const std::vector<float> values_a = a.to_vector<float>(), values_b = b.to_vector<float>();
+    for (int turn = 0; turn < 3; ++turn) {
+      larger->run();
+      smaller->run();
+      for (std::size_t i = 0; i < want_a.size(); ++i) want_a[i] += values_a[i] * 2 * 3;
+      for (std::size_t i = 0; i < want_b.size(); ++i) want_b[i] += values_b[i] * 5 * 7;
+      const LentArenas lending(gpu());
+      const Variable lent = Variable(b) * 11.0;
+      EXPECT_GT(gpu().bytes_lent(), 0u);
+      EXPECT_THROW(larger->run(), DeviceError);
+      EXPECT_THROW(smaller->run(), DeviceError);
+      const std::vector<float> eleven = lent.value().to_vector<float>();
+      for (std::size_t i = 0; i < values_b.size(); ++i) ASSERT_EQ(eleven[i], values_b[i] * 11);
+    }
+    EXPECT_EQ(gpu().bytes_lent(), 0u);
+    EXPECT_EQ(sum_a.to_vector<float>(), want_a);
+    EXPECT_EQ(sum_b.to_vector<float>(), want_b);
+  }
+  gpu().trim();
+  EXPECT_EQ(gpu().bytes_reserved(), before);
+}
+
 // ---- what cannot be recorded
 // -----------------------------------------------------------------------------------------
 

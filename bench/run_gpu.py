@@ -64,23 +64,26 @@ class Folder:
         return self.root / "tests/programs" if self.bundle else HERE.parent / "tests/programs"
 
 
-def library_folders():
-    """Folders of cuBLASLt and cuDNN that the loader may not know."""
-    site, folders = sysconfig.get_paths()["purelib"], []
+def library_folders(python=None):
+    """Folders of cuBLASLt and cuDNN that the loader may not know; of the packages of `python` too."""
+    sites, folders = [sysconfig.get_paths()["purelib"]], []
+    if python:
+        sites += glob.glob(str(pathlib.Path(python).parent.parent / "lib/python*/site-packages"))
     for name in ("libcublasLt.so.13", "libcudnn.so.9"):
-        found = glob.glob(f"{site}/nvidia/**/lib/{name}", recursive=True) + glob.glob(f"/usr/local/cuda/lib64/{name}")
+        found = [path for site in sites for path in glob.glob(f"{site}/nvidia/**/lib/{name}", recursive=True)]
+        found += glob.glob(f"/usr/local/cuda/lib64/{name}")
         if found and os.path.dirname(found[0]) not in folders:
             folders.append(os.path.dirname(found[0]))
     return folders
 
 
-def environment(folder, emulated):
+def environment(folder, emulated, python=None):
     env = dict(os.environ, BINADE_TEST_DEVICE="cuda", BINADE_GOLDEN_DIR=str(folder.golden()), BINADE_BUILD=str(folder.root),
                BINADE_SOURCE_DIR=str(HERE.parent if not folder.bundle else folder.root), NO_COLOR="1")
     if emulated or folder.bundle:
         env["BINADE_CUDA_MODULE"] = str(folder.module(emulated))
     if not emulated:
-        env["LD_LIBRARY_PATH"] = ":".join([*library_folders(), *filter(None, [env.get("LD_LIBRARY_PATH")])])
+        env["LD_LIBRARY_PATH"] = ":".join([*library_folders(python), *filter(None, [env.get("LD_LIBRARY_PATH")])])
     return env
 
 
@@ -164,7 +167,7 @@ def main():
     parser.add_argument("--limit", type=int, default=1500, help="seconds for one line of the table")
     parser.add_argument("--out", type=pathlib.Path, help="where the JSON goes (default: DATE-gpu-test.json, DATE-gpu-bench.json in the working folder)")
     timing = parser.add_argument_group("bench")
-    timing.add_argument("--seconds", type=float, default=0, help="time for all parts (default: 225 with --quick, else 3300)")
+    timing.add_argument("--seconds", type=float, default=0, help="time for all parts (default: 200 with --quick, else 3300)")
     timing.add_argument("--torch", help="a Python with PyTorch")
     timing.add_argument("--workloads", default="", help="gpt,unet")
     timing.add_argument("--batches", default="", help="for example 8,64")
@@ -178,7 +181,7 @@ def main():
         print(text, end="")
         return status
     if args.what == "bench":
-        return bench.run(HERE, folder, environment(folder, args.emulated), args)
+        return bench.run(HERE, folder, environment(folder, args.emulated, args.torch or os.environ.get("BINADE_TORCH_PYTHON")), args)
     report = Report()
     test(folder, args, report)
     now = datetime.datetime.now(datetime.timezone.utc)

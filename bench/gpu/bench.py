@@ -19,7 +19,7 @@ BATCHES = {"gpt": (8, 64, 4), "unet": (16, 32, 1)}
 ROWS = {"gpt2-1024": 50304, "gpt-dry": 32}  # of the token table, padding too: what logits are over
 # How far a first loss may lie from ln(rows), which random weights of 0.02 add a little to; and peers from each other.
 LOSS_BOUND, PEER_BOUND = 0.03, 0.02
-SECONDS = {True: 225, False: 3300}
+SECONDS = {True: 200, False: 3300}  # for parts to begin in; the last one may end later
 
 
 def torch_python(given, here):
@@ -207,7 +207,8 @@ class Bench:
         """A short training that saves; what its steps say of the stall."""
         model = (["--preset", "tiny", "--layers", "1", "--dim", "16", "--heads", "2", "--context", "8", "--batch", "2", "--steps", "6",
                   "--checkpoint-every", "2"] if self.args.emulated else
-                 ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64", "--steps", "60", "--checkpoint-every", "10"])
+                 ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64", "--steps", "20" if self.args.quick else "60",
+                  "--checkpoint-every", "10"])
         with tempfile.TemporaryDirectory() as folder:
             data, run = pathlib.Path(folder, "text.txt"), pathlib.Path(folder, "run")
             data.write_text("the quick brown fox jumps over the lazy dog. " * 400, encoding="ascii")
@@ -224,14 +225,34 @@ class Bench:
         copy = goals.op(self.document["ops"], "device to device")
         program = self.bench_command("gpt", BATCHES["gpt"][0], "bf16")
         if self.args.emulated:
-            self.document["kernels"] = {"nsys": {"missing": "an emulated device"}, "ncu": {"missing": "an emulated device"}}
+            self.document["kernels"] = {name: {"missing": "an emulated device"} for name in ("nsys", "ncu", "torch")}
             return
-        self.document["kernels"] = {"nsys": profile.with_nsys(program, self.env, self.limit(180))}
+        self.document["kernels"] = {"nsys": profile.with_nsys(program, self.env, self.limit(180)), "torch": self.peer_kernels()}
         self.save()
         if self.args.quick:
             self.document["kernels"]["ncu"] = {"missing": "left out of a quick run"}
             return
         self.document["kernels"]["ncu"] = profile.with_ncu([*program, "--record", "off"], self.env, self.limit(300), copy and copy["tb_s"], 2000, 1000)
+
+    def peer_kernels(self):
+        """What PyTorch's own profiler says of the compiled step, to see where a difference lies."""
+        if not self.torch:
+            return {"missing": "no PyTorch"}
+        plan = {"name": "torch default bf16", "env": self.peer_env(), "command": [
+            self.torch, self.here / "peers/gpu_step.py", self.names["gpt"], "--batch", BATCHES["gpt"][0], "--mode", "default", "--device",
+            "cpu" if self.args.emulated else "cuda"]}
+        contender = None
+        try:
+            contender = contenders.Contender(plan, None, contenders.LIMITS)
+            contender.answer(self.limit(120))
+            contender.step(5, self.limit(240))
+            contender.say("profile 5")
+            return contender.answer(self.limit(120))
+        except contenders.Failed as error:
+            return {"error": str(error)}
+        finally:
+            if contender:
+                contender.quit()
 
     def after(self):
         self.document["after"] = machine.smi()
@@ -277,7 +298,7 @@ def print_ops(ours, theirs):
         of_top = line["tflop_s"] / tops[line["dtype"]] if tops.get(line["dtype"]) else 0.0
         of_copy = line["tb_s"] / copy if copy else 0.0
         print(f"{line['what']:<44} {line['dtype']:5} {line['us']:10.1f} {line['bytes'] / 1e6:9.1f} {line['flops'] / 1e9:9.1f} {line['tb_s']:7.3f} "
-              f"{line['tflop_s']:8.1f} {max(of_top, of_copy):6.2f} {peer['us'] if peer else float('nan'):10.1f}")
+              f"{line['tflop_s']:8.1f} {max(of_top, of_copy):6.2f} {format(peer['us'], '.1f') if peer else '-':>10}")
 
 
 def print_steps(rows):
@@ -295,14 +316,14 @@ def print_steps(rows):
 
 
 def print_kernels(kernels):
-    for name in ("nsys", "ncu"):
+    for name in ("nsys", "torch", "ncu"):
         found = kernels.get(name)
         if not found or "kernels" not in found:
             print(f"\nkernels by {name}: not measured: {(found or {}).get('missing') or (found or {}).get('error') or 'not reached'}")
             continue
-        print(f"\nkernels by {name}:")
+        print(f"\nkernels by {name}" + (", of the compiled PyTorch step:" if name == "torch" else ":"))
         for row in found["kernels"][:25]:
-            if name == "nsys":
+            if name != "ncu":
                 print(f"  {row['share']:6.1%} {row['us']:10.1f} us {row['calls']:7.1f} a step  {row['kernel']}")
             else:
                 share = f"{row['share_of_copy']:.2f}" if row["share_of_copy"] is not None else "-"

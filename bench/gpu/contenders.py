@@ -109,33 +109,32 @@ LIMITS = {"ready": 180.0, "first": 420.0, "turn": 90.0}
 
 
 def start(plans, log, limits, together):
-    """Starts contenders and makes their first step. Returns (those that stand, [(plan, Failed)]). `together`: they compile at
-    the same time; the first of the list goes ahead alone, so that it finds memory, and those that measure kernels (`alone`) come last."""
+    """Starts contenders and makes their first steps. Returns (those that stand, [(plan, Failed)]). `together`: they compile at the
+    same time. The first of the list goes ahead alone, so that it finds memory for all that it keeps; those that measure
+    kernels (`alone`) come last."""
+    others = plans[1:]
+    waves = [[plan] for plan in others] if not together else (
+        [[plan for plan in others if not plan.get("alone")]] + [[plan] for plan in others if plan.get("alone")])
     stand, failed = [], []
-    waves = [plans[:1], [plan for plan in plans[1:] if not plan.get("alone")]] if together else [[plan] for plan in plans]
-    if together:
-        waves += [[plan] for plan in plans[1:] if plan.get("alone")]
-    for wave in waves:
-        begun = []
+    for wave in [plans[:1], *waves]:
+        begun, first = [], []
         for plan in wave:
             try:
                 begun.append(Contender(plan, log, limits))
                 begun[-1].say("step 1")
             except Failed as error:
                 failed.append((plan, error))
-        for wanted in ("ready", "first"):
-            for c in list(begun):
-                try:
-                    if wanted == "ready":
-                        c.about = c.answer(limits["ready"])
-                    else:
-                        answer = c.answer(limits["first"])
-                        c.first_loss, c.start_s = answer["first_loss"], c.answered - c.began
-                        stand.append(c)
-                except Failed as error:
-                    begun.remove(c)
-                    c.quit()
-                    failed.append((c.plan, error))
+        for c in begun:
+            try:
+                c.about = c.answer(limits["ready"])
+                c.first_loss, c.start_s = c.answer(limits["first"])["first_loss"], c.answered - c.began
+                first.append(c)
+            except Failed as error:
+                c.quit()
+                failed.append((c.plan, error))
+        warm, cold = warm_up(first)
+        stand += warm
+        failed += cold
     return stand, failed
 
 
@@ -218,9 +217,7 @@ def race(plans, rounds, turn_ms, deadline, check, log=None, limits=None, togethe
         group = [base_plan, *waiting]
         if told_base and deadline.over(30):
             return rows + [failed_row(plan, "time was out") for plan in waiting]
-        stand, failed = start(group, log, limits, together)
-        warm, cold = warm_up(stand)
-        failed += cold
+        warm, failed = start(group, log, limits, together)
         faults, racing = {}, []
         for c in warm:
             faults[c.name] = check(c, racing)
@@ -228,7 +225,7 @@ def race(plans, rounds, turn_ms, deadline, check, log=None, limits=None, togethe
                 racing.append(c)
         failed += run_rounds(racing, rounds, turn_ms, deadline)
         base = next((c for c in racing if c.plan is base_plan and c.rounds), None)
-        for c in stand:
+        for c in warm:
             c.quit()
         gone = [id(plan) for plan, _ in failed]
         for c in warm:

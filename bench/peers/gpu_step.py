@@ -12,7 +12,7 @@
 bf16 and fp16 are autocast, fp16 with GradScaler; tf32 and both of them leave TF32 on for what stays in f32, fp32 does not. The optimizer
 is fused, cudnn.benchmark is on. --mode compiles the forward pass with the loss (and so the backward pass). `ms` is wall time between two
 synchronizations over the steps asked for; nothing is read from the device in between. `device_peak_mib` is what tensors took at
-most, `device_reserved_mib` what the allocator held.
+most, `device_reserved_mib` what the allocator held. `profile N` answers with the kernels of a step.
 """
 import argparse
 import contextlib
@@ -94,6 +94,24 @@ class Trainer:
             torch.cuda.synchronize()
 
 
+def kernels(trainer, count):
+    """[{"kernel", "us", "calls", "share"}] of one step, by PyTorch's profiler; empty without a GPU."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA] if trainer.cuda else [ProfilerActivity.CPU]) as seen:
+        for _ in range(count):
+            trainer.step()
+        trainer.wait()
+    found = {}
+    for event in seen.events():
+        annotation = getattr(event, "is_user_annotation", False) or event.name.startswith(("##", "ProfilerStep", "Torch-Compiled", "Optimizer."))
+        if str(event.device_type).endswith("CUDA") and not annotation:
+            row = found.setdefault(event.name, {"kernel": event.name[:120], "us": 0.0, "calls": 0.0})
+            row["us"] += event.time_range.elapsed_us() / count
+            row["calls"] += 1 / count
+    total = sum(row["us"] for row in found.values())
+    return sorted(({**row, "share": row["us"] / total} for row in found.values()), key=lambda row: -row["us"])
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("workload", choices=[*GPTS, *UNETS])
@@ -112,6 +130,9 @@ def main():
         words = line.split()
         if words == ["quit"]:
             break
+        if len(words) == 2 and words[0] == "profile" and words[1].isdigit() and int(words[1]) > 0:
+            tell(kernels=kernels(trainer, int(words[1])))
+            continue
         if len(words) != 2 or words[0] != "step" or not words[1].isdigit() or int(words[1]) < 1:
             tell(error=f"wanted 'step N' or 'quit', got {line.strip()!r}")
             continue

@@ -103,7 +103,7 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
 
 // ---- trial steps
 
-std::optional<MemoryForecast> Trainer::run_forecast(const Feed& feed) {
+std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   // A fire drill's faults strike in the first run of their step: that one is theirs.
   if (feed.origins.empty() || drill_.planted()) return std::nullopt;
   const StepContextScope context(runtime_.seed(), steps_ + 1);

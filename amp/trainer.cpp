@@ -70,7 +70,7 @@ std::vector<StepResult> Trainer::finished() {
 
 // ---- one step -----------------------------------------------------------------------------------
 
-StepResult Trainer::run_step(const Feed& feed) {
+StepResult Trainer::run_step(const StepFeed& feed) {
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   drill_.before_step(steps_ + 1, optimizer_);
@@ -122,7 +122,7 @@ StepResult Trainer::run_step(const Feed& feed) {
   return {};
 }
 
-StepState Trainer::attempt(const Plan& plan, const Feed& feed, TapeObserver* observer) {
+StepState Trainer::attempt(const Plan& plan, const StepFeed& feed, TapeObserver* observer) {
   // The drill comes first: what it plants is what observers see.
   std::optional<ObserverScope> planting, watching;
   if (drill_.planted()) {
@@ -152,7 +152,7 @@ StepState Trainer::attempt(const Plan& plan, const Feed& feed, TapeObserver* obs
   return state;
 }
 
-void Trainer::run_parts(StepState& state, const Plan& plan, const Feed& feed) {
+void Trainer::run_parts(StepState& state, const Plan& plan, const StepFeed& feed) {
   double sum = 0;
   int done = 0;
   for (const int part : plan.parts) {
@@ -170,7 +170,7 @@ void Trainer::run_parts(StepState& state, const Plan& plan, const Feed& feed) {
   if (state.cause != AbortCause::kLoss) state.loss = sum / done;
 }
 
-AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed) {
+AbortCause Trainer::run_part(StepState& state, int part, std::span<const std::int64_t> without, const StepFeed& feed) {
   step_context().micro_batch = static_cast<std::uint32_t>(part);
   step_context().tape_index = 0;
   const Variable loss = feed.loss(part, without);

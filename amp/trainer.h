@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "amp/batches.h"
 #include "amp/fire_drill.h"
 #include "amp/incident/diagnosis.h"
 #include "amp/incident/remedy.h"
@@ -23,6 +23,7 @@
 #include "amp/preflight/finding.h"
 #include "amp/signs/signs.h"
 #include "amp/signs/spike_guard.h"
+#include "amp/step_feed.h"
 #include "amp/step_recorder.h"
 #include "amp/telemetry.h"
 #include "amp/verdict.h"
@@ -101,12 +102,6 @@ struct TrainerOptions {
   /// same ops at every step and read nothing that changes but their batch and the model: they are run when a step is
   /// recorded, not at every step. Batches need state(), from_state() and to(), as io's have.
   bool record = false;
-};
-
-/// The micro-batches of one step.
-template <class Batch>
-struct MicroBatches {
-  std::vector<Batch> parts;
 };
 
 /// Runs training steps as transactions: weights, moments, statistics, averages, counters, schedule, loss scale and data
@@ -255,17 +250,6 @@ class Trainer {
     PolicyScope policy_;
     std::optional<optim::Ema::Scope> averages_;
   };
-  /// What a step runs over.
-  struct Feed {
-    /// The loss of a micro-batch without some of its rows.
-    std::function<Variable(int part, std::span<const std::int64_t> without)> loss;
-    std::vector<const io::BatchOrigin*> origins;  // of each micro-batch; null where its type does not say
-    bool can_lose_rows = false;
-    std::function<StateDict(int part)> contents;  // missing where the type cannot say
-    /// The loss of a micro-batch made of these contents; missing likewise.
-    std::function<Variable(int part, const StateDict& contents)> loss_of;
-    std::string maths;  // names the closure
-  };
   /// What an attempt counts and computes with.
   struct Plan {
     std::vector<int> parts;          // micro-batches that count
@@ -284,73 +268,15 @@ class Trainer {
   struct Trial;
   enum class Next { kAgain, kReturn, kStop };
 
-  template <class Batch>
-  static constexpr bool can_lose_rows = requires(const Batch& b, std::span<const std::int64_t> rows) {
-    b.without(rows);
-    static_cast<const io::BatchOrigin&>(b.origin);
-  };
-  template <class Batch, class Maths>
-  static Variable maths_of(const Batch& batch, std::span<const std::int64_t> without, Maths&& closure) {
-    if constexpr (can_lose_rows<Batch>)
-      if (!without.empty()) return closure(there(batch.without(without)));
-    return closure(there(batch));
-  }
-  /// A batch out of a capsule lies on the host.
-  template <class Batch>
-  static decltype(auto) there(const Batch& batch) {
-    if constexpr (requires {
-                    { batch.to(Device{}) } -> std::same_as<Batch>;
-                  })
-      return batch.to(Runtime::current_device());
-    else
-      return (batch);
-  }
-  template <class Batch, class Maths>
-  static Feed feed_of(std::span<const Batch> parts, Maths& closure) {
-    Feed feed;
-    feed.loss = [parts, &closure](int i, std::span<const std::int64_t> without) {
-      return maths_of(parts[static_cast<std::size_t>(i)], without, closure);
-    };
-    for (const Batch& part : parts) feed.origins.push_back(origin_of(part));
-    feed.can_lose_rows = can_lose_rows<Batch>;
-    if constexpr (requires(const Batch& b) { b.state(); })
-      feed.contents = [parts](int i) { return parts[static_cast<std::size_t>(i)].state(); };
-    if constexpr (requires(const StateDict& s) {
-                    { Batch::from_state(s).to(Device{}) } -> std::same_as<Batch>;
-                  }) {
-      feed.loss_of = [&closure](int, const StateDict& contents) -> Variable {
-        return closure(there(Batch::from_state(contents)));
-      };
-      feed.maths = name_of_maths(closure);
-    }
-    return feed;
-  }
-  template <class Maths>
-  static std::string name_of_maths(const Maths& closure) {
-    if constexpr (requires { closure.target_type(); })
-      return closure.target_type().name();
-    else if constexpr (std::is_pointer_v<std::decay_t<Maths>>)
-      return fmt::format("{}", reinterpret_cast<std::uintptr_t>(closure));
-    else
-      return typeid(Maths).name();
-  }
-  template <class Batch>
-  static const io::BatchOrigin* origin_of(const Batch& batch) {
-    if constexpr (requires { static_cast<const io::BatchOrigin&>(batch.origin); })
-      return &batch.origin;
-    else
-      return nullptr;
-  }
-
   void attach_data(DataHooks data);
   PreflightReport run_preflight(const std::function<Variable()>& closure);
 
   // ---- trainer.cpp: one step
-  StepResult run_step(const Feed& feed);
-  StepState attempt(const Plan& plan, const Feed& feed, TapeObserver* observer);
-  void run_parts(StepState& state, const Plan& plan, const Feed& feed);
+  StepResult run_step(const StepFeed& feed);
+  StepState attempt(const Plan& plan, const StepFeed& feed, TapeObserver* observer);
+  void run_parts(StepState& state, const Plan& plan, const StepFeed& feed);
   AbortCause judge_forward(StepState& state, const Variable& loss);
-  AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const Feed& feed);
+  AbortCause run_part(StepState& state, int part, std::span<const std::int64_t> without, const StepFeed& feed);
   void judge_update(StepState& state);
   void write(const StepState& state);
   void account(const StepState& state, const Trial& trial, StepResult& result);
@@ -365,12 +291,12 @@ class Trainer {
   void watch_commit(const StepState& state, const Trial& trial, StepResult& result, const std::function<void()>& write);
 
   // ---- trainer_recorded.cpp: steps that a device makes by itself
-  bool is_ordinary(const Feed& feed) const;
-  std::optional<StepResult> make_recorded(const Feed& feed);
-  StepState attempt_with_room(const Plan& plan, const Feed& feed);
+  bool is_ordinary(const StepFeed& feed) const;
+  std::optional<StepResult> make_recorded(const StepFeed& feed);
+  StepState attempt_with_room(const Plan& plan, const StepFeed& feed);
 
   // ---- memory_forecast.cpp
-  std::optional<MemoryForecast> run_forecast(const Feed& feed);
+  std::optional<MemoryForecast> run_forecast(const StepFeed& feed);
 
   // ---- trainer_recovery.cpp: after an abort
   Next recover(const StepState& state, Trial& trial, StepResult& result);
@@ -391,7 +317,7 @@ class Trainer {
   // ---- trainer_capsule.cpp
   void fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const;
   std::vector<StateDict> load_capsule(const StateDict& capsule);
-  CapsuleReplay run_capsule(const StateDict& capsule, const Feed& feed);
+  CapsuleReplay run_capsule(const StateDict& capsule, const StepFeed& feed);
 
   optim::StepInput step_input(const StepState& state) const;
   void check_overrides(const Variable& loss);
@@ -427,50 +353,6 @@ class Trainer {
   std::unique_ptr<StepRecorder> recorder_;
   bool first_run_ = false;  // the next run of the closure is the step's first attempt
 };
-
-namespace detail {
-
-/// What Trainer::batches returns: batches of `accumulate` micro-batches for as long as `goes_on` says so.
-template <class Loader>
-class BatchRange {
- public:
-  using Batch = std::remove_cvref_t<decltype(std::declval<Loader&>().next())>;
-  struct End {};
-  class Iterator {
-   public:
-    explicit Iterator(BatchRange& range) : range_(range) {}
-    const MicroBatches<Batch>& operator*() {
-      if (!read_) {
-        range_.current_.parts.clear();
-        for (std::int64_t i = 0; i < range_.accumulate_; ++i) range_.current_.parts.push_back(range_.loader_.next());
-        read_ = true;
-      }
-      return range_.current_;
-    }
-    Iterator& operator++() {
-      read_ = false;
-      return *this;
-    }
-    bool operator!=(End) const { return range_.goes_on_(); }
-
-   private:
-    BatchRange& range_;
-    bool read_ = false;
-  };
-
-  BatchRange(Loader& loader, std::int64_t accumulate, std::function<bool()> goes_on)
-      : loader_(loader), accumulate_(accumulate), goes_on_(std::move(goes_on)) {}
-  Iterator begin() { return Iterator(*this); }
-  End end() { return {}; }
-
- private:
-  Loader& loader_;
-  std::int64_t accumulate_;
-  std::function<bool()> goes_on_;
-  MicroBatches<Batch> current_;
-};
-
-}  // namespace detail
 
 template <class Loader>
 auto Trainer::batches(Loader& loader) {

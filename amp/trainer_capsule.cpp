@@ -55,7 +55,7 @@ std::vector<StateDict> Trainer::load_capsule(const StateDict& capsule) {
   return parts;
 }
 
-CapsuleReplay Trainer::run_capsule(const StateDict& capsule, const Feed& feed) {
+CapsuleReplay Trainer::run_capsule(const StateDict& capsule, const StepFeed& feed) {
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   Trial trial(feed);
   const StateDict::Integers& parts = capsule.integers("capsule/parts");

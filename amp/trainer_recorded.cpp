@@ -21,7 +21,7 @@ bool compares(std::int64_t step) {
 }  // namespace
 
 /// Whether the next step is a first attempt, of what the policy says, with nothing to be planted or hashed.
-bool Trainer::is_ordinary(const Feed& feed) const {
+bool Trainer::is_ordinary(const StepFeed& feed) const {
   return recorder_ && feed.loss_of && feed.contents && attempts_ == 0 && steps_ > 0 && !drill_.planted() &&
          !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(ladder_.promotions(), [](const Ladder::Promotion& p) { return p.active; });
@@ -29,7 +29,7 @@ bool Trainer::is_ordinary(const Feed& feed) const {
 
 /// The next step as a device makes it by itself; nothing where it is to be made op by op, as one that the device did
 /// not commit is: everything is as before then.
-std::optional<StepResult> Trainer::make_recorded(const Feed& feed) {
+std::optional<StepResult> Trainer::make_recorded(const StepFeed& feed) {
   const bool compare = compares(steps_ + 1);
   if (!is_ordinary(feed) || (signs_.reads_tensors(steps_ + 1) && !compare)) return std::nullopt;
   const auto begin = std::chrono::steady_clock::now();
@@ -78,7 +78,7 @@ std::optional<StepResult> Trainer::make_recorded(const Feed& feed) {
 }
 
 /// An attempt that takes the memory of recordings where there is no other.
-StepState Trainer::attempt_with_room(const Plan& plan, const Feed& feed) {
+StepState Trainer::attempt_with_room(const Plan& plan, const StepFeed& feed) {
   TapeObserver* const observer = options_.telemetry ? &telemetry_ : nullptr;
   try {
     return attempt(plan, feed, observer);

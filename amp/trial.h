@@ -28,14 +28,14 @@ class StepContextScope {
 
 /// What the attempts at one step share. Only the Trainer's own files include this.
 struct Trainer::Trial {
-  explicit Trial(const Feed& from) : feed(from) {
+  explicit Trial(const StepFeed& from) : feed(from) {
     plan.parts.resize(feed.origins.size());
     std::iota(plan.parts.begin(), plan.parts.end(), 0);
     if (feed.origins.front() != nullptr)
       plan.rows_per_part = static_cast<std::int64_t>(feed.origins.front()->samples.size());
   }
 
-  const Feed& feed;
+  const StepFeed& feed;
   Plan plan;
   std::vector<int> parts_left_out;
   std::optional<LossScaler::State> before_overflow, before_nan;  // what to go back to if lowering was no help

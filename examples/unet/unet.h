@@ -31,7 +31,7 @@ struct UpBlock : nn::Module {
   UpBlock(std::int64_t in, std::int64_t out);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UpBlock"; }
-  Variable operator()(const Variable& x, const Variable& skip, bool recomputed);
+  Variable operator()(const Variable& x, const Variable& skip, bool recomputed = false);
 };
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:

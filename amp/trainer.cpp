@@ -123,6 +123,7 @@ StepResult Trainer::run_step(const StepFeed& feed) {
 }
 
 StepState Trainer::attempt(const Plan& plan, const StepFeed& feed, TapeObserver* observer) {
+  const LentArenas lending(backend_of(runtime_.device()));  // all is given back when the next step begins
   // The drill comes first: what it plants is what observers see.
   std::optional<ObserverScope> planting, watching;
   if (drill_.planted()) {
@@ -281,7 +282,9 @@ void Trainer::check_overrides(const Variable& loss) {
 // ---- evaluation ---------------------------------------------------------------------------------
 
 Trainer::EvaluationScope::EvaluationScope(Trainer& trainer)
-    : context_(step_context()), policy_(trainer.ladder_.applied_to(trainer.options_.precision)) {
+    : context_(step_context()),
+      policy_(trainer.ladder_.applied_to(trainer.options_.precision)),
+      lending_(backend_of(trainer.runtime_.device())) {
   modes_.emplace_back(&trainer.model_, trainer.model_.training());
   for (const auto& [path, module] : nn::named_modules(trainer.model_)) modes_.emplace_back(module, module->training());
   step_context().seed = trainer.runtime_.seed();

@@ -27,6 +27,7 @@
 #include "amp/step_recorder.h"
 #include "amp/telemetry.h"
 #include "amp/verdict.h"
+#include "core/backend.h"
 #include "core/runtime.h"
 #include "core/state_dict.h"
 #include "core/step_context.h"
@@ -249,6 +250,7 @@ class Trainer {
     NoGradGuard no_grad_;
     PolicyScope policy_;
     std::optional<optim::Ema::Scope> averages_;
+    LentArenas lending_;
   };
   /// What an attempt counts and computes with.
   struct Plan {

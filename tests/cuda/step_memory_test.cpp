@@ -54,16 +54,13 @@ Held train(TrainerOptions options, const std::vector<std::int64_t>& rows,
   Held held;
   for (std::uint32_t k = 0; k < kSteps; ++k) {
     const io::TextBatch b = batch(k, rows[k % rows.size()]);
-    std::optional<LentArenas> lending;  // from the step's maths on
     const StepResult result = trainer.step(b, [&](const io::TextBatch& there) {
-      if (!lending) lending.emplace(backend);
       const Variable loss = cross_entropy(model(there.tokens), there.targets);
       if (look) look(k, loss);
       return loss;
     });
     EXPECT_TRUE(result.committed);
     held.notes.insert(held.notes.end(), result.notes.begin(), result.notes.end());
-    lending.reset();
     held.bytes = std::max(held.bytes, backend.bytes_reserved() - before);
   }
   held.hash = trainer.state_hash();

@@ -13,7 +13,7 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kKinds = 4;
+constexpr std::size_t kKinds = 8;  // four sizes of batches, with looks and without
 constexpr std::size_t kAligned = 256;
 
 /// Pieces of one block of memory, each on 256 bytes.
@@ -34,6 +34,7 @@ class Layout {
 /// Everything that a recording is bound to.
 std::string key_of(const StepRecorder::Step& step, bool training) {
   std::string key = fmt::format("{}; {}; {}; {}", step.maths, step.policy.to_string(), step.telemetry, training);
+  if (step.telemetry) key += fmt::format("; {} {}", step.looks.zeros, step.looks.limits);
   for (const StateDict& part : step.batch)
     for (const auto& [name, value] : part.values())
       if (const auto* tensor = std::get_if<Tensor>(&value))
@@ -77,7 +78,7 @@ struct StepRecorder::Exchange {
   ~Exchange() {
     backend.release_pinned(in_here);
     backend.release_pinned(out_here);
-    backend.release_pinned(observed);
+    backend.release_pinned(seen_here);
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -108,24 +109,24 @@ struct StepRecorder::Exchange {
             .parameters = static_cast<std::int64_t>(parameters),
             .micro_batches = static_cast<std::int64_t>(micro_batches)};
   }
-  /// Room for `count` pairs of words.
-  std::uint32_t* observations(std::int64_t count) {
-    if (count > observed_count) {
-      backend.release_pinned(observed);
-      observed = nullptr;
-      observed = backend.allocate_pinned(static_cast<std::size_t>(2 * count) * sizeof(std::uint32_t));
-      observed_count = count;
+  /// Room in pinned memory for what a run saw.
+  std::byte* seen(std::size_t bytes) {
+    if (bytes > seen_bytes) {
+      backend.release_pinned(seen_here);
+      seen_here = nullptr;
+      seen_bytes = 0;
+      seen_here = static_cast<std::byte*>(backend.allocate_pinned(bytes));
+      seen_bytes = bytes;
     }
-    return static_cast<std::uint32_t*>(observed);
+    return seen_here;
   }
 
   Backend& backend;
   Stream stream;
   std::size_t numbers, slices, limits, outcome, words, extremes, losses, in_bytes, out_bytes;
   Tensor in_there, out_there, seed, halted;
-  std::byte *in_here = nullptr, *out_here = nullptr;
-  void* observed = nullptr;
-  std::int64_t observed_count = 0;
+  std::byte *in_here = nullptr, *out_here = nullptr, *seen_here = nullptr;
+  std::size_t seen_bytes = 0;
 };
 
 /// One kind of step.
@@ -134,9 +135,9 @@ struct StepRecorder::Kind {
   bool made_before = false;
   bool refused = false, believed = false;
   std::vector<StateDict> batch;  // where recorded steps have theirs
+  Telemetry telemetry;           // that watched while it was recorded
   std::unique_ptr<Recording> recording;
   std::int64_t recorded_step = 0;
-  Telemetry telemetry;  // that watched while it was recorded
 };
 
 StepRecorder::StepRecorder(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, optim::Ema* ema)
@@ -243,7 +244,7 @@ void StepRecorder::body(Kind& kind, const Step& step) {
   const GradGuard recording;
   std::optional<ObserverScope> watching;
   if (step.telemetry) {
-    kind.telemetry.begin();
+    kind.telemetry.begin(step.looks);
     watching.emplace(kind.telemetry);
   }
   kernels.begin(places);
@@ -278,9 +279,10 @@ void StepRecorder::body(Kind& kind, const Step& step) {
   kernels.end(places);
 }
 
-/// Rehearses the step, which commits nothing, and records it.
-void StepRecorder::record(Kind& kind, const Step& step) {
+/// Rehearses the step, which commits nothing, and records it. `seen` watched its kind when it was made op by op.
+void StepRecorder::record(Kind& kind, const Step& step, const Telemetry& seen) {
   Backend& backend = exchange_->backend;
+  kind.telemetry.keep_room(seen);
   const auto drop = [&] {  // what the host holds of a step under way
     for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
     optimizer_.zero_grad();
@@ -312,13 +314,18 @@ void StepRecorder::record(Kind& kind, const Step& step) {
 StepRecorder::Outcome StepRecorder::bring(Kind& kind, Telemetry& seen) {
   Exchange& e = *exchange_;
   const std::size_t parameters = optimizer_.parameters().size();
-  const std::int64_t pairs = kind.recording->observation_count();
-  std::uint32_t* observed = e.observations(pairs);
-  e.backend.copy_later(e.out_here, e.out_there.raw(), e.out_bytes, CopyKind::kDeviceToHost, e.stream);
-  if (pairs > 0)
-    e.backend.copy_later(observed, kind.recording->observations(),
-                         static_cast<std::size_t>(2 * pairs) * sizeof(std::uint32_t), CopyKind::kDeviceToHost,
-                         e.stream);
+  const std::span words(kind.recording->observations(),
+                        2 * static_cast<std::size_t>(kind.recording->observation_count()));
+  const std::span<const double> found = kind.telemetry.found();
+  Layout seen_at;
+  const std::size_t words_at = seen_at.add<std::uint32_t>(words.size()), found_at = seen_at.add<double>(found.size());
+  std::byte* const seen_here = e.seen(seen_at.bytes());
+  const auto bring_later = [&](void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) e.backend.copy_later(to, from, bytes, CopyKind::kDeviceToHost, e.stream);
+  };
+  bring_later(e.out_here, e.out_there.raw(), e.out_bytes);
+  bring_later(seen_here + words_at, words.data(), words.size_bytes());
+  bring_later(seen_here + found_at, found.data(), found.size_bytes());
   e.backend.wait_for(e.backend.mark(e.stream));
 
   const StepOutcome& outcome = *e.here_out<StepOutcome>(e.outcome);
@@ -333,7 +340,8 @@ StepRecorder::Outcome StepRecorder::bring(Kind& kind, Telemetry& seen) {
   const auto* extremes = e.here_out<BlockExtremes>(e.extremes);
   result.extremes.assign(extremes, extremes + parameters);
   result.scan.gradients = optimizer_.updated_parameters();
-  seen.replay(kind.telemetry, {observed, static_cast<std::size_t>(2 * pairs)});
+  seen.replay(kind.telemetry, {reinterpret_cast<const std::uint32_t*>(seen_here + words_at), words.size()},
+              {reinterpret_cast<const double*>(seen_here + found_at), found.size()});
   if (result.cause != Undecided::kNone) e.halted.fill(0);
   return result;
 }
@@ -347,7 +355,7 @@ std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Teleme
   write_batch(kind, step);
   if (!kind.recording) {
     try {
-      record(kind, step);
+      record(kind, step, seen);
     } catch (const DeviceLostError&) {
       throw;
     } catch (const Error& error) {

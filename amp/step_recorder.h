@@ -25,11 +25,11 @@ namespace binade::amp {
 /// one piece of work, which the device decides about by itself (core/step_kernels.h). The host neither runs the closure
 /// nor waits within the step.
 ///
-/// A kind of step (dtypes and shapes of its batch, policy, closure) is made op by op the first time, so that libraries
-/// choose their algorithms. Then it is rehearsed, which shows what memory it takes, and recorded. The recording is
-/// believed when a step that it makes without committing has come to the bits that the same step comes to op by op;
-/// that is looked at again now and then, since a closure may read what changes without anybody knowing. The four kinds
-/// used last are kept.
+/// A kind of step (dtypes and shapes of its batch, policy, closure, looks) is made op by op the first time, so that
+/// libraries choose their algorithms. Then it is rehearsed, which shows what memory it takes, and recorded. The
+/// recording is believed when a step that it makes without committing has come to the bits that the same step comes to
+/// op by op; that is looked at again now and then, since a closure may read what changes without anybody knowing. The
+/// eight kinds used last are kept.
 ///
 /// All work in one arena: where a kind needs a larger one, the others are recorded again when they come. Steps made op
 /// by op may lie there too (LentArenas); a recorded step drops the gradients that the last one left.
@@ -53,7 +53,8 @@ class StepRecorder {
     double clip_norm = 0;
     double loss_bound = 0;
     bool telemetry = true;
-    bool compare = false;  ///< make it beside the caller, who makes it op by op, for made_op_by_op()
+    Telemetry::Looks looks;  ///< of its telemetry
+    bool compare = false;    ///< make it beside the caller, who makes it op by op, for made_op_by_op()
   };
   /// What it came to.
   struct Outcome {
@@ -90,7 +91,7 @@ class StepRecorder {
   void write_numbers(const Kind& kind, const Step& step);
   void write_batch(Kind& kind, const Step& step) const;
   void body(Kind& kind, const Step& step);
-  void record(Kind& kind, const Step& step);
+  void record(Kind& kind, const Step& step, const Telemetry& seen);
   Outcome run(Kind& kind, const Step& step, Telemetry& seen);
   Outcome bring(Kind& kind, Telemetry& seen);
 

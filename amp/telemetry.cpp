@@ -9,6 +9,7 @@
 
 #include "amp/signs/attention_entropy.h"
 #include "core/error.h"
+#include "core/look_kernels.h"
 #include "core/recording.h"
 
 namespace binade::amp {
@@ -28,17 +29,20 @@ double binades_left(std::uint32_t word, DType dtype) {
 /// The largest word that rounds to 0.
 constexpr std::uint32_t vanishing_word(DType dtype) { return dtype == DType::f16 ? 0x33000000u : 0x00008000u; }
 
-/// Counts zeros in a sample of at most 4096 elements: short runs, evenly spread, so that few lines of memory are read.
-void count_zeros(const Tensor& gradient, std::int64_t& sampled, std::int64_t& zeros) {
-  constexpr std::int64_t kRuns = 128, kRun = 32;
+std::int64_t count_zeros(const Tensor& gradient, const ZeroSample& sample) {
   const Tensor flat = gradient.on_host();
   const auto* bits = static_cast<const std::uint16_t*>(flat.raw());
-  const std::int64_t count = flat.numel(), stride = std::max(kRun, count / kRuns);
-  for (std::int64_t run = 0; run < kRuns && run * stride < count; ++run)
-    for (std::int64_t i = run * stride; i < std::min(run * stride + kRun, count); ++i) {
-      ++sampled;
+  std::int64_t zeros = 0;
+  for (std::int64_t run = 0; run < ZeroSample::kRuns; ++run)
+    for (std::int64_t i = sample.begin(run), end = i + sample.length(run); i < end; ++i)
       zeros += (bits[i] & 0x7fffu) == 0;
-    }
+  return zeros;
+}
+
+/// Whether tensors of this call are looked at where they are.
+bool looks_there(std::span<const Tensor> tensors) {
+  return std::ranges::any_of(tensors,
+                             [](const Tensor& t) { return t.defined() && look_kernels().filled(t.device().type); });
 }
 
 }  // namespace
@@ -52,6 +56,8 @@ bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && 
 void Telemetry::begin(const Looks& looks) {
   looks_ = looks;
   readers_.clear();
+  pending_.clear();
+  numbers_.begin(looks.zeros || looks.limits);
   for (Tape* tape : {&forward_, &backward_}) {
     tape->length = 0;
     for (Slot& slot : tape->slots) {
@@ -74,7 +80,7 @@ Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> res
   for (const Tensor& result : results) {
     if (!result.defined() || !is_floating(result.dtype()) || size_of(result.dtype()) != 2) continue;
     slot.low = result.dtype();
-    if (counts) count_zeros(result, slot.sampled, slot.zeros);
+    if (counts) look_at_zeros(call, result, slot);
   }
   Observation here = seen;
   if (slot.seen.pending != 0) {  // another micro-batch
@@ -105,14 +111,17 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
 }
 
 void Telemetry::settle() {
+  if (!pending_.empty()) take_found(numbers_.bring());
   settle_with([](const Observation& seen) { return seen.settled(); });
 }
 
-void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t> words) {
+void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found) {
   looks_ = recorded.looks_;
   forward_ = recorded.forward_;
   backward_ = recorded.backward_;
   readers_ = recorded.readers_;
+  pending_ = recorded.pending_;
+  take_found(found);
   settle_with([&](Observation seen) {
     const std::int64_t number = std::exchange(seen.pending, 0);
     if (number == 0) return seen;
@@ -141,7 +150,8 @@ void Telemetry::forgive_masks(std::int64_t reader, const Observation& seen, std:
   for (const void* address : addresses) forgive(reader, address);
 }
 
-void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const {
+void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) {
+  if (looks_there(read)) return look_there(call, read, slot);
   const ObservationScope unseen;
   if (!std::isnan(call.info.numerics.pole)) {
     const PoleDistance distance = pole_distance(call, read);
@@ -149,6 +159,46 @@ void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read,
   }
   if (const std::optional<double> entropy = attention_entropy(call, read))
     slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
+}
+
+/// The same by kernels, whose results settle() brings.
+void Telemetry::look_there(const OpCall& call, std::span<const Tensor> read, Slot& slot) {
+  if (!std::isnan(call.info.numerics.pole)) {
+    if (!slot.pole) slot.pole.emplace();
+    slot.pole->merge(pole_distance_by_number(call));
+    for (const NearestThere& look : look_at_pole(call, read, numbers_))
+      pending_.push_back({Look::At::kPole, call.tape_index, look.number, 1, look.dtype});
+  }
+  if (const std::optional<EntropiesThere> look = look_at_entropy(call, read, numbers_))
+    pending_.push_back({Look::At::kEntropy, call.tape_index, look->number, look->count});
+}
+
+void Telemetry::look_at_zeros(const OpCall& call, const Tensor& gradient, Slot& slot) {
+  const ZeroSample sample(gradient.numel());
+  slot.sampled += sample.size();
+  if (!looks_there(std::span(&gradient, 1))) {
+    slot.zeros += count_zeros(gradient, sample);
+    return;
+  }
+  const DeviceNumbers::Place place = numbers_.take(1, gradient.device());
+  look_kernels().on(gradient.device(), "zeros of a gradient").zeros({looked_at(gradient), place.at});
+  pending_.push_back({Look::At::kZeros, call.tape_index, place.number});
+}
+
+/// What looks found, in the order in which they were made.
+void Telemetry::take_found(std::span<const double> found) {
+  for (const Look& look : std::exchange(pending_, {})) {
+    Tape& tape = look.at == Look::At::kZeros ? backward_ : forward_;
+    Slot& slot = tape.slots[static_cast<std::size_t>(look.tape_index)];
+    const auto here = found.subspan(static_cast<std::size_t>(look.number), static_cast<std::size_t>(look.count));
+    if (look.at == Look::At::kZeros) {
+      slot.zeros += static_cast<std::int64_t>(here[0]);
+    } else if (look.at == Look::At::kPole) {
+      slot.pole->merge(pole_distance_of(here[0], look.dtype));
+    } else if (const std::optional<double> entropy = mean_entropy(here)) {
+      slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
+    }
+  }
 }
 
 /// Whoever stored there last, and whose views these are.

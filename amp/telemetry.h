@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "amp/device_numbers.h"
 #include "amp/incident/pole.h"
 #include "autograd/observer.h"
 
@@ -53,8 +54,14 @@ class Telemetry final : public TapeObserver {
   /// Brings what a GPU saw: once for all ops, when the step is over. Everything below asks for it to have been called.
   void settle();
   /// As if this had watched a run of a recorded step: `recorded` did when it was recorded, and the run's kernels left
-  /// `words` (Recording::observations). Settled.
-  void replay(const Telemetry& recorded, std::span<const std::uint32_t> words);
+  /// `words` (Recording::observations) and what it `found`. Settled.
+  void replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found);
+
+  /// What looks find on a device stays where it is from here on, with room for as much as `other` has: for a step to be
+  /// recorded.
+  void keep_room(const Telemetry& other) { numbers_.keep_room(other.numbers_); }
+  /// What they found, in device memory.
+  std::span<const double> found() const { return numbers_.there(); }
 
   /// What one op call stored.
   struct Slot {
@@ -88,12 +95,23 @@ class Telemetry final : public TapeObserver {
     std::int64_t tape_index = 0;
     std::vector<const void*> read;
   };
+  /// A look whose result lies on a GPU.
+  struct Look {
+    enum class At { kPole, kEntropy, kZeros };
+    At at = At::kPole;
+    std::int64_t tape_index = 0;
+    std::int64_t number = 0, count = 1;  // of numbers_
+    DType dtype = DType::f32;            // of an operand with a pole
+  };
   template <class F>
   void settle_with(F&& words_of);
   Slot& note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
   void forgive_masks(std::int64_t reader, const Observation& seen, std::span<const void* const> addresses);
   void forgive(std::int64_t before, const void* address);
-  void look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) const;
+  void look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot);
+  void look_there(const OpCall& call, std::span<const Tensor> read, Slot& slot);
+  void look_at_zeros(const OpCall& call, const Tensor& gradient, Slot& slot);
+  void take_found(std::span<const double> found);
 
   struct Tape {
     std::vector<Slot> slots;  // of the longest so far: their memory stays
@@ -102,6 +120,8 @@ class Telemetry final : public TapeObserver {
   Tape forward_, backward_;
   std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
   std::vector<Reader> readers_;             // of this attempt, on a GPU
+  std::vector<Look> pending_;               // of this attempt, on a GPU
+  DeviceNumbers numbers_;
   Looks looks_;
 };
 

@@ -48,6 +48,8 @@ std::optional<StepResult> Trainer::make_recorded(const StepFeed& feed) {
                           .loss_bound = options_.on_nan == OnNan::kLadder ? spikes_.bound()
                                                                           : std::numeric_limits<double>::infinity(),
                           .telemetry = options_.telemetry,
+                          // Steps that are compared stand in for those that are made most often.
+                          .looks = compare ? Telemetry::Looks{} : signs_.looks(state.step),
                           .compare = compare};
   for (int i = 0; i < state.micro_batches; ++i) step.batch.push_back(feed.contents(i));
   telemetry_.begin();

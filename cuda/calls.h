@@ -5,6 +5,7 @@
 #include "cuda/calls/elementwise.h"
 #include "cuda/calls/embedding.h"
 #include "cuda/calls/fp8.h"
+#include "cuda/calls/look.h"
 #include "cuda/calls/losses.h"
 #include "cuda/calls/move.h"
 #include "cuda/calls/norm.h"
@@ -72,6 +73,10 @@ enum class Call : int {
   kDecidedAverage,
   kCommit,
   kEndStep,
+  kPoleLook,
+  kZeroLook,
+  kSoftmaxLook,
+  kAttentionLook,
   kCount,
 };
 

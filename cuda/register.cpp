@@ -16,6 +16,7 @@ void register_kernels() {
   register_losses();
   register_optimizer();
   register_step();
+  register_look();
   register_embedding();
   register_fp8();
 }

@@ -18,6 +18,7 @@ void register_rows();
 void register_losses();
 void register_optimizer();
 void register_step();
+void register_look();
 void register_embedding();
 void register_fp8();
 void register_tensor();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/look_kernels.h"
 #include "core/ops/unary.h"
 
 namespace binade::amp {
@@ -28,6 +29,16 @@ double nearest(const Tensor& operand, double pole, const Legal& legal) {
   return least;
 }
 
+/// The operands of a call that have a pole.
+Tensors with_pole(const OpCall& call, std::span<const Tensor> operands) {
+  Tensors found;
+  if (call.params_of<ops::DivScalar>() != nullptr || std::isnan(call.info.numerics.pole)) return found;
+  const PoleOperands in = pole_operands(call.info, operands.size());
+  for (const Tensor& x : operands.subspan(in.begin, in.end - in.begin))
+    if (x.defined() && is_floating(x.dtype())) found.push_back(x);
+  return found;
+}
+
 }  // namespace
 
 Legal legal_range(const OpInfo& info) {
@@ -42,22 +53,34 @@ PoleOperands pole_operands(const OpInfo& info, std::size_t count) {
   return {count == 2 ? 1u : 0u, count};
 }
 
+PoleDistance pole_distance_of(double nearest, DType dtype) { return {dtype, std::log2(nearest / pole_range(dtype))}; }
+
 PoleDistance pole_distance(const OpCall& call, std::span<const Tensor> operands) {
-  PoleDistance least;
-  if (const auto* division = call.params_of<ops::DivScalar>()) {
-    if (division->scalar == 0) least.binades = -kInfinity;
-    return least;
-  }
-  if (std::isnan(call.info.numerics.pole)) return least;
+  PoleDistance least = pole_distance_by_number(call);
   const Legal legal = legal_range(call.info);
-  const PoleOperands in = pole_operands(call.info, operands.size());
-  for (std::size_t i = in.begin; i < in.end; ++i) {
-    const Tensor& x = operands[i];
-    if (!x.defined() || !is_floating(x.dtype())) continue;
-    const double binades = std::log2(nearest(x, call.info.numerics.pole, legal) / pole_range(x.dtype()));
-    if (binades < least.binades) least = {x.dtype(), binades};
-  }
+  for (const Tensor& x : with_pole(call, operands))
+    least.merge(pole_distance_of(nearest(x, call.info.numerics.pole, legal), x.dtype()));
   return least;
+}
+
+PoleDistance pole_distance_by_number(const OpCall& call) {
+  const auto* division = call.params_of<ops::DivScalar>();
+  PoleDistance distance;
+  if (division != nullptr && division->scalar == 0) distance.binades = -kInfinity;
+  return distance;
+}
+
+std::vector<NearestThere> look_at_pole(const OpCall& call, std::span<const Tensor> operands, DeviceNumbers& numbers) {
+  const Legal legal = legal_range(call.info);
+  std::vector<NearestThere> looks;
+  for (const Tensor& x : with_pole(call, operands)) {
+    const DeviceNumbers::Place place = numbers.take(1, x.device());
+    look_kernels()
+        .on(x.device(), "pole distance")
+        .pole({looked_at(x), call.info.numerics.pole, legal.low, legal.high, place.at});
+    looks.push_back({place.number, x.dtype()});
+  }
+  return looks;
 }
 
 }  // namespace binade::amp

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
+#include "amp/device_numbers.h"
 #include "autograd/observer.h"
 
 namespace binade::amp {
@@ -25,8 +28,25 @@ struct PoleDistance {
   DType dtype = DType::f32;  ///< of the operand
   /// Binades to where value or derivative may leave the range of floats: below 0 they may, infinite: not near at all.
   double binades = std::numeric_limits<double>::infinity();
+  /// The nearer of both.
+  void merge(const PoleDistance& other) {
+    if (other.binades < binades) *this = other;
+  }
 };
 /// Reads the operands of an op with a pole; NaN among them is ignored. A division by the number 0 is at its pole.
 PoleDistance pole_distance(const OpCall& call, std::span<const Tensor> operands);
+
+/// What can be said without reading the operands.
+PoleDistance pole_distance_by_number(const OpCall& call);
+/// Of an operand whose nearest value is that far from the pole.
+PoleDistance pole_distance_of(double nearest, DType dtype);
+/// Where a device leaves the distance of an operand's nearest value.
+struct NearestThere {
+  std::int64_t number = 0;  ///< of DeviceNumbers
+  DType dtype = DType::f32;
+};
+/// As pole_distance() on a device with look kernels (core/look_kernels.h), which does not wait: one for each operand
+/// that it would read.
+std::vector<NearestThere> look_at_pole(const OpCall& call, std::span<const Tensor> operands, DeviceNumbers& numbers);
 
 }  // namespace binade::amp

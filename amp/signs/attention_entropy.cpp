@@ -4,24 +4,27 @@
 #include <cmath>
 #include <vector>
 
+#include "core/look_kernels.h"
 #include "core/ops/attention.h"
 #include "core/ops/softmax.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr std::int64_t kRows = 16;
-constexpr std::size_t kLeastKeys = 8;
-constexpr double kMask = -9000;  // constants that stand for -inf begin at -10000
+/// Whether it is a softmax of attention that is composed.
+bool is_composed(const OpCall& call) {
+  return call.params_of<ops::Softmax>() != nullptr && call.module_path.find("attention") != call.module_path.npos;
+}
 
 /// Rows of a softmax over the last axis, evenly spread.
 std::vector<std::vector<double>> rows_of(const Tensor& logits) {
   const Tensor flat = logits.on_host();
-  const std::int64_t rows = flat.shape().rows(), width = flat.shape().cols(), count = std::min(kRows, rows);
+  const std::int64_t width = flat.shape().cols();
+  const RowSample rows(flat.shape().rows());
   std::vector<std::vector<double>> sample;
   dispatch_float(flat.dtype(), "attention entropy", [&]<class T>(TypeTag<T>) {
-    for (std::int64_t i = 1; i <= count; ++i) {
-      const T* row = flat.data<T>() + (rows * i / count - 1) * width;
+    for (std::int64_t i = 0; i < rows.size; ++i) {
+      const T* row = flat.data<T>() + rows.of(i) * width;
       std::vector<double>& values = sample.emplace_back();
       for (std::int64_t s = 0; s < width; ++s) values.push_back(static_cast<double>(load(row[s])));
     }
@@ -34,8 +37,8 @@ std::vector<std::vector<double>> rows_of(const Tensor& logits) {
 std::optional<double> relative_entropy(std::span<const double> logits) {
   std::vector<double> visible;
   for (const double l : logits)
-    if (!(l < kMask)) visible.push_back(l);
-  if (visible.size() < kLeastKeys) return std::nullopt;
+    if (!VisibleKeys::masked(l)) visible.push_back(l);
+  if (visible.size() < VisibleKeys::kLeast) return std::nullopt;
   const double top = *std::ranges::max_element(visible);
   double sum = 0, weighted = 0;
   for (const double l : visible) {
@@ -48,20 +51,47 @@ std::optional<double> relative_entropy(std::span<const double> logits) {
   return std::max(entropy, 0.0) / std::log(static_cast<double>(visible.size()));
 }
 
-std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read) {
-  std::vector<std::vector<double>> rows;
-  if (const auto* params = call.params_of<ops::Attention>())
-    rows = ops::attention_logits(read, *params, kRows);
-  else if (call.params_of<ops::Softmax>() != nullptr && call.module_path.find("attention") != call.module_path.npos)
-    rows = rows_of(read[0]);
+std::optional<double> mean_entropy(std::span<const double> entropies) {
   double sum = 0;
   int count = 0;
-  for (const std::vector<double>& row : rows)
-    if (const std::optional<double> entropy = relative_entropy(row)) {
-      sum += *entropy;
+  for (const double entropy : entropies)
+    if (!std::isnan(entropy)) {
+      sum += entropy;
       ++count;
     }
   return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read) {
+  std::vector<std::vector<double>> rows;
+  if (const auto* params = call.params_of<ops::Attention>())
+    rows = ops::attention_logits(read, *params, RowSample::kMost);
+  else if (is_composed(call))
+    rows = rows_of(read[0]);
+  std::vector<double> entropies;
+  for (const std::vector<double>& row : rows) entropies.push_back(relative_entropy(row).value_or(std::nan("")));
+  return mean_entropy(entropies);
+}
+
+std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read,
+                                              DeviceNumbers& numbers) {
+  const auto* params = call.params_of<ops::Attention>();
+  if (params == nullptr && !is_composed(call)) return std::nullopt;
+  const Device device = read[0].device();
+  const LookKernels& kernels = look_kernels().on(device, "attention entropy");
+  const auto places = [&](std::int64_t rows) { return numbers.take(RowSample(rows).size, device); };
+  if (params == nullptr) {
+    const LookedAt logits = looked_at(read[0]);
+    const DeviceNumbers::Place place = places(logits.rows);
+    kernels.softmax({logits, place.at});
+    return EntropiesThere{place.number, RowSample(logits.rows).size};
+  }
+  const ops::AttentionCall attention = ops::attention_call(read, *params);
+  AttentionLook look{.args = attention.args};
+  const DeviceNumbers::Place place = places(look.rows());
+  look.entropies = place.at;
+  kernels.attention(look);
+  return EntropiesThere{place.number, RowSample(look.rows()).size};
 }
 
 }  // namespace binade::amp

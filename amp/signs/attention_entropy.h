@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "amp/device_numbers.h"
 #include "autograd/observer.h"
 
 namespace binade::amp {
@@ -15,5 +16,15 @@ std::optional<double> relative_entropy(std::span<const double> logits);
 /// Its mean over a sample of the rows of an attention: of the op, or of a softmax in a module whose path says
 /// "attention". Nothing for other calls.
 std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read);
+
+/// The mean of those that are numbers; nothing where none is.
+std::optional<double> mean_entropy(std::span<const double> entropies);
+
+/// Where a device leaves the relative entropies of the rows that attention_entropy() looks at: NaN for nothing.
+struct EntropiesThere {
+  std::int64_t number = 0, count = 0;  ///< of DeviceNumbers
+};
+/// As attention_entropy() for a call on a device with look kernels (core/look_kernels.h), which does not wait.
+std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, DeviceNumbers& numbers);
 
 }  // namespace binade::amp

@@ -33,10 +33,8 @@ class Signs {
   /// every step. The run's telemetry, with zeros counted, goes into `raised` of after_commit().
   std::optional<double> proof_factor(std::int64_t step) const { return underflow_.proof_factor(step); }
 
-  /// Whether the host must read tensors in this step: gradients, operands or weights.
-  bool reads_tensors(std::int64_t step) const {
-    return looks(step).zeros || looks(step).limits || proof_factor(step) || stagnation_.due(step);
-  }
+  /// Whether the host must read tensors in this step, or make an extra run of it. Looks are made by the device.
+  bool reads_tensors(std::int64_t step) const { return stagnation_.due(step) || proof_factor(step); }
   void before_commit(std::int64_t step, optim::FlatParameters& parameters) {
     if (stagnation_.due(step)) stagnation_.before_update(parameters);
   }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/kernels/dispatch.h"
+#include "core/look_kernels.h"
 #include "core/ops/input_gradient.h"
 #include "core/step_context.h"
 
@@ -165,12 +166,21 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
   const cpu::AttentionArgs args = arguments(q, k, in[2], mask, p, {});  // v is not read
   const std::int64_t rows = args.batch * args.heads * args.queries;
   std::vector<std::vector<double>> logits;
-  for (std::int64_t i = 1; i <= std::min(count, rows); ++i) {
-    const std::int64_t row = rows * i / std::min(count, rows) - 1;
+  const RowSample sample(rows, count);
+  for (std::int64_t i = 0; i < sample.size; ++i) {
+    const std::int64_t row = sample.of(i);
     logits.push_back(
         logits_of(args, row / args.queries / args.heads, row / args.queries % args.heads, row % args.queries));
   }
   return logits;
+}
+
+AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p) {
+  check_inputs(in, p);
+  AttentionCall call;
+  if (in[3].defined()) call.mask = additive(in[3]);
+  call.args = arguments(in[0], in[1], in[2], call.mask, p, {});
+  return call;
 }
 
 KernelSlot<cpu::AttentionKernels>& attention_slot() {

@@ -52,6 +52,13 @@ struct Attention {
 std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, const Attention::Params& p,
                                                   std::int64_t count);
 
+/// What kernels are given of such a call, without its results. Does not wait.
+struct AttentionCall {
+  cpu::AttentionArgs args;
+  Tensor mask;  ///< as values to add, which `args` points at; undefined without one
+};
+AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p);
+
 KernelSlot<cpu::AttentionKernels>& attention_slot();
 
 /// A mask as values to add: to (rows, cols), contiguous = the mask's floating values, or 0 where it is true and -inf

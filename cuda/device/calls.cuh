@@ -68,4 +68,9 @@ void run_decided_average(const DecidedAverageCall& call);
 void run_commit(const CommitCall& call);
 void run_end_step(const EndStepCall& call);
 
+void run_pole_look(const PoleLook& look);
+void run_zero_look(const ZeroLook& look);
+void run_softmax_look(const SoftmaxLook& look);
+void run_attention_look(const AttentionLook& look);
+
 }  // namespace binade::cuda

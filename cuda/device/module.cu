@@ -126,6 +126,10 @@ constexpr Run kRuns[] = {
     &run_one<DecidedAverageCall, run_decided_average>,
     &run_one<CommitCall, run_commit>,
     &run_one<EndStepCall, run_end_step>,
+    &run_one<PoleLook, run_pole_look>,
+    &run_one<ZeroLook, run_zero_look>,
+    &run_one<SoftmaxLook, run_softmax_look>,
+    &run_one<AttentionLook, run_attention_look>,
 };
 static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
 

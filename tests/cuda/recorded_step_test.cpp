@@ -7,8 +7,11 @@
 #include <limits>
 
 #include "amp/trainer.h"
+#include "autograd/functions/attention.h"
 #include "autograd/functions/elementwise.h"
 #include "autograd/functions/losses.h"
+#include "autograd/functions/reduce.h"
+#include "autograd/functions/shape.h"
 #include "core/gpus.h"
 #include "cuda/gpu.h"
 #include "io/image_data.h"
@@ -66,6 +69,16 @@ Variable maths(Net& net, const io::ImageBatch& b) {
   return bce_with_logits(net(Variable(b.images)), Variable(target));
 }
 
+/// The same with attention and a division, both of which feel how large the images are.
+Variable watched_maths(Net& net, const io::ImageBatch& b) {
+  const Shape& shape = b.images.shape();
+  const Variable x(b.images);
+  const Variable tokens = reshape(net.first(x), {shape.dim(0), shape.dim(1) * shape.dim(2), 8});
+  const Variable spread = attention(tokens, tokens, tokens, {.scale = 0.02, .heads = 2});
+  const Variable near = 1e-16 / (1e-13 / (x * x + 1));
+  return maths(net, b) + 1e-3 * mean(spread / (mean(spread * spread) + 1)) + 1e-3 * mean(near);
+}
+
 struct Setting {
   std::string name;
   TrainerOptions options{};
@@ -83,6 +96,10 @@ struct Training {
     else
       optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2});
     trainer.emplace(runtime, net, *optimizer, setting.options);
+  }
+  /// Of a closure in which there is something to look at.
+  StepResult watched_step(const io::ImageBatch& b) {
+    return trainer->step(b, [&](const io::ImageBatch& there) { return watched_maths(net, there); });
   }
   StepResult step(const io::ImageBatch& b) {
     return trainer->step(b, [&](const io::ImageBatch& there) { return maths(net, there); });
@@ -108,6 +125,15 @@ Trace trace(const Setting& setting, bool record,
   return trace;
 }
 
+/// The signs of a step.
+std::vector<std::string> told(const StepResult& result) {
+  std::vector<std::string> lines;
+  for (const Sign& sign : result.signs)
+    lines.push_back(
+        fmt::format("{}: {} {} {} {}", name_of(sign.kind), place_of(sign), sign.what, sign.remedy, sign.confidence));
+  return lines;
+}
+
 void expect_equal(const Trace& a, const Trace& b) {
   ASSERT_EQ(a.results.size(), b.results.size());
   for (std::size_t i = 0; i < a.results.size(); ++i) {
@@ -120,6 +146,9 @@ void expect_equal(const Trace& a, const Trace& b) {
     EXPECT_EQ(x.backward_headroom.binades, y.backward_headroom.binades) << i;
     EXPECT_EQ(x.backward_headroom.op, y.backward_headroom.op) << i;
     EXPECT_EQ(x.incident.has_value(), y.incident.has_value()) << i;
+    EXPECT_EQ(x.attention_entropy, y.attention_entropy) << i;
+    EXPECT_EQ(x.update_rms, y.update_rms) << i;
+    EXPECT_EQ(told(x), told(y)) << i;
   }
   EXPECT_EQ(a.hash, b.hash);
 }
@@ -154,13 +183,39 @@ INSTANTIATE_TEST_SUITE_P(Settings, RecordedStep, testing::ValuesIn(settings()),
 TEST(RecordedSteps, DoNotWait) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
   Training run({"fp16", {.precision = Policy::fp16(), .clip_norm = 1}}, true);
-  for (std::uint32_t k = 0; k < 6; ++k)
-    for (const std::string& note : run.step(batch(k)).notes) ADD_FAILURE() << note;
-  for (std::uint32_t k = 6; k < kSteps; ++k) {
+  for (std::int64_t step = 1; step <= 54; ++step) {
     const std::uint64_t before = cuda::waits();
-    EXPECT_TRUE(run.step(batch(k)).committed);
-    if ((k + 1) % 4 != 0) EXPECT_EQ(cuda::waits(), before) << k;  // at every fourth step telemetry reads operands
+    const StepResult result = run.watched_step(batch(static_cast<std::uint32_t>(step)));
+    for (const std::string& note : result.notes) ADD_FAILURE() << note;
+    EXPECT_TRUE(result.committed);
+    EXPECT_EQ(result.attention_entropy.has_value(), step % 4 == 0) << step;
+    // Two of each kind are made op by op, the second to compare its recording; at step 50 the host reads weights.
+    if (step > 8 && step != 50) {
+      EXPECT_EQ(cuda::waits(), before) << step;
+    }
   }
+}
+
+TEST(RecordedSteps, SeeTheSignsThatOpByOpTheyShow) {
+  if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();
+  // Images that grow by 2 % a step: what is made of them comes to its limits.
+  const auto steps = [](Training& run, std::vector<StepResult>& results) {
+    for (std::uint32_t k = 0; k < 160; ++k) {
+      io::ImageBatch b = batch(0, 2, 4);
+      const double factor = 4 * std::exp2(0.03 * static_cast<double>(k));
+      for (std::int64_t i = 0; i < b.images.numel(); ++i)
+        b.images.mutable_data<float>()[i] *= static_cast<float>(factor);
+      results.push_back(run.watched_step(b));
+    }
+  };
+  const Setting fp16{"fp16", {.precision = Policy::fp16()}};
+  const Trace recorded = trace(fp16, true, steps);
+  expect_equal(recorded, trace(fp16, false, steps));
+  std::vector<std::string> all;
+  for (const StepResult& result : recorded.results)
+    for (const Sign& sign : result.signs) all.emplace_back(name_of(sign.kind));
+  for (const SignKind kind : {SignKind::kOverflow, SignKind::kPole, SignKind::kCollapse})
+    EXPECT_THAT(all, testing::Contains(name_of(kind)));
 }
 
 TEST(RecordedSteps, RunTheClosureOnlyWhenTheyAreRecorded) {
@@ -172,7 +227,9 @@ TEST(RecordedSteps, RunTheClosureOnlyWhenTheyAreRecorded) {
       ++calls;
       return maths(run.net, b);
     });
-  EXPECT_LE(calls, 7);  // three steps op by op, a rehearsal, the recording, and every fourth step
+  // The first step, and then for those that telemetry looks into and those that it does not: one op by op, a rehearsal,
+  // the recording, one to compare.
+  EXPECT_LE(calls, 9);
 }
 
 TEST(RecordedSteps, OfTwoSizesAreKeptSideBySide) {

@@ -178,7 +178,7 @@ std::vector<Setting> settings() {
           {"scheduled", {.precision = Policy::bf16(), .schedule = optim::Schedule::cosine(1e-2, 12, 0, 3)}}};
 }
 INSTANTIATE_TEST_SUITE_P(Settings, RecordedStep, testing::ValuesIn(settings()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& setting) { return setting.param.name; });
 
 TEST(RecordedSteps, DoNotWait) {
   if (gpus::count() == 0) GTEST_SKIP() << gpus::why_none();

@@ -15,17 +15,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-void DeviceNumbers::drop_grown() {
-  if (grown_) blocks_.clear();
-  grown_ = false;
-}
-
-void DeviceNumbers::begin(bool wanted) {
-  drop_grown();
-  if (wanted && room_ > 0) {
-    if (blocks_.empty()) blocks_.push_back({Tensor::empty({room_}, DType::f64, device_)});
-    blocks_.front().memory.fill(kInfinity);
-    blocks_.front().taken = 0;
+void DeviceNumbers::begin() {
+  if (!kept_) blocks_.clear();
+  for (Block& block : blocks_) {
+    block.memory.fill(kInfinity);
+    block.taken = 0;
   }
   taken_ = 0;
 }
@@ -34,10 +28,9 @@ DeviceNumbers::Place DeviceNumbers::take(std::int64_t count, Device device) {
   if (blocks_.empty() || blocks_.back().taken + count > blocks_.back().memory.numel()) {
     check<DeviceError>(!kept_, "telemetry: a recorded step looks at more than the same step did before");
     const std::int64_t more = std::max({kLeastRoom, count, room_});
+    room_ = blocks_.empty() ? more : room_ + more;
     blocks_.push_back({Tensor::full({more}, kInfinity, DType::f64, device)});
-    room_ += more;
     device_ = device;
-    grown_ = true;
   }
   Block& block = blocks_.back();
   const Place place{taken_, block.memory.mutable_data<double>() + block.taken};
@@ -55,14 +48,13 @@ std::vector<double> DeviceNumbers::bring() {
                              CopyKind::kDeviceToHost, Stream{device_});
     to += block.taken;
   }
-  drop_grown();
+  if (!kept_) blocks_.clear();
   return numbers;
 }
 
 void DeviceNumbers::keep_room(const DeviceNumbers& other) {
   blocks_.clear();
   taken_ = 0;
-  grown_ = false;
   room_ = other.room_;
   device_ = other.device_;
   if (room_ > 0) blocks_.push_back({Tensor::full({room_}, kInfinity, DType::f64, device_)});

@@ -12,12 +12,12 @@ namespace binade::amp {
 /// Numbers that kernels find (core/look_kernels.h), in their device's memory until all are brought at once. A place has
 /// the same number and address in every run that asks for the same places once room was kept for them.
 ///
-/// Memory that is taken in the midst of a step (the first one) is given back with it: it may be lent (LentArenas).
+/// Otherwise memory is taken with the first place and given back when the numbers have been brought: the arena that
+/// a step works in may be lent (LentArenas), and takes nothing that outlives it.
 class DeviceNumbers {
  public:
-  /// Forgets what was found. Every place holds infinity from here on. There is room for as much as any run took, where
-  /// something is to be found.
-  void begin(bool wanted = true);
+  /// Forgets what was found. Every place holds infinity from here on.
+  void begin();
   struct Place {
     std::int64_t number = 0;
     double* at = nullptr;  ///< device memory
@@ -39,13 +39,11 @@ class DeviceNumbers {
     Tensor memory;
     std::int64_t taken = 0;
   };
-  void drop_grown();
 
   std::vector<Block> blocks_;  // the last one is filled
   std::int64_t taken_ = 0;     // of all blocks
-  std::int64_t room_ = 0;      // of all blocks, or of those that were given back
+  std::int64_t room_ = 0;      // as much as any run had
   Device device_;
-  bool grown_ = false;  // blocks were taken since begin()
   bool kept_ = false;
 };
 

@@ -282,7 +282,7 @@ void StepRecorder::body(Kind& kind, const Step& step) {
 /// Rehearses the step, which commits nothing, and records it. `seen` watched its kind when it was made op by op.
 void StepRecorder::record(Kind& kind, const Step& step, const Telemetry& seen) {
   Backend& backend = exchange_->backend;
-  kind.telemetry.keep_room(seen);
+  if (step.looks.zeros || step.looks.limits) kind.telemetry.keep_room(seen);
   const auto drop = [&] {  // what the host holds of a step under way
     for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
     optimizer_.zero_grad();

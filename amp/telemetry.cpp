@@ -57,7 +57,7 @@ void Telemetry::begin(const Looks& looks) {
   looks_ = looks;
   readers_.clear();
   pending_.clear();
-  numbers_.begin(looks.zeros || looks.limits);
+  numbers_.begin();
   for (Tape* tape : {&forward_, &backward_}) {
     tape->length = 0;
     for (Slot& slot : tape->slots) {

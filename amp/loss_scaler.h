@@ -73,6 +73,10 @@ class LossScaler {
   bool adjustable() const { return options_.mode == LossScaleMode::kDynamic; }
   /// Whether an overflow now could be explained by the scale.
   bool can_lower() const { return adjustable() && state_.scale > options_.floor; }
+  /// Whether the scale stays what it is through the next `commits` steps if they are committed, whatever they measure.
+  bool stays_for(std::int64_t commits) const {
+    return !adjustable() || (state_.in_a_row == 0 && state_.clean + commits < options_.growth_interval);
+  }
 
   /// A step was committed with this scale. `headroom`: binades that its scaled gradients left; not finite where that is
   /// not known. What a step measured counts kTelemetryDelay commits later.

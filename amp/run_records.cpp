@@ -20,8 +20,6 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::int64_t kHeadroomLines = 200;  // about; those of incidents come on top
-
 /// The most memory this process has held, in MiB.
 double peak_memory_mib() {
   rusage usage{};
@@ -80,7 +78,7 @@ void RunRecords::begin(std::int64_t step) {
 
 RunRecords::~RunRecords() = default;
 
-void RunRecords::attempts(const std::vector<StepResult>& attempts, const Telemetry& seen) {
+void RunRecords::attempts(std::span<const StepResult> attempts) {
   for (const StepResult& one : attempts) {
     attempt(one);
     if (one.incident) tell(*one.incident, write_report(*one.incident));
@@ -88,19 +86,19 @@ void RunRecords::attempts(const std::vector<StepResult>& attempts, const Telemet
     for (const std::string& note : one.notes) event("remedy", one.step, fmt::format("step {}: {}", one.step, note));
   }
   tell_overflows(attempts);
-  headroom(attempts, seen);
+  headroom(attempts);
 }
 
-void RunRecords::headroom(const std::vector<StepResult>& attempts, const Telemetry& seen) {
-  const std::int64_t step = attempts.back().step;
+void RunRecords::headroom(std::span<const StepResult> attempts) {
   const auto trouble = std::ranges::find_if(attempts, [](const StepResult& a) { return a.incident.has_value(); });
   const bool incident = trouble != attempts.end();
-  if (!incident && step != 1 && step % std::max<std::int64_t>(1, options_.steps / kHeadroomLines) != 0) return;
+  const std::vector<ModuleHeadroom>& seen = incident ? trouble->incident->headroom : attempts.back().headroom;
+  if (!incident && seen.empty()) return;
   io::JsonObject modules;
-  for (const ModuleHeadroom& m : incident ? trouble->incident->headroom : seen.by_module())
+  for (const ModuleHeadroom& m : seen)
     modules.add_raw(m.module, fmt::format("[{},{}]", hundredths(m.forward), hundredths(m.backward)));
   io::JsonObject line;
-  line.add("step", step);
+  line.add("step", attempts.back().step);
   if (incident) line.add("incident", true);
   headroom_.write(line.add_raw("headroom", modules.text()));
 }
@@ -126,7 +124,7 @@ void RunRecords::tell(const Sign& sign) {
                     sign.remedy.empty() ? sign.advice : sign.remedy));
 }
 
-void RunRecords::tell_overflows(const std::vector<StepResult>& attempts) {
+void RunRecords::tell_overflows(std::span<const StepResult> attempts) {
   const std::int64_t lowered = std::ranges::count_if(attempts,
                                                      [](const StepResult& a) { return !a.committed && !a.incident; });
   if (lowered > 0 && attempts.back().loss_scale < attempts.front().loss_scale)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,9 +32,8 @@ class RunRecords {
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
-  /// The attempts at one step, in order, and what was seen of the last of them. What was aborted and why is told to the
-  /// person at the terminal too.
-  void attempts(const std::vector<StepResult>& attempts, const Telemetry& seen);
+  /// The attempts at one step, in order. What was aborted and why is told to the person at the terminal too.
+  void attempts(std::span<const StepResult> attempts);
   void timing(const StepStats& stats, double seconds, const Saving& saving);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// Something that does not concern training: told, with a report.
@@ -65,11 +65,11 @@ class RunRecords {
  private:
   struct Displays;
   void attempt(const StepResult& attempt);
-  void headroom(const std::vector<StepResult>& attempts, const Telemetry& seen);
+  void headroom(std::span<const StepResult> attempts);
   void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
   void tell(const Incident& incident, const std::string& report);
   void tell(const Sign& sign);
-  void tell_overflows(const std::vector<StepResult>& attempts);
+  void tell_overflows(std::span<const StepResult> attempts);
   /// Returns where it is, for people.
   std::string write_report(const Incident& incident);
 

@@ -3,10 +3,12 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "autograd/variable.h"
@@ -17,7 +19,7 @@
 
 namespace binade::amp {
 
-/// The closure and the micro-batches of one step, whatever their types are. Both must outlive it.
+/// The closure and the micro-batches of one step, whatever their types are. Both must outlive it, or be kept().
 struct StepFeed {
   /// The loss of a micro-batch without some of its rows.
   std::function<Variable(int part, std::span<const std::int64_t> without)> loss;
@@ -27,6 +29,9 @@ struct StepFeed {
   /// The loss of a micro-batch made of these contents; missing where the type has no from_state() and to().
   std::function<Variable(int part, const StateDict& contents)> loss_of;
   std::string maths;  ///< names the closure, where there is loss_of
+  /// The same of copies, which it keeps for as long as it lives; missing where one has no copy.
+  std::function<StepFeed()> kept;
+  std::shared_ptr<const void> keeps;
 };
 
 namespace detail {
@@ -54,6 +59,13 @@ Variable loss_without(const Batch& batch, std::span<const std::int64_t> without,
     if (!without.empty()) return closure(there(batch.without(without)));
   return closure(there(batch));
 }
+
+template <class Batch, class Maths>
+struct Copies {
+  Copies(std::vector<Batch> batches, const Maths& maths) : parts(std::move(batches)), closure(maths) {}
+  std::vector<Batch> parts;
+  Maths closure;
+};
 
 template <class Maths>
 std::string name_of(const Maths& closure) {
@@ -93,6 +105,14 @@ StepFeed feed_of(std::span<const Batch> parts, Maths& closure) {
     };
     feed.maths = detail::name_of(closure);
   }
+  if constexpr (std::copy_constructible<Batch> && std::copy_constructible<std::decay_t<Maths>>)
+    feed.kept = [parts, &closure] {
+      const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Maths>>>(
+          std::vector<Batch>(parts.begin(), parts.end()), closure);
+      StepFeed kept = feed_of(std::span<const Batch>(copies->parts), copies->closure);
+      kept.keeps = copies;
+      return kept;
+    };
   return feed;
 }
 

@@ -1,6 +1,7 @@
 #include "amp/step_recorder.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -50,9 +51,15 @@ StepRecorder::Step uncommitted(StepRecorder::Step step) {
 
 }  // namespace
 
-/// What crosses between host and device at every step: one block each way, in pinned memory and on the device.
+/// What crosses between host and device at every step: one block each way, on the device and, for each step under way,
+/// in pinned memory.
 struct StepRecorder::Exchange {
   static constexpr std::size_t kMicroBatches = 1024;
+  /// Of one step.
+  struct Here {
+    std::byte *in = nullptr, *out = nullptr, *seen = nullptr;
+    std::size_t seen_bytes = 0;
+  };
 
   Exchange(Backend& b, Stream s, std::size_t parameters) : backend(b), stream(s) {
     Layout in, out;
@@ -72,24 +79,17 @@ struct StepRecorder::Exchange {
     out_there = bytes(out_bytes);
     seed = Tensor::zeros(Shape{1}, DType::f32, stream.device);
     halted = bytes(sizeof(std::uint32_t));
-    in_here = static_cast<std::byte*>(backend.allocate_pinned(in_bytes));
-    out_here = static_cast<std::byte*>(backend.allocate_pinned(out_bytes));
   }
   ~Exchange() {
-    backend.release_pinned(in_here);
-    backend.release_pinned(out_here);
-    backend.release_pinned(seen_here);
+    for (const Here& one : here)
+      for (std::byte* const memory : {one.in, one.out, one.seen}) backend.release_pinned(memory);
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   template <class T>
-  T* here_in(std::size_t at) const {
-    return reinterpret_cast<T*>(in_here + at);
-  }
-  template <class T>
-  const T* here_out(std::size_t at) const {
-    return reinterpret_cast<const T*>(out_here + at);
+  static T* at(std::byte* memory, std::size_t offset) {
+    return reinterpret_cast<T*>(memory + offset);
   }
   template <class T>
   static T* there(Tensor& block, std::size_t at) {
@@ -109,24 +109,29 @@ struct StepRecorder::Exchange {
             .parameters = static_cast<std::int64_t>(parameters),
             .micro_batches = static_cast<std::int64_t>(micro_batches)};
   }
-  /// Room in pinned memory for what a run saw.
-  std::byte* seen(std::size_t bytes) {
-    if (bytes > seen_bytes) {
-      backend.release_pinned(seen_here);
-      seen_here = nullptr;
-      seen_bytes = 0;
-      seen_here = static_cast<std::byte*>(backend.allocate_pinned(bytes));
-      seen_bytes = bytes;
-    }
-    return seen_here;
+  /// Room for the next step's.
+  Here& next() {
+    last = (last + 1) % here.size();
+    Here& one = here[last];
+    if (one.in == nullptr) one.in = static_cast<std::byte*>(backend.allocate_pinned(in_bytes));
+    if (one.out == nullptr) one.out = static_cast<std::byte*>(backend.allocate_pinned(out_bytes));
+    return one;
+  }
+  /// And for `bytes` of what it saw.
+  void make_room(Here& one, std::size_t bytes) const {
+    if (bytes <= one.seen_bytes) return;
+    backend.release_pinned(std::exchange(one.seen, nullptr));
+    one.seen_bytes = 0;
+    one.seen = static_cast<std::byte*>(backend.allocate_pinned(bytes));
+    one.seen_bytes = bytes;
   }
 
   Backend& backend;
   Stream stream;
   std::size_t numbers, slices, limits, outcome, words, extremes, losses, in_bytes, out_bytes;
   Tensor in_there, out_there, seed, halted;
-  std::byte *in_here = nullptr, *out_here = nullptr, *seen_here = nullptr;
-  std::size_t seen_bytes = 0;
+  std::array<Here, kMostUnderWay + 1> here{};  // in turn; one more than are read at once
+  std::size_t last = 0;
 };
 
 /// One kind of step.
@@ -140,9 +145,31 @@ struct StepRecorder::Kind {
   std::int64_t recorded_step = 0;
 };
 
+/// A step under way.
+struct StepRecorder::Sent {
+  Kind* kind = nullptr;
+  Exchange::Here* here = nullptr;
+  optim::Optimizer::DeviceUpdate update;
+  std::size_t words = 0, found_at = 0, found = 0;  // of what it saw
+  std::uint64_t mark = 0;                          // reached when all of it is here
+};
+
 StepRecorder::StepRecorder(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, optim::Ema* ema)
     : runtime_(runtime), model_(model), optimizer_(optimizer), ema_(ema) {}
-StepRecorder::~StepRecorder() = default;
+StepRecorder::~StepRecorder() { wait_for_all(); }
+
+std::size_t StepRecorder::under_way() const { return sent_.size(); }
+
+/// Of those under way nobody wants to know any more what they came to.
+void StepRecorder::wait_for_all() noexcept {
+  if (sent_.empty()) return;
+  try {
+    exchange_->backend.wait_for(sent_.back().mark);
+    exchange_->halted.fill(0);
+  } catch (const std::exception&) {  // the device is lost: so are they
+  }
+  sent_.clear();
+}
 
 StepRecorder::Kind& StepRecorder::kind_of(const Step& step) {
   const std::string key = key_of(step, model_.training());
@@ -211,18 +238,20 @@ void StepRecorder::drop_smaller(const Kind& kind, const MemoryTrace& trace) {
   }
 }
 
-void StepRecorder::write_numbers(const Kind& kind, const Step& step) {
+/// Into the exchange's next place.
+void StepRecorder::write_numbers(const Kind& kind, const Step& step, const optim::Optimizer::DeviceUpdate& update) {
   Exchange& e = *exchange_;
-  const optim::Optimizer::DeviceUpdate update = optimizer_.device_update(step.input);
-  *e.here_in<StepNumbers>(e.numbers) = {.step_offset = kind.recording ? step.number - kind.recorded_step : 0,
-                                        .inverse_scale = step.input.inverse_scale,
-                                        .clip_norm = step.clip_norm,
-                                        .loss_bound = step.loss_bound,
-                                        .seed = static_cast<float>(step.loss_scale),
-                                        .average_weight = ema_ != nullptr ? ema_->next_weight() : 0};
-  std::ranges::copy(update.slices, e.here_in<UpdateSlice>(e.slices));
-  std::ranges::copy(update.gradient_limits, e.here_in<double>(e.limits));
-  e.backend.copy_later(e.in_there.mutable_raw(), e.in_here, e.in_bytes, CopyKind::kHostToDevice, e.stream);
+  const Exchange::Here& here = e.next();
+  const auto ahead = static_cast<std::int64_t>(sent_.size());
+  *e.at<StepNumbers>(here.in, e.numbers) = {.step_offset = kind.recording ? step.number - kind.recorded_step : 0,
+                                            .inverse_scale = step.input.inverse_scale,
+                                            .clip_norm = step.clip_norm,
+                                            .loss_bound = step.loss_bound,
+                                            .seed = static_cast<float>(step.loss_scale),
+                                            .average_weight = ema_ != nullptr ? ema_->next_weight(ahead) : 0};
+  std::ranges::copy(update.slices, e.at<UpdateSlice>(here.in, e.slices));
+  std::ranges::copy(update.gradient_limits, e.at<double>(here.in, e.limits));
+  e.backend.copy_later(e.in_there.mutable_raw(), here.in, e.in_bytes, CopyKind::kHostToDevice, e.stream);
 }
 
 void StepRecorder::write_batch(Kind& kind, const Step& step) const {
@@ -292,7 +321,7 @@ void StepRecorder::record(Kind& kind, const Step& step, const Telemetry& seen) {
     drop();
   };
   try {
-    write_numbers(kind, uncommitted(step));
+    write_numbers(kind, uncommitted(step), optimizer_.device_update(step.input));
     const MemoryTrace trace = [&] {
       const LentArenas lent(backend);
       return backend.trace(whole);
@@ -311,42 +340,79 @@ void StepRecorder::record(Kind& kind, const Step& step, const Telemetry& seen) {
   exchange_->halted.fill(0);
 }
 
-StepRecorder::Outcome StepRecorder::bring(Kind& kind, Telemetry& seen) {
+/// Sends it, and what there will be to know of it behind it.
+void StepRecorder::run(Kind& kind, const Step& step, optim::Optimizer::DeviceUpdate update) {
   Exchange& e = *exchange_;
-  const std::size_t parameters = optimizer_.parameters().size();
+  write_numbers(kind, step, update);
+  Exchange::Here& here = e.here[e.last];
   const std::span words(kind.recording->observations(),
                         2 * static_cast<std::size_t>(kind.recording->observation_count()));
   const std::span<const double> found = kind.telemetry.found();
-  Layout seen_at;
-  const std::size_t words_at = seen_at.add<std::uint32_t>(words.size()), found_at = seen_at.add<double>(found.size());
-  std::byte* const seen_here = e.seen(seen_at.bytes());
-  const auto bring_later = [&](void* to, const void* from, std::size_t bytes) {
+  Layout seen;
+  seen.add<std::uint32_t>(words.size());
+  const std::size_t found_at = seen.add<double>(found.size());
+  e.make_room(here, seen.bytes());
+  kind.recording->run();
+  const auto bring_later = [&](std::byte* to, const void* from, std::size_t bytes) {
     if (bytes > 0) e.backend.copy_later(to, from, bytes, CopyKind::kDeviceToHost, e.stream);
   };
-  bring_later(e.out_here, e.out_there.raw(), e.out_bytes);
-  bring_later(seen_here + words_at, words.data(), words.size_bytes());
-  bring_later(seen_here + found_at, found.data(), found.size_bytes());
-  e.backend.wait_for(e.backend.mark(e.stream));
+  bring_later(here.out, e.out_there.raw(), e.out_bytes);
+  bring_later(here.seen, words.data(), words.size_bytes());
+  bring_later(here.seen + found_at, found.data(), found.size_bytes());
+  sent_.push_back({.kind = &kind,
+                   .here = &here,
+                   .update = std::move(update),
+                   .words = words.size(),
+                   .found_at = found_at,
+                   .found = found.size(),
+                   .mark = e.backend.mark(e.stream)});
+}
 
-  const StepOutcome& outcome = *e.here_out<StepOutcome>(e.outcome);
+StepRecorder::Outcome StepRecorder::bring(Telemetry& seen) {
+  Exchange& e = *exchange_;
+  const Sent& sent = sent_.front();
+  e.backend.wait_for(sent.mark);
+  const std::size_t parameters = optimizer_.parameters().size();
+  const StepOutcome& outcome = *e.at<StepOutcome>(sent.here->out, e.outcome);
   Outcome result{.cause = outcome.cause};
-  const float* losses = e.here_out<float>(e.losses);
-  for (std::size_t i = 0; i < kind.batch.size(); ++i) result.loss += losses[i];
-  result.loss /= static_cast<double>(kind.batch.size());
-  const auto* largest = e.here_out<std::uint32_t>(e.words);
+  const float* losses = e.at<float>(sent.here->out, e.losses);
+  for (std::size_t i = 0; i < sent.kind->batch.size(); ++i) result.loss += losses[i];
+  result.loss /= static_cast<double>(sent.kind->batch.size());
+  const auto* largest = e.at<std::uint32_t>(sent.here->out, e.words);
   result.scan.words.assign(largest, largest + parameters);
   result.scan.largest = std::ranges::max(result.scan.words);
   result.scan.sum_squares = outcome.sum_squares;
-  const auto* extremes = e.here_out<BlockExtremes>(e.extremes);
+  const auto* extremes = e.at<BlockExtremes>(sent.here->out, e.extremes);
   result.extremes.assign(extremes, extremes + parameters);
   result.scan.gradients = optimizer_.updated_parameters();
-  seen.replay(kind.telemetry, {reinterpret_cast<const std::uint32_t*>(seen_here + words_at), words.size()},
-              {reinterpret_cast<const double*>(seen_here + found_at), found.size()});
-  if (result.cause != Undecided::kNone) e.halted.fill(0);
+  seen.replay(sent.kind->telemetry, {e.at<std::uint32_t>(sent.here->seen, 0), sent.words},
+              {e.at<double>(sent.here->seen, sent.found_at), sent.found});
+  sent_.erase(sent_.begin());
+  if (!result.commits()) {  // behind those that are void now
+    sent_.clear();
+    e.halted.fill(0);
+  }
   return result;
 }
 
+bool StepRecorder::send(const Step& step) {
+  if (!exchange_ || sent_.size() >= kMostUnderWay || !optimizer_.can_leave_to_device()) return false;
+  const std::string key = key_of(step, model_.training());
+  const auto found = std::ranges::find_if(kinds_, [&](const auto& kind) { return kind->key == key; });
+  if (found == kinds_.end() || !(*found)->believed || exchange_->backend.bytes_lent() > 0) return false;
+  std::vector<const optim::Optimizer::DeviceUpdate*> before;
+  for (const Sent& sent : sent_) before.push_back(&sent.update);
+  std::optional<optim::Optimizer::DeviceUpdate> update = optimizer_.device_update_behind(before, step.input);
+  if (!update) return false;
+  std::rotate(kinds_.begin(), found, std::next(found));
+  Kind& kind = *kinds_.front();
+  write_batch(kind, step);
+  run(kind, step, *std::move(update));
+  return true;
+}
+
 std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Telemetry& seen) {
+  wait_for_all();
   to_compare_.reset();
   Kind& kind = kind_of(step);
   if (!prepare(kind, step)) return std::nullopt;
@@ -367,16 +433,15 @@ std::optional<StepRecorder::Outcome> StepRecorder::make(const Step& step, Teleme
       return std::nullopt;
     }
   }
-  if (kind.believed && !step.compare) return run(kind, step, seen);
+  optim::Optimizer::DeviceUpdate update = optimizer_.device_update(step.input);
+  if (kind.believed && !step.compare) {
+    run(kind, step, std::move(update));
+    return bring(seen);
+  }
   Telemetry unused;
-  to_compare_ = run(kind, uncommitted(step), unused);
+  run(kind, uncommitted(step), std::move(update));
+  to_compare_ = bring(unused);
   return std::nullopt;
-}
-
-StepRecorder::Outcome StepRecorder::run(Kind& kind, const Step& step, Telemetry& seen) {
-  write_numbers(kind, step);
-  kind.recording->run();
-  return bring(kind, seen);
 }
 
 void StepRecorder::made_op_by_op(double loss, const optim::GradientScan& scan) {
@@ -404,6 +469,7 @@ void StepRecorder::refuse(Kind& kind, std::string_view why) {
 }
 
 void StepRecorder::forget() {
+  wait_for_all();
   kinds_.clear();
   to_compare_.reset();
 }

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <unordered_set>
 
+#include "amp/state_hash.h"
 #include "amp/trial.h"
 #include "autograd/node.h"
 #include "core/backend.h"
@@ -56,11 +57,13 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
     optimizer_.store_weights_in(options_.precision.low, options_.precision.stochastic_rounding);
   if (options_.ema) ema_.emplace(optimizer_.parameters(), *options_.ema);
   drill_ = FireDrill(options_.inject, model_);
+  check<ArgumentError>(options_.ahead >= 0 && options_.ahead <= static_cast<std::int64_t>(StepRecorder::kMostUnderWay),
+                       "trainer: wanted 0 to {} steps ahead, got {}", StepRecorder::kMostUnderWay, options_.ahead);
   if (options_.record) recorder_ = std::make_unique<StepRecorder>(runtime_, model_, optimizer_, ema());
 }
 
-double Trainer::next_lr() const {
-  return (options_.schedule ? schedule_.lr(steps_ + 1) : optimizer_.lr()) * ladder_.lr_factor(steps_ + 1);
+double Trainer::lr_of(std::int64_t step) const {
+  return (options_.schedule ? schedule_.lr(step) : optimizer_.lr()) * ladder_.lr_factor(step);
 }
 
 std::vector<StepResult> Trainer::finished() {
@@ -72,10 +75,18 @@ std::vector<StepResult> Trainer::finished() {
 
 StepResult Trainer::run_step(const StepFeed& feed) {
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
+  if (std::optional<StepResult> sent = send_ahead(feed)) return *std::move(sent);
+  if (std::optional<StepResult> back = settle_all()) return *std::move(back);
+  return make_step(feed, Recorded::kWherePossible);
+}
+
+StepResult Trainer::make_step(const StepFeed& feed, Recorded recorded) {
   const StepContextScope context(runtime_.seed(), steps_ + 1);
+  begun_ = std::chrono::steady_clock::now();
   drill_.before_step(steps_ + 1, optimizer_);
   prevent();
-  if (std::optional<StepResult> made = make_recorded(feed)) return *std::move(made);
+  if (recorded == Recorded::kWherePossible)
+    if (std::optional<StepResult> made = make_recorded(feed)) return *std::move(made);
   Trial trial(feed);
   trial.plan.policy = ladder_.applied_to(options_.precision);
   if (steps_ == 0 && scaler_.options().measure) measure_scale(trial);
@@ -86,33 +97,28 @@ StepResult Trainer::run_step(const StepFeed& feed) {
     result.attempt = ++attempts_;
     result.left_out = trial.parts_left_out;
     result.rows_left_out = trial.plan.rows;
-    if (options_.state_hash) result.state_hash_before = state_hash();
+    if (options_.state_hash) result.state_hash_before = amp::state_hash(collect());
     telemetry_.begin(signs_.looks(result.step));
     trial.plan.scale = scaler_.scale();
     trial.plan.policy = ladder_.applied_to(options_.precision);
     first_run_ = result.attempt == 1;
     backend_of(runtime_.device()).reset_peak();
-    const auto begin = std::chrono::steady_clock::now();
+    begun_ = std::chrono::steady_clock::now();
     const StepState state = attempt_with_room(trial.plan, feed);
     telemetry_.settle();
-    result.forward_headroom = telemetry_.least(Direction::kForward);
-    result.backward_headroom = telemetry_.least(Direction::kBackward);
-    result.loss = state.loss;
-    result.grad_norm = state.grad_norm;
-    result.loss_scale = state.loss_scale;
-    result.lr = state.lr;
+    tell(state, result);
     if (state.commits()) {
       if (recorder_ && result.attempt == 1) recorder_->made_op_by_op(state.loss, state.scan);
       watch_commit(state, trial, result, [&] { write(state); });
-      price({.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-             .bytes = static_cast<double>(backend_of(runtime_.device()).bytes_peak())});
+      price();
       next = Next::kReturn;
     } else {
       abandon();
       ++skipped_;
     }
-    if (options_.state_hash) result.state_hash_after = state_hash();
+    if (options_.state_hash) result.state_hash_after = amp::state_hash(collect());
     if (!state.commits()) next = recover(state, trial, result);
+    result.last = next != Next::kAgain;
     conclude(result);
     if (next == Next::kReturn) return result;
     if (next == Next::kStop)
@@ -120,6 +126,18 @@ StepResult Trainer::run_step(const StepFeed& feed) {
           fmt::format("step {}: {}; {}", result.step, result.incident->what, result.incident->remedy.what));
   }
   return {};
+}
+
+/// What an attempt came to.
+void Trainer::tell(const StepState& state, StepResult& result) const {
+  result.forward_headroom = telemetry_.least(Direction::kForward);
+  result.backward_headroom = telemetry_.least(Direction::kBackward);
+  result.loss = state.loss;
+  result.grad_norm = state.grad_norm;
+  result.loss_scale = state.loss_scale;
+  result.lr = state.lr;
+  if (headroom_every_ > 0 && (result.step == 1 || result.step % headroom_every_ == 0))
+    result.headroom = telemetry_.by_module();
 }
 
 StepState Trainer::attempt(const Plan& plan, const StepFeed& feed, TapeObserver* observer) {
@@ -245,7 +263,10 @@ void Trainer::account(const StepState& state, const Trial& trial, StepResult& re
 }
 
 /// What ops cost in f32 is told with the incident that made them go there: against the step before.
-void Trainer::price(const StepCost& cost) {
+void Trainer::price() {
+  const auto now = std::chrono::steady_clock::now();
+  const StepCost cost{.seconds = std::chrono::duration<double>(now - std::exchange(begun_, now)).count(),
+                      .bytes = static_cast<double>(backend_of(runtime_.device()).bytes_peak())};
   for (auto one = finished_.rbegin(); one != finished_.rend() && one->step == steps_; ++one) {
     if (!one->incident || one->incident->remedy.action != RemedyAction::kPromoteOp || cost_.seconds == 0) continue;
     one->incident->remedy.throughput_ratio = cost_.seconds / cost.seconds;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -65,6 +66,9 @@ struct StepResult : StepStats {
   std::optional<double> attention_logits;   ///< largest product of queries and keys, where it is an op; every 4th step
   std::optional<double> attention_entropy;  ///< of the attention that spreads least, a share; every 4th step
   std::optional<double> update_rms;         ///< root mean square of what the update changed; every 50th step
+  std::vector<ModuleHeadroom> headroom;     ///< by module, in steps that keep_headroom_every() names
+  bool last = false;                        ///< the next attempt is one at another batch
+  bool under_way = false;                   ///< it was sent; what it came to is told by finished()
 };
 
 /// A checkpoint that a run may go back to.
@@ -103,6 +107,10 @@ struct TrainerOptions {
   /// same ops at every step and read nothing that changes but their batch and the model: they are run when a step is
   /// recorded, not at every step. Batches need state(), from_state() and to(), as io's have.
   bool record = false;
+  /// With `record`: recorded steps that may be under way when step() returns, at most 8. Such a step's result says
+  /// `under_way`. Closures are copied, and may be called after step() returned: what they refer to must live as long as
+  /// the trainer. A step that does not commit costs the device the steps that were sent behind it; they are made again.
+  std::int64_t ahead = 0;
 };
 
 /// Runs training steps as transactions: weights, moments, statistics, averages, counters, schedule, loss scale and data
@@ -145,8 +153,10 @@ class Trainer {
   auto batches(Loader& loader);
 
   /// One step. Returns when it is committed, or, with an incident, when its batch is skipped or the run went back to an
-  /// earlier checkpoint: go on with the next batch then. `closure(batch)` returns the loss, a mean over its batch: one
-  /// element. A batch that has `origin` (io::BatchOrigin) and `without(rows)` can lose samples.
+  /// earlier checkpoint: go on with the next batch then. With options.ahead it may return before; where a step before
+  /// it made the run go back, it returns the result of that one, and its own batch was not used. `closure(batch)`
+  /// returns the loss, a mean over its batch: one element. A batch that has `origin` (io::BatchOrigin) and
+  /// `without(rows)` can lose samples.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
     return run_step(feed_of(std::span(&batch, 1), closure));
@@ -161,6 +171,7 @@ class Trainer {
   /// (amp/preflight/preflight.h). Costs about a step; of the run nothing changes.
   template <class Batch, class Maths>
   PreflightReport preflight(const Batch& batch, Maths&& closure) {
+    settle();
     return run_preflight([&]() -> Variable { return closure(batch); });
   }
 
@@ -168,20 +179,30 @@ class Trainer {
   /// cannot be left out of it. Of the run nothing changes.
   template <class Batch, class Maths>
   std::optional<MemoryForecast> forecast_memory(const Batch& batch, Maths&& closure) {
+    settle();
     return run_forecast(feed_of(std::span(&batch, 1), closure));
   }
   template <class Batch, class Maths>
   std::optional<MemoryForecast> forecast_memory(const MicroBatches<Batch>& batches, Maths&& closure) {
+    settle();
     return run_forecast(feed_of(std::span(batches.parts), closure));
   }
 
   /// Attempts that ended since the last call, in order; the latest 10,000 when nobody asks.
   std::vector<StepResult> finished();
 
+  /// Waits for the steps that are under way; those that were not committed are made again, and all that step() may
+  /// throw for them comes from here. Everything that reads or changes what steps change does this first.
+  void settle() { settle_all(); }
+  /// Whether so many updates are committed; waits only where that hangs on steps that are under way.
+  bool has_made(std::int64_t steps);
+  std::int64_t under_way() const { return static_cast<std::int64_t>(sent_.size()); }
+
   /// Runs `f` under the run's policy, without recording, in evaluation mode, on averaged weights where there are any,
   /// and returns what it returns. Training is as before afterwards, whatever f does.
   template <class F>
   decltype(auto) evaluate(F&& f) {
+    settle();
     const EvaluationScope scope(*this);
     return std::forward<F>(f)();
   }
@@ -189,17 +210,25 @@ class Trainer {
   /// The report of it; nothing else changes.
   Incident investigate_evaluation(const std::string& what, const std::function<void()>& again);
   /// Tells a plateau schedule a validation loss.
-  void observe(double loss) { schedule_.observe(loss); }
+  void observe(double loss) {
+    settle();
+    schedule_.observe(loss);
+  }
+  /// Leaves the headroom of all modules in the results of steps that are multiples of this; 0: in none.
+  void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
 
-  std::int64_t steps() const { return steps_; }  ///< committed
+  std::int64_t steps() const { return steps_; }  ///< known to be committed
   std::int64_t skipped() const { return skipped_; }
-  double next_lr() const;
+  double next_lr() const { return lr_of(steps_ + 1); }
   const TrainerOptions& options() const { return options_; }
   Device device() const { return runtime_.device(); }
   const Policy& policy() const { return options_.precision; }
   const Ladder& ladder() const { return ladder_; }
   /// Computes an op ("PATH/op") in f32 from the next step on, for as long as the ladder would.
-  void promote(const std::string& target) { ladder_.promote(target, steps_ + 1); }
+  void promote(const std::string& target) {
+    settle();
+    ladder_.promote(target, steps_ + 1);
+  }
   /// What a failed attempt needs to be run again elsewhere goes there: the state it began with, its batch, what came
   /// out. Only for batches that have state(). TrainingRun sets it.
   void set_capsule_sink(CapsuleSink sink) { capsule_sink_ = std::move(sink); }
@@ -219,16 +248,19 @@ class Trainer {
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
   const Telemetry& telemetry() const { return telemetry_; }  ///< of the last attempt
   FireDrill& drill() { return drill_; }
-  void set_telemetry(bool on) { options_.telemetry = on; }
+  void set_telemetry(bool on) {
+    settle();
+    options_.telemetry = on;
+  }
 
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
   /// data, progress. Tensors are copies.
-  StateDict state() const;
+  StateDict state();
   /// Goes on from there; the data cursor waits for attach() where there is no loader yet. Throws CheckpointError
   /// (another model, optimizer, precision, seed) or DataError; then everything is as before.
   void load_state(const StateDict& state);
   /// amp::state_hash of the state as it is.
-  std::string state_hash() const;
+  std::string state_hash();
 
  private:
   struct DataHooks {
@@ -268,6 +300,11 @@ class Trainer {
     double bytes = 0;  // the most tensor memory that was handed out
   };
   struct Trial;
+  /// A step under way.
+  struct Sent {
+    StepFeed feed;
+    StepState state;
+  };
   enum class Next { kAgain, kReturn, kStop };
 
   void attach_data(DataHooks data);
@@ -275,6 +312,8 @@ class Trainer {
 
   // ---- trainer.cpp: one step
   StepResult run_step(const StepFeed& feed);
+  enum class Recorded { kWherePossible, kNot };
+  StepResult make_step(const StepFeed& feed, Recorded recorded);
   StepState attempt(const Plan& plan, const StepFeed& feed, TapeObserver* observer);
   void run_parts(StepState& state, const Plan& plan, const StepFeed& feed);
   AbortCause judge_forward(StepState& state, const Variable& loss);
@@ -283,7 +322,9 @@ class Trainer {
   void write(const StepState& state);
   void account(const StepState& state, const Trial& trial, StepResult& result);
   void conclude(StepResult& result);
-  void price(const StepCost& cost);
+  double lr_of(std::int64_t step) const;
+  void tell(const StepState& state, StepResult& result) const;
+  void price();
   void abandon();
 
   // ---- trainer_signs.cpp: before a number goes bad
@@ -294,7 +335,13 @@ class Trainer {
 
   // ---- trainer_recorded.cpp: steps that a device makes by itself
   bool is_ordinary(const StepFeed& feed) const;
+  StepState state_of(const StepFeed& feed, std::int64_t ahead) const;
+  StepRecorder::Step recorded(const StepFeed& feed, const StepState& state) const;
   std::optional<StepResult> make_recorded(const StepFeed& feed);
+  std::optional<StepResult> send_ahead(const StepFeed& feed);
+  std::optional<StepResult> settle_oldest();
+  std::optional<StepResult> settle_all();
+  StepResult take_over(const StepFeed& feed, StepState state, const StepRecorder::Outcome& outcome);
   StepState attempt_with_room(const Plan& plan, const StepFeed& feed);
 
   // ---- memory_forecast.cpp
@@ -326,6 +373,7 @@ class Trainer {
 
   // ---- trainer_state.cpp
   StateDict collect() const;
+  StateDict copy_of_state() const;
   void check_state(const StateDict& state) const;
 
   Runtime& runtime_;
@@ -340,10 +388,12 @@ class Trainer {
   std::deque<StepResult> finished_;
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;
-  std::int64_t attempts_ = 0;   // at the step that is being made
-  std::int64_t incidents_ = 0;  // of it
-  std::int64_t skips_ = 0;      // batches it passed over
-  StepCost cost_;               // of the last committed attempt
+  std::int64_t attempts_ = 0;                    // at the step that is being made
+  std::int64_t incidents_ = 0;                   // of it
+  std::int64_t skips_ = 0;                       // batches it passed over
+  StepCost cost_;                                // of the last committed attempt
+  std::chrono::steady_clock::time_point begun_;  // the attempt that is made
+  std::int64_t headroom_every_ = 0;
   bool overrides_checked_ = false;
   Ladder ladder_;
   FindRecoveryPoint find_recovery_point_;
@@ -353,6 +403,7 @@ class Trainer {
   SpikeGuard spikes_;
   FireDrill drill_;
   std::unique_ptr<StepRecorder> recorder_;
+  std::deque<Sent> sent_;   // under way, oldest first
   bool first_run_ = false;  // the next run of the closure is the step's first attempt
 };
 
@@ -360,7 +411,7 @@ template <class Loader>
 auto Trainer::batches(Loader& loader) {
   attach(loader);
   return detail::BatchRange<Loader>(loader, options_.accumulate,
-                                    [this] { return options_.steps == 0 || steps_ < options_.steps; });
+                                    [this] { return options_.steps == 0 || !has_made(options_.steps); });
 }
 
 }  // namespace binade::amp

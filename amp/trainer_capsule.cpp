@@ -27,7 +27,7 @@ bool same(const StateDict& a, const StateDict& b) {
 
 void Trainer::fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const {
   if (!capsule_sink_ || !trial.feed.contents || incidents_ >= kMostIncidents) return;
-  StateDict capsule = this->state();
+  StateDict capsule = copy_of_state();
   capsule.put("capsule/schema", kSchema);
   capsule.put("capsule/step", state.step);
   capsule.put("capsule/attempt", attempt);

@@ -63,6 +63,7 @@ void Trainer::watch_commit(const StepState& state, const Trial& trial, StepResul
 /// Runs an evaluation once more under watch.
 Incident Trainer::investigate_evaluation(const std::string& what, const std::function<void()>& again) {
   FirstBadSearch search(0);
+  settle();
   {
     const EvaluationScope scope(*this);
     const ObserverScope watched(search);

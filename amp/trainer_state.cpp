@@ -30,7 +30,12 @@ StateDict Trainer::collect() const {
   return state;
 }
 
-StateDict Trainer::state() const {
+StateDict Trainer::state() {
+  settle();
+  return copy_of_state();
+}
+
+StateDict Trainer::copy_of_state() const {
   const StateDict aliases = collect();
   StateDict copies;
   for (const auto& [name, value] : aliases.values()) {
@@ -40,7 +45,10 @@ StateDict Trainer::state() const {
   return copies;
 }
 
-std::string Trainer::state_hash() const { return amp::state_hash(collect()); }
+std::string Trainer::state_hash() {
+  settle();
+  return amp::state_hash(collect());
+}
 
 void Trainer::check_state(const StateDict& state) const {
   check<CheckpointError>(
@@ -67,6 +75,7 @@ void Trainer::check_state(const StateDict& state) const {
 }
 
 void Trainer::load_state(const StateDict& state) {
+  settle();
   check_state(state);
   if (recorder_) recorder_->forget();
   StateDict model;

@@ -26,12 +26,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kEnvironment = "env/made_by";
+constexpr std::int64_t kHeadroomLines = 200;              // about; those of incidents come on top
 constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
 
 /// Everything that bits may depend on beside the state.
 std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+bool went_back(const StepResult& attempt) {
+  return attempt.incident && attempt.incident->remedy.action == RemedyAction::kRollback;
+}
 
 /// config.json of a program that has no settings of its own to write down.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
@@ -95,6 +100,7 @@ class TrainingRun::Journal {
     open_drills();
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
+    trainer_.keep_headroom_every(std::max<std::int64_t>(1, options_.steps / kHeadroomLines));
     opened_ = true;
     signals_.emplace();
     if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off
@@ -149,6 +155,7 @@ class TrainingRun::Journal {
   bool goes_on() {
     if (end_) return false;
     folder_.must_be_where_it_was();
+    if (io::StopSignals::stop_requested()) record([&] { trainer_.settle(); });
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {
@@ -162,36 +169,30 @@ class TrainingRun::Journal {
     return !end_;
   }
 
+  /// Writes down what became known by `step`. The result of the last batch that is done with.
   StepResult record(const std::function<void()>& step) {
     try {
       step();
+      if (is_boundary(trainer_.steps() + trainer_.under_way())) trainer_.settle();
     } catch (const NumericError&) {
       record_attempts();
       store_.wait();  // the save in flight is of an earlier, healthy step
       throw;
     }
-    const StepResult last = record_attempts();
+    const std::vector<StepResult> ended = record_attempts();
     tell_library_notes();
-    const bool back = last.incident && last.incident->remedy.action == RemedyAction::kRollback;
-    mid_step_ = !last.committed && !back;
-    if (!last.committed) {
-      if (back) went_back();
-      mark_ = Clock::now();
-      return last;
-    }
+    const auto committed = std::ranges::count(ended, true, &StepResult::committed);
     const double seconds = std::chrono::duration<double>(Clock::now() - mark_).count();
-    saving_.ended = collect_saves();
-    records_.timing(last, seconds, std::exchange(saving_, {}));
-    if (due(last.step, options_.eval_every)) evaluate(last.step);
-    // While a save is in flight this one is left out: a slow disk makes checkpoints rarer, never steps slower.
-    if (due(last.step, options_.checkpoint_every) && last.step < options_.steps && !store_.saving()) {
-      const Clock::time_point held_up = Clock::now();
-      store_.start_save(request());
-      saving_.stall_seconds = std::chrono::duration<double>(Clock::now() - held_up).count();
+    for (const StepResult& last : ended) {
+      mid_step_ = !last.committed && !went_back(last);
+      if (last.committed)
+        after_commit(last, seconds / static_cast<double>(committed));
+      else if (went_back(last))
+        go_on_from_there();
     }
-    saving_.beside = store_.saving();
+    if (ended.empty()) return {};
     mark_ = Clock::now();
-    return last;
+    return ended.back();
   }
 
   void tell(const MemoryForecast& forecast) {
@@ -204,25 +205,45 @@ class TrainingRun::Journal {
   RunEnd end() const { return end_.value_or(RunEnd::kDone); }
 
  private:
+  /// Whether something is to be done with the state as it is after this step, before the next one.
+  bool is_boundary(std::int64_t step) const {
+    return due(step, options_.eval_every) || due(step, options_.checkpoint_every) || step >= options_.steps;
+  }
+
+  void after_commit(const StepResult& last, double seconds) {
+    saving_.ended = collect_saves();
+    records_.timing(last, seconds, std::exchange(saving_, {}));
+    if (due(last.step, options_.eval_every)) evaluate(last.step);
+    // While a save is in flight this one is left out: a slow disk makes checkpoints rarer, never steps slower.
+    if (due(last.step, options_.checkpoint_every) && last.step < options_.steps && !store_.saving()) {
+      const Clock::time_point held_up = Clock::now();
+      store_.start_save(request());
+      saving_.stall_seconds = std::chrono::duration<double>(Clock::now() - held_up).count();
+    }
+    saving_.beside = store_.saving();
+  }
+
   /// From here on the run is the one that went back: a resume must not find the one it left.
-  void went_back() {
+  void go_on_from_there() {
     store_.abandon_after(trainer_.steps());
     evaluated_ = std::min(evaluated_, trainer_.steps());
     save_now();
   }
 
-  StepResult record_attempts() {
-    std::vector<StepResult> attempts = trainer_.finished();
-    if (attempts.empty()) return {};
-    records_.attempts(attempts, trainer_.telemetry());
-    StepResult last = std::move(attempts.back());
-    attempts.pop_back();
-    const auto is_incident = [](const StepResult& attempt) { return attempt.incident.has_value(); };
-    if (is_incident(last) || std::ranges::any_of(attempts, is_incident))
-      store_.step_had_trouble(last.step);
-    else
-      store_.step_was_clean(last.step);
-    return last;
+  /// The last attempts at the batches that are done with.
+  std::vector<StepResult> record_attempts() {
+    std::vector<StepResult> attempts = trainer_.finished(), ended;
+    for (std::span<StepResult> rest = attempts; !rest.empty();) {
+      const auto last = std::ranges::find(rest, true, &StepResult::last);
+      const auto count = static_cast<std::size_t>(last - rest.begin()) + (last != rest.end() ? 1 : 0);
+      const std::span<StepResult> one = rest.first(count);
+      rest = rest.subspan(count);
+      records_.attempts(one);
+      const bool trouble = std::ranges::any_of(one, [](const StepResult& a) { return a.incident.has_value(); });
+      trouble ? store_.step_had_trouble(one.back().step) : store_.step_was_clean(one.back().step);
+      if (one.back().last) ended.push_back(std::move(one.back()));
+    }
+    return ended;
   }
 
   /// False when a signal came first: the evaluation is owed then. True when there is none to do.

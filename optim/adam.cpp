@@ -40,8 +40,7 @@ void AdamBase::fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) 
   slice.eps = static_cast<float>(options_.eps);
 }
 
-Optimizer::Magnitudes AdamBase::bound(const Magnitudes& now, double gradient, bool decays, std::int64_t,
-                                      double lr) const {
+Optimizer::Magnitudes AdamBase::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {
   const double b1 = options_.beta1, b2 = options_.beta2;
   // m and v are averages of the same gradients, so by Cauchy-Schwarz |m / (1 - b1^t)| / sqrt(v / (1 - b2^t)) is at most
   // 1 / sqrt((1 - b2)(1 - b1^2 / b2)) at every t. A square that underflows to v = 0 is held by eps.

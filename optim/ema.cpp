@@ -15,8 +15,8 @@ Ema::Ema(FlatParameters& parameters, const EmaOptions& options)
   for (std::size_t i = 0; i < parameters.size(); ++i) average(i).copy_from(parameters.slices()[i].variable.value());
 }
 
-float Ema::next_weight() const {
-  const auto t = static_cast<double>(updates_ + 1);
+float Ema::next_weight(std::int64_t ahead) const {
+  const auto t = static_cast<double>(updates_ + ahead + 1);
   double weight = 1 - options_.decay;
   if (options_.warmup) weight = 1 - std::min(options_.decay, (1 + t) / (10 + t));
   // The average from nothing, divided by 1 - decay^t, is this running mean: no second buffer, and exact at t = 1.

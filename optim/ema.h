@@ -27,7 +27,7 @@ class Ema {
   /// what there is to do when it was committed.
   void send_to(const StepPlaces& places);
   void was_updated();
-  float next_weight() const;
+  float next_weight(std::int64_t ahead = 0) const;  ///< or of the update so many later
   std::int64_t updates() const { return updates_; }
   Tensor average(std::size_t slice) const { return parameters_->view(averages_, slice); }
 

@@ -28,7 +28,7 @@ void Lion::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const 
   slice.one_minus_beta2 = static_cast<float>(1 - options_.beta2);
 }
 
-Optimizer::Magnitudes Lion::bound(const Magnitudes& now, double gradient, bool decays, std::int64_t, double lr) const {
+Optimizer::Magnitudes Lion::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {
   const double keep = decays ? std::abs(1 - lr * options_.weight_decay) : 1;
   return {keep * now.value + lr, std::max(now.moment1, gradient), 0};
 }

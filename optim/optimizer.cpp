@@ -48,12 +48,14 @@ double Optimizer::value_limit(std::size_t slice) const {
 
 double Optimizer::moment_limit() const { return range_of(moment_dtype_).largest; }
 
-bool Optimizer::within(const Magnitudes& m, std::size_t slice) const {
-  return m.value <= value_limit(slice) && m.moment1 <= moment_limit() && m.moment2 <= moment_limit();
+/// Within that share of what their dtypes hold.
+bool Optimizer::within(const Magnitudes& m, std::size_t slice, double share) const {
+  const double moments = share * moment_limit();
+  return m.value <= share * value_limit(slice) && m.moment1 <= moments && m.moment2 <= moments;
 }
 
-std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input,
-                                                  std::span<const float* const> gradients) const {
+std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::span<const float* const> gradients,
+                                                  std::int64_t ahead) const {
   check<ArgumentError>(std::isfinite(input.lr) && input.lr >= 0, "{}: wanted a finite learning rate >= 0, got {}",
                        kind_, input.lr);
   std::vector<UpdateSlice> slices(parameters_.size());
@@ -74,8 +76,8 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input,
     if (moments_.size() > 1) slice.moment2 = parameters_.view(moments_[1], i).mutable_raw();
     slice.gradient_factor = static_cast<float>(input.inverse_scale * input.clip_factor);
     slice.clip_value = static_cast<float>(input.clip_value);
-    slice.first = slice_updates_[i] == 0;
-    fill(slice, parameter.decays, slice_updates_[i] + 1, input.lr);
+    slice.first = slice_updates_[i] + ahead == 0;
+    fill(slice, parameter.decays, slice_updates_[i] + ahead + 1, input.lr);
   }
   return slices;
 }
@@ -139,10 +141,10 @@ bool Optimizer::bound_speaks() const {
   return !known_.empty() && moment_dtype_ == DType::f32 && updates_ >= distrust_until_;
 }
 
-Optimizer::Magnitudes Optimizer::bound_after(std::size_t slice, double gradient, const StepInput& input) const {
+Optimizer::Magnitudes Optimizer::bound_after(const Magnitudes& before, std::size_t slice, double gradient,
+                                             const StepInput& input) const {
   if (input.clip_value > 0) gradient = std::min(gradient, input.clip_value);
-  Magnitudes after = bound(known_[slice], gradient, parameters_.slices()[slice].decays, slice_updates_[slice] + 1,
-                           input.lr);
+  Magnitudes after = bound(before, gradient, parameters_.slices()[slice].decays, input.lr);
   // A margin for the roundings of float and of the 16-bit copy.
   for (double* x : {&after.value, &after.moment1, &after.moment2}) *x *= 1.001;
   return after;
@@ -158,7 +160,8 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
     parameters_.adopt_low_copies();
     std::vector<Magnitudes> after(parameters_.size());
     for (std::size_t i = 0; i < after.size(); ++i)
-      after[i] = bound_after(i, magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor, input);
+      after[i] = bound_after(known_[i], i, magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor,
+                             input);
     if (fails(after) == after.size()) return {.finite = true, .by_bound = true};
   }
   const std::vector<Magnitudes> after = run(input, false);
@@ -176,12 +179,14 @@ bool Optimizer::can_leave_to_device() const {
 }
 
 /// The bound rises with the gradient: a power of two is found by halving the range of exponents.
-double Optimizer::gradient_limit(std::size_t slice, const StepInput& input) const {
-  const auto fits = [&](double gradient) { return within(bound_after(slice, gradient, input), slice); };
+double Optimizer::gradient_limit(std::size_t slice, const StepInput& input, double share) const {
+  const auto fits = [&](double gradient) {
+    return within(bound_after(known_[slice], slice, gradient, input), slice, share);
+  };
   if (!fits(0)) return -1;
   int low = -150, high = 128;
   if (!fits(std::ldexp(1.0, low))) return 0;
-  if (fits(std::ldexp(1.0, high))) return std::numeric_limits<double>::infinity();
+  if (fits(std::ldexp(1.0, high))) return std::ldexp(1.0, high);  // every float
   while (high - low > 1) {
     const int middle = low + (high - low) / 2;
     (fits(std::ldexp(1.0, middle)) ? low : high) = middle;
@@ -189,14 +194,33 @@ double Optimizer::gradient_limit(std::size_t slice, const StepInput& input) cons
   return std::ldexp(1.0, low);
 }
 
-Optimizer::DeviceUpdate Optimizer::device_update(const StepInput& input) const {
+std::vector<UpdateSlice> Optimizer::device_slices(const StepInput& input, std::int64_t ahead) const {
   std::vector<const float*> gradients(parameters_.size(), nullptr);
-  DeviceUpdate update;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
+  for (std::size_t i = 0; i < gradients.size(); ++i)
     if (updated_[i]) gradients[i] = parameters_.gradient_of(i).data<float>();
-    update.gradient_limits.push_back(updated_[i] ? gradient_limit(i, input) : std::numeric_limits<double>::infinity());
+  return update_slices(input, gradients, ahead);
+}
+
+Optimizer::DeviceUpdate Optimizer::device_update(const StepInput& input) const {
+  DeviceUpdate update{.input = input, .slices = device_slices(input, 0)};
+  for (std::size_t i = 0; i < updated_.size(); ++i)
+    update.gradient_limits.push_back(updated_[i] ? gradient_limit(i, input, 1)
+                                                 : std::numeric_limits<double>::infinity());
+  return update;
+}
+
+std::optional<Optimizer::DeviceUpdate> Optimizer::device_update_behind(std::span<const DeviceUpdate* const> under_way,
+                                                                       const StepInput& input) const {
+  constexpr double kShare = 1.0 / 16;  // of what a dtype holds: that much each update may take from what is known
+  DeviceUpdate update{.input = input, .slices = device_slices(input, static_cast<std::int64_t>(under_way.size()))};
+  for (std::size_t i = 0; i < updated_.size(); ++i) {
+    double& limit = update.gradient_limits.emplace_back(std::numeric_limits<double>::infinity());
+    if (!updated_[i]) continue;
+    limit = gradient_limit(i, input, kShare);
+    Magnitudes most = known_[i];
+    for (const DeviceUpdate* before : under_way) most = bound_after(most, i, before->gradient_limits[i], before->input);
+    if (limit < 0 || !within(bound_after(most, i, limit, input), i)) return std::nullopt;
   }
-  update.slices = update_slices(input, gradients);
   return update;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,10 +81,16 @@ class Optimizer {
   /// What the update needs, for each parameter: its numbers, and the largest unscaled, clipped gradient of which the
   /// bound shows that finite numbers are written; below 0 where it shows that of none.
   struct DeviceUpdate {
+    StepInput input;
     std::vector<UpdateSlice> slices;
     std::vector<double> gradient_limits;
   };
   DeviceUpdate device_update(const StepInput& input) const;
+  /// The same for an update behind those that are `under_way` (oldest first), which was_updated() has not heard of.
+  /// Each of them, and this one, has limits that leave room for others behind it. Nothing where the bound does not
+  /// reach as far.
+  std::optional<DeviceUpdate> device_update_behind(std::span<const DeviceUpdate* const> under_way,
+                                                   const StepInput& input) const;
   /// Sends the verdict over gradients and `statistics`, and the update. Throws AutogradError where other parameters
   /// got gradients than in the update before.
   void send_to(const StepPlaces& places, std::span<const Tensor> statistics);
@@ -119,20 +126,22 @@ class Optimizer {
   virtual void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const = 0;
   /// An upper bound of what one update leaves, given the largest unscaled, clipped gradient; infinity where none is
   /// known.
-  virtual Magnitudes bound(const Magnitudes& now, double gradient, bool decays, std::int64_t t, double lr) const = 0;
+  virtual Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const = 0;
 
  private:
-  std::vector<UpdateSlice> update_slices(const StepInput& input, std::span<const float* const> gradients) const;
+  std::vector<UpdateSlice> update_slices(const StepInput& input, std::span<const float* const> gradients,
+                                         std::int64_t ahead = 0) const;
+  std::vector<UpdateSlice> device_slices(const StepInput& input, std::int64_t ahead) const;
   UpdateArguments update_arguments() const;
   static Magnitudes magnitudes_of(const BlockExtremes& extremes);
   bool bound_speaks() const;
-  Magnitudes bound_after(std::size_t slice, double gradient, const StepInput& input) const;
-  double gradient_limit(std::size_t slice, const StepInput& input) const;
+  Magnitudes bound_after(const Magnitudes& before, std::size_t slice, double gradient, const StepInput& input) const;
+  double gradient_limit(std::size_t slice, const StepInput& input, double share) const;
   void count_update(std::vector<Magnitudes> magnitudes);
   std::vector<Magnitudes> run(const StepInput& input, bool write);
   double value_limit(std::size_t slice) const;
   double moment_limit() const;
-  bool within(const Magnitudes& magnitudes, std::size_t slice) const;
+  bool within(const Magnitudes& magnitudes, std::size_t slice, double share = 1) const;
 
   std::string kind_;
   UpdateRule rule_;

@@ -31,7 +31,7 @@ void Sgd::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const {
   slice.nesterov = options_.nesterov;
 }
 
-Optimizer::Magnitudes Sgd::bound(const Magnitudes& now, double gradient, bool decays, std::int64_t, double lr) const {
+Optimizer::Magnitudes Sgd::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {
   const double g = gradient + (decays ? options_.weight_decay : 0) * now.value;
   const double m = options_.momentum * now.moment1 + g;
   const double d = options_.momentum > 0 ? std::max(m, g + options_.momentum * m) : g;

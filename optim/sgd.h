@@ -28,7 +28,7 @@ class Sgd final : public Optimizer {
 
  protected:
   void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const override;
-  Magnitudes bound(const Magnitudes& now, double gradient, bool decays, std::int64_t t, double lr) const override;
+  Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
 
  private:
   SgdOptions options_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -52,6 +53,10 @@ class Signs {
   };
   std::vector<Sign> after_commit(const Committed& step);
 
+  /// Whether take_due() would give any.
+  bool has_due(std::int64_t step) const {
+    return std::ranges::any_of(planned_, [step](const Promotion& p) { return p.step <= step; });
+  }
   /// Ops ("PATH/op") that are to be computed in f32 from this step on: what telemetry showed kTelemetryDelay steps ago.
   std::vector<std::string> take_due(std::int64_t step);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
+#include "amp/loss_scaler.h"
 #include "amp/signs/trend.h"
 #include "core/error.h"
 
@@ -21,27 +23,32 @@ SpikeGuard::SpikeGuard(const Options& options) : options_(options) {
                        options.least, options.window, options.spread, options.relative);
 }
 
-double SpikeGuard::bound() const {
-  if (losses_.size() < static_cast<std::size_t>(options_.least)) return std::numeric_limits<double>::infinity();
-  std::vector<double> values = losses_;
+double SpikeGuard::bound(std::int64_t ahead) const {
+  const std::int64_t count = static_cast<std::int64_t>(losses_.size()) - kTelemetryDelay + ahead;
+  if (count < options_.least) return std::numeric_limits<double>::infinity();
+  const auto end = losses_.begin() + count, begin = end - std::min<std::int64_t>(count, options_.window);
+  const double largest = std::accumulate(end - ahead, end, largest_, [](double a, double b) { return std::max(a, b); });
+  std::vector<double> values(begin, end);
   const double middle = median(values);
   for (double& x : values) x = std::abs(x - middle);
   const double deviation = kDeviationOfMedian * median(values);
   const double bound = middle + std::max(options_.spread * deviation, options_.relative * std::abs(middle));
   if (!(middle > 0)) return bound;
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = std::abs(std::log(std::max(losses_[i] / middle, std::numeric_limits<double>::min())));
+    values[i] = std::abs(
+        std::log(std::max(begin[static_cast<std::ptrdiff_t>(i)] / middle, std::numeric_limits<double>::min())));
   const double ratio = std::exp(options_.ratio_spread * kDeviationOfMedian * median(values));
-  return std::max(bound, std::min(middle * ratio, largest_));
+  return std::max(bound, std::min(middle * ratio, largest));
 }
 
 bool SpikeGuard::absurd(double loss) const { return std::isfinite(loss) && !(loss <= bound()); }
 
 void SpikeGuard::accepted(double loss) {
   if (!std::isfinite(loss)) return;
-  largest_ = std::max(largest_, loss);
   losses_.push_back(loss);
-  if (losses_.size() > static_cast<std::size_t>(options_.window)) losses_.erase(losses_.begin());
+  if (static_cast<std::int64_t>(losses_.size()) > kTelemetryDelay)
+    largest_ = std::max(largest_, losses_[losses_.size() - 1 - kTelemetryDelay]);
+  if (static_cast<std::int64_t>(losses_.size()) > options_.window + kTelemetryDelay) losses_.erase(losses_.begin());
 }
 
 StateDict SpikeGuard::state() const {
@@ -56,11 +63,11 @@ void SpikeGuard::load_state(const StateDict& state) {
   if (!state.empty()) {
     loaded.losses_ = state.numbers("losses");
     loaded.largest_ = state.number("largest");
-    check<CheckpointError>(loaded.losses_.size() <= static_cast<std::size_t>(options_.window) &&
-                               std::isfinite(loaded.largest_) &&
+    const std::int64_t most = options_.window + kTelemetryDelay;
+    check<CheckpointError>(static_cast<std::int64_t>(loaded.losses_.size()) <= most && std::isfinite(loaded.largest_) &&
                                std::ranges::all_of(loaded.losses_, [](double x) { return std::isfinite(x); }),
                            "spike guard: the checkpoint holds {} losses, wanted at most {}, all finite",
-                           loaded.losses_.size(), options_.window);
+                           loaded.losses_.size(), most);
   }
   *this = std::move(loaded);
 }

@@ -10,7 +10,8 @@ namespace binade::examples {
 struct Workload {
   std::string name, precision;
   std::int64_t parameters = 0;
-  std::function<double()> step;     ///< one training step; returns its loss
+  std::function<void()> step;       ///< one training step, sent
+  std::function<double()> loss;     ///< of the last one; waits for it
   std::function<void(bool)> watch;  ///< switches what watches the steps on or off
 };
 

@@ -86,7 +86,8 @@ amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& p
                         .state_hash = s.state_hash,
                         .on_nan = on_nan_of(s.on_nan),
                         .inject = s.inject,
-                        .record = s.record};
+                        .record = s.record,
+                        .ahead = kStepsAhead};
   if (s.clip_mode == "norm") o.clip_norm = s.clip;
   if (s.clip_mode == "value") o.clip_value = s.clip;
   if (s.clip_mode == "adaptive") o.clip_adaptive = s.clip;

@@ -8,6 +8,9 @@
 
 namespace binade::examples {
 
+/// Recorded steps that may be under way on a GPU: one that runs, one that waits behind it.
+inline constexpr std::int64_t kStepsAhead = 2;
+
 /// What `train` of both programs takes. Defaults that differ between them are set by the program before parsing.
 struct TrainSettings {
   std::string data, val_data;

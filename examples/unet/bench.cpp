@@ -36,16 +36,24 @@ int bench(Settings& table, BenchSettings& s) {
   s.train.lr = 1e-4;
   s.train.optimizer = "adam";
   const auto optimizer = make_optimizer(s.train, model);
-  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = s.record});
+  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = s.record, .ahead = kStepsAhead});
   const Shape shape{s.batch > 0 ? s.batch : images.batch, images.side, images.side, images.model.in};
   const Shape masks{shape[0], images.side, images.side, 1};
   const io::ImageBatch batch = io::ImageBatch{random_images(shape, 0, false), random_images(masks, 1, true), {}}.to(
       runtime.device());
   const auto step = [&] {
-    return trainer.step(batch, [&](const io::ImageBatch& b) { return nn::bce_with_logits(model(b.images), b.masks); })
-        .loss;
+    trainer.step(batch, [&model](const io::ImageBatch& b) { return nn::bce_with_logits(model(b.images), b.masks); });
   };
-  const Workload workload{s.workload, s.train.precision, nn::count_parameters(model), step,
+  const auto loss = [&, last = 0.0]() mutable {
+    trainer.settle();
+    for (const StepStats& one : trainer.finished()) last = one.loss;
+    return last;
+  };
+  const Workload workload{s.workload,
+                          s.train.precision,
+                          nn::count_parameters(model),
+                          step,
+                          loss,
                           [&](bool on) { trainer.set_telemetry(on); }};
   return run_bench(s, workload);
 }

@@ -9,7 +9,7 @@ namespace binade::examples {
 struct UNetOptions {
   std::int64_t in = 1, classes = 1;   ///< input channels; logits per pixel
   std::int64_t base = 32, depth = 4;  ///< channels of the first level; how often the image is halved
-  bool recompute = false;  ///< convolutions and norms run twice instead of keeping their activations
+  bool recompute = false;             ///< convolutions and norms run twice instead of keeping their activations
 };
 
 /// (convolution 3x3 without bias, batch norm with its ReLU) twice. x (N, H, W, C) -> (N, H, W, K)

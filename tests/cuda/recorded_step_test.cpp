@@ -1,157 +1,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
-#include "amp/trainer.h"
-#include "autograd/functions/attention.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/losses.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
 #include "core/gpus.h"
 #include "cuda/gpu.h"
-#include "io/image_data.h"
-#include "nn/batch_norm.h"
-#include "nn/conv2d.h"
-#include "nn/dropout.h"
-#include "optim/adam.h"
-#include "optim/lion.h"
-#include "optim/sgd.h"
+#include "tests/cuda/recorded_lab.h"
 
 // Steps that the device makes by itself beside the same steps made op by op: every bit of the state must be the same.
 namespace binade::amp {
 namespace {
 
+using namespace recorded_lab;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr std::int64_t kSteps = 12;
-
-/// Statistics, random numbers and 16-bit copies: everything that a step changes.
-struct Net : nn::Module {
-  nn::Conv2d first{{.in = 1, .out = 8, .kernel = 3, .padding = 1, .bias = false}};
-  nn::BatchNorm2d norm{{.channels = 8}};
-  nn::Dropout drop{{.p = 0.2}};
-  nn::Conv2d last{{.in = 8, .out = 1, .kernel = 1}};
-
-  void visit(nn::Visitor& v) override {
-    v("first", first);
-    v("norm", norm);
-    v("drop", drop);
-    v("last", last);
-  }
-  Variable forward(const Variable& x) override { return last(drop(relu(norm(first(x))))); }
-};
-
-/// Images with a bright square, whose place is the mask.
-io::ImageBatch batch(std::uint32_t k, std::int64_t rows = 4, std::int64_t side = 8) {
-  io::ImageBatch b;
-  b.images = Tensor::empty({rows, side, side, 1});
-  b.masks = Tensor::zeros({rows, side, side}, DType::u8);
-  const RandomStream stream{11, RngPurpose::kData, 0, 0, k};
-  auto* x = b.images.mutable_data<float>();
-  auto* m = b.masks.mutable_data<std::uint8_t>();
-  for (std::int64_t i = 0; i < b.images.numel(); ++i) {
-    m[i] = stream.word(static_cast<std::uint64_t>(i)) % 3 == 0 ? 1 : 0;
-    x[i] = 2 * stream.uniform(static_cast<std::uint64_t>(i)) - 1 + static_cast<float>(m[i]);
-  }
-  for (std::int64_t row = 0; row < rows; ++row) b.origin.samples.push_back(row);
-  return b;
-}
-
-Variable maths(Net& net, const io::ImageBatch& b) {
-  Tensor target = Tensor::empty(b.images.shape(), DType::f32, b.images.device());
-  target.copy_from(b.masks.reshape(b.images.shape()));
-  return bce_with_logits(net(Variable(b.images)), Variable(target));
-}
-
-/// The same with attention and a division, both of which feel how large the images are.
-Variable watched_maths(Net& net, const io::ImageBatch& b) {
-  const Shape& shape = b.images.shape();
-  const Variable x(b.images);
-  const Variable tokens = reshape(net.first(x), {shape.dim(0), shape.dim(1) * shape.dim(2), 8});
-  const Variable spread = attention(tokens, tokens, tokens, {.scale = 0.02, .heads = 2});
-  const Variable near = 1e-16 / (1e-13 / (x * x + 1));
-  return maths(net, b) + 1e-3 * mean(spread / (mean(spread * spread) + 1)) + 1e-3 * mean(near);
-}
-
-struct Setting {
-  std::string name;
-  TrainerOptions options{};
-  std::string rule = "adamw";
-};
-
-/// A run of `kSteps` steps.
-struct Training {
-  explicit Training(Setting setting, bool record) {
-    setting.options.record = record;
-    if (setting.rule == "sgd")
-      optimizer = std::make_unique<optim::Sgd>(net, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
-    else if (setting.rule == "lion")
-      optimizer = std::make_unique<optim::Lion>(net, optim::LionOptions{.lr = 1e-3});
-    else
-      optimizer = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 1e-2});
-    trainer.emplace(runtime, net, *optimizer, setting.options);
-  }
-  /// Of a closure in which there is something to look at.
-  StepResult watched_step(const io::ImageBatch& b) {
-    return trainer->step(b, [&](const io::ImageBatch& there) { return watched_maths(net, there); });
-  }
-  StepResult step(const io::ImageBatch& b) {
-    return trainer->step(b, [&](const io::ImageBatch& there) { return maths(net, there); });
-  }
-  Runtime runtime{{.device = Device::cuda(), .seed = 3}};
-  Net net;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::optional<Trainer> trainer;
-};
-
-/// What a run came to.
-struct Trace {
-  std::vector<StepResult> results;
-  std::string hash;
-};
-
-Trace trace(const Setting& setting, bool record,
-            const std::function<void(Training&, std::vector<StepResult>&)>& steps) {
-  Training run(setting, record);
-  Trace trace;
-  steps(run, trace.results);
-  trace.hash = run.trainer->state_hash();
-  return trace;
-}
-
-/// The signs of a step.
-std::vector<std::string> told(const StepResult& result) {
-  std::vector<std::string> lines;
-  for (const Sign& sign : result.signs)
-    lines.push_back(
-        fmt::format("{}: {} {} {} {}", name_of(sign.kind), place_of(sign), sign.what, sign.remedy, sign.confidence));
-  return lines;
-}
-
-void expect_equal(const Trace& a, const Trace& b) {
-  ASSERT_EQ(a.results.size(), b.results.size());
-  for (std::size_t i = 0; i < a.results.size(); ++i) {
-    const StepResult &x = a.results[i], &y = b.results[i];
-    EXPECT_EQ(x.committed, y.committed) << i;
-    EXPECT_EQ(x.loss, y.loss) << i;
-    EXPECT_EQ(x.grad_norm, y.grad_norm) << i;
-    EXPECT_EQ(x.loss_scale, y.loss_scale) << i;
-    EXPECT_EQ(x.forward_headroom.binades, y.forward_headroom.binades) << i;
-    EXPECT_EQ(x.backward_headroom.binades, y.backward_headroom.binades) << i;
-    EXPECT_EQ(x.backward_headroom.op, y.backward_headroom.op) << i;
-    EXPECT_EQ(x.incident.has_value(), y.incident.has_value()) << i;
-    EXPECT_EQ(x.attention_entropy, y.attention_entropy) << i;
-    EXPECT_EQ(x.update_rms, y.update_rms) << i;
-    EXPECT_EQ(told(x), told(y)) << i;
-  }
-  EXPECT_EQ(a.hash, b.hash);
-}
 
 class RecordedStep : public testing::TestWithParam<Setting> {
  protected:

@@ -18,6 +18,16 @@ cudaEvent_t event_of(std::uint64_t mark) {
 
 }  // namespace
 
+bool is_over(cudaEvent_t event) {
+  const cudaError_t there = cudaEventQuery(event);
+  if (there == cudaErrorNotReady) {
+    cudaGetLastError();  // an answer and no error: the next launch must not tell it
+    return false;
+  }
+  check(there, "the device");
+  return true;
+}
+
 std::uint64_t set_mark() {
   require_no_capture("a mark");
   const std::lock_guard lock(context().mutex);
@@ -33,11 +43,7 @@ std::uint64_t set_mark() {
 bool has_reached(std::uint64_t mark) {
   require_no_capture("asking how far the device is");
   const cudaEvent_t event = event_of(mark);
-  if (event == nullptr) return true;
-  const cudaError_t there = cudaEventQuery(event);
-  if (there == cudaErrorNotReady) return false;
-  check(there, "the device");
-  return true;
+  return event == nullptr || is_over(event);
 }
 
 void wait_for_mark(std::uint64_t mark) {

@@ -1,8 +1,14 @@
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 namespace binade::cuda {
+
+/// Whether the device has come to where `event` was last recorded; yes where it never was. Throws what the device died
+/// of.
+bool is_over(cudaEvent_t event);
 
 /// A point behind all that has been sent.
 std::uint64_t set_mark();

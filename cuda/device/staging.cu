@@ -2,35 +2,67 @@
 #include <cstring>
 
 #include "cuda/device/context.cuh"
+#include "cuda/device/marks.cuh"
 
 /// Copies from the host's ordinary memory: by way of page-locked memory that is used in turn, so that the host waits
-/// only where it is ahead of the device by all of it.
+/// only where it is ahead of the device by all of it. Large ones cross to the device on a stream of their own, beside
+/// the kernels that were sent before; only the copy within the device's memory comes behind those
+/// (docs/decisions/0025).
 namespace binade::cuda {
 namespace {
 
 constexpr int kParts = 4;
-constexpr std::size_t kPart = std::size_t{8} << 20;
 constexpr std::size_t kAlignment = 64;
 
+/// Up to here a copy goes straight to where it belongs: by estimate it takes a few microseconds on the bus, and the way
+/// beside costs as much in events, a wait between streams and another copy.
+constexpr std::size_t kSmall = std::size_t{64} << 10;
+constexpr std::size_t kSmallPart = std::size_t{2} << 20;
+constexpr std::size_t kLargePart = std::size_t{8} << 20;
+
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  return event;
+}
+
+/// Page-locked memory in parts. `beside`: and as many parts of the device's, between which a stream of their own
+/// copies. Per part two events, which order the three who use it:
+///   host     writes the page-locked part when the copy stream has read it       (taken)
+///   copies   write the device's part when the compute stream has read it        (read)
+///   compute  reads the device's part when the copy stream has written it        (taken)
+/// Where the device has no memory for that, all is sent to the compute stream.
 class Staging {
  public:
-  Staging() {
+  Staging(std::size_t part, bool beside) : part_bytes_(part) {
+    if (beside) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    for (int i = 0; i < kParts; ++i) taken_[i] = make_event(), read_[i] = make_event();
     void* memory = nullptr;
-    check(cudaHostAlloc(&memory, kParts * kPart, cudaHostAllocDefault), "page-locked memory");
-    memory_ = static_cast<char*>(memory);
-    for (cudaEvent_t& left : left_) check(cudaEventCreateWithFlags(&left, cudaEventDisableTiming), "cudaEventCreate");
+    check(cudaHostAlloc(&memory, kParts * part_bytes_, cudaHostAllocDefault), "page-locked memory");
+    here_ = static_cast<char*>(memory);
+    if (!beside) return;
+    const cudaError_t error = cudaMalloc(&memory, kParts * part_bytes_);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // dealt with, and not told again by the next launch
+      return;
+    }
+    check(error, "device memory for uploads");
+    there_ = static_cast<char*>(memory);
   }
 
   void send(char* to, const char* from, std::size_t bytes) {
     bool waited = false;
     while (bytes > 0) {
-      const bool whole = bytes <= kPart - used_;
-      if (!whole && (used_ > kPart / 2 || bytes <= kPart)) waited |= next_part();
-      const std::size_t count = std::min(bytes, kPart - used_);
-      char* here = memory_ + static_cast<std::size_t>(part_) * kPart + used_;
-      std::memcpy(here, from, count);
-      check(cudaMemcpyAsync(to, here, count, cudaMemcpyHostToDevice, context().stream), "copy to the device");
-      used_ = std::min(kPart, (used_ + count + kAlignment - 1) / kAlignment * kAlignment);
+      const bool whole = bytes <= part_bytes_ - used_;
+      if (!whole && (used_ > part_bytes_ / 2 || bytes <= part_bytes_)) waited |= next_part();
+      const std::size_t count = std::min(bytes, part_bytes_ - used_);
+      const std::size_t at = static_cast<std::size_t>(part_) * part_bytes_ + used_;
+      std::memcpy(here_ + at, from, count);
+      used_ = std::min(part_bytes_, (used_ + count + kAlignment - 1) / kAlignment * kAlignment);
+      if (there_ != nullptr)
+        send_beside(to, at, count);
+      else
+        copy(to, here_ + at, count, cudaMemcpyHostToDevice, context().stream);
       to += count;
       from += count;
       bytes -= count;
@@ -39,22 +71,43 @@ class Staging {
   }
 
  private:
+  static void copy(char* to, const char* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream), "copy to the device");
+  }
+  static void record(cudaEvent_t event, cudaStream_t stream) {
+    check(cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+  /// What `stream` is sent from now on comes behind what `event` was last recorded for, if it was.
+  static void order(cudaStream_t stream, cudaEvent_t event) {
+    check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
+
+  /// Each piece has its own turn of the events: a part that is full is free as soon as its own copies are done, however
+  /// many kernels were sent before the next upload.
+  void send_beside(char* to, std::size_t at, std::size_t count) {
+    copy(there_ + at, here_ + at, count, cudaMemcpyHostToDevice, stream_);
+    record(taken_[part_], stream_);
+    order(context().stream, taken_[part_]);
+    copy(to, there_ + at, count, cudaMemcpyDeviceToDevice, context().stream);
+    record(read_[part_], context().stream);
+  }
+
   /// Whether the host had to wait.
   bool next_part() {
-    check(cudaEventRecord(left_[part_], context().stream), "cudaEventRecord");
+    if (there_ == nullptr) record(taken_[part_], context().stream);
     part_ = (part_ + 1) % kParts;
     used_ = 0;
-    const cudaError_t there = cudaEventQuery(left_[part_]);  // of an event that was never recorded: it is
-    if (there != cudaErrorNotReady) {
-      check(there, "the device");
-      return false;
-    }
-    check(cudaEventSynchronize(left_[part_]), "the device");
+    if (there_ != nullptr) order(stream_, read_[part_]);
+    if (is_over(taken_[part_])) return false;  // one that was never recorded is
+    check(cudaEventSynchronize(taken_[part_]), "the device");
     return true;
   }
 
-  char* memory_ = nullptr;
-  cudaEvent_t left_[kParts] = {};  // the device has read a part up to here
+  std::size_t part_bytes_;
+  char* here_ = nullptr;   // page-locked
+  char* there_ = nullptr;  // the device's, or null
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t taken_[kParts] = {}, read_[kParts] = {};
   int part_ = 0;
   std::size_t used_ = 0;
 };
@@ -62,8 +115,11 @@ class Staging {
 }  // namespace
 
 void upload(void* to, const void* from, std::size_t bytes) {
-  static Staging* only = new Staging;  // never destroyed: the driver may be gone before statics are
-  only->send(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+  // Each is made when it is first needed: page-locked memory and 32 MiB of the device's.
+  static Staging *small = nullptr, *large = nullptr;  // never destroyed: the driver may be gone before statics are
+  Staging*& way = bytes <= kSmall ? small : large;
+  if (way == nullptr) way = new Staging(bytes <= kSmall ? kSmallPart : kLargePart, bytes > kSmall);
+  way->send(static_cast<char*>(to), static_cast<const char*>(from), bytes);
 }
 
 }  // namespace binade::cuda

@@ -74,14 +74,6 @@ cudaError_t cudaDriverGetVersion(int* version) {
   *version = 0;
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  if (const cudaError_t error = simt::forbidden_in_capture(); error != cudaSuccess) return error;
-  return lost();
-}
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (lost() != cudaSuccess) return lost();
@@ -92,6 +84,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   if (lost() != cudaSuccess) return lost();
   if (const cudaError_t error = simt::unsafe_in_capture(); error != cudaSuccess) return error;
+  simt::finish();  // as the runtime does
   return simt::release(memory) ? cudaSuccess : out_of_place("freed memory that the device does not have");
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
@@ -104,6 +97,7 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* memory) {
   if (const cudaError_t error = simt::unsafe_in_capture(); error != cudaSuccess) return error;
+  if (lost() == cudaSuccess) simt::finish();
   const std::lock_guard lock(pinned_mutex());
   if (pinned().erase(static_cast<const char*>(memory)) == 0) return failed(cudaErrorInvalidValue);
   std::free(memory);
@@ -114,19 +108,19 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (lost() != cudaSuccess) return lost();
   const bool to_device = kind != cudaMemcpyDeviceToHost, from_device = kind != cudaMemcpyHostToDevice;
   if (simt::owns(to) != to_device || simt::owns(from) != from_device)
     return out_of_place("copied between memories other than those it named");
-  if ((!to_device && !is_pinned(to, bytes)) || (!from_device && !is_pinned(from, bytes))) {
+  const bool ordinary = (!to_device && !is_pinned(to, bytes)) || (!from_device && !is_pinned(from, bytes));
+  if (ordinary)
     if (const cudaError_t error = simt::forbidden_in_capture(); error != cudaSuccess) return error;
-  }
-  simt::send([=] {
+  simt::send(stream, [=] {
     const simt::Access access;
     std::memcpy(to, from, bytes);
   });
-  return cudaSuccess;
+  return ordinary ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                               std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -138,10 +132,10 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
   }
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   if (lost() != cudaSuccess) return lost();
   if (!simt::owns(memory)) return out_of_place("cleared memory that the device does not have");
-  simt::send([=] {
+  simt::send(stream, [=] {
     const simt::Access access;
     std::memset(memory, value, bytes);
   });
@@ -158,6 +152,7 @@ const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
+    case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
     case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
     default: return "cudaError";
@@ -167,6 +162,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorIllegalAddress: return g_detail != nullptr ? g_detail : "an illegal memory access was encountered";
+    case cudaErrorNotReady: return "device not ready";
     case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
     default: return "an error of the emulated device";

@@ -279,7 +279,7 @@ void launch(Dim3 grid, Dim3 extent, std::size_t shared_bytes, std::function<void
   if (count == 0 || count > 1024) fault("a block of 0 or more than 1024 threads");
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535) fault("a grid out of range");
   if (shared_bytes > kMaxShared) fault("more shared memory than a block may have");
-  send([grid, extent, thread = std::move(thread)] { run_grid(grid, extent, thread); });
+  send(nullptr, [grid, extent, thread = std::move(thread)] { run_grid(grid, extent, thread); });
 }
 
 void* shared() { return block().shared; }

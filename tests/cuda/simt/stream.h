@@ -6,8 +6,15 @@
 
 namespace simt {
 
-/// Work for the device's one stream: runs at once, or is noted down while the stream is captured.
-void send(std::function<void()> work);
+/// Work for a stream, or for the graph that the stream is captured into. Null is the stream that kernels run on. When
+/// the work runs is BINADE_SIMT_STREAMS' choice, of everything that a GPU may do:
+///   unset  that stream at once; others when an event of theirs is waited for, and not before
+///   late   that stream when the host waits for it, and not before; others as soon as their events let them
+///   N      a number: each goes on at random, now the one and now the other
+/// A wait for an event that is left out shows as wrong data under one of them.
+void send(cudaStream_t stream, std::function<void()> work);
+/// Runs all that was sent to any stream: what an implicit wait of the runtime's does.
+void finish();
 
 /// The error that stays once it has been met, or cudaSuccess: a fault in its memory is one that the device does not
 /// survive.

@@ -37,25 +37,6 @@ constexpr BINADE_HD Float8Layout layout_of(Float8 format) {
 /// The largest finite value.
 constexpr BINADE_HD float largest_of(Float8 format) { return format == Float8::e4m3 ? 448.0f : 57344.0f; }
 
-/// The code nearest to x, ties to even. Saturates: a finite x beyond the largest value becomes that value. NaN stays
-/// NaN; an infinity stays one in e5m2 and becomes NaN in e4m3, which has none, so that trouble stays visible.
-constexpr BINADE_HD std::uint8_t to_float8(float x, Float8 format) {
-  const detail::Float8Layout l = detail::layout_of(format);
-  const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t sign = u >> 24 & 0x80u;
-  const std::uint32_t a = u & 0x7fffffffu;
-  if (a >= 0x7f800000u) return static_cast<std::uint8_t>(sign | (a > 0x7f800000u ? l.of_nan : l.of_infinity));
-  if (a < l.normal) {  // let the float adder do the rounding
-    const float shifted = std::bit_cast<float>(a) + l.coarse;
-    return static_cast<std::uint8_t>(sign |
-                                     (std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(l.coarse)));
-  }
-  const std::uint32_t bounded = a < l.largest ? a : l.largest;
-  const int dropped = 23 - l.mantissa;
-  const std::uint32_t odd = bounded >> dropped & 1u;
-  return static_cast<std::uint8_t>(sign | (bounded - l.one_less + (1u << (dropped - 1)) - 1u + odd) >> dropped);
-}
-
 /// Exact.
 constexpr BINADE_HD float from_float8(std::uint8_t code, Float8 format) {
   const detail::Float8Layout l = detail::layout_of(format);
@@ -84,9 +65,27 @@ constexpr BINADE_HD float power_of_two(int k) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(k + 127) << 23);
 }
 
+/// The code nearest to x 2^k, ties to even, without branches. Saturates: a finite x beyond the largest value becomes
+/// that value, even where x 2^k is not finite. NaN stays NaN; an infinity stays one in e5m2 and becomes NaN in e4m3,
+/// which has none, so that trouble stays visible.
+constexpr BINADE_HD std::uint8_t to_float8(float x, int k, Float8 format) {
+  const detail::Float8Layout l = detail::layout_of(format);
+  const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t a = std::bit_cast<std::uint32_t>(x * power_of_two(k)) & 0x7fffffffu;
+  const std::uint32_t bounded = a < l.largest ? a : l.largest;
+  const int dropped = 23 - l.mantissa;
+  const std::uint32_t odd = bounded >> dropped & 1u;
+  const std::uint32_t normal = (bounded - l.one_less + (1u << (dropped - 1)) - 1u + odd) >> dropped;
+  const float shifted = std::bit_cast<float>(bounded) + l.coarse;  // the float adder rounds the small ones
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(l.coarse);
+  const std::uint32_t not_finite = (u & 0x7fffffffu) > 0x7f800000u ? l.of_nan : l.of_infinity;
+  const std::uint32_t magnitude = bounded < l.normal ? small : normal;
+  return static_cast<std::uint8_t>((u >> 24 & 0x80u) | ((u & 0x7fffffffu) < 0x7f800000u ? magnitude : not_finite));
+}
+constexpr BINADE_HD std::uint8_t to_float8(float x, Float8 format) { return to_float8(x, 0, format); }
+
 /// x as a product sees it whose operands are scaled by 2^k, rounded to `format` and scaled back:
-/// from_float8(to_float8(x 2^k)) 2^-k without the code in between, nor branches. A finite x stays finite even where x
-/// 2^k is not (it saturates at largest_of(format) 2^-k); a NaN or an infinity becomes what to_float8 makes of it.
+/// from_float8(to_float8(x, k)) 2^-k without the code in between, nor branches.
 constexpr BINADE_HD float through_float8(float x, int k, Float8 format) {
   const detail::Float8Layout l = detail::layout_of(format);
   const std::uint32_t u = std::bit_cast<std::uint32_t>(x);

@@ -38,6 +38,8 @@ enum class Call : int {
   kActivationBackward,
   kFp8Round,
   kFp8BeginStep,
+  kFp8Choice,
+  kFp8Encode,
   kAttentionForward,
   kAttentionBackward,
   kAdditiveMask,

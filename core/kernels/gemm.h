@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/float8.h"
 #include "core/ops/activation.h"
 
 namespace binade::cpu {
@@ -36,6 +37,13 @@ struct GemmArgs {
   const std::int64_t* a_offsets = nullptr;
   const std::int64_t* b_offsets = nullptr;
   const std::int64_t* c_offsets = nullptr;
+
+  /// `in` u8: codes of 8 bits, the k of a row of A and those of a column of B without gaps between rows or columns. A
+  /// value is its code times its operand's scale, which lies where the data does. For devices that multiply codes
+  /// (core/ops/fp8.h).
+  Float8 a_format = Float8::e4m3, b_format = Float8::e4m3;
+  const float* a_scale = nullptr;
+  const float* b_scale = nullptr;
 };
 
 struct GemmKernels {

@@ -30,6 +30,21 @@ struct Fp8Scaling {
 /// times a power of two, which bf16 holds exactly. Contiguous. Throws DTypeError for another dtype.
 Tensor round_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling);
 
+/// The same values as codes: rows (m, k) are those of `x` (..., k), columns (k, m) the same transposed. A value is its
+/// code times `scale` () f32.
+struct Fp8Codes {
+  Tensor rows, columns, scale;
+};
+/// Whether the three products of a layer, of `rows` rows, are products of codes on this device. Where they are not,
+/// round_to_fp8 makes operands that have the same values.
+bool multiplies_fp8_codes(Device device, std::int64_t rows, std::int64_t inputs, std::int64_t outputs);
+/// REQUIRES a device that multiplies codes. What is not asked for stays undefined.
+Fp8Codes encode_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling, bool rows, bool columns);
+/// What values of an operand are codes of.
+constexpr Float8 format_of(Fp8Operand operand) {
+  return operand == Fp8Operand::kGradient ? Float8::e5m2 : Float8::e4m3;
+}
+
 /// The amaxes of a layer that nobody has used yet.
 Tensor fp8_amaxes(Device device);
 /// A step begins: what was this step's goes to the history, the oldest leaves it.
@@ -44,9 +59,18 @@ struct Fp8Rounding {
   const float* history = nullptr;  ///< kFp8Window magnitudes; null: none
   float* record = nullptr;         ///< becomes the largest of itself and |x|; null: not kept
 };
+struct Fp8Encoding {
+  Fp8Rounding rounding;  ///< without y
+  std::uint8_t* rows = nullptr;
+  std::uint8_t* columns = nullptr;  ///< null: not wanted, either
+  float* scale = nullptr;
+};
 struct Fp8Kernels {
   void (*round)(const Fp8Rounding&);
   void (*begin_step)(float* amaxes, std::int64_t rows);
+  /// Null: no product of this device is one of codes.
+  bool (*multiplies_codes)(std::int64_t rows, std::int64_t inputs, std::int64_t outputs) = nullptr;
+  void (*encode)(const Fp8Encoding&) = nullptr;
 };
 KernelSlot<Fp8Kernels>& fp8_slot();
 void register_fp8_cpu();

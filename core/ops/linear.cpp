@@ -39,61 +39,41 @@ cpu::GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Te
   return g;
 }
 
+/// c (m, n) = a (m, k) b (n, k)^T, a and b being codes of 8 bits.
+cpu::GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_is, const Tensor& b,
+                               const Tensor& b_scale, Tensor& c) {
+  cpu::GemmArgs g{.m = a.dim(0), .n = b.dim(0), .k = a.dim(1), .in = DType::u8, .out = c.dtype()};
+  g.a = a.raw();
+  g.a_row = g.k;
+  g.b = b.raw();
+  g.b_row = 1;
+  g.b_col = g.k;
+  g.c = c.mutable_raw();
+  g.c_row = g.n;
+  g.a_format = format_of(a_is);
+  g.a_scale = a_scale.data<float>();
+  g.b_scale = b_scale.data<float>();
+  return g;
+}
+
+/// An operand as products without codes read it.
+Tensor rounded(const Tensor& x, Fp8Operand operand, const Fp8Scaling* fp8) {
+  return fp8 != nullptr ? round_to_fp8(x, operand, *fp8) : x;
+}
+
 /// What `p` says of products that read `dtype`; null: nothing. Where the policy has them read more bits they keep them.
 const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
   return p.fp8 && dtype == DType::bf16 ? &*p.fp8 : nullptr;
 }
 
-}  // namespace
-
-Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check_inputs(in);
-  const Fp8Scaling* fp8 = fp8_of(p, in[0].dtype());
-  const Tensor x = fp8 != nullptr ? round_to_fp8(in[0], Fp8Operand::kX, *fp8) : in[0];
-  const Tensor w = fp8 != nullptr ? round_to_fp8(in[1], Fp8Operand::kWeight, *fp8) : in[1];
-  const std::int64_t outputs = w.dim(0);
-  const Shape shape = x.shape().with_dim(-1, outputs);
-  Tensor y = Tensor::empty(shape, ctx.store_dtype, x.device());
-  const bool smooth = p.activation == Activation::kGelu || p.activation == Activation::kGeluTanh;
-  Tensor z;
-  if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, x.device());
-  Tensor bias;
-  if (in[2].defined()) bias = in[2].to(accumulate_dtype(x.dtype()));
-
-  cpu::GemmArgs g = product(ctx, x, w, y);
-  g.m = shape.rows();
-  g.n = outputs;
-  g.k = w.dim(1);
-  g.b_row = 1;
-  g.b_col = w.pitch();
-  g.c_row = outputs;
-  g.bias = bias.defined() ? bias.raw() : nullptr;
-  g.activation = p.activation;
-  g.pre_activation = z.defined() ? z.mutable_raw() : nullptr;
-  gemm_slot().on(x.device(), kName).gemm(g);
-
-  ctx.save(x);
-  ctx.save(w);
-  if (smooth && ctx.grad_enabled) ctx.save(z);
-  if (p.activation == Activation::kRelu) ctx.save(y);
-  return {y};
-}
-
-void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+/// gx = gz w and gw = gz^T x, by what forward has saved of x and w.
+void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
+  if (!gx.needs(0) && !gx.needs(1)) return;
   const Tensor& x = ctx.saved(0, kName);
   const Tensor& w = ctx.saved(1, kName);
   const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
-  Tensor gz = gy[0].to(x.dtype()).contiguous_copy();
-  if (p.activation != Activation::kNone) {
-    const Tensor z = ctx.saved(2, kName).to(x.dtype());
-    const Tensor g = gz;
-    gz = Tensor::empty(g.shape(), g.dtype(), g.device());
-    kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
-  }
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
-  const Fp8Scaling* fp8 = fp8_of(p, x.dtype());
-  const Tensor factor = fp8 != nullptr && (gx.needs(0) || gx.needs(1)) ? round_to_fp8(gz, Fp8Operand::kGradient, *fp8)
-                                                                       : gz;
+  const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8_of(p, x.dtype()));
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
     cpu::GemmArgs g = product(ctx, factor, w, to);
@@ -114,6 +94,95 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     g.a_col = outputs;
     g.c_row = inputs;
     kernels.gemm(g);
+  }
+}
+
+/// The same of codes: saved are x and w transposed and, behind all else, their scales.
+void products_of_codes(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
+  if (!gx.needs(0) && !gx.needs(1)) return;
+  const int scales = p.activation == Activation::kNone ? 2 : 3;
+  const Fp8Codes g = encode_to_fp8(gz, Fp8Operand::kGradient, *p.fp8, gx.needs(0), gx.needs(1));
+  const cpu::GemmKernels& kernels = gemm_slot().on(gz.device(), kName);
+  if (gx.needs(0)) {
+    Tensor to = gx.destination(0);
+    kernels.gemm(product_of_codes(g.rows, g.scale, Fp8Operand::kGradient, ctx.saved(1, kName),
+                                  ctx.saved(scales + 1, kName), to));
+  }
+  if (gx.needs(1)) {
+    Tensor to = gx.destination(1);
+    kernels.gemm(
+        product_of_codes(g.columns, g.scale, Fp8Operand::kGradient, ctx.saved(0, kName), ctx.saved(scales, kName), to));
+  }
+}
+
+}  // namespace
+
+Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
+  check_inputs(in);
+  const Shape shape = in[0].shape().with_dim(-1, in[1].dim(0));
+  const Device device = in[0].device();
+  const Fp8Scaling* fp8 = fp8_of(p, in[0].dtype());
+  const bool coded = fp8 != nullptr && multiplies_fp8_codes(device, shape.rows(), in[1].dim(1), in[1].dim(0));
+  Tensor y = Tensor::empty(shape, ctx.store_dtype, device);
+  const bool smooth = p.activation == Activation::kGelu || p.activation == Activation::kGeluTanh;
+  Tensor z;
+  if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, device);
+  Tensor bias;
+  if (in[2].defined()) bias = in[2].to(accumulate_dtype(in[0].dtype()));
+
+  const auto multiply = [&](cpu::GemmArgs g) {
+    g.bias = bias.defined() ? bias.raw() : nullptr;
+    g.activation = p.activation;
+    g.pre_activation = z.defined() ? z.mutable_raw() : nullptr;
+    gemm_slot().on(device, kName).gemm(g);
+  };
+  const auto save_results = [&] {
+    if (z.defined()) ctx.save(z);
+    if (p.activation == Activation::kRelu) ctx.save(y);
+  };
+  if (coded) {
+    const Fp8Codes x = encode_to_fp8(in[0], Fp8Operand::kX, *fp8, true, ctx.grad_enabled);
+    const Fp8Codes w = encode_to_fp8(in[1], Fp8Operand::kWeight, *fp8, true, ctx.grad_enabled);
+    multiply(product_of_codes(x.rows, x.scale, Fp8Operand::kX, w.rows, w.scale, y));
+    if (!ctx.grad_enabled) return {y};
+    ctx.save(x.columns);
+    ctx.save(w.columns);
+    save_results();
+    ctx.save(x.scale);
+    ctx.save(w.scale);
+    return {y};
+  }
+  const Tensor x = rounded(in[0], Fp8Operand::kX, fp8), w = rounded(in[1], Fp8Operand::kWeight, fp8);
+  cpu::GemmArgs g = product(ctx, x, w, y);
+  g.m = shape.rows();
+  g.n = w.dim(0);
+  g.k = w.dim(1);
+  g.b_row = 1;
+  g.b_col = w.pitch();
+  g.c_row = w.dim(0);
+  multiply(g);
+  ctx.save(x);
+  ctx.save(w);
+  save_results();
+  return {y};
+}
+
+void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
+  const Tensor& x = ctx.saved(0, kName);
+  const bool coded = x.dtype() == DType::u8;
+  const DType dtype = coded ? DType::bf16 : x.dtype();
+  const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
+  Tensor gz = gy[0].to(dtype).contiguous_copy();
+  if (p.activation != Activation::kNone) {
+    const Tensor z = ctx.saved(2, kName).to(dtype);
+    const Tensor g = gz;
+    gz = Tensor::empty(g.shape(), g.dtype(), g.device());
+    kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
+  }
+  if (coded) {
+    products_of_codes(ctx, gz, gx, p);
+  } else {
+    products(ctx, gz, gx, p);
   }
   bias_gradient(info, gz, gx, 2);
 }

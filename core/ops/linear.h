@@ -19,7 +19,7 @@ namespace binade::ops {
 /// y).
 ///
 /// With `fp8` and products in bf16, x, w and gz are rounded to 8 bits before they are multiplied (core/ops/fp8.h), and
-/// what is saved of x and w is that; gbias is of gz as it was.
+/// what is saved of x and w is that, as codes where the device multiplies codes; gbias is of gz as it was.
 struct Linear {
   struct Params {
     Activation activation = Activation::kNone;

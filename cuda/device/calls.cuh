@@ -25,6 +25,8 @@ void run_column_sums(const ColumnSumsCall& call);
 void run_activation_backward(const ActivationBackwardCall& call);
 void run_fp8_round(const ops::Fp8Rounding& r);
 void run_fp8_begin_step(const Fp8BeginStepCall& call);
+void run_fp8_choice(const Fp8ChoiceCall& call);
+void run_fp8_encode(const ops::Fp8Encoding& e);
 void run_attention_forward(const cpu::AttentionForward& f);
 void run_attention_backward(const cpu::AttentionBackward& w);
 void run_additive_mask(const AdditiveMaskCall& call);

@@ -20,6 +20,7 @@ void check(cudaError_t error, const char* what);
 struct Context {
   int device = 0;
   int multiprocessors = 1;
+  int capability = 0;  ///< 10 major + minor
   cudaStream_t stream = nullptr;
   std::uint32_t* seen = nullptr;  ///< the two words that kernels observe into, in device memory
 

@@ -99,29 +99,173 @@ __global__ void begin_steps(float* amaxes) {
   if (i < kRow) row[i] = before;
 }
 
+// ---- codes, by rows and by columns
+
+constexpr int kSide = 128;             // rows and columns of a tile
+constexpr int kFours = kSide / 4;      // of a column: the codes of four rows are a word
+constexpr int kPacks = kSide / kPack;  // of a row
+constexpr int kPieces = kSide / 16;    // of a column, 16 bytes each
+static_assert(kPacks * kFours == 2 * kThreads);
+
+struct alignas(8) Bytes8 {
+  std::uint32_t word[2];
+};
+
+/// A matrix of codes that is written by pieces of its lines; null: not wanted.
+struct CodeLines {
+  std::uint8_t* data = nullptr;
+  std::int64_t length = 0;
+  bool aligned = false;  ///< lines begin where a piece does
+
+  /// Codes `at` … of line `line`, as far as it goes.
+  template <class Piece>
+  __device__ __forceinline__ void store(std::int64_t line, std::int64_t at, const Piece& codes) const {
+    if (at >= length) return;
+    std::uint8_t* const to = data + line * length + at;
+    if (aligned) {
+      *reinterpret_cast<Piece*>(to) = codes;
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < static_cast<int>(sizeof(Piece)); ++j)
+      if (at + j < length) to[j] = static_cast<std::uint8_t>(codes.word[j / 4] >> j % 4 * 8);
+  }
+};
+
+struct EncodeTask {
+  const bfloat16* x = nullptr;
+  std::int64_t rows = 0, cols = 0, pitch = 0;
+  bool packed = false;  ///< x may be read in packs
+  CodeLines by_rows, by_columns;
+  float* scale = nullptr;
+
+  __device__ __forceinline__ void load(std::int64_t row, std::int64_t column, float (&values)[kPack]) const {
+    if (packed && row < rows && column < cols) return load_pack(x, DType::bf16, row * pitch + column, values);
+#pragma unroll
+    for (int j = 0; j < kPack; ++j)
+      values[j] = row < rows && column + j < cols ? widened(x[row * pitch + column + j]) : 0.0f;
+  }
+};
+
+/// One pass over x: a thread takes 4 rows of 8 columns, stores their codes by rows, and leaves them by columns in
+/// shared memory, where a column's words are shuffled so that neither side's accesses share a bank.
+template <Float8 kFormat>
+__global__ void __launch_bounds__(kThreads)
+    encode_tiles(EncodeTask task, const float* history, const std::uint32_t* own, std::uint32_t* record) {
+  __shared__ Bytes16 tile[kSide][kPieces];
+  const float past = largest_in(history);
+  const int exponent = scale_exponent(past > 0 ? past : std::bit_cast<float>(*own), kFormat);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *task.scale = power_of_two(-exponent);
+  std::uint32_t largest = 0;
+  const std::int64_t across = (task.cols + kSide - 1) / kSide, down = (task.rows + kSide - 1) / kSide;
+  for (std::int64_t at = blockIdx.x; at < across * down; at += gridDim.x) {
+    const std::int64_t first_row = at / across * kSide, first_column = at % across * kSide;
+    const int four = static_cast<int>(threadIdx.x) / 8;
+#pragma unroll 1
+    for (int pack = static_cast<int>(threadIdx.x) % 8; pack < kPacks; pack += 8) {
+      const std::int64_t column = first_column + pack * kPack;
+      std::uint32_t by_column[kPack] = {};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::int64_t row = first_row + four * 4 + i;
+        float values[kPack];
+        task.load(row, column, values);
+        Bytes8 codes{};
+#pragma unroll
+        for (int j = 0; j < kPack; ++j) {
+          keep_finite(values[j], largest);
+          const std::uint32_t code = to_float8(values[j], exponent, kFormat);
+          codes.word[j / 4] |= code << j % 4 * 8;
+          by_column[j] |= code << i * 8;
+        }
+        if (task.by_rows.data != nullptr && row < task.rows) task.by_rows.store(row, column, codes);
+      }
+      const int place = four ^ pack % 8 * 4;
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) tile[pack * kPack + j][place / 4].word[place % 4] = by_column[j];
+    }
+    if (task.by_columns.data == nullptr) continue;  // the whole grid
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kSide * kPieces; i += kThreads) {
+      const int column = i / kPieces, piece = i % kPieces;
+      if (first_column + column < task.cols)
+        task.by_columns.store(first_column + column, first_row + piece * 16, tile[column][piece ^ column / kPack % 8]);
+    }
+    __syncthreads();  // read before the next tile is written
+  }
+  publish(largest, record);
+}
+
+template <Float8 kFormat>
+void encode_as(const EncodeTask& task, const ops::Fp8Rounding& r, const std::uint32_t* own) {
+  launch(encode_tiles<kFormat>, grid_for(ceil_div(task.rows, kSide) * ceil_div(task.cols, kSide)), kThreads, 0, task,
+         r.history, own, reinterpret_cast<std::uint32_t*>(r.record));
+}
+
+// ---- what calls run
+
+Rows rows_of(const ops::Fp8Rounding& r) {
+  return {.data = static_cast<const bfloat16*>(r.x),
+          .count = r.rows * r.cols,
+          .cols = r.rows <= 1 ? r.pitch : r.cols,
+          .pitch = r.pitch};
+}
+/// Whether packs of 8 lie on 16 bytes and end with the rows.
+bool packs_rows(const Rows& x) {
+  return packs(x.data, DType::bf16) && x.count % kPack == 0 &&
+         (x.cols == x.pitch || (x.cols % kPack == 0 && x.pitch % kPack == 0));
+}
+
+/// Where nothing says how large x is, its own largest magnitude does.
+class Measured {
+ public:
+  Measured(const Rows& x, bool packed, const float* history) : own_(1) {
+    check(cudaMemsetAsync(own_.data(), 0, sizeof(std::uint32_t), context().stream), "clearing");
+    const unsigned grid = grid_for(ceil_div(x.count, kThreads * (packed ? kPack : 1)));
+    launch(packed ? measure<true> : measure<false>, grid, kThreads, 0, x, history, own_.data());
+  }
+  const std::uint32_t* own() const { return own_.data(); }
+
+ private:
+  Buffer<std::uint32_t> own_;
+};
+
 template <bool kPacked, Float8 kFormat>
 void round_as(const Rows& x, const ops::Fp8Rounding& r) {
-  const Buffer<std::uint32_t> own(1);
-  check(cudaMemsetAsync(own.data(), 0, sizeof(std::uint32_t), context().stream), "clearing");
+  const Measured measured(x, kPacked, r.history);
   const unsigned grid = grid_for(ceil_div(x.count, kThreads * (kPacked ? kPack : 1)));
-  launch(measure<kPacked>, grid, kThreads, 0, x, r.history, own.data());
-  launch(round_rows<kPacked, kFormat>, grid, kThreads, 0, x, static_cast<bfloat16*>(r.y), r.history,
-         static_cast<const std::uint32_t*>(own.data()), reinterpret_cast<std::uint32_t*>(r.record));
+  launch(round_rows<kPacked, kFormat>, grid, kThreads, 0, x, static_cast<bfloat16*>(r.y), r.history, measured.own(),
+         reinterpret_cast<std::uint32_t*>(r.record));
 }
 
 }  // namespace
 
 void run_fp8_round(const ops::Fp8Rounding& r) {
-  const Rows x{.data = static_cast<const bfloat16*>(r.x),
-               .count = r.rows * r.cols,
-               .cols = r.rows <= 1 ? r.pitch : r.cols,
-               .pitch = r.pitch};
+  const Rows x = rows_of(r);
   if (x.count == 0) return;
-  const bool packed = packs(r.x, DType::bf16) && packs(r.y, DType::bf16) && x.count % kPack == 0 &&
-                      (x.cols == x.pitch || (x.cols % kPack == 0 && x.pitch % kPack == 0));
+  const bool packed = packs_rows(x) && packs(r.y, DType::bf16);
   const bool e4m3 = r.format == Float8::e4m3;
   if (packed) return e4m3 ? round_as<true, Float8::e4m3>(x, r) : round_as<true, Float8::e5m2>(x, r);
   return e4m3 ? round_as<false, Float8::e4m3>(x, r) : round_as<false, Float8::e5m2>(x, r);
+}
+
+void run_fp8_encode(const ops::Fp8Encoding& e) {
+  const ops::Fp8Rounding& r = e.rounding;
+  const Rows x = rows_of(r);
+  const Measured measured(x, packs_rows(x), r.history);
+  const EncodeTask task{.x = x.data,
+                        .rows = r.rows,
+                        .cols = r.cols,
+                        .pitch = r.pitch,
+                        .packed = packs(r.x, DType::bf16) && r.cols % kPack == 0 &&
+                                  (r.rows <= 1 || r.pitch % kPack == 0),
+                        .by_rows = {.data = e.rows, .length = r.cols, .aligned = r.cols % kPack == 0},
+                        .by_columns = {.data = e.columns, .length = r.rows, .aligned = r.rows % 16 == 0},
+                        .scale = e.scale};
+  if (r.format == Float8::e4m3)
+    encode_as<Float8::e4m3>(task, r, measured.own());
+  else
+    encode_as<Float8::e5m2>(task, r, measured.own());
 }
 
 void run_fp8_begin_step(const Fp8BeginStepCall& call) {

@@ -1,4 +1,7 @@
+#include <string>
+
 #include "cuda/device/calls.cuh"
+#include "cuda/device/libraries.cuh"
 #include "cuda/device/products.cuh"
 
 /// Products. A library computes most of them on a GPU (libraries.cuh); the kernel of this file is what computes the
@@ -216,7 +219,11 @@ void own_gemm(const cpu::GemmArgs& g) {
 
 void run_gemm(const cpu::GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
-  if (!gemm_by_library(g)) own_gemm(g);
+  if (gemm_by_library(g)) return;
+  if (g.in != DType::u8) return own_gemm(g);
+  add_note_once("8-bit product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
+                ": multiplied in bf16: the library has no form for it");
+  gemm_of_decoded(g, run_gemm);
 }
 
 }  // namespace binade::cuda

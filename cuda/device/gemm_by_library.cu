@@ -25,13 +25,17 @@ const void* moved(const void* data, DType dtype, std::int64_t elements) {
   return moved(const_cast<void*>(data), dtype, elements);
 }
 
-/// Results lie where the library has put sums of their own dtype, bias included.
+/// To f32 results of 8-bit products cuBLASLt adds biases of bf16 alone.
+bool adds_bias(const cpu::GemmArgs& g) { return g.out == DType::f32 && g.in != DType::u8; }
+
+/// Results lie where the library has put sums of their own dtype, bias included where it adds it.
 bool in_place(const cpu::GemmArgs& g) {
   cpu::GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
+  if (!adds_bias(g)) sums.bias = nullptr;
   if (!library_gemm(sums)) return false;
   Finish finish = finish_of(g);
-  finish.bias = nullptr;
+  if (adds_bias(g)) finish.bias = nullptr;
   finish_sums(finish, {.from = {sums.c, g.out}, .row = g.c_row, .batch = {}}, 1, g.m, g.n);
   return true;
 }
@@ -62,7 +66,7 @@ bool in_panels(const cpu::GemmArgs& g) {
 
 bool gemm_by_library(const cpu::GemmArgs& g) {
   const bool sums_only = g.activation == Activation::kNone && g.pre_activation == nullptr;
-  if (sums_only && (g.bias == nullptr || g.out == DType::f32)) {
+  if (sums_only && (g.bias == nullptr || adds_bias(g))) {
     Finish finish = finish_of(g);
     if (!evenly_spaced(g.c_offsets, g.batch, finish.batch.stride) || !library_gemm(g)) return false;
     observe_products(finish, g.batch, g.m, g.n);

@@ -38,12 +38,16 @@ class Library {
       check(cublasLtMatmulDescSetAttribute(d.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias,
                                            sizeof g.bias),
             "bias");
+    if (are_codes(key.in)) {
+      set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
+      set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
+    }
     const Buffer<char> workspace(kWorkspace);
     const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
     const cublasStatus_t status = cublasLtMatmul(handle_, d.operation.get(), &alpha, g.b, d.first.get(), g.a,
                                                  d.second.get(), &beta, g.c, d.result.get(), g.c, d.result.get(),
                                                  &*plan.algorithm, workspace.data(), kWorkspace, context().stream);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) {  // it had promised otherwise; nothing has been started
+    if (declined(status, key)) {  // it had promised otherwise; nothing has been started
       plan.algorithm = {};
       return false;
     }
@@ -69,6 +73,14 @@ class Library {
   }
 
  private:
+  /// What it has no form for. Of codes it says so by "invalid value" too (cublasLt.h, of the scales).
+  static bool declined(cublasStatus_t status, const PlanKey& key) {
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || (are_codes(key.in) && status == CUBLAS_STATUS_INVALID_VALUE);
+  }
+  static void set_scale(const PlanDescriptors& d, cublasLtMatmulDescAttributes_t which, const float* scale) {
+    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &scale, sizeof scale), "scale");
+  }
+
   /// A text from a file may name anything: cuBLASLt is asked whether it can do it.
   bool runs(const Plan& plan) const {
     if (!plan.algorithm) return true;
@@ -90,7 +102,7 @@ class Library {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, d.operation.get(), d.first.get(),
                                                                  d.second.get(), d.result.get(), d.result.get(),
                                                                  preference.get(), 1, &found, &count);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "heuristics");
+    if (!declined(status, key)) check(status, "heuristics");
     if (status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS)
       plan.algorithm = found.algo;
     return plans_.emplace(key, std::move(plan)).first->second;

@@ -1,6 +1,8 @@
 #include "cuda/device/gemm_plan.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <sstream>
 
 #include "cuda/calls/products.h"
@@ -10,6 +12,27 @@ namespace binade::cuda {
 
 namespace {
 
+constexpr std::string_view kInputNames[] = {"f32", "f16", "bf16", "e4m3", "e5m2"};  // by PlanInput
+
+PlanInput input_of(const cpu::GemmArgs& g) {
+  switch (g.in) {
+    case DType::u8: return g.a_format == Float8::e4m3 ? PlanInput::e4m3 : PlanInput::e5m2;
+    case DType::f16: return PlanInput::f16;
+    case DType::bf16: return PlanInput::bf16;
+    default: return PlanInput::f32;
+  }
+}
+
+cudaDataType_t library_type(PlanInput in) {
+  switch (in) {
+    case PlanInput::f16: return CUDA_R_16F;
+    case PlanInput::bf16: return CUDA_R_16BF;
+    case PlanInput::e4m3: return CUDA_R_8F_E4M3;
+    case PlanInput::e5m2: return CUDA_R_8F_E5M2;
+    case PlanInput::f32: break;
+  }
+  return CUDA_R_32F;
+}
 cudaDataType_t library_type(DType dtype) {
   switch (dtype) {
     case DType::f16: return CUDA_R_16F;
@@ -40,11 +63,12 @@ std::optional<PlanOperand> operand_of(std::int64_t lines, std::int64_t k, std::i
   return std::nullopt;
 }
 
-LayoutOwner layout_of(DType dtype, std::int64_t rows, std::int64_t columns, const PlanOperand& x, std::int64_t batch) {
+LayoutOwner layout_of(cudaDataType_t type, std::int64_t rows, std::int64_t columns, const PlanOperand& x,
+                      std::int64_t batch) {
   if (x.transposed) std::swap(rows, columns);
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, library_type(dtype), static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(columns), x.leading),
+  check(cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
+                                   x.leading),
         "layout");
   LayoutOwner owner(layout);
   const auto count = static_cast<std::int32_t>(batch);
@@ -85,6 +109,11 @@ bool parse(std::string_view text, DType& dtype) {
       return true;
     }
   return false;
+}
+bool parse(std::string_view text, PlanInput& in) {
+  const auto* const found = std::ranges::find(kInputNames, text);
+  in = static_cast<PlanInput>(found - std::begin(kInputNames));
+  return found != std::end(kInputNames);
 }
 bool parse(std::string_view text, bool& value) {
   value = text == "1";
@@ -128,6 +157,7 @@ void for_each_member(Key& key, F&& f) {
 
 struct Writer {
   std::string line{kWord};
+  void operator()(const char* name, PlanInput x) { add(name, std::string(kInputNames[static_cast<int>(x)])); }
   void operator()(const char* name, DType x) { add(name, std::string(name_of(x))); }
   void operator()(const char* name, std::int64_t x) { add(name, std::to_string(x)); }
   void operator()(const char* name, bool x) { add(name, x ? "1" : "0"); }
@@ -165,16 +195,27 @@ std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
   return hash ^ hash >> 29;
 }
 
+/// Both operands K-major and all on 16 bytes; k and n because a row of k codes and of n results begin on them.
+static bool has_form_of_codes(const PlanKey& key) {
+  constexpr std::int64_t kMultiple = 16;
+  const bool k_major = key.b.transposed && !key.a.transposed;
+  const bool aligned = key.a.alignment == 16 && key.b.alignment == 16 && key.c.alignment == 16;
+  return k_major && aligned && key.k % kMultiple == 0 && key.n % kMultiple == 0;
+}
+
 std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
   if (g.in == DType::f64 || g.activation != Activation::kNone || g.pre_activation != nullptr) return std::nullopt;
   if (g.k == 0 || g.m >= kMost || g.n >= kMost || g.k >= kMost || g.batch >= kMost) return std::nullopt;
+  const bool codes = g.in == DType::u8;
+  if (codes && (g.bias != nullptr || g.b_format == Float8::e5m2)) return std::nullopt;
   if (g.bias != nullptr && (g.out != DType::f32 || g.accumulate)) return std::nullopt;
-  if (g.out != DType::f32 && g.out != g.in) return std::nullopt;
+  if (g.out != DType::f32 && g.out != (codes ? DType::bf16 : g.in)) return std::nullopt;
   const std::optional<PlanOperand> a = operand_of(g.m, g.k, g.a_row, g.a_col);
   const std::optional<PlanOperand> b = operand_of(g.n, g.k, g.b_col, g.b_row);
   if (!a || !b || (g.m > 1 && g.c_row < g.n)) return std::nullopt;
-  PlanKey key{.in = g.in, .out = g.out, .m = g.m, .n = g.n, .k = g.k, .batch = g.batch, .a = *a, .b = *b, .c = {}};
+  PlanKey key{
+      .in = input_of(g), .out = g.out, .m = g.m, .n = g.n, .k = g.k, .batch = g.batch, .a = *a, .b = *b, .c = {}};
   key.c.leading = g.m > 1 ? g.c_row : g.n;
   if (!evenly_spaced(g.a_offsets, g.batch, key.a.batch) || !evenly_spaced(g.b_offsets, g.batch, key.b.batch) ||
       !evenly_spaced(g.c_offsets, g.batch, key.c.batch))
@@ -188,6 +229,7 @@ std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   key.bias = g.bias != nullptr;
   key.accumulate = g.accumulate;
   key.tf32 = g.tf32 && g.in == DType::f32;
+  if (codes && !has_form_of_codes(key)) return std::nullopt;
   return key;
 }
 
@@ -223,9 +265,19 @@ PlanDescriptors plan_descriptors(const PlanKey& key) {
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, form(key.a));
   if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
-  plan.first = layout_of(key.in, key.n, key.k, key.b, key.batch);
-  plan.second = layout_of(key.in, key.k, key.m, key.a, key.batch);
-  plan.result = layout_of(key.out, key.n, key.m, key.c, key.batch);
+  if (are_codes(key.in)) {
+    // That there are scales is for heuristics to know; where they are, for each product.
+    static constexpr float kSomewhere = 1;
+    const void* const place = &kSomewhere;
+    set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, place);
+    set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, place);
+    set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
+  }
+  const cudaDataType_t second = library_type(key.in);
+  const cudaDataType_t first = are_codes(key.in) ? CUDA_R_8F_E4M3 : second;
+  plan.first = layout_of(first, key.n, key.k, key.b, key.batch);
+  plan.second = layout_of(second, key.k, key.m, key.a, key.batch);
+  plan.result = layout_of(library_type(key.out), key.n, key.m, key.c, key.batch);
   return plan;
 }
 

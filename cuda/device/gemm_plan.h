@@ -24,9 +24,15 @@ struct PlanOperand {
   bool operator==(const PlanOperand&) const = default;
 };
 
+/// What is multiplied: elements of a dtype, or codes of 8 bits with a scale each. The second operand's codes are always
+/// e4m3; named is the first one's format.
+enum class PlanInput : int { f32, f16, bf16, e4m3, e5m2 };
+constexpr bool are_codes(PlanInput in) { return in >= PlanInput::e4m3; }
+
 /// Everything that the choice of an algorithm depends on; equal keys get equal algorithms.
 struct PlanKey {
-  DType in = DType::f32, out = DType::f32;
+  PlanInput in = PlanInput::f32;
+  DType out = DType::f32;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   PlanOperand a, b, c;
   bool bias = false, accumulate = false;
@@ -39,6 +45,10 @@ struct PlanKeyHash {
 
 /// The key of a product, or nothing where cuBLASLt has no form for it: f64, an activation (its GELU is not ours), a
 /// bias of another dtype than the result, operands that are dense in neither direction, irregular batches.
+///
+/// Of codes it multiplies K-major operands alone (its "TN"), e5m2 with e5m2 not at all, and everything must lie on 16
+/// bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels"). It has a bias of bf16 for
+/// them, which is not ours.
 std::optional<PlanKey> plan_key(const cpu::GemmArgs& g);
 
 /// `key` and its algorithm as one line of text, and back; nothing where the line is none. Without an algorithm:
@@ -61,7 +71,7 @@ using LayoutOwner = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<&cubla
 using OperationOwner = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<&cublasLtMatmulDescDestroy>>;
 using PreferenceOwner = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<&cublasLtMatmulPreferenceDestroy>>;
 
-/// The descriptors of a product. A bias's place is still to be set.
+/// The descriptors of a product. Where a bias and scales lie is still to be set.
 struct PlanDescriptors {
   OperationOwner operation;
   LayoutOwner first, second, result;

@@ -48,5 +48,9 @@ void add_note(const std::string& line) {
   const std::lock_guard lock(notes().mutex);
   notes().text += line + "\n";
 }
+void add_note_once(const std::string& line) {
+  static auto* const told = new std::set<std::string>;
+  if (told->insert(line).second) add_note(line);
+}
 
 }  // namespace binade::cuda

@@ -16,7 +16,7 @@ void open_libraries(DeviceFacts& facts);
 
 /// C (+)= A B, or A B + bias, by a library: f32 sums, rounded once, nothing observed. False, and nothing done, where
 /// none computes this product so: an activation, a bias on a half result, f64, layouts that are dense in neither
-/// direction.
+/// direction; of codes, what gemm_plan.h says.
 bool library_gemm(const cpu::GemmArgs& g);
 
 /// A convolution by a library: the same bits every time, f32 sums, rounded once, nothing observed. False, and nothing
@@ -43,6 +43,8 @@ int use_library_plans(const std::string& text);
 /// What libraries could not do, a line each, in the order in which it was found.
 std::string library_notes();
 void add_note(const std::string& line);
+/// Unless it was told before. For those who run calls (Context::mutex).
+void add_note_once(const std::string& line);
 
 /// The text of one library: its title, then its lines in order, so that the same choices give the same text. Empty
 /// where it has made none.

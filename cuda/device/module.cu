@@ -91,6 +91,8 @@ constexpr Run kRuns[] = {
     &run_one<ActivationBackwardCall, run_activation_backward>,
     &run_one<ops::Fp8Rounding, run_fp8_round>,
     &run_one<Fp8BeginStepCall, run_fp8_begin_step>,
+    &run_one<Fp8ChoiceCall, run_fp8_choice>,
+    &run_one<ops::Fp8Encoding, run_fp8_encode>,
     &run_one<cpu::AttentionForward, run_attention_forward>,
     &run_one<cpu::AttentionBackward, run_attention_backward>,
     &run_one<AdditiveMaskCall, run_additive_mask>,
@@ -155,6 +157,7 @@ Status open(int index, DeviceFacts* facts) {
     Context* opened = new Context;  // never destroyed: the driver may be gone before statics are
     opened->device = index;
     opened->multiprocessors = properties.multiProcessorCount;
+    opened->capability = 10 * properties.major + properties.minor;
     check(cudaStreamCreateWithFlags(&opened->stream, cudaStreamNonBlocking), "cudaStreamCreate");
     void *first = nullptr, *lock = nullptr;
     check(cudaHostAlloc(&first, sizeof(Fault), cudaHostAllocMapped), "cudaHostAlloc");

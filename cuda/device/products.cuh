@@ -54,6 +54,8 @@ struct Sums {
 
 /// A product by the kernel of gemm.cu, whatever its shape and layout.
 void own_gemm(const cpu::GemmArgs& g);
+/// A product of codes (GemmArgs: `in` u8) as one of bf16: `multiply` is given the same product of the same values.
+void gemm_of_decoded(const cpu::GemmArgs& g, void (*multiply)(const cpu::GemmArgs&));
 /// The same by a library, with what it leaves to do; false where none can.
 bool gemm_by_library(const cpu::GemmArgs& g);
 void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);

@@ -141,8 +141,11 @@ TEST(Float8, ThroughAScaledCodeAndBackIsExactInABFloat16) {
       const int code = nearest(std::ldexp(static_cast<double>(x), k), f, values);
       const double expected = std::ldexp(value_of(code, f), -k);
       ASSERT_EQ(got, expected) << x << " at 2^" << k;
+      ASSERT_EQ(to_float8(x, k, f.format), code) << x << " at 2^" << k;
       ASSERT_EQ(bfloat16::from_float(got).to_float(), got) << x << " at 2^" << k;
     }
+    for (const float x : {std::nanf(""), -std::nanf(""), std::numeric_limits<float>::infinity(), -3e38f})
+      EXPECT_EQ(to_float8(x, 100, f.format), nearest(x, f, values)) << x;
     EXPECT_TRUE(std::isnan(through_float8(std::nanf(""), 5, f.format)));
     EXPECT_FALSE(std::isfinite(through_float8(-std::numeric_limits<float>::infinity(), -5, f.format)));
     EXPECT_EQ(through_float8(-3e38f, 100, f.format), std::ldexp(-largest_of(f.format), -100)) << "saturates";

@@ -195,6 +195,91 @@ TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
   EXPECT_FALSE(plan_key(g));
 }
 
+/// The same of codes with a gradient's in front, as the backward of a layer has them.
+cpu::GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = DType::bf16) {
+  cpu::GemmArgs g = linear(m, n, k, DType::u8);
+  g.out = out;
+  g.a_format = Float8::e5m2;
+  g.a_scale = g.b_scale = place;
+  return g;
+}
+
+TEST(GemmPlan, CodesAreMultipliedWithScalesInFullAccumulation) {
+  for (const DType out : {DType::bf16, DType::f32})
+    for (const Float8 format : {Float8::e4m3, Float8::e5m2}) {
+      cpu::GemmArgs g = codes(96, 48, 32, out);
+      g.a_format = format;
+      const std::optional<PlanKey> key = plan_key(g);
+      ASSERT_TRUE(key);
+      const PlanDescriptors plan = plan_descriptors(*key);
+      // The only form that it has on Hopper: its first operand transposed, its second one plain.
+      EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSA), CUBLAS_OP_T);
+      EXPECT_EQ(form(plan, CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_N);
+      EXPECT_EQ(read(plan.first), (Layout{CUDA_R_8F_E4M3, 32, 48, 32, 1, 0}));
+      EXPECT_EQ(read(plan.second),
+                (Layout{format == Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2, 32, 96, 32, 1, 0}));
+      EXPECT_EQ(read(plan.result), (Layout{out == DType::f32 ? CUDA_R_32F : CUDA_R_16BF, 48, 96, 48, 1, 0}));
+      const cublasLtMatmulDesc_t operation = plan.operation.get();
+      EXPECT_EQ(attribute<std::int32_t>(operation, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE), CUBLAS_COMPUTE_32F);
+      EXPECT_EQ(attribute<std::int32_t>(operation, CUBLASLT_MATMUL_DESC_SCALE_TYPE), CUDA_R_32F);
+      EXPECT_EQ(attribute<std::int8_t>(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM), 0);
+      for (const auto scale : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+        EXPECT_NE(attribute<const void*>(operation, scale), nullptr);
+      for (const auto mode : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+        EXPECT_EQ(attribute<std::int32_t>(operation, mode), CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F);
+      EXPECT_EQ(attribute<std::uint32_t>(operation, CUBLASLT_MATMUL_DESC_EPILOGUE),
+                std::uint32_t{CUBLASLT_EPILOGUE_DEFAULT});
+    }
+  const PlanDescriptors of_halves = plan_descriptors(*plan_key(linear(96, 48, 32, DType::bf16)));
+  EXPECT_EQ(attribute<const void*>(of_halves.operation.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER), nullptr);
+}
+
+TEST(GemmPlan, CodesThatDoNotFitHaveNoPlan) {
+  ASSERT_TRUE(plan_key(codes(16, 16, 16)));
+  EXPECT_TRUE(plan_key(codes(7, 16, 16))) << "a panel of any number of rows";
+  EXPECT_FALSE(plan_key(codes(16, 24, 16)));
+  EXPECT_FALSE(plan_key(codes(16, 16, 24)));
+  EXPECT_FALSE(plan_key(codes(16, 16, 16, DType::f16))) << "bf16 is what they stand for";
+  cpu::GemmArgs g = codes(16, 16, 16, DType::f32);
+  g.bias = place;
+  EXPECT_FALSE(plan_key(g)) << "its bias is of bf16";
+  g = codes(16, 16, 16);
+  g.b_format = Float8::e5m2;
+  EXPECT_FALSE(plan_key(g)) << "no product of two e5m2";
+  g = codes(16, 16, 16);
+  g.a_row = 1;
+  g.a_col = 16;
+  EXPECT_FALSE(plan_key(g)) << "not K-major";
+  g = codes(16, 16, 16);
+  g.b_row = 16;
+  g.b_col = 1;
+  EXPECT_FALSE(plan_key(g)) << "not K-major";
+  for (const int operand : {0, 1, 2}) {
+    g = codes(16, 16, 16);
+    const void* const odd = reinterpret_cast<const char*>(place) + 8;
+    if (operand == 0) g.a = odd;
+    if (operand == 1) g.b = odd;
+    if (operand == 2) g.c = const_cast<void*>(odd);
+    EXPECT_FALSE(plan_key(g)) << "8 bytes off, operand " << operand;
+  }
+}
+
+TEST(GemmPlan, LinesOfCodesNameTheFormatOfTheFirstOperand) {
+  const PlanKey key = *plan_key(codes(96, 48, 32));
+  const std::string line = plan_line(key, {});
+  EXPECT_EQ(line,
+            "gemm in=e5m2 out=bf16 m=96 n=48 k=32 batch=1 a=n:32:0:16 b=t:32:0:16 c=n:48:0:16 bias=0 accumulate=0 "
+            "tf32=0 algorithm=none");
+  ASSERT_TRUE(parse_plan_line(line));
+  EXPECT_EQ(parse_plan_line(line)->key, key);
+  cpu::GemmArgs g = codes(96, 48, 32);
+  g.a_format = Float8::e4m3;
+  EXPECT_EQ(parse_plan_line(plan_line(*plan_key(g), {}))->key, *plan_key(g));
+  EXPECT_FALSE(*plan_key(g) == key) << "an algorithm of its own";
+  EXPECT_NE(PlanKeyHash{}(*plan_key(g)), PlanKeyHash{}(key));
+  EXPECT_FALSE(parse_plan_line("gemm in=u8" + line.substr(line.find(" out"))));
+}
+
 TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
   g.out = DType::f32;

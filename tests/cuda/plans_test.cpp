@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -77,6 +78,26 @@ TEST(CudaPlans, AskForTf32WhereThePolicyOfTheForwardAllowsIt) {
     for (const std::string& line : lines) EXPECT_FALSE(allows_tf32(line)) << line;
   for (const auto& lines : {rounded.forward, rounded.backward})
     for (const std::string& line : lines) EXPECT_TRUE(allows_tf32(line)) << line;
+}
+
+TEST(CudaPlans, AskForCodesWhereALayerReadsFp8AndItsSizesFit) {
+  if (lines_of({}).forward.empty() && lines_now().empty())
+    GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
+  if (!ops::multiplies_fp8_codes(test_device(), 16, 80, 32)) GTEST_SKIP() << "this GPU has no 8-bit products";
+  const auto asked = [](std::int64_t rows, std::int64_t inputs) {
+    const std::set<std::string> before = lines_now();
+    const PolicyScope scope(PrecisionPolicy{.low = DType::bf16});
+    const Variable y = linear(input({rows, inputs}, 1), input({32, inputs}, 2), {}, {.fp8 = ops::Fp8Scaling{}});
+    backward(sum(y));
+    std::map<std::string, int> count;
+    for (const std::string& line : lines_now())
+      for (const char* format : {"e4m3", "e5m2"})
+        if (!before.contains(line) && line.find(format) != line.npos) ++count[format];
+    return count;
+  };
+  EXPECT_EQ(asked(16, 80), (std::map<std::string, int>{{"e4m3", 1}, {"e5m2", 2}}));
+  EXPECT_EQ(asked(16, 88), (std::map<std::string, int>{})) << "no multiple of 16";
+  EXPECT_EQ(asked(17, 80), (std::map<std::string, int>{})) << "no multiple of 16";
 }
 
 /// Lines of attention of halves, forward and backward.

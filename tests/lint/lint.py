@@ -159,7 +159,7 @@ def names(tree):
         for word in sorted(words & BANNED_WORDS):
             yield path, 1, f"'{word}' in a file name says nothing: name what it does"
         code = code_only(text)
-        for match in re.finditer(r"(?<!std::)\b(?!EVP_|H5|png_|CUBLAS_)[A-Za-z_]\w*", code):
+        for match in re.finditer(r"(?<!std::)\b(?!EVP_|H5|png_|CUBLAS(?:LT)?_)[A-Za-z_]\w*", code):
             name = match.group()
             found = {part.lower() for part in re.findall(r"[A-Z]?[a-z]+\d*|[A-Z]+(?![a-z])", name)} & BANNED_WORDS
             if found and name != "new":

@@ -50,10 +50,19 @@ bool library_gemm(const cpu::GemmArgs& g) {
     note_own(key);
     return false;
   }
-  choose(key + tf32_of(g.tf32, g.in), "a product of new sizes (run the step once before)");
+  const bool codes = g.in == DType::u8;
+  if (codes && (g.bias != nullptr || g.out == DType::f16)) {
+    note_own(key);
+    return false;
+  }
+  choose(key + tf32_of(g.tf32, g.in) + (codes ? g.a_format == Float8::e4m3 ? " e4m3" : " e5m2" : ""),
+         "a product of new sizes (run the step once before)");
   cpu::GemmArgs unseen = g;
   unseen.partial = true;
-  own_gemm(unseen);
+  if (codes)
+    gemm_of_decoded(unseen, own_gemm);
+  else
+    own_gemm(unseen);
   return true;
 }
 /// It takes no channel slices.
@@ -114,4 +123,7 @@ int use_library_plans(const std::string& text) {
   return taken;
 }
 std::string library_notes() { return g_notes; }
+void add_note_once(const std::string& line) {
+  if (g_own.insert(line).second) g_notes += line + "\n";
+}
 }  // namespace binade::cuda

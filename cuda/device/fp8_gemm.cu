@@ -1,0 +1,68 @@
+#include <string>
+
+#include "core/float8.h"
+#include "cuda/device/calls.cuh"
+#include "cuda/device/libraries.cuh"
+#include "cuda/device/products.cuh"
+
+/// Products of 8-bit codes: which layers have them, and what becomes of those that a library does not compute. The
+/// codes are made in fp8.cu, the library is asked in gemm_library.cu.
+namespace binade::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kCodes = 16;  // that travel in one access
+
+/// y[i] = code i times the scale: exact in bf16.
+template <Float8 kFormat>
+__global__ void __launch_bounds__(kThreads)
+    decode(const std::uint8_t* codes, std::int64_t count, const float* scale, bfloat16* y) {
+  const float unit = *scale;
+  for (std::int64_t i = (blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x) * kCodes; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * kThreads * kCodes) {
+    const Bytes16 all = *reinterpret_cast<const Bytes16*>(codes + i);
+#pragma unroll
+    for (int half = 0; half < kCodes; half += kPack) {
+      float x[kPack];
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        const std::uint32_t word = all.word[(half + k) / 4];
+        x[k] = from_float8(static_cast<std::uint8_t>(word >> k % 4 * 8), kFormat) * unit;
+      }
+      store_pack(y, DType::bf16, i + half, x);
+    }
+  }
+}
+
+void decode_as(Float8 format, const void* codes, std::int64_t count, const float* scale, bfloat16* y) {
+  const auto* from = static_cast<const std::uint8_t*>(codes);
+  const unsigned grid = grid_for(ceil_div(count, kThreads * kCodes));
+  if (format == Float8::e4m3)
+    launch(decode<Float8::e4m3>, grid, kThreads, 0, from, count, scale, y);
+  else
+    launch(decode<Float8::e5m2>, grid, kThreads, 0, from, count, scale, y);
+}
+
+}  // namespace
+
+void run_fp8_choice(const Fp8ChoiceCall& call) {
+  const std::string_view why = why_no_fp8_codes(context().capability, call.rows, call.inputs, call.outputs);
+  *call.codes = why.empty();
+  if (why.empty()) return;
+  add_note_once("8-bit linear layer of " + std::to_string(call.inputs) + " inputs and " + std::to_string(call.outputs) +
+                " outputs: multiplied in bf16: " + std::string(why));
+}
+
+void gemm_of_decoded(const cpu::GemmArgs& g, void (*multiply)(const cpu::GemmArgs&)) {
+  const Buffer<bfloat16> a(g.m * g.k), b(g.n * g.k);
+  decode_as(g.a_format, g.a, g.m * g.k, g.a_scale, a.data());
+  decode_as(g.b_format, g.b, g.n * g.k, g.b_scale, b.data());
+  cpu::GemmArgs values = g;
+  values.in = DType::bf16;
+  values.a = a.data();
+  values.b = b.data();
+  values.a_scale = values.b_scale = nullptr;
+  multiply(values);
+}
+
+}  // namespace binade::cuda

@@ -117,7 +117,8 @@ TEST_P(StepsAhead, BehindALossThatJumpsAreMadeWithoutIt) {
         for (std::int64_t i = 0; i < b.images.numel(); ++i) b.images.mutable_data<float>()[i] *= 1e5F;
       run.watched_step(b);
     }
-    EXPECT_EQ(run.trainer->steps() + run.trainer->under_way(), kLong - 1);
+    run.trainer->settle();
+    EXPECT_EQ(run.trainer->steps(), kLong - 1);
   });
 }
 
@@ -234,8 +235,8 @@ TEST_P(StepsAhead, OfARunAreWrittenDownAsIfEachHadBeenWaitedFor) {
   program(folder.path("ahead"), true, GetParam());
   program(folder.path("cut"), true, GetParam(), 23);
   program(folder.path("cut"), true, GetParam());
-  for (const std::string file :
-       {"metrics.jsonl", "checkpoints/ckpt-000000000030.h5", "checkpoints/ckpt-000000000041.h5"})
+  // A save that comes while one is in flight is left out: of checkpoints only the last is there for certain.
+  for (const std::string file : {"metrics.jsonl", "checkpoints/ckpt-000000000041.h5"})
     for (const std::string run : {"ahead/", "cut/"})
       EXPECT_EQ(folder.read(run + file), folder.read("op_by_op/" + file)) << run << file;
   EXPECT_EQ(folder.read("ahead/headroom.jsonl"), folder.read("op_by_op/headroom.jsonl"));

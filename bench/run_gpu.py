@@ -6,8 +6,9 @@
     bench/run_gpu.py test --build build --emulated --quick      the same, dry, where there is none
 
 What `test` runs, each as a line of the table: `binade-doctor env`; the tests of the backend; the conformance suite, every op on the device;
-twenty training steps beside PyTorch's; training, resuming, drills and lost devices through the programs; then, where it is installed,
-compute-sanitizer over the backend's tests (memcheck, racecheck, initcheck, synccheck). --quick leaves out what takes minutes.
+whole steps, recorded and sent ahead; both models in halves; plans that a run keeps; twenty training steps beside PyTorch's; training,
+resuming, drills and lost devices through the programs; then, where it is installed, compute-sanitizer over the backend, the ops and whole
+steps (memcheck, racecheck, initcheck, synccheck). --quick leaves out what takes minutes.
 
 --emulated uses the device of tests/cuda/simt. On a machine whose loader does not know cuBLASLt and cuDNN, their folders are taken from
 the NVIDIA packages of the Python that runs this, or from /usr/local/cuda. All parts of cuDNN must come from one folder.
@@ -142,6 +143,11 @@ def test(folder, args, report):
     google_tests(report, "the backend", [cuda_tests], env, args.limit)
     chosen = f"--gtest_filter={SLICE}" if args.quick else "--gtest_filter=*"
     google_tests(report, "every op (conformance)", [conformance, chosen], env, args.limit)
+    steps = folder.program("tests/cuda/cuda_step_tests")
+    google_tests(report, "whole steps, recorded and sent ahead", [steps], env, args.limit)
+    google_tests(report, "both models in halves", [folder.program("tests/cuda/cuda_model_tests")], env, args.limit)
+    library = {"BINADE_SIMT_LIBRARY": "1"} if args.emulated else {}
+    google_tests(report, "plans that a run keeps", [folder.program("tests/cuda/cuda_run_tests")], env | library, args.limit)
     google_tests(report, "20 steps beside PyTorch's", [folder.program("tests/golden/golden_tests"), "--gtest_filter=GoldenTraces*"], env, args.limit)
     status, text, took = call([sys.executable, folder.scripts() / "device_test.py"], env, args.limit)
     ran, skipped = text.count(" ... "), text.count(" ... skipped")
@@ -153,7 +159,8 @@ def test(folder, args, report):
         print("        compute-sanitizer: " + ("no use on an emulated device" if args.emulated else "not installed"), flush=True)
         return
     for tool in SANITIZERS:
-        for name, program, chosen in (("the backend", cuda_tests, "*-*ARingThatIsFull*:*MemoryThatIsNotThere*"), ("ops", conformance, SLICE)):
+        for name, program, chosen in (("the backend", cuda_tests, "*-*ARingThatIsFull*:*MemoryThatIsNotThere*"),
+                                      ("ops", conformance, SLICE), ("whole steps", steps, "*RecordedStep.*:StepsAhead*BehindOne*")):
             google_tests(report, f"compute-sanitizer {tool}: {name}",
                          [sanitizer, "--tool", tool, "--error-exitcode", "9", program, f"--gtest_filter={chosen}"], env, args.limit)
 

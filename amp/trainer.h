@@ -69,6 +69,9 @@ struct StepResult : StepStats {
   std::vector<ModuleHeadroom> headroom;     ///< by module, in steps that keep_headroom_every() names
   bool last = false;                        ///< the next attempt is one at another batch
   bool under_way = false;                   ///< it was sent; what it came to is told by finished()
+
+  /// Whether the run goes on from an earlier checkpoint.
+  bool went_back() const { return incident && incident->remedy.action == RemedyAction::kRollback; }
 };
 
 /// A checkpoint that a run may go back to.

@@ -128,7 +128,7 @@ std::optional<StepResult> Trainer::settle_oldest() {
   Recorded recorded = Recorded::kNot;
   for (const Sent& sent : std::exchange(sent_, {})) {
     StepResult result = make_step(sent.feed, std::exchange(recorded, Recorded::kWherePossible));
-    if (result.incident && result.incident->remedy.action == RemedyAction::kRollback) return result;
+    if (result.went_back()) return result;
   }
   return std::nullopt;
 }

@@ -34,10 +34,6 @@ std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-bool went_back(const StepResult& attempt) {
-  return attempt.incident && attempt.incident->remedy.action == RemedyAction::kRollback;
-}
-
 /// config.json of a program that has no settings of its own to write down.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
   return io::JsonObject()
@@ -184,10 +180,10 @@ class TrainingRun::Journal {
     const auto committed = std::ranges::count(ended, true, &StepResult::committed);
     const double seconds = std::chrono::duration<double>(Clock::now() - mark_).count();
     for (const StepResult& last : ended) {
-      mid_step_ = !last.committed && !went_back(last);
+      mid_step_ = !last.committed && !last.went_back();
       if (last.committed)
         after_commit(last, seconds / static_cast<double>(committed));
-      else if (went_back(last))
+      else if (last.went_back())
         go_on_from_there();
     }
     if (ended.empty()) return {};

@@ -1,5 +1,7 @@
 #include "examples/common/bench_settings.h"
 
+#include <utility>
+
 namespace binade::examples {
 
 void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads) {
@@ -25,7 +27,18 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
              .on_resume = OnResume::kNotASetting});
 }
 
-int run_bench(const BenchSettings& s, const Workload& workload) {
+int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step) {
+  const auto loss = [&trainer, last = 0.0]() mutable {
+    trainer.settle();
+    for (const StepStats& one : trainer.finished()) last = one.loss;
+    return last;
+  };
+  const Workload workload{.name = s.workload,
+                          .precision = s.train.precision,
+                          .parameters = parameters,
+                          .step = std::move(step),
+                          .loss = loss,
+                          .watch = [&trainer](bool on) { trainer.set_telemetry(on); }};
   if (s.overhead > 0) return measure_overhead(workload, static_cast<int>(s.overhead));
   return serve_steps(workload, s.interactive, static_cast<int>(s.steps));
 }

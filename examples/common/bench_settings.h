@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "amp/trainer.h"
 #include "examples/common/settings.h"
 #include "examples/common/step_server.h"
 #include "examples/common/train_settings.h"
@@ -23,7 +25,7 @@ struct BenchSettings {
 /// Names the flags; the first of `workloads` is the default.
 void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std::string>& workloads);
 
-/// Times the workload as the settings ask for. Returns the exit code.
-int run_bench(const BenchSettings& s, const Workload& workload);
+/// Times `step`, which makes one of the trainer's steps, as the settings ask for. Returns the exit code.
+int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step);
 
 }  // namespace binade::examples

@@ -49,21 +49,9 @@ int bench(Settings& table, BenchSettings& s) {
   const auto optimizer = make_optimizer(s.train, model);
   amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = s.record, .ahead = kStepsAhead});
   const io::TextBatch batch = io::TextBatch{random_tokens(shape, 0), random_tokens(shape, 1), {}}.to(runtime.device());
-  const auto step = [&] {
+  return run_bench(s, trainer, nn::count_parameters(model), [&] {
     trainer.step(batch, [&model](const io::TextBatch& b) { return nn::cross_entropy(model(b.tokens), b.targets); });
-  };
-  const auto loss = [&, last = 0.0]() mutable {
-    trainer.settle();
-    for (const StepStats& one : trainer.finished()) last = one.loss;
-    return last;
-  };
-  const Workload workload{s.workload,
-                          s.train.precision,
-                          nn::count_parameters(model),
-                          step,
-                          loss,
-                          [&](bool on) { trainer.set_telemetry(on); }};
-  return run_bench(s, workload);
+  });
 }
 
 }  // namespace

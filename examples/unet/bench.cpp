@@ -41,21 +41,9 @@ int bench(Settings& table, BenchSettings& s) {
   const Shape masks{shape[0], images.side, images.side, 1};
   const io::ImageBatch batch = io::ImageBatch{random_images(shape, 0, false), random_images(masks, 1, true), {}}.to(
       runtime.device());
-  const auto step = [&] {
+  return run_bench(s, trainer, nn::count_parameters(model), [&] {
     trainer.step(batch, [&model](const io::ImageBatch& b) { return nn::bce_with_logits(model(b.images), b.masks); });
-  };
-  const auto loss = [&, last = 0.0]() mutable {
-    trainer.settle();
-    for (const StepStats& one : trainer.finished()) last = one.loss;
-    return last;
-  };
-  const Workload workload{s.workload,
-                          s.train.precision,
-                          nn::count_parameters(model),
-                          step,
-                          loss,
-                          [&](bool on) { trainer.set_telemetry(on); }};
-  return run_bench(s, workload);
+  });
 }
 
 }  // namespace

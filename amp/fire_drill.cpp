@@ -341,7 +341,11 @@ void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inp
     if (batch_ != x.value().raw() || !is_floating(read[i].dtype())) continue;
     read[i] = planted_in(read[i], x.dim(0));
   }
-  if (call.info.family == OpFamily::kNorm) fill_row("constant-row", call, read[0], 1);
+  if (call.info.family == OpFamily::kNorm) {
+    fill_row("constant-row", call, read[0], 1);
+    const bool sums = std::string_view(call.info.inputs).starts_with("x, residual");  // and normalizes what comes out
+    if (sums) fill_row("constant-row", call, read[1], 0);
+  }
   if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family == OpFamily::kOther)
     fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
 }

@@ -28,14 +28,14 @@ void GptBlock::visit(nn::Visitor& v) {
 }
 
 Variable GptBlock::forward(const Variable& x) {
-  const Variable h = x + attention(norm1(x));
-  return h + mlp(norm2(h));
+  const auto [h, y] = norm2(attention(norm1(x)), x);
+  return h + mlp(y);
 }
 
 Variable GptBlock::forward(const Variable& x, nn::AttentionCache& cache) {
   const nn::ModuleScope scope(*this);
-  const Variable h = x + attention(norm1(x), cache);
-  return h + mlp(norm2(h));
+  const auto [h, y] = norm2(attention(norm1(x), cache), x);
+  return h + mlp(y);
 }
 
 Gpt::Gpt(const GptOptions& o)

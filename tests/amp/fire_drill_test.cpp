@@ -6,18 +6,36 @@
 
 #include "amp/incident/report.h"
 #include "core/error.h"
+#include "nn/layer_norm.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {
 namespace {
 
-struct Drill {
+/// A residual connection whose sum a norm reads in one op.
+struct Residual : nn::Module {
+  nn::Linear first{{.in = 4, .out = 16}}, second{{.in = 16, .out = 16}}, third{{.in = 16, .out = 2}};
+  nn::LayerNorm norm{{.dim = 16}};
+  void visit(nn::Visitor& v) override {
+    v("first", first);
+    v("second", second);
+    v("third", third);
+    v("norm", norm);
+  }
+  Variable forward(const Variable& x) override {
+    const Variable h = first(x);
+    return third(norm(second(h), h).y);
+  }
+};
+
+template <class Model>
+struct DrillOf {
   Runtime runtime{{.seed = 3, .threads = 2}};
-  toy::Two model;
+  Model model;
   optim::AdamW optimizer;
   Trainer trainer;
 
-  explicit Drill(const std::vector<std::string>& faults, Policy policy = Policy::fp32())
+  explicit DrillOf(const std::vector<std::string>& faults, Policy policy = Policy::fp32())
       : optimizer(model, {.lr = 0.01}),
         trainer(runtime, model, optimizer,
                 {.precision = std::move(policy), .state_hash = true, .on_nan = OnNan::kStop, .inject = faults}) {}
@@ -33,6 +51,7 @@ struct Drill {
     return trainer.finished().back().incident.value_or(Incident{});
   }
 };
+using Drill = DrillOf<toy::Two>;
 
 std::string message_of(const std::string& spec) {
   try {
@@ -124,6 +143,14 @@ TEST(FireDrill, AScaledWeightStaysScaled) {
   const double old = stored.model.second.weight.value().at(0);
   stored.step(2);
   EXPECT_NEAR(stored.model.second.weight.value().at(0), 3 * old, 0.02) << "one update of Adam moves it by 0.01";
+}
+
+TEST(FireDrill, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
+  DrillOf<Residual> drill({"constant-row@step=2,sample=5,path=norm", "drop-eps@step=2,path=norm"});
+  const Incident incident = drill.incident_in(2);
+  EXPECT_EQ(incident.diagnosis.first_bad.value().op, "add_layer_norm");
+  EXPECT_EQ(incident.diagnosis.first_bad.value().sample, 5);
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationPole);
 }
 
 TEST(FireDrill, AFlippedBitIsToldFromSoftware) {

@@ -221,14 +221,20 @@ OperationGraph attention_graph(const AttentionKey& key) {
   return key.pass == AttentionPass::kForward ? forward(key) : backward(key);
 }
 
-std::optional<EnginePlan> choose_attention_plan(const AttentionKey& key, const EngineTarget& target) {
-  return choose_engine(attention_graph(key), kComposed, is_half(key.dtype), target);
+namespace {
+EngineTerms terms_of(const AttentionKey& key) {
+  return {.tensor_cores = is_half(key.dtype) ? TensorCores::kAllowed : TensorCores::kNone};
+}
+}  // namespace
+
+std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target) {
+  return proposed_engines(attention_graph(key), kComposed, terms_of(key), target);
 }
 
 std::optional<EnginePlan> restore_attention_plan(const AttentionKey& key, const EngineChoice& choice,
                                                  const EngineTarget& target) {
   if (choice.form != kComposed) return {};
-  return restore_engine(attention_graph(key), choice, is_half(key.dtype), target);
+  return restore_engine(attention_graph(key), choice, terms_of(key), target);
 }
 
 }  // namespace binade::cuda

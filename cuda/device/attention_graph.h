@@ -37,7 +37,7 @@ bool has_tensor(const AttentionKey& key, AttentionTensor id);
 /// Failure where cuDNN knows no such graph.
 OperationGraph attention_graph(const AttentionKey& key);
 
-std::optional<EnginePlan> choose_attention_plan(const AttentionKey& key, const EngineTarget& target);
+std::vector<EngineChoice> propose_attention(const AttentionKey& key, const EngineTarget& target);
 std::optional<EnginePlan> restore_attention_plan(const AttentionKey& key, const EngineChoice& choice,
                                                  const EngineTarget& target);
 

@@ -336,10 +336,13 @@ bool conv_by_library(const ConvCall& call, std::int64_t pixels, std::int64_t cha
     const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().seen};
     observe_products(at, 1, pixels, channels);
   };
-  if (library_conv(call)) return observe(a.result, a.result_pitch), true;
   const cpu::ConvShape& s = a.shape;
   const std::int64_t source_channels = call.transposed ? s.filters : s.channels;
-  if (a.source_pitch == source_channels && a.result_pitch == channels) return false;
+  const bool slices = a.source_pitch != source_channels || a.result_pitch != channels;
+  // Engines that add a bias to halves on Tensor Cores take no slices (tests/cuda/conv_engines_test.cpp).
+  if (!(slices && is_half(a.in) && a.bias != nullptr) && library_conv(call))
+    return observe(a.result, a.result_pitch), true;
+  if (!slices) return false;
   const std::int64_t source_pixels = s.images * (call.transposed ? s.out_height * s.out_width : s.height * s.width);
   const TogetherPixels source(a.source, a.in, source_pixels, source_channels, a.source_pitch);
   const TogetherPixels result(a.result, a.out, pixels, channels, a.result_pitch);

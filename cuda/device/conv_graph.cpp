@@ -78,7 +78,30 @@ Operation operation_of(ConvPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-bool tensor_cores(const ConvKey& key) { return key.in != DType::f32 || key.tf32; }
+/// Into how many parts a sum over all pixels is cut: a result of few tiles leaves most of a device idle, and cuDNN's
+/// heuristics, which know that of halves written as halves, do not cut those written as f32.
+int slices_of(const ConvKey& key, const EngineTarget& target) {
+  if (key.pass != ConvPass::kWeightGradient || key.in == key.out) return 1;
+  constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // of a slice at least
+  const cpu::ConvShape& s = key.shape;
+  const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
+  const std::int64_t columns = s.filter_height * s.filter_width * (s.channels / s.groups);
+  const std::int64_t at_once = s.groups * tiles(s.filters / s.groups) * tiles(columns);
+  const std::int64_t fill = 2 * target.multiprocessors / std::max<std::int64_t>(at_once, 1);
+  const std::int64_t worth = s.images * s.out_height * s.out_width / kPixels;
+  const std::int64_t bytes = s.filters * columns * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t fit = target.most_workspace / 2 / std::max<std::int64_t>(bytes, 1);
+  return static_cast<int>(std::clamp<std::int64_t>(std::min({fill, worth, fit}), 1, kMost));
+}
+
+/// Of halves, the engines behind pointwise operations that use no Tensor Cores are there for what fits nothing else.
+EngineTerms terms_of(const ConvKey& key, int form, const EngineTarget& target) {
+  const bool halves = key.in != DType::f32;
+  return {.tensor_cores = halves && form == kThroughFloat ? TensorCores::kOnly
+                          : halves || key.tf32            ? TensorCores::kAllowed
+                                                          : TensorCores::kNone,
+          .slices = slices_of(key, target)};
+}
 
 std::vector<ConvForm> forms_of(const ConvKey& key) {
   if (key.bias) return {ConvForm::kThroughFloat};
@@ -133,10 +156,19 @@ OperationGraph conv_graph(const ConvKey& key, ConvForm form) {
   return g;
 }
 
+std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& target) {
+  std::vector<EngineChoice> all;
+  for (const ConvForm form : forms_of(key)) {
+    const std::vector<EngineChoice> more = proposed_engines(conv_graph(key, form), form, terms_of(key, form, target),
+                                                            target);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
 std::optional<EnginePlan> choose_conv_plan(const ConvKey& key, const EngineTarget& target) {
-  for (const ConvForm form : forms_of(key))
-    if (std::optional<EnginePlan> plan = choose_engine(conv_graph(key, form), form, tensor_cores(key), target))
-      return plan;
+  for (const EngineChoice& choice : propose_conv(key, target))
+    if (std::optional<EnginePlan> plan = restore_conv_plan(key, choice, target)) return plan;
   return {};
 }
 
@@ -145,7 +177,7 @@ std::optional<EnginePlan> restore_conv_plan(const ConvKey& key, const EngineChoi
   const std::vector<ConvForm> forms = forms_of(key);
   const auto form = static_cast<ConvForm>(choice.form);
   if (std::find(forms.begin(), forms.end(), form) == forms.end()) return {};
-  return restore_engine(conv_graph(key, form), choice, tensor_cores(key), target);
+  return restore_engine(conv_graph(key, form), choice, terms_of(key, form, target), target);
 }
 
 }  // namespace binade::cuda

@@ -12,7 +12,9 @@ enum ConvTensor : std::int64_t { kTensorX = 1, kTensorW, kTensorY, kTensorBias, 
 /// The operation graph of a key. Throws Failure where cuDNN knows no such graph. REQUIRES kThroughFloat with a bias.
 OperationGraph conv_graph(const ConvKey& key, ConvForm form);
 
-/// The plan of the first form of a key that has one. Nothing where there is none.
+/// The engines of all forms of a key, as proposed_engines names them.
+std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& target);
+/// The plan of the first that can be planned. Nothing where there is none.
 std::optional<EnginePlan> choose_conv_plan(const ConvKey& key, const EngineTarget& target);
 /// The plan of an earlier choice, as restore_engine makes it.
 std::optional<EnginePlan> restore_conv_plan(const ConvKey& key, const EngineChoice& choice, const EngineTarget& target);

@@ -182,12 +182,88 @@ void start(const Plan& p) {
          gw);
 }
 
-/// As it is, or with copies of slices.
-bool conv_weight_by_library(const ConvWeightCall& call) {
-  if (library_conv_weight(call)) return true;
+/// Eight halves, which a library reads at a time.
+struct alignas(16) EightHalves {
+  std::uint16_t x[8];
+};
+
+/// Pixels of `channels` halves, `pitch` apart, side by side as pixels of `eights` times eight, the rest zeros.
+__global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std::int64_t channels, std::int64_t eights,
+                             std::int64_t count, EightHalves* to) {
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const std::int64_t pixel = i / eights, first = (i - pixel * eights) * 8;
+    EightHalves eight;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) eight.x[j] = first + j < channels ? from[pixel * pitch + first + j] : std::uint16_t{0};
+    to[i] = eight;
+  }
+}
+
+/// Pixels of halves as a library reads them: side by side, of a multiple of eight channels. Those that lie so already
+/// are not copied.
+class WidePixels {
+ public:
+  WidePixels(const void* pixels, std::int64_t count, std::int64_t channels, std::int64_t pitch)
+      : pixels_(pixels),
+        channels_(channels),
+        pitch_(pitch),
+        eights_(ceil_div(channels, 8)),
+        count_(count * eights_),
+        copy_(pitch == 8 * eights_ ? 0 : count_) {}
+  std::int64_t channels() const { return 8 * eights_; }
+  const void* data() const { return copy_.data() != nullptr ? copy_.data() : pixels_; }
+  void copy_in() const {
+    if (copy_.data() != nullptr)
+      launch(widen_pixels, grid_for(ceil_div(count_, kThreads)), kThreads, 0,
+             static_cast<const std::uint16_t*>(pixels_), pitch_, channels_, eights_, count_, copy_.data());
+  }
+
+ private:
+  const void* pixels_;
+  std::int64_t channels_, pitch_, eights_, count_;
+  Buffer<EightHalves> copy_;
+};
+
+/// Of halves that lie as the engines of a library do not take them (tests/cuda/conv_engines_test.cpp): an odd number of
+/// channels, which 4 bytes do not divide (an image's three, a mask's one), and slices. Zeros more change no sum.
+bool widened_by_library(const ConvWeightCall& call) {
   const cpu::ConvWeightArgs& a = call.args;
   const cpu::ConvShape& s = a.shape;
-  if (a.x_pitch == s.channels && a.gy_pitch == s.filters) return false;
+  const WidePixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);
+  const WidePixels gy(a.gy, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
+  const std::int64_t positions = s.filter_height * s.filter_width;
+  const bool narrower = x.channels() != s.channels || gy.channels() != s.filters;
+  const Buffer<float> gw(narrower ? gy.channels() * positions * x.channels() : 0);
+  ConvWeightCall wide = call;
+  wide.args.shape.channels = wide.args.x_pitch = x.channels();
+  wide.args.shape.filters = wide.args.gy_pitch = gy.channels();
+  wide.args.x = x.data();
+  wide.args.gy = gy.data();
+  if (narrower) wide.args.gw = gw.data();
+  if (!library_has_conv(wide)) return false;
+  x.copy_in();
+  gy.copy_in();
+  if (!library_conv_weight(wide)) return false;
+  if (narrower) {
+    const auto width = static_cast<std::size_t>(s.channels) * sizeof(float);
+    check(cudaMemcpy2DAsync(a.gw, width, gw.data(), static_cast<std::size_t>(x.channels()) * sizeof(float), width,
+                            static_cast<std::size_t>(s.filters * positions), cudaMemcpyDeviceToDevice,
+                            context().stream),
+          "gradients of filters");
+  }
+  return true;
+}
+
+/// As it is, or from copies.
+bool conv_weight_by_library(const ConvWeightCall& call) {
+  const cpu::ConvWeightArgs& a = call.args;
+  const cpu::ConvShape& s = a.shape;
+  const bool slices = a.x_pitch != s.channels || a.gy_pitch != s.filters;
+  const bool odd = s.channels % 2 != 0 || s.filters % 2 != 0;
+  if (is_half(a.in) && s.groups == 1 && (slices || odd) && widened_by_library(call)) return true;
+  if (library_conv_weight(call)) return true;
+  if (!slices) return false;
   const TogetherPixels x(a.x, a.in, s.images * s.height * s.width, s.channels, a.x_pitch);
   const TogetherPixels gy(a.gy, a.in, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
   ConvWeightCall together = call;

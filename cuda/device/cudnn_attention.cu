@@ -19,7 +19,7 @@ PlanCache<AttentionKey>& plans() {
                                                    .family = kAttentionFamily,
                                                    .forms = kAttentionForms,
                                                    .no_library = &why_no_library,
-                                                   .choose = &choose_attention_plan,
+                                                   .propose = &propose_attention,
                                                    .restore = &restore_attention_plan});
   return *only;
 }

@@ -12,7 +12,7 @@ PlanCache<ConvKey>& plans() {
                                               .family = kConvFamily,
                                               .forms = kConvForms,
                                               .no_library = &no_library_for,
-                                              .choose = &choose_conv_plan,
+                                              .propose = &propose_conv,
                                               .restore = &restore_conv_plan});
   return *only;
 }

@@ -9,22 +9,25 @@ namespace binade::cuda {
 namespace {
 
 /// What an engine may not say of itself.
-bool breaks_a_promise(cudnnBackendNumericalNote_t note, bool tensor_cores) {
+bool breaks_a_promise(cudnnBackendNumericalNote_t note, const EngineTerms& terms) {
   switch (note) {
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return !tensor_cores;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return terms.tensor_cores == TensorCores::kNone;
     case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false;
     default: return true;
   }
 }
 
-bool keeps_promises(const Descriptor& engine, bool tensor_cores) {
+bool keeps_promises(const Descriptor& engine, const EngineTerms& terms) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                  static_cast<std::int64_t>(notes.size()), &count, notes.data()),
         "an engine's notes");
-  return std::none_of(notes.begin(), notes.begin() + count,
-                      [=](auto note) { return breaks_a_promise(note, tensor_cores); });
+  const auto end = notes.begin() + count;
+  if (terms.tensor_cores == TensorCores::kOnly &&
+      std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == end)
+    return false;
+  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_promise(note, terms); });
 }
 
 /// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
@@ -91,52 +94,22 @@ std::optional<Descriptor> plan_of(const Descriptor& config, const EngineTarget& 
 
 std::int64_t workspace_of(const Descriptor& plan) { return plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
-/// Calls use(config, engine) for what heuristics propose and promises allow, in their order, until it returns true.
-template <class Use>
-void each_proposal(const OperationGraph& graph, bool tensor_cores, const EngineTarget& target, Use&& use) {
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (const Descriptor& config : proposals(graph.graph, mode, target)) {
-      std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-      if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 || !keeps_promises(engine[0], tensor_cores))
-        continue;
-      if (use(config, engine[0])) return;
-    }
-}
-
-}  // namespace
-
-std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, bool tensor_cores,
-                                           const EngineTarget& target) {
-  std::vector<EngineChoice> all;
-  each_proposal(graph, tensor_cores, target, [&](const Descriptor& config, const Descriptor& engine) {
-    all.push_back(choice_of(engine, config, form));
-    return false;
-  });
-  return all;
-}
-
-std::optional<EnginePlan> choose_engine(OperationGraph graph, int form, bool tensor_cores, const EngineTarget& target) {
-  std::optional<EnginePlan> chosen;
-  each_proposal(graph, tensor_cores, target, [&](const Descriptor& config, const Descriptor& engine) {
-    std::optional<Descriptor> plan = plan_of(config, target);
-    const std::int64_t workspace = plan ? workspace_of(*plan) : 0;
-    if (!plan || workspace > target.most_workspace) return false;
-    chosen.emplace(EnginePlan{choice_of(engine, config, form), std::move(graph), std::move(*plan), workspace});
-    return true;
-  });
-  return chosen;
-}
-
-std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, bool tensor_cores,
-                                         const EngineTarget& target) {
+/// Engine `index` of a graph, if it computes it and keeps Binade's promises.
+std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t index, const EngineTerms& terms,
+                                    const EngineTarget& target) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
-  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {index});
   if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
-  if (!engine.finalized() || !keeps_promises(engine, tensor_cores)) return {};
+  if (!engine.finalized() || !keeps_promises(engine, terms)) return {};
+  return engine;
+}
+
+/// An engine with its knobs, if it takes them.
+std::optional<Descriptor> config_of(const Descriptor& engine, const Knobs& values) {
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (const auto& [type, value] : choice.knobs) {
+  for (const auto& [type, value] : values) {
     Descriptor& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     knob.set_one(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type));
     knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {value});
@@ -149,7 +122,59 @@ std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoic
     config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(raw.size()),
                raw.data());
   if (!config.finalized()) return {};
-  std::optional<Descriptor> plan = plan_of(config, target);
+  return config;
+}
+
+bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
+  std::vector<Descriptor> knobs = make(CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS);
+  const std::int64_t count = get_descriptors(engine, CUDNN_ATTR_ENGINE_KNOB_INFO, knobs);
+  return std::any_of(knobs.begin(), knobs.begin() + count, [=](const Descriptor& knob) {
+    cudnnBackendKnobType_t type{};
+    std::int64_t one = 0;
+    check(cudnnBackendGetAttribute(knob.raw(), CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &one, &type),
+          "a knob");
+    return type == wanted;
+  });
+}
+
+/// Engines that cut long sums into slices, which heuristics name for few graphs.
+void add_sliced(const OperationGraph& graph, int form, const EngineTerms& terms, const EngineTarget& target,
+                std::vector<EngineChoice>& all) {
+  const std::int64_t engines = graph.graph.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
+  for (std::int64_t index = 0; index < engines; ++index) {
+    const std::optional<Descriptor> engine = engine_of(graph, index, terms, target);
+    if (!engine || !has_knob(*engine, CUDNN_KNOB_TYPE_SPLIT_K_SLC)) continue;
+    for (const Knobs& kernel : {Knobs{}, Knobs{{CUDNN_KNOB_TYPE_KERNEL_CFG, 11}},
+                                Knobs{{CUDNN_KNOB_TYPE_KERNEL_CFG, 10}}, Knobs{{CUDNN_KNOB_TYPE_KERNEL_CFG, 19}}}) {
+      EngineChoice choice{
+          .library = true, .form = form, .engine = index, .knobs = {{CUDNN_KNOB_TYPE_SPLIT_K_SLC, terms.slices}}};
+      choice.knobs.insert(choice.knobs.end(), kernel.begin(), kernel.end());
+      if (config_of(*engine, choice.knobs)) all.push_back(choice);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineTerms& terms,
+                                           const EngineTarget& target) {
+  std::vector<EngineChoice> all;
+  if (terms.slices > 1) add_sliced(graph, form, terms, target, all);
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+    for (const Descriptor& config : proposals(graph.graph, mode, target)) {
+      std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+      if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == 1 && keeps_promises(engine[0], terms))
+        all.push_back(choice_of(engine[0], config, form));
+    }
+  return all;
+}
+
+std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, const EngineTerms& terms,
+                                         const EngineTarget& target) {
+  const std::optional<Descriptor> engine = engine_of(graph, choice.engine, terms, target);
+  if (!engine) return {};
+  const std::optional<Descriptor> config = config_of(*engine, choice.knobs);
+  std::optional<Descriptor> plan = config ? plan_of(*config, target) : std::nullopt;
   const std::int64_t workspace = plan ? workspace_of(*plan) : 0;
   if (!plan || workspace > target.most_workspace) return {};
   return EnginePlan{choice, std::move(graph), std::move(*plan), workspace};

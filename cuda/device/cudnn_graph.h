@@ -84,6 +84,7 @@ struct EngineTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, where there is no handle
   std::int64_t most_workspace = std::int64_t{1} << 30;
+  int multiprocessors = 132;
 };
 
 /// An engine that is ready to run.
@@ -94,16 +95,22 @@ struct EnginePlan {
   std::int64_t workspace = 0;
 };
 
+enum class TensorCores : int { kNone, kAllowed, kOnly };
+
+/// What an engine must keep to beside Binade's promises, and how far it should cut its sums.
+struct EngineTerms {
+  TensorCores tensor_cores = TensorCores::kNone;  ///< they make TF32 of f32
+  int slices = 1;  ///< a sum is worth cutting into so many parts, side by side on the device and added in f32
+};
+
 /// The engines that cuDNN's heuristics (mode A, then its fallbacks) name for a graph and that keep Binade's promises:
-/// the same bits every time, products of the inputs as they are (no Winograd or Fourier transforms; Tensor Cores, which
-/// make TF32 of f32, only where `tensor_cores`), sums kept in f32. The fastest first; whether one can be planned is not
-/// known.
-std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, bool tensor_cores,
+/// the same bits every time, products of the inputs as they are (no Winograd or Fourier transforms), sums kept in f32.
+/// The fastest first; whether one can be planned is not known. Before them, where `slices` says so, those that cut
+/// their sums.
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineTerms& terms,
                                            const EngineTarget& target);
-/// The first of them that can be planned. Nothing where there is none.
-std::optional<EnginePlan> choose_engine(OperationGraph graph, int form, bool tensor_cores, const EngineTarget& target);
-/// The plan of an earlier choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.
-std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, bool tensor_cores,
+/// The plan of a choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.
+std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, const EngineTerms& terms,
                                          const EngineTarget& target);
 
 }  // namespace binade::cuda

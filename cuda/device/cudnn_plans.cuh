@@ -40,7 +40,7 @@ struct Planner {
   std::string_view family;  ///< the first word of a key's text
   int forms;
   std::string (*no_library)(const Key& key);  ///< why cuDNN is not asked; empty where it is
-  std::optional<EnginePlan> (*choose)(const Key& key, const EngineTarget& target);
+  std::vector<EngineChoice> (*propose)(const Key& key, const EngineTarget& target);
   std::optional<EnginePlan> (*restore)(const Key& key, const EngineChoice& choice, const EngineTarget& target);
 };
 
@@ -94,15 +94,15 @@ class PlanCache {
   std::optional<EnginePlan> make(const Key& key) {
     const std::string name = key.text();
     if (const std::string why = planner_.no_library(key); !why.empty()) return note_own(name, why);
-    const EngineTarget target{.handle = cudnn_handle()};
+    const EngineTarget target{.handle = cudnn_handle(), .multiprocessors = context().multiprocessors};
     if (const auto earlier = taken_over_.extract(name); !earlier.empty()) {
       if (!earlier.mapped().library) return note_own(name, "it was when the run began");
       if (std::optional<EnginePlan> plan = planner_.restore(key, earlier.mapped(), target)) return plan;
       add_note(name + ": cuDNN no longer has the engine of an earlier run and chooses again");
     }
-    std::optional<EnginePlan> plan = planner_.choose(key, target);
-    if (!plan) note_own(name, "cuDNN has no deterministic engine for it");
-    return plan;
+    for (const EngineChoice& choice : planner_.propose(key, target))
+      if (std::optional<EnginePlan> plan = planner_.restore(key, choice, target)) return plan;
+    return note_own(name, "cuDNN has no deterministic engine for it");
   }
 
   static std::nullopt_t note_own(const std::string& name, const std::string& why) {

@@ -12,12 +12,14 @@
 /// How a library has chosen to compute a key, as values and as a line of text. No library's header.
 namespace binade::cuda {
 
+using Knobs = std::vector<std::pair<std::int64_t, std::int64_t>>;  ///< type, value
+
 /// An engine of the library's for a key, or that there is none.
 struct EngineChoice {
   bool library = false;
   int form = 0;  ///< which of the graphs that compute the key
   std::int64_t engine = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type, value
+  Knobs knobs;
 
   bool operator==(const EngineChoice&) const = default;
 };

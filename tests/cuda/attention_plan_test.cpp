@@ -282,7 +282,7 @@ class AttentionEngines : public testing::Test {
     ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   }
   static std::vector<EngineChoice> proposed(const AttentionKey& key) {
-    return proposed_engines(attention_graph(key), kComposed, is_half(key.dtype), {.device = described_device()});
+    return propose_attention(key, {.device = described_device()});
   }
   static inline void* driver_ = nullptr;
 };

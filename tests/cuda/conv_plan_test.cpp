@@ -178,7 +178,7 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const EnginePlan& plan) {
 }
 
 /// Engines that are compiled when they are planned need a driver; those that come with cuDNN do not.
-TEST(ConvEngines, AreChosenForADescribedDevice) {
+TEST(ConvChoice, AreChosenForADescribedDevice) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
   for (const ConvPass pass : kPasses)
@@ -212,7 +212,7 @@ TEST(ConvKey, Tf32IsForF32) {
   }
 }
 
-TEST(ConvEngines, UseTensorCoresForF32WhereTf32IsAllowed) {
+TEST(ConvChoice, UseTensorCoresForF32WhereTf32IsAllowed) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
   for (const ConvPass pass : kPasses) {
@@ -232,7 +232,7 @@ TEST(ConvEngines, UseTensorCoresForF32WhereTf32IsAllowed) {
   }
 }
 
-TEST(ConvEngines, AStoredChoiceIsNotTrusted) {
+TEST(ConvChoice, AStoredChoiceIsNotTrusted) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
   const cpu::ConvShape s = shape(8, 64, 64, 128, 3, 1, 1);

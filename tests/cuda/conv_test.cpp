@@ -35,6 +35,8 @@ const Sizes kSizes[] = {
     {"narrow_groups", {2, 9, 8, 24}, {48, 3, 3, 2}, {.stride = 2, .padding = 1, .groups = 12}},
     {"many_pixels", {3, 24, 24, 4}, {4, 3, 3, 4}, {.padding = 1}},
     {"first_layer", {1, 40, 30, 3}, {64, 3, 3, 3}, {.padding = 1}},
+    {"one_filter", {1, 12, 13, 24}, {1, 1, 1, 24}},
+    {"odd_slice", {1, 9, 9, 5}, {7, 3, 3, 5}, {.padding = 1}, 3},
     {"pointwise", {2, 12, 12, 64}, {32, 1, 1, 64}},
 };
 

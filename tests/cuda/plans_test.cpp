@@ -100,6 +100,28 @@ TEST(CudaPlans, AskForCodesWhereALayerReadsFp8AndItsSizesFit) {
   EXPECT_EQ(asked(17, 80), (std::map<std::string, int>{})) << "no multiple of 16";
 }
 
+TEST(CudaPlans, AskForGradientsOfOddChannelsByEights) {
+  const std::set<std::string> before = lines_now();
+  const PolicyScope scope(PrecisionPolicy{}.with("*", DType::bf16));
+  const auto half = [](const Shape& shape, std::uint64_t tag) {
+    return Variable(random_values(shape, tag).to(DType::bf16).to(test_device()), true);
+  };
+  backward(sum(conv2d(half({1, 6, 6, 3}, 1), half({17, 3, 3, 3}, 2))));
+  std::set<std::string> lines;
+  const std::set<std::string> after = lines_now();
+  std::ranges::set_difference(after, before, std::inserter(lines, lines.end()));
+  if (lines.empty()) GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
+  int gradients = 0;
+  for (const std::string& line : lines)
+    if (line.starts_with("conv weight-gradient")) {
+      ++gradients;
+      const bool wide = line.starts_with("conv weight-gradient 8 24") ||
+                        (line.find(" pitch 8 ") != line.npos && line.find(" pitch 24 ") != line.npos);
+      EXPECT_TRUE(wide) << line;
+    }
+  EXPECT_EQ(gradients, 1);
+}
+
 /// Lines of attention of halves, forward and backward.
 std::set<std::string> attention_lines(DType dtype, const ops::Attention::Params& options) {
   const std::set<std::string> before = lines_now();

@@ -65,7 +65,7 @@ bool library_gemm(const cpu::GemmArgs& g) {
     own_gemm(unseen);
   return true;
 }
-/// It takes no channel slices.
+/// It takes no channel slices, and no gradients of odd numbers of channels of halves.
 bool library_has_conv(const ConvCall& call) {
   const cpu::ConvArgs& a = call.args;
   const std::int64_t x = call.transposed ? a.result_pitch : a.source_pitch,
@@ -74,7 +74,9 @@ bool library_has_conv(const ConvCall& call) {
 }
 bool library_has_conv(const ConvWeightCall& call) {
   const cpu::ConvWeightArgs& a = call.args;
-  return library_is_there() && a.in != DType::f64 && a.x_pitch == a.shape.channels && a.gy_pitch == a.shape.filters;
+  const bool odd = (a.shape.channels | a.shape.filters) % 2 != 0;
+  return library_is_there() && a.in != DType::f64 && a.x_pitch == a.shape.channels && a.gy_pitch == a.shape.filters &&
+         !(odd && is_half(a.in));
 }
 bool library_conv(const ConvCall& call) {
   if (!library_has_conv(call)) return false;

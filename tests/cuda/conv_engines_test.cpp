@@ -1,0 +1,180 @@
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "cuda/device/conv_graph.h"
+#include "cuda/device/failure.h"
+#include "tests/cuda/described_device.h"
+
+// Which engines of cuDNN's take the convolutions of the U-Net that is measured (base 64, depth 4, images of 512 x 512,
+// in halves), on a described H100. Each engine that is named has checked that it computes the graph; what is left to a
+// GPU is compiling and running it. BINADE_PRINT_ENGINES=1 prints a line for each convolution.
+namespace binade::cuda {
+namespace {
+
+struct Named {
+  std::string name;
+  ConvKey key;
+};
+
+cpu::ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
+                     std::int64_t filter, std::int64_t stride = 1) {
+  const std::int64_t padding = filter / 3, out = (size + 2 * padding - filter) / stride + 1;
+  return {.images = images,
+          .height = size,
+          .width = size,
+          .channels = channels,
+          .out_height = out,
+          .out_width = out,
+          .filters = filters,
+          .filter_height = filter,
+          .filter_width = filter,
+          .stride = {stride, stride},
+          .padding = {padding, padding}};
+}
+
+ConvKey key_of(ConvPass pass, DType in, const cpu::ConvShape& s, bool bias = false) {
+  return {.pass = pass,
+          .in = in,
+          .out = pass == ConvPass::kWeightGradient ? DType::f32 : in,
+          .shape = s,
+          .x_pitch = s.channels,
+          .y_pitch = s.filters,
+          .bias = bias};
+}
+
+constexpr std::int64_t kBase = 64, kDepth = 4, kSize = 512;
+
+/// The ones of the network as conv_weight_gradient.cu asks for them: gradients of the first layer's and the head's
+/// filters in eights of channels.
+std::vector<Named> of_the_unet(std::int64_t images, DType in) {
+  std::vector<Named> all;
+  const auto add = [&](const std::string& name, ConvPass pass, const cpu::ConvShape& s, bool bias = false) {
+    const char* const passes[] = {"forward", "data gradient", "weight gradient"};
+    all.push_back({name + " " + passes[static_cast<int>(pass)], key_of(pass, in, s, bias)});
+  };
+  const auto layer = [&](std::int64_t size, std::int64_t channels, std::int64_t filters) {
+    const std::string name = fmt::format("3x3 {} to {} at {}", channels, filters, size);
+    add(name, ConvPass::kForward, shape(images, size, channels, filters, 3));
+    if (channels != 3) add(name, ConvPass::kDataGradient, shape(images, size, channels, filters, 3));
+    add(name, ConvPass::kWeightGradient, shape(images, size, channels == 3 ? 8 : channels, filters, 3));
+  };
+  for (std::int64_t level = 0; level <= kDepth; ++level) {
+    const std::int64_t size = kSize >> level, width = kBase << level;
+    layer(size, level == 0 ? 3 : width / 2, width);
+    layer(size, width, width);
+    if (level == kDepth) continue;
+    layer(size, 2 * width, width);
+    const cpu::ConvShape up = shape(images, size, width, 2 * width, 2, 2);
+    const std::string name = fmt::format("2x2 up {} to {} at {}", 2 * width, width, size);
+    add(name, ConvPass::kDataGradient, up, true);
+    add(name, ConvPass::kForward, up);
+    add(name, ConvPass::kWeightGradient, up);
+  }
+  add("head", ConvPass::kForward, shape(images, kSize, kBase, 1, 1), true);
+  add("head", ConvPass::kDataGradient, shape(images, kSize, kBase, 1, 1));
+  add("head", ConvPass::kWeightGradient, shape(images, kSize, kBase, 8, 1));
+  return all;
+}
+
+/// Engines that are compiled ask the driver what they need: AttentionEngines says how they find it here.
+class ConvEngines : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const char* const path = std::getenv("BINADE_EMPTY_DRIVER");
+    if (path != nullptr) driver_ = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  }
+  void SetUp() override {
+    if (driver_ == nullptr) GTEST_SKIP() << "BINADE_EMPTY_DRIVER names no driver";
+    if (cudnnGetVersion() < 91501 || cudnnGetVersion() >= 92100) GTEST_SKIP() << "engines of another cuDNN";
+    ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
+  }
+  static std::vector<EngineChoice> proposed(const ConvKey& key) {
+    return propose_conv(key, {.device = described_device()});
+  }
+  static bool uses_tensor_cores(const ConvKey& key, const EngineChoice& choice) {
+    const OperationGraph graph = conv_graph(key, static_cast<ConvForm>(choice.form));
+    Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
+    engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
+    engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
+    engine.finalize();
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    std::int64_t count = 0;
+    check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                   CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes),
+          "notes");
+    return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes + count;
+  }
+  static inline void* driver_ = nullptr;
+};
+
+TEST_F(ConvEngines, WithTensorCoresTakeAllOfTheUnet) {
+  const bool print = std::getenv("BINADE_PRINT_ENGINES") != nullptr;
+  for (const std::int64_t images : {1, 16, 32})
+    for (const DType in : {DType::bf16, DType::f16}) {
+      if (in == DType::f16 && images != 16 && !print) continue;  // a minute each
+      for (const auto& [name, key] : of_the_unet(images, in)) {
+        const std::vector<EngineChoice> all = proposed(key);
+        std::map<std::int64_t, bool> engines;
+        for (const EngineChoice& choice : all)
+          if (!engines.contains(choice.engine)) engines[choice.engine] = uses_tensor_cores(key, choice);
+        const auto with = std::count_if(all.begin(), all.end(), [&](const auto& c) { return engines[c.engine]; });
+        EXPECT_GT(with, 0) << name << ": " << key.text();
+        if (print && !all.empty())
+          fmt::print("{} x {} {}: {} of {} with Tensor Cores, first {}\n", images, name_of(in), name, with, all.size(),
+                     engine_line("", all.front()));
+        // The head's gradient reads one channel: little to multiply. Where sums are written otherwise than they are
+        // made, no engine without Tensor Cores may come in.
+        if (key.bias || key.pass == ConvPass::kWeightGradient) {
+          EXPECT_EQ(with, static_cast<std::ptrdiff_t>(all.size())) << name;
+        }
+      }
+    }
+}
+
+TEST_F(ConvEngines, CutLongSumsOfFewResults) {
+  const auto slices = [](const ConvKey& key) {
+    const EngineChoice first = proposed(key).at(0);
+    for (const auto& [type, value] : first.knobs)
+      if (type == CUDNN_KNOB_TYPE_SPLIT_K_SLC) return value;
+    return std::int64_t{1};
+  };
+  for (const DType in : {DType::bf16, DType::f16}) {
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(16, 512, 64, 64, 3))), 52) << "five tiles of a result";
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(16, 512, 64, 8, 1))), 128);
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(1, 32, 64, 64, 3))), 1) << "not worth it";
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(16, 32, 1024, 1024, 3))), 1) << "tiles enough";
+    EXPECT_EQ(slices(key_of(ConvPass::kForward, in, shape(16, 512, 64, 64, 3))), 1);
+  }
+}
+
+/// What the calls of conv.cu and conv_weight_gradient.cu are arranged for. Where this fails, a newer cuDNN can do more.
+TEST_F(ConvEngines, OthersAreNone) {
+  const cpu::ConvShape s = shape(16, 512, 64, 64, 3), up = shape(16, 512, 64, 128, 2, 2);
+  for (const DType in : {DType::bf16, DType::f16}) {
+    ConvKey key = key_of(ConvPass::kWeightGradient, in, shape(16, 512, 3, 64, 3));
+    EXPECT_TRUE(proposed(key).empty()) << "three channels";
+    key = key_of(ConvPass::kWeightGradient, in, shape(16, 512, 64, 1, 1));
+    EXPECT_TRUE(proposed(key).empty()) << "one filter";
+    key = key_of(ConvPass::kWeightGradient, in, s);
+    key.x_pitch = 128;
+    EXPECT_TRUE(proposed(key).empty()) << "a slice";
+    key = key_of(ConvPass::kDataGradient, in, up, true);
+    key.x_pitch = 128;
+    EXPECT_TRUE(proposed(key).empty()) << "a bias into a slice";
+    key.bias = false;
+    EXPECT_FALSE(proposed(key).empty()) << "sums into a slice";
+    key = key_of(ConvPass::kForward, in, s);
+    key.x_pitch = key.y_pitch = 128;
+    EXPECT_FALSE(proposed(key).empty()) << "from slice to slice";
+  }
+}
+
+}  // namespace
+}  // namespace binade::cuda

@@ -14,12 +14,16 @@
 #include "core/backend.h"
 #include "core/ops/attention.h"
 #include "core/ops/batch_norm.h"
+#include "core/ops/concat.h"
 #include "core/ops/conv2d.h"
+#include "core/ops/conv_transpose2d.h"
 #include "core/ops/cross_entropy.h"
+#include "core/ops/embedding.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/linear.h"
 #include "core/ops/lists.h"
 #include "core/ops/matmul.h"
+#include "core/ops/max_pool2d.h"
 #include "io/json_lines.h"
 
 namespace binade::bench {
@@ -185,9 +189,14 @@ void products(const Settings& s) {
   struct Layer {
     const char* name;
     std::int64_t out, in;
+    bool bias = true;
+    Activation activation = Activation::kNone;
   };
-  const Layer layers[] = {
-      {"qkv", 2304, 768}, {"attention out", 768, 768}, {"up", 3072, 768}, {"down", 768, 3072}, {"head", 50304, 768}};
+  const Layer layers[] = {{"qkv", 2304, 768},
+                          {"attention out", 768, 768},
+                          {"up", 3072, 768, true, Activation::kGeluTanh},
+                          {"down", 768, 3072},
+                          {"head", 50304, 768, false}};
   for (const Precision& p : kPrecisions) {
     if (p.dtype == DType::f32 && s.quick) continue;
     for (const Layer& l : layers) {
@@ -206,20 +215,36 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of x", p.name, x + w + y, flops, call.backward(0b01, gy)});
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
+        if (!l.bias) return;
+        // As the model calls it: with its bias, and for `up` with a GELU that keeps what backward reads.
+        Call<ops::Linear> whole = call;
+        whole.in[2] = values(1, out, DType::f32, 4).reshape({out});
+        whole.parameters = 0b110;
+        whole.params.activation = l.activation;
+        const bool gelu = l.activation != Activation::kNone;
+        const std::string with = gelu ? ", bias and gelu" : ", bias";
+        const double kept = gelu ? y : 0;
+        measure(s, {"product", name + " forward" + with, p.name, x + w + y + kept, flops, whole.forward(0b111)});
+        measure(s, {"product", name + " all gradients" + with, p.name,
+                    2 * x + w + y + kept + 4.0 * static_cast<double>(in * out), 2 * flops, whole.backward(0b111, gy)});
       });
     }
   }
 }
 
-Tensor labels(std::int64_t rows, std::int64_t classes) {
+/// Classes, all alike; or as frequent as words of a text are, the most frequent one in about 5 % of all places.
+Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false) {
   const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = 9};
   std::vector<std::int32_t> host(static_cast<std::size_t>(rows));
-  for (std::size_t i = 0; i < host.size(); ++i)
-    host[i] = static_cast<std::int32_t>(numbers.below(i, static_cast<std::uint64_t>(classes)));
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    const auto any = static_cast<std::int32_t>(numbers.below(i, static_cast<std::uint64_t>(classes)));
+    const double rank = std::pow(static_cast<double>(classes), numbers.uniform(i)) - 1;
+    host[i] = text ? static_cast<std::int32_t>(rank) : any;
+  }
   return Tensor::from(host, {rows}).to(Runtime::current_device());
 }
 
-/// The ops around the products, in bf16, at the sizes of GPT-2 and of the U-Net's first level.
+/// The ops around the products of GPT-2, in bf16.
 void transformer_ops(const Settings& s) {
   const std::int64_t rows = s.dry ? 8 : s.tokens, dim = s.dry ? 16 : 768, classes = s.dry ? 32 : 50304;
   const DType low = DType::bf16;
@@ -231,6 +256,18 @@ void transformer_ops(const Settings& s) {
     measure(s, {"op", "layer_norm backward", "bf16", 3 * bytes_of(x), 0, norm.backward(0b111, gy)});
     const Call<ops::AddLayerNorm> add{.in = {x, gy, weight, weight}, .parameters = 0b1100};
     measure(s, {"op", "add_layer_norm forward", "bf16", 4 * bytes_of(x), 0, add.forward(0b1111)});
+  });
+  attempt(s, "op", "embedding", [&] {
+    const std::int64_t length = s.dry ? 8 : 1024, batch = rows / length;
+    const Tensor x = values(rows, dim, low, 1).reshape({batch, length, dim}), positions = values(length, dim, low, 2);
+    const Call<ops::Add> add{.in = {x, positions}};
+    measure(s, {"op", "tokens + positions", "bf16", 2 * bytes_of(x) + bytes_of(positions), 0, add.forward(0b11)});
+    const Tensor table = values(classes, dim, low, 3), gy = values(rows, dim, low, 4);
+    for (const bool text : {false, true}) {
+      const Call<ops::Embedding> call{.in = {table, labels(rows, classes, text)}, .parameters = 0b1};
+      const std::string name = text ? "embedding of text backward" : "embedding backward";
+      measure(s, {"op", name, "bf16", bytes_of(gy) + 2 * bytes_of(table), 0, call.backward(0b1, gy)});
+    }
   });
   attempt(s, "op", "gelu", [&] {
     const Tensor x = values(rows, 4 * dim, low, 1), gy = values(rows, 4 * dim, low, 2);
@@ -267,33 +304,69 @@ void transformer_ops(const Settings& s) {
   });
 }
 
+/// The ops of the U-Net, in bf16 at batch 16 of 512 x 512. Level l has 64 << l channels at 512 >> l pixels a side; the
+/// last has no decoder. A quick run takes of each kind the first level's.
 void image_ops(const Settings& s) {
-  const std::int64_t batch = s.dry ? 1 : 16, side = s.dry ? 8 : 512, channels = s.dry ? 8 : 64;
-  const std::int64_t pixels = batch * side * side;
-  const Shape image{batch, side, side, channels};
-  attempt(s, "op", "batch_norm", [&] {
-    const Tensor x = values(pixels, channels, DType::bf16, 1).reshape(image);
-    const Tensor gy = values(pixels, channels, DType::bf16, 2).reshape(image);
-    const Tensor weight = values(1, channels, DType::f32, 3).reshape({channels});
-    const Call<ops::BatchNorm> call{
-        .in = {x, weight, weight, Tensor(), Tensor(), Tensor()}, .parameters = 0b110, .params = {.relu = true}};
-    measure(s, {"op", "batch_norm + relu forward", "bf16", 3 * bytes_of(x), 0, call.forward(0b111)});
-    measure(s, {"op", "batch_norm + relu backward", "bf16", 5 * bytes_of(x), 0, call.backward(0b111, gy)});
-  });
-  for (const std::int64_t level : {0, 1, 2, 3, 4}) {
-    if (s.dry && level > 0) break;
-    const std::int64_t k = channels << level, edge = side >> level;
+  const std::int64_t batch = s.dry ? 1 : 16, side = s.dry ? 8 : 512, base = s.dry ? 8 : 64;
+  const auto images = [&](std::int64_t edge, std::int64_t channels, std::uint32_t tag) {
+    return values(batch * edge * edge, channels, DType::bf16, tag).reshape({batch, edge, edge, channels});
+  };
+  const auto vector = [](std::int64_t channels) { return values(1, channels, DType::f32, 3).reshape({channels}); };
+  const auto conv = [&](std::int64_t from, std::int64_t to, std::int64_t edge, std::int64_t kernel) {
     attempt(s, "op", "conv2d", [&] {
-      const Tensor x = values(batch * edge * edge, k, DType::bf16, 1).reshape({batch, edge, edge, k});
-      const Tensor gy = values(batch * edge * edge, k, DType::bf16, 2).reshape({batch, edge, edge, k});
-      const Call<ops::Conv2d> call{.in = {x, values(k, 9 * k, DType::bf16, 3, 0.05).reshape({k, 3, 3, k}), Tensor()},
-                                   .parameters = 0b10,
-                                   .params = {.padding = 1}};
-      const double flops = 18.0 * static_cast<double>(x.numel()) * static_cast<double>(k);
-      const std::string name = fmt::format("conv2d 3x3 {0} to {0} at {1}", k, edge);
-      measure(s, {"op", name + " forward", "bf16", 2 * bytes_of(x), flops, call.forward()});
-      measure(s, {"op", name + " gradient of x", "bf16", 2 * bytes_of(x), flops, call.backward(0b01, gy)});
-      measure(s, {"op", name + " gradient of w", "bf16", 2 * bytes_of(x), flops, call.backward(0b10, gy)});
+      const Tensor x = images(edge, from, 1), gy = images(edge, to, 2);
+      const Tensor w = values(to, kernel * kernel * from, DType::bf16, 3, 0.05).reshape({to, kernel, kernel, from});
+      const Call<ops::Conv2d> call{
+          .in = {x, w, kernel == 1 ? vector(to) : Tensor()}, .parameters = 0b110, .params = {.padding = kernel / 2}};
+      const double flops = 2.0 * static_cast<double>(w.numel()) * static_cast<double>(batch * edge * edge);
+      const double moved = bytes_of(x) + bytes_of(gy) + bytes_of(w);
+      const std::string name = fmt::format("conv2d {0}x{0} {1} to {2} at {3}", kernel, from, to, edge);
+      measure(s, {"op", name + " forward", "bf16", moved, flops, call.forward()});
+      measure(s, {"op", name + " gradient of x", "bf16", moved, flops, call.backward(0b01, gy)});
+      measure(s, {"op", name + " gradient of w", "bf16", moved + bytes_of(w), flops, call.backward(0b10, gy)});
+    });
+  };
+  conv(3, base, side, 3);
+  conv(base, 1, side, 1);
+  for (std::int64_t level = 0; level < 5; ++level) {
+    if (s.dry && level > 0) break;
+    const bool deepest = level == 4, few = s.quick && level > 0;
+    const std::int64_t k = base << level, edge = side >> level;
+    const std::string at = level == 0 ? "" : fmt::format(", {} at {}", k, edge);
+    conv(k, k, edge, 3);
+    if (few) continue;
+    if (level > 0) conv(k / 2, k, edge, 3);
+    if (!deepest) conv(2 * k, k, edge, 3);
+    attempt(s, "op", "batch_norm", [&] {
+      const Tensor x = images(edge, k, 1), gy = images(edge, k, 2), weight = vector(k);
+      const Call<ops::BatchNorm> call{
+          .in = {x, weight, weight, Tensor(), Tensor(), Tensor()}, .parameters = 0b110, .params = {.relu = true}};
+      measure(s, {"op", "batch_norm + relu forward" + at, "bf16", 3 * bytes_of(x), 0, call.forward(0b111)});
+      measure(s, {"op", "batch_norm + relu backward" + at, "bf16", 5 * bytes_of(x), 0, call.backward(0b111, gy)});
+    });
+    if (deepest) continue;
+    attempt(s, "op", "max_pool2d", [&] {
+      const Tensor x = images(edge, k, 1), gy = images(edge / 2, k, 2);
+      const Call<ops::MaxPool2d> call{.in = {x}};
+      const double places = static_cast<double>(gy.numel());  // a byte each
+      measure(s, {"op", "max_pool2d forward" + at, "bf16", bytes_of(x) + bytes_of(gy) + places, 0, call.forward(1)});
+      measure(s,
+              {"op", "max_pool2d backward" + at, "bf16", bytes_of(x) + bytes_of(gy) + places, 0, call.backward(1, gy)});
+    });
+    attempt(s, "op", "conv_transpose2d", [&] {
+      const Tensor x = images(edge / 2, 2 * k, 1), gy = images(edge, k, 2);
+      const Tensor w = values(2 * k, 4 * k, DType::bf16, 3, 0.05).reshape({2 * k, 2, 2, k});
+      const Call<ops::ConvTranspose2d> call{.in = {x, w, vector(k)}, .parameters = 0b110, .params = {.stride = 2}};
+      const double flops = 2.0 * static_cast<double>(w.numel()) * static_cast<double>(batch * edge * edge / 4);
+      const double moved = bytes_of(x) + bytes_of(gy) + bytes_of(w);
+      measure(s, {"op", "up-conv forward" + at, "bf16", moved, flops, call.forward()});
+      measure(s, {"op", "up-conv gradient of x" + at, "bf16", moved, flops, call.backward(0b001, gy)});
+      measure(s, {"op", "up-conv gradients of w and bias" + at, "bf16", moved + bytes_of(w), flops,
+                  call.backward(0b110, gy)});
+    });
+    attempt(s, "op", "concat", [&] {
+      const Call<ops::Concat> call{.in = {images(edge, k, 1), images(edge, k, 2)}};
+      measure(s, {"op", "concat forward" + at, "bf16", 4 * bytes_of(call.in[0]), 0, call.forward()});
     });
   }
 }

@@ -7,8 +7,8 @@ namespace binade::ops {
 /// Rows of a table. Inputs (weight (V, D), indices (…) of i64 or i32) -> y (…, D), y[i] = weight[indices[i]], in the
 /// policy's low dtype: a row of the low copy is the row of the master rounded once.
 ///
-///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order; rows never looked
-///   up get 0
+///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order (a GPU sums chunks
+///   of them so, then the chunks); rows never looked up get 0
 ///
 /// Saved: indices. Throws DataError naming the first index outside [0, V) and its position (a GPU finds it later: the
 /// row is NaN, and whoever waits for the device next throws); ShapeError unless weight has rank 2; DTypeError unless

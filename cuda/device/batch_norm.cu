@@ -9,9 +9,9 @@
 namespace binade::cuda {
 namespace {
 
-/// mean and var from the stripes' moments when training, and rstd and scale from var.
+/// mean and var from the stripes' moments when training, and rstd from var.
 template <class C>
-__global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* parts, C* scale) {
+__global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* parts) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   C* var = static_cast<C*>(a.var);
   ChannelTotals total;
@@ -21,31 +21,23 @@ __global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* part
     static_cast<C*>(a.mean)[c] = static_cast<C>(total.first);
     var[c] = static_cast<C>(total.second / static_cast<double>(a.rows));
   }
-  const C rstd = C(1) / math::sqrt(var[c] + static_cast<C>(a.eps));
-  static_cast<C*>(a.rstd)[c] = rstd;
-  scale[c] = rstd * at_or<C>(a.weight, c, C(1));
-}
-
-template <class C>
-__global__ void scales(ops::BatchNormBackward a, C* scale) {
-  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-  if (c < a.cols) scale[c] = static_cast<const C*>(a.rstd)[c] * at_or<C>(a.weight, c, C(1));
+  static_cast<C*>(a.rstd)[c] = C(1) / math::sqrt(var[c] + static_cast<C>(a.eps));
 }
 
 /// gweight, gbias, and what gradient_apply takes of the sums when training.
 template <class C>
-__global__ void gradients(ops::BatchNormBackward a, ColumnCut cut, const C* parts, const C* scale, C* center,
-                          C* slope) {
+__global__ void gradients(ops::BatchNormBackward a, ColumnCut cut, const C* parts, C* center, C* slope) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   const ChannelTotals total = combine_sums(parts, cut, a.cols, c);
   if (c >= a.cols || threadIdx.y != 0) return;
+  const C scale = static_cast<const C*>(a.rstd)[c] * at_or<C>(a.weight, c, C(1));
   const double rstd = static_cast<const C*>(a.rstd)[c], product = total.second * rstd;  // sum of gy' xhat
   const auto count = static_cast<double>(a.rows);
   if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(total.first);
   if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(product);
   if (!a.training) return;
   center[c] = static_cast<C>(total.first / count);
-  slope[c] = static_cast<C>(-static_cast<double>(scale[c]) * rstd * product / count);
+  slope[c] = static_cast<C>(-static_cast<double>(scale) * rstd * product / count);
 }
 
 __global__ void move(ops::MoveStatistics a) {
@@ -56,31 +48,37 @@ __global__ void move(ops::MoveStatistics a) {
   a.running_var[c] = a.rest * a.running_var[c] + a.share * (load_at<float>(a.var, a.dtype, c) * a.unbiased);
 }
 
+/// The columns with the scale rstd weight.
+template <class Call>
+Columns scaled_columns(const Call& a) {
+  Columns columns = columns_of(a);
+  columns.scale = a.rstd;
+  columns.weight = a.weight;
+  return columns;
+}
+
 template <class C>
 void forward(const ops::BatchNormForward& a) {
-  Columns columns = columns_of(a);
+  const Columns columns = scaled_columns(a);
   const ColumnCut cut = cut_columns(columns);
-  const Buffer<C> parts(a.training ? part_values(columns, cut, kMomentParts) : 0), scale(a.cols);
-  columns.scale = scale.data();
+  const Buffer<C> parts(a.training ? part_values(columns, cut, kMomentParts) : 0);
   if (a.training) column_moments(columns, cut, parts.data());
-  launch(statistics<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, cut, parts.data(), scale.data());
+  launch(statistics<C>, fold_grid(a.cols), fold_block(), 0, a, cut, parts.data());
   column_apply(columns, cut);
 }
 
 template <class C>
 void backward(const ops::BatchNormBackward& a) {
-  Columns columns = columns_of(a);
+  Columns columns = scaled_columns(a);
   const ColumnCut cut = cut_columns(columns);
-  const Buffer<C> vectors(3 * a.cols);  // scale, center, slope
-  C *scale = vectors.data(), *center = scale + a.cols, *slope = center + a.cols;
-  launch(scales<C>, static_cast<unsigned>(ceil_div(a.cols, 256)), 256, 0, a, scale);
-  columns.scale = scale;
+  const std::int64_t room = ceil_div(a.cols, kPack) * kPack;
+  const Buffer<C> vectors(2 * room);
+  C *center = vectors.data(), *slope = center + room;
   const bool moving = a.training && a.gx != nullptr;
   if (a.gweight != nullptr || a.gbias != nullptr || moving) {
     const Buffer<C> parts(part_values(columns, cut, kSumParts));
     column_gradient_sums(columns, cut, parts.data());
-    launch(gradients<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, cut, parts.data(), scale, center,
-           slope);
+    launch(gradients<C>, fold_grid(a.cols), fold_block(), 0, a, cut, parts.data(), center, slope);
   }
   if (moving) {
     columns.center = center;

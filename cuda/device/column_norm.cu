@@ -9,7 +9,15 @@
 namespace binade::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
+/// Blocks that a multiprocessor is to have room for, by registers: 96 a thread. With that many on each of a Hopper's
+/// 132 the two passes that leave parts are done in one go.
+constexpr int kResident = 5;
+template <class T, int kBlocks = kResident>
+constexpr int kResidentOf = sizeof(T) <= 4 ? kBlocks : 1;
+/// Rows that a thread asks for before it computes with the first.
+template <class T>
+constexpr int kAhead = sizeof(T) == 2 ? 2 : 1;
 
 /// Where a thread of a block works: channels from `c` on, rows begin + lane, begin + lane + lanes, … (of the tensor).
 template <int V>
@@ -42,6 +50,14 @@ struct Channels {
     else
 #pragma unroll
       for (int e = 0; e < V; ++e) v[e] = otherwise;
+  }
+  /// The scale: times the weight, where that is given apart.
+  __device__ Channels(const Columns& a, const Place<V>& at) : Channels(a.scale, at.vector, C(1)) {
+    if (a.weight == nullptr) return;
+    C weight[V];
+    load_piece<C>(a.weight, at.c, weight);
+#pragma unroll
+    for (int e = 0; e < V; ++e) v[e] *= weight[e];
   }
 };
 
@@ -81,7 +97,7 @@ __device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads) moments(Columns a, ColumnCut cut, Computed<T>* parts) {
+__global__ void __launch_bounds__(kThreads, kResidentOf<T>) moments(Columns a, ColumnCut cut, Computed<T>* parts) {
   using C = Computed<T>;
   constexpr int kRows = 4;  // rows that a thread has in registers: their mean first, then what deviates from it
   const Place<V> at(a, cut);
@@ -91,10 +107,13 @@ __global__ void __launch_bounds__(kThreads) moments(Columns a, ColumnCut cut, Co
     // Everything is counted from the stripe's first row on: a large common offset costs no digits.
     load_piece<T>(a.x, at.begin * a.x_pitch + at.c, origin);
     for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
-      C x[kRows][V] = {};
+      RawPiece<T, V> raw[kRows] = {};
 #pragma unroll
       for (int k = 0; k < kRows; ++k)
-        if (row + k * cut.lanes < at.end) load_piece<T>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c, x[k]);
+        if (row + k * cut.lanes < at.end) raw[k] = fetch_piece<T, V>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c);
+      C x[kRows][V];
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) unpack_piece<T, V>(raw[k], x[k]);
       const bool all = row + (kRows - 1) * cut.lanes < at.end;
       Pair<C, V> few;
       if (all) {
@@ -134,38 +153,52 @@ __global__ void __launch_bounds__(kThreads) moments(Columns a, ColumnCut cut, Co
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads) apply(Columns a, ColumnCut cut, std::uint32_t* words) {
+__global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, ColumnCut cut, std::uint32_t* words) {
   using C = Computed<T>;
-  constexpr int kRows = 2;  // read before either is stored
+  constexpr int kRows = 2 * kAhead<T>;
   const Place<V> at(a, cut);
   Seen seen(words, a.dtype);
   if (at.live) {
-    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a.scale, at.vector, C(1)), bias(a.bias, at.c, C(0));
+    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a, at), bias(a.bias, at.c, C(0));
     for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
-      C y[kRows][V], r[kRows][V] = {};
+      RawPiece<T, V> x[kRows], r[kRows];
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         if (row + k * cut.lanes >= at.end) break;
-        load_piece<T>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c, y[k]);
-        if (a.residual != nullptr) load_piece<T>(a.residual, (row + k * cut.lanes) * a.residual_pitch + at.c, r[k]);
+        x[k] = fetch_piece<T, V>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c);
+        if (a.residual != nullptr)
+          r[k] = fetch_piece<T, V>(a.residual, (row + k * cut.lanes) * a.residual_pitch + at.c);
       }
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         if (row + k * cut.lanes >= at.end) break;
+        C y[V], added[V];
+        unpack_piece<T, V>(x[k], y);
+        if (a.residual != nullptr) unpack_piece<T, V>(r[k], added);
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          C v = (y[k][e] - mean.v[e]) * scale.v[e] + bias.v[e];
-          if (a.residual != nullptr) v += r[k][e];
+          C v = (y[e] - mean.v[e]) * scale.v[e] + bias.v[e];
+          if (a.residual != nullptr) v += added[e];
           if (a.relu && v <= C(0)) v = C(0);  // NaN fails the comparison and stays
           seen.add(v);
-          y[k][e] = v;
+          y[e] = v;
         }
-        store_piece<T>(a.out, (row + k * cut.lanes) * a.cols + at.c, y[k]);
+        store_piece<T>(a.out, (row + k * cut.lanes) * a.cols + at.c, y);
       }
     }
   }
   seen.publish();
 }
+
+/// One row as backward reads it.
+template <class T, int V>
+struct RawRow {
+  RawPiece<T, V> x, gy;
+  __device__ void fetch(const Columns& a, std::int64_t row, std::int64_t c) {
+    x = fetch_piece<T, V>(a.x, row * a.x_pitch + c);
+    gy = fetch_piece<T, V>(a.gy, row * a.cols + c);
+  }
+};
 
 /// gy behind the ReLU's mask, and x - mean. The mask is taken from y where there is one, else from the bits that
 /// `apply` compared.
@@ -173,10 +206,10 @@ template <class T, int V>
 struct Masked {
   using C = Computed<T>;
   C gy[V], centered[V];
-  __device__ Masked(const Columns& a, std::int64_t row, std::int64_t c, const C (&mean)[V], const C (&scale)[V],
-                    const C (&bias)[V]) {
-    load_piece<T>(a.x, row * a.x_pitch + c, centered);
-    load_piece<T>(a.gy, row * a.cols + c, gy);
+  __device__ Masked(const Columns& a, const RawRow<T, V>& raw, std::int64_t row, std::int64_t c, const C (&mean)[V],
+                    const C (&scale)[V], const C (&bias)[V]) {
+    unpack_piece<T, V>(raw.x, centered);
+    unpack_piece<T, V>(raw.gy, gy);
 #pragma unroll
     for (int e = 0; e < V; ++e) centered[e] -= mean[e];
     if (!a.relu) return;
@@ -191,22 +224,36 @@ struct Masked {
   }
 };
 
+/// f(row, RawRow) for the rows of this thread, of which it asks for kAhead at a time.
+template <class T, int V, class F>
+__device__ __forceinline__ void each_row(const Columns& a, const ColumnCut& cut, const Place<V>& at, F&& f) {
+  for (std::int64_t row = at.begin + at.lane; row < at.end; row += kAhead<T> * cut.lanes) {
+    RawRow<T, V> raw[kAhead<T>];
+#pragma unroll
+    for (int k = 0; k < kAhead<T>; ++k)
+      if (row + k * cut.lanes < at.end) raw[k].fetch(a, row + k * cut.lanes, at.c);
+#pragma unroll
+    for (int k = 0; k < kAhead<T>; ++k)
+      if (row + k * cut.lanes < at.end) f(row + k * cut.lanes, raw[k]);
+  }
+}
+
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads) gradient_sums(Columns a, ColumnCut cut, Computed<T>* parts) {
+__global__ void __launch_bounds__(kThreads, kResidentOf<T>)
+    gradient_sums(Columns a, ColumnCut cut, Computed<T>* parts) {
   using C = Computed<T>;
   const Place<V> at(a, cut);
   Pair<C, V> mine = {};
   if (at.live) {
-    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a.scale, at.vector, C(1)), bias(a.bias, at.c, C(0));
-#pragma unroll 2
-    for (std::int64_t row = at.begin + at.lane; row < at.end; row += cut.lanes) {
-      const Masked<T, V> m(a, row, at.c, mean.v, scale.v, bias.v);
+    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a, at), bias(a.bias, at.c, C(0));
+    each_row<T, V>(a, cut, at, [&](std::int64_t row, const RawRow<T, V>& raw) {
+      const Masked<T, V> m(a, raw, row, at.c, mean.v, scale.v, bias.v);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         mine.first[e] += m.gy[e];
         mine.second[e] += m.gy[e] * m.centered[e];
       }
-    }
+    });
   }
   fold_lanes(mine, cut, [](Pair<C, V>& into, const Pair<C, V>& from) {
 #pragma unroll
@@ -222,16 +269,17 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(Columns a, ColumnCut c
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads) gradient_apply(Columns a, ColumnCut cut, std::uint32_t* words) {
+__global__ void __launch_bounds__(kThreads, kResidentOf<T, 4>)
+    gradient_apply(Columns a, ColumnCut cut, std::uint32_t* words) {
   using C = Computed<T>;
   const Place<V> at(a, cut);
   Seen seen(words, a.dtype);
   if (at.live) {
-    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a.scale, at.vector, C(1)), bias(a.bias, at.c, C(0));
+    const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a, at), bias(a.bias, at.c, C(0));
     const Channels<C, V> slope(a.slope, at.vector, C(0)), center(a.center, at.vector, C(0)),
         constant(a.constant, at.vector, C(0));
-    for (std::int64_t row = at.begin + at.lane; row < at.end; row += cut.lanes) {
-      const Masked<T, V> m(a, row, at.c, mean.v, scale.v, bias.v);
+    each_row<T, V>(a, cut, at, [&](std::int64_t row, const RawRow<T, V>& raw) {
+      const Masked<T, V> m(a, raw, row, at.c, mean.v, scale.v, bias.v);
       if (a.out != nullptr) {
         C gx[V];
 #pragma unroll
@@ -246,7 +294,7 @@ __global__ void __launch_bounds__(kThreads) gradient_apply(Columns a, ColumnCut 
         for (int e = 0; e < V; ++e) seen.add(m.gy[e]);
         store_piece<T>(a.gr, row * a.cols + at.c, m.gy);
       }
-    }
+    });
   }
   seen.publish();
 }
@@ -270,9 +318,6 @@ unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
   return static_cast<unsigned>(a.samples * cut.stripes * cut.tiles);
 }
 
-}  // namespace
-
-namespace {
 Columns common(const ops::ChannelNorm& a) {
   return {.dtype = a.dtype,
           .samples = a.samples,
@@ -305,20 +350,22 @@ Columns columns_of(const ops::ChannelNormBackward& a) {
 }
 
 ColumnCut cut_columns(const Columns& a) {
-  constexpr std::int64_t kMostAcross = 32, kBlocks = 512, kMostEach = 512;
+  constexpr std::int64_t kMostAcross = 32, kBlocks = kResident * 132, kMostEach = 512;
   ColumnCut cut;
   cut.packed = a.dtype != DType::f64 && a.cols % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) &&
                packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.out, a.dtype, 0) &&
                packs_rows(a.y, a.dtype, 0) && packs_rows(a.gy, a.dtype, 0) && packs_rows(a.gr, a.dtype, 0) &&
-               packs_rows(a.mean, DType::f32, 0) && packs_rows(a.bias, DType::f32, 0);
+               packs_rows(a.mean, DType::f32, 0) && packs_rows(a.scale, DType::f32, 0) &&
+               packs_rows(a.weight, DType::f32, 0) && packs_rows(a.bias, DType::f32, 0);
   const std::int64_t pieces = cut.packed ? a.cols / kPack : a.cols;
   cut.tiles = ceil_div(pieces, kMostAcross);
   cut.across = static_cast<int>(ceil_div(pieces, cut.tiles));
   cut.lanes = kThreads / cut.across;
-  // Stripes enough to fill a GPU twice over, of rows enough that a thread's share pays for the fold that follows, and
-  // not so many that float sums lose digits.
+  // As many blocks as a Hopper has room for at once, of rows enough that a thread's share pays for the fold that
+  // follows, and not so many that float sums lose digits: then twice as many blocks, and so on.
   const std::int64_t wanted = std::max<std::int64_t>(1, kBlocks / (cut.tiles * std::max<std::int64_t>(1, a.samples)));
-  cut.rows_each = std::clamp(ceil_div(a.rows, wanted), kLeastEach * cut.lanes, kMostEach * cut.lanes);
+  const std::int64_t times = std::max<std::int64_t>(1, ceil_div(a.rows, wanted * kMostEach * cut.lanes));
+  cut.rows_each = std::max(ceil_div(a.rows, wanted * times), kLeastEach * cut.lanes);
   cut.stripes = ceil_div(a.rows, cut.rows_each);
   return cut;
 }

@@ -10,7 +10,7 @@
 /// own channel vectors. Batch norm is one sample; group norm is one per image.
 namespace binade::cuda {
 
-/// Vectors (samples, cols) and the bias (cols) are of the computing type of `dtype`. Null leaves a part out.
+/// Vectors (samples, cols), weight and bias (cols) are of the computing type of `dtype`. Null leaves a part out.
 struct Columns {
   DType dtype = DType::f32;
   std::int64_t samples = 1, rows = 0, cols = 0;
@@ -21,9 +21,10 @@ struct Columns {
   std::int64_t residual_pitch = 0;
   const void* mean = nullptr;
   const void* scale = nullptr;
-  const void* bias = nullptr;  ///< (cols)
-  void* out = nullptr;         ///< y; backward: gx
-  const void* y = nullptr;     ///< backward: the ReLU's mask; null: taken from x again
+  const void* weight = nullptr;  ///< (cols): the scale is taken times it
+  const void* bias = nullptr;    ///< (cols)
+  void* out = nullptr;           ///< y; backward: gx
+  const void* y = nullptr;       ///< backward: the ReLU's mask; null: taken from x again
   const void* gy = nullptr;
   const void* center = nullptr;
   const void* slope = nullptr;
@@ -74,40 +75,42 @@ struct ChannelTotals {
 
 /// All threads of a block of column_fold.cuh call these with the parts of one sample, each for its channel c; c >= cols
 /// has no channel. Every thread of a channel gets its totals.
+///
+/// Stripes' means and squared deviations go into those of all rows by way of sums about the first stripe's mean, in
+/// double: what cancels there is at most the number of stripes times what is left, since the first stripe's own
+/// distance from the mean of all is part of the result.
 template <class C>
 __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, std::int64_t rows, std::int64_t cols,
                                          std::int64_t c) {
-  const auto count = [&](std::int64_t stripe) {
-    const std::int64_t left = rows - stripe * cut.rows_each;
-    return static_cast<double>(left < cut.rows_each ? left : cut.rows_each);
-  };
   const auto part = [&](std::int64_t stripe, int which) {
     return static_cast<double>(parts[(stripe * kMomentParts + which) * cols + c]);
   };
-  ChannelTotals total;
+  const double about = c < cols ? part(0, 0) + part(0, 1) : 0;
+  double sums[2] = {};
   if (c < cols)
-    for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows)
-      total.first += count(s) * (part(s, 0) + part(s, 1));
-  total.first = fold(total.first) / static_cast<double>(rows);
-  if (c < cols)
+#pragma unroll 4
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
-      const double apart = part(s, 0) + part(s, 1) - total.first;
-      total.second += part(s, 2) + count(s) * apart * apart;
+      const std::int64_t left = rows - s * cut.rows_each;
+      const auto count = static_cast<double>(left < cut.rows_each ? left : cut.rows_each);
+      const double apart = part(s, 0) + part(s, 1) - about;
+      sums[0] += count * apart;
+      sums[1] += part(s, 2) + count * apart * apart;
     }
-  total.second = fold(total.second);
-  return total;
+  fold(sums);
+  const double off = sums[0] / static_cast<double>(rows);
+  return {about + off, sums[1] - sums[0] * off};
 }
 template <class C>
 __device__ ChannelTotals combine_sums(const C* parts, const ColumnCut& cut, std::int64_t cols, std::int64_t c) {
-  ChannelTotals total;
+  double sums[2] = {};
   if (c < cols)
+#pragma unroll 4
     for (std::int64_t s = threadIdx.y; s < cut.stripes; s += kFoldRows) {
-      total.first += static_cast<double>(parts[s * 2 * cols + c]);
-      total.second += static_cast<double>(parts[(s * 2 + 1) * cols + c]);
+      sums[0] += static_cast<double>(parts[s * 2 * cols + c]);
+      sums[1] += static_cast<double>(parts[(s * 2 + 1) * cols + c]);
     }
-  total.first = fold(total.first);
-  total.second = fold(total.second);
-  return total;
+  fold(sums);
+  return {sums[0], sums[1]};
 }
 
 }  // namespace binade::cuda

@@ -115,9 +115,10 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
 }
 
 /// A grid for `count` pieces of work, each block taking those a grid apart: enough blocks to fill the device a few
-/// times over, so that results do not depend on it (every piece is computed by itself).
-inline unsigned grid_for(std::int64_t count) {
-  const std::int64_t most = static_cast<std::int64_t>(context().multiprocessors) * 16;
+/// times over, so that results do not depend on it (every piece is computed by itself). More of them, where a block is
+/// small, leave less of the device idle while the last ones end.
+inline unsigned grid_for(std::int64_t count, int each_multiprocessor = 16) {
+  const std::int64_t most = static_cast<std::int64_t>(context().multiprocessors) * each_multiprocessor;
   return static_cast<unsigned>(count < 1 ? 1 : count < most ? count : most);
 }
 

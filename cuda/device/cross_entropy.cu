@@ -5,8 +5,9 @@
 #include "cuda/device/rows.cuh"
 #include "cuda/device/seen.cuh"
 
-/// Softmax and negative log-likelihood, a team of threads a row. Forward goes over the logits twice (they stay in
-/// registers, or in the caches), backward once. How many rows count is known to the device alone.
+/// Softmax and negative log-likelihood, a team of threads a row. Both directions read each logit once and take one
+/// exponential of it. Backward reads an element before it writes its gradient, by the same thread: `out` may lie where
+/// the logits do. How many rows count is known to the device alone.
 namespace binade::cuda {
 namespace {
 
@@ -21,9 +22,69 @@ __device__ __forceinline__ Label label_of(const CrossEntropyCall& a, std::int64_
   return {value, ignored, !ignored && (value < 0 || value >= a.classes)};
 }
 
+constexpr int kWideThreads = 512;  // that share a row which no thread can keep: two blocks fit a multiprocessor
+constexpr int kAhead = 2;          // packs that a thread asks for before it computes with the first
+
+/// f(columns, their values) for the columns of a row that this thread takes.
+template <int V, class C, class F>
+__device__ __forceinline__ void each_ahead(const Team<C>& team, const Source& x, std::int64_t row, std::int64_t cols,
+                                           F&& f) {
+  const std::int64_t stride = static_cast<std::int64_t>(team.width()) * V;
+  for (std::int64_t c = static_cast<std::int64_t>(team.rank()) * V; c < cols; c += (V == kPack ? kAhead : 1) * stride) {
+    if constexpr (V == kPack) {
+      RawPack raw[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (c + k * stride < cols) raw[k] = fetch_pack(x.data, x.dtype, row + c + k * stride);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        if (c + k * stride >= cols) break;
+        C values[V];
+        unpack(raw[k], x.dtype, values);
+        f(c + k * stride, values);
+      }
+    } else {
+      C values[V] = {load_at<C>(x, row + c)};
+      f(c, values);
+    }
+  }
+}
+
+/// What a thread knows of the logits x that it has read: the largest, and about `reference`, which is the largest but
+/// for infinities, the sums of exp(x - reference) and, where wanted, of x - reference.
+template <class C>
+struct Running {
+  C largest = Largest::kStart<C>, reference = 0, exponentials = 0, below = 0;
+  C count = 0;
+
+  /// Counts from `to` on.
+  __device__ void refer_to(C to) {
+    if (to == Largest::kStart<C> || to == reference) return;
+    if (exponentials > C(0)) exponentials *= math::exp(reference - to);  // 0 after nothing but -infinity
+    if (count > C(0)) below += count * (reference - to);
+    reference = to;
+  }
+  template <int V>
+  __device__ void add(const C (&x)[V], bool smoothing) {
+    C most = largest;
+#pragma unroll
+    for (int e = 0; e < V; ++e) most = Largest::combine(most, x[e]);
+    if (most != largest) {  // a NaN too
+      largest = most;
+      refer_to(most);
+    }
+#pragma unroll
+    for (int e = 0; e < V; ++e) exponentials += math::exp(x[e] - reference);
+    if (smoothing)
+#pragma unroll
+      for (int e = 0; e < V; ++e) below += x[e] - reference;
+    count += C(V);
+  }
+};
+
 /// losses (rows): of each row; 0 where ignored, NaN where the target is no class.
 template <class C, int V, int H>
-__global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
+__global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1 ? 2 : 1)
     forward_rows(CrossEntropyCall a, int width, C* losses, FaultNote fault) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
@@ -36,23 +97,33 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
     const bool there = row < a.rows;
     const Label label = there ? label_of(a, row) : Label{0, true, false};
     const std::int64_t classes = label.ignored || label.bad ? 0 : a.classes;
-    C x[H > 0 ? H : 1][V];
     C max[1] = {Largest::kStart<C>}, sums[2] = {};  // of exp(x - max), of x - max
-    each_piece<V, H>(team, classes, [&](std::int64_t c, int k) {
-      load_some(a.logits, row * a.pitch + c, x[k]);
+    if constexpr (H > 0) {
+      C x[H][V];
+      each_piece<V, H>(team, classes, [&](std::int64_t c, int k) {
+        load_some(a.logits, row * a.pitch + c, x[k]);
 #pragma unroll
-      for (int e = 0; e < V; ++e) max[0] = Largest::combine(max[0], x[k][e]);
-    });
-    team.template fold<Largest>(max);
-    each_piece<V, H>(team, classes, [&](std::int64_t c, int k) {
-      if constexpr (H == 0) load_some(a.logits, row * a.pitch + c, x[k]);
+        for (int e = 0; e < V; ++e) max[0] = Largest::combine(max[0], x[k][e]);
+      });
+      team.template fold<Largest>(max);
+      each_piece<V, H>(team, classes, [&](std::int64_t, int k) {
 #pragma unroll
-      for (int e = 0; e < V; ++e) {
-        const C below = x[k][e] - max[0];
-        sums[0] += math::exp(below);
-        sums[1] += below;
-      }
-    });
+        for (int e = 0; e < V; ++e) {
+          const C below = x[k][e] - max[0];
+          sums[0] += math::exp(below);
+          sums[1] += below;
+        }
+      });
+    } else {
+      Running<C> mine;
+      each_ahead<V>(team, a.logits, row * a.pitch, classes,
+                    [&](std::int64_t, const C(&x)[V]) { mine.add(x, smoothing > 0); });
+      max[0] = mine.largest;
+      team.template fold<Largest>(max);
+      mine.refer_to(max[0]);
+      sums[0] = mine.exponentials;
+      sums[1] = mine.below;
+    }
     team.sum(sums);
     if (team.rank() != 0 || !there) continue;
     C loss = 0;
@@ -75,7 +146,8 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
 }
 
 template <class C, int V>
-__global__ void __launch_bounds__(1024, 1) backward_rows(CrossEntropyCall a, int width, std::uint32_t* words) {
+__global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
+    backward_rows(CrossEntropyCall a, int width, std::uint32_t* words) {
   Team<C> team(width, nullptr);
   Seen seen(words, a.out.dtype);
   const C* statistics = static_cast<const C*>(a.statistics.data);
@@ -85,18 +157,27 @@ __global__ void __launch_bounds__(1024, 1) backward_rows(CrossEntropyCall a, int
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * team.count() + team.index(); row < a.rows;
        row += static_cast<std::int64_t>(gridDim.x) * team.count()) {
     const Label label = label_of(a, row);
+    const std::int64_t to = row * a.classes;
+    if (label.ignored || label.bad) {
+      const C nothing = label.ignored ? C(0) : std::numeric_limits<C>::quiet_NaN();
+      C x[V];
+#pragma unroll
+      for (int e = 0; e < V; ++e) x[e] = nothing;
+      seen.add(nothing);
+      each_piece<V, 0>(team, a.classes, [&](std::int64_t c, int) { store_some(a.out, to + c, x); });
+      continue;
+    }
     const C max = statistics[2 * row], per_sum = 1 / statistics[2 * row + 1];
-    each_piece<V, 0>(team, a.classes, [&](std::int64_t c, int) {
-      C x[V] = {};
-      if (!label.ignored) load_some(a.logits, row * a.pitch + c, x);
+    each_ahead<V>(team, a.logits, row * a.pitch, a.classes, [&](std::int64_t c, C(&x)[V]) {
+      const std::int64_t apart = label.value - c;
+      const int here = apart >= 0 && apart < V ? static_cast<int>(apart) : -1;
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        const C hit = c + e == label.value ? at_target : C(0);
-        const C g = scale * (math::exp(x[e] - max) * per_sum - share - hit);
-        x[e] = label.ignored ? C(0) : label.bad ? std::numeric_limits<C>::quiet_NaN() : g;
+        const C hit = e == here ? at_target : C(0);
+        x[e] = scale * (math::exp(x[e] - max) * per_sum - share - hit);
         seen.add(x[e]);
       }
-      store_some(a.out, row * a.classes + c, x);
+      store_some(a.out, to + c, x);
     });
   }
   seen.publish();
@@ -119,7 +200,7 @@ void forward(const CrossEntropyCall& call) {
       if (rows.held)
         start_forward<C, kPack, RowLaunch::kHeld>(call, rows.teams, losses.data());
       else if (rows.packed)
-        start_forward<C, kPack, 0>(call, rows.teams, losses.data());
+        start_forward<C, kPack, 0>(call, {kWideThreads, kWideThreads}, losses.data());
     }
     if (!rows.packed) start_forward<C, 1, 0>(call, rows.teams, losses.data());
   }
@@ -136,11 +217,12 @@ void backward(const CrossEntropyCall& call) {
   const bool may_pack = sizeof(C) == 4 && packs_rows(call.logits.data, call.logits.dtype, call.pitch) &&
                         packs_rows(call.out.data, call.out.dtype, call.classes);
   const RowLaunch rows(call.classes, may_pack);
-  const unsigned grid = grid_for(ceil_div(call.rows, rows.teams.count()));
-  const auto threads = static_cast<unsigned>(rows.teams.threads);
+  const RowTeams teams = rows.packed && !rows.held ? RowTeams{kWideThreads, kWideThreads} : rows.teams;
+  const unsigned grid = grid_for(ceil_div(call.rows, teams.count()));
+  const auto threads = static_cast<unsigned>(teams.threads);
   if constexpr (sizeof(C) == 4)
-    if (rows.packed) return launch(backward_rows<C, kPack>, grid, threads, 0, call, rows.teams.width, context().seen);
-  launch(backward_rows<C, 1>, grid, threads, 0, call, rows.teams.width, context().seen);
+    if (rows.packed) return launch(backward_rows<C, kPack>, grid, threads, 0, call, teams.width, context().seen);
+  launch(backward_rows<C, 1>, grid, threads, 0, call, teams.width, context().seen);
 }
 
 }  // namespace

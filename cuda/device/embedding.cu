@@ -30,32 +30,92 @@ __global__ void write_keys(const std::int64_t* indices, std::int64_t count, std:
     keys[i] = static_cast<std::uint32_t>(indices[i] < 0 || indices[i] >= rows ? rows : indices[i]);
 }
 
-/// A block a row that was looked up: the one at whose first position in sorted order it stands. Its positions are added
-/// in their order, whatever the launch.
+/// Sorted positions are cut into chunks. What a row gets within one chunk is added by one block, in position order; a
+/// row that is looked up in several chunks gets parts, which are added in the order of the chunks. So a row looked up
+/// thousands of times keeps no block for long, and the sums depend on the indices alone.
+constexpr std::int64_t kChunk = 64;
+
+struct Lookups {
+  const std::uint32_t *keys, *positions;
+  std::int64_t count;
+  __device__ bool begins_run(std::int64_t i) const { return i == 0 || keys[i - 1] != keys[i]; }
+  __device__ bool ends_run(std::int64_t i) const { return i + 1 >= count || keys[i + 1] != keys[i]; }
+};
+
+/// A chunk has at most two runs that leave it: one that may have begun before it, and the last one.
+__device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i % kChunk == 0 ? 0 : 1); }
+
+template <class C, int V>
+__device__ void store_sum(const EmbeddingGradientCall& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
+                          Seen& seen) {
+#pragma unroll
+  for (int e = 0; e < V; ++e) seen.add(sum[e]);
+  store_some(a.gw, key * a.cols + c, sum);
+}
+
+/// A block for what one chunk adds to one row; parts (2 chunks, cols) of C where that is not all that the row gets.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
-    add_rows(EmbeddingGradientCall a, const std::uint32_t* keys, const std::uint32_t* positions, std::uint32_t* words) {
+    add_rows(EmbeddingGradientCall a, Lookups lookups, C* parts, std::uint32_t* words) {
   Seen seen(words, a.gw.dtype);
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
-    const std::uint32_t key = keys[i];
-    if (key >= a.rows || (i > 0 && keys[i - 1] == key)) continue;
+    const std::uint32_t key = lookups.keys[i];
+    const bool begins = lookups.begins_run(i);
+    if (key >= a.rows || (!begins && i % kChunk != 0)) continue;
+    const std::int64_t next = (i / kChunk + 1) * kChunk, most = next < a.count ? next : a.count;
     std::int64_t end = i + 1;
-    while (end < a.count && keys[end] == key) ++end;
+    while (end < most && lookups.keys[end] == key) ++end;
+    const bool whole = begins && lookups.ends_run(end - 1);
     for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * V; c < a.cols; c += kThreads * V) {
       C sum[V] = {};
 #pragma unroll 4
       for (std::int64_t t = i; t < end; ++t) {
         C gy[V];
-        load_some(a.gy, positions[t] * a.cols + c, gy);
+        load_some(a.gy, lookups.positions[t] * a.cols + c, gy);
 #pragma unroll
         for (int e = 0; e < V; ++e) sum[e] += gy[e];
       }
-#pragma unroll
-      for (int e = 0; e < V; ++e) seen.add(sum[e]);
-      store_some(a.gw, key * a.cols + c, sum);
+      if (whole)
+        store_sum(a, key, c, sum, seen);
+      else
+        store_some({parts, kDTypeOf<C>}, part_of(i) * a.cols + c, sum);
     }
   }
   seen.publish();
+}
+
+/// A block a chunk, for the row that is looked up at its end and goes on in the next chunk, where it begins in this
+/// one.
+template <class C, int V>
+__global__ void __launch_bounds__(kThreads)
+    add_parts(EmbeddingGradientCall a, Lookups lookups, const C* parts, std::uint32_t* words) {
+  Seen seen(words, a.gw.dtype);
+  const std::int64_t first = blockIdx.x * kChunk, last = first + kChunk - 1;
+  const std::uint32_t key = lookups.keys[last];
+  const bool from_first = lookups.keys[first] == key;
+  if (key < a.rows && !lookups.ends_run(last) && (!from_first || lookups.begins_run(first)))
+    for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * V; c < a.cols; c += kThreads * V) {
+      C sum[V];
+      load_some({parts, kDTypeOf<C>}, (2 * blockIdx.x + (from_first ? 0 : 1)) * a.cols + c, sum);
+#pragma unroll 4
+      for (std::int64_t i = first + kChunk; i < a.count && lookups.keys[i] == key; i += kChunk) {
+        C part[V];
+        load_some({parts, kDTypeOf<C>}, part_of(i) * a.cols + c, part);
+#pragma unroll
+        for (int e = 0; e < V; ++e) sum[e] += part[e];
+      }
+      store_sum(a, key, c, sum, seen);
+    }
+  seen.publish();
+}
+
+template <class C, int V>
+void add(const EmbeddingGradientCall& call, const Lookups& lookups) {
+  const std::int64_t chunks = call.count / kChunk;  // whole ones: nothing leaves the last
+  const Buffer<C> parts(2 * ceil_div(call.count, kChunk) * call.cols);
+  launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().seen);
+  if (chunks > 0)
+    launch(add_parts<C, V>, static_cast<unsigned>(chunks), kThreads, 0, call, lookups, parts.data(), context().seen);
 }
 
 }  // namespace
@@ -81,13 +141,11 @@ void run_embedding_gradient(const EmbeddingGradientCall& call) {
   launch(write_keys, grid_for(ceil_div(call.count, kThreads)), kThreads, 0, call.indices, call.count, call.rows,
          sorted.keys());
   sorted.sort(static_cast<std::uint32_t>(call.rows));
-  const unsigned grid = grid_for(call.count);
-  if (call.gw.dtype == DType::f64)
-    launch(add_rows<double, 1>, grid, kThreads, 0, call, sorted.sorted_keys(), sorted.positions(), context().seen);
-  else if (call.cols % kPack == 0 && packs(call.gy.data, call.gy.dtype) && packs(call.gw.data, call.gw.dtype))
-    launch(add_rows<float, kPack>, grid, kThreads, 0, call, sorted.sorted_keys(), sorted.positions(), context().seen);
-  else
-    launch(add_rows<float, 1>, grid, kThreads, 0, call, sorted.sorted_keys(), sorted.positions(), context().seen);
+  const Lookups lookups{sorted.sorted_keys(), sorted.positions(), call.count};
+  if (call.gw.dtype == DType::f64) return add<double, 1>(call, lookups);
+  if (call.cols % kPack == 0 && packs(call.gy.data, call.gy.dtype) && packs(call.gw.data, call.gw.dtype))
+    return add<float, kPack>(call, lookups);
+  add<float, 1>(call, lookups);
 }
 
 }  // namespace binade::cuda

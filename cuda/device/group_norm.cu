@@ -108,26 +108,25 @@ __global__ void gradients(ops::GroupNormBackward a, const double* totals, C* cen
 template <class C>
 __global__ void parameter_gradients(ops::GroupNormBackward a, const double* totals) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
-  double gbias = 0, gweight = 0;
+  double sums[2] = {};  // of gbias, of gweight
   if (c < a.cols)
     for (std::int64_t sample = threadIdx.y; sample < a.samples; sample += kFoldRows) {
       const double rstd = static_cast<const C*>(a.rstd)[sample * a.groups + c / (a.cols / a.groups)];
-      gbias += totals[2 * (sample * a.cols + c)];
-      gweight += totals[2 * (sample * a.cols + c) + 1] * rstd;
+      sums[0] += totals[2 * (sample * a.cols + c)];
+      sums[1] += totals[2 * (sample * a.cols + c) + 1] * rstd;
     }
-  gbias = fold(gbias);
-  gweight = fold(gweight);
+  fold(sums);
   if (c >= a.cols || threadIdx.y != 0) return;
-  if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(gbias);
-  if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(gweight);
+  if (a.gbias != nullptr) static_cast<C*>(a.gbias)[c] = static_cast<C>(sums[0]);
+  if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(sums[1]);
 }
 
 unsigned group_grid(const ops::ChannelNorm& a) { return static_cast<unsigned>(ceil_div(a.samples * a.groups, kWarps)); }
 
 template <class C, bool kMoments>
 void combine_into(const Buffer<double>& totals, const ops::ChannelNorm& a, const ColumnCut& cut, const C* parts) {
-  launch(combine<C, kMoments>, static_cast<unsigned>(a.samples) * fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0,
-         a, cut, parts, totals.data());
+  launch(combine<C, kMoments>, static_cast<unsigned>(a.samples) * fold_grid(a.cols), fold_block(), 0, a, cut, parts,
+         totals.data());
 }
 
 template <class C>
@@ -162,7 +161,7 @@ void backward(const ops::GroupNormBackward& a) {
   column_gradient_sums(columns, cut, parts.data());
   combine_into<C, false>(totals, a, cut, parts.data());
   if (a.gweight != nullptr || a.gbias != nullptr)
-    launch(parameter_gradients<C>, fold_grid(a.cols), dim3(kFoldColumns, kFoldRows), 0, a, totals.data());
+    launch(parameter_gradients<C>, fold_grid(a.cols), fold_block(), 0, a, totals.data());
   if (a.gx == nullptr && a.gresidual == nullptr) return;
   launch(gradients<C>, group_grid(a), 32 * kWarps, 0, a, totals.data(), center.data(), slope.data(), constant.data());
   columns.center = center.data();

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "cuda/device/context.cuh"
 #include "cuda/device/seen.cuh"
 #include "cuda/device/value.cuh"
@@ -9,22 +12,65 @@
 /// where everybody walks in step.
 namespace binade::cuda {
 
+inline constexpr int kMapThreads = 256;
+
 template <int kInputs>
 struct MapInputs {
   Source in[kInputs];
 };
 
-/// Where operand `which` of element i lies.
-__device__ __forceinline__ std::int64_t place(const Walk& walk, int which, std::int64_t i) {
-  std::int64_t run = i / walk.length;
-  std::int64_t at = (i - run * walk.length) * walk.steps[which];
-  for (int d = 0; d < walk.outer; ++d) {
-    const std::int64_t next = run / walk.extents[d];
-    at += (run - next * walk.extents[d]) * walk.strides[d][which];
-    run = next;
+/// Divides by a number that the host knows: below 2^31 by a product and a shift.
+struct Divisor {
+  std::int64_t value = 1;
+  std::uint32_t factor = 0, shift = 0;
+
+  Divisor() = default;
+  explicit Divisor(std::int64_t by) : value(by) {
+    if (by >> 31 != 0) return;
+    while (std::int64_t{1} << shift < by) ++shift;
+    factor = static_cast<std::uint32_t>(
+        (((std::uint64_t{1} << shift) - static_cast<std::uint64_t>(by)) << 32) / static_cast<std::uint64_t>(by) + 1);
   }
-  return at;
-}
+  __device__ __forceinline__ std::int64_t quotient(std::int64_t n) const {
+    if ((n | value) >> 31 != 0) return n / value;
+    const auto low = static_cast<std::uint32_t>(n);
+    return (static_cast<std::uint32_t>(static_cast<std::uint64_t>(low) * factor >> 32) + low) >> shift;
+  }
+};
+
+/// A Walk by pieces of `each` elements of a run: piece i is the one at element i each.
+struct Pieces {
+  std::int64_t count = 0;
+  int each = 1, outer = 0;
+  Divisor length, extents[Walk::kMaxRank];  ///< length: in pieces
+  std::int64_t strides[Walk::kMaxRank][Walk::kMaxOperands] = {};
+  std::int64_t steps[Walk::kMaxOperands] = {};
+
+  Pieces(const Walk& walk, int each_piece)
+      : count(walk.runs * (walk.length / each_piece)),
+        each(each_piece),
+        outer(walk.outer),
+        length(std::max<std::int64_t>(1, walk.length / each_piece)) {
+    for (int d = 0; d < outer; ++d) extents[d] = Divisor(walk.extents[d]);
+    std::copy_n(&walk.strides[0][0], Walk::kMaxRank * Walk::kMaxOperands, &strides[0][0]);
+    std::copy_n(walk.steps, Walk::kMaxOperands, steps);
+  }
+
+  /// at[k] = where operand k of piece i begins.
+  template <int kOperands>
+  __device__ __forceinline__ void place(std::int64_t i, std::int64_t (&at)[kOperands]) const {
+    std::int64_t run = outer > 0 ? length.quotient(i) : 0;
+    const std::int64_t inside = (i - run * length.value) * each;
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k) at[k] = inside * steps[k];
+    for (int d = 0; d < outer; ++d) {
+      const std::int64_t next = d + 1 < outer ? extents[d].quotient(run) : 0, index = run - next * extents[d].value;
+#pragma unroll
+      for (int k = 0; k < kOperands; ++k) at[k] += index * strides[d][k];
+      run = next;
+    }
+  }
+};
 
 /// Lets a functor read what it needs from device memory, once a thread.
 template <class F>
@@ -34,34 +80,52 @@ __device__ __forceinline__ void prepare(F& f) {
 
 /// f(x, i) with x the inputs' values and i the element's number; C(...) results.
 template <class C, int kInputs, class F>
-__global__ void map_walk(F f, MapInputs<kInputs> inputs, Target out, Walk walk, std::uint32_t* words) {
+__global__ void map_elements(F f, MapInputs<kInputs> inputs, Target out, Pieces pieces, std::uint32_t* words) {
   Seen seen(words, out.dtype);
   prepare(f);
-  const std::int64_t count = walk.runs * walk.length;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < pieces.count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    std::int64_t at[kInputs + 1];
+    pieces.place(i, at);
     C x[kInputs];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) x[k] = load_at<C>(inputs.in[k], place(walk, k, i));
+    for (int k = 0; k < kInputs; ++k) x[k] = load_at<C>(inputs.in[k], at[k]);
     const C y = static_cast<C>(f(x, i));
     seen.add(y);
-    store_at(out.data, out.dtype, place(walk, kInputs, i), y);
+    store_at(out.data, out.dtype, at[kInputs], y);
   }
   seen.publish();
 }
 
-/// The same where all operands are flat: packs of 8, the rest one by one.
+/// The same by packs of 8, of inputs that lie in packs or stand still. Of a single run, the elements behind its last
+/// pack too: `rest` of them.
 template <int kInputs, class F>
-__global__ void map_flat(F f, MapInputs<kInputs> inputs, Target out, std::int64_t count, std::uint32_t* words) {
+__global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
+    map_packs(F f, MapInputs<kInputs> inputs, Target out, Pieces pieces, int rest, std::uint32_t* words) {
   Seen seen(words, out.dtype);
   prepare(f);
   const std::int64_t thread = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  const std::int64_t whole = count / kPack;
-  for (std::int64_t p = thread; p < whole; p += threads) {
+  for (std::int64_t p = thread; p < pieces.count; p += threads) {
+    std::int64_t at[kInputs + 1];
+    pieces.place(p, at);
+    RawPack raw[kInputs];
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      if (pieces.steps[k] != 0)
+        raw[k] = fetch_pack(inputs.in[k].data, inputs.in[k].dtype, at[k]);
+      else
+        raw[k].low.word[0] = std::bit_cast<std::uint32_t>(load_at<float>(inputs.in[k], at[k]));
+    }
     float x[kInputs][kPack], y[kPack];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) load_pack(inputs.in[k].data, inputs.in[k].dtype, p * kPack, x[k]);
+    for (int k = 0; k < kInputs; ++k) {
+      if (pieces.steps[k] != 0)
+        unpack(raw[k], inputs.in[k].dtype, x[k]);
+      else
+#pragma unroll
+        for (int e = 0; e < kPack; ++e) x[k][e] = std::bit_cast<float>(raw[k].low.word[0]);
+    }
 #pragma unroll
     for (int e = 0; e < kPack; ++e) {
       float one[kInputs];
@@ -70,12 +134,13 @@ __global__ void map_flat(F f, MapInputs<kInputs> inputs, Target out, std::int64_
       y[e] = static_cast<float>(f(one, p * kPack + e));
       seen.add(y[e]);
     }
-    store_pack(out.data, out.dtype, p * kPack, y);
+    store_pack(out.data, out.dtype, at[kInputs], y);
   }
-  for (std::int64_t i = whole * kPack + thread; i < count; i += threads) {
+  if (thread < rest) {
+    const std::int64_t i = pieces.count * kPack + thread;
     float one[kInputs];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) one[k] = load_at<float>(inputs.in[k], i);
+    for (int k = 0; k < kInputs; ++k) one[k] = load_at<float>(inputs.in[k], i * pieces.steps[k]);
     const float y = static_cast<float>(f(one, i));
     seen.add(y);
     store_at(out.data, out.dtype, i, y);
@@ -83,35 +148,38 @@ __global__ void map_flat(F f, MapInputs<kInputs> inputs, Target out, std::int64_
   seen.publish();
 }
 
-/// Whether every operand of `walk` lies in one straight run.
-inline bool is_flat(const Walk& walk, int operands) {
-  if (walk.runs != 1) return false;
-  for (int i = 0; i < operands; ++i)
-    if (walk.steps[i] != 1) return false;
+/// Whether operand k of `walk` begins every pack of 8 on 16 bytes.
+inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype) {
+  if (walk.steps[k] != 1 || !packs(data, dtype)) return false;
+  for (int d = 0; d < walk.outer; ++d)
+    if (walk.strides[d][k] * static_cast<std::int64_t>(size_of(dtype)) % 16 != 0) return false;
   return true;
 }
 
 /// out[i] = f(inputs at i, i), in double where `out` or an input is f64, else in float. Results are observed in
-/// `words`; null: not.
+/// `words`; null: not. Runs that are whole packs, and a single run of any length, go by packs where each input lies in
+/// packs or repeats one element along a run.
 template <int kInputs, class F>
 void map(const F& f, const Source (&in)[kInputs], Target out, const Walk& walk, std::uint32_t* words = context().seen) {
-  constexpr int kThreads = 256;
   const std::int64_t count = walk.runs * walk.length;
   if (count == 0) return;
   MapInputs<kInputs> inputs;
-  bool wide = out.dtype == DType::f64, packed = packs(out.data, out.dtype) && is_flat(walk, kInputs + 1);
+  bool wide = out.dtype == DType::f64;
+  bool packed = (walk.outer == 0 || walk.length % kPack == 0) && lies_in_packs(walk, kInputs, out.data, out.dtype);
   for (int k = 0; k < kInputs; ++k) {
     inputs.in[k] = in[k];
     wide = wide || in[k].dtype == DType::f64;
-    packed = packed && packs(in[k].data, in[k].dtype);
+    packed = packed && (walk.steps[k] == 0 || lies_in_packs(walk, k, in[k].data, in[k].dtype));
   }
   if (wide)
-    launch(map_walk<double, kInputs, F>, grid_for(ceil_div(count, kThreads)), kThreads, 0, f, inputs, out, walk, words);
+    launch(map_elements<double, kInputs, F>, grid_for(ceil_div(count, kMapThreads)), kMapThreads, 0, f, inputs, out,
+           Pieces(walk, 1), words);
   else if (packed)
-    launch(map_flat<kInputs, F>, grid_for(ceil_div(count, kThreads * kPack)), kThreads, 0, f, inputs, out, count,
-           words);
+    launch(map_packs<kInputs, F>, grid_for(ceil_div(count, kMapThreads * kPack)), kMapThreads, 0, f, inputs, out,
+           Pieces(walk, kPack), static_cast<int>(count % kPack), words);
   else
-    launch(map_walk<float, kInputs, F>, grid_for(ceil_div(count, kThreads)), kThreads, 0, f, inputs, out, walk, words);
+    launch(map_elements<float, kInputs, F>, grid_for(ceil_div(count, kMapThreads)), kMapThreads, 0, f, inputs, out,
+           Pieces(walk, 1), words);
 }
 
 /// A walk over `count` neighbors, for operands that are all flat.

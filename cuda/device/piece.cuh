@@ -19,6 +19,25 @@ __device__ __forceinline__ void load_piece(const void* data, std::int64_t i, C (
   else
     x[0] = load_at<C>(data, kDTypeOf<T>, i);
 }
+/// The same in two steps (fetch_pack).
+template <class T, int V>
+using RawPiece = std::conditional_t<V == kPack, RawPack, T>;
+template <class T, int V>
+__device__ __forceinline__ RawPiece<T, V> fetch_piece(const void* data, std::int64_t i) {
+  if constexpr (V == kPack)
+    return fetch_pack(data, kDTypeOf<T>, i);
+  else
+    return static_cast<const T*>(data)[i];
+}
+template <class T, int V, class C>
+__device__ __forceinline__ void unpack_piece(const RawPiece<T, V>& raw, C (&x)[V]) {
+  if constexpr (V == kPack)
+    unpack(raw, kDTypeOf<T>, x);
+  else if constexpr (std::is_same_v<T, C>)
+    x[0] = raw;
+  else
+    x[0] = widened(raw);
+}
 template <class T, int V, class C>
 __device__ __forceinline__ void store_piece(void* data, std::int64_t i, const C (&x)[V]) {
   if constexpr (V == kPack)

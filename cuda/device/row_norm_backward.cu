@@ -12,8 +12,12 @@ struct Stripes {
   std::int64_t count() const { return ceil_div(rows, rows_each); }
 };
 
-/// Enough stripes to fill any GPU twice over, of enough rows that their parts are little beside the rows themselves.
-Stripes stripes_of(std::int64_t rows, std::int64_t least) { return {rows, std::max(least, ceil_div(rows, 512))}; }
+/// As many stripes as a Hopper has room for at once (four blocks on each of 132 multiprocessors), of whole rounds of a
+/// block's teams, and of enough rows that their parts are little beside the rows themselves.
+Stripes stripes_of(std::int64_t rows, int teams) {
+  constexpr std::int64_t kStripes = 4 * 132;
+  return {rows, std::max<std::int64_t>(std::max(8, 4 * teams), ceil_div(ceil_div(rows, kStripes), teams) * teams)};
+}
 
 constexpr int kSharedCols = 1024;
 
@@ -45,12 +49,19 @@ __device__ void leave_parts(const Team<C>& team, std::int64_t cols, const C (&gw
   }
 }
 
+/// Blocks of 128 threads that a multiprocessor is to have room for: four as long as three pieces of halves are kept.
+template <class T, int H>
+constexpr int kResident = H == 0 || H == 2          ? 1
+                          : H < 4 && sizeof(T) == 2 ? 4
+                                                    : 3;
+
 /// gx of a stripe's rows; with H > 0 and `parts` also the stripe's sums over its rows, which each thread keeps for its
-/// own columns from row to row.
+/// own columns from row to row. Between the two passes over a row it is kept as it was read.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0   ? 1024
                                   : H == 2 ? 512
-                                           : 128)
+                                           : 128,
+                                  kResident<T, H>)
     backward_rows(cpu::RowNormBackward a, Stripes stripes, int width, Computed<T>* parts, std::uint32_t* words) {
   using C = Computed<T>;
   constexpr int kKept = H > 0 ? H : 1;
@@ -66,43 +77,56 @@ __global__ void __launch_bounds__(H == 0   ? 1024
     const std::int64_t cols = live ? a.cols : 0;  // a team without a row still sums with the others
     const C mean = live && a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);
     const C rstd = live ? static_cast<const C*>(a.rstd)[row] : C(0);
-    C xhat[kKept][V], g[kKept][V];
-    const auto read = [&](std::int64_t c, int k) {
-      load_piece<T>(a.h, row * a.h_pitch + c, xhat[k]);
-      load_piece<T>(a.gy, row * a.cols + c, g[k]);
+    RawPiece<T, V> raw_h[kKept], raw_gy[kKept];
+    const auto fetch = [&](std::int64_t c, int k) {
+      raw_h[k] = fetch_piece<T, V>(a.h, row * a.h_pitch + c);
+      raw_gy[k] = fetch_piece<T, V>(a.gy, row * a.cols + c);
+    };
+    const auto normalized = [&](int k, C(&xhat)[V], C(&g)[V]) {
+      unpack_piece<T, V>(raw_h[k], xhat);
+      unpack_piece<T, V>(raw_gy[k], g);
 #pragma unroll
-      for (int e = 0; e < V; ++e) xhat[k][e] = (xhat[k][e] - mean) * rstd;
-      if constexpr (H > 0)
-#pragma unroll
-        for (int e = 0; e < V; ++e) {
-          gw[k][e] += g[k][e] * xhat[k][e];
-          gb[k][e] += g[k][e];
-        }
+      for (int e = 0; e < V; ++e) xhat[e] = (xhat[e] - mean) * rstd;
+    };
+    const auto weigh = [&](std::int64_t c, C(&g)[V]) {
       if (a.weight == nullptr) return;
       C w[V];
       load_piece<C>(a.weight, c, w);
 #pragma unroll
-      for (int e = 0; e < V; ++e) g[k][e] *= w[e];
+      for (int e = 0; e < V; ++e) g[e] *= w[e];
     };
 
+    if constexpr (H > 0) each_piece<V, H>(team, cols, fetch);
     C sums[2] = {};  // of g, and of g xhat
     each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      read(c, k);
+      if constexpr (H == 0) fetch(c, k);
+      C xhat[V], g[V];
+      normalized(k, xhat, g);
+      if constexpr (H > 0)
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          gw[k][e] += g[e] * xhat[e];
+          gb[k][e] += g[e];
+        }
+      weigh(c, g);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        sums[0] += g[k][e];
-        sums[1] += g[k][e] * xhat[k][e];
+        sums[0] += g[e];
+        sums[1] += g[e] * xhat[e];
       }
     });
     team.sum(sums);
     if (a.gx == nullptr) continue;
     const C mean_g = a.rms ? C(0) : sums[0] / static_cast<C>(a.cols), mean_gx = sums[1] / static_cast<C>(a.cols);
     each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      if constexpr (H == 0) read(c, k);
-      C gx[V], gh[V];
+      if constexpr (H == 0) fetch(c, k);
+      C gx[V], xhat[V], g[V];
+      normalized(k, xhat, g);
+      weigh(c, g);
 #pragma unroll
-      for (int e = 0; e < V; ++e) gx[e] = (g[k][e] - mean_g - xhat[k][e] * mean_gx) * rstd;
+      for (int e = 0; e < V; ++e) gx[e] = (g[e] - mean_g - xhat[e] * mean_gx) * rstd;
       if (a.gh != nullptr) {
+        C gh[V];
         load_piece<T>(a.gh, row * a.cols + c, gh);
 #pragma unroll
         for (int e = 0; e < V; ++e) gx[e] += gh[e];
@@ -117,41 +141,43 @@ __global__ void __launch_bounds__(H == 0   ? 1024
   seen.publish();
 }
 
-/// The parts of gw and gb of one stripe, 32 columns a block: for rows that backward_rows cannot sum as it goes.
+constexpr int kSumColumns = 32;  // of a block that reads rows
+
+/// The parts of gw and gb of one stripe, for rows that backward_rows cannot sum as it goes.
 template <class T>
 __global__ void sum_columns(cpu::RowNormBackward a, Stripes stripes, Computed<T>* parts) {
   using C = Computed<T>;
-  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
+  const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kSumColumns) + threadIdx.x;
   const std::int64_t begin = blockIdx.y * stripes.rows_each;
   const std::int64_t end = begin + stripes.rows_each < a.rows ? begin + stripes.rows_each : a.rows;
-  C gw{}, gb{};
+  C sums[2] = {};  // gw, gb
   if (c < a.cols)
-    for (std::int64_t row = begin + threadIdx.y; row < end; row += kFoldRows) {
+    for (std::int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
       const C mean = a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);
       const C rstd = static_cast<const C*>(a.rstd)[row];
       const C dy = load_at<C>(a.gy, kDTypeOf<T>, row * a.cols + c);
-      gw += dy * ((load_at<C>(a.h, kDTypeOf<T>, row * a.h_pitch + c) - mean) * rstd);
-      gb += dy;
+      sums[0] += dy * ((load_at<C>(a.h, kDTypeOf<T>, row * a.h_pitch + c) - mean) * rstd);
+      sums[1] += dy;
     }
-  gw = fold(gw);
-  gb = fold(gb);
+  fold<kSumColumns>(sums);
   if (c >= a.cols || threadIdx.y != 0) return;
   C* to = parts + blockIdx.y * 2 * a.cols;
-  to[c] = gw;
-  to[a.cols + c] = gb;
+  to[c] = sums[0];
+  to[a.cols + c] = sums[1];
 }
 
 /// gw and gb from the parts of all stripes.
 template <class C>
 __global__ void combine(const C* parts, std::int64_t stripes, std::int64_t cols, C* gw, C* gb) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
-  C sum{};
+  C sum[1] = {};
   if (c < 2 * cols)
-    for (std::int64_t s = threadIdx.y; s < stripes; s += kFoldRows) sum += parts[s * 2 * cols + c];
-  sum = fold(sum);
+#pragma unroll 4
+    for (std::int64_t s = threadIdx.y; s < stripes; s += kFoldRows) sum[0] += parts[s * 2 * cols + c];
+  fold(sum);
   if (c >= 2 * cols || threadIdx.y != 0) return;
   C* to = c < cols ? gw : gb;
-  if (to != nullptr) to[c < cols ? c : c - cols] = sum;
+  if (to != nullptr) to[c < cols ? c : c - cols] = sum[0];
 }
 
 template <class T, int V, int H>
@@ -175,12 +201,14 @@ void backward(const cpu::RowNormBackward& a) {
                                            : pieces <= kWarp * kHeld ? small_teams(pieces)
                          : fused                   ? block_team(pieces, 2)
                                                    : RowTeams{1024, 1024};
-  const Stripes stripes = stripes_of(a.rows, std::max(8, 4 * teams.count()));
+  const Stripes stripes = stripes_of(a.rows, teams.count());
   const Buffer<C> parts(sums ? stripes.count() * 2 * a.cols : 0);
   if constexpr (kPacks) {
     if (packed && pieces <= kWarp)
       start<T, kPack, 1>(a, stripes, teams, parts.data());
-    else if (packed && pieces <= kWarp * kHeld)
+    else if (packed && pieces > kWarp * 2 && pieces <= kWarp * 3)
+      start<T, kPack, 3>(a, stripes, teams, parts.data());
+    else if (packed && pieces > kWarp * 3 && pieces <= kWarp * kHeld)
       start<T, kPack, kHeld>(a, stripes, teams, parts.data());
     else if (fused)
       start<T, kPack, 2>(a, stripes, teams, parts.data());
@@ -190,9 +218,9 @@ void backward(const cpu::RowNormBackward& a) {
   if (!packed && a.gx != nullptr) start<T, 1, 0>(a, stripes, teams, nullptr);
   if (!sums) return;
   if (!fused && stripes.count() > 0)
-    launch(sum_columns<T>, dim3(fold_grid(a.cols), static_cast<unsigned>(stripes.count())),
-           dim3(kFoldColumns, kFoldRows), 0, a, stripes, parts.data());
-  launch(combine<C>, fold_grid(2 * a.cols), dim3(kFoldColumns, kFoldRows), 0, parts.data(), stripes.count(), a.cols,
+    launch(sum_columns<T>, dim3(fold_grid(a.cols, kSumColumns), static_cast<unsigned>(stripes.count())),
+           fold_block(kSumColumns), 0, a, stripes, parts.data());
+  launch(combine<C>, fold_grid(2 * a.cols), fold_block(), 0, parts.data(), stripes.count(), a.cols,
          static_cast<C*>(a.gw), static_cast<C*>(a.gb));
 }
 

@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
 
 template <class T, int V, int H>
 void start(const cpu::RowNormForward& a, RowTeams teams) {
-  launch(forward_rows<T, V, H>, grid_for(ceil_div(a.rows, teams.count())), static_cast<unsigned>(teams.threads), 0, a,
-         teams.width, context().seen);
+  launch(forward_rows<T, V, H>, grid_for(ceil_div(a.rows, teams.count()), 64), static_cast<unsigned>(teams.threads), 0,
+         a, teams.width, context().seen);
 }
 
 template <class T>
@@ -104,6 +104,7 @@ void forward(const cpu::RowNormForward& a) {
                         packs_rows(a.bias, DType::f32, 0);
     const std::int64_t pieces = a.cols / kPack;
     if (packed && pieces <= kWarp) return start<T, kPack, 1>(a, small_teams(pieces));
+    if (packed && pieces <= kWarp * 3) return start<T, kPack, 3>(a, small_teams(pieces));
     if (packed && pieces <= kWarp * kHeld) return start<T, kPack, kHeld>(a, small_teams(pieces));
     if (packed && pieces <= 512 * kHeld) return start<T, kPack, kHeld>(a, block_team(pieces, kHeld));
     if (packed) return start<T, kPack, 0>(a, {1024, 1024});

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "cuda/device/calls.cuh"
 #include "cuda/device/map.cuh"
 
@@ -10,20 +12,45 @@ struct Same {
     return x[0];
   }
 };
-struct Constant {
-  double value;
-  template <class C>
-  __device__ C operator()(const C (&)[1], std::int64_t) const {
-    return static_cast<C>(value);
-  }
-};
-
 struct Sum {
   template <class C>
   __device__ C operator()(const C (&x)[2], std::int64_t) const {
     return x[0] + x[1];
   }
 };
+
+/// `value` in each element of 16 bytes.
+Bytes16 repeated(DType dtype, double value) {
+  const auto all = [](auto one) {
+    Bytes16 bytes;
+    for (std::size_t i = 0; i < sizeof bytes; i += sizeof one)
+      std::memcpy(reinterpret_cast<char*>(&bytes) + i, &one, sizeof one);
+    return bytes;
+  };
+  switch (dtype) {
+    case DType::f32: return all(static_cast<float>(value));
+    case DType::f16: return all(float16::from_float(static_cast<float>(value)));
+    case DType::bf16: return all(bfloat16::from_float(static_cast<float>(value)));
+    case DType::f64: return all(value);
+    case DType::i64: return all(static_cast<std::int64_t>(value));
+    case DType::i32: return all(static_cast<std::int32_t>(value));
+    case DType::u8: return all(static_cast<std::uint8_t>(value));
+    case DType::boolean: return all(static_cast<std::uint8_t>(value != 0));
+  }
+  return {};
+}
+
+/// Rows of `units`, which lie `pitch` apart.
+template <class Unit>
+__global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Divisor units, std::int64_t pitch) {
+  Unit one;
+  memcpy(&one, &pattern, sizeof one);
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+    const std::int64_t row = units.quotient(i);
+    to[row * pitch + (i - row * units.value)] = one;
+  }
+}
 
 /// Whole numbers to whole numbers and to f64: nothing passes through a float.
 __global__ void convert_whole(TensorRows to, TensorRows from, std::int64_t rows, std::int64_t cols) {
@@ -58,9 +85,17 @@ void run_convert(const ConvertCall& call) {
 }
 
 void run_fill(const FillCall& call) {
-  const Source any{call.to.data, call.to.dtype};  // read and not looked at: a fill is a map of one input
-  map<1>(Constant{call.value}, {any}, {call.to.data, call.to.dtype},
-         row_walk(call.rows, call.cols, {call.to.pitch, call.to.pitch}), nullptr);
+  if (call.rows * call.cols == 0) return;
+  const auto size = static_cast<std::int64_t>(size_of(call.to.dtype));
+  const bool flat = call.rows == 1 || call.to.pitch == call.cols;
+  const std::int64_t row = (flat ? call.rows : 1) * call.cols * size, pitch = flat ? row : call.to.pitch * size;
+  const auto multiples = reinterpret_cast<std::uintptr_t>(call.to.data) | static_cast<std::uintptr_t>(row | pitch);
+  with_unit(multiples, [&]<class Unit>(Unit*) {
+    constexpr std::int64_t kBytes = sizeof(Unit);
+    const std::int64_t count = call.rows * call.cols * size / kBytes;
+    launch(fill_units<Unit>, grid_for(ceil_div(count, 256)), 256, 0, static_cast<Unit*>(call.to.data),
+           repeated(call.to.dtype, call.value), count, Divisor(row / kBytes), pitch / kBytes);
+  });
 }
 
 void run_accumulate(const AccumulateCall& call) {

@@ -52,24 +52,40 @@ __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i
 /// Neighbors that one thread takes at a time: 16 bytes of a half, twice 16 bytes of f32.
 inline constexpr int kPack = 8;
 
+/// kPack neighbors as they lie in memory, `high` in f32 alone. Fetching and unpacking are two steps so that a thread
+/// can ask for several packs before it waits for the first.
+struct RawPack {
+  Bytes16 low, high;
+};
+
 /// Elements i … i + 7 of f32, f16 or bf16, in 16-byte accesses. REQUIRES that they lie on 16 bytes.
-__device__ __forceinline__ void load_pack(const void* data, DType dtype, std::int64_t i, float (&x)[kPack]) {
+__device__ __forceinline__ RawPack fetch_pack(const void* data, DType dtype, std::int64_t i) {
+  RawPack raw;
+  const auto* at = reinterpret_cast<const Bytes16*>(static_cast<const char*>(data) +
+                                                    (i << (dtype == DType::f32 ? 2 : 1)));
+  raw.low = at[0];
+  if (dtype == DType::f32) raw.high = at[1];
+  return raw;
+}
+
+__device__ __forceinline__ void unpack(const RawPack& raw, DType dtype, float (&x)[kPack]) {
   if (dtype == DType::f32) {
-    const Bytes16* at = reinterpret_cast<const Bytes16*>(static_cast<const float*>(data) + i);
-    const Bytes16 low = at[0], high = at[1];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      x[k] = std::bit_cast<float>(low.word[k]);
-      x[k + 4] = std::bit_cast<float>(high.word[k]);
+      x[k] = std::bit_cast<float>(raw.low.word[k]);
+      x[k + 4] = std::bit_cast<float>(raw.high.word[k]);
     }
     return;
   }
-  const Bytes16 all = *reinterpret_cast<const Bytes16*>(static_cast<const std::uint16_t*>(data) + i);
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
-    const auto bits = static_cast<std::uint16_t>(all.word[k / 2] >> (k % 2 * 16));
+    const auto bits = static_cast<std::uint16_t>(raw.low.word[k / 2] >> (k % 2 * 16));
     x[k] = dtype == DType::f16 ? widened(float16{bits}) : widened(bfloat16{bits});
   }
+}
+
+__device__ __forceinline__ void load_pack(const void* data, DType dtype, std::int64_t i, float (&x)[kPack]) {
+  unpack(fetch_pack(data, dtype, i), dtype, x);
 }
 
 __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t i, const float (&x)[kPack]) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "autograd/functions/embedding.h"
@@ -76,19 +78,35 @@ TEST(GpuLosses, AnIndexOutsideTheTableIsTheCpusErrorAtTheNextWait) {
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}));
 }
 
-TEST(GpuLosses, ManyLookupsAreAddedInPositionOrder) {
-  constexpr std::int64_t kRows = 5000, kCols = 8, kCount = 6007;  // three digits of the sort, three of its tiles
+/// The index at each place; `rows` of them are looked up now and then, row 17 at every third place.
+void expect_lookups_added(std::int64_t rows, std::int64_t cols, std::int64_t count) {
   const RandomStream stream{.seed = 4, .purpose = RngPurpose::kData};
-  std::vector<std::int64_t> indices(kCount);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < indices.size(); ++i)
-    indices[i] = i % 3 == 0 ? 17 : static_cast<std::int64_t>(stream.below(i, kRows));
-  const Tensor where_to = Tensor::from(indices, {kCount}), gy = random({kCount, kCols}, 5);
+    indices[i] = i % 3 == 0 ? 17 : static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(rows)));
+  Tensor gy = random({count, cols}, 5);
+  float* values = gy.mutable_data<float>();
+  for (std::int64_t i = 0; i < gy.numel(); ++i) values[i] = std::round(values[i] * 256) / 256;  // exact in any order
+  const Tensor where_to = Tensor::from(indices, {count});
   const auto gradient = [&](Device device) {
-    Variable w(Tensor::zeros({kRows, kCols}, DType::f32, device), true);
+    Variable w(Tensor::zeros({rows, cols}, DType::f32, device), true);
     backward(embedding(w, Variable(where_to.to(device))), gy.to(device));
     return w.grad().to_vector<float>();
   };
-  EXPECT_EQ(gradient(test_device()), gradient(Device::cpu())) << "the same sums in the same order";
+  EXPECT_EQ(gradient(test_device()), gradient(Device::cpu())) << rows << " rows of " << cols << ", " << count;
+}
+
+TEST(GpuLosses, LookupsAreAddedWhereverChunksOfThemEnd) {
+  expect_lookups_added(5000, 8, 6007);  // three digits of the sort, three of its tiles
+  expect_lookups_added(18, 3, 640);     // nothing but rows of several chunks; ends with a chunk
+  expect_lookups_added(18, 8, 63);
+  expect_lookups_added(100, 5, 321);
+  for (const std::int64_t count : {63, 64, 65, 127, 128, 129}) {  // one row alone
+    const Tensor zeros = Tensor::zeros({count}, DType::i64, test_device());
+    Variable w(Tensor::zeros({1, 8}, DType::f32, test_device()), true);
+    backward(embedding(w, Variable(zeros)), Tensor::full({count, 8}, 1, DType::f32, test_device()));
+    EXPECT_EQ(w.grad().to_vector<double>(), std::vector<double>(8, static_cast<double>(count)));
+  }
 }
 
 TEST(GpuLosses, LongSumsAreRight) {
@@ -104,7 +122,8 @@ TEST(GpuLosses, LongSumsAreRight) {
 }
 
 TEST(GpuLosses, WideRowsAreRight) {
-  for (const std::int64_t classes : {1024, 1032, 16392, 16401}) {  // held by a warp, by a block, read again, unpacked
+  for (const std::int64_t classes :
+       {1024, 1032, 16392, 16401}) {  // held by a warp, by a block, by nobody; not in packs
     const Tensor logits = random({2, classes}, 9), targets = Tensor::from(std::vector<std::int32_t>{3, 1000}, {2});
     const auto both = [&](Device device) {
       Variable x(logits.to(device), true);
@@ -117,6 +136,40 @@ TEST(GpuLosses, WideRowsAreRight) {
     const std::vector<double> got = both(test_device()), want = both(Device::cpu());
     for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i])));
   }
+}
+
+TEST(GpuLosses, InfinitiesInWideRowsDoAsOnTheCpu) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const std::int64_t classes : {16392, 16401})
+    for (const double smoothing : {0.0, 0.1}) {
+      Tensor logits = random({5, classes}, 10);
+      float* x = logits.mutable_data<float>();
+      std::fill_n(x, classes, -300.0f);  // row 0: all alike but for threads that see nothing but -infinity
+      for (std::int64_t c = 0; c < classes; ++c)
+        if (c / 8 % 512 == 7) x[c] = -kInf;
+      std::fill_n(x + classes, classes, -kInf);  // row 1: nothing else
+      x[2 * classes + 77] = kInf;
+      x[3 * classes + 5000] = std::numeric_limits<float>::quiet_NaN();
+      const Tensor targets = Tensor::from(std::vector<std::int32_t>{3, 3, 77, 3, 3}, {5});
+      for (std::int64_t row = 0; row < 5; ++row) {
+        const auto both = [&](Device device) {
+          Variable one(logits.narrow(row, 1).to(device), true);
+          const Variable loss = cross_entropy(one, Variable(targets.narrow(row, 1).to(device)),
+                                              {.label_smoothing = smoothing});
+          backward(loss);
+          std::vector<double> values = one.grad().to_vector<double>();
+          values.push_back(loss.value().item());
+          return values;
+        };
+        const std::vector<double> got = both(test_device()), want = both(Device::cpu());
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          if (std::isnan(want[i]) || std::isinf(want[i]))
+            ASSERT_EQ(std::isnan(got[i]), std::isnan(want[i])) << classes << ' ' << smoothing << ' ' << row << ' ' << i;
+          else
+            ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i]))) << row << ' ' << i;
+        }
+      }
+    }
 }
 
 }  // namespace

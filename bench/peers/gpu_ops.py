@@ -3,8 +3,8 @@
 
     gpu_ops.py [--tokens 65536] [--quick] [--dry]         --dry: tiny, on the CPU where there is no GPU
 
-Copies, square products and the products of GPT-2 in bf16, attention by cuDNN, layer norm, AdamW of 124M parameters. Bytes and
-operations are counted as gpu_bench counts them.
+Copies, square products and the products of GPT-2 in bf16, with their biases and GELU too, attention by cuDNN, layer norm, cross-entropy,
+batch norm with ReLU, AdamW of 124M parameters; all eager. Bytes and operations are counted as gpu_bench counts them.
 """
 import argparse
 import json
@@ -73,6 +73,12 @@ def main():
         measure("product", name + " forward", "bf16", moved, flops, lambda: F.linear(x, w))
         measure("product", name + " gradient of x", "bf16", moved, flops, lambda: gy @ w)
         measure("product", name + " gradient of w", "bf16", moved, flops, lambda: gy.t() @ x)
+        bias = values(out * dim)
+        if name == "up":
+            measure("product", name + " forward, bias and gelu", "bf16", moved + 2.0 * gy.numel(), flops,
+                    lambda: F.gelu(F.linear(x, w, bias), approximate="tanh"))
+        else:
+            measure("product", name + " forward, bias", "bf16", moved, flops, lambda: F.linear(x, w, bias))
     batch = rows // length
     q, k, v = (values(batch, heads, length, dim // heads).requires_grad_() for _ in range(3))
     with attention_by_cudnn(device):
@@ -94,6 +100,25 @@ def main():
     w.grad = torch.randn_like(w)
     adam = torch.optim.AdamW([w], lr=1e-4, fused=device == "cuda")
     measure("op", "adamw of 124M", "f32", 28.0 * w.numel(), 0, adam.step)
+    del x, y, gy, w, adam
+    classes = 32 if a.dry else 50304
+    x, targets = values(rows, classes).requires_grad_(), torch.randint(classes, (rows,), device=device)
+    moved = 2.0 * x.numel()
+    with torch.no_grad():
+        measure("op", "cross_entropy forward", "bf16", moved, 0, lambda: F.cross_entropy(x, targets))
+    loss = F.cross_entropy(x, targets)
+    measure("op", "cross_entropy backward", "bf16", 2 * moved, 0, lambda: torch.autograd.grad(loss, x, retain_graph=True))
+    del x, loss
+    batch, side, channels = (1, 8, 8) if a.dry else (16, 512, 64)
+    x = values(batch, channels, side, side).contiguous(memory_format=torch.channels_last).requires_grad_()
+    gy = torch.randn_like(x)
+    norm = torch.nn.BatchNorm2d(channels, device=device)
+    moved = 2.0 * x.numel()
+    with torch.no_grad():
+        measure("op", "batch_norm + relu forward", "bf16", 3 * moved, 0, lambda: F.relu(norm(x)))
+    y = F.relu(norm(x))
+    measure("op", "batch_norm + relu backward", "bf16", 5 * moved, 0,
+            lambda: torch.autograd.grad(y, (x, norm.weight, norm.bias), gy, retain_graph=True))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,11 @@ class DryRun(unittest.TestCase):
                 for field in ("us", "us_min", "us_max", "bytes", "flops", "tb_s", "tflop_s"):
                     self.assertIsInstance(line[field], NUMBER, line)
         shapes = {line["what"] for line in document["ops"] if line["part"] == "product"}
-        self.assertEqual(len(shapes), 15)
+        self.assertEqual(len(shapes), 15 + 8)  # five layers three ways; four with their bias, two ways
+        ops = {line["what"] for line in document["ops"] if line["part"] == "op"}
+        for what in ("tokens + positions", "embedding of text backward", "batch_norm + relu backward", "max_pool2d backward", "up-conv forward",
+                     "concat forward", "conv2d 3x3 16 to 8 at 8 gradient of w"):
+            self.assertIn(what, ops)
         self.assertEqual({(r["name"], r["workload"], r["batch"]) for r in document["steps"]},
                          {(f"binade {p}", w, b) for p in ("bf16", "fp16", "tf32") for w, b in (("gpt-dry", 8), ("unet-dry", 16))})
         for row in document["steps"]:

@@ -31,6 +31,17 @@ std::string plans();
 /// Takes such choices over, in the place of those made before; lines that fit neither this device nor its libraries are
 /// passed by. Returns how many were taken; 0 without a GPU.
 int use_plans(std::string_view text);
+/// How libraries' algorithms are chosen from now on; those that were chosen stay, and use_plans() goes before it.
+struct PlanRules {
+  /// The fastest by time, of each kind of product that is new, before it is first computed; the first that a library
+  /// names where not. What was chosen by time is kept for this machine (GPU, driver and versions) and taken from then
+  /// on, so that fresh runs compute the same bits: in $XDG_CACHE_HOME/binade/plans, else ~/.cache/binade/plans. Where
+  /// that cannot be written nothing is timed. A process spends $BINADE_PLANS_SECONDS on it, else 6.
+  bool timed = true;
+  /// Algorithms that give the same bits every time, alone. Without, convolutions may be computed by others.
+  bool deterministic = true;
+};
+void choose_plans(const PlanRules& rules);
 /// What libraries could not do, so that kernels of ours or another choice took its place: a line each, in the order in
 /// which it was met. Lines are added, never changed. Empty without any.
 std::string notes();

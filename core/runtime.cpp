@@ -2,6 +2,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/gpus.h"
 #include "core/kernel_slot.h"
 #include "core/parallel.h"
 #include "core/step_context.h"
@@ -18,6 +19,8 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
   register_cpu_kernels();
   set_num_threads(options.threads);
   backend_of(options.device);  // opens it, or says what is missing
+  if (options.device != Device::cpu())
+    gpus::choose_plans({.timed = options.timed_plans, .deterministic = options.deterministic});
   step_context() = StepContext{};
   step_context().seed = options.seed;
   g_current = this;

@@ -11,7 +11,9 @@ struct RuntimeOptions {
   Device device = Device::cpu();
   std::uint64_t seed = 0;
   int threads = 0;  ///< 0: one per core this process may use
+  /// The same bits every time. Without, libraries of a GPU may add in any order; the CPU gives the same bits anyway.
   bool deterministic = true;
+  bool timed_plans = true;  ///< on a GPU, algorithms of libraries are chosen by time (gpus::PlanRules)
 };
 
 /// What a program makes first: picks the device, fills the kernel slots, sets the thread pool, owns the seed. One at a

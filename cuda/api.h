@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 /// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 5;
+inline constexpr int kAbi = 6;
 
 enum class Status : int {
   kOk = 0,
@@ -41,6 +41,14 @@ struct Fault {
 
 enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
+/// How libraries' plans are chosen from now on; what was chosen stays.
+struct PlanOptions {
+  int timed = 0;               ///< by time, else the first that a library names
+  int any_order = 0;           ///< plans may add in another order every time
+  const char* file = nullptr;  ///< where this machine keeps what it chose by time
+  double seconds = 0;          ///< that this process may spend on times
+};
+
 struct Api {
   int abi;
   const char* (*last_error)();
@@ -71,6 +79,7 @@ struct Api {
   /// Takes such choices over, so that a run goes on with those it began with; those of another device or library
   /// version are passed by. `taken`: how many were not.
   Status (*use_plans)(const char* text, int* taken);
+  Status (*choose_plans)(const PlanOptions* options);
   /// What libraries could not do and kernels of ours did, a line each, as `plans`.
   Status (*notes)(const char** text);
 

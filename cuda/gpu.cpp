@@ -1,5 +1,9 @@
 #include "cuda/gpu.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -221,6 +225,46 @@ int use_plans(const std::string& text) {
   return taken;
 }
 
+namespace {
+
+/// The driver's own version, where it says it; else that of the CUDA it serves.
+std::string driver_version(const DeviceFacts& facts) {
+  std::string version;
+  std::ifstream("/sys/module/nvidia/version") >> version;
+  return version.empty() ? std::to_string(facts.driver_version) : version;
+}
+
+/// Where the plans of this machine are kept; empty where no place is known.
+std::string plans_file(const DeviceFacts& facts, bool deterministic) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  std::string folder = variable("XDG_CACHE_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
+  if (folder.empty()) return {};
+  std::string name = fmt::format("{} sm_{}{} x {} driver {} cublaslt {} cudnn {}{}", facts.name, facts.major,
+                                 facts.minor, facts.multiprocessors, driver_version(facts), facts.cublaslt, facts.cudnn,
+                                 deterministic ? "" : " any order");
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_'; }, '-');
+  return folder + "/binade/plans/" + name + ".txt";
+}
+
+}  // namespace
+
+void choose_plans(const gpus::PlanRules& rules) {
+  if (g_open == nullptr) return;
+  constexpr double kSeconds = 6;
+  const char* const wanted = std::getenv("BINADE_PLANS_SECONDS");
+  const std::string file = plans_file(g_open->facts(), rules.deterministic);
+  const PlanOptions options{.timed = rules.timed && !file.empty() ? 1 : 0,
+                            .any_order = rules.deterministic ? 0 : 1,
+                            .file = file.c_str(),
+                            .seconds = wanted != nullptr ? std::strtod(wanted, nullptr) : kSeconds};
+  check(api().choose_plans(&options), "plans");
+}
+
 std::uint64_t waits() { return g_open != nullptr ? g_open->api().waits() : 0; }
 
 void check(Status status, std::string_view what) {
@@ -285,6 +329,7 @@ std::vector<std::pair<std::string, std::string>> versions() {
 
 std::string plans() { return cuda::plans(); }
 int use_plans(std::string_view text) { return cuda::use_plans(std::string(text)); }
+void choose_plans(const PlanRules& rules) { cuda::choose_plans(rules); }
 std::string notes() { return cuda::notes(); }
 
 std::int64_t next_observation() { return cuda::g_open != nullptr ? cuda::g_open->observations().next() : 0; }

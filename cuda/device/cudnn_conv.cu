@@ -26,7 +26,7 @@ bool run(const ConvKey& key, const void* x, const void* w, const void* y, const 
 }
 
 bool has(const ConvKey& key) {
-  return plans().with_plan(key, [](const EnginePlan&) {});
+  return plans().has_plan(key);
 }
 
 }  // namespace
@@ -46,6 +46,7 @@ bool library_conv_weight(const ConvWeightCall& call) {
 bool library_has_conv(const ConvCall& call) { return has(conv_key(call)); }
 bool library_has_conv(const ConvWeightCall& call) { return has(conv_key(call)); }
 
+void forget_conv_plans() { plans().forget(); }
 std::string conv_plans() { return plans().text(); }
 int use_conv_plans(const std::string& text) { return plans().use(text); }
 

@@ -9,15 +9,16 @@ namespace binade::cuda {
 namespace {
 
 /// What an engine may not say of itself.
-bool breaks_a_promise(cudnnBackendNumericalNote_t note, const EngineTerms& terms) {
+bool breaks_a_promise(cudnnBackendNumericalNote_t note, const EngineTerms& terms, const EngineTarget& target) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return terms.tensor_cores == TensorCores::kNone;
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return !target.any_order;
     case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return false;
     default: return true;
   }
 }
 
-bool keeps_promises(const Descriptor& engine, const EngineTerms& terms) {
+bool keeps_promises(const Descriptor& engine, const EngineTerms& terms, const EngineTarget& target) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
@@ -27,7 +28,7 @@ bool keeps_promises(const Descriptor& engine, const EngineTerms& terms) {
   if (terms.tensor_cores == TensorCores::kOnly &&
       std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == end)
     return false;
-  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_promise(note, terms); });
+  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_promise(note, terms, target); });
 }
 
 /// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
@@ -101,7 +102,7 @@ std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t in
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {index});
   if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
-  if (!engine.finalized() || !keeps_promises(engine, terms)) return {};
+  if (!engine.finalized() || !keeps_promises(engine, terms, target)) return {};
   return engine;
 }
 
@@ -160,12 +161,17 @@ std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form
                                            const EngineTarget& target) {
   std::vector<EngineChoice> all;
   if (terms.slices > 1) add_sliced(graph, form, terms, target, all);
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (mode == CUDNN_HEUR_MODE_B && !target.widely) continue;
     for (const Descriptor& config : proposals(graph.graph, mode, target)) {
       std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-      if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == 1 && keeps_promises(engine[0], terms))
-        all.push_back(choice_of(engine[0], config, form));
+      if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 ||
+          !keeps_promises(engine[0], terms, target))
+        continue;
+      EngineChoice choice = choice_of(engine[0], config, form);
+      if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(std::move(choice));
     }
+  }
   return all;
 }
 

@@ -85,6 +85,8 @@ struct EngineTarget {
   const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, where there is no handle
   std::int64_t most_workspace = std::int64_t{1} << 30;
   int multiprocessors = 132;
+  bool any_order = false;  ///< engines may add in another order every time
+  bool widely = false;     ///< also what heuristics of mode B name
 };
 
 /// An engine that is ready to run.
@@ -103,10 +105,10 @@ struct EngineTerms {
   int slices = 1;  ///< a sum is worth cutting into so many parts, side by side on the device and added in f32
 };
 
-/// The engines that cuDNN's heuristics (mode A, then its fallbacks) name for a graph and that keep Binade's promises:
-/// the same bits every time, products of the inputs as they are (no Winograd or Fourier transforms), sums kept in f32.
-/// The fastest first; whether one can be planned is not known. Before them, where `slices` says so, those that cut
-/// their sums.
+/// The engines that cuDNN's heuristics (mode A, then B where asked, then its fallbacks) name for a graph and that keep
+/// Binade's promises: the same bits every time (but for `any_order`), products of the inputs as they are (no Winograd
+/// or Fourier transforms), sums kept in f32. The fastest first; whether one can be planned is not known. Before them,
+/// where `slices` says so, those that cut their sums.
 std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineTerms& terms,
                                            const EngineTarget& target);
 /// The plan of a choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.

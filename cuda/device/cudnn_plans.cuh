@@ -9,6 +9,7 @@
 #include "cuda/device/context.cuh"
 #include "cuda/device/cudnn_graph.h"
 #include "cuda/device/libraries.cuh"
+#include "cuda/device/plan_timing.cuh"
 
 /// Plans of cuDNN's. One is made once for each key and kept; making one and running one are two things, so that nothing
 /// is made while a graph is captured.
@@ -47,15 +48,27 @@ struct Planner {
 template <class Key>
 class PlanCache {
  public:
-  explicit PlanCache(const Planner<Key>& planner) : planner_(planner), title_(cudnn_facts().title()) {}
+  explicit PlanCache(const Planner<Key>& planner) : planner_(planner) {}
 
-  /// Runs use(plan) and returns true where cuDNN has a plan for `key`.
+  /// Runs use(plan) and returns true where cuDNN has a plan for `key`. Of a new key, use(plan) is run with several
+  /// plans where these are chosen by time: it must write all of its results and read none.
   template <class Use>
   bool with_plan(const Key& key, Use&& use) {
     const std::lock_guard lock(cudnn_mutex());
-    const std::optional<EnginePlan>& plan = plan_of(key);
+    const std::optional<EnginePlan>& plan = plan_of(key, use);
     if (plan) use(*plan);
     return plan.has_value();
+  }
+  /// Whether cuDNN has one.
+  bool has_plan(const Key& key) {
+    const std::lock_guard lock(cudnn_mutex());
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second.has_value();
+    if (!taken_over_.contains(key.text()) && plan_chooser().settings().timed) {
+      const auto [open, is_new] = open_.try_emplace(key);
+      if (is_new) open->second = proposals(key);
+      return !open->second.empty();
+    }
+    return plan_of(key, [](const EnginePlan&) {}).has_value();
   }
 
   std::string text() {
@@ -63,57 +76,127 @@ class PlanCache {
     std::set<std::string> lines;
     for (const auto& [key, plan] : plans_) lines.insert(engine_line(key.text(), plan ? plan->choice : EngineChoice{}));
     for (const auto& [key, choice] : taken_over_) lines.insert(engine_line(key, choice));
-    return plans_text(title_, lines);
+    return plans_text(title(), lines);
   }
 
   int use(const std::string& text) {
     const std::lock_guard lock(cudnn_mutex());
-    const auto parse = [this](const std::string& line) {
-      return parse_engine_line(line, planner_.family, planner_.forms);
-    };
-    const int taken = take_plans(text, title_, parse, [this](const EngineLine& plan) {
-      taken_over_.insert_or_assign(plan.key, plan.choice);
-      return true;
-    });
+    const int taken = take_plans(
+        text, title(), [this](const std::string& line) { return parse(line); },
+        [this](const EngineLine& plan) {
+          taken_over_.insert_or_assign(plan.key, plan.choice);
+          return true;
+        });
     // What was planned in another way before is planned again when it is asked for.
     std::erase_if(plans_, [this](const auto& plan) { return taken_over_.contains(plan.first.text()); });
     return taken;
+  }
+
+  void forget() {
+    const std::lock_guard lock(cudnn_mutex());
+    plans_.clear();
+    open_.clear();
+    taken_over_.clear();
   }
 
  private:
   struct Hash {
     std::size_t operator()(const Key& key) const { return hash_of(key.numbers()); }
   };
+  /// Plans that are timed beside each other at most: engines that are compiled take some tenths of a second each.
+  static constexpr std::size_t kMostTimed = 12;
+  static constexpr std::int64_t kMostTried = std::int64_t{256} << 20;
 
-  const std::optional<EnginePlan>& plan_of(const Key& key) {
-    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
-    require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
-    return plans_.emplace(key, make(key)).first->second;
+  static std::string title() {
+    static const CudnnFacts facts = cudnn_facts();
+    return facts.title() + (plan_chooser().settings().any_order ? " in any order" : "");
+  }
+  static EngineTarget target() {
+    const PlanSettings& settings = plan_chooser().settings();
+    return {.handle = cudnn_handle(),
+            .multiprocessors = context().multiprocessors,
+            .any_order = settings.any_order,
+            .widely = settings.timed};
+  }
+  std::optional<EngineLine> parse(const std::string& line) const {
+    return parse_engine_line(line, planner_.family, planner_.forms);
   }
 
-  std::optional<EnginePlan> make(const Key& key) {
+  template <class Use>
+  const std::optional<EnginePlan>& plan_of(const Key& key, Use&& use) {
+    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+    return plans_.emplace(key, make(key, use)).first->second;
+  }
+
+  /// What may be chosen from; nothing, and a note, where it is our own kernel's.
+  std::vector<EngineChoice> proposals(const Key& key) {
+    require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
+    if (const std::string why = planner_.no_library(key); !why.empty()) {
+      note_own(key.text(), why);
+      return {};
+    }
+    std::vector<EngineChoice> all = planner_.propose(key, target());
+    std::erase_if(all, [](const EngineChoice& choice) { return !choice.library; });
+    if (all.empty()) note_own(key.text(), "cuDNN has no engine for it");
+    return all;
+  }
+
+  template <class Use>
+  std::optional<EnginePlan> make(const Key& key, Use&& use) {
     const std::string name = key.text();
-    if (const std::string why = planner_.no_library(key); !why.empty()) return note_own(name, why);
-    const EngineTarget target{.handle = cudnn_handle(), .multiprocessors = context().multiprocessors};
     if (const auto earlier = taken_over_.extract(name); !earlier.empty()) {
-      if (!earlier.mapped().library) return note_own(name, "it was when the run began");
-      if (std::optional<EnginePlan> plan = planner_.restore(key, earlier.mapped(), target)) return plan;
+      require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
+      if (!earlier.mapped().library) {
+        note_own(name, "it was when the run began");
+        return {};
+      }
+      if (std::optional<EnginePlan> plan = planner_.restore(key, earlier.mapped(), target())) return plan;
       add_note(name + ": cuDNN no longer has the engine of an earlier run and chooses again");
     }
-    for (const EngineChoice& choice : planner_.propose(key, target))
-      if (std::optional<EnginePlan> plan = planner_.restore(key, choice, target)) return plan;
-    return note_own(name, "cuDNN has no deterministic engine for it");
+    const auto open = open_.extract(key);
+    const std::vector<EngineChoice> all = open.empty() ? proposals(key) : open.mapped();
+    if (all.empty()) return {};
+    std::optional<EnginePlan> plan = choose(key, name, all, use);
+    if (!plan) note_own(name, "cuDNN can plan none of its engines for it");
+    return plan;
   }
 
-  static std::nullopt_t note_own(const std::string& name, const std::string& why) {
+  template <class Use>
+  std::optional<EnginePlan> choose(const Key& key, const std::string& name, const std::vector<EngineChoice>& all,
+                                   Use&& use) {
+    PlanChooser::Turn turn(plan_chooser(), name);
+    if (const std::optional<std::string> line = turn.line())
+      if (const std::optional<EngineLine> kept = parse(*line); kept && kept->key == name && kept->choice.library)
+        if (std::optional<EnginePlan> plan = planner_.restore(key, kept->choice, target())) return plan;
+    std::vector<std::optional<EnginePlan>> plans(all.size());
+    const auto planned = [&](std::size_t i) {
+      plans[i].reset();
+      if (std::optional<EnginePlan> plan = planner_.restore(key, all[i], target())) plans[i].emplace(std::move(*plan));
+      return plans[i].has_value();
+    };
+    double best = 0;
+    const auto time = [&](std::size_t i) -> std::optional<double> {
+      // Work memory never shrinks: no loser may make it large.
+      if (!planned(i) || (best > 0 && plans[i]->workspace > kMostTried)) return {};
+      const std::optional<double> seconds = seconds_of([&] { use(*plans[i]); }, best);
+      if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
+      return seconds;
+    };
+    const std::optional<std::size_t> found = turn.fastest(all.size() < kMostTimed ? all.size() : kMostTimed, time,
+                                                          planned);
+    if (!found) return {};
+    turn.keep(engine_line(name, all[*found]));
+    return std::move(*plans[*found]);
+  }
+
+  static void note_own(const std::string& name, const std::string& why) {
     add_note(name + ": computed by Binade's own kernel: " + why);
-    return std::nullopt;
   }
 
   Planner<Key> planner_;
-  std::string title_;
   std::unordered_map<Key, std::optional<EnginePlan>, Hash> plans_;
-  std::unordered_map<std::string, EngineChoice> taken_over_;  // by name of their key, until it is asked for
+  std::unordered_map<Key, std::vector<EngineChoice>, Hash> open_;  // that were asked for and not used yet
+  std::unordered_map<std::string, EngineChoice> taken_over_;       // by name of their key, until it is asked for
 };
 
 }  // namespace binade::cuda

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -5,13 +7,31 @@
 #include "cuda/device/context.cuh"
 #include "cuda/device/gemm_plan.h"
 #include "cuda/device/libraries.cuh"
+#include "cuda/device/plan_timing.cuh"
 
 /// Products by cuBLASLt. An algorithm is chosen once for each key: the first that its heuristics name under fixed
-/// preferences, so that the same device and library version choose the same.
+/// preferences, so that the same device and library version choose the same, or the fastest of those, once a machine.
 namespace binade::cuda {
 namespace {
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS itself takes on Hopper
+
+constexpr int kMostTimed = 12;  // algorithms for a key
+
+/// Memory for as long as a time is taken: work memory never shrinks.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) {
+    if (bytes > 0 && cudaMalloc(&data_, bytes) != cudaSuccess) cudaGetLastError();
+  }
+  ~Scratch() { cudaFree(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
 
 struct Plan {
   PlanDescriptors descriptors;
@@ -31,22 +51,9 @@ class Library {
 
   bool multiply(const cpu::GemmArgs& g, const PlanKey& key) {
     const std::lock_guard lock(mutex_);
-    Plan& plan = plan_of(key);
+    Plan& plan = plan_of(g, key);
     if (!plan.algorithm) return false;
-    const PlanDescriptors& d = plan.descriptors;
-    if (key.bias)
-      check(cublasLtMatmulDescSetAttribute(d.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias,
-                                           sizeof g.bias),
-            "bias");
-    if (are_codes(key.in)) {
-      set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
-      set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
-    }
-    const Buffer<char> workspace(kWorkspace);
-    const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
-    const cublasStatus_t status = cublasLtMatmul(handle_, d.operation.get(), &alpha, g.b, d.first.get(), g.a,
-                                                 d.second.get(), &beta, g.c, d.result.get(), g.c, d.result.get(),
-                                                 &*plan.algorithm, workspace.data(), kWorkspace, context().stream);
+    const cublasStatus_t status = start(g, key, plan.descriptors, *plan.algorithm, g.c);
     if (declined(status, key)) {  // it had promised otherwise; nothing has been started
       plan.algorithm = {};
       return false;
@@ -91,21 +98,81 @@ class Library {
            found.workspaceSize <= kWorkspace;
   }
 
-  Plan& plan_of(const PlanKey& key) {
+  cublasStatus_t start(const cpu::GemmArgs& g, const PlanKey& key, const PlanDescriptors& d,
+                       const cublasLtMatmulAlgo_t& algorithm, void* result) const {
+    if (key.bias)
+      check(cublasLtMatmulDescSetAttribute(d.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias,
+                                           sizeof g.bias),
+            "bias");
+    if (are_codes(key.in)) {
+      set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
+      set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
+    }
+    const Buffer<char> workspace(kWorkspace);
+    const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
+    return cublasLtMatmul(handle_, d.operation.get(), &alpha, g.b, d.first.get(), g.a, d.second.get(), &beta, result,
+                          d.result.get(), result, d.result.get(), &algorithm, workspace.data(), kWorkspace,
+                          context().stream);
+  }
+
+  Plan& plan_of(const cpu::GemmArgs& g, const PlanKey& key) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
     require_no_capture("a product of new sizes (run the step once before)");
     Plan plan{plan_descriptors(key), {}};
+    plan.algorithm = choose(g, key, plan);
+    return plans_.emplace(key, std::move(plan)).first->second;
+  }
+
+  /// What heuristics name, the fastest first: at most `most`.
+  struct Proposals {
+    std::array<cublasLtMatmulHeuristicResult_t, kMostTimed> found = {};
+    std::size_t count = 0;
+    const cublasLtMatmulAlgo_t& operator[](std::size_t i) const { return found[i].algo; }
+  };
+  Proposals proposals(const PlanKey& key, const PlanDescriptors& d, int most) const {
     const PreferenceOwner preference = plan_preference(key, kWorkspace);
-    const PlanDescriptors& d = plan.descriptors;
-    cublasLtMatmulHeuristicResult_t found{};
+    Proposals all;
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, d.operation.get(), d.first.get(),
                                                                  d.second.get(), d.result.get(), d.result.get(),
-                                                                 preference.get(), 1, &found, &count);
+                                                                 preference.get(), most, all.found.data(), &count);
     if (!declined(status, key)) check(status, "heuristics");
-    if (status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS)
-      plan.algorithm = found.algo;
-    return plans_.emplace(key, std::move(plan)).first->second;
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i) {
+      const cublasLtMatmulHeuristicResult_t one = all.found[static_cast<std::size_t>(i)];
+      if (one.state == CUBLAS_STATUS_SUCCESS) all.found[all.count++] = one;
+    }
+    return all;
+  }
+
+  /// An algorithm for a new key. Where they are timed, g's result is written by several; one that is added to is not.
+  std::optional<cublasLtMatmulAlgo_t> choose(const cpu::GemmArgs& g, const PlanKey& key, const Plan& plan) const {
+    PlanChooser::Turn turn(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
+    if (const std::optional<std::string> line = turn.line())
+      if (const std::optional<PlanLine> kept = parse_plan_line(*line); kept && kept->key == key && kept->algorithm) {
+        const Plan restored{plan_descriptors(key), kept->algorithm};
+        if (runs(restored)) return kept->algorithm;
+      }
+    const bool timed = plan_chooser().settings().timed;
+    const Proposals all = proposals(key, plan.descriptors, timed ? kMostTimed : 1);
+    const Scratch scratch(timed && key.accumulate && all.count > 1 ? bytes_of_result(key) : 0);
+    void* const result = key.accumulate ? scratch.data() : g.c;
+    double best = 0;
+    const auto time = [&](std::size_t i) -> std::optional<double> {
+      const std::optional<double> seconds = seconds_of(
+          [&] { check(start(g, key, plan.descriptors, all[i], result), "cublasLtMatmul"); }, best);
+      if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
+      return seconds;
+    };
+    const std::size_t count = result != nullptr ? all.count : std::min<std::size_t>(all.count, 1);
+    const std::optional<std::size_t> found = turn.fastest(count, time, [](std::size_t) { return true; });
+    if (!found) return {};
+    turn.keep(plan_line(key, all[*found]));
+    return all[*found];
+  }
+
+  static std::size_t bytes_of_result(const PlanKey& key) {
+    return static_cast<std::size_t>((key.batch - 1) * key.c.batch + (key.m - 1) * key.c.leading + key.n) *
+           size_of(key.out);
   }
 
   std::mutex mutex_;

@@ -40,6 +40,19 @@ int use_library_plans(const std::string& text) {
   return use_gemm_plans(text) + use_conv_plans(text) + use_attention_plans(text);
 }
 
+PlanChooser& plan_chooser() {
+  static auto* const only = new PlanChooser(&add_note);
+  return *only;
+}
+void choose_library_plans(const PlanOptions& options) {
+  const bool other = (options.any_order != 0) != plan_chooser().settings().any_order;
+  plan_chooser().configure({.timed = options.timed != 0,
+                            .any_order = options.any_order != 0,
+                            .file = options.file != nullptr ? options.file : "",
+                            .seconds = options.seconds});
+  if (other) forget_conv_plans();
+}
+
 std::string library_notes() {
   const std::lock_guard lock(notes().mutex);
   return notes().text;

@@ -8,6 +8,7 @@
 #include "core/kernels/gemm.h"
 #include "cuda/api.h"
 #include "cuda/calls/conv.h"
+#include "cuda/device/plan_choice.h"
 
 namespace binade::cuda {
 
@@ -40,6 +41,9 @@ bool library_attention(const cpu::AttentionBackward& b);
 std::string library_plans();
 /// Takes choices over from such a text; those of another device or version are passed by. Returns how many were taken.
 int use_library_plans(const std::string& text);
+/// How plans are chosen from now on.
+void choose_library_plans(const PlanOptions& options);
+PlanChooser& plan_chooser();
 /// What libraries could not do, a line each, in the order in which it was found.
 std::string library_notes();
 void add_note(const std::string& line);
@@ -68,6 +72,7 @@ int take_plans(const std::string& text, const std::string& title, Parse&& parse,
 // The parts of the two that belong to one kind of operation.
 std::string gemm_plans();
 int use_gemm_plans(const std::string& text);
+void forget_conv_plans();
 std::string conv_plans();
 int use_conv_plans(const std::string& text);
 std::string attention_plans();

@@ -314,6 +314,10 @@ Status use_plans(const char* text, int* taken) {
   return guarded([&] { *taken = use_library_plans(text); });
 }
 
+Status choose_plans(const PlanOptions* options) {
+  return sending([&] { choose_library_plans(*options); });
+}
+
 std::uint64_t waits() { return g_context != nullptr ? g_context->waits.load() : 0; }
 
 }  // namespace
@@ -354,6 +358,7 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
                        .waits = &waits,
                        .plans = &plans,
                        .use_plans = &use_plans,
+                       .choose_plans = &choose_plans,
                        .notes = &notes,
                        .allocate_pinned = &allocate_pinned,
                        .release_pinned = &release_pinned,

@@ -68,6 +68,11 @@ void add_run(Settings& t, TrainSettings& s) {
          .low = 0,
          .high = 1024});
   t.add({.name = "deterministic", .target = &s.deterministic, .help = "the same bits every time"});
+  t.add({.name = "plans",
+         .target = &s.plans,
+         .help = "on a GPU: libraries' algorithms, by time (once a machine) or the first they name",
+         .on_resume = OnResume::kMayChange,
+         .choices = {"timed", "first"}});
   t.add({.name = "record",
          .target = &s.record,
          .help = "on a GPU: make ordinary steps as one recorded piece of work each",

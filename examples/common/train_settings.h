@@ -22,6 +22,7 @@ struct TrainSettings {
   std::string init_from, config;
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
   bool deterministic = true, record = true;
+  std::string plans = "timed";
 
   std::string precision;  ///< empty until chosen: bf16 where the hardware has it, else fp32
   std::vector<std::string> overrides;

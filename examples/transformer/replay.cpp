@@ -18,7 +18,8 @@ int replay(const std::string& path) {
   Runtime runtime({.device = choose_device(t.device),
                    .seed = static_cast<std::uint64_t>(t.seed),
                    .threads = static_cast<int>(t.threads),
-                   .deterministic = t.deterministic});
+                   .deterministic = t.deterministic,
+                   .timed_plans = t.plans == "timed"});
   const nn::init::SkipScope skip;
   Gpt model(parse_architecture(capsule.text("progress/architecture")));
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);

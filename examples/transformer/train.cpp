@@ -29,7 +29,8 @@ int train(Settings& table, GptSettings& s, Purpose purpose) {
   Runtime runtime({.device = choose_device(t.device),
                    .seed = static_cast<std::uint64_t>(t.seed),
                    .threads = static_cast<int>(t.threads),
-                   .deterministic = t.deterministic});
+                   .deterministic = t.deterministic,
+                   .timed_plans = t.plans == "timed"});
   const amp::Policy policy = choose_policy(s.train);
   const TextSource source = read_text_source(t, s.tokenizer);
 

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "cuda/device/attention_plan.h"
 #include "cuda/device/context.cuh"
 #include "cuda/device/conv.cuh"
+#include "cuda/device/plan_choice.h"
 #include "cuda/device/products.cuh"
 
 namespace binade::cuda {
@@ -30,10 +32,50 @@ static void note_own(const std::string& key) {
   if (g_own.insert(key).second) g_notes += key + ": computed by Binade's own kernel: the library has no form for it\n";
 }
 
+PlanChooser& plan_chooser() {
+  static PlanChooser only(&add_note_once);
+  return only;
+}
+void choose_library_plans(const PlanOptions& options) {
+  plan_chooser().configure({.timed = options.timed != 0,
+                            .any_order = options.any_order != 0,
+                            .file = options.file,
+                            .seconds = options.seconds});
+}
+
+/// BINADE_SIMT_TIMES=3,1.5,-: a key has so many plans, which need so many seconds; "-": one that does not run.
+static std::vector<std::optional<double>> times_of_plans() {
+  std::vector<std::optional<double>> times;
+  const char* const text = std::getenv("BINADE_SIMT_TIMES");
+  std::istringstream words(text != nullptr ? text : "");
+  for (std::string word; std::getline(words, word, ',');)
+    times.push_back(word == "-" ? std::nullopt : std::optional(std::stod(word)));
+  return times;
+}
+static std::string key_of(const std::string& plan) {
+  const std::string key = PlanStore::key_of(plan);
+  return key.empty() ? plan : key;
+}
+
 /// A choice that was not made before is not made while a graph is captured.
-static void choose(const std::string& plan, const char* what) {
-  if (!g_plans.contains(plan)) require_no_capture(what);
-  g_plans.insert(plan);
+static void choose(const std::string& key, const char* what) {
+  const auto known = [&](const std::string& plan) { return key_of(plan) == key; };
+  if (std::any_of(g_plans.begin(), g_plans.end(), known)) return;
+  require_no_capture(what);
+  const std::vector<std::optional<double>> times = times_of_plans();
+  if (times.empty()) {
+    g_plans.insert(key);
+    return;
+  }
+  PlanChooser::Turn turn(plan_chooser(), key);
+  std::optional<std::string> line = turn.line();
+  if (!line) {
+    const std::optional<std::size_t> found = turn.fastest(
+        times.size(), [&](std::size_t i) { return times[i]; }, [&](std::size_t i) { return times[i].has_value(); });
+    line = key + " = " + (found ? std::to_string(*found) : "own");
+    turn.keep(*line);
+  }
+  g_plans.insert(*line);
 }
 static const char* tf32_of(bool allowed, DType in) { return allowed && in == DType::f32 ? " tf32=1" : ""; }
 static void keep_conv(const char* pass, const cpu::ConvShape& s, bool tf32, DType in) {
@@ -119,6 +161,7 @@ int use_library_plans(const std::string& text) {
     const bool plan = line.starts_with("product ") || line.starts_with("conv ") || line.starts_with("attention ");
     if (!plan) ours = line == kTitle;
     if (!plan || !ours) continue;
+    std::erase_if(g_plans, [&](const std::string& plan) { return key_of(plan) == key_of(line); });
     g_plans.insert(line);
     ++taken;
   }

@@ -19,6 +19,7 @@ BATCHES = {"gpt": (8, 64, 4), "unet": (16, 32, 1)}
 ROWS = {"gpt2-1024": 50304, "gpt-dry": 32}  # of the token table, padding too: what logits are over
 # How far a first loss may lie from ln(rows), which random weights of 0.02 add a little to; and peers from each other.
 LOSS_BOUND, PEER_BOUND = 0.03, 0.02
+KERNELS = ("nsys", "nsys unet", "torch", "ncu", "ncu unet")
 SECONDS = {True: 200, False: 3300}  # for parts to begin in; the last one may end later
 
 
@@ -48,6 +49,8 @@ class Bench:
                          "host": platform.platform(), "names": self.names, "versions": {}, "env": [], "before": {}, "after": {}, "ops": [],
                          "peer_ops": [], "steps": [], "overhead": [], "kernels": {}, "checkpoint": {}, "errors": [], "table": []}
         self.torch = None
+        self.cache = tempfile.TemporaryDirectory()  # plans are chosen by time in this run, and shared by its contenders alone
+        self.env = {**env, "XDG_CACHE_HOME": self.cache.name}
 
     def save(self):
         self.document["table"] = goals.judge(self.document)
@@ -178,6 +181,7 @@ class Bench:
                 theirs("bf16", mode)
         if not self.args.quick:
             ours("bf16", " op by op", "--record", "off")
+            ours("bf16", " fastest", "--deterministic", "off")
             if self.torch and "fp16" in precisions:
                 for mode in [m for m in modes if m in ("eager", "default")]:
                     theirs("fp16", mode)
@@ -206,9 +210,9 @@ class Bench:
     def checkpoint(self):
         """A short training that saves; what its steps say of the stall."""
         model = (["--preset", "tiny", "--layers", "1", "--dim", "16", "--heads", "2", "--context", "8", "--batch", "2", "--steps", "6",
-                  "--checkpoint-every", "2"] if self.args.emulated else
-                 ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64", "--steps", "20" if self.args.quick else "60",
-                  "--checkpoint-every", "10"])
+                  "--checkpoint-every", "3"] if self.args.emulated else
+                 ["--preset", "gpt2", "--layers", "17", "--batch", "4", "--context", "64", "--steps", "48" if self.args.quick else "120",
+                  "--checkpoint-every", "16" if self.args.quick else "30"])
         with tempfile.TemporaryDirectory() as folder:
             data, run = pathlib.Path(folder, "text.txt"), pathlib.Path(folder, "run")
             data.write_text("the quick brown fox jumps over the lazy dog. " * 400, encoding="ascii")
@@ -218,21 +222,30 @@ class Bench:
         stalls = [line["stall_ms"] for line in lines if line.get("stall_ms")]
         if not stalls:
             raise RuntimeError("no step of the run tells a stall")
-        self.document["checkpoint"] = {"stall_ms": statistics.median(stalls), "saves": len(stalls),
+        self.document["checkpoint"] = {"stall_ms": statistics.median(stalls), "saves": len(stalls), **beside(lines, 1 if self.args.emulated else 8),
                                        "saved_mb": max((line["saved_mb"] for line in lines if "saved_mb" in line), default=None)}
 
     def kernels(self):
-        copy = goals.op(self.document["ops"], "device to device")
-        program = self.bench_command("gpt", BATCHES["gpt"][0], "bf16")
         if self.args.emulated:
-            self.document["kernels"] = {name: {"missing": "an emulated device"} for name in ("nsys", "ncu", "torch")}
+            self.document["kernels"] = {name: {"missing": "an emulated device"} for name in KERNELS}
             return
-        self.document["kernels"] = {"nsys": profile.with_nsys(program, self.env, self.limit(180)), "torch": self.peer_kernels()}
+        copy = goals.op(self.document["ops"], "device to device")
+        found = self.document["kernels"]
+        names = self.wanted(("gpt", "unet"), self.args.workloads)
+        for name in names:
+            found["nsys" if name == "gpt" else "nsys unet"] = profile.with_nsys(self.one_program(name), self.env, self.limit(180))
+            self.save()
+        found["torch"] = self.peer_kernels()
         self.save()
-        if self.args.quick:
-            self.document["kernels"]["ncu"] = {"missing": "left out of a quick run"}
-            return
-        self.document["kernels"]["ncu"] = profile.with_ncu([*program, "--record", "off"], self.env, self.limit(300), copy and copy["tb_s"], 2000, 1000)
+        for name in names:
+            found["ncu" if name == "gpt" else "ncu unet"] = (
+                {"missing": "left out of a quick run"} if self.args.quick else
+                profile.with_ncu([*self.one_program(name), "--record", "off"], self.env, self.limit(300), copy and copy["tb_s"],
+                                 2000 if name == "gpt" else 600, 1000 if name == "gpt" else 300))
+            self.save()
+
+    def one_program(self, name):
+        return self.bench_command(name, BATCHES[name][0], "bf16")
 
     def peer_kernels(self):
         """What PyTorch's own profiler says of the compiled step, to see where a difference lies."""
@@ -271,6 +284,7 @@ class Bench:
         print_ops(d["ops"], d["peer_ops"])
         print_steps(d["steps"])
         print_kernels(d["kernels"])
+        print_checkpoint(d["checkpoint"])
         if d["emulated"]:
             print("\na dry run: no figure means anything")
         print("\n" + goals.text_of(d["table"]))
@@ -315,19 +329,39 @@ def print_steps(rows):
         print(f"{head} {r['median_ms']:10.3f} {q[0]:9.2f}-{q[1]:9.2f} {ratio} {'-' if peak is None else round(peak):>10} {r['start_s']:8.1f}")
 
 
+def beside(lines, warm):
+    """Of a training's lines of timing, those behind the first `warm`: how fast steps were while a checkpoint was written, as a share of the
+    others' rate, and how many. Empty where there were none of either kind."""
+    lines = [line for line in lines if line["step"] > warm]
+    during = [line["ms"] for line in lines if line.get("saving") and not line.get("stall_ms")]
+    others = [line["ms"] for line in lines if not line.get("saving") and not line.get("stall_ms")]
+    if not during or not others:
+        return {}
+    return {"rate_beside": statistics.mean(others) / statistics.mean(during), "steps_beside": len(during), "steps_without": len(others)}
+
+
+def print_checkpoint(found):
+    if "rate_beside" in found:
+        print(f"\nsteps while a checkpoint was written: {found['rate_beside']:.3f} of the rate of those without ({found['steps_beside']} and "
+              f"{found['steps_without']} steps)")
+    elif found:
+        print("\nsteps while a checkpoint was written: not measured: no step was made beside one, or none without")
+
+
 def print_kernels(kernels):
-    for name in ("nsys", "torch", "ncu"):
+    for name in KERNELS:
         found = kernels.get(name)
         if not found or "kernels" not in found:
             print(f"\nkernels by {name}: not measured: {(found or {}).get('missing') or (found or {}).get('error') or 'not reached'}")
             continue
         print(f"\nkernels by {name}" + (", of the compiled PyTorch step:" if name == "torch" else ":"))
         for row in found["kernels"][:25]:
-            if name != "ncu":
+            if not name.startswith("ncu"):
                 print(f"  {row['share']:6.1%} {row['us']:10.1f} us {row['calls']:7.1f} a step  {row['kernel']}")
             else:
                 share = f"{row['share_of_copy']:.2f}" if row["share_of_copy"] is not None else "-"
-                print(f"  {row['us']:10.1f} us {row['calls']:5} calls {row['bytes'] / 1e6:9.1f} MB {row['tb_s']:6.2f} TB/s, {share} of a copy, "
+                flops = f"{row['flops'] / 1e9:9.2f} GFLOP {row['tflop_s']:6.1f} TFLOP/s" if row["flops"] is not None else f"{'-':>31}"
+                print(f"  {row['us']:10.1f} us {row['calls']:5} calls {row['bytes'] / 1e6:9.1f} MB {row['tb_s']:6.2f} TB/s, {share} of a copy, {flops}, "
                       f"SM {row['sm_percent']:4.0f} %  {row['kernel']}")
 
 

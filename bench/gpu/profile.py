@@ -12,6 +12,10 @@ TOOLS = {"nsys": ("/usr/local/cuda/bin/nsys", "/opt/nvidia/nsight-systems*/*/bin
          "ncu": ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")}
 METRICS = {"gpu__time_duration.sum": "ns", "dram__bytes_read.sum": "read", "dram__bytes_write.sum": "written",
            "sm__throughput.avg.pct_of_peak_sustained_elapsed": "sm_percent"}
+# Operations that a counter counts, by how many each is: Tensor Cores count multiplications and additions themselves.
+OPERATIONS = {"sm__ops_path_tensor_src_bf16_dst_fp32.sum": 1, "sm__ops_path_tensor_src_fp16_dst_fp32.sum": 1,
+              "sm__ops_path_tensor_src_tf32_dst_fp32.sum": 1, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 2,
+              "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 1, "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum": 1}
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize",
          "cuEventSynchronize")
 LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
@@ -81,21 +85,25 @@ def parse_nsys_api(text, steps):
 
 def parse_ncu(text, copy_tb_s=None):
     """ncu --csv --page raw --print-units base: kernels by time, with what they moved through memory and its share of the
-    measured copy rate."""
+    measured copy rate, and their operations (None where nothing counted them)."""
     kernels = {}
     for row in csv_rows(text, ("Kernel Name", "gpu__time_duration.sum")):
         ns = value(row["gpu__time_duration.sum"])
         if ns is None:
             continue  # the line of units
-        into = kernels.setdefault(short_name(row["Kernel Name"]), {"calls": 0, "us": 0.0, "bytes": 0.0, "weighed": 0.0})
+        into = kernels.setdefault(short_name(row["Kernel Name"]), {"calls": 0, "us": 0.0, "bytes": 0.0, "flops": None, "weighed": 0.0})
         into["calls"] += 1
         into["us"] += ns / 1e3
         into["bytes"] += (value(row.get("dram__bytes_read.sum")) or 0) + (value(row.get("dram__bytes_write.sum")) or 0)
+        counted = [count * counts for metric, counts in OPERATIONS.items() if (count := value(row.get(metric))) is not None]
+        if counted:
+            into["flops"] = (into["flops"] or 0.0) + sum(counted)
         into["weighed"] += ns * (value(row.get("sm__throughput.avg.pct_of_peak_sustained_elapsed")) or 0)
     rows = []
     for kernel, k in kernels.items():
         rate = k["bytes"] / k["us"] * 1e-6 if k["us"] else 0.0
-        rows.append({"kernel": kernel, "calls": k["calls"], "us": k["us"], "bytes": k["bytes"], "tb_s": rate,
+        rows.append({"kernel": kernel, "calls": k["calls"], "us": k["us"], "bytes": k["bytes"], "tb_s": rate, "flops": k["flops"],
+                     "tflop_s": k["flops"] / k["us"] * 1e-6 if k["flops"] is not None and k["us"] else None,
                      "share_of_copy": rate / copy_tb_s if copy_tb_s else None,
                      "sm_percent": k["weighed"] / (k["us"] * 1e3) if k["us"] else 0.0})
     return sorted(rows, key=lambda row: -row["us"])
@@ -159,10 +167,17 @@ def with_ncu(program, env, seconds, copy_tb_s, skip, count):
     ncu = tool("ncu")
     if not ncu:
         return {"missing": "ncu is not installed"}
-    try:
-        text = call([ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS), "--launch-skip", skip,
-                     "--launch-count", count, *program, "--steps", 1], env, seconds)
-        kernels = parse_ncu(text, copy_tb_s)
-        return {"kernels": kernels} if kernels else {"error": "ncu listed no kernel: " + text[-200:]}
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        return {"error": str(error)[:400]}
+    error = None
+    for metrics in ([*METRICS, *OPERATIONS], METRICS):  # not every card has every counter
+        try:
+            text = call([ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(metrics), "--launch-skip", skip,
+                         "--launch-count", count, *program, "--steps", 1], env, seconds)
+            kernels = parse_ncu(text, copy_tb_s)
+            if kernels:
+                return {"kernels": kernels}
+            error = error or "ncu listed no kernel: " + text[-200:]
+        except subprocess.TimeoutExpired as late:
+            return {"error": str(late)[:400]}
+        except (RuntimeError, OSError) as failed:
+            error = error or str(failed)[:400]
+    return {"error": error}

@@ -64,8 +64,8 @@ class PlanCache {
     const std::lock_guard lock(cudnn_mutex());
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second.has_value();
     if (!taken_over_.contains(key.text()) && plan_chooser().settings().timed) {
-      const auto [open, is_new] = open_.try_emplace(key);
-      if (is_new) open->second = proposals(key);
+      const auto [open, added] = open_.try_emplace(key);
+      if (added) open->second = proposals(key);
       return !open->second.empty();
     }
     return plan_of(key, [](const EnginePlan&) {}).has_value();

@@ -14,6 +14,11 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
              .choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
   table.add({.name = "device", .target = &s.train.device, .help = "where it runs", .value = "auto|cpu|cuda[:N]"});
   table.add({.name = "record", .target = &s.record, .help = "on a GPU: steps as one recorded piece of work each"});
+  table.add({.name = "deterministic", .target = &s.train.deterministic, .help = "the same bits every time"});
+  table.add({.name = "plans",
+             .target = &s.train.plans,
+             .help = "on a GPU: libraries' algorithms, by time (once a machine) or the first they name",
+             .choices = {"timed", "first"}});
   table.add({.name = "threads", .target = &s.train.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table.add({.name = "steps", .target = &s.steps, .help = "steps timed", .low = 1, .high = 1e6});
   table.add({.name = "overhead",

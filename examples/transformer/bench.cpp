@@ -41,7 +41,11 @@ int bench(Settings& table, BenchSettings& s) {
   table.apply_flags();
   Shape shape = *std::ranges::find(kShapes, s.workload, &Shape::name);
   if (s.batch > 0) shape.batch = s.batch;
-  Runtime runtime({.device = choose_device(s.train.device), .seed = 1, .threads = static_cast<int>(s.train.threads)});
+  Runtime runtime({.device = choose_device(s.train.device),
+                   .seed = 1,
+                   .threads = static_cast<int>(s.train.threads),
+                   .deterministic = s.train.deterministic,
+                   .timed_plans = s.train.plans == "timed"});
   const amp::Policy policy = choose_policy(s.train);
   Gpt model(shape.model);
   s.train.lr = 1e-4;

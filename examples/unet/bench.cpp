@@ -30,7 +30,11 @@ Tensor random_images(const Shape& shape, std::uint32_t which, bool binary) {
 int bench(Settings& table, BenchSettings& s) {
   table.apply_flags();
   const Images& images = *std::ranges::find(kImages, s.workload, &Images::name);
-  Runtime runtime({.device = choose_device(s.train.device), .seed = 1, .threads = static_cast<int>(s.train.threads)});
+  Runtime runtime({.device = choose_device(s.train.device),
+                   .seed = 1,
+                   .threads = static_cast<int>(s.train.threads),
+                   .deterministic = s.train.deterministic,
+                   .timed_plans = s.train.plans == "timed"});
   const amp::Policy policy = choose_policy(s.train);
   UNet model(images.model);
   s.train.lr = 1e-4;

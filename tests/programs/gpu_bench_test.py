@@ -51,7 +51,7 @@ class DryRun(unittest.TestCase):
             self.assertEqual("speedup" in row, row["name"] != "binade bf16")
         self.assertEqual(len(document["overhead"]), 2)
         self.assertGreater(document["checkpoint"]["stall_ms"], 0)
-        self.assertEqual({name: list(found) for name, found in document["kernels"].items()}, {name: ["missing"] for name in ("nsys", "ncu", "torch")})
+        self.assertEqual({name: list(found) for name, found in document["kernels"].items()}, {name: ["missing"] for name in bench.KERNELS})
         for row in document["table"]:
             self.assertEqual(set(row), {"goal", "must", "stretch", "at_least", "unit", "value", "spread", "verdict", "stretch_met", "note"})
             self.assertIn(row["verdict"], goals.VERDICTS)
@@ -126,11 +126,12 @@ NSYS_API = '''Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max 
 10.0,1,9,1,1,1,1,0,cudaLaunchKernel
 '''
 NCU = '''==PROF== Connected to process 12
-"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","dram__bytes_write.sum","sm__throughput.avg.pct_of_peak_sustained_elapsed"
-"","","ns","byte","byte","%"
-"0","void add<float>(int)","1,000","2000000","1000000","10"
-"1","void add<float>(int)","3000","2000000","1000000","30"
-"2","gemm","2000","0","n/a","90"
+"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","dram__bytes_write.sum","sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__ops_path_tensor_src_bf16_dst_fp32.sum","smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+"","","ns","byte","byte","%","",""
+"0","void add<float>(int)","1,000","2000000","1000000","10","0","500"
+"1","void add<float>(int)","3000","2000000","1000000","30","0","1,500"
+"2","gemm","2000","0","n/a","90","8000000","n/a"
+"3","copy","1","0","0","1","n/a","n/a"
 '''
 
 
@@ -149,7 +150,9 @@ class Parsing(unittest.TestCase):
                                                            {"kernel": "a", "us": 5.0, "calls": 1.0, "share": 0.25}])
 
     def test_ncu(self):
-        add, gemm = profile.parse_ncu(NCU, copy_tb_s=3.0)
+        add, gemm, copy = profile.parse_ncu(NCU, copy_tb_s=3.0)
+        self.assertEqual((add["flops"], gemm["flops"], copy["flops"]), (4000, 8e6, None))
+        self.assertAlmostEqual(gemm["tflop_s"], 4.0)
         self.assertEqual((add["kernel"], add["calls"], add["us"], add["bytes"]), ("add<float>", 2, 4.0, 6e6))
         self.assertAlmostEqual(add["tb_s"], 1.5)
         self.assertAlmostEqual(add["share_of_copy"], 0.5)
@@ -181,6 +184,12 @@ class Parsing(unittest.TestCase):
 
 
 class Arithmetic(unittest.TestCase):
+    def test_steps_beside_a_save(self):
+        lines = [{"step": 1, "ms": 900.0}, {"step": 2, "ms": 10.0}, {"step": 3, "ms": 30.0, "stall_ms": 20.0}, {"step": 4, "ms": 20.0, "saving": True},
+                 {"step": 5, "ms": 30.0, "saving": True}, {"step": 6, "ms": 10.0}]
+        self.assertEqual(bench.beside(lines, 1), {"rate_beside": 0.4, "steps_beside": 2, "steps_without": 2})
+        self.assertEqual(bench.beside(lines[:3], 1), {})
+
     def test_verdicts(self):
         self.assertEqual(goals.goal("g", 1.15, 1.1, 1.2)["verdict"], "met")
         self.assertFalse(goals.goal("g", 1.15, 1.1, 1.2)["stretch_met"])
@@ -238,9 +247,13 @@ class Arithmetic(unittest.TestCase):
             d = self.document()
             bench.print_ops([{"part": "op", "what": "layer_norm forward", "error": "no memory"}], [])
             bench.print_steps([{**row, "quartiles_ms": [1.0, 2.0]} for row in d["steps"]])
-            bench.print_kernels({"nsys": {"kernels": [{"kernel": "k", "us": 1.0, "calls": 2.0, "share": 0.5}]}, "ncu": {"error": "denied"}})
+            bench.print_kernels({"nsys": {"kernels": [{"kernel": "k", "us": 1.0, "calls": 2.0, "share": 0.5}]}, "ncu": {"error": "denied"},
+                                 "ncu unet": {"kernels": profile.parse_ncu(NCU, 3.0)}})
+            bench.print_checkpoint({"rate_beside": 0.5, "steps_beside": 3, "steps_without": 4})
         self.assertIn("not measured: no answer after 420 s", out.getvalue())
         self.assertIn("kernels by ncu: not measured: denied", out.getvalue())
+        self.assertIn("0.01 GFLOP    4.0 TFLOP/s", out.getvalue())
+        self.assertIn("0.500 of the rate", out.getvalue())
 
 
 if __name__ == "__main__":

@@ -159,7 +159,12 @@ class Library {
     double best = 0;
     const auto time = [&](std::size_t i) -> std::optional<double> {
       const std::optional<double> seconds = seconds_of(
-          [&] { check(start(g, key, plan.descriptors, all[i], result), "cublasLtMatmul"); }, best);
+          [&] {
+            const cublasStatus_t status = start(g, key, plan.descriptors, all[i], result);
+            if (declined(status, key)) throw Failure(Status::kUnsupported, "an algorithm that declines");
+            check(status, "cublasLtMatmul");
+          },
+          best);
       if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
       return seconds;
     };

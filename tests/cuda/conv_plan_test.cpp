@@ -232,6 +232,32 @@ TEST(ConvChoice, UseTensorCoresForF32WhereTf32IsAllowed) {
   }
 }
 
+/// Engines that add in any order come in where that is allowed, and their lines do not go where it is not.
+TEST(ConvChoice, MayAddInAnyOrderWhereAllowed) {
+  ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
+  const EngineTarget strict{.device = described_device()}, any{.device = described_device(), .any_order = true};
+  const ConvKey key = key_of(ConvPass::kWeightGradient, DType::f32, shape(8, 64, 64, 128, 3, 1, 1));
+  const std::vector<EngineChoice> kept = propose_conv(key, strict);
+  int others = 0;
+  for (const EngineChoice& choice : propose_conv(key, any)) {
+    if (std::find(kept.begin(), kept.end(), choice) != kept.end()) continue;
+    ++others;
+    EXPECT_FALSE(restore_conv_plan(key, choice, strict)) << engine_line(key.text(), choice);
+  }
+  EXPECT_GT(others, 0);
+}
+
+TEST(ConvChoice, HeuristicsAreAskedWidelyForPlansThatAreTimed) {
+  ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
+  const ConvKey key = key_of(ConvPass::kForward, DType::bf16, shape(8, 64, 64, 128, 3, 1, 1));
+  const std::vector<EngineChoice> few = propose_conv(key, {.device = described_device()}),
+                                  many = propose_conv(key, {.device = described_device(), .widely = true});
+  EXPECT_GE(many.size(), few.size());
+  EXPECT_EQ(many.at(0), few.at(0));
+  for (std::size_t i = 0; i < many.size(); ++i)
+    EXPECT_EQ(std::find(many.begin(), many.end(), many[i]) - many.begin(), static_cast<std::ptrdiff_t>(i)) << "once";
+}
+
 TEST(ConvChoice, AStoredChoiceIsNotTrusted) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};

@@ -31,7 +31,8 @@ std::string plans();
 /// Takes such choices over, in the place of those made before; lines that fit neither this device nor its libraries are
 /// passed by. Returns how many were taken; 0 without a GPU.
 int use_plans(std::string_view text);
-/// How libraries' algorithms are chosen from now on; those that were chosen stay, and use_plans() goes before it.
+/// How libraries' algorithms are chosen from now on; those that were chosen stay, but for convolutions and attention
+/// where `deterministic` changes. use_plans() goes before it.
 struct PlanRules {
   /// The fastest by time, of each kind of product that is new, before it is first computed; the first that a library
   /// names where not. What was chosen by time is kept for this machine (GPU, driver and versions) and taken from then

@@ -111,6 +111,7 @@ bool library_attention(const cpu::AttentionBackward& b) {
               at.keys(kAttentionGv, gv.data(), of_key), at.rows(kAttentionDelta, delta.data())});
 }
 
+void forget_attention_plans() { plans().forget(); }
 std::string attention_plans() { return plans().text(); }
 int use_attention_plans(const std::string& text) { return plans().use(text); }
 

@@ -122,6 +122,10 @@ class PlanCache {
     return parse_engine_line(line, planner_.family, planner_.forms);
   }
 
+  void refuse_in_capture() const {
+    require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
+  }
+
   template <class Use>
   const std::optional<EnginePlan>& plan_of(const Key& key, Use&& use) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
@@ -130,7 +134,7 @@ class PlanCache {
 
   /// What may be chosen from; nothing, and a note, where it is our own kernel's.
   std::vector<EngineChoice> proposals(const Key& key) {
-    require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
+    refuse_in_capture();
     if (const std::string why = planner_.no_library(key); !why.empty()) {
       note_own(key.text(), why);
       return {};
@@ -143,9 +147,9 @@ class PlanCache {
 
   template <class Use>
   std::optional<EnginePlan> make(const Key& key, Use&& use) {
+    refuse_in_capture();
     const std::string name = key.text();
     if (const auto earlier = taken_over_.extract(name); !earlier.empty()) {
-      require_no_capture((std::string(planner_.what) + " of new sizes (run the step once before)").c_str());
       if (!earlier.mapped().library) {
         note_own(name, "it was when the run began");
         return {};

@@ -50,7 +50,9 @@ void choose_library_plans(const PlanOptions& options) {
                             .any_order = options.any_order != 0,
                             .file = options.file != nullptr ? options.file : "",
                             .seconds = options.seconds});
-  if (other) forget_conv_plans();
+  if (!other) return;
+  forget_conv_plans();
+  forget_attention_plans();
 }
 
 std::string library_notes() {

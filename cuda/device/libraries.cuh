@@ -73,6 +73,7 @@ int take_plans(const std::string& text, const std::string& title, Parse&& parse,
 std::string gemm_plans();
 int use_gemm_plans(const std::string& text);
 void forget_conv_plans();
+void forget_attention_plans();
 std::string conv_plans();
 int use_conv_plans(const std::string& text);
 std::string attention_plans();

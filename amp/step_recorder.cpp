@@ -35,7 +35,7 @@ class Layout {
 /// Everything that a recording is bound to.
 std::string key_of(const StepRecorder::Step& step, bool training) {
   std::string key = fmt::format("{}; {}; {}; {}", step.maths, step.policy.to_string(), step.telemetry, training);
-  if (step.telemetry) key += fmt::format("; {} {}", step.looks.zeros, step.looks.limits);
+  if (step.telemetry) key += fmt::format("; {} {} {}", step.looks.zeros, step.looks.limits, step.looks.libraries);
   for (const StateDict& part : step.batch)
     for (const auto& [name, value] : part.values())
       if (const auto* tensor = std::get_if<Tensor>(&value))
@@ -272,6 +272,8 @@ void StepRecorder::body(Kind& kind, const Step& step) {
   const nn::TransactionScope transaction;
   const GradGuard recording;
   std::optional<ObserverScope> watching;
+  std::optional<OwnKernelsOnly> reading_nothing_again;
+  if (!step.looks.libraries) reading_nothing_again.emplace();
   if (step.telemetry) {
     kind.telemetry.begin(step.looks);
     watching.emplace(kind.telemetry);
@@ -292,15 +294,14 @@ void StepRecorder::body(Kind& kind, const Step& step) {
     backward(loss, exchange_->seed.view_at(0, loss.shape()));
   }
   std::vector<Tensor> statistics;
-  std::vector<Commit> commits;
+  std::vector<MemoryCopy> commits;
   for (const auto& [name, buffer] : nn::named_buffers(model_)) {
     if (!buffer->pending()) continue;
     const Tensor& shadow = buffer->value();
     check<DTypeError>(shadow.dtype() == DType::f32 || !is_floating(shadow.dtype()),
                       "trainer: a recorded step wants buffers in f32, {} is {}", name, name_of(shadow.dtype()));
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
-    commits.push_back(
-        {buffer->mutable_committed().mutable_raw(), shadow.raw(), static_cast<std::int64_t>(shadow.bytes())});
+    commits.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
   optimizer_.send_to(places, statistics);
   kernels.commit(places, commits);

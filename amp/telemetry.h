@@ -40,6 +40,8 @@ class Telemetry final : public TapeObserver {
   struct Looks {
     bool zeros = false;   ///< the zeros among the 16-bit gradients are counted
     bool limits = false;  ///< how near operands come to a pole, and how little attention still spreads
+    /// What libraries computed on a GPU is read again, where the step is recorded: else its headroom is not known.
+    bool libraries = false;
   };
   /// Forgets what the attempt before left.
   void begin(const Looks& looks);

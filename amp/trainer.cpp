@@ -130,13 +130,18 @@ StepResult Trainer::make_step(const StepFeed& feed, Recorded recorded) {
 
 /// What an attempt came to.
 void Trainer::tell(const StepState& state, StepResult& result) const {
-  result.forward_headroom = telemetry_.least(Direction::kForward);
-  result.backward_headroom = telemetry_.least(Direction::kBackward);
+  // As if it had been recorded: what a run tells must not depend on how a step was made.
+  const bool known = runtime_.device() == Device::cpu() || !state.commits() || result.attempt > 1 ||
+                     signs_.looks(result.step).libraries;
+  if (known) {
+    result.forward_headroom = telemetry_.least(Direction::kForward);
+    result.backward_headroom = telemetry_.least(Direction::kBackward);
+  }
   result.loss = state.loss;
   result.grad_norm = state.grad_norm;
   result.loss_scale = state.loss_scale;
   result.lr = state.lr;
-  if (headroom_every_ > 0 && (result.step == 1 || result.step % headroom_every_ == 0))
+  if (known && headroom_every_ > 0 && (result.step == 1 || result.step % headroom_every_ == 0))
     result.headroom = telemetry_.by_module();
 }
 

@@ -59,7 +59,8 @@ struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
   std::vector<int> left_out;                        ///< micro-batches that did not count
   std::vector<std::int64_t> rows_left_out;          ///< rows of the step's whole batch that did not count
-  Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients
+  Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients;
+                                                    ///< on a GPU known of every 4th step (Telemetry::Looks::libraries)
   std::optional<Incident> incident;
   std::vector<std::string> notes;           ///< for people: a remedy that ended
   std::vector<Sign> signs;                  ///< of trouble ahead; of committed attempts only
@@ -217,7 +218,8 @@ class Trainer {
     settle();
     schedule_.observe(loss);
   }
-  /// Leaves the headroom of all modules in the results of steps that are multiples of this; 0: in none.
+  /// Leaves the headroom of all modules in the results of steps that are multiples of this, where it is known; 0: in
+  /// none.
   void keep_headroom_every(std::int64_t steps) { headroom_every_ = steps; }
 
   std::int64_t steps() const { return steps_; }  ///< known to be committed
@@ -376,7 +378,6 @@ class Trainer {
 
   // ---- trainer_state.cpp
   StateDict collect() const;
-  StateDict copy_of_state() const;
   void check_state(const StateDict& state) const;
 
   Runtime& runtime_;

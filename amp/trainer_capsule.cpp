@@ -2,6 +2,7 @@
 
 #include "amp/trial.h"
 #include "core/error.h"
+#include "core/state_copy.h"
 
 namespace binade::amp {
 namespace {
@@ -27,7 +28,7 @@ bool same(const StateDict& a, const StateDict& b) {
 
 void Trainer::fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const {
   if (!capsule_sink_ || !trial.feed.contents || incidents_ >= kMostIncidents) return;
-  StateDict capsule = copy_of_state();
+  StateDict capsule = cloned(collect());
   capsule.put("capsule/schema", kSchema);
   capsule.put("capsule/step", state.step);
   capsule.put("capsule/attempt", attempt);

@@ -1,6 +1,7 @@
 #include "amp/state_hash.h"
 #include "amp/trainer.h"
 #include "core/error.h"
+#include "core/state_copy.h"
 
 namespace binade::amp {
 
@@ -32,17 +33,7 @@ StateDict Trainer::collect() const {
 
 StateDict Trainer::state() {
   settle();
-  return copy_of_state();
-}
-
-StateDict Trainer::copy_of_state() const {
-  const StateDict aliases = collect();
-  StateDict copies;
-  for (const auto& [name, value] : aliases.values()) {
-    const Tensor* tensor = std::get_if<Tensor>(&value);
-    copies.put(name, tensor != nullptr ? StateDict::Value(tensor->clone()) : value);
-  }
-  return copies;
+  return cloned(collect());
 }
 
 std::string Trainer::state_hash() {

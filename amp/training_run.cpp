@@ -32,6 +32,13 @@ constexpr const char* kEvaluated = "progress/evaluated";  // the step of the las
 /// Everything that bits may depend on beside the state.
 std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
 
+/// Steps from one line of headroom to the next: where they are far apart, of those whose headroom a GPU knows.
+std::int64_t headroom_every(std::int64_t steps) {
+  constexpr std::int64_t kKnown = Forecast::Options{}.every;
+  const std::int64_t every = std::max<std::int64_t>(1, steps / kHeadroomLines);
+  return every < kKnown ? every : every / kKnown * kKnown;
+}
+
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
 /// config.json of a program that has no settings of its own to write down.
@@ -96,7 +103,7 @@ class TrainingRun::Journal {
     open_drills();
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
-    trainer_.keep_headroom_every(std::max<std::int64_t>(1, options_.steps / kHeadroomLines));
+    trainer_.keep_headroom_every(headroom_every(options_.steps));
     opened_ = true;
     signals_.emplace();
     if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off

@@ -46,6 +46,9 @@ void choose_plans(const PlanRules& rules);
 /// What libraries could not do, so that kernels of ours or another choice took its place: a line each, in the order in
 /// which it was met. Lines are added, never changed. Empty without any.
 std::string notes();
+/// Copies `bytes` of the open GPU's memory to the host as they are when the device has come to `mark` (Backend::mark),
+/// beside what other threads send it meanwhile. Waits for the mark and the copy.
+void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
 /// The number under which kernels of the open GPU have observed until now, and a fresh one for those to come; 0 where
 /// none ran.
 std::int64_t next_observation();

@@ -12,10 +12,13 @@ namespace {
 
 thread_local Observation t_seen;
 thread_local int t_scopes = 0;  // that are open
+thread_local bool t_own_only = false;
 
 }  // namespace
 
 namespace detail {
+
+Watched watched() { return {.at_all = t_scopes > 0, .libraries = !t_own_only}; }
 
 void note(const Observation& seen) { t_seen.merge(seen); }
 Observation exchange_observation(const Observation& next) { return std::exchange(t_seen, next); }
@@ -54,6 +57,9 @@ Observation ObservationScope::take() {
   seen.merge({.pending = gpus::next_observation()});
   return seen;
 }
+
+OwnKernelsOnly::OwnKernelsOnly() : outer_(std::exchange(t_own_only, true)) {}
+OwnKernelsOnly::~OwnKernelsOnly() { t_own_only = outer_; }
 
 void observe_into_scope(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.numel() == 0) return;

@@ -49,6 +49,19 @@ class ObservationScope {
   Observation outer_;
 };
 
+/// While one lives, this thread's scopes see what Binade's kernels store and nothing else: what a library computed on a
+/// GPU is not read again for them. Where no library works without Binade's kernels behind it (the CPU) nothing changes.
+class OwnKernelsOnly {
+ public:
+  OwnKernelsOnly();
+  ~OwnKernelsOnly();
+  OwnKernelsOnly(const OwnKernelsOnly&) = delete;
+  OwnKernelsOnly& operator=(const OwnKernelsOnly&) = delete;
+
+ private:
+  bool outer_;
+};
+
 /// What is in a tensor, found by reading it: for results that no kernel of Binade's stored. Doubles are taken as
 /// floats. Nothing for integers. Settled.
 Observation observe(const class Tensor& tensor);
@@ -56,6 +69,13 @@ Observation observe(const class Tensor& tensor);
 void observe_into_scope(const class Tensor& tensor);
 
 namespace detail {
+
+/// Who wants to know of what this thread computes now.
+struct Watched {
+  bool at_all = false;    ///< a scope is open
+  bool libraries = true;  ///< what libraries compute too
+};
+Watched watched();
 
 /// This thread's running observation. Kernels add to it when a task ends.
 void note(const Observation& seen);

@@ -5,6 +5,7 @@
 
 #include "core/kernel_slot.h"
 #include "core/optimizer_kernels.h"
+#include "core/tensor_kernels.h"
 
 namespace binade {
 
@@ -59,13 +60,6 @@ struct DecideArguments {
   std::span<const float* const> values;
 };
 
-/// A tensor that takes effect with the step.
-struct Commit {
-  void* to = nullptr;
-  const void* from = nullptr;
-  std::int64_t bytes = 0;
-};
-
 /// Filled for devices that record (core/recording.h).
 struct StepKernels {
   /// Takes the numbers over and forgets the outcome before.
@@ -75,7 +69,8 @@ struct StepKernels {
   /// places; a stochastic rounding's stream is that of the step which is recorded.
   void (*update)(const StepPlaces&, const UpdateArguments&) = nullptr;
   void (*average)(const StepPlaces&, const AverageArguments&) = nullptr;
-  void (*commit)(const StepPlaces&, std::span<const Commit>) = nullptr;
+  /// Tensors that take effect with the step.
+  void (*commit)(const StepPlaces&, std::span<const MemoryCopy>) = nullptr;
   /// Random streams are the host's again.
   void (*end)(const StepPlaces&) = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "core/kernels/dispatch.h"
 #include "core/kernels/elementwise.h"
@@ -99,6 +100,20 @@ void observe_cpu(const void* values, DType dtype, std::int64_t count) {
   });
 }
 
+/// In blocks of 1 MiB, whatever tensors there are: one large one would be one thread's.
+void copy_all_cpu(std::span<const MemoryCopy> copies) {
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::vector<MemoryCopy> blocks;
+  for (const MemoryCopy& c : copies)
+    for (std::size_t at = 0; at < c.bytes; at += kBlock)
+      blocks.push_back(
+          {static_cast<char*>(c.to) + at, static_cast<const char*>(c.from) + at, std::min(kBlock, c.bytes - at)});
+  parallel_blocks(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t i) {
+    const MemoryCopy& b = blocks[static_cast<std::size_t>(i)];
+    std::memcpy(b.to, b.from, b.bytes);
+  });
+}
+
 }  // namespace
 
 KernelSlot<TensorKernels>& tensor_kernels() {
@@ -107,7 +122,7 @@ KernelSlot<TensorKernels>& tensor_kernels() {
 }
 
 void register_tensor_kernels_cpu() {
-  tensor_kernels().fill(DeviceType::kCpu, {&convert_cpu, &fill_cpu, &accumulate_cpu, &observe_cpu});
+  tensor_kernels().fill(DeviceType::kCpu, {&convert_cpu, &fill_cpu, &accumulate_cpu, &observe_cpu, &copy_all_cpu});
 }
 
 }  // namespace binade

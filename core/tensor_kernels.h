@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/dtype.h"
 #include "core/kernel_slot.h"
@@ -14,6 +16,13 @@ struct TensorRows {
   std::int64_t pitch = 0;
 };
 
+/// Bytes and where a copy of them belongs.
+struct MemoryCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// What Tensor itself does with values, on one device.
 struct TensorKernels {
   /// `to` = `from`, each element rounded once to the dtype of `to`.
@@ -24,6 +33,8 @@ struct TensorKernels {
   void (*accumulate)(const TensorRows& into, const TensorRows& from, std::int64_t rows, std::int64_t cols) = nullptr;
   /// Reads `count` values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
   void (*observe)(const void* values, DType dtype, std::int64_t count) = nullptr;
+  /// All of them at once; none lies where another belongs.
+  void (*copy_all)(std::span<const MemoryCopy>) = nullptr;
 };
 
 KernelSlot<TensorKernels>& tensor_kernels();

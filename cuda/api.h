@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 /// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 6;
+inline constexpr int kAbi = 7;
 
 enum class Status : int {
   kOk = 0,
@@ -49,6 +49,12 @@ struct PlanOptions {
   double seconds = 0;          ///< that this process may spend on times
 };
 
+/// Who wants to know of what a call stores (core/observation.h).
+struct Watch {
+  std::uint32_t* words = nullptr;  ///< two words of device memory that kernels observe into; null: nobody
+  bool libraries = true;           ///< what a library stored is read again for them
+};
+
 struct Api {
   int abi;
   const char* (*last_error)();
@@ -67,9 +73,7 @@ struct Api {
   Status (*synchronize)();
 
   /// Starts the kernels of one call (cuda/calls.h); `bytes` is the size of its argument struct.
-  Status (*run)(int call, const void* arguments, std::size_t bytes);
-  /// Kernels from now on fold what they see into these two words of device memory (core/observation.h).
-  Status (*observe_at)(std::uint32_t* words);
+  Status (*run)(int call, const void* arguments, std::size_t bytes, const Watch& watch);
   /// What the last kBadData was about; from now on another can be noted.
   void (*take_fault)(Fault* fault);
   /// How often the host has waited for the device so far.
@@ -94,6 +98,9 @@ struct Api {
   Status (*reached)(std::uint64_t number, int* yes);
   /// Not counted by `waits`.
   Status (*wait_for)(std::uint64_t number);
+  /// To ordinary host memory what lies at `from` when that point has been reached, beside what is sent later: waits for
+  /// the point and the copy. Not counted by `waits`.
+  Status (*fetch)(void* to, const void* from, std::size_t bytes, std::uint64_t number);
 
   /// From now on what this thread sends is noted down instead of run; other threads wait until it is over. What needs
   /// the device to have run is refused.

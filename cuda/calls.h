@@ -29,6 +29,7 @@ enum class Call : int {
   kFill,
   kAccumulate,
   kObserve,
+  kCopyAll,
   kRowNormForward,
   kRowNormBackward,
   kConv,

@@ -285,8 +285,8 @@ void check(Status status, std::string_view what) {
 
 namespace detail {
 void run(Call call, const void* arguments, std::size_t bytes, std::string_view what) {
-  g_open->observations().touch();
-  check(api().run(static_cast<int>(call), arguments, bytes), what);
+  const Watch watch = g_open->observations().watch();
+  check(api().run(static_cast<int>(call), arguments, bytes, watch), what);
 }
 }  // namespace detail
 
@@ -331,6 +331,10 @@ std::string plans() { return cuda::plans(); }
 int use_plans(std::string_view text) { return cuda::use_plans(std::string(text)); }
 void choose_plans(const PlanRules& rules) { cuda::choose_plans(rules); }
 std::string notes() { return cuda::notes(); }
+
+void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
+  cuda::check(cuda::api().fetch(to, from, bytes, mark), "copy to the host");
+}
 
 std::int64_t next_observation() { return cuda::g_open != nullptr ? cuda::g_open->observations().next() : 0; }
 Observation observation(std::int64_t number) { return cuda::g_open->observations().at(number); }

@@ -16,27 +16,24 @@ Observations::Observations(const Api& api) : api_(api), here_(2 * kSlots, 0u) {
   check(api_.allocate(kSlots * kPair, &memory), "observation");
   words_ = static_cast<std::uint32_t*>(memory);
   check(api_.fill_zero(words_, kSlots * kPair), "observation");
-  write_to_current();
 }
 
-void Observations::write_to_current() {
-  std::uint32_t* words = slot(current_);
+Watch Observations::watch() {
+  const detail::Watched watched = detail::watched();
+  if (!watched.at_all) return {};
+  touched_ = true;
   // The last pair takes what is too much: end_recording() says so.
-  if (recorded_) words = recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1);
-  check(api_.observe_at(words), "observation");
+  std::uint32_t* const words = recorded_ ? recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1)
+                                         : slot(current_);
+  return {.words = words, .libraries = watched.libraries};
 }
 
 std::int64_t Observations::next() {
   if (!touched_) return 0;
   touched_ = false;
-  if (recorded_) {
-    const std::int64_t number = kRecordedObservations + recorded_->count++;
-    write_to_current();
-    return number;
-  }
+  if (recorded_) return kRecordedObservations + recorded_->count++;
   const std::int64_t number = current_++;
   if (current_ - outstanding_ >= kSlots) bring();
-  write_to_current();
   return number;
 }
 
@@ -51,14 +48,12 @@ Observation Observations::at(std::int64_t number) {
 void Observations::begin_recording(std::uint32_t* words, std::int64_t capacity) {
   recorded_ = {.words = words, .capacity = capacity, .count = 0, .touched_before = touched_};
   touched_ = false;
-  write_to_current();
 }
 
 std::int64_t Observations::end_recording() {
   const Recorded ended = *recorded_;
   recorded_ = {};
   touched_ = ended.touched_before;
-  write_to_current();
   return ended.count;
 }
 

@@ -9,14 +9,15 @@
 
 namespace binade::cuda {
 
-/// The ring of device words that kernels observe into (core/observation.h), one pair a number. Numbers are handed out
-/// without waiting; the first question about one that is not here brings all that are outstanding.
+/// The ring of device words that kernels observe into (core/observation.h), one pair a number; kernels that nobody
+/// watches observe nothing. Numbers are handed out without waiting; the first question about one that is not here
+/// brings all that are outstanding.
 class Observations {
  public:
   explicit Observations(const Api& api);
 
-  /// Something is about to run.
-  void touch() { touched_ = true; }
+  /// Who watches what is about to run.
+  Watch watch();
   /// The current number, where anything ran under it, and a fresh one after it; else 0.
   std::int64_t next();
   /// What was seen under `number`. Throws what the device throws.
@@ -37,7 +38,6 @@ class Observations {
   };
   static constexpr std::int64_t kSlots = 1 << 14;
   void bring();
-  void write_to_current();
   std::uint32_t* slot(std::int64_t number) const { return words_ + 2 * (number % kSlots); }
 
   const Api& api_;

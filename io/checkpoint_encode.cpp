@@ -245,9 +245,6 @@ class ImageWriter {
   std::set<std::string> taken_;
 };
 
-/// The tensor on the host, in one piece.
-Tensor staged(const Tensor& t) { return t.on_host(); }
-
 std::span<const std::byte> bytes_of(const Tensor& t) {
   return {t.bytes() == 0 ? nullptr : static_cast<const std::byte*>(t.raw()), t.bytes()};
 }
@@ -278,7 +275,7 @@ CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::st
         !top.empty() && top != name && top != "format" && top != "manifest",
         "checkpoint entry \"{}\": wanted \"group/name\", where the groups format and manifest are Binade's own", name);
     if (const auto* tensor = std::get_if<Tensor>(&value)) {
-      const Tensor host = staged(*tensor);
+      const Tensor host = tensor->on_host();
       writer.tensor(name, host);
       manifest += layout::manifest_line(name, host.dtype(), host.shape(), bytes_of(host));
     } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/state_copy.h"
 
 namespace binade::io {
 
@@ -45,17 +46,6 @@ void must(int error, const std::string& path, const char* doing, const std::stri
 }  // namespace
 
 void warn_on_stderr(const std::string& line) { std::fprintf(stderr, "binade: %s\n", line.c_str()); }
-
-StateDict staged_copy(const StateDict& state) {
-  StateDict copy;
-  for (const auto& [name, value] : state.values()) {
-    if (const auto* tensor = std::get_if<Tensor>(&value))
-      copy.put(name, tensor->device() == Device::cpu() ? tensor->clone() : tensor->to(Device::cpu()));
-    else
-      copy.put(name, value);
-  }
-  return copy;
-}
 
 CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
     : options_(std::move(options)), path_(folder), folder_(open_folder(*options_.ops, folder)) {
@@ -227,6 +217,7 @@ void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcep
 void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
   check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
                        request.step);
+  request.state = on_host(request.state);  // once, and a device has its memory back
   if (const std::optional<std::string> sick = first_non_finite(request.state))
     throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);

@@ -37,7 +37,7 @@ struct StoreOptions {
 
 struct SaveRequest {
   std::int64_t step = 0;
-  StateDict state;  ///< host tensors that nobody else writes to: see staged_copy()
+  StateDict state;  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
   std::string state_hash;
   std::optional<double> score;  ///< what "best" is judged by, lower is better
   /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
@@ -64,9 +64,6 @@ struct LoadedCheckpoint {
   StateDict state;
   CheckpointInfo info;
 };
-
-/// A deep copy on the host, for a save that goes on while training changes the state.
-StateDict staged_copy(const StateDict& state);
 
 /// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.
 std::optional<std::string> first_non_finite(const StateDict& state);

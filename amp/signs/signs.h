@@ -28,7 +28,8 @@ class Signs {
 
   /// What the telemetry of this step must look at.
   Telemetry::Looks looks(std::int64_t step) const {
-    return {.zeros = underflow_.due(step), .limits = overflow_.due(step)};
+    const bool zeros = underflow_.due(step), limits = overflow_.due(step);
+    return {.zeros = zeros, .limits = limits, .libraries = zeros || limits || step == 1};
   }
   /// By how much to raise the loss scale of an extra run of this step that would settle a doubt; nothing in nearly
   /// every step. The run's telemetry, with zeros counted, goes into `raised` of after_commit().

@@ -23,7 +23,7 @@ struct DecidedAverageCall {
 };
 struct CommitCall {
   StepPlaces places;
-  std::span<const Commit> what;
+  std::span<const MemoryCopy> what;
 };
 struct EndStepCall {};
 

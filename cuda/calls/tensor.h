@@ -24,4 +24,9 @@ struct ObserveCall {
   std::int64_t count = 0;
 };
 
+/// The span lies in the host's memory, what it names in the device's.
+struct CopyAllCall {
+  std::span<const MemoryCopy> copies;
+};
+
 }  // namespace binade::cuda

@@ -14,6 +14,7 @@ void run_convert(const ConvertCall& call);
 void run_fill(const FillCall& call);
 void run_accumulate(const AccumulateCall& call);
 void run_observe(const ObserveCall& call);
+void run_copy_all(const CopyAllCall& call);
 
 void run_row_norm_forward(const RowNormForwardCall& call);
 void run_row_norm_backward(const RowNormBackwardCall& call);

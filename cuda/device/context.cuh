@@ -22,7 +22,8 @@ struct Context {
   int multiprocessors = 1;
   int capability = 0;  ///< 10 major + minor
   cudaStream_t stream = nullptr;
-  std::uint32_t* seen = nullptr;  ///< the two words that kernels observe into, in device memory
+  std::uint32_t* seen = nullptr;  ///< the two words that the kernels of this call observe into, in device memory
+  bool sees_libraries = true;     ///< and those that read again what a library stored
 
   FaultNote fault;  ///< the first data that an op had no result for
 
@@ -41,6 +42,9 @@ void wait();
 
 /// Copies from ordinary host memory, which may be written again on return, without waiting for the device.
 void upload(void* to, const void* from, std::size_t bytes);
+
+/// Copies to ordinary host memory what was sent before `mark` has left there, beside what is sent meanwhile (fetch.cu).
+void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
 
 /// Memory for the kernels of one call (work_memory.cu).
 void* take_work(std::size_t bytes);

@@ -107,7 +107,7 @@ void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int
 
 void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n) {
   const std::int64_t count = batch * m * n;
-  if (count == 0 || f.words == nullptr || f.y.dtype == DType::f64) return;
+  if (count == 0 || f.words == nullptr || !context().sees_libraries || f.y.dtype == DType::f64) return;
   const bool flat = f.row == n && f.batch.offsets == nullptr && (batch == 1 || f.batch.stride == m * n);
   if (flat && count % kPack == 0 && packs(f.y.data, f.y.dtype))
     launch(observe_packs, grid_for(ceil_div(count, kThreads * kPack)), kThreads, 0, f, count);

@@ -46,9 +46,13 @@ bool has_reached(std::uint64_t mark) {
   return event == nullptr || is_over(event);
 }
 
-void wait_for_mark(std::uint64_t mark) {
+void wait_until_reached(std::uint64_t mark) {
   require_no_capture("waiting for the device");
   if (const cudaEvent_t event = event_of(mark); event != nullptr) check(cudaEventSynchronize(event), "the device");
+}
+
+void wait_for_mark(std::uint64_t mark) {
+  wait_until_reached(mark);
   if (context().fault.first->call != 0) throw Failure(Status::kBadData, "an op met data that it has no result for");
 }
 

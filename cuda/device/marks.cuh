@@ -14,6 +14,8 @@ bool is_over(cudaEvent_t event);
 std::uint64_t set_mark();
 bool has_reached(std::uint64_t mark);
 /// Throws what the device died of.
+void wait_until_reached(std::uint64_t mark);
+/// The same, and Status::kBadData.
 void wait_for_mark(std::uint64_t mark);
 
 }  // namespace binade::cuda

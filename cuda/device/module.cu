@@ -82,6 +82,7 @@ constexpr Run kRuns[] = {
     &run_one<FillCall, run_fill>,
     &run_one<AccumulateCall, run_accumulate>,
     &run_one<ObserveCall, run_observe>,
+    &run_one<CopyAllCall, run_copy_all>,
     &run_one<RowNormForwardCall, run_row_norm_forward>,
     &run_one<RowNormBackwardCall, run_row_norm_backward>,
     &run_one<ConvCall, run_conv>,
@@ -259,6 +260,9 @@ Status reached(std::uint64_t number, int* yes) {
 Status wait_for(std::uint64_t number) {
   return guarded([&] { wait_for_mark(number); });
 }
+Status fetch(void* to, const void* from, std::size_t bytes, std::uint64_t number) {
+  return guarded([&] { cuda::fetch(to, from, bytes, number); });
+}
 
 Status capture_begin() { return guarded(begin_capture); }
 Status capture_end(void** graph) {
@@ -276,8 +280,10 @@ Status graph_release(void* graph) {
 
 Status synchronize() { return guarded(wait); }
 
-Status run(int call, const void* arguments, std::size_t bytes) {
+Status run(int call, const void* arguments, std::size_t bytes, const Watch& watch) {
   return sending([&] {
+    context().seen = watch.words;
+    context().sees_libraries = watch.libraries;
     if (call < 0 || call >= static_cast<int>(Call::kCount))
       throw Failure(Status::kFailed, "the module knows no such call");
     kRuns[call](arguments, bytes);
@@ -287,11 +293,6 @@ Status run(int call, const void* arguments, std::size_t bytes) {
 void take_fault(Fault* fault) {
   *fault = *context().fault.first;
   *context().fault.first = {};
-}
-
-Status observe_at(std::uint32_t* words) {
-  context().seen = words;
-  return Status::kOk;
 }
 
 Status plans(const char** text) {
@@ -353,7 +354,6 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
                        .fill_zero = &fill_zero,
                        .synchronize = &synchronize,
                        .run = &run,
-                       .observe_at = &observe_at,
                        .take_fault = &take_fault,
                        .waits = &waits,
                        .plans = &plans,
@@ -366,6 +366,7 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
                        .mark = &mark,
                        .reached = &reached,
                        .wait_for = &wait_for,
+                       .fetch = &fetch,
                        .capture_begin = &capture_begin,
                        .capture_end = &capture_end,
                        .graph_launch = &graph_launch,

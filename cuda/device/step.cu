@@ -2,6 +2,7 @@
 
 #include "core/ops/math.h"
 #include "cuda/device/calls.cuh"
+#include "cuda/device/copies.cuh"
 #include "cuda/device/flat.cuh"
 #include "cuda/device/fold.cuh"
 
@@ -93,15 +94,8 @@ __global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan
   *p.outcome = outcome;
 }
 
-__global__ void commit(StepPlaces p, const Commit* commits) {
-  if (p.outcome->cause != Undecided::kNone) return;
-  const Commit c = commits[blockIdx.x];
-  const auto* from = static_cast<const unsigned char*>(c.from);
-  auto* to = static_cast<unsigned char*>(c.to);
-  const std::int64_t words = c.bytes / 4;  // tensors begin on 64 bytes
-  for (std::int64_t i = threadIdx.x; i < words; i += blockDim.x)
-    reinterpret_cast<std::uint32_t*>(to)[i] = reinterpret_cast<const std::uint32_t*>(from)[i];
-  for (std::int64_t i = 4 * words + threadIdx.x; i < c.bytes; i += blockDim.x) to[i] = from[i];
+__global__ void commit(StepPlaces p, const MemoryCopy* pieces) {
+  if (p.outcome->cause == Undecided::kNone) copy_piece(pieces[blockIdx.x]);
 }
 
 }  // namespace
@@ -124,9 +118,10 @@ void run_decide(const DecideCall& call) {
 }
 
 void run_commit(const CommitCall& call) {
-  if (call.what.empty()) return;
-  const Buffer<Commit> commits(call.what.data(), static_cast<std::int64_t>(call.what.size()));
-  launch(commit, static_cast<unsigned>(call.what.size()), 256u, 0, call.places, commits.data());
+  const std::vector<MemoryCopy> pieces = in_pieces(call.what);
+  if (pieces.empty()) return;
+  const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));
+  launch(commit, static_cast<unsigned>(pieces.size()), 256u, 0, call.places, there.data());
 }
 
 void run_end_step(const EndStepCall&) {

@@ -15,7 +15,7 @@ void update(const StepPlaces& places, const UpdateArguments& a) {
 void average(const StepPlaces& places, const AverageArguments& a) {
   run(Call::kDecidedAverage, DecidedAverageCall{places, a}, "moving average");
 }
-void commit(const StepPlaces& places, std::span<const Commit> a) {
+void commit(const StepPlaces& places, std::span<const MemoryCopy> a) {
   run(Call::kCommit, CommitCall{places, a}, "commit");
 }
 void end(const StepPlaces&) { run(Call::kEndStep, EndStepCall{}, "step"); }

@@ -18,8 +18,10 @@ void observe(const void* values, DType dtype, std::int64_t count) {
   run(Call::kObserve, ObserveCall{values, dtype, count}, "observe");
 }
 
+void copy_all(std::span<const MemoryCopy> copies) { run(Call::kCopyAll, CopyAllCall{copies}, "copies"); }
+
 }  // namespace
 
-void register_tensor() { tensor_kernels().fill(DeviceType::kCuda, {&convert, &fill, &accumulate, &observe}); }
+void register_tensor() { tensor_kernels().fill(DeviceType::kCuda, {&convert, &fill, &accumulate, &observe, &copy_all}); }
 
 }  // namespace binade::cuda

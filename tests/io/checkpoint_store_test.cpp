@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/state_copy.h"
 #include "tests/core/no_threads.h"
 #include "tests/io/scratch_folder.h"
 
@@ -314,7 +315,7 @@ TEST_F(CheckpointStoreTest, TheWriterMakesTheStatesHashAndTellsWhatItWrote) {
 TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
   CheckpointStore store(folder_, options());
   StateDict live = state_at(10, 3'000'000);
-  ASSERT_TRUE(store.start_save({.step = 10, .state = staged_copy(live)}));
+  ASSERT_TRUE(store.start_save({.step = 10, .state = cloned(live)}));
   Tensor weight = live.tensor("model/weight");
   weight.fill(-1);
   int refused = 0;

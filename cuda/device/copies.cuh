@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/tensor_kernels.h"
+#include "cuda/device/value.cuh"
+
+/// Copies of many tensors by one kernel, a block to a piece.
+namespace binade::cuda {
+
+/// The same copies in pieces that are alike: a large tensor must not be one block's.
+inline std::vector<MemoryCopy> in_pieces(std::span<const MemoryCopy> copies) {
+  constexpr std::size_t kPiece = std::size_t{256} << 10;
+  std::vector<MemoryCopy> pieces;
+  for (const MemoryCopy& c : copies)
+    for (std::size_t at = 0; at < c.bytes; at += kPiece)
+      pieces.push_back(
+          {static_cast<char*>(c.to) + at, static_cast<const char*>(c.from) + at, std::min(kPiece, c.bytes - at)});
+  return pieces;
+}
+
+/// By all threads of the block.
+__device__ inline void copy_piece(const MemoryCopy& c) {
+  const auto* from = static_cast<const unsigned char*>(c.from);
+  auto* to = static_cast<unsigned char*>(c.to);
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to)) % 16 == 0;
+  const std::size_t packs = aligned ? c.bytes / 16 : 0;
+  for (std::size_t i = threadIdx.x; i < packs; i += blockDim.x)
+    reinterpret_cast<Bytes16*>(to)[i] = reinterpret_cast<const Bytes16*>(from)[i];
+  for (std::size_t i = 16 * packs + threadIdx.x; i < c.bytes; i += blockDim.x) to[i] = from[i];
+}
+
+}  // namespace binade::cuda

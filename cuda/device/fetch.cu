@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "cuda/device/context.cuh"
+#include "cuda/device/marks.cuh"
+
+/// Copies to the host's ordinary memory beside the kernels (docs/decisions/0031): on a stream of their own, by way of
+/// two page-locked parts, so that one crosses the bus while the host takes the other out. Nothing here holds
+/// Context::mutex: other threads go on sending.
+namespace binade::cuda {
+namespace {
+
+class Fetches {
+ public:
+  Fetches() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    for (Part& part : parts_) {
+      void* memory = nullptr;
+      check(cudaEventCreateWithFlags(&part.brought, cudaEventDisableTiming), "cudaEventCreate");
+      check(cudaHostAlloc(&memory, kPart, cudaHostAllocDefault), "page-locked memory");
+      part.here = static_cast<char*>(memory);
+    }
+  }
+
+  void bring(char* to, const char* from, std::size_t bytes) {
+    send(0, from, bytes);
+    for (std::size_t at = 0; at < bytes; at += kPart) {
+      send(at + kPart, from, bytes);
+      const Part& part = part_of(at);
+      check(cudaEventSynchronize(part.brought), "the device");
+      std::memcpy(to + at, part.here, std::min(kPart, bytes - at));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPart = std::size_t{8} << 20;
+  struct Part {
+    char* here = nullptr;
+    cudaEvent_t brought = nullptr;
+  };
+
+  const Part& part_of(std::size_t at) const { return parts_[at / kPart % 2]; }
+  void send(std::size_t at, const char* from, std::size_t bytes) {
+    if (at >= bytes) return;
+    const Part& part = part_of(at);
+    check(cudaMemcpyAsync(part.here, from + at, std::min(kPart, bytes - at), cudaMemcpyDeviceToHost, stream_),
+          "copy to the host");
+    check(cudaEventRecord(part.brought, stream_), "cudaEventRecord");
+  }
+
+  cudaStream_t stream_ = nullptr;
+  Part parts_[2];
+};
+
+}  // namespace
+
+void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
+  require_no_capture("a copy to ordinary host memory");
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  wait_until_reached(mark);
+  static auto* const fetches = new Fetches;  // never destroyed: the driver may be gone before statics are
+  fetches->bring(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+}
+
+}  // namespace binade::cuda

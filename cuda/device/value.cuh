@@ -85,7 +85,8 @@ __device__ __forceinline__ void unpack(const RawPack& raw, DType dtype, float (&
 }
 
 __device__ __forceinline__ void load_pack(const void* data, DType dtype, std::int64_t i, float (&x)[kPack]) {
-  unpack(fetch_pack(data, dtype, i), dtype, x);
+  if (dtype == DType::f32) return unpack(fetch_pack(data, DType::f32, i), DType::f32, x);
+  unpack(fetch_pack(data, DType::bf16, i), dtype, x);  // no register is kept for what halves do not have
 }
 
 __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t i, const float (&x)[kPack]) {

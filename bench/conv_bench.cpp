@@ -109,9 +109,9 @@ void attention(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std:
                                                          .y = {y.data(), width, depth},
                                                          .gy = {gy.data(), width, depth},
                                                          .lse = lse.data(),
-                                                         .gq = gq.data(),
-                                                         .gk = gk.data(),
-                                                         .gv = gv.data()});
+                                                         .gq = {gq.data(), width, depth},
+                                                         .gk = {gk.data(), width, depth},
+                                                         .gv = {gv.data(), width, depth}});
                     }),
        peak);
 }

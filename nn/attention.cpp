@@ -1,6 +1,7 @@
 #include "nn/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -10,6 +11,8 @@
 #include "autograd/functions/reduce.h"
 #include "autograd/functions/shape.h"
 #include "core/error.h"
+#include "core/precision.h"
+#include "core/step_context.h"
 
 namespace binade::nn {
 namespace {
@@ -63,6 +66,9 @@ Variable MultiHeadAttention::operator()(const Variable& x, const Variable& mask)
 }
 
 Variable MultiHeadAttention::attend_to_itself(const Variable& x, const Variable& mask) {
+  if (projects_at_once())
+    return out(attend(projections(x, {query.weight, key.weight, value.weight}, {query.bias, key.bias, value.bias}), {},
+                      {}, mask));
   // One after the other, not as arguments of one call: the order of the tape must not be the compiler's choice.
   const Variable v = value(x), k = key(x), q = query(x);
   return out(attend(q, k, v, mask));
@@ -74,6 +80,17 @@ Variable MultiHeadAttention::operator()(const Variable& x, AttentionCache& cache
   cache.key = cache.key.defined() ? concat({cache.key, k}, 1) : k;
   cache.value = cache.value.defined() ? concat({cache.value, v}, 1) : v;
   return out(attend(query(x), cache.key, cache.value, Variable()));
+}
+
+bool MultiHeadAttention::projects_at_once() const {
+  if (options_.composed) return false;
+  const PrecisionPolicy& policy = current_policy();
+  const auto together = policy.override_for(step_context().module_path, ops::Projections::info.name);
+  return std::ranges::all_of(std::array{&query, &key, &value}, [&](const Linear* part) {
+    const auto apart = policy.override_for(part->path(), ops::Linear::info.name);
+    const bool as_together = !apart || apart == together, biased = part->bias.defined() == query.bias.defined();
+    return as_together && biased && !reads_fp8(policy, part->path(), ops::Linear::info.name);
+  });
 }
 
 Variable MultiHeadAttention::attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask) {

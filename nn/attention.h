@@ -22,6 +22,11 @@ struct MultiHeadAttentionOptions {
 
 /// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v), D =
 /// dim / heads, for each head. Parameters at query|key|value|out.
+///
+/// query, key and value of a sequence are one op, `projections` at the attention's own path (ops::Projections), which
+/// reads the three weights in place where an optimizer holds them. They are three `linear` at query|key|value in the
+/// composed form, behind a cache, in 8 bits (each has its history), and where an override of the policy names one of
+/// them (`*.key`, `linear`) and says something else than is said of the attention's `projections`.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -42,6 +47,9 @@ class MultiHeadAttention : public Module {
 
  private:
   Variable attend_to_itself(const Variable& x, const Variable& mask);
+  /// Whether one op may stand for query, key and value.
+  bool projects_at_once() const;
+  /// k and v left out: q holds all three.
   Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
 

@@ -37,14 +37,17 @@ std::int64_t flops_of(const Recorded& op) {
   const std::string_view name = op.node->info().name;
   const std::vector<OpContext::Input>& in = op.node->context().inputs;
   if (name == "linear") return 2 * in[0].shape.numel() * in[1].shape[0];
+  if (name == "projections") return 2 * op.output.numel() * in[0].shape[-1];
   if (name == "matmul") {  // a (…, M, K) or (…, K, M), y (…, M, N)
     const std::int64_t rows = op.output[-2];
     return rows == 0 ? 0 : 2 * op.output.numel() * (in[0].shape[-1] * in[0].shape[-2] / rows);
   }
   if (name == "conv2d") return 2 * op.output.numel() * (in[1].shape.numel() / in[1].shape[0]);
   if (name == "conv_transpose2d") return 2 * in[0].shape.numel() * (in[1].shape.numel() / in[1].shape[0]);
-  if (name == "attention")
-    return 4 * in[0].shape.numel() * in[1].shape[1];  // q (B, T, heads D), k (B, S, …): q k^T and p v
+  if (name == "attention") {  // y (B, T, …), k (B, S, …) or within (B, T, …): q k^T and p v
+    const Shape& keys = in[1].shape.rank() > 0 ? in[1].shape : in[0].shape;
+    return 4 * op.output.numel() * keys[1];
+  }
   return 0;
 }
 

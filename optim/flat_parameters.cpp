@@ -22,6 +22,26 @@ void check_parameter(const NamedParameter& parameter) {
       parameter.name, name_of(parameter.variable.dtype()));
 }
 
+/// "blocks.0.attention weight" of "blocks.0.attention.query.weight": what the parameters of sibling modules share.
+std::string family_of(const std::string& name) {
+  const std::size_t last = name.rfind('.');
+  if (last == name.npos) return name;
+  const std::size_t before = last == 0 ? name.npos : name.rfind('.', last - 1);
+  return name.substr(0, before == name.npos ? 0 : before) + ' ' + name.substr(last + 1);
+}
+
+/// Where each slice comes in memory: families where their first member is, members in their order.
+std::vector<std::size_t> placing_of(const std::vector<FlatParameters::Slice>& slices) {
+  std::unordered_map<std::string, std::size_t> first;
+  std::vector<std::pair<std::size_t, std::size_t>> keys;
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    keys.emplace_back(first.try_emplace(family_of(slices[i].name), i).first->second, i);
+  std::ranges::sort(keys);
+  std::vector<std::size_t> placed;
+  for (const auto& [family, slice] : keys) placed.push_back(slice);
+  return placed;
+}
+
 }  // namespace
 
 FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
@@ -33,14 +53,18 @@ FlatParameters::FlatParameters(const std::vector<NamedParameter>& parameters) {
     check<ArgumentError>(names.insert(parameter.name).second, "optimizer: two parameters are called '{}'",
                          parameter.name);
     const std::int64_t count = parameter.variable.value().numel();
-    slices_.push_back({parameter.name, parameter.variable, parameter.decays, flat_size_, count, {}});
+    slices_.push_back({parameter.name, parameter.variable, parameter.decays, 0, count, {}});
     const auto slice = static_cast<std::int32_t>(slices_.size() - 1);
     for (std::int64_t begin = 0; begin < count; begin += kFlatBlock)
       blocks_.push_back({slice, static_cast<std::int32_t>(std::min(kFlatBlock, count - begin)), begin});
     count_ += count;
-    flat_size_ += padded(count);
   }
   check<ArgumentError>(!slices_.empty(), "optimizer: got no parameters; pass a model, or a list of named variables");
+  placed_ = placing_of(slices_);
+  for (const std::size_t i : placed_) {
+    slices_[i].begin = flat_size_;
+    flat_size_ += padded(slices_[i].count);
+  }
   gradients_ = allocate(DType::f32);
   place_values(DType::f32);
   for (std::size_t i = 0; i < slices_.size(); ++i) {
@@ -68,7 +92,8 @@ void FlatParameters::place_values(DType weights) {
   Tensor buffers[2] = {Tensor::zeros(Shape{sizes[0]}, DType::f32, device), Tensor()};
   if (is_half(weights)) buffers[1] = Tensor::zeros(Shape{sizes[1]}, weights, device);
   std::int64_t next[2] = {0, 0};
-  for (Slice& slice : slices_) {
+  for (const std::size_t i : placed_) {
+    Slice& slice = slices_[i];
     Variable::State& state = *slice.variable.state();
     const bool half = is_half(dtype_of(slice));
     Tensor value = buffers[half].view_at(next[half], state.value.shape());

@@ -37,6 +37,11 @@ std::vector<NamedParameter> parameters_of(Model& model) {
 /// value and gradient tensors become views. A tied parameter (one variable under two names) is stored once, under its
 /// first name.
 ///
+/// Slices are listed in the order in which they are given, and so are moments in a checkpoint. In the buffers,
+/// parameters of one name in sibling modules lie side by side, where the first of them is: `attention.query.weight`,
+/// `attention.key.weight` and `attention.value.weight`, which one product then reads as one matrix (ops::Projections)
+/// if their sizes are multiples of the alignment. Where a slice lies changes no bit.
+///
 /// Weights of a policy without masters live in 16 bits: see store_weights_in().
 class FlatParameters {
  public:
@@ -91,6 +96,7 @@ class FlatParameters {
   void place_values(DType weights);
 
   std::vector<Slice> slices_;
+  std::vector<std::size_t> placed_;  // slices in the order in which they lie
   std::vector<FlatBlock> blocks_;
   std::int64_t count_ = 0;
   std::int64_t flat_size_ = 0;

@@ -7,7 +7,7 @@ namespace binade::amp {
 namespace {
 
 /// What an override names to reach that op.
-std::string target_of(const FirstBad& bad) { return bad.module.empty() ? bad.op : bad.module + "/" + bad.op; }
+std::string target_of(const FirstBad& bad) { return bad.op_path().empty() ? bad.op : bad.op_path() + "/" + bad.op; }
 
 std::string place_of(const FirstBad& bad) {
   return bad.module.empty() ? fmt::format("'{}'", bad.op) : fmt::format("'{}' in {}", bad.op, bad.module);

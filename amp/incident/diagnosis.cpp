@@ -63,7 +63,9 @@ Finding judge_place(const FirstBad& bad) {
 }
 
 /// What an override names to reach that op and nothing else. A cast belongs to whatever reads what it made.
-std::string target_of(const FirstBad& bad) { return fmt::format("{}/{}", bad.module, bad.op == "cast" ? "*" : bad.op); }
+std::string target_of(const FirstBad& bad) {
+  return fmt::format("{}/{}", bad.op_path(), bad.op == "cast" ? "*" : bad.op);
+}
 
 std::vector<PrecisionPolicy::Override> in_f32(const std::vector<std::string>& targets) {
   std::vector<PrecisionPolicy::Override> overrides;

@@ -5,6 +5,7 @@
 
 #include "amp/incident/pole.h"
 #include "autograd/node.h"
+#include "core/ops/projections.h"
 #include "core/step_context.h"
 #include "optim/gradient_scan.h"
 
@@ -31,6 +32,11 @@ std::vector<std::int64_t> index_of(const Shape& shape, std::int64_t position) {
     position /= shape[d];
   }
   return index;
+}
+
+/// "blocks.2.mlp.up" of "blocks.2.mlp.up.weight".
+std::string module_of(const std::string& parameter) {
+  return parameter.substr(0, std::min(parameter.rfind('.'), parameter.size()));
 }
 
 std::string text_of(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
@@ -78,7 +84,20 @@ std::optional<FirstBad> FirstBadSearch::found() const {
 std::pair<std::string, std::string> FirstBadSearch::reader_of(const std::string& parameter) const {
   const auto reader = readers_.find(parameter);
   if (reader != readers_.end()) return reader->second;
-  return {parameter.substr(0, std::min(parameter.rfind('.'), parameter.size())), ""};
+  return {module_of(parameter), ""};
+}
+
+const FirstBadSearch::Part* FirstBadSearch::part_of_input(std::int64_t tape_index, std::size_t i) const {
+  const auto parts = parts_.find(tape_index);
+  if (parts == parts_.end() || i == 0) return nullptr;
+  return &parts->second[(i - 1) % parts->second.size()];  // x, then the weights, then the biases
+}
+
+const FirstBadSearch::Part* FirstBadSearch::part_of_channel(std::int64_t tape_index, std::int64_t channel) const {
+  const auto parts = parts_.find(tape_index);
+  if (parts == parts_.end()) return nullptr;
+  const auto part = std::ranges::find_if(parts->second, [&](const Part& p) { return channel < p.end; });
+  return part == parts->second.end() ? nullptr : &*part;
 }
 
 /// Where the op was not recorded, any weight read later counts.
@@ -130,16 +149,31 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     micro_batch_ = step_context().micro_batch;
     users_.clear();
     weight_readers_.clear();
+    parts_.clear();
     at_pole_.clear();
   }
-  for (const Variable& x : inputs) {
+  if (call.params_of<ops::Projections>() != nullptr) {
+    std::vector<Part>& parts = parts_[call.tape_index];
+    for (const Variable& weight : inputs.subspan(1, ops::Projections::kParts))
+      parts.push_back({module_of(weight.state()->name), (parts.empty() ? 0 : parts.back().end) + weight.dim(0)});
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Variable& x = inputs[i];
     if (!x.defined()) continue;
     if (!x.is_leaf()) users_[x.state()->node->tape_index()].push_back(call.tape_index);
     if (!x.is_leaf() || !x.requires_grad()) continue;
     weight_readers_.insert(call.tape_index);
-    readers_.try_emplace(x.state()->name, call.module_path, call.info.name);
+    const Part* part = part_of_input(call.tape_index, i);
+    readers_.try_emplace(x.state()->name, part != nullptr ? part->module : std::string(call.module_path),
+                         call.info.name);
   }
   if (pole_distance(call, read).binades < 0) at_pole_.insert(call.tape_index);
+}
+
+void FirstBadSearch::name_part(FirstBad& bad, const Part* part) {
+  if (part == nullptr || part->module.empty()) return;
+  bad.whole = bad.module;
+  bad.module = part->module;
 }
 
 FirstBad FirstBadSearch::from_batch(const OpCall& call, const Tensor& tensor, const NonFiniteScan& scan) const {
@@ -178,6 +212,7 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
       found_ = weight ? from_weight(call, x.value(), own, x.state()->name) : from_batch(call, read[i], own);
       if (weight) found_->direction = "state";
       if (weight) --found_->step;
+      name_part(*found_, part_of_input(call.tape_index, i));
       return;
     }
     const NonFiniteScan copy = scan_non_finite(read[i]);
@@ -185,6 +220,7 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
       found_ = from_weight(call, read[i], copy, x.state()->name);
       found_->tensor = "16-bit copy of " + x.state()->name;
       found_->operand_max.push_back(largest_of(x.value()));
+      name_part(*found_, part_of_input(call.tape_index, i));
       return;
     }
   }
@@ -205,6 +241,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (broken) return;  // a victim of something that was not seen: user code between ops
     FirstBad bad = describe(call, output, out, read);
     bad.tensor = "output";
+    if (!bad.index.empty()) name_part(bad, part_of_channel(call.tape_index, bad.index.back()));
     const bool moves = call.info.observed == Observed::kMoves;  // it cannot make one: it came from outside
     const bool narrows = reads_batch_ && bad.op == "cast";      // what came from outside does not fit
     if (moves || narrows) bad.direction = "input";
@@ -241,6 +278,7 @@ void FirstBadSearch::after_backward(const OpCall& call, std::span<const Tensor> 
     if (outgoing.finite()) continue;
     found_ = describe(call, gx[i], outgoing, gy);
     found_->tensor = "gradient of input " + std::to_string(i);
+    name_part(*found_, part_of_input(call.tape_index, i));
     return;
   }
 }

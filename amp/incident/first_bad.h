@@ -30,7 +30,7 @@ void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position
 
 /// The first place of a step where what went in was finite and what came out was not.
 struct FirstBad {
-  std::string module;            ///< innermost path of the op; empty at the root
+  std::string module;            ///< innermost path of the op, or of the part of it that is meant; empty at the root
   std::string op;                ///< its name
   const OpInfo* info = nullptr;  ///< its contract, which says what may go wrong in it
   std::string direction;         ///< "input", "forward", "backward", "optimizer", "state"
@@ -49,6 +49,9 @@ struct FirstBad {
   bool in_loss = false;  ///< no op behind it reads a weight: it belongs to what the step is judged by
   bool at_pole = false;  ///< an operand lay in the range that its contract calls a pole
   bool of_mask = false;  ///< its operands were finite but for the -inf of masks
+  /// The op's path where `module` is a part of it: "attention" for the "attention.key" of its projections.
+  std::optional<std::string> whole{};
+  const std::string& op_path() const { return whole ? *whole : module; }
 };
 
 /// Watches one run of a step and finds its first bad op.
@@ -57,7 +60,8 @@ struct FirstBad {
 /// weight (direction "state") or comes from the batch ("input"). A -inf is legal where nothing but -inf is there, as in
 /// a mask: it is followed until an op that does not take masks (OpInfo::numerics) makes something else of it, and
 /// blamed then where it came from: an op, a batch that a product read it from, or itself where nothing but masks went
-/// in.
+/// in. Where one op stands for several modules (ops::Projections), the part is named whose channel, weight or gradient
+/// it is.
 class FirstBadSearch final : public TapeObserver {
  public:
   /// `batch`: rows of a micro-batch; 0: as many as the first tensor that comes from outside of the model has. Row r of
@@ -84,11 +88,22 @@ class FirstBadSearch final : public TapeObserver {
   std::vector<std::int64_t> samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
+  /// A module that one op computes with others: its path, and where its channels end in the result.
+  struct Part {
+    std::string module;
+    std::int64_t end = 0;
+  };
+  /// The part that input `i` of a call belongs to; null where it has no parts, or the input belongs to all.
+  const Part* part_of_input(std::int64_t tape_index, std::size_t i) const;
+  static void name_part(FirstBad& bad, const Part* part);
+  const Part* part_of_channel(std::int64_t tape_index, std::int64_t channel) const;
+
   std::int64_t batch_, stride_;
   bool leads_to_weight(std::int64_t tape_index) const;
 
   std::map<std::int64_t, std::vector<std::int64_t>> users_;  // of an op's results, by tape index, in this micro-batch
   std::set<std::int64_t> weight_readers_;
+  std::map<std::int64_t, std::vector<Part>> parts_;  // of ops that have some, by tape index, in this micro-batch
   std::map<std::string, std::pair<std::string, std::string>> readers_;  // of a weight: module, op
   std::set<std::int64_t> at_pole_;  // tape indices of ops that were evaluated at their pole
   std::int64_t micro_batch_ = -1;

@@ -13,7 +13,7 @@ namespace binade::amp {
 class PoleGuard final : public TapeObserver {
  public:
   explicit PoleGuard(const FirstBad& bad, bool everywhere = false)
-      : module_(bad.module), op_(bad.op), everywhere_(everywhere) {}
+      : module_(bad.op_path()), op_(bad.op), everywhere_(everywhere) {}
 
   double eps_of(const OpCall& call, double eps) override;
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;

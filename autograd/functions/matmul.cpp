@@ -12,4 +12,9 @@ Variable linear(const Variable& x, const Variable& w, const Variable& bias, cons
   return apply_one<ops::Linear>(params, {x, w, bias});
 }
 
+Variable projections(const Variable& x, const std::array<Variable, ops::Projections::kParts>& weights,
+                     const std::array<Variable, ops::Projections::kParts>& biases) {
+  return apply_one<ops::Projections>({}, {x, weights[0], weights[1], weights[2], biases[0], biases[1], biases[2]});
+}
+
 }  // namespace binade

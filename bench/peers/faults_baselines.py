@@ -41,7 +41,7 @@ NODES = {
     "scalar_div": {"Reciprocal"}, "div_scalar": {"Div"}, "mul_scalar": {"Mul"}, "rms_norm": {"Div", "Sqrt"},
     "own_norm": {"Div", "Sqrt"}, "layer_norm": {"NativeLayerNorm"}, "group_norm": {"NativeGroupNorm"},
     "batch_norm": {"NativeBatchNorm"}, "matmul": {"Bmm", "Mm", "UnsafeView"}, "bce": {"Log"}, "dice": {"Div"},
-    "own_dice": {"Div"}, "cross_entropy": {"NllLoss", "LogSoftmax"}, "linear": {"Addmm", "Mm", "UnsafeView"},
+    "own_dice": {"Div"}, "cross_entropy": {"NllLoss", "LogSoftmax"}, "linear": {"Addmm", "Mm", "UnsafeView"}, "projections": {"Addmm", "Mm", "UnsafeView"},
     "conv2d": {"Convolution"}, "cast": {"ToCopy"}, "bce_with_logits": {"BinaryCrossEntropyWithLogits"},
     "own_sum": {"OwnSum"},
 }

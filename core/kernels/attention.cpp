@@ -124,19 +124,17 @@ class Attention {
             const C lse = static_cast<const C*>(g.lse)[(b * a_.heads + h) * a_.queries + first + r];
             logit_gradients(p.row(r), gp.row(r), seen, lse, dot(gy.row(r), y.row(r)), b, h, first + r);
           }
-          if (g.gv != nullptr) add_to_seen(p, first, rows, gy, gv);
-          if (g.gk != nullptr) add_to_seen(gp, first, rows, q, gk);
-          if (g.gq != nullptr) {
+          if (g.gv.data != nullptr) add_to_seen(p, first, rows, gy, gv);
+          if (g.gk.data != nullptr) add_to_seen(gp, first, rows, q, gk);
+          if (g.gq.data != nullptr) {
             multiply_seen(gp, first, rows, k, gq);
             for (std::int64_t r = 0; r < rows; ++r)
-              write(gq.row(r), scale_, static_cast<T*>(g.gq) + ((b * a_.queries + first + r) * a_.heads + h) * a_.depth,
-                    results);
+              write(gq.row(r), scale_, token(g.gq, a_.queries, b, first + r, h), results);
           }
         }
       for (std::int64_t s = 0; s < a_.keys; ++s) {
-        const std::int64_t at = ((b * a_.keys + s) * a_.key_heads + kh) * a_.depth;
-        if (g.gk != nullptr) write(gk.row(s), scale_, static_cast<T*>(g.gk) + at, results);
-        if (g.gv != nullptr) write(gv.row(s), C(1), static_cast<T*>(g.gv) + at, results);
+        if (g.gk.data != nullptr) write(gk.row(s), scale_, token(g.gk, a_.keys, b, s, kh), results);
+        if (g.gv.data != nullptr) write(gv.row(s), C(1), token(g.gv, a_.keys, b, s, kh), results);
       }
     });
   }
@@ -168,6 +166,10 @@ class Attention {
   static const T* token(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t t,
                         std::int64_t h) {
     return static_cast<const T*>(x.data) + (b * tokens + t) * x.token + h * x.head;
+  }
+  static T* token(const AttentionBackward::Gradient& x, std::int64_t tokens, std::int64_t b, std::int64_t t,
+                  std::int64_t h) {
+    return static_cast<T*>(x.data) + (b * tokens + t) * x.token + h * x.head;
   }
 
   void pack(const PackedB<Lane>& panels, const AttentionArgs::Tokens& x, std::int64_t b, std::int64_t head) const {

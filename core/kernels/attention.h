@@ -45,14 +45,17 @@ struct AttentionForward {
   void* lse = nullptr;  ///< null: not kept
 };
 
-/// Gradients, contiguous (batch, tokens, heads, depth); null: not wanted.
 struct AttentionBackward {
+  /// Laid out like AttentionArgs::Tokens; null: not wanted.
+  struct Gradient {
+    void* data = nullptr;
+    std::int64_t token = 0, head = 0;
+  };
+
   AttentionArgs args;
   AttentionArgs::Tokens y, gy;
   const void* lse = nullptr;
-  void* gq = nullptr;
-  void* gk = nullptr;
-  void* gv = nullptr;
+  Gradient gq, gk, gv;
 };
 
 struct AttentionKernels {

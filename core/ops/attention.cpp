@@ -34,12 +34,41 @@ struct Layout {
     }
   }
   cpu::AttentionArgs::Tokens tokens_of(const Tensor& x) const { return {x.raw(), token, head}; }
+  cpu::AttentionBackward::Gradient gradient_in(Tensor& x) const { return {x.mutable_raw(), token, head}; }
 };
 
 std::int64_t key_heads(const Attention::Params& p) { return p.key_heads > 0 ? p.key_heads : p.heads; }
 
+/// Queries, keys and values, or their gradients.
+struct Tokens {
+  Tensor q, k, v;
+};
+
+/// The channels of each in `all` (B, T, (H + 2 G) D).
+Tokens channels_of(const Tensor& all, const Attention::Params& p) {
+  const std::int64_t depth = all.dim(2) / (p.heads + 2 * key_heads(p));
+  const std::int64_t queries = p.heads * depth, keys = key_heads(p) * depth;
+  return {all.channel_slice(0, queries), all.channel_slice(queries, keys), all.channel_slice(queries + keys, keys)};
+}
+
+/// The inputs of a call whose layout was checked.
+Tokens tokens_of(std::span<const Tensor> in, const Attention::Params& p) {
+  return in[1].defined() ? Tokens{in[0], in[1], in[2]} : channels_of(in[0], p);
+}
+
+/// Inputs that lie in one tensor.
+void check_packed(const Tensor& all, const Attention::Params& p) {
+  const std::int64_t parts = p.heads + 2 * key_heads(p);
+  check<ShapeError>(all.rank() == 3 && p.heads > 0 && key_heads(p) > 0 && all.dim(2) % parts == 0,
+                    "{}: without k and v, q holds them too: wanted (B, T, (H + 2 G) D), `heads` H and `key_heads` G, "
+                    "got {} with {} and {}",
+                    where(kName), all.shape(), p.heads, key_heads(p));
+}
+
 void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
-  const Tensor &q = in[0], &k = in[1], &v = in[2];
+  check<ArgumentError>(in[1].defined() == in[2].defined(), "{}: wanted both of k and v, or neither", where(kName));
+  if (!in[1].defined()) check_packed(in[0], p);
+  const auto [q, k, v] = tokens_of(in, p);
   check<DTypeError>(is_floating(q.dtype()) && k.dtype() == q.dtype() && v.dtype() == q.dtype(),
                     "{}: wanted q, k and v of one floating dtype, got {}, {} and {}", where(kName), name_of(q.dtype()),
                     name_of(k.dtype()), name_of(v.dtype()));
@@ -162,8 +191,9 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
                                                   std::int64_t count) {
   check_inputs(in, p);
   const Device host = Device::cpu();
-  const Tensor q = in[0].to(host), k = in[1].to(host), mask = in[3].defined() ? additive(in[3].to(host)) : Tensor();
-  const cpu::AttentionArgs args = arguments(q, k, in[2], mask, p, {});  // v is not read
+  const auto [q, k, v] = tokens_of(in, p);
+  const Tensor there_q = q.to(host), there_k = k.to(host), mask = in[3].defined() ? additive(in[3].to(host)) : Tensor();
+  const cpu::AttentionArgs args = arguments(there_q, there_k, v, mask, p, {});  // v is not read
   const std::int64_t rows = args.batch * args.heads * args.queries;
   std::vector<std::vector<double>> logits;
   const RowSample sample(rows, count);
@@ -179,7 +209,8 @@ AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params
   check_inputs(in, p);
   AttentionCall call;
   if (in[3].defined()) call.mask = additive(in[3]);
-  call.args = arguments(in[0], in[1], in[2], call.mask, p, {});
+  const auto [q, k, v] = tokens_of(in, p);
+  call.args = arguments(q, k, v, call.mask, p, {});
   return call;
 }
 
@@ -202,7 +233,7 @@ void register_attention_cpu() {
 
 Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check_inputs(in, p);
-  const Tensor &q = in[0], &k = in[1], &v = in[2];
+  const auto [q, k, v] = tokens_of(in, p);
   const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
   const Layout a(q, p.heads);
   Tensor y = Tensor::empty(q.shape(), q.dtype(), q.device());
@@ -215,30 +246,29 @@ Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Par
                 .y_token = c.token,
                 .y_head = c.head,
                 .lse = lse.mutable_raw()});
-  ctx.save(q);
-  ctx.save(k);
-  ctx.save(v);
   ctx.save(y);
   ctx.save(lse);
+  for (const Tensor& tokens : in.first(3))
+    if (tokens.defined()) ctx.save(tokens);
   if (mask.defined()) ctx.save(mask);
   return {y.to(ctx.store_dtype)};
 }
 
 void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
-  const Tensor &q = ctx.saved(0, kName), &k = ctx.saved(1, kName), &v = ctx.saved(2, kName), &y = ctx.saved(3, kName);
-  const bool masked = ctx.inputs[3].shape.rank() > 0;
-  const Tensor mask = masked ? ctx.saved(5, kName) : Tensor();
+  const bool packed = ctx.inputs[1].shape.rank() == 0, masked = ctx.inputs[3].shape.rank() > 0;
+  const Tensor &y = ctx.saved(0, kName), &lse = ctx.saved(1, kName), &first = ctx.saved(2, kName);
+  const auto [q, k, v] = packed ? channels_of(first, p) : Tokens{first, ctx.saved(3, kName), ctx.saved(4, kName)};
+  const Tensor mask = masked ? ctx.saved(packed ? 3 : 5, kName) : Tensor();
   check<AutogradError>(!ctx.inputs[3].needs_grad, "{}: the mask has no gradient; pass mask.detach()", where(kName));
   const Tensor g = gy[0].to(q.dtype());
   const Layout a(y, p.heads), b(g, p.heads);
-  cpu::AttentionBackward work{.args = arguments(q, k, v, mask, p, ctx.rng),
-                              .y = a.tokens_of(y),
-                              .gy = b.tokens_of(g),
-                              .lse = ctx.saved(4, kName).raw()};
-  InputGradient gq(gx, 0, q.dtype()), gk(gx, 1, q.dtype()), gv(gx, 2, q.dtype());
-  work.gq = gq.raw();
-  work.gk = gk.raw();
-  work.gv = gv.raw();
+  cpu::AttentionBackward work{
+      .args = arguments(q, k, v, mask, p, ctx.rng), .y = a.tokens_of(y), .gy = b.tokens_of(g), .lse = lse.raw()};
+  InputGradient gq(gx, 0, q.dtype()), gk(gx, 1, q.dtype(), !packed), gv(gx, 2, q.dtype(), !packed);
+  Tokens to = packed && gq.wanted() ? channels_of(gq.tensor(), p) : Tokens{gq.tensor(), gk.tensor(), gv.tensor()};
+  if (to.q.defined()) work.gq = Layout(to.q, p.heads).gradient_in(to.q);
+  if (to.k.defined()) work.gk = Layout(to.k, key_heads(p)).gradient_in(to.k);
+  if (to.v.defined()) work.gv = Layout(to.v, key_heads(p)).gradient_in(to.v);
   // Without an element there may still be 2^50 heads to go through.
   if (q.numel() + k.numel() > 0) attention_slot().on(q.device(), kName).backward(work);
   for (InputGradient* gradient : {&gq, &gk, &gv}) gradient->finish();

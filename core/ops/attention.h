@@ -11,7 +11,9 @@ namespace binade::ops {
 /// + mask), g = h / (H / G): each of the G key-value heads serves H / G neighboring heads.
 ///
 ///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given, q (B, T, H D), k and v (B, S, G D),
-///   y (B, T, H D), which may be channel slices of one projection.
+///   y (B, T, H D), which may be channel slices of one projection; or that projection itself, q (B, T, (H + 2 G) D)
+///   with the channels of q, k and v side by side, k and v left out. Its gradient is then one tensor too. The bits are
+///   those of three inputs.
 ///   mask, left out or one of
 ///     (B, S)       bool: true for keys that are there; or f32, added to the logits
 ///     (B, H, T, S) the same, each of the first three extents may be 1
@@ -26,17 +28,17 @@ namespace binade::ops {
 ///
 /// Dropout: element (b, h, t, s) of p is kept when word ((b H + h) T + t) S + s of the call's stream says so.
 /// Backward makes p again from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl
-/// k, gk = scale gl^T q. The mask gets no gradient. Saves q, k, v, y, the log-sum-exp and the mask.
+/// k, gk = scale gl^T q. The mask gets no gradient. Saves y, the log-sum-exp, q, k, v and the mask.
 struct Attention {
   struct Params {
     bool causal = false;
     float dropout = 0;
     double scale = 0;            ///< 0: 1 / sqrt(D); rounded to the computing type
-    std::int64_t heads = 0;      ///< for inputs (B, T, H D)
+    std::int64_t heads = 0;      ///< for inputs of rank 3
     std::int64_t key_heads = 0;  ///< the same for k and v; 0: as heads
   };
   static constexpr OpInfo info{.name = "attention",
-                               .inputs = "q, k, v, mask?",
+                               .inputs = "q, k?, v?, mask?",
                                .precision = PrecisionClass::kLow,
                                .numerics = {.non_finite = NonFinite::kMasks},
                                .policy_inputs = 0b0111,

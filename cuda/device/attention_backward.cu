@@ -28,6 +28,13 @@ __global__ void __launch_bounds__(kThreads) dot_rows(cpu::AttentionBackward g, C
   }
 }
 
+/// Element d of token t, one of `tokens`, in a gradient.
+template <class T>
+__device__ __forceinline__ T& element(const cpu::AttentionBackward::Gradient& g, std::int64_t tokens, std::int64_t b,
+                                      std::int64_t t, std::int64_t h, std::int64_t d) {
+  return static_cast<T*>(g.data)[(b * tokens + t) * g.token + h * g.head + d];
+}
+
 /// One element: from the products q . k and gy . v to dropout(p) and the gradient of the logit.
 template <class T, class C = Compute<T>>
 __device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, const float* mask, std::int64_t s, C scale,
@@ -101,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) query_gradients(cpu::AttentionBackwa
       if (t >= a.queries || d >= a.depth) return;
       const C gradient = x * scale;
       seen.add(gradient);
-      static_cast<T*>(w.gq)[((b * a.queries + t) * a.heads + h) * a.depth + d] = store<T>(gradient);
+      element<T>(w.gq, a.queries, b, t, h, d) = store<T>(gradient);
     });
   }
   seen.publish();
@@ -160,18 +167,18 @@ __global__ void __launch_bounds__(kThreads) key_gradients(cpu::AttentionBackward
         }
         const bool partial = first + kTile > visible(a, t0) || t0 + kTile > a.queries;
         const auto sees = [&](int i, int column) { return first + own_row() + i < visible(a, t0 + column); };
-        if (w.gv != nullptr) gv.add(p_tile, gy, t0, cut * kColumns, a.depth, stage, partial, sees);
-        if (w.gk != nullptr) gk.add(gp_tile, q, t0, cut * kColumns, a.depth, stage, partial, sees);
+        if (w.gv.data != nullptr) gv.add(p_tile, gy, t0, cut * kColumns, a.depth, stage, partial, sees);
+        if (w.gk.data != nullptr) gk.add(gp_tile, q, t0, cut * kColumns, a.depth, stage, partial, sees);
       }
     }
-    const auto write = [&](Results<C, kColumns>& results, void* to, C by) {
-      if (to == nullptr) return;
+    const auto write = [&](Results<C, kColumns>& results, const cpu::AttentionBackward::Gradient& to, C by) {
+      if (to.data == nullptr) return;
       results.for_each([&](C& x, int i, std::int64_t column) {
         const std::int64_t s = first + own_row() + i, d = cut * kColumns + column;
         if (s >= a.keys || d >= a.depth) return;
         const C gradient = x * by;
         seen.add(gradient);
-        static_cast<T*>(to)[((b * a.keys + s) * a.key_heads + kh) * a.depth + d] = store<T>(gradient);
+        element<T>(to, a.keys, b, s, kh, d) = store<T>(gradient);
       });
     };
     write(gk, w.gk, scale);
@@ -187,10 +194,10 @@ void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
   const std::int64_t rows = a.batch * a.heads * a.queries, cuts = ceil_div(a.depth, kColumns);
   const Buffer<C> deltas(rows);
   if (rows > 0) launch(dot_rows<T>, grid_for(ceil_div(rows, kThreads / kWarp)), kThreads, 0, w, deltas.data());
-  if (w.gq != nullptr && rows > 0)
+  if (w.gq.data != nullptr && rows > 0)
     launch(query_gradients<T, kColumns>, blocks_for(ceil_div(a.queries, kTile) * cuts * a.heads * a.batch), kThreads,
            shared_bytes<C>(1), w, deltas.data(), context().step_offset, words);
-  if ((w.gk != nullptr || w.gv != nullptr) && a.keys > 0)
+  if ((w.gk.data != nullptr || w.gv.data != nullptr) && a.keys > 0)
     launch(key_gradients<T, kColumns>, blocks_for(ceil_div(a.keys, kTile) * cuts * a.key_heads * a.batch), kThreads,
            shared_bytes<C>(2), w, deltas.data(), context().step_offset, words);
 }

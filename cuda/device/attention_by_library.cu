@@ -29,11 +29,12 @@ bool attention_by_library(const cpu::AttentionForward& f) {
 
 bool attention_by_library(const cpu::AttentionBackward& b) {
   const cpu::AttentionArgs& a = b.args;
+  for (const cpu::AttentionBackward::Gradient& g : {b.gq, b.gk, b.gv})
+    if (g.data != nullptr && g.head != a.depth) return false;
   if (!library_attention(b)) return false;
-  const std::int64_t query = a.heads * a.depth, key = a.key_heads * a.depth;
-  observe(b.gq, a.dtype, a.batch * a.queries, query, query);
-  observe(b.gk, a.dtype, a.batch * a.keys, key, key);
-  observe(b.gv, a.dtype, a.batch * a.keys, key, key);
+  observe(b.gq.data, a.dtype, a.batch * a.queries, a.heads * a.depth, b.gq.token);
+  observe(b.gk.data, a.dtype, a.batch * a.keys, a.key_heads * a.depth, b.gk.token);
+  observe(b.gv.data, a.dtype, a.batch * a.keys, a.key_heads * a.depth, b.gv.token);
   return true;
 }
 

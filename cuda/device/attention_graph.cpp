@@ -32,9 +32,6 @@ class Composer {
   Layout rows() const { return dense({key_.batch, key_.heads, key_.queries, 1}); }
   Layout queries(const AttentionKey::Steps& steps) const { return tokens(key_.heads, key_.queries, steps); }
   Layout keys(const AttentionKey::Steps& steps) const { return tokens(key_.key_heads, key_.keys, steps); }
-  /// As gradients lie: (batch, tokens, heads, depth), contiguous.
-  Layout queries() const { return queries({key_.heads * key_.depth, key_.depth}); }
-  Layout keys() const { return keys({key_.key_heads * key_.depth, key_.depth}); }
 
   Raw in_memory(AttentionTensor id, cudnnDataType_t type, const Layout& at) {
     return graph_.keep(tensor({.id = id, .type = type, .extents = at.extents, .strides = at.strides}));
@@ -116,8 +113,8 @@ class Composer {
   }
 
   /// x y for keys, summed over the heads that share them.
-  void gradient_of_keys(Raw x, Raw y, AttentionTensor id) {
-    const Raw to = half(id, keys());
+  void gradient_of_keys(Raw x, Raw y, AttentionTensor id, const AttentionKey::Steps& steps) {
+    const Raw to = half(id, keys(steps));
     if (key_.heads == key_.key_heads) {
       multiply(x, y, to);
       return;
@@ -184,7 +181,7 @@ OperationGraph backward(const AttentionKey& key) {
   Composer c(key);
   const Raw q = c.half(kAttentionQ, c.queries(key.q)), k = c.half(kAttentionK, c.keys(key.k).transposed());
   const Raw v = c.half(kAttentionV, c.keys(key.v).transposed()), y = c.half(kAttentionY, c.queries(key.y));
-  const Raw gy = c.half(kAttentionGy, c.queries(key.gy)), gq = c.half(kAttentionGq, c.queries());
+  const Raw gy = c.half(kAttentionGy, c.queries(key.gy)), gq = c.half(kAttentionGq, c.queries(key.gq));
   const Raw lse = c.in_memory(kAttentionLse, CUDNN_DATA_FLOAT, c.rows());
   const Raw scale = c.number(kAttentionScale, CUDNN_DATA_FLOAT);
 
@@ -198,11 +195,11 @@ OperationGraph backward(const AttentionKey& key) {
   x = c.pointwise(CUDNN_POINTWISE_MUL, c.multiply(q, k, c.inner(c.logits())), scale);
   x = c.seen(c.pointwise(CUDNN_POINTWISE_SUB, x, lse));
   const Raw p = c.pointwise(CUDNN_POINTWISE_EXP, x, nullptr);
-  c.gradient_of_keys(c.by_keys(p), gy, kAttentionGv);
+  c.gradient_of_keys(c.by_keys(p), gy, kAttentionGv, key.gv);
 
   x = c.pointwise(CUDNN_POINTWISE_SUB, c.multiply(gy, v, c.inner(c.logits())), delta);
   const Raw gp = c.pointwise(CUDNN_POINTWISE_MUL, c.pointwise(CUDNN_POINTWISE_MUL, x, p), scale);
-  c.gradient_of_keys(c.by_keys(gp), q, kAttentionGk);
+  c.gradient_of_keys(c.by_keys(gp), q, kAttentionGk, key.gk);
   c.multiply(gp, c.reshape(k, c.inner_half(c.keys(key.k))), gq);
   return c.finish();
 }

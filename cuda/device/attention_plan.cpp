@@ -16,6 +16,12 @@ constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
 
 AttentionKey::Steps steps_of(const cpu::AttentionArgs::Tokens& x) { return {x.token, x.head}; }
 
+/// A gradient that nobody wants is written too, to memory of the call's own.
+AttentionKey::Steps steps_of(const cpu::AttentionBackward::Gradient& g, std::int64_t heads, std::int64_t depth) {
+  if (g.data == nullptr) return {heads * depth, depth};
+  return {g.token, g.head};
+}
+
 AttentionKey key_of(const cpu::AttentionArgs& a, AttentionPass pass) {
   return {.pass = pass,
           .dtype = a.dtype,
@@ -74,6 +80,12 @@ std::array<std::int64_t, AttentionKey::kNumbers> AttentionKey::numbers() const {
           y.head,
           gy.token,
           gy.head,
+          gq.token,
+          gq.head,
+          gk.token,
+          gk.head,
+          gv.token,
+          gv.head,
           mask,
           dropout,
           aligned};
@@ -82,10 +94,10 @@ std::array<std::int64_t, AttentionKey::kNumbers> AttentionKey::numbers() const {
 std::string AttentionKey::text() const {
   return fmt::format(
       "{} {} {} batch {} queries {} keys {} heads {} {} depth {} causal {:d} q {} {} k {} {} v {} {} y {} {} gy {} {} "
-      "mask {:d} dropout {:d} aligned {:d}",
+      "gq {} {} gk {} {} gv {} {} mask {:d} dropout {:d} aligned {:d}",
       kAttentionFamily, pass == AttentionPass::kForward ? "forward" : "backward", name_of(dtype), batch, queries, keys,
       heads, key_heads, depth, causal, q.token, q.head, k.token, k.head, v.token, v.head, y.token, y.head, gy.token,
-      gy.head, mask, dropout, aligned);
+      gy.head, gq.token, gq.head, gk.token, gk.head, gv.token, gv.head, mask, dropout, aligned);
 }
 
 AttentionKey attention_key(const cpu::AttentionForward& call) {
@@ -101,8 +113,11 @@ AttentionKey attention_key(const cpu::AttentionBackward& call) {
   AttentionKey key = key_of(a, AttentionPass::kBackward);
   key.y = steps_of(call.y);
   key.gy = steps_of(call.gy);
+  key.gq = steps_of(call.gq, a.heads, a.depth);
+  key.gk = steps_of(call.gk, a.key_heads, a.depth);
+  key.gv = steps_of(call.gv, a.key_heads, a.depth);
   key.aligned = all_aligned(
-      {a.q.data, a.k.data, a.v.data, call.y.data, call.gy.data, call.lse, call.gq, call.gk, call.gv});
+      {a.q.data, a.k.data, a.v.data, call.y.data, call.gy.data, call.lse, call.gq.data, call.gk.data, call.gv.data});
   return key;
 }
 
@@ -118,7 +133,8 @@ std::string no_library_for(const AttentionKey& key, std::size_t version, int arc
   if (key.batch * key.heads * key.queries * key.keys == 0) return "there is nothing to look at";
   if (key.causal && key.keys < key.queries) return "its first queries see no key";
   if (key.pass == AttentionPass::kBackward && key.queries == 1 && key.keys == 1) return "it has one query and one key";
-  if (!key.aligned || !in_vectors({key.q, key.k, key.v, key.y, key.gy})) return "its vectors do not lie on 16 bytes";
+  if (!key.aligned || !in_vectors({key.q, key.k, key.v, key.y, key.gy, key.gq, key.gk, key.gv}))
+    return "its vectors do not lie on 16 bytes";
   return {};
 }
 

@@ -27,12 +27,12 @@ struct AttentionKey {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   bool causal = false;
   Steps q, k, v, y;
-  Steps gy;              ///< of a backward pass
+  Steps gy, gq, gk, gv;  ///< of a backward pass
   bool mask = false;     ///< one is added to the logits
   bool dropout = false;  ///< some probabilities are left out
   bool aligned = true;   ///< every vector lies on 16 bytes
 
-  static constexpr int kNumbers = 22;
+  static constexpr int kNumbers = 28;
   /// All of it, in the order of text().
   std::array<std::int64_t, kNumbers> numbers() const;
   /// "attention forward bf16 batch 8 queries 64 keys 64 heads 12 12 depth 64 causal 1 q 2304 64 ..."; no two keys have

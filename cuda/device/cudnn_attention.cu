@@ -98,17 +98,16 @@ bool library_attention(const cpu::AttentionBackward& b) {
   const AttentionKey key = attention_key(b);
   if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and takes no memory
   const Samples at{key};
-  const AttentionKey::Steps query{a.heads * a.depth, a.depth}, of_key{a.key_heads * a.depth, a.depth};
-  const std::int64_t query_bytes = a.batch * at.queries(kAttentionGq, nullptr, query).bytes,
-                     key_bytes = a.batch * at.keys(kAttentionGk, nullptr, of_key).bytes;
-  const Unwanted gq(b.gq, query_bytes), gk(b.gk, key_bytes), gv(b.gv, key_bytes);
+  const Unwanted gq(b.gq.data, a.batch * at.queries(kAttentionGq, nullptr, key.gq).bytes);
+  const Unwanted gk(b.gk.data, a.batch * at.keys(kAttentionGk, nullptr, key.gk).bytes);
+  const Unwanted gv(b.gv.data, a.batch * at.keys(kAttentionGv, nullptr, key.gv).bytes);
   const Buffer<char> delta(a.batch * at.rows(kAttentionDelta, nullptr).bytes);
   return run(key, a.scale,
              {at.queries(kAttentionQ, a.q.data, key.q), at.keys(kAttentionK, a.k.data, key.k),
               at.keys(kAttentionV, a.v.data, key.v), at.queries(kAttentionY, b.y.data, key.y),
               at.rows(kAttentionLse, b.lse), at.queries(kAttentionGy, b.gy.data, key.gy),
-              at.queries(kAttentionGq, gq.data(), query), at.keys(kAttentionGk, gk.data(), of_key),
-              at.keys(kAttentionGv, gv.data(), of_key), at.rows(kAttentionDelta, delta.data())});
+              at.queries(kAttentionGq, gq.data(), key.gq), at.keys(kAttentionGk, gk.data(), key.gk),
+              at.keys(kAttentionGv, gv.data(), key.gv), at.rows(kAttentionDelta, delta.data())});
 }
 
 void forget_attention_plans() { plans().forget(); }

@@ -10,6 +10,7 @@
 #include "autograd/functions/reduce.h"
 #include "autograd/functions/shape.h"
 #include "core/error.h"
+#include "nn/attention.h"
 #include "optim/adam.h"
 #include "tests/amp/toy.h"
 
@@ -19,13 +20,14 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Planted {
+template <class Model>
+struct PlantedIn {
   Runtime runtime{{.seed = 3, .threads = 2}};
-  toy::Two model;
+  Model model;
   optim::AdamW optimizer;
   Trainer trainer;
 
-  explicit Planted(const TrainerOptions& options)
+  explicit PlantedIn(const TrainerOptions& options)
       : optimizer(model, {.lr = 0.01}), trainer(runtime, model, optimizer, hashed(options)) {}
   static TrainerOptions hashed(TrainerOptions options) {
     options.state_hash = true;
@@ -44,6 +46,7 @@ struct Planted {
   }
   Variable loss(const toy::Batch& b) { return apply_one<toy::SquaredError>({}, {model(b.x), Variable(b.target)}); }
 };
+using Planted = PlantedIn<toy::Two>;
 
 TEST(Diagnosis, ANanInTheBatchIsBadInputOfItsSample) {
   Planted run({});
@@ -109,6 +112,44 @@ TEST(Diagnosis, AnActivationBeyondHalfIsProvedByComputingThatOpInF32) {
   EXPECT_FALSE(d.proof[0].finite);
   EXPECT_EQ(d.proof[1].variant, "op-fp32");
   EXPECT_TRUE(d.proof[1].finite);
+}
+
+/// A batch's rows as tokens of two values each.
+struct Attentive : nn::Module {
+  nn::Linear first{{.in = 2, .out = 16}}, last{{.in = 16, .out = 2}};
+  nn::MultiHeadAttention attention{{.dim = 16, .heads = 2}};
+  void visit(nn::Visitor& v) override {
+    v("first", first);
+    v("attention", attention);
+    v("last", last);
+  }
+  Variable forward(const Variable& x) override {
+    const Variable y = last(attention(first(reshape(x, {x.dim(0), 2, 2}))));
+    return slice(reshape(y, {x.dim(0), 4}), 1, 0, 2);
+  }
+};
+
+TEST(Diagnosis, APartOfOneOpForThreeModulesIsNamed) {
+  PlantedIn<Attentive> run({});
+  run.model.attention.key.weight.mutable_value().mutable_data<float>()[7] = std::nanf("");
+  const Incident incident = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); });
+  const FirstBad& first = incident.diagnosis.first_bad.value();
+  EXPECT_EQ(first.direction, "state");
+  EXPECT_EQ(first.module, "attention.key");
+  EXPECT_EQ(first.op, "projections");
+  EXPECT_EQ(first.parameter, "attention.key.weight");
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kCorruptedState);
+}
+
+TEST(Diagnosis, AnOverflowIsNamedByThePartAndMendedByTheOp) {
+  PlantedIn<Attentive> run({.precision = Policy::fp16()});
+  run.model.attention.value.weight.mutable_value().fill(60000);
+  const Diagnosis d = run.failed_step(toy::batch(1), [&](const toy::Batch& x) { return run.loss(x); }).diagnosis;
+  EXPECT_EQ(d.first_bad.value().direction, "forward");
+  EXPECT_EQ(d.first_bad.value().module, "attention.value");
+  EXPECT_EQ(d.first_bad.value().op, "projections");
+  EXPECT_EQ(d.first_bad.value().op_path(), "attention") << "what an override names";
+  EXPECT_EQ(d.cause, CauseClass::kActivationOverflow);
 }
 
 TEST(Diagnosis, ALogOfZeroIsAPoleWhateverThePrecision) {

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "autograd/functions/attention.h"
@@ -50,6 +51,14 @@ double activated(Activation activation, double z) {
     case Activation::kGeluTanh: return z / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
   }
   return z;
+}
+
+/// Channels [begin, begin + count) of x.
+Array channels(const Array& x, std::int64_t begin, std::int64_t count) {
+  Array part{x.shape.with_dim(-1, count), {}};
+  for (std::int64_t i = 0; i < part.shape.numel(); ++i)
+    part.values.push_back(x[i / count * x.shape.cols() + begin + i % count]);
+  return part;
 }
 
 struct AttentionSizes {
@@ -168,6 +177,50 @@ std::vector<Case> linear_cases() {
   return cases;
 }
 
+std::vector<Case> projections_cases() {
+  std::vector<Case> cases;
+  struct Widths {
+    const char* name;
+    std::array<std::int64_t, 3> out;
+    bool bias;
+  };
+  for (const ShapeClass& shape : shape_classes())
+    for (const Widths& widths : {Widths{"alike", {4, 4, 4}, true}, Widths{"grouped", {6, 2, 2}, false},
+                                 Widths{"an_empty_part", {3, 0, 1}, true}}) {
+      if (shape.shape.rank() == 0) continue;
+      const std::int64_t in_width = shape.shape.cols();
+      Case c{.info = &ops::Projections::info,
+             .name = std::string(shape.name) + "_" + widths.name,
+             .inputs = {random(shape, 1)},
+             .run =
+                 [](const std::vector<Variable>& x) {
+                   if (x.size() == 4) return projections(x[0], {x[1], x[2], x[3]});
+                   return projections(x[0], {x[1], x[2], x[3]}, {x[4], x[5], x[6]});
+                 },
+             .reference =
+                 [in_width, widths](const std::vector<Array>& in) {
+                   Expected y;
+                   for (std::int64_t r = 0; r < in[0].shape.with_dim(-1, 1).numel(); ++r)
+                     for (std::size_t part = 0; part < 3; ++part)
+                       for (std::int64_t o = 0; o < widths.out[part]; ++o) {
+                         Accumulator z;
+                         for (std::int64_t i = 0; i < in_width; ++i)
+                           z.add(in[0][r * in_width + i], in[1 + part][o * in_width + i]);
+                         if (in.size() > 4) z.add(1, in[4 + part][o]);
+                         z.push(y);
+                       }
+                   return y;
+                 },
+             .nan_must_show = in_width > 0 && shape.shape.numel() > 0};
+      for (std::size_t part = 0; part < 3; ++part)
+        c.inputs.push_back(random(Shape{widths.out[part], in_width}, 2 + part, -1, 1));
+      for (std::size_t part = 0; part < 3 && widths.bias; ++part)
+        c.inputs.push_back(random(Shape{widths.out[part]}, 5 + part));
+      cases.push_back(std::move(c));
+    }
+  return cases;
+}
+
 std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (const AttentionSizes& s :
@@ -186,6 +239,29 @@ std::vector<Case> attention_cases() {
          .run = [s](const std::vector<Variable>& x) { return attention(x[0], x[1], x[2], {.causal = s.causal}); },
          .reference = [s](const std::vector<Array>& in) { return attention_reference(s, in[0], in[1], in[2]); },
          .half_roundings = 2});
+  // Queries, keys and values as channels of one input.
+  for (const AttentionSizes& s :
+       {AttentionSizes{"packed_one_element", 1, 1, 1, 1, 1, 1}, AttentionSizes{"packed", 2, 7, 7, 2, 2, 4},
+        AttentionSizes{"packed_causal", 1, 70, 70, 2, 2, 8, true},
+        AttentionSizes{"packed_grouped", 2, 6, 6, 4, 2, 8, true}, AttentionSizes{"packed_empty", 0, 5, 5, 2, 2, 4}})
+    for (const bool slice : {false, true}) {
+      const Shape shape{s.batch, s.queries, (s.heads + 2 * s.key_heads) * s.width};
+      cases.push_back({.info = &ops::Attention::info,
+                       .name = std::string(s.name) + (slice ? "_slice" : ""),
+                       .inputs = {slice ? random_slice(shape, 1) : random(shape, 1)},
+                       .run =
+                           [s](const std::vector<Variable>& x) {
+                             return attention(x[0], {}, {},
+                                              {.causal = s.causal, .heads = s.heads, .key_heads = s.key_heads});
+                           },
+                       .reference =
+                           [s](const std::vector<Array>& in) {
+                             const std::int64_t queries = s.heads * s.width, keys = s.key_heads * s.width;
+                             return attention_reference(s, channels(in[0], 0, queries), channels(in[0], queries, keys),
+                                                        channels(in[0], queries + keys, keys));
+                           },
+                       .half_roundings = 2});
+    }
   return cases;
 }
 

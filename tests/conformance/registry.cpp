@@ -10,7 +10,7 @@ const std::vector<Case>& all_cases() {
              softmax_cases,  dropout_cases,    element_loss_cases, cross_entropy_cases,  dice_cases,
              matmul_cases,   linear_cases,     conv_cases,         conv_transpose_cases, attention_cases,
              row_norm_cases, group_norm_cases, batch_norm_cases,   pool_cases,           upsample_cases,
-             movement_cases, embedding_cases,
+             movement_cases, embedding_cases,  projections_cases,
          })
       for (Case& c : family()) all.push_back(std::move(c));
     return all;

@@ -20,6 +20,7 @@ std::vector<Case> cross_entropy_cases();
 std::vector<Case> dice_cases();
 std::vector<Case> matmul_cases();
 std::vector<Case> linear_cases();
+std::vector<Case> projections_cases();
 std::vector<Case> conv_cases();
 std::vector<Case> conv_transpose_cases();
 std::vector<Case> attention_cases();

@@ -54,7 +54,10 @@ AttentionKey key_of(const Sizes& s, AttentionPass pass, DType dtype = DType::bf1
                    .k = {row, s.depth},
                    .v = {row, s.depth},
                    .y = {s.heads * s.depth, s.depth}};
-  if (pass == AttentionPass::kBackward) key.gy = key.y;
+  if (pass == AttentionPass::kBackward) {
+    key.gy = key.y;
+    key.gq = key.gk = key.gv = key.q;
+  }
   return key;
 }
 
@@ -85,7 +88,7 @@ TEST(AttentionKey, NamesWhatTheChoiceDependsOn) {
   EXPECT_EQ(
       key.text(),
       "attention forward f16 batch 2 queries 3 keys 5 heads 4 2 depth 8 causal 1 q 96 8 k 96 16 v 104 8 y 32 8 gy "
-      "0 0 mask 0 dropout 0 aligned 1");
+      "0 0 gq 0 0 gk 0 0 gv 0 0 mask 0 dropout 0 aligned 1");
   call.lse = memory + 4;
   EXPECT_FALSE(attention_key(call).aligned);
   const float mask = 0;
@@ -97,7 +100,10 @@ TEST(AttentionKey, NamesWhatTheChoiceDependsOn) {
   EXPECT_EQ(attention_key(back).gy, (AttentionKey::Steps{40, 8}));
   EXPECT_EQ(attention_key(back).pass, AttentionPass::kBackward);
   EXPECT_TRUE(attention_key(back).aligned) << "gradients that nobody wants lie nowhere";
-  back.gk = memory + 8;
+  EXPECT_EQ(attention_key(back).gk, (AttentionKey::Steps{16, 8})) << "written where nothing else is";
+  back.gq = {memory, 96, 8};
+  EXPECT_EQ(attention_key(back).gq, (AttentionKey::Steps{96, 8}));
+  back.gk = {memory + 8, 16, 8};
   EXPECT_FALSE(attention_key(back).aligned);
 }
 
@@ -122,6 +128,12 @@ TEST(AttentionKey, NoTwoAreAlike) {
       [](AttentionKey& k) { k.y.head = 8; },
       [](AttentionKey& k) { k.gy.token = 8; },
       [](AttentionKey& k) { k.gy.head = 8; },
+      [](AttentionKey& k) { k.gq.token = 8; },
+      [](AttentionKey& k) { k.gq.head = 8; },
+      [](AttentionKey& k) { k.gk.token = 8; },
+      [](AttentionKey& k) { k.gk.head = 8; },
+      [](AttentionKey& k) { k.gv.token = 8; },
+      [](AttentionKey& k) { k.gv.head = 8; },
       [](AttentionKey& k) { k.mask = true; },
       [](AttentionKey& k) { k.dropout = true; },
       [](AttentionKey& k) { k.aligned = false; },
@@ -235,6 +247,7 @@ TEST(AttentionGraph, SlicesAreStrides) {
   using V = std::vector<std::int64_t>;
   AttentionKey key = key_of({"", 2, 9, 11, 4, 2, 16, true}, AttentionPass::kBackward);
   key.gy = {80, 20};
+  key.gv = {96, 24};
   const OperationGraph g = attention_graph(key);
   const auto at = [&](std::int64_t id) -> const Descriptor& { return *find(g, id); };
   EXPECT_EQ(four(at(kAttentionQ), CUDNN_ATTR_TENSOR_DIMENSIONS), (V{2, 4, 9, 16}));
@@ -243,8 +256,9 @@ TEST(AttentionGraph, SlicesAreStrides) {
   EXPECT_EQ(four(at(kAttentionK), CUDNN_ATTR_TENSOR_STRIDES), (V{11 * 128, 16, 1, 128}));
   EXPECT_EQ(four(at(kAttentionV), CUDNN_ATTR_TENSOR_STRIDES), (V{11 * 128, 16, 1, 128}));
   EXPECT_EQ(four(at(kAttentionGy), CUDNN_ATTR_TENSOR_STRIDES), (V{9 * 80, 20, 80, 1}));
-  EXPECT_EQ(four(at(kAttentionGq), CUDNN_ATTR_TENSOR_STRIDES), (V{9 * 64, 16, 64, 1}));
-  EXPECT_EQ(four(at(kAttentionGk), CUDNN_ATTR_TENSOR_STRIDES), (V{11 * 32, 16, 32, 1}));
+  EXPECT_EQ(four(at(kAttentionGq), CUDNN_ATTR_TENSOR_STRIDES), (V{9 * 128, 16, 128, 1}));
+  EXPECT_EQ(four(at(kAttentionGk), CUDNN_ATTR_TENSOR_STRIDES), (V{11 * 128, 16, 128, 1}));
+  EXPECT_EQ(four(at(kAttentionGv), CUDNN_ATTR_TENSOR_STRIDES), (V{11 * 96, 24, 96, 1}));
   EXPECT_EQ(four(at(kAttentionLse), CUDNN_ATTR_TENSOR_STRIDES), (V{4 * 9, 9, 1, 1}));
   const OperationGraph forward = attention_graph(key_of(kGpt, AttentionPass::kForward));
   EXPECT_EQ(four(*find(forward, kAttentionV), CUDNN_ATTR_TENSOR_DIMENSIONS), (V{8, 12, 1024, 64}));

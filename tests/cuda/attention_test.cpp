@@ -64,7 +64,9 @@ struct Problem {
     const Tensor tq = there(q, queries), tk = there(k, keys), tv = there(v, keys), tgy = there(gy, queries);
     const Tensor added = mask.empty() ? Tensor() : Tensor::from(mask, Shape(mask_shape)).to(DType::f32).to(device);
     Tensor y = Tensor::full(queries, kNan, computed, device), gq = y.clone();
-    Tensor gk = Tensor::full(keys, kNan, computed, device), gv = gk.clone();
+    // Gradients of keys and values side by side, as those of one projection lie.
+    const Tensor pairs = Tensor::full(keys.with_dim(-1, 2 * c.depth), kNan, computed, device);
+    Tensor gk = pairs.channel_slice(0, c.depth), gv = pairs.channel_slice(c.depth, c.depth);
     Tensor lse = Tensor::full({c.batch, c.heads, c.queries}, kNan, accumulate_dtype(computed), device);
     cpu::AttentionArgs a;
     a.batch = c.batch;
@@ -94,9 +96,9 @@ struct Problem {
                       .y = {y.raw(), c.heads * c.depth, c.depth},
                       .gy = {tgy.raw(), c.heads * c.depth, c.depth},
                       .lse = lse.raw(),
-                      .gq = gq.mutable_raw(),
-                      .gk = gk.mutable_raw(),
-                      .gv = gv.mutable_raw()});
+                      .gq = {gq.mutable_raw(), gq.pitch() * c.heads, gq.pitch()},
+                      .gk = {gk.mutable_raw(), gk.pitch() * c.key_heads, gk.pitch()},
+                      .gv = {gv.mutable_raw(), gv.pitch() * c.key_heads, gv.pitch()}});
     std::vector<std::vector<double>> all;
     for (const Tensor& t : {y, lse, gq, gk, gv}) all.push_back(t.to(Device::cpu()).to_vector<double>());
     return all;

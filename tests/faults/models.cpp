@@ -13,10 +13,11 @@ constexpr std::int64_t kTokens = 12, kVocabulary = 32, kDim = 32, kBlocks = 2;  
 constexpr std::int64_t kImage = 16, kBase = 4;                                  // U-Net
 
 constexpr Product kMlpProducts[] = {{"layers.0", "linear"}, {"layers.1", "linear"}, {"layers.2", "linear"}};
-constexpr Product kGptProducts[] = {{"blocks.0.attention.value", "linear"}, {"blocks.0.attention.key", "linear"},
-                                    {"blocks.0.attention.query", "linear"}, {"blocks.0.mlp.up", "linear"},
-                                    {"blocks.1.attention.value", "linear"}, {"blocks.1.attention.key", "linear"},
-                                    {"blocks.1.attention.query", "linear"}, {"blocks.1.mlp.up", "linear"}};
+constexpr Product kGptProducts[] = {
+    {"blocks.0.attention.value", "projections"}, {"blocks.0.attention.key", "projections"},
+    {"blocks.0.attention.query", "projections"}, {"blocks.0.mlp.up", "linear"},
+    {"blocks.1.attention.value", "projections"}, {"blocks.1.attention.key", "projections"},
+    {"blocks.1.attention.query", "projections"}, {"blocks.1.mlp.up", "linear"}};
 constexpr Product kUNetProducts[] = {{"encoder.0.conv1", "conv2d"}, {"encoder.0.conv2", "conv2d"},
                                      {"encoder.1.conv1", "conv2d"}, {"encoder.1.conv2", "conv2d"},
                                      {"middle.conv1", "conv2d"},    {"middle.conv2", "conv2d"},

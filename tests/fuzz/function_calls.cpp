@@ -62,6 +62,11 @@ Variable attention_mask(A a) {
 }
 
 Out attend(A a) {
+  if (a.draws().one_in(4)) {
+    ops::Attention::Params params = attention_params(a, true);
+    params.key_heads = a.number(1);
+    return {attention(a.tensor({a.b, a.t, (a.i + 2) * a.d}), {}, {}, params, attention_mask(a))};
+  }
   const bool by_heads = a.flag();
   if (by_heads) {
     const Variable q = a.tensor({a.b, a.t, a.i * a.d}), k = a.tensor({a.b, a.k, a.i * a.d}),
@@ -170,6 +175,13 @@ const std::vector<Call>& function_calls() {
        [](A a) -> Out {
          return {linear(a.tensor({a.b, a.t, a.d}), a.tensor({a.k, a.d}), a.parameter({a.k}),
                         {.activation = static_cast<Activation>(a.draws().below(4))})};
+       }},
+      {"projections",
+       [](A a) -> Out {
+         const Variable x = a.tensor({a.b, a.t, a.d});
+         const std::array<Variable, 3> weights{a.tensor({a.k, a.d}), a.tensor({a.c, a.d}), a.tensor({a.c, a.d})};
+         if (a.flag()) return {projections(x, weights)};
+         return {projections(x, weights, {a.parameter({a.k}), a.parameter({a.c}), a.parameter({a.c})})};
        }},
       {"conv2d",
        [](A a) -> Out {

@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "autograd/functions/elementwise.h"
 #include "autograd/node.h"
+#include "autograd/reachable.h"
 #include "core/error.h"
+#include "core/precision.h"
 #include "core/runtime.h"
 #include "nn/activation.h"
 #include "nn/attention.h"
@@ -18,6 +22,7 @@
 #include "nn/mlp.h"
 #include "nn/pooling.h"
 #include "nn/sequential.h"
+#include "optim/sgd.h"
 #include "tests/core/op_check.h"
 
 namespace binade::nn {
@@ -77,6 +82,124 @@ TEST_F(Attention, ParametersLieAtQueryKeyValueOut) {
   for (const auto& [name, parameter] : named_parameters(a)) names.push_back(name + parameter->shape().to_string());
   EXPECT_EQ(names, (std::vector<std::string>{"query.weight(8, 8)", "key.weight(4, 8)", "value.weight(4, 8)",
                                              "out.weight(8, 8)"}));
+}
+
+/// What a layer computes of `x` and gives its parameters, under `policy`.
+struct Pass {
+  Tensor y, gx;
+  StateDict gradients;
+};
+Pass pass_of(MultiHeadAttention& a, const Tensor& x, const PrecisionPolicy& policy = {}) {
+  const PolicyScope scope(policy);
+  for (const auto& [name, parameter] : named_parameters(a)) parameter->zero_grad();
+  const Variable input(x, true);
+  const Variable y = a(input);
+  backward(y, test::noise(y.shape(), 9, y.dtype()));
+  Pass pass{y.value(), input.grad(), {}};
+  for (const auto& [name, parameter] : named_parameters(a))
+    if (parameter->requires_grad()) pass.gradients.put(name, parameter->grad().clone());
+  return pass;
+}
+
+void expect_same(const Pass& got, const Pass& want, const std::string& what, bool same_gx = true) {
+  EXPECT_EQ(got.y.to_vector<float>(), want.y.to_vector<float>()) << what;
+  for (const auto& [name, value] : want.gradients.values())
+    EXPECT_EQ(got.gradients.tensor(name).to_vector<float>(), want.gradients.tensor(name).to_vector<float>())
+        << what << ", " << name;
+  for (std::int64_t i = 0; i < want.gx.numel(); ++i)
+    ASSERT_NEAR(got.gx.at(i), want.gx.at(i), same_gx ? 0 : 1e-5) << what;
+}
+
+bool follows(const Tensor& a, const Tensor& b) {
+  return static_cast<const std::byte*>(a.raw()) + a.bytes() == static_cast<const std::byte*>(b.raw());
+}
+
+TEST_F(Attention, ProjectionsGiveTheSameBitsWhereverTheWeightsLie) {
+  for (const bool bias : {false, true})
+    for (const std::int64_t kv_heads : {4, 2}) {
+      const MultiHeadAttentionOptions options{
+          .dim = 128, .heads = 4, .kv_heads = kv_heads, .causal = true, .bias = bias};
+      const std::string what = fmt::format("{} key heads, {} bias", kv_heads, bias ? "with" : "without");
+      MultiHeadAttention a(options), b(options);
+      load_state_dict(b, state_dict(a));
+      optim::Sgd optimizer(b, {.lr = 0.1});
+      const Tensor x = test::noise({2, 5, 128}, 1, DType::f32);
+      const Pass apart = pass_of(a, x), together = pass_of(b, x);
+      EXPECT_FALSE(follows(a.query.weight.value(), a.key.weight.value()));
+      for (const auto& [first, second] : {std::pair(&b.query, &b.key), std::pair(&b.key, &b.value)}) {
+        EXPECT_TRUE(follows(first->weight.value(), second->weight.value())) << what;
+        EXPECT_TRUE(follows(first->weight.grad(), second->weight.grad())) << what;
+        EXPECT_TRUE(!bias || kv_heads != 4 || follows(first->bias.grad(), second->bias.grad())) << what;
+      }
+      expect_same(together, apart, what);
+
+      b.key.weight = Parameter(b.key.weight.value().clone());
+      expect_same(pass_of(b, x), apart, what + ", a weight elsewhere");
+      // Three ops: the same products, and another order of summing in the gradient of x.
+      expect_same(pass_of(a, x, PrecisionPolicy{}.with("linear", DType::f32)), apart, what + ", three ops", false);
+      const PrecisionPolicy half{.name = "bf16", .low = DType::bf16};
+      expect_same(pass_of(b, x, half), pass_of(a, x, half), what + ", bf16");
+    }
+}
+
+TEST_F(Attention, AFrozenPartLeavesTheGradientsOfTheOthers) {
+  MultiHeadAttention a({.dim = 16, .heads = 2});
+  const Tensor x = test::noise({2, 5, 16}, 1, DType::f32);
+  const Pass all = pass_of(a, x);
+  a.key.weight.state()->requires_grad = a.query.bias.state()->requires_grad = false;
+  Pass some = pass_of(a, x);
+  EXPECT_FALSE(some.gradients.contains("key.weight"));
+  for (const char* name : {"query.weight", "value.weight", "key.bias", "value.bias"})
+    EXPECT_EQ(some.gradients.tensor(name).to_vector<float>(), all.gradients.tensor(name).to_vector<float>()) << name;
+}
+
+TEST_F(Attention, ProjectionsAreOneOpUnlessThePolicyTellsThemApart) {
+  MultiHeadAttention a({.dim = 16, .heads = 2}), composed({.dim = 16, .heads = 2, .composed = true});
+  const Tensor x = test::noise({1, 3, 16}, 1, DType::f32);
+  const auto modules = [&](MultiHeadAttention& layer, const PrecisionPolicy& policy) {
+    const PolicyScope scope(policy);
+    std::vector<std::string> ops;
+    for (const std::shared_ptr<Node>& node : reachable_nodes(layer(x).state()->node))
+      if (node->info().family == OpFamily::kProduct) ops.push_back(node->module_path() + "/" + node->info().name);
+    std::ranges::reverse(ops);
+    return ops;
+  };
+  using Ops = std::vector<std::string>;
+  const Ops one{"/projections", "/attention", "out/linear"};
+  const Ops three{"value/linear", "key/linear", "query/linear", "/attention", "out/linear"};
+  const PrecisionPolicy half{.name = "bf16", .low = DType::bf16};
+  EXPECT_EQ(modules(a, half), one);
+  EXPECT_EQ(modules(a, half.with("*", DType::f32)), one);
+  EXPECT_EQ(modules(a, half.with("out", DType::f32)), one);
+  EXPECT_EQ(modules(a, half.with("projections", DType::f32)), one) << "which reads f32 then";
+  EXPECT_EQ(modules(a, half.with("key", DType::f32)), three);
+  EXPECT_EQ(modules(a, half.with("linear", DType::f32)), three);
+  EXPECT_EQ(modules(a, {.name = "fp8", .low = DType::bf16, .fp8_linear = true}), three);
+  EXPECT_EQ(modules(composed, half).size(), 6u) << "three linear, two matmul, and out";
+}
+
+TEST_F(Attention, AStateOfThreeOpsGoesOnWithOne) {
+  const PrecisionPolicy one, three = one.with("linear", DType::f32);
+  const auto train = [](MultiHeadAttention& a, optim::Sgd& optimizer, const PrecisionPolicy& policy, int from, int to) {
+    const PolicyScope scope(policy);
+    for (int step = from; step < to; ++step) {
+      optimizer.zero_grad();
+      const Variable y = a(test::noise({2, 5, 16}, static_cast<std::uint64_t>(step), DType::f32));
+      backward(y, test::noise(y.shape(), 9, DType::f32));
+      optimizer.step();
+    }
+  };
+  MultiHeadAttention a({.dim = 16, .heads = 4, .kv_heads = 2, .causal = true}), b(a.options());
+  optim::Sgd old(a, {.lr = 1e-3, .momentum = 0.9}), fresh(b, {.lr = 1e-3, .momentum = 0.9});
+  train(a, old, three, 0, 4);
+  load_state_dict(b, state_dict(a));
+  fresh.load_state(old.state());
+  train(a, old, three, 4, 8);
+  train(b, fresh, one, 4, 8);
+  const StateDict want = state_dict(a), got = state_dict(b);
+  for (const auto& [name, value] : want.values())
+    EXPECT_EQ(got.tensor(name).to_vector<float>(), want.tensor(name).to_vector<float>())
+        << name << ": the gradient of x, which alone is summed in another order, goes nowhere here";
 }
 
 TEST_F(Attention, TokenByTokenWithACacheEqualsTheWholeSequence) {

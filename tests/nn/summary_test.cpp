@@ -49,10 +49,13 @@ TEST(ModelSummary, CountsTheFlopsOfAttentionTheSameFusedAndComposed) {
   for (const bool composed : {false, true}) {
     MultiHeadAttention a({.dim = 12, .heads = 3, .composed = composed});
     const Summary s = summary(a, Tensor::zeros({2, 5, 12}));
-    EXPECT_EQ(row(s, "query").flops, 2LL * 10 * 12 * 12);
+    const std::int64_t projection = 2LL * 10 * 12 * 12;
+    EXPECT_EQ(row(s, "out").flops, projection);
+    EXPECT_EQ(row(s, "query").flops, composed ? projection : 0) << "of one op at the attention, unless it is composed";
     // q k^T and p v: per head and batch, T x T dot products of 4 values, twice
-    EXPECT_EQ(row(s, "").flops, 2LL * (2 * 2 * 3 * 5 * 5 * 4)) << "composed: " << composed;
-    EXPECT_EQ(s.flops, 4 * row(s, "query").flops + row(s, "").flops);
+    const std::int64_t own = 2LL * (2 * 2 * 3 * 5 * 5 * 4);
+    EXPECT_EQ(row(s, "").flops, composed ? own : own + 3 * projection);
+    EXPECT_EQ(s.flops, own + 4 * projection);
   }
 }
 

@@ -332,6 +332,36 @@ TEST(FlatParameters, VariablesBecomeAlignedViewsWithTheirValues) {
   }
 }
 
+TEST(FlatParameters, ThoseOfOneNameInSiblingModulesLieSideBySide) {
+  const Runtime runtime;
+  const std::vector<std::string> names = {"a.query.weight", "a.query.bias", "a.key.weight", "a.key.bias", "norm.weight",
+                                          "a.value.weight", "a.value.bias", "b.key.weight", "loose"};
+  std::vector<NamedParameter> parameters;
+  for (const std::string& name : names)
+    parameters.push_back({name, toy::variable(name.ends_with("bias") ? Shape{128} : Shape{16, 16}, 1)});
+  FlatParameters flat(parameters);
+  std::vector<std::string> listed;
+  for (const FlatParameters::Slice& slice : flat.slices()) listed.push_back(slice.name);
+  EXPECT_EQ(listed, names) << "as they were given: checkpoints list moments so";
+  std::vector<std::pair<std::int64_t, std::string>> lie;
+  for (const FlatParameters::Slice& slice : flat.slices()) lie.emplace_back(slice.begin, slice.name);
+  std::ranges::sort(lie);
+  std::vector<std::string> order;
+  for (const auto& [begin, name] : lie) order.push_back(name);
+  EXPECT_EQ(order, (std::vector<std::string>{"a.query.weight", "a.key.weight", "a.value.weight", "a.query.bias",
+                                             "a.key.bias", "a.value.bias", "norm.weight", "b.key.weight", "loose"}));
+  const auto gap = [&](auto&& tensor_of) {
+    return static_cast<const std::byte*>(tensor_of(2).raw()) - static_cast<const std::byte*>(tensor_of(0).raw());
+  };
+  EXPECT_EQ(gap([&](std::size_t i) { return parameters[i].variable.value(); }), 256 * 4);
+  EXPECT_EQ(gap([&](std::size_t i) { return flat.gradient_of(i); }), 256 * 4);
+  for (const NamedParameter& p : parameters) p.variable.state()->low_copy(DType::bf16);
+  flat.adopt_low_copies();
+  EXPECT_EQ(gap([&](std::size_t i) { return parameters[i].variable.state()->low; }), 256 * 2);
+  flat.store_weights_in(DType::f16);
+  EXPECT_EQ(gap([&](std::size_t i) { return parameters[i].variable.value(); }), 256 * 2);
+}
+
 TEST(FlatParameters, ATiedParameterIsStoredAndUpdatedOnce) {
   const Runtime runtime;
   const Variable table = toy::variable({6, 4}, 1);

@@ -260,8 +260,8 @@ Status reached(std::uint64_t number, int* yes) {
 Status wait_for(std::uint64_t number) {
   return guarded([&] { wait_for_mark(number); });
 }
-Status fetch(void* to, const void* from, std::size_t bytes, std::uint64_t number) {
-  return guarded([&] { cuda::fetch(to, from, bytes, number); });
+Status fetch_to_host(void* to, const void* from, std::size_t bytes, std::uint64_t number) {
+  return guarded([&] { fetch(to, from, bytes, number); });
 }
 
 Status capture_begin() { return guarded(begin_capture); }
@@ -366,7 +366,7 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
                        .mark = &mark,
                        .reached = &reached,
                        .wait_for = &wait_for,
-                       .fetch = &fetch,
+                       .fetch = &fetch_to_host,
                        .capture_begin = &capture_begin,
                        .capture_end = &capture_end,
                        .graph_launch = &graph_launch,

@@ -24,10 +24,18 @@ class Pending {
       slot = {std::move(gradient), owned};
       return;
     }
-    if (!slot.owned && owned) std::swap(slot.gradient, gradient);  // a + b = b + a, bit for bit
-    if (!slot.owned && !owned) slot.gradient = slot.gradient.clone();
+    if (!slot.sole() && owned) std::swap(slot.gradient, gradient);  // a + b = b + a, bit for bit
+    if (!slot.sole() && !owned) slot.gradient = slot.gradient.clone();
     slot.owned = true;
     accumulate(slot.gradient, gradient);
+  }
+
+  /// What waits at `edge` where nobody else reads it; null: nothing, or something that others read too.
+  const Tensor* waiting(const Edge& edge) const {
+    const auto found = slots_.find(edge.node.get());
+    if (found == slots_.end()) return nullptr;
+    const Slot& slot = found->second[static_cast<std::size_t>(edge.output)];
+    return slot.gradient.defined() && slot.sole() ? &slot.gradient : nullptr;
   }
 
   Tensors take(const Node* node) {
@@ -44,6 +52,9 @@ class Pending {
   struct Slot {
     Tensor gradient;
     bool owned = false;
+    /// What an op merely handed on is nobody else's either once that op is done. Who holds what may differ between a
+    /// run that is watched or recomputed and one that is not: no bit of a sum may hang on the answer.
+    bool sole() const { return owned || gradient.sole_owner(); }
   };
   std::unordered_map<const Node*, std::vector<Slot>> slots_;
 };
@@ -51,21 +62,38 @@ class Pending {
 /// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
 class NodeSink final : public GradSink {
  public:
-  NodeSink(const Node& node, Pending& pending)
-      : node_(node), pending_(pending), temporaries_(node.edges().size()), given_(node.edges().size()) {}
+  /// `gy`: what the op reads beside what it has saved. `last`: the node will be released.
+  NodeSink(const Node& node, Pending& pending, const Tensors& gy, bool last)
+      : node_(node),
+        pending_(pending),
+        gy_(gy),
+        last_(last),
+        temporaries_(node.edges().size()),
+        given_(node.edges().size()) {}
 
   bool needs(int i) const override {
     const Edge& edge = edge_at(i);
     return edge.node != nullptr || edge.leaf != nullptr;
   }
 
-  Tensor destination(int i) override {
-    const Tensor tensor = place(i);
-    if (observed()) {
-      given_[static_cast<std::size_t>(i)] = tensor;
-      written_.push_back(tensor);
-    }
-    return tensor;
+  Tensor destination(int i) override { return noted(i, place(i)); }
+
+  Sum add_to(int i) override {
+    const Tensor* there = sum_at(i);
+    if (there == nullptr) return {destination(i), false};
+    added_.push_back(*there);
+    return {noted(i, *there), true};
+  }
+
+  Tensor destination_over(int i, int saved) override {
+    const Tensor& kept = node_.context().saved(saved, node_.info().name);
+    const OpContext::Input& input = node_.context().inputs[static_cast<std::size_t>(i)];
+    const bool free = last_ && edge_at(i).leaf == nullptr && kept.defined() && kept.sole_owner();
+    if (!free || !fits(kept, input) || !kept.contiguous()) return destination(i);
+    Tensor over = kept;
+    over.bump_version();
+    temporaries_[static_cast<std::size_t>(i)] = over;
+    return noted(i, over);
   }
 
   void set(int i, Tensor gradient) override {
@@ -80,6 +108,8 @@ class NodeSink final : public GradSink {
 
   /// After the op's backward: what it wrote into temporaries finds its place.
   void finish() {
+    for (Tensor& sum : added_) sum.bump_version();
+    added_.clear();
     for (std::size_t i = 0; i < temporaries_.size(); ++i) {
       if (temporaries_[i].defined()) hand_over(static_cast<int>(i), std::move(temporaries_[i]), true);
     }
@@ -87,6 +117,33 @@ class NodeSink final : public GradSink {
 
  private:
   static bool observed() { return !detail::tape_observers().empty(); }
+  static bool separated() { return std::ranges::any_of(detail::tape_observers(), &TapeObserver::separates_gradients); }
+
+  Tensor noted(int i, const Tensor& tensor) {
+    if (observed()) {
+      given_[static_cast<std::size_t>(i)] = tensor;
+      written_.push_back(tensor);
+    }
+    return tensor;
+  }
+
+  /// Where a gradient of input i lies that may be added to; null: nowhere. Not where another input of this op is the
+  /// same variable: its part may lie there, or come, in any order. Not in what this op reads.
+  const Tensor* sum_at(int i) const {
+    const Edge& edge = edge_at(i);
+    const auto same = [&edge](const Edge& other) {
+      return other.node == edge.node && other.output == edge.output && other.leaf == edge.leaf;
+    };
+    if (std::ranges::count_if(node_.edges(), same) != 1 || separated()) return nullptr;
+    const Tensor* there = nullptr;
+    if (edge.node != nullptr)
+      there = pending_.waiting(edge);
+    else if (edge.leaf != nullptr && edge.leaf->grad_defined)
+      there = &edge.leaf->grad;
+    const auto read = [there](const Tensor& g) { return g.shares_storage_with(*there); };
+    if (there == nullptr || !there->contiguous() || std::ranges::any_of(gy_, read)) return nullptr;
+    return fits(*there, node_.context().inputs[static_cast<std::size_t>(i)]) ? there : nullptr;
+  }
 
   Tensor place(int i) {
     const Edge& edge = edge_at(i);
@@ -122,12 +179,15 @@ class NodeSink final : public GradSink {
 
   const Node& node_;
   Pending& pending_;
+  const Tensors& gy_;
+  bool last_;
   Tensors temporaries_;
+  Tensors added_;  // to: they held something
   Tensors given_, written_;
 };
 
-/// The op's backward, watched by whoever watches this thread's tape. Sums over several uses of a value are made
-/// afterwards, and seen as what the next op gets.
+/// The op's backward, watched by whoever watches this thread's tape. A sum over several uses of a value is seen as what
+/// the op has stored where the op itself added to it, and as what the next op gets where it is made afterwards.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   if (detail::tape_observers().empty()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),
@@ -176,7 +236,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   for (std::shared_ptr<Node>& node : nodes) {
     Tensors gy = pending.take(node.get());
     if (std::ranges::any_of(gy, &Tensor::defined)) {
-      NodeSink sink(*node, pending);
+      NodeSink sink(*node, pending, gy, !options.retain_graph);
       run_backward(*node, gy, sink);
       sink.finish();
     }

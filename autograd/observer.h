@@ -49,6 +49,9 @@ class TapeObserver {
   }
   /// Before its backward: gradients of its outputs, undefined where nothing depended on one; may be replaced likewise.
   virtual void before_backward(const OpCall&, Tensors& gy) { static_cast<void>(gy); }
+  /// Whether after_backward() is to be told each op's gradients by themselves. False: those that were added to what
+  /// other ops had given (GradSink::add_to) are seen as the sum that lies there then, which costs nothing.
+  virtual bool separates_gradients() const { return false; }
   /// After its backward: what it gave for each of its inputs, undefined where none was wanted.
   virtual void after_backward(const OpCall&, std::span<const Tensor> gy, std::span<const Tensor> gx,
                               const Observation& seen) {

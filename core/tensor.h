@@ -52,6 +52,8 @@ class Tensor {
   std::int64_t pitch() const { return pitch_; }
   bool contiguous() const { return pitch_ == shape_.cols() || shape_.rows() <= 1; }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
+  /// Nobody else holds the storage: no other tensor or view, on any thread.
+  bool sole_owner() const { return storage_.use_count() == 1; }
   bool shares_storage_with(const Tensor& other) const { return storage_ && storage_ == other.storage_; }
 
   /// Typed pointer to the first element. Throws DTypeError when T is not the dtype. Read-only and writable forms; the

@@ -71,6 +71,7 @@ class FirstBadSearch final : public TapeObserver {
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
+  bool separates_gradients() const override { return true; }  // a sum may owe its NaN to another op
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 

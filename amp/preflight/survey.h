@@ -75,6 +75,7 @@ class Survey final : public TapeObserver {
   double eps_of(const OpCall& call, double eps) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                      const Observation& seen) override;
+  bool separates_gradients() const override { return true; }
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
                       const Observation& seen) override;
 

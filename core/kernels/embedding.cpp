@@ -17,7 +17,7 @@ void sum_tokens(const EmbeddingGradient& a, std::int64_t i) {
   each_group<T>(a.cols, [&](std::int64_t c, auto part) {
     Wide<T> sum{};
     for (std::int64_t t = a.begin[i]; t < a.begin[i + 1]; ++t) sum += get(gy + a.tokens[t] * a.cols + c, part);
-    put(gw + c, sum, part, seen);
+    put(gw + c, get(static_cast<const C*>(gw) + c, part) + sum, part, seen);
   });
 }
 

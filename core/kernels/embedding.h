@@ -6,7 +6,7 @@
 
 namespace binade::cpu {
 
-/// gw[row[i]] = sum of gy[token] over token = tokens[begin[i]] … tokens[begin[i + 1] - 1], added in that order. gw is
+/// gw[row[i]] += sum of gy[token] over token = tokens[begin[i]] … tokens[begin[i + 1] - 1], added in that order. gw is
 /// of `gw_dtype`, f32 or f64; other rows of it are not touched.
 struct EmbeddingGradient {
   DType gy_dtype = DType::f32;

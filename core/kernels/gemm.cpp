@@ -55,7 +55,7 @@ class Product {
     const EvenTiles tiles(rows);
     const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && g_.n <= kDirectColumns;
     const bool in_place = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && g_.pre_activation == nullptr &&
-                          g_.activation == Activation::kNone;
+                          g_.activation == Activation::kNone && !g_.accumulate;
     const std::int64_t width = blocks == 1 ? PackedB<Lane>::kWide
                                            : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
     Accumulator* sums = in_place ? nullptr
@@ -92,7 +92,7 @@ class Product {
         tile.b = packed.panel(p) + lane_begin * tile.b_step;
         tile.depth = depth;
         tile.columns = packed.width(p);
-        tile.accumulate = block > 0 || (in_place && g_.accumulate);
+        tile.accumulate = block > 0;
         tile.seen = in_place && !g_.partial && block + 1 == blocks ? &seen : nullptr;
         for (std::int64_t i = 0; i < tiles.tiles; ++i) {
           const std::int64_t row = tiles.begin(i);
@@ -118,6 +118,9 @@ class Product {
           if (!in_place && block + 1 == blocks)
             for (int r = 0; r < count; ++r) {
               const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
+              if constexpr (std::is_same_v<Out, Accumulator>)
+                if (g_.accumulate)
+                  for (int j = 0; j < tile.columns; ++j) tile.c[r * tile.c_row + j] += c[at + j];
               epilogue.row(tile.c + r * tile.c_row, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at,
                            seen);
             }

@@ -8,7 +8,8 @@
 
 namespace binade::cpu {
 
-/// C (m, n) = activation(A (m, k) B (k, n) + bias (n)), or C += A B.
+/// C (m, n) = activation(A (m, k) B (k, n) + bias (n)), or C += A B: the sum of the product is complete before C is
+/// added to it.
 ///
 /// Strides are in elements and may be anything, so a transpose is a swap of strides. Inputs are `in` (f32, f16, bf16,
 /// f64); sums are f32 (f64 for f64), one chain per element in the order of k cut at fixed places; the result is rounded

@@ -116,12 +116,12 @@ template <class C>
   const C max = statistics[0], per_sum = 1 / statistics[1];
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
     const C* from = xs.read(at, count);
-    C* __restrict to = gxs.target(at);
+    C* to = gxs.target(at);  // may be where `from` is
+    const bool hit = target >= at && target < at + count;
+    const C logit = hit ? from[target - at] : C(0);
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) to[i] = scale * (math::exp(from[i] - max) * per_sum - share);
-    if (target >= at && target < at + count) {
-      const C p = math::exp(from[target - at] - max) * per_sum;
-      to[target - at] = scale * (p - share - at_target);
-    }
+    if (hit) to[target - at] = scale * (math::exp(logit - max) * per_sum - share - at_target);
     gxs.done(at, count);
   });
 }

@@ -29,7 +29,8 @@ struct LossKernels {
   void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);
   /// One row of logits: the maximum, the sum of exp(x - maximum), the sum of x - maximum.
   void (*row_statistics)(In x, std::int64_t n, void* three);
-  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] (1 - smoothing)).
+  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] (1 - smoothing)). gx may be x, where
+  /// both have one dtype.
   void (*row_gradient)(In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
                        std::int64_t target, Out gx);
 };

@@ -105,6 +105,11 @@ void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, st
                               splat(static_cast<Word<T>>(here));
         sum = mine ? sum + get(static_cast<const T*>(a.gy) + out, part) : sum;
       }
+    if (a.accumulate) {
+      T own[kWideLanes<T>];
+      put(own, sum, part);
+      sum = get(static_cast<const T*>(gx) + c, part) + get(static_cast<const T*>(own), part);
+    }
     put(gx + c, sum, part, seen);
   });
 }

@@ -21,6 +21,7 @@ struct MaxPool {
   void* y = nullptr;
   const void* gy = nullptr;  ///< backward: gx gathers, for each pixel, gy of the windows that took it, in window order
   void* gx = nullptr;
+  bool accumulate = false;  ///< backward: gx, rounded as it would be alone, is added to what is there
 };
 
 /// For each output position, the source positions it reads, with their weights: source[begin[o] … begin[o + 1]).

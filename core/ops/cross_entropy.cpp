@@ -133,8 +133,8 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
 
 void CrossEntropy::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   if (!gx.needs(0)) return;
-  const Tensor& logits = ctx.saved(0, info.name);
-  Tensor destination = gx.destination(0);
+  const Tensor& logits = ctx.saved(0, info.name);  // no copy: it would be another holder
+  Tensor destination = gx.destination_over(0, 0);
   kernels.on(logits.device(), info.name)
       .backward(logits, ctx.saved(1, info.name), ctx.saved(2, info.name), ctx.saved(3, info.name), gy[0], destination,
                 p);

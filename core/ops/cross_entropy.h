@@ -10,10 +10,11 @@ namespace binade::ops {
 ///          log(sum_j exp(x_j)) - (1 - e) x_target - e mean_j(x_j),   e = label_smoothing
 ///   gx_j = gy / count (softmax(x)_j - (1 - e) [j == target] - e / V); 0 in ignored rows
 /// Two passes over the logits forward and one backward, in f32 (f64 for f64); the rows' losses are added in a fixed
-/// tree. Saved: logits, targets and two numbers a row: no probabilities. When every row is ignored the loss is NaN (0 /
-/// 0, as in PyTorch) and the gradient 0. Throws DataError naming position and value of a target outside [0, V) that is
-/// not ignore_index (a GPU finds it later: the loss is NaN, and whoever waits for the device next throws), ShapeError
-/// and DTypeError.
+/// tree. Saved: logits, targets and two numbers a row: no probabilities. The gradient is written over the logits where
+/// nobody else holds them (GradSink::destination_over; the temporaries of an expression hold theirs to its end). When
+/// every row is ignored the loss is NaN (0 / 0, as in PyTorch) and the gradient 0. Throws DataError naming position and
+/// value of a target outside [0, V) that is not ignore_index (a GPU finds it later: the loss is NaN, and whoever waits
+/// for the device next throws), ShapeError and DTypeError.
 struct CrossEntropy {
   struct Params {
     std::int64_t ignore_index = -100;
@@ -32,6 +33,7 @@ struct CrossEntropy {
     /// statistics (rows, 2): maximum, sum of exp(x - maximum). count (1) of i64: the rows that count.
     void (*forward)(const Tensor& logits, const Tensor& targets, Tensor& statistics, Tensor& count, Tensor& loss,
                     const Params& p);
+    /// gx may be the logits.
     void (*backward)(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& count,
                      const Tensor& gy, Tensor& gx, const Params& p);
   };

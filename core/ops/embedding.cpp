@@ -110,9 +110,9 @@ void Embedding::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   if (!gx.needs(0)) return;
   const Tensor& indices = ctx.saved(0, info.name);
   const Shape& shape = ctx.inputs[0].shape;
-  InputGradient gw(gx, 0, accumulate_dtype(gy[0].dtype()));
+  GradientSum gw(gx, 0, accumulate_dtype(gy[0].dtype()));
   if (shape.numel() == 0) return gw.finish();
-  backend_of(gy[0].device()).fill_zero(gw.raw(), gw.tensor().bytes(), Stream{gy[0].device()});
+  if (!gw.holds()) backend_of(gy[0].device()).fill_zero(gw.raw(), gw.tensor().bytes(), Stream{gy[0].device()});
   kernels.on(gy[0].device(), info.name).gradient(indices, gy[0], gw.tensor());
   gw.finish();
 }

@@ -8,7 +8,8 @@ namespace binade::ops {
 /// policy's low dtype: a row of the low copy is the row of the master rounded once.
 ///
 ///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order (a GPU sums chunks
-///   of them so, then the chunks); rows never looked up get 0
+///   of them so, then the chunks), added to the gradient that is there (the other use of a tied table, an earlier
+///   micro-batch) where there is one; rows never looked up get 0, or keep what is there
 ///
 /// Saved: indices. Throws DataError naming the first index outside [0, V) and its position (a GPU finds it later: the
 /// row is NaN, and whoever waits for the device next throws); ShapeError unless weight has rank 2; DTypeError unless
@@ -29,7 +30,7 @@ struct Embedding {
   struct Kernels {
     /// y[i] = weight[indices[i]], moved as it is.
     void (*rows)(const Tensor& weight, const Tensor& indices, Tensor& y);
-    /// gw, of zeros, gets the sums of gy's rows by index.
+    /// gw gets the sums of gy's rows by index added: one addition to each of its elements.
     void (*gradient)(const Tensor& indices, const Tensor& gy, Tensor& gw);
   };
   static inline KernelSlot<Kernels> kernels;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/accumulate.h"
 #include "core/ops/op.h"
 
 namespace binade::ops {
@@ -24,6 +25,33 @@ class InputGradient {
 
  private:
   Tensor destination_, written_;
+};
+
+/// The same for a kernel that can add to what is there, and must where holds().
+class GradientSum {
+ public:
+  GradientSum(GradSink& sink, int i, DType dtype) {
+    if (!sink.needs(i)) return;
+    sum_ = sink.add_to(i);
+    written_ = direct(dtype) ? sum_.tensor : Tensor::empty(sum_.tensor.shape(), dtype, sum_.tensor.device());
+  }
+  bool wanted() const { return written_.defined(); }
+  bool holds() const { return sum_.holds && direct(written_.dtype()); }
+  Tensor& tensor() { return written_; }
+  void* raw() { return wanted() ? written_.mutable_raw() : nullptr; }
+  void finish() {
+    if (!wanted() || direct(written_.dtype())) return;
+    if (sum_.holds)
+      accumulate(sum_.tensor, written_.to(sum_.tensor.dtype()));
+    else
+      sum_.tensor.copy_from(written_);
+  }
+
+ private:
+  bool direct(DType dtype) const { return sum_.tensor.dtype() == dtype; }
+
+  GradSink::Sum sum_;
+  Tensor written_;
 };
 
 }  // namespace binade::ops

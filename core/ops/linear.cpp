@@ -75,21 +75,23 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
   const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8_of(p, x.dtype()));
   if (gx.needs(0)) {
-    Tensor to = gx.destination(0);
+    auto [to, adds] = gradient_of_product(ctx, gx, 0);
     cpu::GemmArgs g = product(ctx, factor, w, to);
     g.m = x.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
+    g.accumulate = adds;
     g.a_row = outputs;
     g.c_row = inputs;
     kernels.gemm(g);
   }
   if (gx.needs(1)) {
-    Tensor to = gx.destination(1);
+    auto [to, adds] = gradient_of_product(ctx, gx, 1);
     cpu::GemmArgs g = product(ctx, factor, x, to);
     g.m = outputs;
     g.n = inputs;
     g.k = gz.shape().rows();
+    g.accumulate = adds;
     g.a_row = 1;
     g.a_col = outputs;
     g.c_row = inputs;
@@ -109,9 +111,11 @@ void products_of_codes(const OpContext& ctx, const Tensor& gz, GradSink& gx, con
                                   ctx.saved(scales + 1, kName), to));
   }
   if (gx.needs(1)) {
-    Tensor to = gx.destination(1);
-    kernels.gemm(
-        product_of_codes(g.columns, g.scale, Fp8Operand::kGradient, ctx.saved(0, kName), ctx.saved(scales, kName), to));
+    auto [to, adds] = gradient_of_product(ctx, gx, 1);
+    cpu::GemmArgs product = product_of_codes(g.columns, g.scale, Fp8Operand::kGradient, ctx.saved(0, kName),
+                                             ctx.saved(scales, kName), to);
+    product.accumulate = adds;
+    kernels.gemm(product);
   }
 }
 

@@ -74,10 +74,12 @@ cpu::GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices
   return g;
 }
 
-/// y = a b in every batch.
-void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y) {
+/// y = a b in every batch, or y += a b.
+void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y,
+              bool adds = false) {
   if (y.numel() == 0) return;
   cpu::GemmArgs g = product(ctx, a, b, y);
+  g.accumulate = adds;
   if (folds(a, b)) {
     g.m *= batch.numel();
     return gemm_slot().on(y.device(), kName).gemm(g);
@@ -93,12 +95,15 @@ void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const 
 }
 
 /// gradient (its own batches) = sum over the batches broadcast onto it of left right; left and right have the batches
-/// of y or broadcast to them.
+/// of y or broadcast to them. `adds` (one product a batch): to what is in `gradient`.
 void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, const Shape& batch,
-                         const Shape& own, Tensor gradient) {
+                         const Shape& own, Tensor gradient, bool adds) {
   // Batches of nothing may be more than anybody can list.
   if (gradient.numel() == 0) return;
-  if (left.columns == 0) return gradient.fill(0);
+  if (left.columns == 0) {  // sums of nothing
+    if (!adds) gradient.fill(0);
+    return;
+  }
   const std::int64_t size = left.rows * right.columns;
   Tensor sum = is_half(gradient.dtype()) && own.numel() != batch.numel()
                    ? Tensor::empty(gradient.shape(), DType::f32, gradient.device())
@@ -111,7 +116,10 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
   std::vector<std::vector<std::size_t>> contributions(static_cast<std::size_t>(own.numel()));
   for (std::size_t i = 0; i < targets.size(); ++i)
     contributions[static_cast<std::size_t>(targets[i] / size)].push_back(i);
-  if (targets.empty()) return sum.fill(0);
+  if (targets.empty()) {
+    if (!adds) sum.fill(0);
+    return;
+  }
   const std::size_t rounds = contributions.front().size();
   std::vector<std::int64_t> a_offsets(contributions.size()), b_offsets(contributions.size()),
       c_offsets(contributions.size());
@@ -123,7 +131,7 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
       c_offsets[i] = static_cast<std::int64_t>(i) * size;
     }
     cpu::GemmArgs g = product(ctx, left, right, sum);
-    g.accumulate = round > 0;
+    g.accumulate = adds || round > 0;
     g.batch = own.numel();
     g.a_offsets = a_offsets.data();
     g.b_offsets = b_offsets.data();
@@ -135,10 +143,16 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
 
 /// gb of a folded product: the rows of all batches are one long k.
 void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
-                   Tensor& gradient) {
+                   Tensor& gradient, bool adds) {
   cpu::GemmArgs g = product(ctx, left, right, gradient);
+  g.accumulate = adds;
   g.k *= batches;
   gemm_slot().on(gradient.device(), kName).gemm(g);
+}
+
+/// A gradient that is one product in each of its batches can be added to; one of several would be added part by part.
+GradSink::Sum sum_of_products(const OpContext& ctx, GradSink& gx, int i, bool one) {
+  return one ? gradient_of_product(ctx, gx, i) : GradSink::Sum{gx.destination(i), false};
 }
 
 }  // namespace
@@ -170,23 +184,23 @@ void Matmul::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   const Matrices g(gy[0].to(a.tensor.dtype()), false);
   const Shape batch = broadcast(a.batch, b.batch, kName);
   if (gx.needs(0)) {
-    Tensor ga = gx.destination(0);
+    auto [ga, adds] = sum_of_products(ctx, gx, 0, a.batch.numel() == batch.numel());
     if (p.transpose_a)
-      accumulate_gradient(ctx, b, g.transposed(), batch, a.batch, ga);
+      accumulate_gradient(ctx, b, g.transposed(), batch, a.batch, ga, adds);
     else if (folds(g, b) && a.batch.numel() == batch.numel())
-      multiply(ctx, g, b.transposed(), batch, ga);
+      multiply(ctx, g, b.transposed(), batch, ga, adds);
     else
-      accumulate_gradient(ctx, g, b.transposed(), batch, a.batch, ga);
+      accumulate_gradient(ctx, g, b.transposed(), batch, a.batch, ga, adds);
   }
   if (gx.needs(1)) {
-    Tensor gb = gx.destination(1);
     const bool fold = folds(a, b) && a.batch.numel() == batch.numel();
+    auto [gb, adds] = sum_of_products(ctx, gx, 1, fold || b.batch.numel() == batch.numel());
     const Matrices left = p.transpose_b ? g.transposed() : a.transposed();
     const Matrices right = p.transpose_b ? a : g;
     if (fold)
-      fold_gradient(ctx, left, right, batch.numel(), gb);
+      fold_gradient(ctx, left, right, batch.numel(), gb, adds);
     else
-      accumulate_gradient(ctx, left, right, batch, b.batch, gb);
+      accumulate_gradient(ctx, left, right, batch, b.batch, gb, adds);
   }
 }
 

@@ -62,10 +62,11 @@ void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   if (!gx.needs(0)) return;
   const Tensor& index = ctx.saved(0, info.name);
   cpu::MaxPool a = describe(ctx.inputs[0].shape, gy[0].dtype(), p);
-  InputGradient g(gx, 0, gy[0].dtype());
+  GradientSum g(gx, 0, gy[0].dtype());
   a.index = const_cast<void*>(index.raw());
   a.gy = gy[0].raw();
   a.gx = g.raw();
+  a.accumulate = g.holds();
   if (gy[0].numel() > 0) pool_slot().on(gy[0].device(), info.name).max_backward(a);
   g.finish();
 }

@@ -100,15 +100,33 @@ class OpContext {
   std::vector<Saved> saved_;
 };
 
-/// What backward writes into.
+/// What backward writes into. One of destination(), add_to(), destination_over() and set() is called for an input,
+/// once.
 class GradSink {
  public:
   virtual ~GradSink() = default;
   /// Whether the gradient of input i is wanted at all.
   virtual bool needs(int i) const = 0;
   /// An uninitialized contiguous tensor with input i's shape and gradient dtype, to be overwritten whole. For a
-  /// parameter's first contribution it *is* the parameter's gradient storage: no copy follows. Call once per input.
+  /// parameter's first contribution it *is* the parameter's gradient storage: no copy follows.
   virtual Tensor destination(int i) = 0;
+  struct Sum {
+    Tensor tensor;
+    bool holds = false;  ///< it holds what others gave: add to it. False: uninitialized, overwrite it whole
+  };
+  /// Instead of destination(), from an op whose kernel can add to what is there: often the parameter's gradient, or the
+  /// gradient of an activation that other ops have given a part of, and then no temporary and no pass of additions is
+  /// needed. What is added is rounded to the tensor's dtype before it is added, so that the bits are those of
+  /// destination() (docs/decisions/0027-gradients-are-added-and-written-in-place.md).
+  virtual Sum add_to(int i) { return {destination(i), false}; }
+  /// Instead of destination(), from an op that reads each element of saved tensor `saved` before it writes that of the
+  /// gradient, and none after it: that tensor itself where nobody will read it any more (nobody else holds its storage,
+  /// and no second backward comes), dense and of the gradient's shape and dtype. saved() throws from then on: call it
+  /// before.
+  virtual Tensor destination_over(int i, int saved) {
+    static_cast<void>(saved);
+    return destination(i);
+  }
   /// Hands over a tensor that already is the gradient of input i (an alias of gy, a reshape of it).
   virtual void set(int i, Tensor gradient) = 0;
 };

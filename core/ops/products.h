@@ -10,6 +10,13 @@ namespace binade::ops {
 KernelSlot<cpu::GemmKernels>& gemm_slot();
 void register_gemm_cpu();
 
+/// Where the product that is the gradient of input i goes: products can add to what is there in the dtypes that sums
+/// are kept in.
+inline GradSink::Sum gradient_of_product(const OpContext& ctx, GradSink& gx, int i) {
+  if (is_half(ctx.inputs[static_cast<std::size_t>(i)].grad_dtype)) return {gx.destination(i), false};
+  return gx.add_to(i);
+}
+
 /// The gradient of input i, a bias: sums of gy (contiguous) over everything but its last dimension. Nothing where it is
 /// not wanted.
 void bias_gradient(const OpInfo& info, const Tensor& gy, GradSink& gx, int i);

@@ -16,7 +16,7 @@ struct EmbeddingGradientCall {
   const std::int64_t* indices = nullptr;
   std::int64_t count = 0, rows = 0, cols = 0;
   Source gy;
-  Target gw;  ///< zeros before
+  Target gw;  ///< is added to
 };
 
 }  // namespace binade::cuda

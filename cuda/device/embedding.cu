@@ -45,12 +45,18 @@ struct Lookups {
 /// A chunk has at most two runs that leave it: one that may have begun before it, and the last one.
 __device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i % kChunk == 0 ? 0 : 1); }
 
+/// Adds a row's whole sum to what is there.
 template <class C, int V>
 __device__ void store_sum(const EmbeddingGradientCall& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
                           Seen& seen) {
+  C there[V];
+  load_some({a.gw.data, a.gw.dtype}, key * a.cols + c, there);
 #pragma unroll
-  for (int e = 0; e < V; ++e) seen.add(sum[e]);
-  store_some(a.gw, key * a.cols + c, sum);
+  for (int e = 0; e < V; ++e) {
+    there[e] += sum[e];
+    seen.add(there[e]);
+  }
+  store_some(a.gw, key * a.cols + c, there);
 }
 
 /// A block for what one chunk adds to one row; parts (2 chunks, cols) of C where that is not all that the row gets.

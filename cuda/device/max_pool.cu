@@ -100,9 +100,16 @@ __global__ void backward(cpu::MaxPool a, Pixels pixels, std::uint32_t* words) {
 #pragma unroll
         for (int e = 0; e < V; ++e) sum[e] = taken[e] == here ? sum[e] + gy[e] : sum[e];
       }
+    const std::int64_t at = ((image * a.height + h) * a.width + w) * a.channels + c;
+    if (a.accumulate) {
+      C there[V];
+      load_piece<T>(a.gx, at, there);
+#pragma unroll
+      for (int e = 0; e < V; ++e) sum[e] = there[e] + rounded<T>(sum[e]);
+    }
 #pragma unroll
     for (int e = 0; e < V; ++e) seen.add(sum[e]);
-    store_piece<T>(a.gx, ((image * a.height + h) * a.width + w) * a.channels + c, sum);
+    store_piece<T>(a.gx, at, sum);
   });
   seen.publish();
 }

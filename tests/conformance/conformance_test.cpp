@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 
+#include "autograd/apply.h"
+#include "autograd/functions/elementwise.h"
 #include "autograd/gradcheck.h"
 #include "core/observation.h"
 #include "core/parallel.h"
@@ -136,6 +140,56 @@ TEST_P(ConformanceOfDerivatives, BackwardInLowPrecisionFollowsDouble) {
     backward(exact, cotangent.to(DType::f64).to(tested_device()));
     at_every_level([&](std::string_view level) { follows(wide, cotangent, dtype, level); });
   }
+}
+
+/// y = x in memory of its own; its gradient is handed on.
+struct Copy {
+  struct Params {};
+  static constexpr OpInfo info{.name = "copy"};
+  static Tensors forward(OpContext&, std::span<const Tensor> in, const Params&) { return {in[0].clone()}; }
+  static void backward(const OpContext&, std::span<const Tensor> gy, GradSink& gx, const Params&) {
+    if (gx.needs(0)) gx.set(0, gy[0]);
+  }
+};
+
+class SeparatesGradients final : public TapeObserver {
+  bool separates_gradients() const override { return true; }
+};
+
+/// What an op adds to a gradient that is there, and writes over what it has saved, has the bits of doing neither: every
+/// input is used twice, as a parameter and as an activation that nobody else holds.
+TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
+  const auto gradients = [&](DType dtype, bool activations, bool apart) {
+    std::vector<Variable> leaves;
+    for (const Tensor& x : inputs_in(dtype)) leaves.push_back(variable_of(x, true));
+    Variable y;
+    {
+      std::vector<Variable> used = leaves;
+      for (Variable& x : used)
+        if (activations && x.requires_grad()) x = apply_one<Copy>({}, {x});
+      y = apply_one<Copy>({}, {run(used, dtype) + run(used, dtype)});
+    }
+    std::vector<Tensor> all;
+    if (!y.requires_grad()) return all;
+    const Tensor cotangent = random(y.shape(), 77, 0.5, 1.5).to(y.dtype()).to(tested_device());
+    SeparatesGradients observer;
+    std::optional<ObserverScope> scope;
+    if (apart) scope.emplace(observer);
+    backward(y, cotangent, {.retain_graph = apart});
+    for (const Variable& x : leaves)
+      if (x.requires_grad() && x.grad().defined()) all.push_back(x.grad().to(Device::cpu()).contiguous_copy());
+    return all;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64})
+    for (const bool activations : {false, true})
+      at_every_level([&](std::string_view level) {
+        const std::vector<Tensor> wanted = gradients(dtype, activations, true);
+        const std::vector<Tensor> got = gradients(dtype, activations, false);
+        ASSERT_EQ(got.size(), wanted.size());
+        for (std::size_t k = 0; k < got.size(); ++k)
+          EXPECT_EQ(std::memcmp(got[k].raw(), wanted[k].raw(), wanted[k].bytes()), 0)
+              << name_of(dtype) << " at " << level << (activations ? ", activation " : ", parameter ") << k;
+      });
 }
 
 /// Cases whose reference says what NaN and infinities give; the other ops have tests of their own for it.

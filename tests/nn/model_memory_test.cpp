@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -64,6 +65,42 @@ TEST(ModelMemory, TheArenaOfAUNetIsNearTheBound) {
   run("unet/8 fp32", {.in = 3, .base = 8, .depth = 4}, amp::Policy::fp32());
   run("unet/8 fp16", {.in = 3, .base = 8, .depth = 4}, amp::Policy::fp16());
   run("unet/8 fp16 recompute", {.in = 3, .base = 8, .depth = 4, .recompute = true}, amp::Policy::fp16());
+}
+
+/// The blocks that a step of `model` takes, of which each kind must be there `wanted` times.
+void expect_blocks(const char* name, const MemoryTrace& trace, std::int64_t elements, std::size_t size, int wanted) {
+  const auto bytes = static_cast<std::size_t>(elements) * size;
+  // What comes from the cache may be a little more than was asked for.
+  const auto like = [bytes](const MemoryTrace::Block& b) { return b.bytes >= bytes && b.bytes < bytes + bytes / 16; };
+  EXPECT_EQ(std::ranges::count_if(trace.blocks, like), wanted) << name;
+}
+
+TEST(ModelMemory, NoSecondTableAndNoSecondLogits) {
+  const Runtime runtime;
+  const GptOptions options{.layers = 1, .heads = 2, .dim = 32, .context = 64, .vocabulary = 3000, .table = 3000};
+  Gpt model(options);
+  const Tensor tokens = Tensor::zeros({2, options.context}, DType::i32);
+  for (const bool half : {false, true}) {
+    const amp::Policy policy = half ? amp::Policy::bf16() : amp::Policy::fp32();
+    const auto step = [&](int micro_batches) {
+      for (const auto& [path, parameter] : nn::named_parameters(model)) parameter->zero_grad();
+      for (int i = 0; i < micro_batches; ++i) {
+        const amp::AutocastScope scope(policy);
+        const Variable loss = cross_entropy(model(tokens), tokens);  // a temporary's life ends behind it
+        backward(loss);
+      }
+    };
+    step(1);  // gradients have their storage now
+    const char* name = half ? "bf16" : "fp32";
+    for (const int micro_batches : {1, 2}) {
+      const MemoryTrace trace = backend_of(Device::cpu()).trace([&] { step(micro_batches); });
+      // The embedding adds its rows to what the head has left there, and the head to those of the batch before.
+      expect_blocks(name, trace, options.table * options.dim, sizeof(float), 0);
+      // Their gradient lies where they lay.
+      const std::int64_t logits = tokens.numel() * options.vocabulary;
+      expect_blocks(name, trace, logits, half ? 2 : sizeof(float), micro_batches);
+    }
+  }
 }
 
 }  // namespace

@@ -21,6 +21,14 @@ OpPrecision precision_of(const OpInfo& info, std::span<const Variable> inputs) {
   return compute_dtype(info.precision, dtypes, current_policy(), step_context().module_path, info.name);
 }
 
+/// Whether a GPU's libraries want a 16-bit copy of an input which the policy leaves alone. Of a leaf: what an op has
+/// made would want a cast with a gradient of its own.
+bool low_on_gpu(const OpInfo& info, const Variable& x, std::size_t i, const OpPrecision& precision) {
+  return i < 32 && (info.low_on_gpu >> i & 1u) != 0 && precision.read && is_half(*precision.read) &&
+         x.dtype() == DType::f32 && x.is_leaf() && !x.state()->activation &&
+         x.value().device().type == DeviceType::kCuda;
+}
+
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
 
 }  // namespace
@@ -66,6 +74,9 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
           x = apply_one<ops::Cast>({*precision.read}, {x});
           tensor = x.value();
         }
+      } else if (low_on_gpu(info, x, i, precision)) {
+        // One that is not trained is not kept: what recorded work makes lives as long as the step.
+        tensor = is_parameter(x) ? x.state()->low_copy(*precision.read) : x.value().to(*precision.read);
       }
       seen = input_of(x, tensor);
     }

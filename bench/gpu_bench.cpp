@@ -216,9 +216,10 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
         if (!l.bias) return;
-        // As the model calls it: with its bias, and for `up` with a GELU that keeps what backward reads.
+        // As the model calls it: with its bias, in the products' dtype (OpInfo::low_on_gpu), and for `up` with a GELU
+        // that keeps what backward reads.
         Call<ops::Linear> whole = call;
-        whole.in[2] = values(1, out, DType::f32, 4).reshape({out});
+        whole.in[2] = values(1, out, p.dtype, 4).reshape({out});
         whole.parameters = 0b110;
         whole.params.activation = l.activation;
         const bool gelu = l.activation != Activation::kNone;

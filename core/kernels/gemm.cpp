@@ -274,28 +274,44 @@ void gemm(const GemmArgs& g) {
 constexpr std::int64_t kSumRows = 256;
 constexpr std::int64_t kMaxSumBlocks = 64;
 
+/// to[j] += row[j].
 template <class T>
-void column_sums_of(const T* x, std::int64_t m, std::int64_t n, std::int64_t x_row, Compute<T>* sums) {
-  using Sum = Compute<T>;
+void add_row(const T* row, std::int64_t n, Compute<T>* to) {
+  std::int64_t j = 0;
+  if constexpr (!std::is_same_v<T, double>)
+    for (; j + kLanes<float> <= n; j += kLanes<float>)
+      store_vector<float>(to + j, load_vector<float>(to + j) + load_as_float(row + j));
+  for (; j < n; ++j) to[j] += load(row[j]);
+}
+
+/// sums (n) of m rows in fixed blocks of them and strips of `width` columns: add(column, count, begin, end, to) adds
+/// `count` columns of rows begin ... end to `to`, which holds zeros. The blocks' sums are added in order, so that the
+/// width changes no bits.
+template <class Sum, class Add>
+void sum_in_blocks(std::int64_t m, std::int64_t n, std::int64_t width, Sum* sums, Add&& add) {
   const std::int64_t blocks = std::clamp<std::int64_t>(ceil_div(m, kSumRows), 1, kMaxSumBlocks);
+  const std::int64_t strips = ceil_div(n, width);
   Sum* partial = scratch_of<Sum>(ScratchSlot::kShared, static_cast<std::size_t>(blocks * n));
-  parallel_blocks(blocks, [&](std::int64_t block) {
-    Sum* to = partial + block * n;
-    std::fill(to, to + n, Sum(0));
-    for (std::int64_t r = block * m / blocks; r < (block + 1) * m / blocks; ++r) {
-      const T* row = x + r * x_row;
-      std::int64_t j = 0;
-      if constexpr (!std::is_same_v<T, double>)
-        for (; j + kLanes<float> <= n; j += kLanes<float>)
-          store_vector<float>(to + j, load_vector<float>(to + j) + load_as_float(row + j));
-      for (; j < n; ++j) to[j] += load(row[j]);
-    }
+  parallel_blocks(blocks * strips, [&](std::int64_t piece) {
+    const std::int64_t block = piece / strips, column = piece % strips * width;
+    const std::int64_t count = std::min(width, n - column);
+    Sum* to = partial + block * n + column;
+    std::fill(to, to + count, Sum(0));
+    add(column, count, block * m / blocks, (block + 1) * m / blocks, to);
   });
   for (std::int64_t j = 0; j < n; ++j) {
     Sum sum = 0;
     for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * n + j];
     sums[j] = sum;
   }
+}
+
+template <class T>
+void column_sums_of(const T* x, std::int64_t m, std::int64_t n, std::int64_t x_row, Compute<T>* sums) {
+  sum_in_blocks(m, n, n, sums,
+                [&](std::int64_t, std::int64_t count, std::int64_t begin, std::int64_t end, Compute<T>* to) {
+                  for (std::int64_t r = begin; r < end; ++r) add_row(x + r * x_row, count, to);
+                });
 }
 
 void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums) {
@@ -306,39 +322,64 @@ void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std
   });
 }
 
-void activation_backward(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
-                         std::int64_t count) {
+/// gz = gy * activation'(z) of `count` neighbors.
+template <class T>
+void slope_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, Seen& seen) {
+  constexpr std::int64_t kPiece = 256;
+  alignas(64) Compute<T> slope[kPiece];
+  for (std::int64_t at = 0; at < count; at += kPiece) {
+    const std::int64_t piece = std::min(kPiece, count - at);
+    const T* from = z + at;
+    const T* incoming = gy + at;
+    T* to = gz + at;
+    std::fill(slope, slope + kPiece, Compute<T>(0));
+    std::int64_t i = 0;
+    if constexpr (!std::is_same_v<T, double>)
+      for (; i + kLanes<float> <= piece; i += kLanes<float>) store_vector<float>(slope + i, load_as_float(from + i));
+    for (; i < piece; ++i) slope[i] = load(from[i]);
+    activation_slope(activation, slope, static_cast<int>(piece));
+    i = 0;
+    if constexpr (!std::is_same_v<T, double>)
+      for (; i + kLanes<float> <= piece; i += kLanes<float>) {
+        const VFloat product = load_as_float(incoming + i) * load_vector<float>(slope + i);
+        seen.add(product);
+        store_from_float(to + i, product);
+      }
+    for (; i < piece; ++i) {
+      const Compute<T> product = load(incoming[i]) * slope[i];
+      seen.add(product);
+      to[i] = store<T>(product);
+    }
+  }
+}
+
+/// With sums of the columns: strips of columns through blocks of rows, each row's piece added while it is in the cache.
+template <class T>
+void slope_and_sums(Activation activation, const T* z, const T* gy, T* gz, std::int64_t m, std::int64_t n,
+                    Compute<T>* sums) {
+  constexpr std::int64_t kStrip = 1024;
+  sum_in_blocks(m, n, kStrip, sums,
+                [&](std::int64_t column, std::int64_t count, std::int64_t begin, std::int64_t end, Compute<T>* to) {
+                  Seen seen(kDTypeOf<T>);
+                  for (std::int64_t r = begin; r < end; ++r) {
+                    const std::int64_t at = r * n + column;
+                    slope_run(activation, z + at, gy + at, gz + at, count, seen);
+                    add_row(gz + at, count, to);
+                  }
+                });
+}
+
+void activation_backward(Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t m,
+                         std::int64_t n, void* sums) {
+  if (sums != nullptr && n <= 0) return;
   dispatch_float(dtype, "activation_backward", [&](auto tag) {
     using T = typename decltype(tag)::type;
-    parallel_for(count, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-      constexpr std::int64_t kPiece = 256;
-      alignas(64) Compute<T> slope[kPiece];
+    const auto *from = static_cast<const T*>(z), *incoming = static_cast<const T*>(gy);
+    auto* to = static_cast<T*>(gz);
+    if (sums != nullptr) return slope_and_sums(activation, from, incoming, to, m, n, static_cast<Compute<T>*>(sums));
+    parallel_for(m * n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
       Seen seen(kDTypeOf<T>);
-      for (std::int64_t at = begin; at < end; at += kPiece) {
-        const std::int64_t piece = std::min(kPiece, end - at);
-        const T* from = static_cast<const T*>(z) + at;
-        const T* incoming = static_cast<const T*>(gy) + at;
-        T* to = static_cast<T*>(gz) + at;
-        std::fill(slope, slope + kPiece, Compute<T>(0));
-        std::int64_t i = 0;
-        if constexpr (!std::is_same_v<T, double>)
-          for (; i + kLanes<float> <= piece; i += kLanes<float>)
-            store_vector<float>(slope + i, load_as_float(from + i));
-        for (; i < piece; ++i) slope[i] = load(from[i]);
-        activation_slope(activation, slope, static_cast<int>(piece));
-        i = 0;
-        if constexpr (!std::is_same_v<T, double>)
-          for (; i + kLanes<float> <= piece; i += kLanes<float>) {
-            const VFloat product = load_as_float(incoming + i) * load_vector<float>(slope + i);
-            seen.add(product);
-            store_from_float(to + i, product);
-          }
-        for (; i < piece; ++i) {
-          const Compute<T> product = load(incoming[i]) * slope[i];
-          seen.add(product);
-          to[i] = store<T>(product);
-        }
-      }
+      slope_run(activation, from + begin, incoming + begin, to + begin, end - begin, seen);
     });
   });
 }

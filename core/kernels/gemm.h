@@ -29,6 +29,7 @@ struct GemmArgs {
   bool partial = false;        ///< C is a part of a sum: not a result to observe
   bool tf32 = false;           ///< f32 inputs may be rounded to TF32 by a GPU's library; who has none ignores it
   const void* bias = nullptr;  ///< n values of f32 (f64 with f64 inputs)
+  bool low_bias = false;       ///< they are of dtype `out`, a half; REQUIRES GemmKernels::low_bias
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept
 
@@ -51,9 +52,11 @@ struct GemmKernels {
   void (*gemm)(const GemmArgs&);
   /// sums (n) = column sums of x (m, n) with rows `x_row` apart, added in f32 (f64) in fixed blocks of rows.
   void (*column_sums)(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums);
-  /// gz = gy * activation'(z) over `count` elements of one dtype, contiguous; gz may be gy.
+  /// gz (m, n) = gy * activation'(z), all of one dtype and contiguous; gz may be gy. sums (n) are the column sums of gz
+  /// as it was stored, to the bits of column_sums; null: not wanted.
   void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
-                              std::int64_t count);
+                              std::int64_t m, std::int64_t n, void* sums);
+  bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
 };
 
 }  // namespace binade::cpu

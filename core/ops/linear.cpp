@@ -1,5 +1,6 @@
 #include "core/ops/linear.h"
 
+#include "core/ops/input_gradient.h"
 #include "core/ops/products.h"
 #include "core/step_context.h"
 
@@ -131,11 +132,14 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   const bool smooth = p.activation == Activation::kGelu || p.activation == Activation::kGeluTanh;
   Tensor z;
   if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, device);
+  const bool low_bias = gemm_slot().on(device, kName).low_bias && in[2].defined() && is_half(in[2].dtype()) &&
+                        in[2].dtype() == ctx.store_dtype;
   Tensor bias;
-  if (in[2].defined()) bias = in[2].to(accumulate_dtype(in[0].dtype()));
+  if (in[2].defined()) bias = low_bias ? in[2] : in[2].to(accumulate_dtype(in[0].dtype()));
 
   const auto multiply = [&](cpu::GemmArgs g) {
     g.bias = bias.defined() ? bias.raw() : nullptr;
+    g.low_bias = low_bias;
     g.activation = p.activation;
     g.pre_activation = z.defined() ? z.mutable_raw() : nullptr;
     gemm_slot().on(device, kName).gemm(g);
@@ -181,14 +185,17 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     const Tensor z = ctx.saved(2, kName).to(dtype);
     const Tensor g = gz;
     gz = Tensor::empty(g.shape(), g.dtype(), g.device());
-    kernels.activation_backward(p.activation, g.dtype(), z.raw(), g.raw(), gz.mutable_raw(), g.numel());
+    InputGradient gb(gx, 2, accumulate_dtype(dtype));
+    kernels.activation_backward(p.activation, dtype, z.raw(), g.raw(), gz.mutable_raw(), g.shape().rows(),
+                                g.shape().cols(), gb.raw());
+    gb.finish();
   }
   if (coded) {
     products_of_codes(ctx, gz, gx, p);
   } else {
     products(ctx, gz, gx, p);
   }
-  bias_gradient(info, gz, gx, 2);
+  if (p.activation == Activation::kNone) bias_gradient(info, gz, gx, 2);
 }
 
 }  // namespace binade::ops

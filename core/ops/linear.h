@@ -15,6 +15,10 @@ namespace binade::ops {
 /// the pre-activation is rounded too, because backward reads it. |error| <= in 2^-24 sum|x w| before the rounding. NaN
 /// passes.
 ///
+/// On a GPU, with products in halves, a bias that is a leaf is rounded to their dtype first, as PyTorch's autocast does
+/// (|error| <= 1/2 ulp of the bias; past 65504 it is an infinity of f16), and a GELU may be one of the rounded
+/// pre-activation, and where the library has one in its product, the library's (docs/decisions/0028).
+///
 /// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
 /// y).
 ///
@@ -29,6 +33,7 @@ struct Linear {
                                .inputs = "x, w, bias?",
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b011,
+                               .low_on_gpu = 0b100,
                                .family = OpFamily::kProduct,
                                .observed = Observed::kByKernels};
 

@@ -60,6 +60,9 @@ struct OpInfo {
   Numerics numerics{};
   /// Bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
   std::uint32_t policy_inputs = ~0u;
+  /// Bit i: on a GPU input i, a leaf in f32, is read as its copy in the 16 bits of the products, because libraries want
+  /// it so
+  std::uint32_t low_on_gpu = 0;
   bool differentiable = true;
   OpFamily family = OpFamily::kOther;
   Observed observed = Observed::kByScan;

@@ -12,15 +12,15 @@ KernelSlot<cpu::GemmKernels>& gemm_slot() {
 
 void register_gemm_cpu() {
   // Looked up at each call: tests switch levels while the program runs.
-  gemm_slot().fill(
-      DeviceType::kCpu,
-      {.gemm = [](const cpu::GemmArgs& args) { cpu::kernels().gemm.gemm(args); },
-       .column_sums = [](const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row,
-                         void* sums) { cpu::kernels().gemm.column_sums(x, dtype, m, n, x_row, sums); },
-       .activation_backward =
-           [](Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t count) {
-             cpu::kernels().gemm.activation_backward(activation, dtype, z, gy, gz, count);
-           }});
+  gemm_slot().fill(DeviceType::kCpu,
+                   {.gemm = [](const cpu::GemmArgs& args) { cpu::kernels().gemm.gemm(args); },
+                    .column_sums = [](const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row,
+                                      void* sums) { cpu::kernels().gemm.column_sums(x, dtype, m, n, x_row, sums); },
+                    .activation_backward =
+                        [](Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t m,
+                           std::int64_t n, void* sums) {
+                          cpu::kernels().gemm.activation_backward(activation, dtype, z, gy, gz, m, n, sums);
+                        }});
 }
 
 void bias_gradient(const OpInfo& info, const Tensor& gy, GradSink& gx, int i) {

@@ -17,7 +17,8 @@ struct ActivationBackwardCall {
   const void* z = nullptr;
   const void* gy = nullptr;
   void* gz = nullptr;
-  std::int64_t count = 0;
+  std::int64_t rows = 0, columns = 0;
+  void* sums = nullptr;  ///< of gz's columns; null: not wanted
 };
 
 /// Whether `offsets` (null: all 0) of `batch` products are evenly spaced, and by how much.

@@ -2,14 +2,80 @@
 #include "cuda/device/map.cuh"
 #include "cuda/device/products.cuh"
 
-/// What a linear layer needs beside products: the sums of a bias's gradient, and the derivative of its activation.
+/// What a linear layer needs beside products: the sums of a bias's gradient, and the derivative of its activation, in
+/// one pass where both are wanted.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-struct Columns {
+template <Activation kActivation>
+struct Slope {
+  template <class C>
+  __device__ C operator()(const C (&x)[2], std::int64_t) const {
+    switch (kActivation) {
+      case Activation::kRelu: return x[1] * (x[0] <= C(0) ? C(0) : C(1));
+      case Activation::kGelu: return x[1] * math::gelu_slope(x[0]);
+      case Activation::kGeluTanh: return x[1] * math::gelu_tanh_slope(x[0]);
+      default: return x[1];
+    }
+  }
+};
+
+/// What is added up: x as it lies there ...
+struct AsTheyAre {
   Source x;
+  std::uint32_t* words = nullptr;
+  __device__ DType stored() const { return DType::f64; }  // so that nothing is observed
+
+  bool packed() const { return packs(x.data, x.dtype); }
+  __device__ void eight(std::int64_t at, float (&to)[kPack], Seen&) const { load_pack(x.data, x.dtype, at, to); }
+  template <class C>
+  __device__ C one(std::int64_t at, Seen&) const {
+    return load_at<C>(x, at);
+  }
+};
+/// ... or gz = gy activation'(z), which is stored on the way, as it was stored.
+template <Activation kActivation>
+struct Sloped {
+  Source z, gy;
+  void* gz = nullptr;
+  std::uint32_t* words = nullptr;
+  Slope<kActivation> slope{};
+  __device__ DType stored() const { return z.dtype; }
+
+  bool packed() const { return packs(z.data, z.dtype) && packs(gy.data, gy.dtype) && packs(gz, z.dtype); }
+  __device__ void eight(std::int64_t at, float (&to)[kPack], Seen& seen) const {
+    float from[kPack];
+    load_pack(z.data, z.dtype, at, from);
+    load_pack(gy.data, gy.dtype, at, to);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      const float both[2] = {from[k], to[k]};
+      to[k] = slope(both, at + k);
+      seen.add(to[k]);
+    }
+    store_pack(gz, z.dtype, at, to);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) to[k] = as_stored(to[k]);
+  }
+  template <class C>
+  __device__ C one(std::int64_t at, Seen& seen) const {
+    const C both[2] = {load_at<C>(z, at), load_at<C>(gy, at)};
+    const C y = slope(both, at);
+    seen.add(y);
+    store_at(gz, z.dtype, at, y);
+    return as_stored(y);
+  }
+  __device__ double as_stored(double y) const { return y; }
+  __device__ float as_stored(float y) const {
+    return z.dtype == DType::bf16  ? widened(narrowed<bfloat16>(y))
+           : z.dtype == DType::f16 ? widened(narrowed<float16>(y))
+                                   : y;
+  }
+};
+
+struct Columns {
   std::int64_t rows = 0, columns = 0, row = 0;
   int across = 1;                      ///< threads side by side, a power of two; the rest of the block goes down
   std::int64_t chunks = 1, chunk = 0;  ///< rows are cut into chunks of `chunk`
@@ -18,9 +84,10 @@ struct Columns {
 };
 
 /// Sums of 8 columns a thread over a chunk of rows, then a tree over the threads that share the columns.
-template <class C>
-__global__ void __launch_bounds__(kThreads) sum_columns(Columns c) {
+template <class C, class Terms>
+__global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) {
   __shared__ C shared[kThreads][kPack + 1];
+  Seen seen(terms.words, terms.stored());
   const int lane = static_cast<int>(threadIdx.x) % c.across, down = kThreads / c.across;
   const int first_row = static_cast<int>(threadIdx.x) / c.across;
   const std::int64_t blocks = (c.columns + c.across * kPack - 1) / (c.across * kPack);
@@ -33,14 +100,14 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c) {
       if constexpr (sizeof(C) == sizeof(float))
         if (whole) {
           float x[kPack];
-          load_pack(c.x.data, c.x.dtype, r * c.row + column, x);
+          terms.eight(r * c.row + column, x, seen);
 #pragma unroll
           for (int k = 0; k < kPack; ++k) sums[k] += x[k];
           continue;
         }
 #pragma unroll
       for (int k = 0; k < kPack; ++k)
-        if (column + k < c.columns) sums[k] += load_at<C>(c.x, r * c.row + column + k);
+        if (column + k < c.columns) sums[k] += terms.template one<C>(r * c.row + column + k, seen);
     }
 #pragma unroll
     for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] = sums[k];
@@ -58,65 +125,63 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c) {
     }
     __syncthreads();  // read before the next piece of work writes
   }
+  seen.publish();
 }
 
-template <class C>
-void start(const Columns& c) {
-  launch(sum_columns<C>, grid_for(ceil_div(c.columns, c.across * kPack) * c.chunks), kThreads, 0, c);
+template <class C, class Terms>
+void start(const Columns& c, const Terms& terms) {
+  launch(sum_columns<C, Terms>, grid_for(ceil_div(c.columns, c.across * kPack) * c.chunks), kThreads, 0, c, terms);
 }
 
 /// A block adds up to 16 rows a thread before rows are cut into chunks, whose sums are added as a matrix of their own;
 /// all by the sizes alone.
-template <class C>
-void sum(const Source& x, std::int64_t rows, std::int64_t columns, std::int64_t row, void* sums) {
+template <class C, class Terms>
+void sum(const Terms& terms, std::int64_t rows, std::int64_t columns, std::int64_t row, void* sums) {
   constexpr std::int64_t kRowsOfThread = 16, kEnoughBlocks = 512;
-  Columns c{.x = x, .rows = rows, .columns = columns, .row = row, .sums = sums};
+  Columns c{.rows = rows, .columns = columns, .row = row, .sums = sums};
   while (c.across < kWarp && c.across * kPack < columns) c.across *= 2;
-  c.packed = row % kPack == 0 && packs(x.data, x.dtype);
+  c.packed = row % kPack == 0 && terms.packed();
   const std::int64_t blocks = ceil_div(columns, c.across * kPack);
   const std::int64_t possible = ceil_div(rows, kThreads / c.across * kRowsOfThread);
   const std::int64_t wanted = ceil_div(kEnoughBlocks, blocks);
   const std::int64_t chunks = possible < wanted ? possible : wanted;
   c.chunk = chunks > 1 ? ceil_div(rows, chunks) : rows;
   c.chunks = chunks > 1 ? ceil_div(rows, c.chunk) : 1;
-  if (c.chunks == 1) return start<C>(c);
+  if (c.chunks == 1) return start<C>(c, terms);
   const Buffer<C> partial(c.chunks * columns);
   c.sums = partial.data();
-  start<C>(c);
-  sum<C>({partial.data(), kDTypeOf<C>}, c.chunks, columns, columns, sums);
+  start<C>(c, terms);
+  sum<C>(AsTheyAre{{partial.data(), kDTypeOf<C>}}, c.chunks, columns, columns, sums);
 }
 
 template <Activation kActivation>
-struct Slope {
-  template <class C>
-  __device__ C operator()(const C (&x)[2], std::int64_t) const {
-    switch (kActivation) {
-      case Activation::kRelu: return x[1] * (x[0] <= C(0) ? C(0) : C(1));
-      case Activation::kGelu: return x[1] * math::gelu_slope(x[0]);
-      case Activation::kGeluTanh: return x[1] * math::gelu_tanh_slope(x[0]);
-      default: return x[1];
-    }
+void slope(const ActivationBackwardCall& call) {
+  const Source z{call.z, call.dtype}, gy{call.gy, call.dtype};
+  if (call.sums == nullptr) {
+    const Source in[] = {z, gy};
+    return map<2>(Slope<kActivation>{}, in, {call.gz, call.dtype}, flat_walk(call.rows * call.columns, 3));
   }
-};
+  const Sloped<kActivation> terms{z, gy, call.gz, context().seen};
+  if (call.dtype == DType::f64) return sum<double>(terms, call.rows, call.columns, call.columns, call.sums);
+  sum<float>(terms, call.rows, call.columns, call.columns, call.sums);
+}
 
 }  // namespace
 
 void run_column_sums(const ColumnSumsCall& call) {
   if (call.columns <= 0) return;
-  const Source x{call.x, call.dtype};
+  const AsTheyAre x{{call.x, call.dtype}};
   if (call.dtype == DType::f64) return sum<double>(x, call.rows, call.columns, call.row, call.sums);
   sum<float>(x, call.rows, call.columns, call.row, call.sums);
 }
 
 void run_activation_backward(const ActivationBackwardCall& call) {
-  const Source in[] = {{call.z, call.dtype}, {call.gy, call.dtype}};
-  const Target out{call.gz, call.dtype};
-  const Walk walk = flat_walk(call.count, 3);
+  if (call.columns <= 0) return;
   switch (call.activation) {
-    case Activation::kNone: return map<2>(Slope<Activation::kNone>{}, in, out, walk);
-    case Activation::kRelu: return map<2>(Slope<Activation::kRelu>{}, in, out, walk);
-    case Activation::kGelu: return map<2>(Slope<Activation::kGelu>{}, in, out, walk);
-    case Activation::kGeluTanh: return map<2>(Slope<Activation::kGeluTanh>{}, in, out, walk);
+    case Activation::kNone: return slope<Activation::kNone>(call);
+    case Activation::kRelu: return slope<Activation::kRelu>(call);
+    case Activation::kGelu: return slope<Activation::kGelu>(call);
+    case Activation::kGeluTanh: return slope<Activation::kGeluTanh>(call);
   }
 }
 

@@ -1,8 +1,10 @@
+#include <string>
+
 #include "cuda/device/libraries.cuh"
 #include "cuda/device/products.cuh"
 
-/// What a library leaves to do: it observes nothing, its bias is of the result's dtype, its ReLU makes a NaN 0 and its
-/// GELU is another one. So it makes sums, and a kernel of ours makes results of them.
+/// What a library leaves to do: it observes nothing, its bias is of the result's dtype, its ReLU makes a NaN 0, and of
+/// the GELUs it has the tanh form. What it does not do with a product is done by a kernel of ours behind it.
 namespace binade::cuda {
 namespace {
 
@@ -25,21 +27,53 @@ const void* moved(const void* data, DType dtype, std::int64_t elements) {
   return moved(const_cast<void*>(data), dtype, elements);
 }
 
-/// To f32 results of 8-bit products cuBLASLt adds biases of bf16 alone.
-bool adds_bias(const cpu::GemmArgs& g) { return g.out == DType::f32 && g.in != DType::u8; }
+/// A library adds biases of the result's dtype, but to f32 results of 8-bit products none of ours.
+bool adds_bias(const cpu::GemmArgs& g) {
+  if (g.bias == nullptr) return true;
+  return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
+}
 
-/// Results lie where the library has put sums of their own dtype, bias included where it adds it.
+void tell(const cpu::GemmArgs& g, const char* what, const char* instead) {
+  add_note_once("product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
+                ": the library has no form for it with " + what + ": " + instead);
+}
+
+/// Whether a GELU belongs into the library's product: cuBLASLt fuses it on Hopper and on the Blackwell of data centers;
+/// elsewhere it is a kernel of the library's own behind the product, slower than ours (llm.c's pull requests 338 and
+/// 653, SGLang's 34350).
+bool gelu_is_fused() { return context().capability >= 90 && context().capability < 120; }
+
+/// The library's GELU behind its bias. It is asked for z whether or not that is wanted: another form would be another
+/// algorithm, and y must not depend on whether backward wants z (recompute, evaluation).
+bool with_gelu(const cpu::GemmArgs& g) {
+  const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
+  cpu::GemmArgs whole = g;
+  if (g.pre_activation == nullptr) whole.pre_activation = unwanted.data();
+  if (!library_gemm(whole)) return false;
+  Finish finish = finish_of(g);
+  if (g.pre_activation != nullptr) finish.y.data = g.pre_activation;  // |GELU(z)| <= |z|: it has seen y too
+  observe_products(finish, 1, g.m, g.n);
+  return true;
+}
+
+/// Results lie where the library has put sums of their own dtype, bias included where it adds it. Of a half that is an
+/// activation of the rounded sum: for ReLU the same, for GELU what contracts allow a GPU.
 bool in_place(const cpu::GemmArgs& g) {
   cpu::GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
   if (!adds_bias(g)) sums.bias = nullptr;
   if (!library_gemm(sums)) return false;
   Finish finish = finish_of(g);
-  if (adds_bias(g)) finish.bias = nullptr;
+  if (adds_bias(g)) {
+    finish.bias = {};
+    finish.sums_are_kept = g.pre_activation != nullptr;
+    finish.z = nullptr;
+  }
   finish_sums(finish, {.from = {sums.c, g.out}, .row = g.c_row, .batch = {}}, 1, g.m, g.n);
   return true;
 }
 
+/// Any bias and any activation, of sums in f32.
 bool in_panels(const cpu::GemmArgs& g) {
   const std::int64_t panels = ceil_div(g.m * g.n * static_cast<std::int64_t>(sizeof(float)), kPanelBytes);
   const std::int64_t most = ceil_div(ceil_div(g.m, panels), kPanelRows) * kPanelRows;
@@ -66,16 +100,26 @@ bool in_panels(const cpu::GemmArgs& g) {
 
 bool gemm_by_library(const cpu::GemmArgs& g) {
   const bool sums_only = g.activation == Activation::kNone && g.pre_activation == nullptr;
-  if (sums_only && (g.bias == nullptr || adds_bias(g))) {
+  const bool nothing_left = sums_only && adds_bias(g);
+  if (nothing_left) {
     Finish finish = finish_of(g);
-    if (!evenly_spaced(g.c_offsets, g.batch, finish.batch.stride) || !library_gemm(g)) return false;
-    observe_products(finish, g.batch, g.m, g.n);
-    return true;
+    if (!evenly_spaced(g.c_offsets, g.batch, finish.batch.stride)) return false;
+    if (library_gemm(g)) {
+      observe_products(finish, g.batch, g.m, g.n);
+      return true;
+    }
+    if (g.bias == nullptr) return false;
   }
   if (g.batch != 1 || g.c_offsets != nullptr) return false;  // layers have no batches, batches no biases
-  // ReLU of a rounded sum is the rounded ReLU.
-  const bool exact_from_rounded = g.bias == nullptr && g.pre_activation == nullptr && g.activation == Activation::kRelu;
-  return g.out == DType::f32 || exact_from_rounded ? in_place(g) : in_panels(g);
+  if (is_half(g.out) && !adds_bias(g)) return in_panels(g);
+  if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused()) {
+    if (with_gelu(g)) return true;
+    tell(g, "a GELU", "a pass of its own");
+  }
+  if (!nothing_left && in_place(g)) return true;
+  if (g.bias == nullptr || !in_panels(g)) return false;
+  tell(g, "a bias", "sums in f32 and a pass of its own");
+  return true;
 }
 
 }  // namespace binade::cuda

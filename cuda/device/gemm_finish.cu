@@ -25,13 +25,16 @@ __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_
   seen.publish();
 }
 
-/// The same for one product in packs of 8 columns.
-__global__ void finish_packs(Finish f, Sums sums, std::int64_t m, std::int64_t n) {
+/// The same for one product in packs of 8 columns. `I` counts packs: a division in 64 bits costs more than all the rest
+/// of a pack, so that 32 do where there are not more.
+template <class I>
+__global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
   Seen seen(f.words, f.y.dtype);
-  const std::int64_t packs = n / kPack;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < m * packs;
-       i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
-    const std::int64_t row = i / packs, column = (i - row * packs) * kPack;
+  for (I i = blockIdx.x * static_cast<I>(blockDim.x) + threadIdx.x; i < m * packs;
+       i += static_cast<I>(gridDim.x) * blockDim.x) {
+    const I in_rows = i / packs;
+    const auto row = static_cast<std::int64_t>(in_rows);
+    const std::int64_t column = static_cast<std::int64_t>(i - in_rows * packs) * kPack;
     const std::int64_t at = row * f.row + column;
     float x[kPack], more[kPack];
     load_pack(sums.from.data, sums.from.dtype, row * sums.row + column, x);
@@ -40,16 +43,15 @@ __global__ void finish_packs(Finish f, Sums sums, std::int64_t m, std::int64_t n
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] += more[k];
     }
-    if (f.bias != nullptr) {
-      load_pack(f.bias, DType::f32, column, more);
+    if (f.bias.data != nullptr) {
+      load_pack(f.bias.data, f.bias.dtype, column, more);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] += more[k];
     }
-    if (f.z != nullptr) {
+    if (f.z != nullptr || f.sums_are_kept)
 #pragma unroll
       for (int k = 0; k < kPack; ++k) seen.add(x[k]);
-      store_pack(f.z, f.y.dtype, at, x);
-    }
+    if (f.z != nullptr) store_pack(f.z, f.y.dtype, at, x);
     if (f.accumulate) {
       load_pack(f.y.data, f.y.dtype, at, more);
 #pragma unroll
@@ -96,9 +98,14 @@ void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int
   if (count == 0) return;
   const bool packed = batch == 1 && n % kPack == 0 && f.row % kPack == 0 && sums.row % kPack == 0 &&
                       sums.chunk % kPack == 0 && packs(f.y.data, f.y.dtype) && packs(sums.from.data, sums.from.dtype) &&
-                      (f.z == nullptr || packs(f.z, f.y.dtype)) && (f.bias == nullptr || packs(f.bias, DType::f32));
-  if (packed)
-    launch(finish_packs, grid_for(ceil_div(count, kThreads * kPack)), kThreads, 0, f, sums, m, n);
+                      (f.z == nullptr || packs(f.z, f.y.dtype)) &&
+                      (f.bias.data == nullptr || packs(f.bias.data, f.bias.dtype));
+  const unsigned grid = grid_for(ceil_div(count, kThreads * kPack));
+  if (packed && count / kPack < std::int64_t{1} << 31)  // a grid's step past it still fits 32 bits
+    launch(finish_packs<std::uint32_t>, grid, kThreads, 0, f, sums, static_cast<std::uint32_t>(m),
+           static_cast<std::uint32_t>(n / kPack));
+  else if (packed)
+    launch(finish_packs<std::int64_t>, grid, kThreads, 0, f, sums, m, n / kPack);
   else if (f.y.dtype == DType::f64)
     launch(finish_each<double>, grid_for(ceil_div(count, kThreads)), kThreads, 0, f, sums, batch, m, n);
   else

@@ -80,12 +80,14 @@ class Library {
   }
 
  private:
-  /// What it has no form for. Of codes it says so by "invalid value" too (cublasLt.h, of the scales).
+  /// What it has no form for. Of codes and kept inputs it says so by "invalid value" too (cublasLt.h, of the scales and
+  /// of EPILOGUE_AUX_DATA_TYPE).
   static bool declined(cublasStatus_t status, const PlanKey& key) {
-    return status == CUBLAS_STATUS_NOT_SUPPORTED || (are_codes(key.in) && status == CUBLAS_STATUS_INVALID_VALUE);
+    const bool special = are_codes(key.in) || key.epilogue != PlanEpilogue::none;
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || (special && status == CUBLAS_STATUS_INVALID_VALUE);
   }
-  static void set_scale(const PlanDescriptors& d, cublasLtMatmulDescAttributes_t which, const float* scale) {
-    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &scale, sizeof scale), "scale");
+  static void set_place(const PlanDescriptors& d, cublasLtMatmulDescAttributes_t which, const void* place) {
+    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &place, sizeof place), "where an operand lies");
   }
 
   /// A text from a file may name anything: cuBLASLt is asked whether it can do it.
@@ -100,13 +102,12 @@ class Library {
 
   cublasStatus_t start(const cpu::GemmArgs& g, const PlanKey& key, const PlanDescriptors& d,
                        const cublasLtMatmulAlgo_t& algorithm, void* result) const {
-    if (key.bias)
-      check(cublasLtMatmulDescSetAttribute(d.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias,
-                                           sizeof g.bias),
-            "bias");
+    if (key.bias) set_place(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
+    if (key.epilogue == PlanEpilogue::gelu_aux)
+      set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
     if (are_codes(key.in)) {
-      set_scale(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
-      set_scale(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
+      set_place(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
+      set_place(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
     }
     const Buffer<char> workspace(kWorkspace);
     const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <span>
 #include <sstream>
 
 #include "cuda/calls/products.h"
@@ -13,6 +14,7 @@ namespace binade::cuda {
 namespace {
 
 constexpr std::string_view kInputNames[] = {"f32", "f16", "bf16", "e4m3", "e5m2"};  // by PlanInput
+constexpr std::string_view kEpilogueNames[] = {"none", "gelu_aux"};                 // by PlanEpilogue
 
 PlanInput input_of(const cpu::GemmArgs& g) {
   switch (g.in) {
@@ -110,11 +112,14 @@ bool parse(std::string_view text, DType& dtype) {
     }
   return false;
 }
-bool parse(std::string_view text, PlanInput& in) {
-  const auto* const found = std::ranges::find(kInputNames, text);
-  in = static_cast<PlanInput>(found - std::begin(kInputNames));
-  return found != std::end(kInputNames);
+template <class E>
+bool parse_name(std::string_view text, std::span<const std::string_view> names, E& value) {
+  const auto found = std::ranges::find(names, text);
+  value = static_cast<E>(found - names.begin());
+  return found != names.end();
 }
+bool parse(std::string_view text, PlanInput& in) { return parse_name(text, kInputNames, in); }
+bool parse(std::string_view text, PlanEpilogue& epilogue) { return parse_name(text, kEpilogueNames, epilogue); }
 bool parse(std::string_view text, bool& value) {
   value = text == "1";
   return text == "1" || text == "0";
@@ -153,6 +158,7 @@ void for_each_member(Key& key, F&& f) {
   f("bias", key.bias);
   f("accumulate", key.accumulate);
   f("tf32", key.tf32);
+  f.optional("epilogue", key.epilogue, PlanEpilogue::none);
 }
 
 struct Writer {
@@ -162,6 +168,10 @@ struct Writer {
   void operator()(const char* name, std::int64_t x) { add(name, std::to_string(x)); }
   void operator()(const char* name, bool x) { add(name, x ? "1" : "0"); }
   void operator()(const char* name, const PlanOperand& x) { add(name, text_of(x)); }
+  /// What most lines have is not said, as it was not before there was anything else.
+  void optional(const char* name, PlanEpilogue x, PlanEpilogue usual) {
+    if (x != usual) add(name, std::string(kEpilogueNames[static_cast<int>(x)]));
+  }
   void add(const char* name, const std::string& value) { line += std::string(" ") + name + "=" + value; }
 };
 
@@ -177,6 +187,16 @@ struct Reader {
     good = good && words >> word && word.starts_with(begin) &&
            parse(std::string_view(word).substr(begin.size()), value);
   }
+  template <class T>
+  void optional(const char* name, T& value, T usual) {
+    const std::istringstream::pos_type here = words.tellg();
+    std::string word;
+    value = usual;
+    const bool there = words >> word && word.starts_with(std::string(name) + "=");
+    words.clear();
+    words.seekg(here);
+    if (there) (*this)(name, value);
+  }
 };
 
 }  // namespace
@@ -184,9 +204,9 @@ struct Reader {
 std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
   std::size_t hash = 0xcbf29ce484222325u;
   const auto mix = [&hash](std::int64_t value) { hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3u; };
-  for (const std::int64_t x :
-       {static_cast<std::int64_t>(key.in), static_cast<std::int64_t>(key.out), key.m, key.n, key.k, key.batch,
-        std::int64_t{key.bias}, std::int64_t{key.accumulate}, std::int64_t{key.tf32}})
+  for (const std::int64_t x : {static_cast<std::int64_t>(key.in), static_cast<std::int64_t>(key.out), key.m, key.n,
+                               key.k, key.batch, std::int64_t{key.bias}, std::int64_t{key.accumulate},
+                               std::int64_t{key.tf32}, static_cast<std::int64_t>(key.epilogue)})
     mix(x);
   for (const PlanOperand* x : {&key.a, &key.b, &key.c}) {
     mix(x->leading * 2 + x->transposed);
@@ -203,13 +223,21 @@ static bool has_form_of_codes(const PlanKey& key) {
   return k_major && aligned && key.k % kMultiple == 0 && key.n % kMultiple == 0;
 }
 
+/// Of the result's dtype, but for f32 results of codes; on 16 bytes, because heuristics are told so.
+static bool adds_bias(const cpu::GemmArgs& g) {
+  const bool fits = g.out == DType::f32 ? !g.low_bias && g.in != DType::u8 : g.low_bias;
+  return fits && reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0;
+}
+
 std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
-  if (g.in == DType::f64 || g.activation != Activation::kNone || g.pre_activation != nullptr) return std::nullopt;
+  const bool gelu = g.activation == Activation::kGeluTanh && g.pre_activation != nullptr;
+  if (g.in == DType::f64) return std::nullopt;
+  if (!gelu && (g.activation != Activation::kNone || g.pre_activation != nullptr)) return std::nullopt;
   if (g.k == 0 || g.m >= kMost || g.n >= kMost || g.k >= kMost || g.batch >= kMost) return std::nullopt;
   const bool codes = g.in == DType::u8;
-  if (codes && (g.bias != nullptr || g.b_format == Float8::e5m2)) return std::nullopt;
-  if (g.bias != nullptr && (g.out != DType::f32 || g.accumulate)) return std::nullopt;
+  if (codes && g.b_format == Float8::e5m2) return std::nullopt;
+  if (g.bias != nullptr && (g.accumulate || !adds_bias(g))) return std::nullopt;
   if (g.out != DType::f32 && g.out != (codes ? DType::bf16 : g.in)) return std::nullopt;
   const std::optional<PlanOperand> a = operand_of(g.m, g.k, g.a_row, g.a_col);
   const std::optional<PlanOperand> b = operand_of(g.n, g.k, g.b_col, g.b_row);
@@ -229,6 +257,11 @@ std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   key.bias = g.bias != nullptr;
   key.accumulate = g.accumulate;
   key.tf32 = g.tf32 && g.in == DType::f32;
+  if (gelu) {
+    const bool fits = g.batch == 1 && !g.accumulate && is_half(g.out) && key.c.leading % 8 == 0;
+    if (!fits || alignment_of(g.pre_activation, 0, 0, g.out) != 16) return std::nullopt;
+    key.epilogue = PlanEpilogue::gelu_aux;
+  }
   if (codes && !has_form_of_codes(key)) return std::nullopt;
   return key;
 }
@@ -255,6 +288,14 @@ std::optional<PlanLine> parse_plan_line(std::string_view line) {
   return plan;
 }
 
+static std::uint32_t epilogue_of(const PlanKey& key) {
+  switch (key.epilogue) {
+    case PlanEpilogue::gelu_aux: return key.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case PlanEpilogue::none: break;
+  }
+  return key.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 PlanDescriptors plan_descriptors(const PlanKey& key) {
   PlanDescriptors plan;
   cublasLtMatmulDesc_t operation = nullptr;
@@ -264,11 +305,17 @@ PlanDescriptors plan_descriptors(const PlanKey& key) {
   const auto form = [](const PlanOperand& x) -> std::int32_t { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, form(key.a));
-  if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+  // That there are a bias, a kept input and scales, and on how many bytes, is for heuristics to know; where they are,
+  // for each product.
+  alignas(32) static constexpr float kSomewhere[8] = {};
+  const void* const place = kSomewhere + 4;  // on 16 bytes, and no more
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key));
+  if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, place);
+  if (key.epilogue == PlanEpilogue::gelu_aux) {
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, place);
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.c.leading);
+  }
   if (are_codes(key.in)) {
-    // That there are scales is for heuristics to know; where they are, for each product.
-    static constexpr float kSomewhere = 1;
-    const void* const place = &kSomewhere;
     set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, place);
     set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, place);
     set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});

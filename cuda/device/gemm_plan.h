@@ -29,6 +29,12 @@ struct PlanOperand {
 enum class PlanInput : int { f32, f16, bf16, e4m3, e5m2 };
 constexpr bool are_codes(PlanInput in) { return in >= PlanInput::e4m3; }
 
+/// What is done to a sum beside adding a bias to it, before it is rounded.
+enum class PlanEpilogue : int {
+  none,
+  gelu_aux,  ///< GELU in the tanh form; what it is of is stored too, laid out like the result
+};
+
 /// Everything that the choice of an algorithm depends on; equal keys get equal algorithms.
 struct PlanKey {
   PlanInput in = PlanInput::f32;
@@ -37,22 +43,24 @@ struct PlanKey {
   PlanOperand a, b, c;
   bool bias = false, accumulate = false;
   bool tf32 = false;  ///< f32 inputs are rounded to TF32
+  PlanEpilogue epilogue = PlanEpilogue::none;
   bool operator==(const PlanKey&) const = default;
 };
 struct PlanKeyHash {
   std::size_t operator()(const PlanKey& key) const;
 };
 
-/// The key of a product, or nothing where cuBLASLt has no form for it: f64, an activation (its GELU is not ours), a
-/// bias of another dtype than the result, operands that are dense in neither direction, irregular batches.
+/// The key of a product, or nothing where cuBLASLt has no form for it: f64, an activation other than GELU in the tanh
+/// form with its input kept (its ReLU makes a NaN 0), a bias of another dtype than the result (for f32 results of codes
+/// it is bf16, which is not ours) or one that does not begin on 16 bytes, operands that are dense in neither direction,
+/// irregular batches. A kept input must begin on 16 bytes and its rows on 8 elements (cublasLt.h, of EPILOGUE_AUX_LD).
 ///
 /// Of codes it multiplies K-major operands alone (its "TN"), e5m2 with e5m2 not at all, and everything must lie on 16
-/// bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels"). It has a bias of bf16 for
-/// them, which is not ours.
+/// bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
 std::optional<PlanKey> plan_key(const cpu::GemmArgs& g);
 
 /// `key` and its algorithm as one line of text, and back; nothing where the line is none. Without an algorithm:
-/// cuBLASLt has none for this key.
+/// cuBLASLt has none for this key. A line without the word "epilogue" means none.
 std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm);
 struct PlanLine {
   PlanKey key;
@@ -71,7 +79,7 @@ using LayoutOwner = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<&cubla
 using OperationOwner = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<&cublasLtMatmulDescDestroy>>;
 using PreferenceOwner = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<&cublasLtMatmulPreferenceDestroy>>;
 
-/// The descriptors of a product. Where a bias and scales lie is still to be set.
+/// The descriptors of a product. Where a bias, a kept input and scales lie is still to be set.
 struct PlanDescriptors {
   OperationOwner operation;
   LayoutOwner first, second, result;

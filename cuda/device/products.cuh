@@ -25,9 +25,10 @@ struct Finish {
   void* z = nullptr;  ///< laid out like y, of its dtype
   std::int64_t row = 0;
   Places batch;
-  const void* bias = nullptr;
+  Source bias;  ///< null: none
   Activation activation = Activation::kNone;
   bool accumulate = false;
+  bool sums_are_kept = false;      ///< what a sum is read from is z already: it is observed, and not stored again
   std::uint32_t* words = nullptr;  ///< where results are observed; null: nowhere
 };
 
@@ -37,7 +38,9 @@ inline Finish finish_of(const cpu::GemmArgs& g) {
           .z = g.pre_activation,
           .row = g.c_row,
           .batch = {},
-          .bias = g.bias,
+          .bias = {g.bias, g.low_bias           ? g.out
+                           : g.in == DType::f64 ? DType::f64
+                                                : DType::f32},
           .activation = g.activation,
           .accumulate = g.accumulate,
           .words = g.partial ? nullptr : context().seen};
@@ -76,11 +79,10 @@ __device__ __forceinline__ C activated(Activation activation, C x) {
 /// `at` counts in y's elements.
 template <class C>
 __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum, Seen& seen) {
-  if (f.bias != nullptr) sum += static_cast<const C*>(f.bias)[column];
-  if (f.z != nullptr) {
-    seen.add(sum);  // an infinity that the activation turns into a number is still one
-    store_at(f.z, f.y.dtype, at, sum);
-  }
+  if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
+  // An infinity that the activation turns into a number is still one.
+  if (f.z != nullptr || f.sums_are_kept) seen.add(sum);
+  if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);
   if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
   const C y = activated(f.activation, sum);
   seen.add(y);

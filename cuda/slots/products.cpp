@@ -10,13 +10,16 @@ void gemm(const cpu::GemmArgs& args) { run(Call::kGemm, args, "product"); }
 void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums) {
   run(Call::kColumnSums, ColumnSumsCall{x, dtype, m, n, x_row, sums}, "column_sums");
 }
-void activation_backward(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
-                         std::int64_t count) {
-  run(Call::kActivationBackward, ActivationBackwardCall{activation, dtype, z, gy, gz, count}, "activation_backward");
+void activation_backward(Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t m,
+                         std::int64_t n, void* sums) {
+  run(Call::kActivationBackward, ActivationBackwardCall{activation, dtype, z, gy, gz, m, n, sums},
+      "activation_backward");
 }
 
 }  // namespace
 
-void register_products() { ops::gemm_slot().fill(DeviceType::kCuda, {&gemm, &column_sums, &activation_backward}); }
+void register_products() {
+  ops::gemm_slot().fill(DeviceType::kCuda, {&gemm, &column_sums, &activation_backward, /*low_bias=*/true});
+}
 
 }  // namespace binade::cuda

@@ -45,6 +45,13 @@ struct Case {
   bool nan_must_show = true;
 
   std::string full_name() const { return std::string(info->name) + "_" + name; }
+
+  /// Whether input i is read in the dtype of a check: cast by the policy, or on a GPU a copy in its 16 bits. References
+  /// are then given what is read, so that its rounding needs no tolerance.
+  bool is_read_in_halves(std::size_t i) const {
+    const std::uint32_t on_device = tested_device() == Device::cpu() ? 0 : info->low_on_gpu;
+    return i < 32 && ((info->policy_inputs | on_device) >> i & 1u) != 0;
+  }
 };
 
 /// Deterministic values in [low, high], different for every tag; no two alike in practice.

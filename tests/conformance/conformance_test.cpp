@@ -36,11 +36,11 @@ class Conformance : public testing::TestWithParam<const Case*> {
     for (const Tensor& x : c().inputs) most = std::max(most, x.numel());
     return most > 5000;
   }
-  /// Floating inputs in `dtype`; those that the policy never casts (fp32 parameters) in f32.
+  /// Floating inputs in `dtype`; those that are never read in halves (fp32 parameters) in f32.
   std::vector<Tensor> inputs_in(DType dtype) const {
     std::vector<Tensor> inputs;
     for (std::size_t i = 0; i < c().inputs.size(); ++i) {
-      const bool cast = (c().info->policy_inputs >> i & 1u) != 0 || c().info->policy_inputs == 0;
+      const bool cast = c().is_read_in_halves(i) || c().info->policy_inputs == 0;
       inputs.push_back(in_dtype(c().inputs[i], cast || dtype == DType::f64 ? dtype : DType::f32));
     }
     return inputs;

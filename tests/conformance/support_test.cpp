@@ -35,8 +35,7 @@ std::string try_in(const Case& c, DType dtype) {
     const PolicyScope scope(is_half(dtype) ? PrecisionPolicy{}.with("*", dtype) : PrecisionPolicy{});
     std::vector<Variable> inputs;
     for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      inputs.emplace_back(
-          in_dtype(c.inputs[i], (c.info->policy_inputs >> i & 1u) != 0 || dtype == DType::f64 ? dtype : DType::f32));
+      inputs.emplace_back(in_dtype(c.inputs[i], c.is_read_in_halves(i) || dtype == DType::f64 ? dtype : DType::f32));
     c.run(inputs);
     return "";
   } catch (const Error& e) {

@@ -259,5 +259,23 @@ TEST_P(Gemm, SumsColumns) {
   }
 }
 
+TEST_P(Gemm, SumsColumnsOfAGradientOnItsWayThroughAnActivation) {
+  for (const auto& [m, n] : {std::pair{0, 5}, {1, 1}, {700, 35}, {600, 1030}, {3, 2049}}) {
+    const auto count = static_cast<std::size_t>(m * n), columns = static_cast<std::size_t>(n);
+    std::vector<bfloat16> z(count), gy(count), alone(count), gz(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      z[i] = bfloat16::from_float(0.05f * static_cast<float>(i % 97) - 2);
+      gy[i] = bfloat16::from_float(0.3f * static_cast<float>(i % 89) - 11);
+    }
+    std::vector<float> sums(columns, -1.0f), wanted(columns, -2.0f);
+    const auto& gemm = kernels().gemm;
+    gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), alone.data(), m, n, nullptr);
+    gemm.column_sums(alone.data(), DType::bf16, m, n, n, wanted.data());
+    gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), gz.data(), m, n, sums.data());
+    EXPECT_EQ(sums, wanted);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(gz[i].bits, alone[i].bits) << i;
+  }
+}
+
 }  // namespace
 }  // namespace binade::cpu

@@ -127,15 +127,13 @@ TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
   EXPECT_FALSE(plan_key(linear(8, 8, 8, DType::f64)));
   EXPECT_FALSE(plan_key(linear(8, 8, 0, DType::f32))) << "an empty sum";
   cpu::GemmArgs g = linear(8, 8, 8, DType::bf16);
-  g.activation = Activation::kGeluTanh;
-  EXPECT_FALSE(plan_key(g)) << "its GELU is another one";
+  for (const Activation other : {Activation::kRelu, Activation::kGelu}) {
+    g.activation = other;
+    EXPECT_FALSE(plan_key(g)) << "its ReLU is another one, and it has no exact GELU";
+  }
   g = linear(8, 8, 8, DType::bf16);
   g.bias = place;
   EXPECT_FALSE(plan_key(g)) << "a bias of f32 on a half";
-  g.out = DType::f32;
-  ASSERT_TRUE(plan_key(g));
-  EXPECT_EQ(attribute<std::uint32_t>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE),
-            std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
   g = linear(8, 8, 8, DType::f32);
   g.a_row = 0;
   EXPECT_FALSE(plan_key(g)) << "one row, seen eight times";
@@ -143,6 +141,74 @@ TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
   g.a_row = 16;
   g.a_col = 2;
   EXPECT_FALSE(plan_key(g)) << "every other element";
+}
+
+std::uint32_t epilogue_of(const cpu::GemmArgs& g) {
+  return attribute<std::uint32_t>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE);
+}
+/// With what heuristics take for its alignment: 16 bytes and no more.
+void expect_on_16_bytes(const PlanDescriptors& plan, cublasLtMatmulDescAttributes_t which) {
+  const auto address = reinterpret_cast<std::uintptr_t>(attribute<const void*>(plan.operation.get(), which));
+  EXPECT_EQ(address % 32, 16u);
+}
+
+TEST(GemmPlan, ABiasIsOfTheResultsDType) {
+  cpu::GemmArgs g = linear(8, 8, 8, DType::bf16);
+  EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_DEFAULT});
+  EXPECT_EQ(attribute<const void*>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER),
+            nullptr);
+  g.bias = place;
+  g.low_bias = true;
+  ASSERT_TRUE(plan_key(g));
+  EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+  expect_on_16_bytes(plan_descriptors(*plan_key(g)), CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+  g.bias = reinterpret_cast<const char*>(place) + 8;
+  EXPECT_FALSE(plan_key(g)) << "heuristics were told that it begins on 16 bytes";
+  g = linear(8, 8, 8, DType::bf16);
+  g.out = DType::f32;
+  g.bias = place;
+  ASSERT_TRUE(plan_key(g));
+  EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+  g.accumulate = true;
+  EXPECT_FALSE(plan_key(g));
+}
+
+TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const bool bias : {false, true}) {
+      cpu::GemmArgs g = linear(96, 40, 24, dtype);
+      const PlanKey plain = *plan_key(g);
+      g.activation = Activation::kGeluTanh;
+      EXPECT_FALSE(plan_key(g)) << "one form for both passes";
+      g.pre_activation = const_cast<float*>(place);
+      g.bias = bias ? place : nullptr;
+      g.low_bias = bias;
+      const std::optional<PlanKey> key = plan_key(g);
+      ASSERT_TRUE(key);
+      EXPECT_FALSE(*key == plain);
+      EXPECT_EQ(epilogue_of(g),
+                static_cast<std::uint32_t>(bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX));
+      const PlanDescriptors plan = plan_descriptors(*key);
+      expect_on_16_bytes(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
+      EXPECT_EQ(attribute<std::int64_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), 40);
+      // In the result's dtype, which is what "not set" means.
+      EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE), -1);
+
+      cpu::GemmArgs other = g;
+      other.c_row = 44;
+      EXPECT_FALSE(plan_key(other)) << "rows of what is kept begin on 8 elements";
+      other.c_row = 48;
+      EXPECT_EQ(attribute<std::int64_t>(plan_descriptors(*plan_key(other)).operation.get(),
+                                        CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD),
+                48);
+      other = g;
+      other.pre_activation = reinterpret_cast<char*>(const_cast<float*>(place)) + 8;
+      EXPECT_FALSE(plan_key(other));
+      other = g;
+      other.out = DType::f32;
+      other.low_bias = false;
+      EXPECT_FALSE(plan_key(other)) << "of f32 it is ours";
+    }
 }
 
 TEST(GemmPlan, SinglesAreDenseEitherWay) {
@@ -244,6 +310,12 @@ TEST(GemmPlan, CodesThatDoNotFitHaveNoPlan) {
   g.bias = place;
   EXPECT_FALSE(plan_key(g)) << "its bias is of bf16";
   g = codes(16, 16, 16);
+  g.bias = place;
+  EXPECT_FALSE(plan_key(g)) << "its bias is of bf16";
+  g.low_bias = true;
+  ASSERT_TRUE(plan_key(g));
+  EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_BIAS});
+  g = codes(16, 16, 16);
   g.b_format = Float8::e5m2;
   EXPECT_FALSE(plan_key(g)) << "no product of two e5m2";
   g = codes(16, 16, 16);
@@ -300,6 +372,24 @@ TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   const std::optional<PlanLine> none = parse_plan_line(plan_line(key, {}));
   ASSERT_TRUE(none);
   EXPECT_FALSE(none->algorithm);
+}
+
+TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
+  cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
+  const PlanKey plain = *plan_key(g);
+  g.activation = Activation::kGeluTanh;
+  g.pre_activation = const_cast<float*>(place);
+  const PlanKey key = *plan_key(g);
+  const std::string line = plan_line(key, {}), word = " epilogue=gelu_aux";
+  const std::size_t at = line.find(word);
+  ASSERT_NE(at, line.npos);
+  EXPECT_EQ(parse_plan_line(line)->key, key);
+  EXPECT_NE(PlanKeyHash{}(key), PlanKeyHash{}(plain));
+  // As lines were before there was such a word, and still are without one.
+  EXPECT_EQ(plan_line(plain, {}), line.substr(0, at) + line.substr(at + word.size()));
+  EXPECT_EQ(parse_plan_line(plan_line(plain, {}))->key, plain);
+  EXPECT_FALSE(parse_plan_line(line.substr(0, at) + " epilogue=other" + line.substr(at + word.size())));
+  for (std::size_t cut = 0; cut < line.size(); ++cut) EXPECT_FALSE(parse_plan_line(line.substr(0, cut))) << cut;
 }
 
 TEST(GemmPlan, AnythingElseIsNoLine) {

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "autograd/functions/matmul.h"
+#include "autograd/functions/reduce.h"
 #include "core/observation.h"
 #include "core/precision.h"
 #include "core/random.h"
@@ -30,13 +33,15 @@ struct Sizes {
   std::int64_t m, n, k, batch = 1;
   Activation activation = Activation::kNone;
   bool bias = false, keep = false;
+  bool low_bias = false;  // of halves: the bias is one of them
 };
 
 /// The op's kernel for `device` on the same values: y, then z where it is kept.
 std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& device, bool irregular = false,
                             bool accumulate = false) {
   const Tensor a = random({s.batch, s.m, s.k}, in, 1).to(device), b = random({s.batch, s.k, s.n}, in, 2).to(device);
-  const Tensor bias = random(Shape{s.n}, accumulate_dtype(in), 3).to(device);
+  const bool low_bias = s.low_bias && is_half(out);
+  Tensor bias = random(Shape{s.n}, low_bias ? out : accumulate_dtype(in), 3).to(device);
   Tensor y = random({s.batch, s.m, s.n}, out, 4).to(device), z = random({s.batch, s.m, s.n}, out, 5).to(device);
   cpu::GemmArgs g{.m = s.m, .n = s.n, .k = s.k, .in = in, .out = out};
   g.a = a.raw();
@@ -46,6 +51,8 @@ std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& d
   g.c = y.mutable_raw();
   g.c_row = s.n;
   g.accumulate = accumulate;
+  g.low_bias = low_bias && ops::gemm_slot().on(device, "test").low_bias;
+  if (low_bias && !g.low_bias) bias = bias.to(DType::f32);  // the same values
   g.bias = s.bias ? bias.raw() : nullptr;
   g.activation = s.activation;
   g.pre_activation = s.keep ? z.mutable_raw() : nullptr;
@@ -119,16 +126,139 @@ TEST_P(CudaProducts, AddToWhatIsThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, CudaProducts,
-                         testing::Values(Sizes{"one_tile", 64, 64, 16}, Sizes{"past_a_tile", 65, 66, 17},
-                                         Sizes{"cut_sum", 40, 24, 2100},
-                                         Sizes{"cut_sum_gelu", 40, 24, 1024, 1, Activation::kGelu, true, true},
-                                         Sizes{"cut_sum_odd_relu", 3, 7, 1030, 1, Activation::kRelu, true, true},
-                                         Sizes{"gelu_tanh", 33, 40, 48, 1, Activation::kGeluTanh, true, true},
-                                         Sizes{"relu", 33, 40, 48, 1, Activation::kRelu, false, false},
-                                         Sizes{"bias", 33, 40, 48, 1, Activation::kNone, true, false},
-                                         Sizes{"batches", 9, 10, 11, 6}, Sizes{"cut_batches", 8, 8, 800, 3}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, CudaProducts,
+    testing::Values(Sizes{"one_tile", 64, 64, 16}, Sizes{"past_a_tile", 65, 66, 17}, Sizes{"cut_sum", 40, 24, 2100},
+                    Sizes{"cut_sum_gelu", 40, 24, 1024, 1, Activation::kGelu, true, true},
+                    Sizes{"cut_sum_odd_relu", 3, 7, 1030, 1, Activation::kRelu, true, true},
+                    Sizes{"gelu_tanh", 33, 40, 48, 1, Activation::kGeluTanh, true, true},
+                    Sizes{"relu", 33, 40, 48, 1, Activation::kRelu, false, false},
+                    Sizes{"bias", 33, 40, 48, 1, Activation::kNone, true, false},
+                    Sizes{"low_bias", 33, 40, 48, 1, Activation::kNone, true, false, true},
+                    Sizes{"low_bias_relu", 33, 40, 48, 1, Activation::kRelu, true, false, true},
+                    Sizes{"low_bias_gelu", 33, 40, 48, 1, Activation::kGelu, true, true, true},
+                    Sizes{"low_bias_tanh", 33, 40, 48, 1, Activation::kGeluTanh, true, true, true},
+                    Sizes{"low_bias_odd_gelu", 5, 7, 9, 1, Activation::kGelu, true, true, true},
+                    Sizes{"low_bias_odd_tanh", 5, 7, 9, 1, Activation::kGeluTanh, true, true, true},
+                    Sizes{"low_bias_cut", 40, 24, 2100, 1, Activation::kGelu, true, true, true},
+                    Sizes{"batches", 9, 10, 11, 6}, Sizes{"cut_batches", 8, 8, 800, 3}),
+    [](const auto& test) { return test.param.name; });
+
+bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
+
+/// Which way a product with a GELU went: where there is a library, with a GELU in its product or with a note that it
+/// has none.
+TEST(CudaProductsOfALibrary, HaveAGeluOrSayWhyNot) {
+  const Sizes s{"", 35, 40, 48, 1, Activation::kGeluTanh, true, true, true};
+  product(s, DType::bf16, DType::bf16, test_device());
+  if (!has(cuda::plans(), "m=35 n=40 k=48") && !has(cuda::plans(), "product 35 40 48"))
+    GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
+  const bool noted = has(cuda::notes(), "product 35 x 40 x 48: the library has no form for it with a GELU") ||
+                     has(cuda::notes(), "product 35 x 40 x 48: the library has no form for it with a bias");
+  EXPECT_NE(has(cuda::plans(), "gelu_aux"), noted) << cuda::plans() << cuda::notes();
+}
+
+TEST_P(CudaProducts, DoNotDependOnWhetherZIsKept) {
+  Sizes s = GetParam();
+  if (!s.keep) return;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    s.keep = true;
+    const Tensor kept = product(s, dtype, dtype, test_device())[0];
+    s.keep = false;
+    EXPECT_EQ(product(s, dtype, dtype, test_device())[0].to_vector<double>(), kept.to_vector<double>());
+  }
+}
+
+/// A library leaves nothing out of what is watched: the largest magnitude of what was kept is there, and a bias past
+/// f16's range has made an infinity that is seen.
+TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
+  const std::int64_t m = 8, n = 16, k = 8;
+  for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+    for (const float value : {100.f, -100.f, std::numeric_limits<float>::infinity()}) {
+      const Tensor a = Tensor::zeros({m, k}, DType::f16, test_device()),
+                   b = Tensor::zeros({k, n}, DType::f16, test_device());
+      std::vector<float> values(static_cast<std::size_t>(n), 0.0f);
+      values[5] = value;
+      const Tensor bias = Tensor::from(values, Shape{n}).to(DType::f16).to(test_device());
+      const bool keep = activation == Activation::kGelu || activation == Activation::kGeluTanh;
+      Tensor y = Tensor::empty({m, n}, DType::f16, test_device()), z = Tensor::empty({m, n}, DType::f16, test_device());
+      cpu::GemmArgs g{.m = m, .n = n, .k = k, .in = DType::f16, .out = DType::f16};
+      g.a = a.raw();
+      g.a_row = k;
+      g.b = b.raw();
+      g.b_row = n;
+      g.c = y.mutable_raw();
+      g.c_row = n;
+      g.bias = bias.raw();
+      g.low_bias = true;
+      g.activation = activation;
+      if (keep) g.pre_activation = z.mutable_raw();
+      ObservationScope scope;
+      ops::gemm_slot().on(test_device(), "test").gemm(g);
+      const std::uint32_t seen = scope.take().settled().low;
+      const bool visible = value > 0 || keep || activation == Activation::kNone;
+      EXPECT_EQ(seen, visible ? std::bit_cast<std::uint32_t>(std::abs(value)) : 1u) << static_cast<int>(activation);
+    }
+}
+
+TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int, int>>{{0, 5}, {1, 1}, {3, 8}, {1000, 3}, {2100, 16}, {700, 264}, {130, 301}})
+    for (const Activation activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+      for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+        const auto& kernels = ops::gemm_slot().on(test_device(), "test");
+        const Tensor z = random({rows, columns}, dtype, 8).to(test_device()),
+                     gy = random({rows, columns}, dtype, 9).to(test_device());
+        const auto backward = [&](void* sums, Observation& seen) {
+          Tensor gz = Tensor::empty({rows, columns}, dtype, test_device());
+          ObservationScope scope;
+          kernels.activation_backward(activation, dtype, z.raw(), gy.raw(), gz.mutable_raw(), rows, columns, sums);
+          seen = scope.take().settled();
+          return gz;
+        };
+        Tensor sums = Tensor::empty(Shape{columns}, accumulate_dtype(dtype), test_device()), wanted = sums.clone();
+        Observation seen, seen_alone;
+        const Tensor gz = backward(sums.mutable_raw(), seen), alone = backward(nullptr, seen_alone);
+        kernels.column_sums(alone.raw(), dtype, rows, columns, columns, wanted.mutable_raw());
+        const std::string what = fmt::format("{} ({}, {})", name_of(dtype), rows, columns);
+        EXPECT_EQ(gz.to_vector<double>(), alone.to_vector<double>()) << what;
+        EXPECT_EQ(sums.to_vector<double>(), wanted.to_vector<double>()) << what;
+        EXPECT_TRUE(rows == 0 || (seen.low == seen_alone.low && seen.wide == seen_alone.wide)) << what;
+      }
+}
+
+/// What a policy of 16 bits makes of a layer's bias: on a GPU its copy in them, which is kept with the parameter (so
+/// that the optimizer writes it), of the products' dtype; on a CPU f32.
+TEST(CudaProductsBias, IsReadInTheProductsDType) {
+  if (test_device() == Device::cpu()) GTEST_SKIP();
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const bool trained : {true, false}) {
+      const PolicyScope policy(PrecisionPolicy{.low = dtype});
+      std::vector<std::vector<float>> y;
+      const Tensor x = random({4, 16}, dtype, 1), w = random({8, 16}, DType::f32, 2), b = random({8}, DType::f32, 3);
+      for (const Device& device : {test_device(), Device::cpu()}) {
+        const bool gpu = device == test_device();
+        const Variable weight(w.to(device), trained);
+        const Variable bias((gpu ? b : b.to(dtype).to(DType::f32)).to(device), trained);
+        const Variable result = linear(Variable(x.to(device)), weight, bias);
+        EXPECT_EQ(bias.state()->low.defined(), gpu && trained) << name_of(dtype);
+        EXPECT_EQ(bias.dtype(), DType::f32);
+        y.push_back(result.value().to_vector<float>());
+        if (!trained) continue;
+        backward(sum(result));
+        EXPECT_EQ(bias.grad().dtype(), DType::f32);
+        EXPECT_EQ(bias.grad().to_vector<float>(), std::vector<float>(8, 4.0f));
+      }
+      const double ulp = dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
+      for (std::size_t i = 0; i < y[0].size(); ++i)
+        EXPECT_NEAR(y[0][i], y[1][i], ulp * std::abs(y[1][i])) << name_of(dtype) << " " << i;
+    }
+  const PolicyScope policy(PrecisionPolicy{.low = DType::bf16}.with("linear", DType::f32));
+  const Variable bias(random({8}, DType::f32, 3).to(test_device()), true);
+  linear(Variable(random({4, 16}, DType::f32, 1).to(test_device())),
+         Variable(random({8, 16}, DType::f32, 2).to(test_device()), true), bias);
+  EXPECT_FALSE(bias.state()->low.defined()) << "an override to f32 means f32";
+}
 
 TEST(CudaColumnSums, AgreeWithTheCpuAtEverySize) {
   for (const auto& [rows, columns, pitch] : std::vector<std::tuple<int, int, int>>{

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "cuda/device/attention.cuh"
 #include "cuda/device/attention_plan.h"
@@ -18,11 +19,13 @@
 namespace binade::cuda {
 void open_libraries(DeviceFacts&) {}
 
-/// BINADE_SIMT_LIBRARY=1: there is a library, which is our own kernel under the terms of a library.
-static bool library_is_there() {
-  static const bool there = std::getenv("BINADE_SIMT_LIBRARY") != nullptr;
-  return there;
+/// BINADE_SIMT_LIBRARY=1: there is a library, which is our own kernel under the terms of a library. "no_gelu": one
+/// without a GELU in its products; "no_bias": nor a bias on halves.
+static std::string_view library_kind() {
+  static const char* const kind = std::getenv("BINADE_SIMT_LIBRARY");
+  return kind != nullptr ? kind : "";
 }
+static bool library_is_there() { return !library_kind().empty(); }
 
 /// Its choices: a line a size.
 static const std::string kTitle = "emulated 1";
@@ -85,19 +88,24 @@ static void keep_conv(const char* pass, const cpu::ConvShape& s, bool tf32, DTyp
 }
 
 bool library_gemm(const cpu::GemmArgs& g) {
-  const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
   if (!library_is_there()) return false;
   const std::string key = "product " + std::to_string(g.m) + " " + std::to_string(g.n) + " " + std::to_string(g.k);
-  if (g.in == DType::f64 || !sums || (g.bias != nullptr && g.out != DType::f32)) {
-    note_own(key);
-    return false;
-  }
+  const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
+  const bool on_bytes = (reinterpret_cast<std::uintptr_t>(g.bias) |
+                         reinterpret_cast<std::uintptr_t>(g.pre_activation)) %
+                            16 ==
+                        0;
+  const bool gelu = g.activation == Activation::kGeluTanh && g.pre_activation != nullptr && is_half(g.out) &&
+                    g.c_row % 8 == 0 && g.batch == 1 && library_kind() == "1";
+  const bool bias = g.bias == nullptr || (g.out == DType::f32 ? !g.low_bias && g.in != DType::u8
+                                                              : g.low_bias && library_kind() != "no_bias");
   const bool codes = g.in == DType::u8;
-  if (codes && (g.bias != nullptr || g.out == DType::f16)) {
+  if (g.in == DType::f64 || !(sums || gelu) || !bias || !on_bytes || (codes && g.out == DType::f16)) {
     note_own(key);
     return false;
   }
-  choose(key + tf32_of(g.tf32, g.in) + (codes ? g.a_format == Float8::e4m3 ? " e4m3" : " e5m2" : ""),
+  choose(key + tf32_of(g.tf32, g.in) + (codes ? g.a_format == Float8::e4m3 ? " e4m3" : " e5m2" : "") +
+             (gelu ? " gelu_aux" : "") + (g.low_bias ? " low_bias" : ""),
          "a product of new sizes (run the step once before)");
   cpu::GemmArgs unseen = g;
   unseen.partial = true;

@@ -132,8 +132,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   const bool smooth = p.activation == Activation::kGelu || p.activation == Activation::kGeluTanh;
   Tensor z;
   if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, device);
-  const bool low_bias = gemm_slot().on(device, kName).low_bias && in[2].defined() && is_half(in[2].dtype()) &&
-                        in[2].dtype() == ctx.store_dtype;
+  const bool low_bias = takes_low_bias(in[2], ctx.store_dtype, kName);
   Tensor bias;
   if (in[2].defined()) bias = low_bias ? in[2] : in[2].to(accumulate_dtype(in[0].dtype()));
 

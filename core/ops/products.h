@@ -10,6 +10,11 @@ namespace binade::ops {
 KernelSlot<cpu::GemmKernels>& gemm_slot();
 void register_gemm_cpu();
 
+/// Whether products stored in `store` add `bias` in its own 16 bits (OpInfo::low_on_gpu); in f32 else.
+inline bool takes_low_bias(const Tensor& bias, DType store, const char* op) {
+  return bias.defined() && is_half(store) && bias.dtype() == store && gemm_slot().on(bias.device(), op).low_bias;
+}
+
 /// Where the product that is the gradient of input i goes: products can add to what is there in the dtypes that sums
 /// are kept in.
 inline GradSink::Sum gradient_of_product(const OpContext& ctx, GradSink& gx, int i) {

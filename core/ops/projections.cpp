@@ -1,5 +1,7 @@
 #include "core/ops/projections.h"
 
+#include <algorithm>
+
 #include "core/ops/products.h"
 #include "core/ops/stacked.h"
 #include "core/step_context.h"
@@ -41,9 +43,13 @@ Tensors Projections::forward(OpContext& ctx, std::span<const Tensor> in, const P
   const std::span<const Tensor> weights = in.subspan(kFirstWeight, kParts);
   std::int64_t outputs = 0;
   for (const Tensor& w : weights) outputs += w.dim(0);
+  const std::span<const Tensor> given = in.subspan(kFirstBias, kParts);
+  const bool low_bias = std::ranges::all_of(given, [&](const Tensor& bias) {
+    return takes_low_bias(bias, ctx.store_dtype, kName);
+  });
   Tensors biases;
-  for (const Tensor& bias : in.subspan(kFirstBias, kParts))
-    if (bias.defined()) biases.push_back(bias.to(accumulate_dtype(x.dtype())));
+  for (const Tensor& bias : given)
+    if (bias.defined()) biases.push_back(low_bias ? bias : bias.to(accumulate_dtype(x.dtype())));
   const Stacked weight(weights);
   const std::optional<Stacked> bias = biases.empty() ? std::nullopt : std::optional<Stacked>(biases);
 
@@ -56,6 +62,7 @@ Tensors Projections::forward(OpContext& ctx, std::span<const Tensor> in, const P
   g.b_row = 1;
   g.b_col = g.k;
   g.bias = bias ? bias->raw() : nullptr;
+  g.low_bias = low_bias;
   g.c = y.mutable_raw();
   g.c_row = outputs;
   gemm_slot().on(x.device(), kName).gemm(g);

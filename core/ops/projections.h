@@ -21,6 +21,7 @@ struct Projections {
                                .inputs = "x, w1, w2, w3, bias1?, bias2?, bias3?",
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b0001111,
+                               .low_on_gpu = 0b1110000,
                                .family = OpFamily::kProduct,
                                .observed = Observed::kByKernels};
 

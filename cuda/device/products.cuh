@@ -25,7 +25,7 @@ struct Finish {
   void* z = nullptr;  ///< laid out like y, of its dtype
   std::int64_t row = 0;
   Places batch;
-  Source bias;  ///< null: none
+  Source bias{};  ///< null: none
   Activation activation = Activation::kNone;
   bool accumulate = false;
   bool sums_are_kept = false;      ///< what a sum is read from is z already: it is observed, and not stored again

@@ -58,8 +58,10 @@ Tokens tokens_of(std::span<const Tensor> in, const Attention::Params& p) {
 
 /// Inputs that lie in one tensor.
 void check_packed(const Tensor& all, const Attention::Params& p) {
-  const std::int64_t parts = p.heads + 2 * key_heads(p);
-  check<ShapeError>(all.rank() == 3 && p.heads > 0 && key_heads(p) > 0 && all.dim(2) % parts == 0,
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4;  // heads that can be added up
+  const auto counts = [](std::int64_t heads) { return heads > 0 && heads < kMost; };
+  check<ShapeError>(all.rank() == 3 && counts(p.heads) && counts(key_heads(p)) &&
+                        all.dim(2) % (p.heads + 2 * key_heads(p)) == 0,
                     "{}: without k and v, q holds them too: wanted (B, T, (H + 2 G) D), `heads` H and `key_heads` G, "
                     "got {} with {} and {}",
                     where(kName), all.shape(), p.heads, key_heads(p));

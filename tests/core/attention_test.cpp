@@ -127,13 +127,14 @@ struct Problem {
     T* to = all.data();
     kernels().attention.forward(
         {.args = args, .y = to, .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.data()});
+    const std::int64_t query = c.heads * c.depth, key = c.key_heads * c.depth;
     kernels().attention.backward({.args = args,
-                                  .y = {to, c.heads * c.depth, c.depth},
-                                  .gy = {gy.data(), c.heads * c.depth, c.depth},
+                                  .y = {to, query, c.depth},
+                                  .gy = {gy.data(), query, c.depth},
                                   .lse = lse.data(),
-                                  .gq = to + q.size(),
-                                  .gk = to + 2 * q.size(),
-                                  .gv = to + 2 * q.size() + k.size()});
+                                  .gq = {to + q.size(), query, c.depth},
+                                  .gk = {to + 2 * q.size(), key, c.depth},
+                                  .gv = {to + 2 * q.size() + k.size(), key, c.depth}});
     return all;
   }
 

@@ -82,7 +82,7 @@ class Report(ProgramTest):
     def test_a_run_with_two_drills_is_told(self):
         page = self.page(self.gpt)
         for words in ("finished", "40", "step 10", "step 25", "bad-input", "proven", "drill", "quarantine-sample",
-                      "blocks.0.attention.query", "backward", "scaled gradients overflowed", "ckpt-000000000040.h5", "binade-gpt", "fp16",
+                      "blocks.0.attention", "backward", "scaled gradients overflowed", "ckpt-000000000040.h5", "binade-gpt", "fp16",
                       "nan-input@step=25,sample=6", "val_accuracy"):
             self.assertIn(words, page.text)
         self.assertEqual(page.ids, ["incident-1", "incident-2"])

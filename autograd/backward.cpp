@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/apply.h"
 #include "autograd/node.h"
@@ -48,6 +49,20 @@ class Pending {
     return gy;
   }
 
+  /// How often results of nodes that tell of a slope are read by those that a pass goes through.
+  void count_readers(std::span<const std::shared_ptr<Node>> nodes) {
+    for (const auto& node : nodes)
+      for (const Edge& edge : node->edges())
+        if (edge.node && edge.node->context().slope.activation != Activation::kNone) ++readers_[edge.node.get()];
+  }
+  /// Whether one input of one op is all that gives what waits at `edge`, and its node tells of a slope.
+  bool may_have_slope(const Edge& edge) const {
+    const auto found = readers_.find(edge.node.get());
+    return found != readers_.end() && found->second == 1 && edge.output == 0;
+  }
+  void set_sloped(const Node* node) { sloped_.insert(node); }
+  bool sloped(const Node* node) const { return sloped_.contains(node); }
+
  private:
   struct Slot {
     Tensor gradient;
@@ -57,6 +72,8 @@ class Pending {
     bool sole() const { return owned || gradient.sole_owner(); }
   };
   std::unordered_map<const Node*, std::vector<Slot>> slots_;
+  std::unordered_map<const Node*, int> readers_;
+  std::unordered_set<const Node*> sloped_;  // what waits there has been multiplied by the node's slope
 };
 
 /// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
@@ -95,6 +112,19 @@ class NodeSink final : public GradSink {
     temporaries_[static_cast<std::size_t>(i)] = over;
     return noted(i, over);
   }
+
+  /// By the graph alone: a recomputed, replayed or watched pass goes the same way.
+  Slope slope(int i) const override {
+    const Edge& edge = edge_at(i);
+    if (!pending_.may_have_slope(edge)) return {};
+    const OpContext& maker = edge.node->context();
+    return {maker.slope.activation, maker.saved(maker.slope.saved, edge.node->info().name)};
+  }
+  Tensor destination_with_slope(int i) override {
+    pending_.set_sloped(edge_at(i).node.get());
+    return noted(i, place(i));
+  }
+  bool slope_applied() const override { return pending_.sloped(&node_); }
 
   void set(int i, Tensor gradient) override {
     if (observed()) given_[static_cast<std::size_t>(i)] = gradient;
@@ -232,6 +262,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   pending.add({output.state()->node, output.state()->output, nullptr}, seed, false);
   std::vector<std::shared_ptr<Node>> nodes = reachable_nodes(output.state()->node);
   for (const auto& node : nodes) check_not_released(*node);
+  pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {
     Tensors gy = pending.take(node.get());

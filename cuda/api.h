@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 /// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 7;
+inline constexpr int kAbi = 8;
 
 enum class Status : int {
   kOk = 0,

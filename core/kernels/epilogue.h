@@ -79,6 +79,28 @@ struct Epilogue {
       if (z != nullptr) z += kPiece;
     }
   }
+
+  /// y = round(sum slope'(z)) for `count` neighbors.
+  static void row_with_slope(Activation slope, const float* sums, const T* z, int count, T* y, Seen& seen) {
+    constexpr int kPiece = 4 * kLanes<float>;
+    for (; count > 0; count -= kPiece, sums += kPiece, z += kPiece, y += kPiece) {
+      const int piece = count < kPiece ? count : kPiece;
+      alignas(64) float v[kPiece];
+      for (int j = 0; j < piece; j += kLanes<float>) {
+        const int left = piece - j;
+        store_vector<float>(v + j, left >= kLanes<float> ? load_as_float(z + j) : load_part_as_float(z + j, left));
+      }
+      activation_slope(slope, v, piece);
+      for (int j = 0; j < piece; j += kLanes<float>) {
+        const int left = piece - j;
+        const bool whole = left >= kLanes<float>;
+        const VFloat x = (whole ? load_vector<float>(sums + j) : load_part(sums + j, left)) *
+                         (whole ? load_vector<float>(v + j) : load_part(v + j, left));
+        seen.add(x);
+        whole ? store_from_float(y + j, x) : store_part_from_float(y + j, x, left);
+      }
+    }
+  }
 };
 
 template <>
@@ -92,6 +114,14 @@ struct Epilogue<double> {
       if (z != nullptr) z[j] = v;
       y[j] = v;
       activate(activation, y + j, 1);
+    }
+  }
+
+  static void row_with_slope(Activation slope, const double* sums, const double* z, int count, double* y, Seen&) {
+    for (int j = 0; j < count; ++j) {
+      double v = z[j];
+      activation_slope(slope, &v, 1);
+      y[j] = sums[j] * v;
     }
   }
 };

@@ -55,7 +55,7 @@ class Product {
     const EvenTiles tiles(rows);
     const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && g_.n <= kDirectColumns;
     const bool in_place = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && g_.pre_activation == nullptr &&
-                          g_.activation == Activation::kNone && !g_.accumulate;
+                          g_.activation == Activation::kNone && g_.slope == Activation::kNone && !g_.accumulate;
     const std::int64_t width = blocks == 1 ? PackedB<Lane>::kWide
                                            : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
     Accumulator* sums = in_place ? nullptr
@@ -70,6 +70,7 @@ class Product {
     Out* z = g_.pre_activation == nullptr
                  ? nullptr
                  : static_cast<Out*>(g_.pre_activation) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
+    const Out* slope_at = static_cast<const Out*>(g_.slope_at);
     const T* a_rows = a(part.index) + part.row_begin * g_.a_row;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation};
     Seen seen(kDTypeOf<Out>);
@@ -121,8 +122,11 @@ class Product {
               if constexpr (std::is_same_v<Out, Accumulator>)
                 if (g_.accumulate)
                   for (int j = 0; j < tile.columns; ++j) tile.c[r * tile.c_row + j] += c[at + j];
-              epilogue.row(tile.c + r * tile.c_row, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at,
-                           seen);
+              const Accumulator* row_sums = tile.c + r * tile.c_row;
+              if (g_.slope != Activation::kNone)
+                epilogue.row_with_slope(g_.slope, row_sums, slope_at + at, tile.columns, c + at, seen);
+              else
+                epilogue.row(row_sums, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at, seen);
             }
         }
       }
@@ -233,7 +237,7 @@ void run_chunks(const GemmArgs& g) {
       part.partial = true;
       part.bias = nullptr;
       part.pre_activation = nullptr;
-      part.activation = Activation::kNone;
+      part.activation = part.slope = Activation::kNone;
       Product<Lane, T>(part, part.k).template whole<Accumulator>(0);
     });
     Out* c = static_cast<Out*>(g.c) + (g.c_offsets ? g.c_offsets[i] : 0);
@@ -250,7 +254,11 @@ void run_chunks(const GemmArgs& g) {
         if constexpr (std::is_same_v<Out, Accumulator>)
           if (g.accumulate)
             for (std::int64_t j = 0; j < g.n; ++j) sums[j] += to[j];
-        epilogue.row(sums, 0, static_cast<int>(g.n), to, z == nullptr ? nullptr : z + r * g.c_row, seen);
+        const auto n = static_cast<int>(g.n);
+        if (g.slope != Activation::kNone)
+          epilogue.row_with_slope(g.slope, sums, static_cast<const Out*>(g.slope_at) + r * g.c_row, n, to, seen);
+        else
+          epilogue.row(sums, 0, n, to, z == nullptr ? nullptr : z + r * g.c_row, seen);
       }
     });
   }

@@ -32,6 +32,10 @@ struct GemmArgs {
   bool low_bias = false;       ///< they are of dtype `out`, a half; REQUIRES GemmKernels::low_bias
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept
+  /// C = A B slope'(z): the sum is multiplied by an activation's derivative before it is rounded, as a gradient is on
+  /// its way back through the layer before. REQUIRES one product, c_row n and none of the above but tf32.
+  Activation slope = Activation::kNone;
+  const void* slope_at = nullptr;  ///< z in dtype `out`, laid out like C
 
   /// Product i of `batch` reads a + a_offsets[i] and b + b_offsets[i] and writes c + c_offsets[i] (elements; null: all
   /// 0).
@@ -57,6 +61,9 @@ struct GemmKernels {
   void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
                               std::int64_t m, std::int64_t n, void* sums);
   bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
+  /// Whether `gemm` had better multiply by this slope, for results of `dtype`, than activation_backward() behind it;
+  /// null: always.
+  bool (*slope_in_product)(Activation slope, DType dtype) = nullptr;
 };
 
 }  // namespace binade::cpu

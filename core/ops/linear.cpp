@@ -67,6 +67,13 @@ const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
   return p.fp8 && dtype == DType::bf16 ? &*p.fp8 : nullptr;
 }
 
+/// What the layer before wants done to the gradient of x, where products do it.
+GradSink::Slope slope_in_product(const GradSink& gx, const cpu::GemmKernels& kernels, DType dtype) {
+  const GradSink::Slope slope = gx.slope(0);
+  const bool does = kernels.slope_in_product == nullptr || kernels.slope_in_product(slope.activation, dtype);
+  return does ? slope : GradSink::Slope{};
+}
+
 /// gx = gz w and gw = gz^T x, by what forward has saved of x and w.
 void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
   if (!gx.needs(0) && !gx.needs(1)) return;
@@ -74,10 +81,15 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
   const Tensor& w = ctx.saved(1, kName);
   const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
-  const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8_of(p, x.dtype()));
+  const Fp8Scaling* fp8 = fp8_of(p, x.dtype());
+  const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8);
   if (gx.needs(0)) {
-    auto [to, adds] = gradient_of_product(ctx, gx, 0);
+    const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, kernels, x.dtype()) : GradSink::Slope{};
+    const bool sloped = slope.activation != Activation::kNone;
+    auto [to, adds] = sloped ? GradSink::Sum{gx.destination_with_slope(0)} : gradient_of_product(ctx, gx, 0);
     cpu::GemmArgs g = product(ctx, factor, w, to);
+    g.slope = slope.activation;
+    g.slope_at = sloped ? slope.z.raw() : nullptr;
     g.m = x.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
@@ -144,8 +156,9 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
     gemm_slot().on(device, kName).gemm(g);
   };
   const auto save_results = [&] {
-    if (z.defined()) ctx.save(z);
-    if (p.activation == Activation::kRelu) ctx.save(y);
+    if (p.activation == Activation::kNone) return;
+    const int at = ctx.save(z.defined() ? z : y);
+    if (ctx.store_dtype == in[0].dtype()) ctx.slope = {p.activation, at};
   };
   if (coded) {
     const Fp8Codes x = encode_to_fp8(in[0], Fp8Operand::kX, *fp8, true, ctx.grad_enabled);
@@ -180,7 +193,8 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   const DType dtype = coded ? DType::bf16 : x.dtype();
   const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
   Tensor gz = gy[0].to(dtype).contiguous_copy();
-  if (p.activation != Activation::kNone) {
+  const bool slopes = p.activation != Activation::kNone && !gx.slope_applied();
+  if (slopes) {
     const Tensor z = ctx.saved(2, kName).to(dtype);
     const Tensor g = gz;
     gz = Tensor::empty(g.shape(), g.dtype(), g.device());
@@ -194,7 +208,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   } else {
     products(ctx, gz, gx, p);
   }
-  if (p.activation == Activation::kNone) bias_gradient(info, gz, gx, 2);
+  if (!slopes) bias_gradient(info, gz, gx, 2);
 }
 
 }  // namespace binade::ops

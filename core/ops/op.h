@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/kernel_slot.h"
+#include "core/ops/activation.h"
 #include "core/precision.h"
 #include "core/random.h"
 #include "core/tensor.h"
@@ -95,6 +96,13 @@ class OpContext {
   };
   std::vector<Input> inputs;
 
+  /// Said by forward of an op whose backward begins with gz = gy activation'(z), z being what it saved at `saved`, of
+  /// output 0's shape and dtype and dense: whoever makes gy may be asked to multiply by it (GradSink::slope).
+  struct Slope {
+    Activation activation = Activation::kNone;
+    int saved = -1;
+  } slope;
+
  private:
   struct Saved {
     Tensor tensor;
@@ -103,8 +111,8 @@ class OpContext {
   std::vector<Saved> saved_;
 };
 
-/// What backward writes into. One of destination(), add_to(), destination_over() and set() is called for an input,
-/// once.
+/// What backward writes into. One of destination(), add_to(), destination_over(), destination_with_slope() and set() is
+/// called for an input, once.
 class GradSink {
  public:
   virtual ~GradSink() = default;
@@ -130,6 +138,20 @@ class GradSink {
     static_cast<void>(saved);
     return destination(i);
   }
+  /// The slope that the op which made input i multiplies its gradient by first (OpContext::slope), where this op alone
+  /// gives that gradient and may multiply it itself; Activation::kNone: nothing.
+  struct Slope {
+    Activation activation = Activation::kNone;
+    Tensor z;
+  };
+  virtual Slope slope(int i) const {
+    static_cast<void>(i);
+    return {};
+  }
+  /// Instead of destination(), from an op that has been given a slope(i) and writes the gradient multiplied by it.
+  virtual Tensor destination_with_slope(int i) { return destination(i); }
+  /// Whether gy[0] has been multiplied by the slope that the op's own forward told of.
+  virtual bool slope_applied() const { return false; }
   /// Hands over a tensor that already is the gradient of input i (an alias of gy, a reshape of it).
   virtual void set(int i, Tensor gradient) = 0;
 };

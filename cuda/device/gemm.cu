@@ -220,6 +220,12 @@ void own_gemm(const cpu::GemmArgs& g) {
 void run_gemm(const cpu::GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
   if (gemm_by_library(g)) return;
+  if (g.slope != Activation::kNone) {
+    cpu::GemmArgs product = g;
+    product.slope = Activation::kNone;
+    run_gemm(product);
+    return run_activation_backward({g.slope, g.out, g.slope_at, g.c, g.c, g.m, g.n});
+  }
   if (g.in != DType::u8) return own_gemm(g);
   add_note_once("8-bit product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
                 ": multiplied in bf16: the library has no form for it");

@@ -38,11 +38,6 @@ void tell(const cpu::GemmArgs& g, const char* what, const char* instead) {
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
-/// Whether a GELU belongs into the library's product: cuBLASLt fuses it on Hopper and on the Blackwell of data centers;
-/// elsewhere it is a kernel of the library's own behind the product, slower than ours (llm.c's pull requests 338 and
-/// 653, SGLang's 34350).
-bool gelu_is_fused() { return context().capability >= 90 && context().capability < 120; }
-
 /// The library's GELU behind its bias. It is asked for z whether or not that is wanted: another form would be another
 /// algorithm, and y must not depend on whether backward wants z (recompute, evaluation).
 bool with_gelu(const cpu::GemmArgs& g) {
@@ -99,6 +94,14 @@ bool in_panels(const cpu::GemmArgs& g) {
 }  // namespace
 
 bool gemm_by_library(const cpu::GemmArgs& g) {
+  if (g.slope != Activation::kNone) {
+    if (!library_gemm(g)) {
+      tell(g, "a slope", "a pass of its own");
+      return false;
+    }
+    observe_products(finish_of(g), 1, g.m, g.n);
+    return true;
+  }
   const bool sums_only = g.activation == Activation::kNone && g.pre_activation == nullptr;
   const bool nothing_left = sums_only && adds_bias(g);
   if (nothing_left) {
@@ -112,7 +115,7 @@ bool gemm_by_library(const cpu::GemmArgs& g) {
   }
   if (g.batch != 1 || g.c_offsets != nullptr) return false;  // layers have no batches, batches no biases
   if (is_half(g.out) && !adds_bias(g)) return in_panels(g);
-  if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused()) {
+  if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused(context().capability)) {
     if (with_gelu(g)) return true;
     tell(g, "a GELU", "a pass of its own");
   }

@@ -80,8 +80,8 @@ class Library {
   }
 
  private:
-  /// What it has no form for. Of codes and kept inputs it says so by "invalid value" too (cublasLt.h, of the scales and
-  /// of EPILOGUE_AUX_DATA_TYPE).
+  /// What it has no form for. Of codes and of what a GELU is of it says so by "invalid value" too (cublasLt.h, of the
+  /// scales and of EPILOGUE_AUX_DATA_TYPE).
   static bool declined(cublasStatus_t status, const PlanKey& key) {
     const bool special = are_codes(key.in) || key.epilogue != PlanEpilogue::none;
     return status == CUBLAS_STATUS_NOT_SUPPORTED || (special && status == CUBLAS_STATUS_INVALID_VALUE);
@@ -105,6 +105,7 @@ class Library {
     if (key.bias) set_place(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
     if (key.epilogue == PlanEpilogue::gelu_aux)
       set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
+    if (key.epilogue == PlanEpilogue::dgelu) set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.slope_at);
     if (are_codes(key.in)) {
       set_place(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
       set_place(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);

@@ -14,7 +14,7 @@ namespace binade::cuda {
 namespace {
 
 constexpr std::string_view kInputNames[] = {"f32", "f16", "bf16", "e4m3", "e5m2"};  // by PlanInput
-constexpr std::string_view kEpilogueNames[] = {"none", "gelu_aux"};                 // by PlanEpilogue
+constexpr std::string_view kEpilogueNames[] = {"none", "gelu_aux", "dgelu"};        // by PlanEpilogue
 
 PlanInput input_of(const cpu::GemmArgs& g) {
   switch (g.in) {
@@ -223,6 +223,17 @@ static bool has_form_of_codes(const PlanKey& key) {
   return k_major && aligned && key.k % kMultiple == 0 && key.n % kMultiple == 0;
 }
 
+/// Which GELU belongs to the product; nothing where there is something that cuBLASLt does not do as we do.
+static std::optional<PlanEpilogue> epilogue_of(const cpu::GemmArgs& g) {
+  const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
+  if (g.slope != Activation::kNone)
+    return sums && g.slope == Activation::kGeluTanh && g.bias == nullptr ? std::optional(PlanEpilogue::dgelu)
+                                                                         : std::nullopt;
+  if (sums) return PlanEpilogue::none;
+  if (g.activation == Activation::kGeluTanh && g.pre_activation != nullptr) return PlanEpilogue::gelu_aux;
+  return std::nullopt;
+}
+
 /// Of the result's dtype, but for f32 results of codes; on 16 bytes, because heuristics are told so.
 static bool adds_bias(const cpu::GemmArgs& g) {
   const bool fits = g.out == DType::f32 ? !g.low_bias && g.in != DType::u8 : g.low_bias;
@@ -231,9 +242,8 @@ static bool adds_bias(const cpu::GemmArgs& g) {
 
 std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
-  const bool gelu = g.activation == Activation::kGeluTanh && g.pre_activation != nullptr;
-  if (g.in == DType::f64) return std::nullopt;
-  if (!gelu && (g.activation != Activation::kNone || g.pre_activation != nullptr)) return std::nullopt;
+  const std::optional<PlanEpilogue> epilogue = epilogue_of(g);
+  if (g.in == DType::f64 || !epilogue) return std::nullopt;
   if (g.k == 0 || g.m >= kMost || g.n >= kMost || g.k >= kMost || g.batch >= kMost) return std::nullopt;
   const bool codes = g.in == DType::u8;
   if (codes && g.b_format == Float8::e5m2) return std::nullopt;
@@ -257,10 +267,11 @@ std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
   key.bias = g.bias != nullptr;
   key.accumulate = g.accumulate;
   key.tf32 = g.tf32 && g.in == DType::f32;
-  if (gelu) {
+  key.epilogue = *epilogue;
+  if (key.epilogue != PlanEpilogue::none) {
+    const void* const of = key.epilogue == PlanEpilogue::dgelu ? g.slope_at : g.pre_activation;
     const bool fits = g.batch == 1 && !g.accumulate && is_half(g.out) && key.c.leading % 8 == 0;
-    if (!fits || alignment_of(g.pre_activation, 0, 0, g.out) != 16) return std::nullopt;
-    key.epilogue = PlanEpilogue::gelu_aux;
+    if (!fits || alignment_of(of, 0, 0, g.out) != 16) return std::nullopt;
   }
   if (codes && !has_form_of_codes(key)) return std::nullopt;
   return key;
@@ -288,9 +299,10 @@ std::optional<PlanLine> parse_plan_line(std::string_view line) {
   return plan;
 }
 
-static std::uint32_t epilogue_of(const PlanKey& key) {
+static std::uint32_t library_epilogue(const PlanKey& key) {
   switch (key.epilogue) {
     case PlanEpilogue::gelu_aux: return key.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case PlanEpilogue::dgelu: return CUBLASLT_EPILOGUE_DGELU;
     case PlanEpilogue::none: break;
   }
   return key.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -305,13 +317,13 @@ PlanDescriptors plan_descriptors(const PlanKey& key) {
   const auto form = [](const PlanOperand& x) -> std::int32_t { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, form(key.a));
-  // That there are a bias, a kept input and scales, and on how many bytes, is for heuristics to know; where they are,
-  // for each product.
+  // That there are a bias, what a GELU is of and scales, and on how many bytes, is for heuristics to know; where they
+  // are, for each product.
   alignas(32) static constexpr float kSomewhere[8] = {};
   const void* const place = kSomewhere + 4;  // on 16 bytes, and no more
-  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(key));
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));
   if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, place);
-  if (key.epilogue == PlanEpilogue::gelu_aux) {
+  if (key.epilogue != PlanEpilogue::none) {
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, place);
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.c.leading);
   }

@@ -15,8 +15,9 @@ namespace binade::cuda {
 /// Opens cuBLASLt and cuDNN for the open device and says in `facts` which were found.
 void open_libraries(DeviceFacts& facts);
 
-/// C (+)= A B, A B + bias, or of halves with `pre_activation` GELU(A B + bias) in the tanh form, by a library: f32
-/// sums, rounded once, nothing observed. How exact its GELU is, is its own affair. False, and nothing done, where none
+/// C (+)= A B, A B + bias, or of halves with `pre_activation` GELU(A B + bias) in the tanh form, or A B times that
+/// GELU's slope, by a library: f32 sums, rounded once, nothing observed. How exact its GELU and slope are is its own
+/// affair. False, and nothing done, where none
 /// computes this product so: another activation, a bias of another dtype than the result, f64, layouts that are dense
 /// in neither direction; of codes, what gemm_plan.h says.
 bool library_gemm(const cpu::GemmArgs& g);

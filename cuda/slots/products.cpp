@@ -1,5 +1,6 @@
 #include "core/ops/products.h"
 
+#include "cuda/gpu.h"
 #include "cuda/register.h"
 #include "cuda/run.h"
 
@@ -16,10 +17,16 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
       "activation_backward");
 }
 
+/// Where the library multiplies by it itself. Elsewhere one pass does, which adds up the bias's sums on its way.
+bool slope_in_product(Activation slope, DType dtype) {
+  return slope == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
+}
+
 }  // namespace
 
 void register_products() {
-  ops::gemm_slot().fill(DeviceType::kCuda, {&gemm, &column_sums, &activation_backward, /*low_bias=*/true});
+  ops::gemm_slot().fill(DeviceType::kCuda,
+                        {&gemm, &column_sums, &activation_backward, /*low_bias=*/true, &slope_in_product});
 }
 
 }  // namespace binade::cuda

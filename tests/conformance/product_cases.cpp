@@ -140,8 +140,59 @@ std::vector<Case> matmul_cases() {
   return cases;
 }
 
-std::vector<Case> linear_cases() {
+namespace {
+
+/// w2 activation(x w1^T + b1): whose derivative the second layer's data gradient may be multiplied by on its way out.
+std::vector<Case> linear_behind_linear_cases() {
+  struct Sizes {
+    const char* name;
+    Shape x;
+    std::int64_t hidden, out;
+  };
   std::vector<Case> cases;
+  for (const Sizes& s : {Sizes{"odd", {3, 5, 7}, 9, 3}, Sizes{"even", {37, 24}, 40, 16}})
+    for (const Activation activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
+      const auto reference = [activation, s](const std::vector<Array>& in) {
+        const std::int64_t width = s.x.cols();
+        Expected y;
+        for (std::int64_t r = 0; r < s.x.rows(); ++r)
+          for (std::int64_t o = 0; o < s.out; ++o) {
+            Accumulator sum;
+            double inner = 0;  // what an error of a hidden value comes from
+            for (std::int64_t h = 0; h < s.hidden; ++h) {
+              Accumulator z;
+              for (std::int64_t i = 0; i < width; ++i) z.add(in[0][r * width + i], in[1][h * width + i]);
+              z.add(1, in[2][h]);
+              sum.add(activated(activation, z.sum), in[3][o * s.hidden + h]);
+              inner += 1.13 * z.magnitude * std::abs(in[3][o * s.hidden + h]);
+            }
+            sum.magnitude += inner;
+            sum.terms += static_cast<double>(width) + 260;
+            sum.push(y);
+          }
+        return y;
+      };
+      // The second weight is of few enough bits for every dtype: references are given it as it is.
+      cases.push_back({.info = &ops::Linear::info,
+                       .name = std::string("behind_linear_") + s.name + "_activation" +
+                               std::to_string(static_cast<int>(activation)),
+                       .inputs = {random(s.x, 1), random({s.hidden, s.x.cols()}, 2, -1, 1), random(Shape{s.hidden}, 3),
+                                  in_dtype(in_dtype(random({s.out, s.hidden}, 4, -1, 1), DType::bf16), DType::f64)},
+                       .run =
+                           [activation](const std::vector<Variable>& x) {
+                             return linear(linear(x[0], x[1], x[2], {.activation = activation}), x[3]);
+                           },
+                       .reference = reference,
+                       .poison = false,
+                       .half_roundings = 1});
+    }
+  return cases;
+}
+
+}  // namespace
+
+std::vector<Case> linear_cases() {
+  std::vector<Case> cases = linear_behind_linear_cases();
   for (const ShapeClass& shape : shape_classes())
     for (const Activation activation :
          {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {

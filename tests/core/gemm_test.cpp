@@ -189,6 +189,38 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
     }
 }
 
+/// C as it is, and times a slope: of the sum as it was before it was rounded.
+template <class T>
+void expect_slope(const Case& shape, Activation slope) {
+  const auto count = static_cast<std::size_t>(shape.m * shape.n);
+  Problem<T> problem(shape, DType::f32, 5);
+  std::vector<float> sums(count), wanted(count), wide(count);
+  std::vector<T> z(count), y(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    z[i] = store<T>(0.05f * static_cast<float>(i % 97) - 2);
+    wide[i] = load(z[i]);
+  }
+  const auto& gemm = kernels().gemm;
+  problem.args.c = sums.data();
+  gemm.gemm(problem.args);
+  gemm.activation_backward(slope, DType::f32, wide.data(), sums.data(), wanted.data(), shape.m, shape.n, nullptr);
+  problem.args.out = kDTypeOf<T>;
+  problem.args.c = y.data();
+  problem.args.slope = slope;
+  problem.args.slope_at = z.data();
+  gemm.gemm(problem.args);
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(load(y[i]), load(store<T>(wanted[i]))) << i;
+}
+
+TEST_P(Gemm, MultipliesItsSumsByASlope) {
+  for (const Activation slope : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+    for (const Case& shape : kCases) {
+      expect_slope<float>(shape, slope);
+      expect_slope<float16>(shape, slope);
+      expect_slope<bfloat16>(shape, slope);
+    }
+}
+
 TEST_P(Gemm, PassesNonFiniteValuesOn) {
   Problem<float> problem({4, 40, 20}, DType::f32, 5);
   problem.a[20] = std::numeric_limits<float>::quiet_NaN();  // row 1

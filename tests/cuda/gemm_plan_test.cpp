@@ -211,6 +211,48 @@ TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
     }
 }
 
+TEST(GemmPlan, ASlopeReadsWhatItsGeluIsOf) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    cpu::GemmArgs g = linear(96, 40, 24, dtype);
+    const PlanKey plain = *plan_key(g);
+    g.slope = Activation::kGeluTanh;
+    g.slope_at = place;
+    const std::optional<PlanKey> key = plan_key(g);
+    ASSERT_TRUE(key);
+    EXPECT_FALSE(*key == plain);
+    EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_DGELU});
+    const PlanDescriptors plan = plan_descriptors(*key);
+    expect_on_16_bytes(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
+    EXPECT_EQ(attribute<std::int64_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD), 40);
+    EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE), -1);
+    EXPECT_EQ(attribute<const void*>(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER), nullptr)
+        << "sums of columns are ours";
+
+    for (const Activation other : {Activation::kRelu, Activation::kGelu}) {
+      cpu::GemmArgs of = g;
+      of.slope = other;
+      EXPECT_FALSE(plan_key(of)) << "its ReLU reads bits, and it has no exact GELU";
+    }
+    cpu::GemmArgs other = g;
+    other.c_row = 44;
+    EXPECT_FALSE(plan_key(other)) << "rows of what is read begin on 8 elements";
+    other = g;
+    other.slope_at = reinterpret_cast<const char*>(place) + 8;
+    EXPECT_FALSE(plan_key(other));
+    other = g;
+    other.out = DType::f32;
+    EXPECT_FALSE(plan_key(other)) << "of f32 it is ours";
+    other = g;
+    other.bias = place;
+    other.low_bias = true;
+    EXPECT_FALSE(plan_key(other)) << "a gradient has no bias";
+    other = g;
+    other.activation = Activation::kGeluTanh;
+    other.pre_activation = const_cast<float*>(place);
+    EXPECT_FALSE(plan_key(other)) << "one or the other";
+  }
+}
+
 TEST(GemmPlan, SinglesAreDenseEitherWay) {
   for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{1, 5, 7}, {5, 1, 7}, {5, 7, 1}, {1, 1, 1}}) {
     const std::optional<PlanKey> key = plan_key(linear(m, n, k, DType::f32));
@@ -374,13 +416,9 @@ TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   EXPECT_FALSE(none->algorithm);
 }
 
-TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
-  cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
-  const PlanKey plain = *plan_key(g);
-  g.activation = Activation::kGeluTanh;
-  g.pre_activation = const_cast<float*>(place);
-  const PlanKey key = *plan_key(g);
-  const std::string line = plan_line(key, {}), word = " epilogue=gelu_aux";
+void expect_word(const cpu::GemmArgs& g, const std::string& word) {
+  const PlanKey plain = *plan_key(linear(8, 16, 24, DType::bf16)), key = *plan_key(g);
+  const std::string line = plan_line(key, {});
   const std::size_t at = line.find(word);
   ASSERT_NE(at, line.npos);
   EXPECT_EQ(parse_plan_line(line)->key, key);
@@ -390,6 +428,18 @@ TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
   EXPECT_EQ(parse_plan_line(plan_line(plain, {}))->key, plain);
   EXPECT_FALSE(parse_plan_line(line.substr(0, at) + " epilogue=other" + line.substr(at + word.size())));
   for (std::size_t cut = 0; cut < line.size(); ++cut) EXPECT_FALSE(parse_plan_line(line.substr(0, cut))) << cut;
+}
+
+TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
+  cpu::GemmArgs forward = linear(8, 16, 24, DType::bf16), backward = forward;
+  forward.activation = Activation::kGeluTanh;
+  forward.pre_activation = const_cast<float*>(place);
+  expect_word(forward, " epilogue=gelu_aux");
+  backward.slope = Activation::kGeluTanh;
+  backward.slope_at = place;
+  expect_word(backward, " epilogue=dgelu");
+  EXPECT_FALSE(*plan_key(forward) == *plan_key(backward));
+  EXPECT_NE(PlanKeyHash{}(*plan_key(forward)), PlanKeyHash{}(*plan_key(backward)));
 }
 
 TEST(GemmPlan, AnythingElseIsNoLine) {

@@ -201,6 +201,80 @@ TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
     }
 }
 
+/// Which way a product with a slope goes is of the device and of its library; what comes out of it is within the
+/// rounding of the product, which only one of them makes.
+TEST(CudaProductsSlope, AgreesWithTheCpu) {
+  for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{33, 40, 48}, {5, 7, 9}, {40, 24, 2100}})
+    for (const Activation slope : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+      for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+        std::vector<Tensor> results;
+        for (const Device& device : {Device::cpu(), test_device()}) {
+          const Tensor a = random({m, k}, dtype, 1).to(device), b = random({k, n}, dtype, 2).to(device),
+                       z = random({m, n}, dtype, 3).to(device);
+          Tensor y = Tensor::empty({m, n}, dtype, device);
+          cpu::GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
+          g.a = a.raw();
+          g.a_row = k;
+          g.b = b.raw();
+          g.b_row = n;
+          g.c = y.mutable_raw();
+          g.c_row = n;
+          g.slope = slope;
+          g.slope_at = z.raw();
+          ObservationScope scope;
+          ops::gemm_slot().on(device, "test").gemm(g);
+          const Observation seen = scope.take().settled();
+          EXPECT_TRUE(dtype == DType::f64 || (is_half(dtype) ? seen.low : seen.wide) != 0u) << "nothing was observed";
+          results.push_back(y.to(Device::cpu()));
+        }
+        expect_close(results[1], results[0], 1.5 * tolerance_of(dtype),
+                     fmt::format("{} {} {} {}", name_of(dtype), m, n, k));
+      }
+}
+
+TEST(CudaProductsSlope, IsInTheLibrarysProductOrANoteSaysWhyNot) {
+  if (test_device() == Device::cpu()) GTEST_SKIP();
+  const auto plain = [](DType dtype, Activation slope) {
+    return !ops::gemm_slot().on(test_device(), "test").slope_in_product(slope, dtype);
+  };
+  EXPECT_TRUE(plain(DType::f32, Activation::kGeluTanh));
+  EXPECT_TRUE(plain(DType::bf16, Activation::kGelu));
+  EXPECT_TRUE(plain(DType::bf16, Activation::kRelu));
+  if (plain(DType::bf16, Activation::kGeluTanh)) GTEST_SKIP() << "its library's product has no slope that is fast";
+  const PolicyScope policy(PrecisionPolicy{.low = DType::bf16});
+  const Variable x(random({21, 16}, DType::bf16, 1).to(test_device())),
+      up(random({56, 16}, DType::f32, 2).to(test_device()), true),
+      down(random({8, 56}, DType::f32, 3).to(test_device()), true);
+  backward(sum(linear(linear(x, up, {}, {.activation = Activation::kGeluTanh}), down)));
+  const bool fused = has(cuda::plans(), "dgelu");
+  const bool noted = has(cuda::notes(), "product 21 x 56 x 8: the library has no form for it with a slope");
+  EXPECT_NE(fused, noted) << cuda::plans() << cuda::notes();
+}
+
+/// An infinity of the sum is one, or a NaN, behind the slope.
+TEST(CudaProductsSlope, LeavesNothingUnseen) {
+  for (const float at : {-50.f, 3.f}) {
+    const Tensor a = Tensor::full({4, 8}, 1e30, DType::bf16, test_device()),
+                 b = Tensor::full({8, 16}, 1e30, DType::bf16, test_device()),
+                 z = Tensor::full({4, 16}, at, DType::bf16, test_device());
+    Tensor y = Tensor::empty({4, 16}, DType::bf16, test_device());
+    cpu::GemmArgs g{.m = 4, .n = 16, .k = 8, .in = DType::bf16, .out = DType::bf16};
+    g.a = a.raw();
+    g.a_row = 8;
+    g.b = b.raw();
+    g.b_row = 16;
+    g.c = y.mutable_raw();
+    g.c_row = 16;
+    g.slope = Activation::kGeluTanh;
+    g.slope_at = z.raw();
+    ObservationScope scope;
+    ops::gemm_slot().on(test_device(), "test").gemm(g);
+    const double value = y.to(Device::cpu()).at(0);
+    EXPECT_FALSE(std::isfinite(value)) << value;
+    EXPECT_GE(scope.take().settled().low, 0x7f800000u) << value;
+  }
+}
+
 TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
   for (const auto& [rows, columns] :
        std::vector<std::pair<int, int>>{{0, 5}, {1, 1}, {3, 8}, {1000, 3}, {2100, 16}, {700, 264}, {130, 301}})

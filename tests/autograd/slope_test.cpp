@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "amp/incident/first_bad.h"
+#include "autograd/functions.h"
+#include "autograd/recompute.h"
+#include "core/kernel_slot.h"
+#include "core/ops/math.h"
+#include "core/step_context.h"
+#include "tests/autograd/test_ops.h"
+
+// The slope of a layer's activation in the product that makes its gradient (GradSink::slope).
+namespace binade {
+namespace {
+
+constexpr std::int64_t kRows = 37, kWidth = 24, kHidden = 70;
+constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh};
+
+/// y = x, in the same memory.
+struct Pass {
+  struct Params {};
+  static constexpr OpInfo info{.name = "pass", .precision = PrecisionClass::kAsIs};
+  static Tensors forward(OpContext&, std::span<const Tensor> in, const Params&) { return {in[0]}; }
+  static void backward(const OpContext&, std::span<const Tensor> gy, GradSink& gx, const Params&) {
+    if (gx.needs(0)) gx.set(0, gy[0]);
+  }
+};
+Variable pass(const Variable& x) { return apply_one<Pass>({}, {x}); }
+
+Tensor values(const Shape& shape, std::uint64_t tag, DType dtype = DType::f32) {
+  const RandomStream stream{.seed = 3, .purpose = RngPurpose::kData, .step = tag};
+  std::vector<double> x(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 2 * stream.uniform(i) - 1;
+  return Tensor::from(x, shape).to(dtype);
+}
+
+/// What `down` gave for its x and what `up` got.
+struct Between final : TapeObserver {
+  void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
+                      const Observation& observed) override {
+    if (call.module_path == "up") got = gy[0].clone();
+    if (call.module_path != "down" || std::string_view(call.info.name) != "linear") return;
+    given = gx[0].clone();
+    seen = observed;
+  }
+  Tensor given, got;
+  Observation seen;
+};
+
+struct Mlp {
+  explicit Mlp(DType dtype, Activation kind = Activation::kGeluTanh)
+      : x(values({kRows, kWidth}, 1, dtype), true),
+        up_weight(values({kHidden, kWidth}, 2, parameters_of(dtype)), true),
+        up_bias(values({kHidden}, 3, parameters_of(dtype)), true),
+        down_weight(values({kWidth, kHidden}, 4, parameters_of(dtype)), true),
+        activation(kind) {
+    x.state()->activation = true;
+  }
+  static DType parameters_of(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }
+
+  Variable up() const { return up(x); }
+  Variable up(const Variable& from) const {
+    const ModulePathScope module("up");
+    return linear(from, up_weight, up_bias, {.activation = activation});
+  }
+  Variable down(const Variable& h) const {
+    const ModulePathScope module("down");
+    return linear(h, down_weight);
+  }
+  std::vector<Tensor> gradients() const { return {x.grad(), up_weight.grad(), up_bias.grad(), down_weight.grad()}; }
+
+  Variable x, up_weight, up_bias, down_weight;
+  Activation activation;
+};
+
+class SlopeInProduct : public ::testing::Test {
+ protected:
+  void SetUp() override { register_cpu_kernels(); }
+};
+
+/// Gradients of `run`'s result, whose shape is that of x, in `dtype`.
+std::vector<Tensor> gradients(const Mlp& mlp, DType dtype, const std::function<Variable(const Mlp&)>& run,
+                              Between* between = nullptr) {
+  const PolicyScope policy(is_half(dtype) ? PrecisionPolicy{.low = dtype} : PrecisionPolicy{});
+  std::optional<ObserverScope> scope;
+  if (between != nullptr) scope.emplace(*between);
+  const Variable y = run(mlp);
+  backward(y, values({kRows, kWidth}, 5).to(y.dtype()));
+  return mlp.gradients();
+}
+Variable together(const Mlp& mlp) { return mlp.down(mlp.up()); }
+Variable apart(const Mlp& mlp) { return mlp.down(pass(mlp.up())); }
+
+void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(std::memcmp(got[i].raw(), want[i].raw(), want[i].bytes()), 0) << i;
+}
+
+TEST_F(SlopeInProduct, HasTheBitsOfAPassOfItsOwnInF32) {
+  for (const Activation activation : kActivations)
+    for (const DType dtype : {DType::f32, DType::f64})
+      expect_same(gradients(Mlp(dtype, activation), dtype, together), gradients(Mlp(dtype, activation), dtype, apart));
+}
+
+/// Of the sum before it is rounded: half a unit in the last place and what the sum itself is off.
+TEST_F(SlopeInProduct, IsRoundedOnceInHalves) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Mlp mlp(dtype);
+    Between between;
+    gradients(mlp, dtype, together, &between);
+    const double half_ulp = dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+    const auto rounded = [dtype](const Tensor& t) { return t.to(dtype).to_vector<double>(); };
+    const std::vector<double> w = rounded(mlp.down_weight.value()), gy = rounded(values({kRows, kWidth}, 5));
+    const PolicyScope policy(PrecisionPolicy{.low = dtype});
+    const std::vector<double> z = linear(mlp.x, mlp.up_weight, mlp.up_bias).value().to_vector<double>();
+    const std::vector<double> gz = between.given.to_vector<double>();
+    ASSERT_EQ(between.given.dtype(), dtype);
+    for (std::size_t r = 0; r < kRows; ++r)
+      for (std::size_t h = 0; h < kHidden; ++h) {
+        double sum = 0, magnitude = 0;
+        for (std::size_t i = 0; i < kWidth; ++i) {
+          sum += gy[r * kWidth + i] * w[i * kHidden + h];
+          magnitude += std::abs(gy[r * kWidth + i] * w[i * kHidden + h]);
+        }
+        const double exact = sum * math::gelu_tanh_slope(z[r * kHidden + h]);
+        ASSERT_LE(std::abs(gz[r * kHidden + h] - exact), half_ulp * std::abs(exact) + magnitude * 0x1p-20 + 0x1p-25)
+            << name_of(dtype) << " " << r << " " << h;
+      }
+    EXPECT_EQ(between.got.to_vector<double>(), gz) << "handed on as it is";
+  }
+}
+
+/// Whatever stands between takes the way that needs nothing of the two: `down` gives the gradient of its own x.
+TEST_F(SlopeInProduct, IsLeftToItsLayerWhereAnythingStandsBetween) {
+  const auto given = [](const std::function<Variable(const Mlp&)>& run) {
+    Between between;
+    gradients(Mlp(DType::f32), DType::f32, run, &between);
+    return between.given.to_vector<float>();
+  };
+  const std::vector<float> plain = given(apart);
+  EXPECT_NE(given(together), plain);
+  EXPECT_EQ(given([](const Mlp& m) {
+              const Variable h = m.up();
+              return m.down(h) + testing::scale(slice(h, 1, 0, kWidth), 0);
+            }),
+            plain)
+      << "another reader";
+  EXPECT_EQ(given([](const Mlp& m) {
+              const Variable h = m.up();
+              const Variable y = m.down(h);
+              return y + linear(h, Variable(Tensor::zeros({kWidth, kHidden})));
+            }),
+            plain)
+      << "another layer";
+  EXPECT_EQ(given([](const Mlp& m) { return m.down(recompute([&](const Variable& x) { return m.up(x); }, m.x)); }),
+            plain)
+      << "a recomputed layer";
+}
+
+/// A layer that is promoted reads a cast of the other's result.
+TEST_F(SlopeInProduct, IsLeftToItsLayerWhereACastStandsBetween) {
+  Between between;
+  const Mlp mlp(DType::bf16);
+  {
+    const PolicyScope policy(PrecisionPolicy{.low = DType::bf16}.with("down/linear", DType::f32));
+    const ObserverScope scope(between);
+    backward(together(mlp), values({kRows, kWidth}, 5));
+  }
+  EXPECT_EQ(between.given.dtype(), DType::f32);
+  EXPECT_EQ(between.got.to_vector<float>(), between.given.to(DType::bf16).to_vector<float>());
+}
+
+TEST_F(SlopeInProduct, ARecomputedSegmentHasTheBitsOfOneThatIsNot) {
+  for (const DType dtype : {DType::f32, DType::bf16})
+    expect_same(
+        gradients(Mlp(dtype), dtype,
+                  [](const Mlp& m) { return recompute([&m](const Variable& x) { return m.down(m.up(x)); }, m.x); }),
+        gradients(Mlp(dtype), dtype, together));
+}
+
+/// Whose part it is, is asked of each pass anew.
+TEST_F(SlopeInProduct, APassOverARetainedGraphDecidesForItself) {
+  const Mlp mlp(DType::f32), other(DType::f32);
+  const Tensor g = values({kRows, kWidth}, 5);
+  const Variable h = mlp.up(), y = mlp.down(h), both = y + linear(h, Variable(Tensor::zeros({kWidth, kHidden})));
+  for (const Variable& from : {both, y, both, y}) backward(from, g, {.retain_graph = true});
+  for (int i = 0; i < 4; ++i) backward(apart(other), g);
+  expect_same(mlp.gradients(), other.gradients());
+}
+
+/// An infinite gradient stays visible at the layer that made it: times a slope of 0 it is a NaN.
+TEST_F(SlopeInProduct, AnInfinityIsSeenWhereItIsMade) {
+  for (const double z : {-50.0, 3.0}) {
+    Mlp mlp(DType::f32);
+    mlp.up_bias = Variable(Tensor::full({kHidden}, z), true);
+    Tensor w = values({kWidth, kHidden}, 4);
+    w.mutable_data<float>()[7] = 3e37f;
+    mlp.down_weight = Variable(w, true);
+    amp::FirstBadSearch search(kRows);
+    Between between;
+    const ObserverScope outer(search), inner(between);
+    backward(together(mlp), Tensor::full({kRows, kWidth}, 100));
+    const std::optional<amp::FirstBad> found = search.found();
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->module, "down");
+    EXPECT_EQ(found->direction, "backward");
+    EXPECT_EQ(found->index, (std::vector<std::int64_t>{0, 7}));
+    EXPECT_EQ(found->value, z < 0 ? "nan" : "inf");
+    EXPECT_GE(between.seen.wide, 0x7f800000u);
+  }
+}
+
+}  // namespace
+}  // namespace binade

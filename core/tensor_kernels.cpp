@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/copy_pieces.h"
 #include "core/kernels/dispatch.h"
 #include "core/kernels/elementwise.h"
 #include "core/parallel.h"
@@ -100,17 +101,12 @@ void observe_cpu(const void* values, DType dtype, std::int64_t count) {
   });
 }
 
-/// In blocks of 1 MiB, whatever tensors there are: one large one would be one thread's.
 void copy_all_cpu(std::span<const MemoryCopy> copies) {
-  constexpr std::size_t kBlock = std::size_t{1} << 20;
-  std::vector<MemoryCopy> blocks;
-  for (const MemoryCopy& c : copies)
-    for (std::size_t at = 0; at < c.bytes; at += kBlock)
-      blocks.push_back(
-          {static_cast<char*>(c.to) + at, static_cast<const char*>(c.from) + at, std::min(kBlock, c.bytes - at)});
-  parallel_blocks(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t i) {
-    const MemoryCopy& b = blocks[static_cast<std::size_t>(i)];
-    std::memcpy(b.to, b.from, b.bytes);
+  constexpr std::size_t kPieceOfTask = std::size_t{1} << 20;
+  const std::vector<MemoryCopy> pieces = in_pieces(copies, kPieceOfTask);
+  parallel_blocks(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i) {
+    const MemoryCopy& c = pieces[static_cast<std::size_t>(i)];
+    std::memcpy(c.to, c.from, c.bytes);
   });
 }
 

@@ -10,7 +10,7 @@ __global__ void copy_all(const MemoryCopy* pieces) { copy_piece(pieces[blockIdx.
 }  // namespace
 
 void run_copy_all(const CopyAllCall& call) {
-  const std::vector<MemoryCopy> pieces = in_pieces(call.copies);
+  const std::vector<MemoryCopy> pieces = in_pieces(call.copies, kPieceOfBlock);
   if (pieces.empty()) return;
   const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));
   launch(copy_all, static_cast<unsigned>(pieces.size()), 256u, 0, there.data());

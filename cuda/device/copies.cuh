@@ -1,26 +1,15 @@
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
-#include "core/tensor_kernels.h"
+#include "core/copy_pieces.h"
 #include "cuda/device/value.cuh"
 
 /// Copies of many tensors by one kernel, a block to a piece.
 namespace binade::cuda {
 
-/// The same copies in pieces that are alike: a large tensor must not be one block's.
-inline std::vector<MemoryCopy> in_pieces(std::span<const MemoryCopy> copies) {
-  constexpr std::size_t kPiece = std::size_t{256} << 10;
-  std::vector<MemoryCopy> pieces;
-  for (const MemoryCopy& c : copies)
-    for (std::size_t at = 0; at < c.bytes; at += kPiece)
-      pieces.push_back(
-          {static_cast<char*>(c.to) + at, static_cast<const char*>(c.from) + at, std::min(kPiece, c.bytes - at)});
-  return pieces;
-}
+constexpr std::size_t kPieceOfBlock = std::size_t{256} << 10;
 
 /// By all threads of the block.
 __device__ inline void copy_piece(const MemoryCopy& c) {

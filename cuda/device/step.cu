@@ -118,7 +118,7 @@ void run_decide(const DecideCall& call) {
 }
 
 void run_commit(const CommitCall& call) {
-  const std::vector<MemoryCopy> pieces = in_pieces(call.what);
+  const std::vector<MemoryCopy> pieces = in_pieces(call.what, kPieceOfBlock);
   if (pieces.empty()) return;
   const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));
   launch(commit, static_cast<unsigned>(pieces.size()), 256u, 0, call.places, there.data());

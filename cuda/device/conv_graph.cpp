@@ -166,12 +166,6 @@ std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& t
   return all;
 }
 
-std::optional<EnginePlan> choose_conv_plan(const ConvKey& key, const EngineTarget& target) {
-  for (const EngineChoice& choice : propose_conv(key, target))
-    if (std::optional<EnginePlan> plan = restore_conv_plan(key, choice, target)) return plan;
-  return {};
-}
-
 std::optional<EnginePlan> restore_conv_plan(const ConvKey& key, const EngineChoice& choice,
                                             const EngineTarget& target) {
   const std::vector<ConvForm> forms = forms_of(key);

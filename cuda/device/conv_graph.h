@@ -14,8 +14,6 @@ OperationGraph conv_graph(const ConvKey& key, ConvForm form);
 
 /// The engines of all forms of a key, as proposed_engines names them.
 std::vector<EngineChoice> propose_conv(const ConvKey& key, const EngineTarget& target);
-/// The plan of the first that can be planned. Nothing where there is none.
-std::optional<EnginePlan> choose_conv_plan(const ConvKey& key, const EngineTarget& target);
 /// The plan of an earlier choice, as restore_engine makes it.
 std::optional<EnginePlan> restore_conv_plan(const ConvKey& key, const EngineChoice& choice, const EngineTarget& target);
 

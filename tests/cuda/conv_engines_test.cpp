@@ -9,6 +9,7 @@
 
 #include "cuda/device/conv_graph.h"
 #include "cuda/device/failure.h"
+#include "tests/cuda/conv_keys.h"
 #include "tests/cuda/described_device.h"
 
 // Which engines of cuDNN's take the convolutions of the U-Net that is measured (base 64, depth 4, images of 512 x 512,
@@ -22,30 +23,10 @@ struct Named {
   ConvKey key;
 };
 
-cpu::ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
-                     std::int64_t filter, std::int64_t stride = 1) {
-  const std::int64_t padding = filter / 3, out = (size + 2 * padding - filter) / stride + 1;
-  return {.images = images,
-          .height = size,
-          .width = size,
-          .channels = channels,
-          .out_height = out,
-          .out_width = out,
-          .filters = filters,
-          .filter_height = filter,
-          .filter_width = filter,
-          .stride = {stride, stride},
-          .padding = {padding, padding}};
-}
-
-ConvKey key_of(ConvPass pass, DType in, const cpu::ConvShape& s, bool bias = false) {
-  return {.pass = pass,
-          .in = in,
-          .out = pass == ConvPass::kWeightGradient ? DType::f32 : in,
-          .shape = s,
-          .x_pitch = s.channels,
-          .y_pitch = s.filters,
-          .bias = bias};
+/// So that a filter of 3 x 3 leaves images as large as they are.
+cpu::ConvShape padded(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
+                      std::int64_t filter, std::int64_t stride = 1) {
+  return shape(images, size, channels, filters, filter, stride, filter / 3);
 }
 
 constexpr std::int64_t kBase = 64, kDepth = 4, kSize = 512;
@@ -60,9 +41,9 @@ std::vector<Named> of_the_unet(std::int64_t images, DType in) {
   };
   const auto layer = [&](std::int64_t size, std::int64_t channels, std::int64_t filters) {
     const std::string name = fmt::format("3x3 {} to {} at {}", channels, filters, size);
-    add(name, ConvPass::kForward, shape(images, size, channels, filters, 3));
-    if (channels != 3) add(name, ConvPass::kDataGradient, shape(images, size, channels, filters, 3));
-    add(name, ConvPass::kWeightGradient, shape(images, size, channels == 3 ? 8 : channels, filters, 3));
+    add(name, ConvPass::kForward, padded(images, size, channels, filters, 3));
+    if (channels != 3) add(name, ConvPass::kDataGradient, padded(images, size, channels, filters, 3));
+    add(name, ConvPass::kWeightGradient, padded(images, size, channels == 3 ? 8 : channels, filters, 3));
   };
   for (std::int64_t level = 0; level <= kDepth; ++level) {
     const std::int64_t size = kSize >> level, width = kBase << level;
@@ -70,15 +51,15 @@ std::vector<Named> of_the_unet(std::int64_t images, DType in) {
     layer(size, width, width);
     if (level == kDepth) continue;
     layer(size, 2 * width, width);
-    const cpu::ConvShape up = shape(images, size, width, 2 * width, 2, 2);
+    const cpu::ConvShape up = padded(images, size, width, 2 * width, 2, 2);
     const std::string name = fmt::format("2x2 up {} to {} at {}", 2 * width, width, size);
     add(name, ConvPass::kDataGradient, up, true);
     add(name, ConvPass::kForward, up);
     add(name, ConvPass::kWeightGradient, up);
   }
-  add("head", ConvPass::kForward, shape(images, kSize, kBase, 1, 1), true);
-  add("head", ConvPass::kDataGradient, shape(images, kSize, kBase, 1, 1));
-  add("head", ConvPass::kWeightGradient, shape(images, kSize, kBase, 8, 1));
+  add("head", ConvPass::kForward, padded(images, kSize, kBase, 1, 1), true);
+  add("head", ConvPass::kDataGradient, padded(images, kSize, kBase, 1, 1));
+  add("head", ConvPass::kWeightGradient, padded(images, kSize, kBase, 8, 1));
   return all;
 }
 
@@ -146,21 +127,22 @@ TEST_F(ConvEngines, CutLongSumsOfFewResults) {
     return std::int64_t{1};
   };
   for (const DType in : {DType::bf16, DType::f16}) {
-    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(16, 512, 64, 64, 3))), 52) << "five tiles of a result";
-    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(16, 512, 64, 8, 1))), 128);
-    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(1, 32, 64, 64, 3))), 1) << "not worth it";
-    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, shape(16, 32, 1024, 1024, 3))), 1) << "tiles enough";
-    EXPECT_EQ(slices(key_of(ConvPass::kForward, in, shape(16, 512, 64, 64, 3))), 1);
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, padded(16, 512, 64, 64, 3))), 52)
+        << "five tiles of a result";
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, padded(16, 512, 64, 8, 1))), 128);
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, padded(1, 32, 64, 64, 3))), 1) << "not worth it";
+    EXPECT_EQ(slices(key_of(ConvPass::kWeightGradient, in, padded(16, 32, 1024, 1024, 3))), 1) << "tiles enough";
+    EXPECT_EQ(slices(key_of(ConvPass::kForward, in, padded(16, 512, 64, 64, 3))), 1);
   }
 }
 
 /// What the calls of conv.cu and conv_weight_gradient.cu are arranged for. Where this fails, a newer cuDNN can do more.
 TEST_F(ConvEngines, OthersAreNone) {
-  const cpu::ConvShape s = shape(16, 512, 64, 64, 3), up = shape(16, 512, 64, 128, 2, 2);
+  const cpu::ConvShape s = padded(16, 512, 64, 64, 3), up = padded(16, 512, 64, 128, 2, 2);
   for (const DType in : {DType::bf16, DType::f16}) {
-    ConvKey key = key_of(ConvPass::kWeightGradient, in, shape(16, 512, 3, 64, 3));
+    ConvKey key = key_of(ConvPass::kWeightGradient, in, padded(16, 512, 3, 64, 3));
     EXPECT_TRUE(proposed(key).empty()) << "three channels";
-    key = key_of(ConvPass::kWeightGradient, in, shape(16, 512, 64, 1, 1));
+    key = key_of(ConvPass::kWeightGradient, in, padded(16, 512, 64, 1, 1));
     EXPECT_TRUE(proposed(key).empty()) << "one filter";
     key = key_of(ConvPass::kWeightGradient, in, s);
     key.x_pitch = 128;

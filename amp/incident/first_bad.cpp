@@ -5,7 +5,6 @@
 
 #include "amp/incident/pole.h"
 #include "autograd/node.h"
-#include "core/ops/projections.h"
 #include "core/step_context.h"
 #include "optim/gradient_scan.h"
 
@@ -87,17 +86,36 @@ std::pair<std::string, std::string> FirstBadSearch::reader_of(const std::string&
   return {module_of(parameter), ""};
 }
 
-const FirstBadSearch::Part* FirstBadSearch::part_of_input(std::int64_t tape_index, std::size_t i) const {
-  const auto parts = parts_.find(tape_index);
-  if (parts == parts_.end() || i == 0) return nullptr;
-  return &parts->second[(i - 1) % parts->second.size()];  // x, then the weights, then the biases
+void FirstBadSearch::note_parts(const OpCall& call, std::span<const Variable> inputs) {
+  const std::string below = call.module_path.empty() ? "" : std::string(call.module_path) + ".";
+  std::vector<Part> parts(inputs.size());
+  std::int64_t modules = 0, end = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !inputs[i].is_leaf()) continue;
+    const std::string& name = inputs[i].state()->name;
+    const std::string module = name.substr(0, name.find_last_of('.') + 1);
+    if (module.size() <= below.size() || !module.starts_with(below)) continue;
+    parts[i].module = module_of(name);
+    const auto known = std::ranges::find(parts, parts[i].module, &Part::module);
+    if (known - parts.begin() == static_cast<std::ptrdiff_t>(i)) {
+      ++modules;
+      end += inputs[i].value().rank() > 0 ? inputs[i].dim(0) : 0;
+    }
+    parts[i].end = end;
+  }
+  if (modules > 1) parts_[call.tape_index] = std::move(parts);
 }
 
-const FirstBadSearch::Part* FirstBadSearch::part_of_channel(std::int64_t tape_index, std::int64_t channel) const {
+const FirstBadSearch::Part* FirstBadSearch::part_of_input(std::int64_t tape_index, std::size_t i) const {
   const auto parts = parts_.find(tape_index);
-  if (parts == parts_.end()) return nullptr;
-  const auto part = std::ranges::find_if(parts->second, [&](const Part& p) { return channel < p.end; });
-  return part == parts->second.end() ? nullptr : &*part;
+  return parts == parts_.end() || parts->second[i].module.empty() ? nullptr : &parts->second[i];
+}
+
+const FirstBadSearch::Part* FirstBadSearch::part_of_channel(std::int64_t tape_index, std::int64_t channel,
+                                                            std::int64_t channels) const {
+  const auto parts = parts_.find(tape_index);
+  if (parts == parts_.end() || std::ranges::max(parts->second, {}, &Part::end).end != channels) return nullptr;
+  return &*std::ranges::find_if(parts->second, [&](const Part& p) { return channel < p.end; });
 }
 
 /// Where the op was not recorded, any weight read later counts.
@@ -152,11 +170,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     parts_.clear();
     at_pole_.clear();
   }
-  if (call.params_of<ops::Projections>() != nullptr) {
-    std::vector<Part>& parts = parts_[call.tape_index];
-    for (const Variable& weight : inputs.subspan(1, ops::Projections::kParts))
-      parts.push_back({module_of(weight.state()->name), (parts.empty() ? 0 : parts.back().end) + weight.dim(0)});
-  }
+  note_parts(call, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Variable& x = inputs[i];
     if (!x.defined()) continue;
@@ -171,7 +185,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
 }
 
 void FirstBadSearch::name_part(FirstBad& bad, const Part* part) {
-  if (part == nullptr || part->module.empty()) return;
+  if (part == nullptr) return;
   bad.whole = bad.module;
   bad.module = part->module;
 }
@@ -241,7 +255,8 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (broken) return;  // a victim of something that was not seen: user code between ops
     FirstBad bad = describe(call, output, out, read);
     bad.tensor = "output";
-    if (!bad.index.empty()) name_part(bad, part_of_channel(call.tape_index, bad.index.back()));
+    if (!bad.index.empty())
+      name_part(bad, part_of_channel(call.tape_index, bad.index.back(), output.shape()[output.rank() - 1]));
     const bool moves = call.info.observed == Observed::kMoves;  // it cannot make one: it came from outside
     const bool narrows = reads_batch_ && bad.op == "cast";      // what came from outside does not fit
     if (moves || narrows) bad.direction = "input";

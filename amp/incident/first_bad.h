@@ -60,8 +60,8 @@ struct FirstBad {
 /// weight (direction "state") or comes from the batch ("input"). A -inf is legal where nothing but -inf is there, as in
 /// a mask: it is followed until an op that does not take masks (OpInfo::numerics) makes something else of it, and
 /// blamed then where it came from: an op, a batch that a product read it from, or itself where nothing but masks went
-/// in. Where one op stands for several modules (ops::Projections), the part is named whose channel, weight or gradient
-/// it is.
+/// in. Where one op reads the parameters of several modules below its own path (the projections of an attention), the
+/// part is named whose channel, weight or gradient it is.
 class FirstBadSearch final : public TapeObserver {
  public:
   /// `batch`: rows of a micro-batch; 0: as many as the first tensor that comes from outside of the model has. Row r of
@@ -89,22 +89,24 @@ class FirstBadSearch final : public TapeObserver {
   std::vector<std::int64_t> samples_of(const Tensor& tensor, const NonFiniteScan& scan) const;
   void note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read);
 
-  /// A module that one op computes with others: its path, and where its channels end in the result.
+  /// A module that one op computes with others: its path, and where its channels end in a result that has those of all
+  /// side by side, as many as the first parameter of each has rows.
   struct Part {
     std::string module;
     std::int64_t end = 0;
   };
+  void note_parts(const OpCall& call, std::span<const Variable> inputs);
   /// The part that input `i` of a call belongs to; null where it has no parts, or the input belongs to all.
   const Part* part_of_input(std::int64_t tape_index, std::size_t i) const;
+  /// The part that has a channel; null where there are no parts, or they do not make up the result's `channels`.
+  const Part* part_of_channel(std::int64_t tape_index, std::int64_t channel, std::int64_t channels) const;
   static void name_part(FirstBad& bad, const Part* part);
-  const Part* part_of_channel(std::int64_t tape_index, std::int64_t channel) const;
-
-  std::int64_t batch_, stride_;
   bool leads_to_weight(std::int64_t tape_index) const;
 
+  std::int64_t batch_, stride_;
   std::map<std::int64_t, std::vector<std::int64_t>> users_;  // of an op's results, by tape index, in this micro-batch
   std::set<std::int64_t> weight_readers_;
-  std::map<std::int64_t, std::vector<Part>> parts_;  // of ops that have some, by tape index, in this micro-batch
+  std::map<std::int64_t, std::vector<Part>> parts_;  // of ops that have some, one an input, in this micro-batch
   std::map<std::string, std::pair<std::string, std::string>> readers_;  // of a weight: module, op
   std::set<std::int64_t> at_pole_;  // tape indices of ops that were evaluated at their pole
   std::int64_t micro_batch_ = -1;

@@ -138,18 +138,26 @@ bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
   });
 }
 
-/// Engines that cut long sums into slices, which heuristics name for few graphs.
+/// Engines that cut long sums into slices, which heuristics name for few graphs. Each with the kernel that it takes by
+/// itself, whose tiles are 128 x 128, and with three whose tiles are smaller, as a result of 64 filters wants them: all
+/// that there are could not be timed. cuDNN only numbers its kernels. What tiles they have is told by the workspace of
+/// a configuration, where a slice is made of whole ones (cuDNN 9.19, a described H100).
 void add_sliced(const OperationGraph& graph, int form, const EngineTerms& terms, const EngineTarget& target,
                 std::vector<EngineChoice>& all) {
+  constexpr std::optional<std::int64_t> kKernels[] = {
+      std::nullopt,
+      11,  // 64 x 64
+      10,  // 64 x 128
+      19,  // 64 x 64 with twice the shared memory: deeper tiles, or more of them on their way
+  };
   const std::int64_t engines = graph.graph.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
   for (std::int64_t index = 0; index < engines; ++index) {
     const std::optional<Descriptor> engine = engine_of(graph, index, terms, target);
     if (!engine || !has_knob(*engine, CUDNN_KNOB_TYPE_SPLIT_K_SLC)) continue;
-    for (const Knobs& kernel : {Knobs{}, Knobs{{CUDNN_KNOB_TYPE_KERNEL_CFG, 11}},
-                                Knobs{{CUDNN_KNOB_TYPE_KERNEL_CFG, 10}}, Knobs{{CUDNN_KNOB_TYPE_KERNEL_CFG, 19}}}) {
+    for (const std::optional<std::int64_t> kernel : kKernels) {
       EngineChoice choice{
           .library = true, .form = form, .engine = index, .knobs = {{CUDNN_KNOB_TYPE_SPLIT_K_SLC, terms.slices}}};
-      choice.knobs.insert(choice.knobs.end(), kernel.begin(), kernel.end());
+      if (kernel) choice.knobs.emplace_back(CUDNN_KNOB_TYPE_KERNEL_CFG, *kernel);
       if (config_of(*engine, choice.knobs)) all.push_back(choice);
     }
   }

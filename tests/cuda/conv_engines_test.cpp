@@ -136,6 +136,42 @@ TEST_F(ConvEngines, CutLongSumsOfFewResults) {
   }
 }
 
+/// Bytes of work memory that cuDNN wants, as it says before it plans.
+std::int64_t workspace_of(const ConvKey& key, const EngineChoice& choice) {
+  const OperationGraph graph = conv_graph(key, static_cast<ConvForm>(choice.form));
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR), config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
+  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine.finalize());
+  std::vector<Descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const auto& [type, value] : choice.knobs) {
+    Descriptor& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set_one(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type));
+    raw.push_back(knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {value}).finalize().raw());
+  }
+  config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(raw.size()),
+             raw.data());
+  return config.finalize().integer(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
+}
+
+/// Kernels are numbers to cuDNN: a version that numbers others is found here. The result is 64 x 576.
+TEST_F(ConvEngines, CutWithTheTilesThatAreMeant) {
+  const std::map<std::int64_t, std::int64_t> padded_results{
+      {-1, 128 * 640}, {11, 64 * 576}, {10, 64 * 640}, {19, 64 * 576}};
+  const ConvKey key = key_of(ConvPass::kWeightGradient, DType::bf16, padded(16, 512, 64, 64, 3));
+  int cut = 0;
+  for (const EngineChoice& choice : proposed(key)) {
+    if (choice.knobs.empty() || choice.knobs[0].first != CUDNN_KNOB_TYPE_SPLIT_K_SLC) continue;
+    const std::int64_t kernel = choice.knobs.size() > 1 ? choice.knobs[1].second : -1;
+    const std::int64_t sums = 52 * 4 * padded_results.at(kernel), bytes = workspace_of(key, choice);
+    EXPECT_TRUE(bytes >= sums && bytes < sums + 4096) << engine_line("", choice) << ": " << bytes << " for " << sums;
+    ++cut;
+  }
+  EXPECT_EQ(cut, 8);
+}
+
 /// What the calls of conv.cu and conv_weight_gradient.cu are arranged for. Where this fails, a newer cuDNN can do more.
 TEST_F(ConvEngines, OthersAreNone) {
   const cpu::ConvShape s = padded(16, 512, 64, 64, 3), up = padded(16, 512, 64, 128, 2, 2);

@@ -12,7 +12,6 @@ template <class C>
 struct Row {
   static constexpr C kLowest = -std::numeric_limits<C>::infinity();
   C largest = kLowest, sum = 0;
-  bool open = false;  ///< it sees a key that the mask does not hide
 
   __device__ static C shift_of(C largest) { return largest == kLowest ? C(0) : largest; }
 };
@@ -33,9 +32,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
     const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
     const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, own.key_head), v(a.v, a.keys, b, own.key_head);
     Row<C> rows[kSide];
-    std::int64_t sees[kSide];
-#pragma unroll
-    for (int i = 0; i < kSide; ++i) sees[i] = visible(a, first + own_row() + i);
+    unsigned open = 0;  // bit i: row i sees a key that the mask does not hide
     Results<C, kColumns> results;
     results.clear();
 
@@ -45,6 +42,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 #pragma unroll
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
+        const std::int64_t sees = visible(a, t);
         const float* mask = mask_row(a, b, h, t);
         Row<C>& row = rows[i];
         C largest = row.largest;
@@ -52,10 +50,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t s = s0 + own_column() + j;
           C x = p[i][j] * scale;
-          if (s < sees[i]) {
+          if (s < sees) {
             const float added = mask != nullptr ? mask[s] : 0.0f;
             if (mask != nullptr) x += static_cast<C>(added);
-            row.open = row.open || added != -std::numeric_limits<float>::infinity();
+            if (added != -std::numeric_limits<float>::infinity()) open |= 1u << i;
           } else {
             x = Row<C>::kLowest;
           }
@@ -69,9 +67,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 #pragma unroll
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t s = s0 + own_column() + j;
-          C x = s < sees[i] ? math::exp(p[i][j] - shift) : C(0);
+          C x = s < sees ? math::exp(p[i][j] - shift) : C(0);
           sum += x;
-          if (a.dropout > 0 && s < sees[i]) x *= dropout.factor(b, h, t, s);
+          if (a.dropout > 0 && s < sees) x *= dropout.factor(b, h, t, s);
           tile[(own_column() + j) * kPitch + own_row() + i] = rounded<T>(x);
         }
         row.largest = largest;
@@ -82,16 +80,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
           for (int j = 0; j < kSide; ++j) results.value[i][c][j] *= factor;
       }
       results.add(tile, v, s0, cut * kColumns, a.depth, stage, s0 + kTile > own.all_see,
-                  [&](int i, int column) { return s0 + column < sees[i]; });
+                  [&](int i, int column) { return s0 + column < visible(a, first + own_row() + i); });
     }
 
+    open = fold_row(open, [](unsigned x, unsigned y) { return x | y; });
     C inverse[kSide];
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
       const std::int64_t t = first + own_row() + i;
-      const bool open = fold_row(rows[i].open ? 1 : 0, [](int x, int y) { return x | y; }) != 0;
       // Logits that are all -inf, and not by the mask: 0 / 0.
-      const C sum = open && rows[i].largest == Row<C>::kLowest ? std::numeric_limits<C>::quiet_NaN() : rows[i].sum;
+      const C sum = (open >> i & 1) != 0 && rows[i].largest == Row<C>::kLowest ? std::numeric_limits<C>::quiet_NaN()
+                                                                               : rows[i].sum;
       inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
       const C lse = sum == C(0) ? std::numeric_limits<C>::infinity()
                                 : Row<C>::shift_of(rows[i].largest) + math::log(sum);
@@ -113,8 +112,7 @@ template <class T, int kColumns>
 void start(const cpu::AttentionForward& f, std::uint32_t* words) {
   const cpu::AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
-  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset,
-         words);
+  launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset, words);
 }
 
 template <class T>

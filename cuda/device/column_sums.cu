@@ -178,11 +178,12 @@ void run_column_sums(const ColumnSumsCall& call) {
 void run_activation_backward(const ActivationBackwardCall& call) {
   if (call.columns <= 0) return;
   switch (call.activation) {
-    case Activation::kNone: return slope<Activation::kNone>(call);
+    case Activation::kNone: break;
     case Activation::kRelu: return slope<Activation::kRelu>(call);
     case Activation::kGelu: return slope<Activation::kGelu>(call);
     case Activation::kGeluTanh: return slope<Activation::kGeluTanh>(call);
   }
+  throw Failure(Status::kUnsupported, "the slope of no activation");
 }
 
 }  // namespace binade::cuda

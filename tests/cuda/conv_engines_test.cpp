@@ -8,7 +8,6 @@
 #include <map>
 
 #include "cuda/device/conv_graph.h"
-#include "cuda/device/failure.h"
 #include "tests/cuda/conv_keys.h"
 #include "tests/cuda/described_device.h"
 
@@ -80,17 +79,8 @@ class ConvEngines : public testing::Test {
   }
   static bool uses_tensor_cores(const ConvKey& key, const EngineChoice& choice) {
     const OperationGraph graph = conv_graph(key, static_cast<ConvForm>(choice.form));
-    Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
-    engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
-    engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
-    engine.finalize();
-    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    std::int64_t count = 0;
-    check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                   CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes),
-          "notes");
-    return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes + count;
+    const auto notes = notes_of(described_engine(graph, choice.engine));
+    return std::ranges::find(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes.end();
   }
   static inline void* driver_ = nullptr;
 };
@@ -139,11 +129,9 @@ TEST_F(ConvEngines, CutLongSumsOfFewResults) {
 /// Bytes of work memory that cuDNN wants, as it says before it plans.
 std::int64_t workspace_of(const ConvKey& key, const EngineChoice& choice) {
   const OperationGraph graph = conv_graph(key, static_cast<ConvForm>(choice.form));
-  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR), config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
-  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {choice.engine});
-  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
-  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine.finalize());
+  const Descriptor engine = described_engine(graph, choice.engine);
+  Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const auto& [type, value] : choice.knobs) {

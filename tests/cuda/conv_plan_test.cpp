@@ -137,18 +137,7 @@ TEST(ConvGraph, SaysWhyItIsNone) {
 }
 
 std::vector<cudnnBackendNumericalNote_t> notes_of(const EnginePlan& plan) {
-  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, plan.graph.graph);
-  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {plan.choice.engine});
-  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
-  engine.finalize();
-  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  std::int64_t count = 0;
-  check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes.data()),
-        "notes");
-  notes.resize(static_cast<std::size_t>(count));
-  return notes;
+  return notes_of(described_engine(plan.graph, plan.choice.engine));
 }
 
 /// The one that is taken where nothing is timed.

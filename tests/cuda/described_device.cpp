@@ -23,4 +23,23 @@ const Descriptor* described_device() {
   return device;
 }
 
+Descriptor described_engine(const OperationGraph& graph, std::int64_t index) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {index});
+  engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *described_device());
+  engine.finalize();
+  return engine;
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& engine) {
+  std::vector<cudnnBackendNumericalNote_t> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes.data()),
+        "notes");
+  notes.resize(static_cast<std::size_t>(count));
+  return notes;
+}
+
 }  // namespace binade::cuda

@@ -8,4 +8,8 @@ namespace binade::cuda {
 /// this cuDNN takes no description.
 const Descriptor* described_device();
 
+/// Engine `index` of a graph on it, finalized, and what cuDNN notes of its numbers.
+Descriptor described_engine(const OperationGraph& graph, std::int64_t index);
+std::vector<cudnnBackendNumericalNote_t> notes_of(const Descriptor& engine);
+
 }  // namespace binade::cuda

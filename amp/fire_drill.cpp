@@ -106,12 +106,11 @@ void set_element(Tensor& tensor, std::int64_t at, float value) {
   flat.copy_from(Tensor::full(Shape{1}, value).to(tensor.device()));
 }
 
-/// The highest bit of the exponent of the first element.
+/// The highest bit of the exponent of the first element. `tensor` may be a channel slice.
 void flip_high_bit(Tensor& tensor) {
-  Tensor first = tensor.view_at(0, Shape{1});
-  Tensor changed = first.on_host().clone();
+  Tensor changed = tensor.on_host().clone();
   static_cast<std::uint8_t*>(changed.mutable_raw())[size_of(tensor.dtype()) - 1] ^= 0x40u;
-  first.copy_from(changed.to(tensor.device()));
+  tensor.copy_from(changed);
 }
 
 /// A copy whose row `row` went through `f`.

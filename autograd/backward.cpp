@@ -39,14 +39,24 @@ class Pending {
     return slot.gradient.defined() && slot.sole() ? &slot.gradient : nullptr;
   }
 
-  Tensors take(const Node* node) {
-    Tensors gy(static_cast<std::size_t>(node->outputs()));
+  struct Taken {
+    Tensors gy;
+    std::vector<bool> owned;  ///< gy[i] is nobody else's
+  };
+  Taken take(const Node* node) {
+    const auto outputs = static_cast<std::size_t>(node->outputs());
+    Taken taken{Tensors(outputs), std::vector<bool>(outputs)};
     const auto found = slots_.find(node);
-    if (found == slots_.end()) return gy;
-    for (std::size_t i = 0; i < gy.size(); ++i)
-      if (found->second[i].gradient.defined()) gy[i] = found->second[i].gradient.contiguous_copy();
+    if (found == slots_.end()) return taken;
+    for (std::size_t i = 0; i < outputs; ++i) {
+      const Slot& slot = found->second[i];
+      if (!slot.gradient.defined()) continue;
+      const bool copied = !node->info().slices && !slot.gradient.contiguous();
+      taken.owned[i] = copied || slot.sole();
+      taken.gy[i] = copied ? slot.gradient.clone() : slot.gradient;
+    }
     slots_.erase(found);
-    return gy;
+    return taken;
   }
 
   /// How often results of nodes that tell of a slope are read by those that a pass goes through.
@@ -79,11 +89,11 @@ class Pending {
 /// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
 class NodeSink final : public GradSink {
  public:
-  /// `gy`: what the op reads beside what it has saved. `last`: the node will be released.
-  NodeSink(const Node& node, Pending& pending, const Tensors& gy, bool last)
+  /// `taken`: what the op reads beside what it has saved. `last`: the node will be released.
+  NodeSink(const Node& node, Pending& pending, const Pending::Taken& taken, bool last)
       : node_(node),
         pending_(pending),
-        gy_(gy),
+        taken_(taken),
         last_(last),
         temporaries_(node.edges().size()),
         given_(node.edges().size()) {}
@@ -126,9 +136,13 @@ class NodeSink final : public GradSink {
   }
   bool slope_applied() const override { return pending_.sloped(&node_); }
 
-  void set(int i, Tensor gradient) override {
-    if (observed()) given_[static_cast<std::size_t>(i)] = gradient;
-    hand_over(i, std::move(gradient), false);
+  void set(int i, Tensor gradient) override { give(i, std::move(gradient), false); }
+
+  void set_slice(int i, Tensor gradient) override {
+    bool owned = true;
+    for (std::size_t j = 0; j < taken_.gy.size(); ++j)
+      owned = owned && (taken_.owned[j] || !taken_.gy[j].shares_storage_with(gradient));
+    give(i, std::move(gradient), owned);
   }
 
   /// What the op's backward gave for each input, as it gave it, and the part of it that it wrote itself (what is merely
@@ -148,6 +162,11 @@ class NodeSink final : public GradSink {
  private:
   static bool observed() { return !detail::tape_observers().empty(); }
   static bool separated() { return std::ranges::any_of(detail::tape_observers(), &TapeObserver::separates_gradients); }
+
+  void give(int i, Tensor gradient, bool owned) {
+    if (observed()) given_[static_cast<std::size_t>(i)] = gradient;
+    hand_over(i, std::move(gradient), owned);
+  }
 
   Tensor noted(int i, const Tensor& tensor) {
     if (observed()) {
@@ -171,7 +190,8 @@ class NodeSink final : public GradSink {
     else if (edge.leaf != nullptr && edge.leaf->grad_defined)
       there = &edge.leaf->grad;
     const auto read = [there](const Tensor& g) { return g.shares_storage_with(*there); };
-    if (there == nullptr || !there->contiguous() || std::ranges::any_of(gy_, read)) return nullptr;
+    if (there == nullptr || std::ranges::any_of(taken_.gy, read)) return nullptr;
+    if (!there->contiguous() && !node_.info().slices) return nullptr;
     return fits(*there, node_.context().inputs[static_cast<std::size_t>(i)]) ? there : nullptr;
   }
 
@@ -209,7 +229,7 @@ class NodeSink final : public GradSink {
 
   const Node& node_;
   Pending& pending_;
-  const Tensors& gy_;
+  const Pending::Taken& taken_;
   bool last_;
   Tensors temporaries_;
   Tensors added_;  // to: they held something
@@ -265,10 +285,10 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
   pending.count_readers(nodes);
   const NoGradGuard no_grad;
   for (std::shared_ptr<Node>& node : nodes) {
-    Tensors gy = pending.take(node.get());
-    if (std::ranges::any_of(gy, &Tensor::defined)) {
-      NodeSink sink(*node, pending, gy, !options.retain_graph);
-      run_backward(*node, gy, sink);
+    Pending::Taken taken = pending.take(node.get());
+    if (std::ranges::any_of(taken.gy, &Tensor::defined)) {
+      NodeSink sink(*node, pending, taken, !options.retain_graph);
+      run_backward(*node, taken.gy, sink);
       sink.finish();
     }
     if (!options.retain_graph) node->release();

@@ -6,7 +6,7 @@
 namespace binade {
 namespace {
 
-constexpr OpInfo kInfo{.name = "recompute"};
+constexpr OpInfo kInfo{.name = "recompute", .slices = true};
 
 using Segment = std::function<Variable(const Variable&)>;
 

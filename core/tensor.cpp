@@ -89,6 +89,17 @@ Tensor Tensor::channel_slice(std::int64_t begin, std::int64_t count) const {
   return t;
 }
 
+Tensor Tensor::joined_with(const Tensor& next) const {
+  const std::int64_t channels = shape_.cols() + next.shape_.cols();
+  const bool neighbors = shares_storage_with(next) && dtype_ == next.dtype_ && rank() >= 1 && rank() == next.rank() &&
+                         shape_.with_dim(-1, channels) == next.shape_.with_dim(-1, channels) && pitch_ == next.pitch_ &&
+                         channels <= pitch_ && next.offset_ == offset_ + shape_.cols();
+  if (!neighbors) return {};
+  Tensor t = *this;
+  t.shape_ = shape_.with_dim(-1, channels);
+  return t;
+}
+
 Tensor Tensor::narrow(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin <= shape_.dim(0) - count,
                     "narrow: {} rows from {} of {}", count, begin, shape_);

@@ -81,6 +81,9 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   /// Channels [begin, begin + count) of the last dimension, no copy: a channel slice.
   Tensor channel_slice(std::int64_t begin, std::int64_t count) const;
+  /// The channels of this and, behind them, those of `next`, no copy, where both are slices of one storage that lie so:
+  /// equal in their other extents, as far apart from row to row, `next` right behind. Else undefined.
+  Tensor joined_with(const Tensor& next) const;
   /// Rows [begin, begin + count) of dimension 0, no copy.
   Tensor narrow(std::int64_t begin, std::int64_t count) const;
   /// Elements [begin, begin + shape.numel()) of a contiguous tensor seen as `shape`, no copy (flat parameter storage).

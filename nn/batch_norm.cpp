@@ -25,13 +25,13 @@ void BatchNorm2d::visit(Visitor& v) {
   v("num_batches_tracked", num_batches_tracked);
 }
 
-Variable BatchNorm2d::operator()(const Variable& x, const Variable& residual) {
+Variable BatchNorm2d::operator()(const Variable& x, const Variable& residual, const ops::Into& into) {
   const ModuleScope scope(*this);
-  return forward(x, residual);
+  return forward(x, residual, into);
 }
 
-Variable BatchNorm2d::forward(const Variable& x, const Variable& residual) {
-  const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual};
+Variable BatchNorm2d::forward(const Variable& x, const Variable& residual, const ops::Into& into) {
+  const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual, .into = into};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);
   if (!step_context().recomputing) move_statistics(n.mean.value(), n.var.value(), x.shape().rows());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/room.h"
 #include "nn/module.h"
 
 namespace binade::nn {
@@ -23,9 +24,9 @@ class BatchNorm2d : public Module {
   explicit BatchNorm2d(const BatchNormOptions& options);
   void visit(Visitor& v) override;
   std::string kind() const override { return "BatchNorm2d"; }
-  Variable forward(const Variable& x) override { return forward(x, Variable()); }
-  /// act(norm(x) + residual) in one pass.
-  Variable operator()(const Variable& x, const Variable& residual);
+  Variable forward(const Variable& x) override { return forward(x, Variable(), {}); }
+  /// act(norm(x) + residual) in one pass, laid `into`; an undefined residual is left out.
+  Variable operator()(const Variable& x, const Variable& residual, const ops::Into& into = {});
   using Module::operator();
 
   Parameter weight, bias;
@@ -33,7 +34,7 @@ class BatchNorm2d : public Module {
   Buffer num_batches_tracked;        ///< i64 scalar
 
  private:
-  Variable forward(const Variable& x, const Variable& residual);
+  Variable forward(const Variable& x, const Variable& residual, const ops::Into& into);
   void move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count);
 
   BatchNormOptions options_;

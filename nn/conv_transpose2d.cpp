@@ -23,13 +23,19 @@ void ConvTranspose2d::visit(Visitor& v) {
   v("bias", bias);
 }
 
-Variable ConvTranspose2d::forward(const Variable& x) {
+Variable ConvTranspose2d::operator()(const Variable& x, const ops::Into& into) {
+  const ModuleScope scope(*this);
+  return forward(x, into);
+}
+
+Variable ConvTranspose2d::forward(const Variable& x, const ops::Into& into) {
   return conv_transpose2d(x, weight, bias,
                           {.stride = options_.stride,
                            .padding = options_.padding,
                            .output_padding = options_.output_padding,
                            .dilation = options_.dilation,
-                           .groups = options_.groups});
+                           .groups = options_.groups,
+                           .into = into});
 }
 
 }  // namespace binade::nn

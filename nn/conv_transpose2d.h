@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/ops/extent2.h"
+#include "core/ops/room.h"
 #include "nn/module.h"
 
 namespace binade::nn {
@@ -23,12 +24,17 @@ class ConvTranspose2d : public Module {
   explicit ConvTranspose2d(const ConvTranspose2dOptions& options);
   void visit(Visitor& v) override;
   std::string kind() const override { return "ConvTranspose2d"; }
-  Variable forward(const Variable& x) override;
+  Variable forward(const Variable& x) override { return forward(x, {}); }
+  /// The same, laid `into`.
+  Variable operator()(const Variable& x, const ops::Into& into);
+  using Module::operator();
   const ConvTranspose2dOptions& options() const { return options_; }
 
   Parameter weight, bias;
 
  private:
+  Variable forward(const Variable& x, const ops::Into& into);
+
   ConvTranspose2dOptions options_;
 };
 

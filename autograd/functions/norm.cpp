@@ -18,7 +18,7 @@ Variable rms_norm(const Variable& x, const Variable& weight, double eps) {
 
 Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight, const Variable& bias,
                     const ChannelNormOptions& options) {
-  return apply_one<ops::GroupNorm>({.groups = groups, .eps = options.eps, .relu = options.relu},
+  return apply_one<ops::GroupNorm>({.groups = groups, .eps = options.eps, .relu = options.relu, .into = options.into},
                                    {x, weight, bias, options.residual});
 }
 
@@ -35,14 +35,15 @@ AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Va
 
 BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
                            const ChannelNormOptions& options) {
-  auto outputs = apply<ops::BatchNorm>({.eps = options.eps, .training = true, .relu = options.relu},
-                                       {x, weight, bias, options.residual, Variable(), Variable()});
+  auto outputs = apply<ops::BatchNorm>(
+      {.eps = options.eps, .training = true, .relu = options.relu, .into = options.into},
+      {x, weight, bias, options.residual, Variable(), Variable()});
   return {outputs[0], outputs[1], outputs[2]};
 }
 
 Variable batch_norm_with(const Variable& x, const Variable& mean, const Variable& var, const Variable& weight,
                          const Variable& bias, const ChannelNormOptions& options) {
-  return apply_one<ops::BatchNorm>({.eps = options.eps, .training = false, .relu = options.relu},
+  return apply_one<ops::BatchNorm>({.eps = options.eps, .training = false, .relu = options.relu, .into = options.into},
                                    {x, weight, bias, options.residual, mean, var});
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "autograd/variable.h"
+#include "core/ops/room.h"
 
 namespace binade {
 
@@ -23,6 +24,7 @@ struct ChannelNormOptions {
   double eps = 1e-5;
   bool relu = false;  ///< y = relu(norm(x) + residual), fused
   Variable residual = {};
+  ops::Into into = {};  ///< where y lies
 };
 Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight = {}, const Variable& bias = {},
                     const ChannelNormOptions& options = {});

@@ -77,6 +77,7 @@ struct ColumnApply : ColumnShape {
   const void* scale = nullptr;
   const void* bias = nullptr;
   void* y = nullptr;
+  std::int64_t y_pitch = 0;
 };
 
 /// sum gy' and sum gy' (x - mean) per channel and block, where gy' is gy behind the ReLU's mask. The mask is taken from
@@ -86,7 +87,9 @@ struct ColumnGradientSums : ColumnShape {
   const void* x = nullptr;
   std::int64_t x_pitch = 0;
   const void* y = nullptr;
+  std::int64_t y_pitch = 0;
   const void* gy = nullptr;
+  std::int64_t gy_pitch = 0;
   const void* mean = nullptr;
   const void* scale = nullptr;
   const void* bias = nullptr;

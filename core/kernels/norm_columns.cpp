@@ -92,7 +92,7 @@ void apply_rows(const ColumnApply& a) {
                                    bias.v[i]);
           if constexpr (residual) v += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
           if constexpr (relu) v = v <= Wide<T>{} ? Wide<T>{} : v;  // NaN fails the comparison and stays
-          put(static_cast<T*>(a.y) + r * a.cols + ci, v, part, seen);
+          put(static_cast<T*>(a.y) + r * a.y_pitch + ci, v, part, seen);
         }
     });
   });
@@ -111,9 +111,9 @@ Masked<T> masked(const ColumnGradientSums& a, std::int64_t row, std::int64_t c, 
                  Wide<T> bias, P part) {
   Masked<T> m;
   m.centered = get(static_cast<const T*>(a.x) + row * a.x_pitch + c, part) - mean;
-  m.gy = get(static_cast<const T*>(a.gy) + row * a.cols + c, part);
+  m.gy = get(static_cast<const T*>(a.gy) + row * a.gy_pitch + c, part);
   if constexpr (mask == Mask::kFromOutput)
-    m.gy = get(static_cast<const T*>(a.y) + row * a.cols + c, part) <= Wide<T>{} ? Wide<T>{} : m.gy;
+    m.gy = get(static_cast<const T*>(a.y) + row * a.y_pitch + c, part) <= Wide<T>{} ? Wide<T>{} : m.gy;
   if constexpr (mask == Mask::kRecomputed) m.gy = multiply_add(m.centered, scale, bias) <= Wide<T>{} ? Wide<T>{} : m.gy;
   return m;
 }

@@ -93,17 +93,17 @@ void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, st
   const std::int64_t oh1 = std::min(a.out_height, (h + a.padding_h) / a.stride_h + 1);
   const std::int64_t ow0 = std::max<std::int64_t>(0, ceil_div(w + a.padding_w - a.kernel_w + 1, a.stride_w));
   const std::int64_t ow1 = std::min(a.out_width, (w + a.padding_w) / a.stride_w + 1);
-  T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.channels;
+  T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.gx_pitch;
   each_group<T>(a.channels, [&](std::int64_t c, auto part) {
     Wide<T> sum{};
     for (std::int64_t oh = oh0; oh < oh1; ++oh)
       for (std::int64_t ow = ow0; ow < ow1; ++ow) {
-        const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c;
+        const std::int64_t window = (image * a.out_height + oh) * a.out_width + ow;
         const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w -
                                   (ow * a.stride_w - a.padding_w);
-        const Words<T> mine = get_index<T>(static_cast<const I*>(a.index) + out, part) ==
+        const Words<T> mine = get_index<T>(static_cast<const I*>(a.index) + window * a.channels + c, part) ==
                               splat(static_cast<Word<T>>(here));
-        sum = mine ? sum + get(static_cast<const T*>(a.gy) + out, part) : sum;
+        sum = mine ? sum + get(static_cast<const T*>(a.gy) + window * a.gy_pitch + c, part) : sum;
       }
     if (a.accumulate) {
       T own[kWideLanes<T>];

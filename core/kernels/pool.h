@@ -20,7 +20,9 @@ struct MaxPool {
   std::int64_t x_pitch = 0;
   void* y = nullptr;
   const void* gy = nullptr;  ///< backward: gx gathers, for each pixel, gy of the windows that took it, in window order
+  std::int64_t gy_pitch = 0;
   void* gx = nullptr;
+  std::int64_t gx_pitch = 0;
   bool accumulate = false;  ///< backward: gx, rounded as it would be alone, is added to what is there
 };
 

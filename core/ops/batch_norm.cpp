@@ -38,7 +38,7 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const Shape& shape = x.shape();
   const DType statistics = accumulate_dtype(x.dtype());
   const Tensor weight = parameter_as(in[kWeight], statistics), bias = parameter_as(in[kBias], statistics);
-  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  Tensor y = p.into.empty(shape, x.dtype(), x.device());
   Tensor mean = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device())
                            : parameter_as(in[kRunningMean], statistics);
   Tensor var = p.training ? Tensor::empty(Shape{shape.cols()}, statistics, x.device())
@@ -59,6 +59,7 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.weight = raw_or_null(weight);
   a.bias = raw_or_null(bias);
   a.y = y.mutable_raw();
+  a.y_pitch = y.pitch();
   a.mean = mean.mutable_raw();
   a.var = var.mutable_raw();
   a.rstd = rstd.mutable_raw();
@@ -93,7 +94,9 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = raw_or_null(y);
+  a.y_pitch = y.pitch();
   a.gy = gy[0].raw();
+  a.gy_pitch = gy[0].pitch();
   a.weight = raw_or_null(weight);
   a.bias = raw_or_null(bias);
   a.mean = mean.raw();

@@ -42,6 +42,7 @@ void forward_typed(const BatchNormForward& a) {
   apply.scale = scale.data();
   apply.bias = bias.data();
   apply.y = a.y;
+  apply.y_pitch = a.y_pitch;
   cpu::kernels().column_norm.apply(apply);
 }
 
@@ -58,7 +59,9 @@ void backward_typed(const BatchNormBackward& a) {
   g.x = a.x;
   g.x_pitch = a.x_pitch;
   g.y = a.y;
+  g.y_pitch = a.y_pitch;
   g.gy = a.gy;
+  g.gy_pitch = a.gy_pitch;
   g.mean = a.mean;
   g.scale = scale.data();
   g.bias = bias.data();

@@ -1,10 +1,24 @@
 #include "core/ops/concat.h"
 
+#include <algorithm>
+
 #include "core/ops/input_gradient.h"
 #include "core/ops/move.h"
+#include "core/ops/room.h"
 #include "core/step_context.h"
 
 namespace binade::ops {
+namespace {
+
+/// The inputs as one where they lie side by side in one storage and may be read so; else undefined.
+Tensor joined(std::span<const Tensor> in, DType dtype) {
+  Tensor all = in[0];
+  for (const Tensor& next : in.subspan(1))
+    if (all.defined()) all = all.joined_with(next);
+  return in.size() > 1 && all.defined() && all.dtype() == dtype && in_packs(all) ? all : Tensor();
+}
+
+}  // namespace
 
 Tensors Concat::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   const Shape& first = in[0].shape();
@@ -16,6 +30,8 @@ Tensors Concat::forward(OpContext& ctx, std::span<const Tensor> in, const Params
                       first, x.shape());
     extent += x.dim(axis);
   }
+  if (axis == first.rank() - 1)
+    if (Tensor all = joined(in, ctx.store_dtype); all.defined()) return {std::move(all)};
   Tensor y = Tensor::empty(first.with_dim(axis, extent), ctx.store_dtype, in[0].device());
   std::int64_t begin = 0;
   for (const Tensor& x : in) {
@@ -28,11 +44,16 @@ Tensors Concat::forward(OpContext& ctx, std::span<const Tensor> in, const Params
 void Concat::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const int axis = checked_axis(info, p.axis, gy[0].rank());
   std::int64_t begin = 0;
-  for (std::size_t i = 0; i < ctx.inputs.size(); ++i) {
-    const std::int64_t extent = ctx.inputs[i].shape[axis];
-    InputGradient g(gx, static_cast<int>(i), gy[0].dtype());
-    if (g.wanted()) copy_out(info, gy[0], axis, begin, g.tensor());
-    g.finish();
+  for (int i = 0; i < static_cast<int>(ctx.inputs.size()); ++i) {
+    const OpContext::Input& input = ctx.inputs[static_cast<std::size_t>(i)];
+    const std::int64_t extent = input.shape[axis];
+    const Tensor slice = axis == gy[0].rank() - 1 ? gy[0].channel_slice(begin, extent) : Tensor();
+    if (gx.needs(i) && slice.defined() && in_packs(slice)) {
+      gx.set_slice(i, slice.to(input.grad_dtype));
+    } else if (InputGradient g(gx, i, gy[0].dtype()); g.wanted()) {
+      copy_out(info, gy[0], axis, begin, g.tensor());
+      g.finish();
+    }
     begin += extent;
   }
 }

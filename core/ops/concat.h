@@ -5,7 +5,9 @@
 namespace binade::ops {
 
 /// Tensors one after the other along an axis (default: channels). x_i equal in every other extent -> y, whose extent
-/// there is the sum; y in the widest input dtype. gx_i = its part of gy. Inputs may be channel slices. Nothing is
+/// there is the sum; y in the widest input dtype. gx_i = its part of gy. Inputs may be channel slices. Along the
+/// channels nothing is copied where the inputs lie side by side in one storage already (room.h), which y then shares;
+/// and gx_i are slices of gy. Slices whose rows do not begin as a dense tensor's (in_packs) are copied. Nothing is
 /// saved. Throws ShapeError on other extents, ArgumentError without inputs or on a bad axis.
 struct Concat {
   struct Params {
@@ -15,7 +17,8 @@ struct Concat {
                                .inputs = "x...",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
-                               .observed = Observed::kMoves};
+                               .observed = Observed::kMoves,
+                               .slices = true};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -29,7 +29,8 @@ struct Conv2d {
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b011,
                                .family = OpFamily::kProduct,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .slices = true};
 
   /// The shape of y. Throws ShapeError or ArgumentError saying what does not fit.
   static Shape output_shape(const Shape& x, const Shape& w, const Params& p);

@@ -2,6 +2,7 @@
 
 #include "core/ops/convolutions.h"
 #include "core/ops/op.h"
+#include "core/ops/room.h"
 
 namespace binade::ops {
 
@@ -23,13 +24,15 @@ struct ConvTranspose2d {
     Extent2 output_padding = 0;
     Extent2 dilation = 1;
     std::int64_t groups = 1;
+    Into into = {};  ///< where y lies
   };
   static constexpr OpInfo info{.name = "conv_transpose2d",
                                .inputs = "x, w, bias?",
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b011,
                                .family = OpFamily::kProduct,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .slices = true};
 
   /// The shape of y. Throws ShapeError or ArgumentError saying what does not fit.
   static Shape output_shape(const Shape& x, const Shape& w, const Params& p);

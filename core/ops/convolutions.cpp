@@ -38,7 +38,7 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
 }
 
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y_shape,
-                 const cpu::ConvShape& shape, ConvPass pass) {
+                 const cpu::ConvShape& shape, ConvPass pass, const Into& into) {
   const Tensor &x = in[0], &bias = in[2];
   const Tensor w = in[1].contiguous_copy();
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
@@ -47,7 +47,7 @@ Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in,
   check<ShapeError>(!bias.defined() || bias.shape() == Shape{y_shape[3]}, "{}: wanted bias ({}), got {}",
                     where(info.name), y_shape[3], bias.shape());
   const Tensor wide_bias = bias.defined() ? bias.to(accumulate_dtype(x.dtype())) : bias;
-  Tensor y = Tensor::empty(y_shape, ctx.store_dtype, x.device());
+  Tensor y = into.empty(y_shape, ctx.store_dtype, x.device());
   (conv_slot().on(x.device(), info.name).*pass)({.shape = shape,
                                                  .in = x.dtype(),
                                                  .out = y.dtype(),

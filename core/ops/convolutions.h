@@ -4,6 +4,7 @@
 #include "core/kernels/conv.h"
 #include "core/ops/extent2.h"
 #include "core/ops/op.h"
+#include "core/ops/room.h"
 
 namespace binade::ops {
 
@@ -40,10 +41,10 @@ cpu::ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& resul
 /// Which of the slot's two kernels between pixels and pixels: forward or data_gradient.
 using ConvPass = void (*cpu::ConvKernels::*)(const cpu::ConvArgs&);
 
-/// y of inputs (x, w, bias?) by `pass`, after checks of dtypes and bias. Saves x and w.
+/// y of inputs (x, w, bias?) by `pass`, after checks of dtypes and bias, laid `into`. Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y,
-                 const cpu::ConvShape& shape, ConvPass pass);
-/// The gradients of x, by `pass`, of w and of bias. `transposed`: `shape` leads from y to x.
+                 const cpu::ConvShape& shape, ConvPass pass, const Into& into = {});
+/// The gradients of x, by `pass`, of w and of bias. gy may be a channel slice. `transposed`: `shape` leads from y to x.
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
                        const cpu::ConvShape& shape, ConvPass pass, bool transposed);
 

@@ -38,7 +38,7 @@ Tensors GroupNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const Tensor residual = in[kResidual].defined() ? in[kResidual].to(ctx.store_dtype) : Tensor();
   const DType statistics = accumulate_dtype(x.dtype());
   const Tensor weight = parameter_as(in[kWeight], statistics), bias = parameter_as(in[kBias], statistics);
-  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  Tensor y = p.into.empty(x.shape(), x.dtype(), x.device());
   Tensor mean = Tensor::empty(Shape{x.dim(0), p.groups}, statistics, x.device());
   Tensor rstd = Tensor::empty(Shape{x.dim(0), p.groups}, statistics, x.device());
   GroupNormForward a{{describe(x.shape(), x.dtype(), p.groups)}};
@@ -51,6 +51,7 @@ Tensors GroupNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.weight = raw_or_null(weight);
   a.bias = raw_or_null(bias);
   a.y = y.mutable_raw();
+  a.y_pitch = y.pitch();
   a.mean = mean.mutable_raw();
   a.rstd = rstd.mutable_raw();
   if (x.numel() > 0) group_norm_slot().on(x.device(), info.name).forward(a);
@@ -75,7 +76,9 @@ void GroupNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = raw_or_null(y);
+  a.y_pitch = y.pitch();
   a.gy = gy[0].raw();
+  a.gy_pitch = gy[0].pitch();
   a.weight = raw_or_null(weight);
   a.bias = raw_or_null(bias);
   a.mean = mean.raw();

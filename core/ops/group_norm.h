@@ -2,6 +2,7 @@
 
 #include "core/ops/norm_calls.h"
 #include "core/ops/op.h"
+#include "core/ops/room.h"
 
 namespace binade::ops {
 
@@ -22,6 +23,7 @@ struct GroupNorm {
     std::int64_t groups = 1;
     double eps = 1e-5;
     bool relu = false;
+    Into into = {};  ///< where y lies
   };
   static constexpr OpInfo info{.name = "group_norm",
                                .inputs = "x, weight?, bias?, residual?",
@@ -29,7 +31,8 @@ struct GroupNorm {
                                .numerics = {.safe_low = -1e16, .safe_high = 1e16, .ulp_f32 = 8, .ulp_half = 1},
                                .policy_inputs = 0b1001,
                                .family = OpFamily::kNorm,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .slices = true};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -54,6 +54,7 @@ void forward_typed(const GroupNormForward& a) {
   apply.scale = scale.data();
   apply.bias = bias.data();
   apply.y = a.y;
+  apply.y_pitch = a.y_pitch;
   cpu::kernels().column_norm.apply(apply);
 }
 
@@ -73,7 +74,9 @@ void backward_typed(const GroupNormBackward& a) {
   g.x_pitch = a.x_pitch;
   g.relu = a.relu;
   g.y = a.y;
+  g.y_pitch = a.y_pitch;
   g.gy = a.gy;
+  g.gy_pitch = a.gy_pitch;
   g.mean = mean_of.data();
   g.scale = scale.data();
   g.bias = bias.data();

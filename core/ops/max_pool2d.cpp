@@ -65,7 +65,9 @@ void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   GradientSum g(gx, 0, gy[0].dtype());
   a.index = const_cast<void*>(index.raw());
   a.gy = gy[0].raw();
+  a.gy_pitch = gy[0].pitch();
   a.gx = g.raw();
+  a.gx_pitch = g.tensor().pitch();
   a.accumulate = g.holds();
   if (gy[0].numel() > 0) pool_slot().on(gy[0].device(), info.name).max_backward(a);
   g.finish();

@@ -23,7 +23,8 @@ struct MaxPool2d {
                                .inputs = "x",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .slices = true};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -25,12 +25,15 @@ struct ChannelNormForward : ChannelNorm {
   const void* residual = nullptr;
   std::int64_t residual_pitch = 0;
   void* y = nullptr;
+  std::int64_t y_pitch = 0;
   void* mean = nullptr;
   void* rstd = nullptr;
 };
 struct ChannelNormBackward : ChannelNorm {
   const void* y = nullptr;  ///< the ReLU's mask; null: taken from x again
+  std::int64_t y_pitch = 0;
   const void* gy = nullptr;
+  std::int64_t gy_pitch = 0;
   const void* mean = nullptr;
   const void* rstd = nullptr;
   void* gx = nullptr;

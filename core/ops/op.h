@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/kernel_slot.h"
@@ -67,6 +68,8 @@ struct OpInfo {
   bool differentiable = true;
   OpFamily family = OpFamily::kOther;
   Observed observed = Observed::kByScan;
+  /// Backward reads gy, and adds to what GradSink::add_to() gives, where they are channel slices. False: both are dense
+  bool slices = false;
 };
 
 /// What forward is told and what it leaves for backward. The tape keeps nothing but what is saved here.
@@ -111,8 +114,8 @@ class OpContext {
   std::vector<Saved> saved_;
 };
 
-/// What backward writes into. One of destination(), add_to(), destination_over(), destination_with_slope() and set() is
-/// called for an input, once.
+/// What backward writes into. One of destination(), add_to(), destination_over(), destination_with_slope(), set() and
+/// set_slice() is called for an input, once.
 class GradSink {
  public:
   virtual ~GradSink() = default;
@@ -154,6 +157,8 @@ class GradSink {
   virtual bool slope_applied() const { return false; }
   /// Hands over a tensor that already is the gradient of input i (an alias of gy, a reshape of it).
   virtual void set(int i, Tensor gradient) = 0;
+  /// The same for channels of gy that no other input is given: the gradients that others give are added into them.
+  virtual void set_slice(int i, Tensor gradient) { set(i, std::move(gradient)); }
 };
 
 /// What apply() checks before every forward: as many inputs as info.inputs names, none undefined but the optional ones,
@@ -172,7 +177,7 @@ void check_inputs(const OpInfo& info, std::span<const Tensor> in);
 /// forward finds its inputs counted, defined and on one device (check_inputs). It checks shapes and dtypes first
 /// (ShapeError, DTypeError, with `where(info.name)`), allocates its outputs in ctx.store_dtype, and calls kernels
 /// through a KernelSlot. In backward gy[i] is undefined (`!defined()`) when nothing
-/// depended on output i; at least one is defined. gy arrives contiguous and in the output's dtype.
+/// depended on output i; at least one is defined. gy arrives in the output's dtype, and contiguous unless info.slices.
 template <class Op>
 concept OpUnit = requires(OpContext& ctx, const OpContext& kept, std::span<const Tensor> tensors, GradSink& sink,
                           const typename Op::Params& params) {

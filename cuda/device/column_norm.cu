@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, Col
           seen.add(v);
           y[e] = v;
         }
-        store_piece<T>(a.out, (row + k * cut.lanes) * a.cols + at.c, y);
+        store_piece<T>(a.out, (row + k * cut.lanes) * a.out_pitch + at.c, y);
       }
     }
   }
@@ -196,7 +196,7 @@ struct RawRow {
   RawPiece<T, V> x, gy;
   __device__ void fetch(const Columns& a, std::int64_t row, std::int64_t c) {
     x = fetch_piece<T, V>(a.x, row * a.x_pitch + c);
-    gy = fetch_piece<T, V>(a.gy, row * a.cols + c);
+    gy = fetch_piece<T, V>(a.gy, row * a.gy_pitch + c);
   }
 };
 
@@ -215,7 +215,7 @@ struct Masked {
     if (!a.relu) return;
     C y[V];
     if (a.y != nullptr)
-      load_piece<T>(a.y, row * a.cols + c, y);
+      load_piece<T>(a.y, row * a.y_pitch + c, y);
     else
 #pragma unroll
       for (int e = 0; e < V; ++e) y[e] = centered[e] * scale[e] + bias[e];
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T, 4>)
           gx[e] = (m.gy[e] - center.v[e]) * scale.v[e] + (m.centered[e] * slope.v[e] + constant.v[e]);
           seen.add(gx[e]);
         }
-        store_piece<T>(a.out, row * a.cols + at.c, gx);
+        store_piece<T>(a.out, row * a.out_pitch + at.c, gx);
       }
       if (a.gr != nullptr) {
 #pragma unroll
@@ -336,6 +336,7 @@ Columns columns_of(const ops::ChannelNormForward& a) {
   columns.residual_pitch = a.residual_pitch;
   columns.mean = a.mean;
   columns.out = a.y;
+  columns.out_pitch = a.y_pitch;
   return columns;
 }
 
@@ -343,8 +344,11 @@ Columns columns_of(const ops::ChannelNormBackward& a) {
   Columns columns = common(a);
   columns.mean = a.mean;
   columns.y = a.y;
+  columns.y_pitch = a.y_pitch;
   columns.gy = a.gy;
+  columns.gy_pitch = a.gy_pitch;
   columns.out = a.gx;
+  columns.out_pitch = a.cols;
   columns.gr = a.gresidual;
   return columns;
 }
@@ -353,10 +357,11 @@ ColumnCut cut_columns(const Columns& a) {
   constexpr std::int64_t kMostAcross = 32, kBlocks = kResident * 132, kMostEach = 512;
   ColumnCut cut;
   cut.packed = a.dtype != DType::f64 && a.cols % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) &&
-               packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.out, a.dtype, 0) &&
-               packs_rows(a.y, a.dtype, 0) && packs_rows(a.gy, a.dtype, 0) && packs_rows(a.gr, a.dtype, 0) &&
-               packs_rows(a.mean, DType::f32, 0) && packs_rows(a.scale, DType::f32, 0) &&
-               packs_rows(a.weight, DType::f32, 0) && packs_rows(a.bias, DType::f32, 0);
+               packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.out, a.dtype, a.out_pitch) &&
+               packs_rows(a.y, a.dtype, a.y_pitch) && packs_rows(a.gy, a.dtype, a.gy_pitch) &&
+               packs_rows(a.gr, a.dtype, 0) && packs_rows(a.mean, DType::f32, 0) &&
+               packs_rows(a.scale, DType::f32, 0) && packs_rows(a.weight, DType::f32, 0) &&
+               packs_rows(a.bias, DType::f32, 0);
   const std::int64_t pieces = cut.packed ? a.cols / kPack : a.cols;
   cut.tiles = ceil_div(pieces, kMostAcross);
   cut.across = static_cast<int>(ceil_div(pieces, cut.tiles));

@@ -24,8 +24,11 @@ struct Columns {
   const void* weight = nullptr;  ///< (cols): the scale is taken times it
   const void* bias = nullptr;    ///< (cols)
   void* out = nullptr;           ///< y; backward: gx
-  const void* y = nullptr;       ///< backward: the ReLU's mask; null: taken from x again
+  std::int64_t out_pitch = 0;
+  const void* y = nullptr;  ///< backward: the ReLU's mask; null: taken from x again
+  std::int64_t y_pitch = 0;
   const void* gy = nullptr;
+  std::int64_t gy_pitch = 0;
   const void* center = nullptr;
   const void* slope = nullptr;
   const void* constant = nullptr;

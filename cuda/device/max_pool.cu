@@ -91,16 +91,16 @@ __global__ void backward(cpu::MaxPool a, Pixels pixels, std::uint32_t* words) {
     C sum[V] = {};
     for (std::int64_t oh = oh0; oh < oh1; ++oh)
       for (std::int64_t ow = ow0; ow < ow1; ++ow) {
-        const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c;
+        const std::int64_t window = (image * a.out_height + oh) * a.out_width + ow;
         const int here = static_cast<int>((y - oh * a.stride_h) * a.kernel_w + x - ow * a.stride_w);
         int taken[V];
         C gy[V];
-        load_index(a.index, a.index_dtype, out, taken);
-        load_piece<T>(a.gy, out, gy);
+        load_index(a.index, a.index_dtype, window * a.channels + c, taken);
+        load_piece<T>(a.gy, window * a.gy_pitch + c, gy);
 #pragma unroll
         for (int e = 0; e < V; ++e) sum[e] = taken[e] == here ? sum[e] + gy[e] : sum[e];
       }
-    const std::int64_t at = ((image * a.height + h) * a.width + w) * a.channels + c;
+    const std::int64_t at = ((image * a.height + h) * a.width + w) * a.gx_pitch + c;
     if (a.accumulate) {
       C there[V];
       load_piece<T>(a.gx, at, there);
@@ -116,7 +116,8 @@ __global__ void backward(cpu::MaxPool a, Pixels pixels, std::uint32_t* words) {
 
 bool packed(const MaxPoolCall& a) {
   return a.channels % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) && packs_rows(a.y, a.dtype, 0) &&
-         packs_rows(a.gy, a.dtype, 0) && packs_rows(a.gx, a.dtype, 0) && packs_rows(a.index, DType::f32, 0);
+         packs_rows(a.gy, a.dtype, a.gy_pitch) && packs_rows(a.gx, a.dtype, a.gx_pitch) &&
+         packs_rows(a.index, DType::f32, 0);
 }
 
 }  // namespace

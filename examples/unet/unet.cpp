@@ -19,7 +19,14 @@ void DoubleConv::visit(nn::Visitor& v) {
   v("norm2", norm2);
 }
 
-Variable DoubleConv::forward(const Variable& x) { return norm2(conv2(norm1(conv1(x)))); }
+Variable DoubleConv::operator()(const Variable& x, const ops::Into& into) {
+  const nn::ModuleScope scope(*this);
+  return forward(x, into);
+}
+
+Variable DoubleConv::forward(const Variable& x, const ops::Into& into) {
+  return norm2(conv2(norm1(conv1(x))), Variable(), into);
+}
 
 UpBlock::UpBlock(std::int64_t in, std::int64_t out)
     : up({.in = in, .out = out, .kernel = 2, .stride = 2}), body(2 * out, out) {
@@ -32,9 +39,10 @@ void UpBlock::visit(nn::Visitor& v) {
   body.visit(v);  // conv1, norm1, conv2, norm2 lie beside `up`, not below a name of their own
 }
 
-Variable UpBlock::operator()(const Variable& x, const Variable& skip, bool recomputed) {
+Variable UpBlock::operator()(const Variable& x, const Variable& skip, const std::shared_ptr<ops::Room>& room,
+                             bool recomputed) {
   const nn::ModuleScope scope(*this);
-  const Variable both = concat({skip, up(x)});
+  const Variable both = concat({skip, up(x, {room, skip.dim(3)})});
   return recomputed ? recompute([this](const Variable& in) { return body.forward(in); }, both) : body.forward(both);
 }
 
@@ -64,17 +72,21 @@ Variable UNet::forward(const Variable& images) {
   check<ShapeError>(images.value().rank() == 4 && images.dim(1) % multiple() == 0 && images.dim(2) % multiple() == 0,
                     "unet: wanted images (N, H, W, C) with H and W multiples of {}, got {}; pad them", multiple(),
                     images.shape().to_string());
-  const auto run = [this](DoubleConv& level, const Variable& in) {
-    return options_.recompute ? recompute([&level](const Variable& x) { return level(x); }, in) : level(in);
+  const auto run = [this](DoubleConv& level, const Variable& in, const ops::Into& into) {
+    return options_.recompute ? recompute([&level, into](const Variable& x) { return level(x, into); }, in)
+                              : level(in, into);
   };
+  std::vector<std::shared_ptr<ops::Room>> rooms;  // of a skip and what is laid beside it on the way up
   std::vector<Variable> skips;
   Variable x = images;
   for (DoubleConv& level : encoder_) {
-    skips.push_back(run(level, x));
+    rooms.push_back(std::make_shared<ops::Room>(2 * (options_.base << rooms.size())));
+    skips.push_back(run(level, x, {rooms.back(), 0}));
     x = max_pool2d(skips.back(), {.kernel = 2});
   }
-  x = run(middle_, x);
-  for (std::size_t level = decoder_.size(); level-- > 0;) x = decoder_[level](x, skips[level], options_.recompute);
+  x = run(middle_, x, {});
+  for (std::size_t level = decoder_.size(); level-- > 0;)
+    x = decoder_[level](x, skips[level], rooms[level], options_.recompute);
   return head_(x);
 }
 

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "amp/incident/report.h"
+#include "autograd/functions/shape.h"
 #include "core/error.h"
+#include "nn/batch_norm.h"
 #include "nn/layer_norm.h"
 #include "tests/amp/toy.h"
 
@@ -25,6 +27,23 @@ struct Residual : nn::Module {
   Variable forward(const Variable& x) override {
     const Variable h = first(x);
     return third(norm(second(h), h).y);
+  }
+};
+
+/// Two norms whose results are laid side by side.
+struct SideBySide : nn::Module {
+  nn::Linear first{{.in = 4, .out = 8}}, last{{.in = 16, .out = 2}};
+  nn::BatchNorm2d left{{.channels = 8}}, right{{.channels = 8}};
+  void visit(nn::Visitor& v) override {
+    v("first", first);
+    v("left", left);
+    v("right", right);
+    v("last", last);
+  }
+  Variable forward(const Variable& x) override {
+    const auto room = std::make_shared<ops::Room>(16);
+    const Variable h = first(x);
+    return last(concat({left(h, Variable(), {room, 0}), right(h, Variable(), {room, 8})}));
   }
 };
 
@@ -162,6 +181,11 @@ TEST(FireDrill, AFlippedBitIsToldFromSoftware) {
   } catch (const NumericError&) {
     EXPECT_EQ(drill.trainer.finished().back().incident.value().diagnosis.cause, CauseClass::kNotReproducible);
   }
+}
+
+TEST(FireDrill, ABitOfAChannelSliceIsFlipped) {
+  DrillOf<SideBySide> drill({"bitflip@step=2,path=right,op=batch_norm"});
+  EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kNotReproducible);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ struct ConvSizes {
   Shape x, w;
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1, output_padding = 0;
   bool slice = false;
+  bool into = false;  // y is the last channels of a room of twice as many
 };
 
 std::int64_t at(const Shape& s, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
@@ -174,6 +175,7 @@ std::vector<Case> conv_transpose_cases() {
         ConvSizes{"gaps", {1, 3, 3, 2}, {2, 2, 2, 3}, 3}, ConvSizes{"dilated", {1, 4, 4, 2}, {2, 3, 3, 3}, 1, 1, 2},
         ConvSizes{"grouped", {2, 3, 3, 6}, {6, 2, 2, 2}, 2, 0, 1, 2},
         ConvSizes{"channel_slice", {2, 3, 3, 6}, {6, 2, 2, 3}, 2, 0, 1, 1, 0, true},
+        ConvSizes{"into_a_slice", {2, 3, 3, 6}, {6, 2, 2, 8}, 2, 0, 1, 1, 0, false, true},
         ConvSizes{"large", {2, 9, 11, 33}, {33, 2, 2, 17}, 2}}) {
     const ops::ConvTranspose2d::Params p{.stride = s.stride,
                                          .padding = s.padding,
@@ -184,7 +186,13 @@ std::vector<Case> conv_transpose_cases() {
                      .name = s.name,
                      .inputs = {s.slice ? random_slice(s.x, 1) : random(s.x, 1), random(s.w, 2, -1, 1),
                                 random(Shape{s.w.dim(3) * s.groups}, 3)},
-                     .run = [p](const std::vector<Variable>& x) { return conv_transpose2d(x[0], x[1], x[2], p); },
+                     .run =
+                         [p, into = s.into](const std::vector<Variable>& x) {
+                           ops::ConvTranspose2d::Params params = p;
+                           const std::int64_t channels = x[1].dim(3);
+                           if (into) params.into = {std::make_shared<ops::Room>(2 * channels), channels};
+                           return conv_transpose2d(x[0], x[1], x[2], params);
+                         },
                      .reference =
                          [s, p](const std::vector<Array>& in) {
                            return conv_reference(s, ops::ConvTranspose2d::output_shape(s.x, s.w, p), in[0], in[1],

@@ -159,17 +159,22 @@ std::vector<Case> group_norm_cases() {
 
 std::vector<Case> batch_norm_cases() {
   std::vector<Case> cases;
-  for (const ShapeClass& s : with_channels()) {
+  std::vector<ShapeClass> classes = with_channels();
+  classes.push_back({"into_a_slice", {2, 3, 3, 8}});
+  for (const ShapeClass& s : classes) {
     if (s.shape.rank() < 2 || s.shape.numel() == 0) continue;
     const std::int64_t cols = s.shape.cols();
+    const bool into = s.name == std::string("into_a_slice");
     for (const bool relu : {false, true})
       cases.push_back(
           {.info = &ops::BatchNorm::info,
            .name = std::string(s.name) + (relu ? "_residual_relu" : ""),
            .inputs = {random(s, 1), random(Shape{cols}, 2, 0.5, 1.5), random(Shape{cols}, 3), random(s.shape, 4)},
            .run =
-               [relu](const std::vector<Variable>& x) {
-                 return batch_norm(x[0], x[1], x[2], {.eps = kEps, .relu = relu, .residual = x[3]}).y;
+               [relu, into, cols](const std::vector<Variable>& x) {
+                 ChannelNormOptions options{.eps = kEps, .relu = relu, .residual = x[3]};
+                 if (into) options.into = {std::make_shared<ops::Room>(2 * cols), cols};
+                 return batch_norm(x[0], x[1], x[2], options).y;
                },
            .reference =
                [cols, relu](const std::vector<Array>& in) {

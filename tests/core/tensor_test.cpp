@@ -52,6 +52,27 @@ TEST(Tensor, ChannelSliceAliasesAndKnowsItsPitch) {
   EXPECT_THROW(x.channel_slice(3, 2), ShapeError);
 }
 
+TEST(Tensor, NeighborsInOneStorageAreJoined) {
+  const Tensor x = counting({2, 3, 8});
+  const Tensor left = x.channel_slice(0, 3), right = x.channel_slice(3, 5);
+  const Tensor all = left.joined_with(right);
+  ASSERT_TRUE(all.defined());
+  EXPECT_TRUE(all.contiguous());
+  EXPECT_EQ(all.raw(), x.raw());
+  EXPECT_EQ(all.shape(), x.shape());
+  const Tensor middle = x.channel_slice(1, 2).joined_with(x.channel_slice(3, 2));
+  EXPECT_EQ(middle.to_vector<float>(), x.channel_slice(1, 4).to_vector<float>());
+
+  EXPECT_FALSE(right.joined_with(left).defined());
+  EXPECT_FALSE(left.joined_with(x.channel_slice(4, 4)).defined());  // a gap
+  EXPECT_FALSE(left.joined_with(left).defined());
+  EXPECT_FALSE(left.joined_with(right.clone()).defined());
+  EXPECT_FALSE(left.joined_with(x.narrow(0, 1).channel_slice(3, 5)).defined());  // of another height
+  EXPECT_FALSE(x.narrow(0, 1).joined_with(x.narrow(1, 1)).defined());            // dense: below one another
+  EXPECT_FALSE(left.joined_with(Tensor()).defined());
+  EXPECT_FALSE(Tensor().joined_with(left).defined());
+}
+
 TEST(Tensor, NarrowAndViewsAliasAndShareTheVersion) {
   Tensor x = counting({4, 3});
   Tensor rows = x.narrow(1, 2);

@@ -22,7 +22,7 @@ const AttentionKernels& attention_kernels();
 
 namespace {
 
-constexpr std::int64_t kQueryRows = 4 * kTileRows;
+constexpr std::int64_t kQueryRows = 4 * kVectorTileRows;
 constexpr std::int64_t kEnoughTasks = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -195,7 +195,7 @@ class Attention {
   }
 
   static void tiles(TileArgs<Lane>& tile, const C* a, std::int64_t rows, C* c) {
-    const EvenTiles even(rows);
+    const EvenTiles<Lane> even(rows);
     for (std::int64_t i = 0; i < even.tiles; ++i) {
       tile.a = reinterpret_cast<const char*>(a) + even.begin(i) * tile.a_row;
       tile.c = c + even.begin(i) * tile.c_row;

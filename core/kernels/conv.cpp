@@ -188,8 +188,8 @@ class Convolution {
     const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
     const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock, 1,
                                                          std::max<std::int64_t>(1, taps));
-    const EvenTiles tiles(sweep.width);
-    const std::int64_t sum_pixels = chunks == 1 ? kTileRows : (end - begin) * sweep.width;
+    const EvenTiles<Lane> tiles(sweep.width);
+    const std::int64_t sum_pixels = chunks == 1 ? kTileRows<Lane> : (end - begin) * sweep.width;
     Accumulator* sums = in_place ? nullptr
                                  : scratch_of<Accumulator>(ScratchSlot::kAccumulators,
                                                            static_cast<std::size_t>(sum_pixels * kWide));
@@ -201,6 +201,7 @@ class Convolution {
     std::vector<std::int64_t> b_offsets(sweep.taps.size());
     for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * filter.step;
 
+    TileUnit<Lane> unit;
     TileArgs<Lane> tile;
     tile.a_row = taps > 0 ? sweep.source_step[1] * pixel_lanes_ * kLaneBytes : 0;
     tile.a_step = kLaneBytes;
@@ -231,7 +232,7 @@ class Convolution {
             tile.c = chunks == 1 ? sums : sums + ((row - begin) * sweep.width + x) * kWide;
             tile.c_row = kWide;
           }
-          run_tile(tile, count);
+          unit.run(tile, count);
           if (!in_place && chunk + 1 == chunks)
             for (int r = 0; r < count; ++r)
               epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr, seen);

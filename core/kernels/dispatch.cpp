@@ -1,5 +1,10 @@
 #include "core/kernels/dispatch.h"
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -22,8 +27,21 @@ KernelTable kernel_table();
 namespace v4bf16 {
 KernelTable kernel_table();
 }
+namespace v4amx {
+KernelTable kernel_table();
+}
 
 namespace {
+
+/// Linux gives tile registers to a process that asks: their 8 KiB make the frames of its signals larger.
+[[maybe_unused]] bool tile_registers_granted() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 std::vector<KernelTable> usable_tables() {
   std::vector<KernelTable> usable;
@@ -52,6 +70,10 @@ std::vector<KernelTable> usable_tables() {
 #endif
 #if defined(BINADE_HAVE_ISA_V4BF16)
   add(has_v4 && __builtin_cpu_supports("avx512bf16"), "v4bf16", &v4bf16::kernel_table);
+#endif
+#if defined(BINADE_HAVE_ISA_V4AMX)
+  add(has_v4 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("amx-bf16") && tile_registers_granted(),
+      "v4amx", &v4amx::kernel_table);
 #endif
   return usable;
 }

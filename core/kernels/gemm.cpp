@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::int64_t kDepthBlock = 512;       // lanes of k a task works through at a time
 constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
-constexpr std::int64_t kRowBlock =
-    16 * kTileRows;  // rows of a task: its packed A stays in L2, B is read as rarely as that allows
+constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
 constexpr std::int64_t kDirectColumns = 4 * 32;  // so few columns do not pay for packing A
 
@@ -52,7 +51,7 @@ class Product {
     const std::int64_t lanes = packed.lanes;
     const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(lanes, kDepthBlock));
     const std::int64_t rows = part.row_end - part.row_begin;
-    const EvenTiles tiles(rows);
+    const EvenTiles<Lane> tiles(rows);
     const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && g_.n <= kDirectColumns;
     const bool in_place = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && g_.pre_activation == nullptr &&
                           g_.activation == Activation::kNone && g_.slope == Activation::kNone && !g_.accumulate;
@@ -60,12 +59,12 @@ class Product {
                                            : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
     Accumulator* sums = in_place ? nullptr
                                  : scratch_of<Accumulator>(ScratchSlot::kAccumulators,
-                                                           static_cast<std::size_t>((blocks == 1 ? kTileRows : rows) *
-                                                                                    width));
-    Stored* packed_a = direct
-                           ? nullptr
-                           : scratch_of<Stored>(ScratchSlot::kPackedA,
-                                                static_cast<std::size_t>(tiles.tiles * kTileRows * (kDepthBlock + 1)));
+                                                           static_cast<std::size_t>(
+                                                               (blocks == 1 ? kTileRows<Lane> : rows) * width));
+    Stored* packed_a = direct ? nullptr
+                              : scratch_of<Stored>(ScratchSlot::kPackedA,
+                                                   static_cast<std::size_t>(tiles.tiles * kTileRows<Lane> *
+                                                                            (kDepthBlock + Lane::kGroup)));
     Out* c = static_cast<Out*>(g_.c) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
     Out* z = g_.pre_activation == nullptr
                  ? nullptr
@@ -74,18 +73,20 @@ class Product {
     const T* a_rows = a(part.index) + part.row_begin * g_.a_row;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation};
     Seen seen(kDTypeOf<Out>);
+    TileUnit<Lane> unit;
 
     for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::int64_t lane_begin = block * lanes / blocks;
-      const std::int64_t lane_end = (block + 1) * lanes / blocks;
+      const std::int64_t lane_begin = block * lanes / blocks / Lane::kGroup * Lane::kGroup;
+      const std::int64_t lane_end = block + 1 == blocks ? lanes
+                                                        : (block + 1) * lanes / blocks / Lane::kGroup * Lane::kGroup;
       const std::int64_t depth = lane_end - lane_begin;
+      const std::int64_t panel_size = kTileRows<Lane> * ceil_div(depth, Lane::kGroup) * Lane::kGroup;
       const std::int64_t k_begin = lane_begin * kDepth;
       const std::int64_t k_count = std::min(lane_end * kDepth, k_) - k_begin;
       if (!direct)
         for (std::int64_t i = 0; i < tiles.tiles; ++i)
-          pack_panel<Lane, T, kTileRows>(a_rows + tiles.begin(i) * g_.a_row + k_begin * g_.a_col, g_.a_row, g_.a_col,
-                                         tiles.begin(i + 1) - tiles.begin(i), k_count,
-                                         packed_a + i * kTileRows * depth);
+          pack_rows<Lane>(a_rows + tiles.begin(i) * g_.a_row + k_begin * g_.a_col, g_.a_row, g_.a_col,
+                          tiles.begin(i + 1) - tiles.begin(i), k_count, packed_a + i * panel_size);
       for (std::int64_t p = part.panel_begin; p < part.panel_end; ++p) {
         const std::int64_t column = p * PackedB<Lane>::kWide;
         TileArgs<Lane> tile;
@@ -103,9 +104,9 @@ class Product {
             tile.a_row = g_.a_row * static_cast<std::int64_t>(sizeof(T));
             tile.a_step = static_cast<std::int64_t>(sizeof(T)) * kDepth;
           } else {
-            tile.a = reinterpret_cast<const char*>(packed_a + i * kTileRows * depth);
-            tile.a_row = sizeof(Stored);
-            tile.a_step = kTileRows * static_cast<std::int64_t>(sizeof(Stored));
+            tile.a = reinterpret_cast<const char*>(packed_a + i * panel_size);
+            tile.a_row = Lane::kGroup * sizeof(Stored);
+            tile.a_step = kTileRows<Lane> * static_cast<std::int64_t>(sizeof(Stored));
           }
           const std::int64_t c_column = part.column_base + column;
           if (in_place) {
@@ -115,7 +116,7 @@ class Product {
             tile.c = blocks == 1 ? sums : sums + row * width + (column - part.panel_begin * PackedB<Lane>::kWide);
             tile.c_row = width;
           }
-          run_tile(tile, count);
+          unit.run(tile, count);
           if (!in_place && block + 1 == blocks)
             for (int r = 0; r < count; ++r) {
               const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
@@ -141,7 +142,7 @@ class Product {
                            scratch_of<Stored>(ScratchSlot::kPackedB, PackedB<Lane>::size(columns, k_))};
       for (std::int64_t p = 0; p < packed.panels(); ++p)
         packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
-      const std::int64_t row_tasks = ceil_div(g_.m, kRowBlock);
+      const std::int64_t row_tasks = ceil_div(g_.m, kRowTiles * kTileRows<Lane>);
       for (std::int64_t r = 0; r < row_tasks; ++r)
         rows_times_panels<Out>({index, r * g_.m / row_tasks, (r + 1) * g_.m / row_tasks, 0, packed.panels(), first},
                                packed);
@@ -161,8 +162,8 @@ class Product {
         for (std::int64_t p = begin; p < end; ++p) packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       });
       // Rows first; columns are cut too where few rows would leave threads idle.
-      const std::int64_t tiles = ceil_div(g_.m, kTileRows);
-      const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowBlock),
+      const std::int64_t tiles = ceil_div(g_.m, kTileRows<Lane>);
+      const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowTiles * kTileRows<Lane>),
                                                               std::min<std::int64_t>(tiles / 2, kEnoughTasks)));
       const std::int64_t row_parts = std::max<std::int64_t>(1, row_tasks);
       const std::int64_t column_parts = std::clamp<std::int64_t>(ceil_div(kEnoughTasks, row_parts), 1,
@@ -266,7 +267,7 @@ void run_chunks(const GemmArgs& g) {
 
 template <class Lane, class T, class Out>
 void choose(const GemmArgs& g) {
-  if (g.batch < 8 && g.k >= kLongDepth && ceil_div(g.m, kTileRows) * ceil_div(g.n, 32) < 64)
+  if (g.batch < 8 && g.k >= kLongDepth && ceil_div(g.m, kTileRows<Lane>) * ceil_div(g.n, 32) < 64)
     run_chunks<Lane, T, Out>(g);
   else
     run<Lane, T, Out>(g);

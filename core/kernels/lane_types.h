@@ -12,7 +12,9 @@ void dispatch_lane(DType in, F&& f) {
     case DType::f64: return f.template operator()<DoubleLane, double>();
     case DType::f16: return f.template operator()<FloatLane, float16>();
     case DType::bf16:
-#if defined(__AVX512BF16__)
+#if defined(__AMX_BF16__)
+      return f.template operator()<Bf16TileLane, bfloat16>();
+#elif defined(__AVX512BF16__)
       return f.template operator()<Bf16PairLane, bfloat16>();
 #else
       return f.template operator()<FloatLane, bfloat16>();

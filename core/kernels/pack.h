@@ -34,6 +34,16 @@ inline void transpose(VFloat (&v)[kLanes<float>]) {
   }
 }
 
+/// The first `count` values of two rows as pairs, those of `low` in the low halves; a row that is null is 0.
+template <class T>
+inline VFloat pair(const T* low, const T* high, int count) {
+  const bool whole = count == kLanes<float>;
+  VFloat l{}, h{};
+  if (low != nullptr) l = whole ? load_as_float(low) : load_part_as_float(low, count);
+  if (high != nullptr) h = whole ? load_as_float(high) : load_part_as_float(high, count);
+  return (VFloat)(((VWord)l >> 16) | (VWord)h);
+}
+
 }  // namespace pack_detail
 
 /// Writes lanes of op(X) so that dst[k * kWidth + j] holds X[j, k] (for Bf16PairLane: X[j, 2k] low, X[j, 2k + 1] high),
@@ -100,11 +110,7 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
           VFloat v{};
           if constexpr (kDepth == 2) {
             const T* low = x + 2 * k * k_stride + jb;
-            const bool both = 2 * k + 1 < k_count;
-            const VFloat l = count == kN ? load_as_float(low) : load_part_as_float(low, count);
-            VFloat h{};
-            if (both) h = count == kN ? load_as_float(low + k_stride) : load_part_as_float(low + k_stride, count);
-            v = (VFloat)(((VWord)l >> 16) | (VWord)h);
+            v = pack_detail::pair(low, 2 * k + 1 < k_count ? low + k_stride : nullptr, count);
           } else {
             const T* from = x + k * k_stride + jb;
             v = count == kN ? load_as_float(from) : load_part_as_float(from, count);
@@ -120,6 +126,45 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
   }
   for (std::int64_t k = 0; k < lanes; ++k)
     for (int j = 0; j < kWidth; ++j) dst[k * kWidth + j] = element(j, k);
+}
+
+/// Rows of A packed for the tile: row j's lanes of group g (kGroup of them, the last group's may be fewer) begin at
+/// dst[(g * kTileRows + j) * kGroup].
+template <class Lane, class T>
+void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::int64_t rows, std::int64_t k_count,
+               typename Lane::Stored* dst) {
+  if constexpr (Lane::kGroup == 1) {
+    pack_panel<Lane, T, kTileRows<Lane>>(x, row_stride, k_stride, rows, k_count, dst);
+  } else {
+    constexpr int kN = kLanes<float>;
+    static_assert(Lane::kGroup == kN && Lane::kDepth == 2);
+    constexpr std::int64_t kGroupValues = 2 * kN;
+    for (std::int64_t k = 0; k < k_count; k += kGroupValues, dst += kTileRows<Lane> * kN) {
+      const std::int64_t count = k_count - k < kGroupValues ? k_count - k : kGroupValues;
+      const T* from = x + k * k_stride;
+      if (k_stride == 1 && count == kGroupValues) {
+        for (std::int64_t j = 0; j < rows; ++j)
+          store_vector<float>(dst + j * kN, load_vector<float>(from + j * row_stride));
+      } else if (row_stride == 1 && count == kGroupValues) {
+        // Rows run along memory: 16 x 16 pairs at a time through registers.
+        for (std::int64_t jb = 0; jb < rows; jb += kN) {
+          const int there = static_cast<int>(rows - jb < kN ? rows - jb : kN);
+          VFloat v[kN];
+#pragma GCC unroll 16
+          for (int i = 0; i < kN; ++i)
+            v[i] = pack_detail::pair(from + 2 * i * k_stride + jb, from + (2 * i + 1) * k_stride + jb, there);
+          pack_detail::transpose(v);
+          for (int i = 0; i < there; ++i) store_vector<float>(dst + (jb + i) * kN, v[i]);
+        }
+      } else {
+        for (std::int64_t j = 0; j < rows; ++j)
+          for (std::int64_t i = 0; i < count; i += 2) {
+            const T* at = from + j * row_stride + i * k_stride;
+            dst[j * kN + i / 2] = at->bits | (i + 1 < count ? static_cast<std::uint32_t>(at[k_stride].bits) << 16 : 0);
+          }
+      }
+    }
+  }
 }
 
 /// B (k, n) packed for the tile: panel p holds columns [p w, p w + w), w = kTileColumns, k-major. A last panel of at

@@ -115,7 +115,7 @@ constexpr auto row_table(std::integer_sequence<int, kRow...>) {
 
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows) {
-  using Rows = std::make_integer_sequence<int, kTileRows>;
+  using Rows = std::make_integer_sequence<int, kTileRows<Lane>>;
   static constexpr auto narrow = row_table<Lane, 1>(Rows{});
   static constexpr auto wide = row_table<Lane, 2>(Rows{});
   (t.columns <= kVectorWidth<Lane> ? narrow : wide)[static_cast<std::size_t>(rows - 1)](t);

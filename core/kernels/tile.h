@@ -8,12 +8,20 @@
 /// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
+#if defined(__AVX512F__)
+inline constexpr int kVectorTileRows = 14;
+#else
+inline constexpr int kVectorTileRows = 6;
+#endif
+
 /// float x float -> float.
 struct FloatLane {
   using Stored = float;  ///< what one lane of A and B holds in memory
   using Accumulator = float;
   using V = Vector<float>;
   static constexpr int kDepth = 1;  ///< values of k in one lane
+  static constexpr int kRows = kVectorTileRows;
+  static constexpr int kGroup = 1;  ///< lanes of a row of A that must lie next to each other
   static V broadcast(const char* p) { return splat(*reinterpret_cast<const float*>(p)); }
   static V load(const char* p) { return load_vector<float>(p); }
   static V madd(V a, V b, V c) { return multiply_add(a, b, c); }
@@ -25,6 +33,8 @@ struct DoubleLane {
   using Accumulator = double;
   using V = Vector<double>;
   static constexpr int kDepth = 1;
+  static constexpr int kRows = kVectorTileRows;
+  static constexpr int kGroup = 1;
   static V broadcast(const char* p) { return splat(*reinterpret_cast<const double*>(p)); }
   static V load(const char* p) { return load_vector<double>(p); }
   static V madd(V a, V b, V c) { return multiply_add(a, b, c); }
@@ -38,6 +48,8 @@ struct Bf16PairLane {
   using Accumulator = float;
   using V = Vector<float>;
   static constexpr int kDepth = 2;
+  static constexpr int kRows = kVectorTileRows;
+  static constexpr int kGroup = 1;
   static V broadcast(const char* p) {
     float pair;
     std::memcpy(&pair, p, sizeof pair);  // two bf16: a row of a channel slice may begin at an odd one
@@ -48,11 +60,21 @@ struct Bf16PairLane {
 };
 #endif
 
-#if defined(__AVX512F__)
-inline constexpr int kTileRows = 14;
-#else
-inline constexpr int kTileRows = 6;
+#if defined(__AMX_BF16__)
+/// The same pairs, multiplied by `tdpbf16ps` in tile registers: 16 pairs of 16 rows against 16 columns an instruction
+/// (tile_registers.cpp). Within each 16 pairs, in the order of k, the first members of the pairs are one chain, the
+/// second ones another; their sum is added to C. Subnormals count as zero, in A, B and sums.
+struct Bf16TileLane {
+  using Stored = std::uint32_t;
+  using Accumulator = float;
+  static constexpr int kDepth = 2;
+  static constexpr int kRows = 32;
+  static constexpr int kGroup = 16;
+};
 #endif
+
+template <class Lane>
+inline constexpr int kTileRows = Lane::kRows;
 inline constexpr int kTileVectors = 2;
 
 template <class Lane>
@@ -63,7 +85,8 @@ inline constexpr int kTileColumns = kTileVectors* kVectorWidth<Lane>;
 /// One tile of C (+)= A B: `rows` x `columns` accumulators kept in registers over the whole of k. k runs through
 /// `segments` pieces of `depth` lanes: piece s starts at a + a_offsets[s] and b + b_offsets[s]. All steps and offsets
 /// of A and B are in bytes. Rows of B are read in whole vectors: memory behind the last column must be readable. The
-/// sum over k is one chain in the order of k, starting from C when `accumulate`.
+/// sum over k is one chain in the order of k, starting from C when `accumulate`. Where a lane has groups, the lanes of
+/// A lie side by side within one, and groups lie kGroup * a_step apart (a piece's last one may be cut short).
 template <class Lane>
 struct TileArgs {
   using Accumulator = typename Lane::Accumulator;
@@ -87,10 +110,37 @@ struct TileArgs {
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows);
 
-/// Cuts `count` rows into the fewest tiles, as even as they come: tile i of n covers [begin, begin + rows).
+/// What runs tiles, one a task: some lanes keep a state of the processor from one tile to the next.
+template <class Lane>
+struct TileUnit {
+  void run(const TileArgs<Lane>& t, int rows) { run_tile(t, rows); }
+};
+
+#if defined(__AMX_BF16__)
+template <>
+class TileUnit<Bf16TileLane> {
+ public:
+  TileUnit() = default;
+  TileUnit(const TileUnit&) = delete;
+  TileUnit& operator=(const TileUnit&) = delete;
+  ~TileUnit();  ///< gives the tile registers back
+  void run(const TileArgs<Bf16TileLane>& t, int rows);
+
+ private:
+  void shape(int rows, int depth);
+  int rows_ = 0, depth_ = 0;  ///< the registers' shape now; 0: none
+};
+#endif
+
+/// Cuts `count` rows into the fewest tiles, as even as they come (in whole tiles where those are registers): tile i of
+/// n covers [begin, begin + rows).
+template <class Lane>
 struct EvenTiles {
-  explicit EvenTiles(std::int64_t total) : count(total), tiles((total + kTileRows - 1) / kTileRows) {}
-  std::int64_t begin(std::int64_t i) const { return i * count / tiles; }
+  explicit EvenTiles(std::int64_t total) : count(total), tiles((total + kTileRows<Lane> - 1) / kTileRows<Lane>) {}
+  std::int64_t begin(std::int64_t i) const {
+    if constexpr (Lane::kGroup > 1) return i < tiles ? i * kTileRows<Lane> : count;
+    return i * count / tiles;
+  }
   std::int64_t count;
   std::int64_t tiles;
 };

@@ -36,7 +36,7 @@ TEST(KernelDispatch, LevelsComeLowestFirstAndGenericIsAlwaysThere) {
   const Levels levels = isa_levels();
   ASSERT_FALSE(levels.empty());
   EXPECT_EQ(levels.front(), "generic");
-  const Levels order = {"generic", "v3", "v4", "v4bf16"};
+  const Levels order = {"generic", "v3", "v4", "v4bf16", "v4amx"};
   std::size_t at = 0;
   for (const std::string_view level : levels) {
     while (at < order.size() && order[at] != level) ++at;

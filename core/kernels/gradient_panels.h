@@ -1,0 +1,198 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/kernels/conv.h"
+#include "core/kernels/image.h"
+#include "core/kernels/pack.h"
+#include "core/kernels/tile.h"
+
+/// Blocks of pixels in the order in which the register tile sums over them: the operands of a convolution's weight
+/// gradient. Only for sources in `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+/// What both kinds of panels share: a block is `block_rows` rows of the result.
+struct GradientPanels {
+  GradientPanels(const ConvWeightArgs& conv, std::int64_t rows, std::int64_t wide, std::int64_t narrow)
+      : args(conv),
+        s(conv.shape),
+        block_rows(rows),
+        channels(s.channels / s.groups),
+        filters(s.filters / s.groups),
+        panels((channels + wide - 1) / wide),
+        panel_width(channels <= narrow ? narrow : wide) {}
+
+  /// Rows of x that `rows` rows of the result meet.
+  std::int64_t source_rows(std::int64_t rows) const {
+    return (rows - 1) * s.stride[0] + (s.filter_height - 1) * s.dilation[0] + 1;
+  }
+  const void* x_image(std::int64_t n, std::int64_t channel, std::int64_t bytes) const {
+    return static_cast<const char*>(args.x) + (n * s.height * s.width * args.x_pitch + channel) * bytes;
+  }
+  const void* gy_row(std::int64_t n, std::int64_t row, std::int64_t bytes) const {
+    return static_cast<const char*>(args.gy) + (n * s.out_height + row) * s.out_width * args.gy_pitch * bytes;
+  }
+
+  const ConvWeightArgs& args;
+  const ConvShape& s;
+  std::int64_t block_rows;
+  std::int64_t channels, filters;        ///< of one group
+  std::int64_t panels, panel_width;      ///< of channels
+  std::int64_t x_size = 0, gy_size = 0;  ///< lanes of a block
+};
+
+/// A pixel is a lane: x (group, panel, row, column, channel) with its border, gy (group, tile, pixel, filter).
+template <class L, class T>
+struct PixelPanels : GradientPanels {
+  using Lane = L;
+  using Stored = typename Lane::Stored;
+  static constexpr int kWide = kTileColumns<Lane>;
+  static constexpr std::int64_t kLaneBytes = sizeof(Stored);
+
+  PixelPanels(const ConvWeightArgs& conv, std::int64_t rows) : GradientPanels(conv, rows, kWide, kVectorWidth<Lane>) {
+    columns = (s.out_width - 1) * s.stride[1] + (s.filter_width - 1) * s.dilation[1] + 1;
+    x_panel = source_rows(rows) * columns * panel_width;
+    tiles = EvenTiles<Lane>(filters).tiles;
+    gy_panel = rows * s.out_width * kTileRows<Lane>;
+    x_size = s.groups * panels * x_panel + 64;
+    gy_size = s.groups * tiles * gy_panel;
+  }
+
+  /// Copies rows [row, row + rows) of the result of image n, and what they meet of x.
+  void fill(std::int64_t n, std::int64_t row, std::int64_t rows, Stored* x, Stored* gy) const {
+    for (std::int64_t g = 0; g < s.groups; ++g)
+      for (std::int64_t p = 0; p < panels; ++p) {
+        const std::int64_t width = std::min<std::int64_t>(panel_width, channels - p * kWide);
+        const auto* from = static_cast<const T*>(x_image(n, g * channels + p * kWide, sizeof(T)));
+        const Image<T> image{from, s.height, s.width, width, 1, args.x_pitch};
+        copy_with_border<Lane>(image, row * s.stride[0] - s.padding[0], source_rows(rows), -s.padding[1], columns,
+                               panel_width, x + (g * panels + p) * x_panel);
+      }
+    const auto* pixels = static_cast<const T*>(gy_row(n, row, sizeof(T)));
+    const EvenTiles<Lane> even(filters);
+    for (std::int64_t g = 0; g < s.groups; ++g)
+      for (std::int64_t i = 0; i < tiles; ++i) {
+        const T* from = pixels + g * filters + even.begin(i);
+        const std::int64_t width = even.begin(i + 1) - even.begin(i);
+        Stored* to = gy + (g * tiles + i) * gy_panel;
+        for (std::int64_t pixel = 0; pixel < rows * s.out_width; ++pixel)
+          to_lanes<Lane>(from + pixel * args.gy_pitch, width, to + pixel * kTileRows<Lane>);
+      }
+  }
+
+  /// How the tile walks through `rows` rows.
+  void segment(std::int64_t rows, TileArgs<Lane>& tile, std::int64_t* a_offsets, std::int64_t* b_offsets) const {
+    tile.segments = rows;
+    tile.depth = s.out_width;
+    tile.a_row = kLaneBytes;
+    tile.a_step = kTileRows<Lane> * kLaneBytes;
+    tile.b_step = s.stride[1] * panel_width * kLaneBytes;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      a_offsets[row] = row * s.out_width * tile.a_step;
+      b_offsets[row] = row * s.stride[0] * columns * panel_width * kLaneBytes;
+    }
+  }
+  /// gy of filter tile i, counted through the groups.
+  const char* filters_of(const Stored* gy, std::int64_t i) const {
+    return reinterpret_cast<const char*>(gy + i * gy_panel);
+  }
+  /// x of panel p of group g as filter position (r, c) meets it.
+  const char* channels_of(const Stored* x, std::int64_t g, std::int64_t p, std::int64_t r, std::int64_t c) const {
+    const std::int64_t shift = r * s.dilation[0] * columns + c * s.dilation[1];
+    return reinterpret_cast<const char*>(x + (g * panels + p) * x_panel + shift * panel_width);
+  }
+
+  std::int64_t columns, x_panel, tiles, gy_panel;
+};
+
+#if defined(__AMX_BF16__)
+/// Two neighbors of a result row are a lane. Which pixels of x are neighbors depends on the filter's column, so that x
+/// is there once for each: (group, panel, filter column, row, pair, channel). gy is (group, tile, pairs of 16, filter,
+/// pair). Where the pairs of all rows follow one another in both, they are one piece to the tile; else each row is one.
+template <class L>
+struct PairPanels : GradientPanels {
+  using Lane = L;
+  using Stored = typename Lane::Stored;
+  static constexpr int kWide = kTileColumns<Lane>;
+  static constexpr std::int64_t kLaneBytes = sizeof(Stored);
+
+  PairPanels(const ConvWeightArgs& conv, std::int64_t rows) : GradientPanels(conv, rows, kWide, kVectorWidth<Lane>) {
+    row_pairs = (s.out_width + 1) / 2;
+    one_piece = s.stride[0] == 1 && s.out_width % 2 == 0;
+    x_plane = source_rows(rows) * row_pairs * panel_width;
+    tiles = EvenTiles<Lane>(filters).tiles;
+    gy_piece = groups_of(one_piece ? rows * row_pairs : row_pairs) * Lane::kGroup * kTileRows<Lane>;
+    gy_panel = gy_piece * (one_piece ? 1 : rows);
+    x_size = s.groups * panels * s.filter_width * x_plane + 64;
+    gy_size = s.groups * tiles * gy_panel;
+  }
+
+  void fill(std::int64_t n, std::int64_t row, std::int64_t rows, Stored* x, Stored* gy) const {
+    for (std::int64_t g = 0; g < s.groups; ++g)
+      for (std::int64_t p = 0; p < panels; ++p) {
+        const std::int64_t width = std::min<std::int64_t>(panel_width, channels - p * kWide);
+        const auto* from = static_cast<const bfloat16*>(x_image(n, g * channels + p * kWide, sizeof(bfloat16)));
+        for (std::int64_t c = 0; c < s.filter_width; ++c)
+          for (std::int64_t r = 0; r < source_rows(rows); ++r) {
+            const std::int64_t y = row * s.stride[0] - s.padding[0] + r;
+            pair_row(y < 0 || y >= s.height ? nullptr : from + y * s.width * args.x_pitch, c, width,
+                     x + ((g * panels + p) * s.filter_width + c) * x_plane + r * row_pairs * panel_width);
+          }
+      }
+    const auto* pixels = static_cast<const bfloat16*>(gy_row(n, row, sizeof(bfloat16)));
+    const EvenTiles<Lane> even(filters);
+    const std::int64_t pieces = one_piece ? 1 : rows, piece_pixels = s.out_width * (one_piece ? rows : 1);
+    for (std::int64_t g = 0; g < s.groups; ++g)
+      for (std::int64_t i = 0; i < tiles; ++i)
+        for (std::int64_t piece = 0; piece < pieces; ++piece)
+          pack_rows<Lane>(pixels + piece * s.out_width * args.gy_pitch + g * filters + even.begin(i), 1, args.gy_pitch,
+                          even.begin(i + 1) - even.begin(i), piece_pixels,
+                          gy + (g * tiles + i) * gy_panel + piece * gy_piece);
+  }
+
+  void segment(std::int64_t rows, TileArgs<Lane>& tile, std::int64_t* a_offsets, std::int64_t* b_offsets) const {
+    tile.segments = one_piece ? 1 : rows;
+    tile.depth = one_piece ? rows * row_pairs : row_pairs;
+    tile.a_row = Lane::kGroup * kLaneBytes;
+    tile.a_step = kTileRows<Lane> * kLaneBytes;
+    tile.b_step = panel_width * kLaneBytes;
+    for (std::int64_t piece = 0; piece < tile.segments; ++piece) {
+      a_offsets[piece] = piece * gy_piece * kLaneBytes;
+      b_offsets[piece] = piece * s.stride[0] * row_pairs * panel_width * kLaneBytes;
+    }
+  }
+  const char* filters_of(const Stored* gy, std::int64_t i) const {
+    return reinterpret_cast<const char*>(gy + i * gy_panel);
+  }
+  const char* channels_of(const Stored* x, std::int64_t g, std::int64_t p, std::int64_t r, std::int64_t c) const {
+    return reinterpret_cast<const char*>(x + ((g * panels + p) * s.filter_width + c) * x_plane +
+                                         r * s.dilation[0] * row_pairs * panel_width);
+  }
+
+  static std::int64_t groups_of(std::int64_t pairs) { return (pairs + Lane::kGroup - 1) / Lane::kGroup; }
+
+  /// Pairs of the pixels of one row of x (null: outside) that filter column c meets.
+  void pair_row(const bfloat16* row, std::int64_t c, std::int64_t width, Stored* to) const {
+    const std::int64_t first = c * s.dilation[1] - s.padding[1];
+    const auto pixel = [&](std::int64_t q) -> const bfloat16* {
+      const std::int64_t column = first + q * s.stride[1];
+      return row == nullptr || q >= s.out_width || column < 0 || column >= s.width ? nullptr
+                                                                                   : row + column * args.x_pitch;
+    };
+    for (std::int64_t pair = 0; pair < row_pairs; ++pair, to += panel_width) {
+      const bfloat16 *low = pixel(2 * pair), *high = pixel(2 * pair + 1);
+      for (std::int64_t j = 0; j < panel_width; j += kLanes<float>) {
+        const int count = static_cast<int>(std::clamp<std::int64_t>(width - j, 0, kLanes<float>));
+        store_vector<float>(to + j, pack_detail::pair(low == nullptr ? low : low + j, high == nullptr ? high : high + j,
+                                                      count));
+      }
+    }
+  }
+
+  std::int64_t row_pairs, x_plane, tiles, gy_piece, gy_panel;
+  bool one_piece;
+};
+#endif
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "core/kernels/image.h"
+#include "core/kernels/lane_types.h"
+#include "core/kernels/lanes.h"
 #include "core/kernels/pack.h"
 #include "core/kernels/scratch.h"
 #include "core/kernels/vector_math.h"
@@ -22,25 +24,30 @@ const AttentionKernels& attention_kernels();
 
 namespace {
 
-constexpr std::int64_t kQueryRows = 4 * kVectorTileRows;
 constexpr std::int64_t kEnoughTasks = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
-/// Rows of `depth` values, `pitch` apart, in the computing type.
-template <class C>
+/// Rows of values, `pitch` apart.
+template <class V>
 struct Rows {
-  C* data = nullptr;
+  V* data = nullptr;
   std::int64_t pitch = 0;
-  C* row(std::int64_t i) const { return data + i * pitch; }
+  V* row(std::int64_t i) const { return data + i * pitch; }
 };
 
 template <class Lane, class T>
 class Attention {
   using C = typename Lane::Accumulator;
+  using Stored = typename Lane::Stored;
+  using Panels = PackedB<Lane>;
+  using Unit = TileUnit<Lane>;
   static constexpr int kWide = kTileColumns<Lane>;
-  static constexpr std::int64_t kBytes = sizeof(C);
+  static constexpr std::int64_t kQueryRows = (Lane::kGroup > 1 ? 2 : 4) * kTileRows<Lane>;
+  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; else single values of C
+  static constexpr std::int64_t kBytes = sizeof(Stored);
+  static constexpr std::int32_t kInfinityBits = 0x7f800000;
   static constexpr bool kHalf = !std::is_same_v<T, C>;
 
  public:
@@ -54,35 +61,35 @@ class Attention {
 
   void forward(const AttentionForward& f) const {
     const std::int64_t row_blocks = ceil_div(a_.queries, kQueryRows);
-    // One task makes the key panels of a head once for all its rows, unless that leaves threads idle.
+    // One task makes the panels of a head once for all its rows, unless that leaves threads idle.
     const std::int64_t cuts = std::clamp<std::int64_t>(kEnoughTasks / (a_.batch * a_.heads), 1, row_blocks);
     parallel_blocks(a_.batch * a_.heads * cuts, [&](std::int64_t task) {
       const std::int64_t cut = task % cuts, h = task / cuts % a_.heads, b = task / cuts / a_.heads;
+      const Tokens k{a_.k, a_.keys, b, h / group_}, v{a_.v, a_.keys, b, h / group_}, q{a_.q, a_.queries, b, h};
       Seen results(kDTypeOf<T>);
-      Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * pitch_ + kQueryRows * (2 * pitch_ + logit_pitch_ + 1));
-      const PackedB<Lane> keys{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
-      pack(keys, a_.k, b, h / group_);
-      const Rows<C> values{arena.take(a_.keys * pitch_), pitch_};
-      widen(a_.v, a_.keys, b, h / group_, 0, a_.keys, values);
-      const Rows<C> q{arena.take(kQueryRows * pitch_), pitch_}, y{arena.take(kQueryRows * pitch_), pitch_};
-      const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_};
+      Unit unit;
+      Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * pitch_ + kQueryRows * (2 * pitch_ + 2 * logit_pitch_ + 1));
+      const Panels keys = columns_of(k, arena), values = rows_of(v, 0, a_.keys, arena.take(panel_size()));
+      const Rows<Stored> queries{arena.take(kQueryRows * pitch_), pitch_};
+      const Rows<C> y{arena.template take<C>(kQueryRows * pitch_), pitch_},
+          p{arena.template take<C>(kQueryRows * logit_pitch_), logit_pitch_};
+      const Rows<Stored> p_operand = operand_rows(p, arena);
       for (std::int64_t block = cut * row_blocks / cuts; block < (cut + 1) * row_blocks / cuts; ++block) {
         const std::int64_t first = block * a_.queries / row_blocks,
                            rows = (block + 1) * a_.queries / row_blocks - first;
         const std::int64_t seen = visible(first + rows - 1);
-        widen(a_.q, a_.queries, b, h, first, rows, q);
-        multiply_panels(q, rows, a_.depth, keys, seen, p);
+        copy(q, first, rows, queries);
+        multiply(left(queries), rows, a_.depth, keys, seen, p, false, unit);
         C inverse[kQueryRows];
         for (std::int64_t r = 0; r < rows; ++r) {
           const std::int64_t t = first + r;
           C lse = 0;
           inverse[r] = softmax_row(p.row(r), visible(t), mask_row(b, h, t), lse);
-          std::fill(p.row(r) + visible(t), p.row(r) + seen, C(0));
           if (a_.dropout > 0) drop(p.row(r), visible(t), b, h, t);
-          round_row(p.row(r), visible(t));
+          make_operand(p.row(r), visible(t), seen, p_operand.row(r));
           if (f.lse != nullptr) static_cast<C*>(f.lse)[(b * a_.heads + h) * a_.queries + t] = lse;
         }
-        multiply_seen(p, first, rows, values, y);
+        multiply_seen(p_operand, first, rows, v, values, y, unit);
         for (std::int64_t r = 0; r < rows; ++r) {
           T* to = static_cast<T*>(f.y) + (b * a_.queries + first + r) * f.y_token + h * f.y_head;
           write(y.row(r), inverse[r], to, results);
@@ -95,43 +102,48 @@ class Attention {
     const std::int64_t row_blocks = ceil_div(a_.queries, kQueryRows);
     parallel_blocks(a_.batch * a_.key_heads, [&](std::int64_t task) {
       const std::int64_t kh = task % a_.key_heads, b = task / a_.key_heads;
+      const Tokens k{a_.k, a_.keys, b, kh}, v{a_.v, a_.keys, b, kh};
       Seen results(kDTypeOf<T>);
-      Arena arena(ScratchSlot::kImage, 2 * logit_pitch_ * a_.depth + (3 * a_.keys + 4 * kQueryRows) * pitch_ +
-                                           2 * kQueryRows * logit_pitch_);
-      const PackedB<Lane> key_panels{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
-      const PackedB<Lane> value_panels{a_.keys, a_.depth, arena.take(logit_pitch_ * a_.depth)};
-      pack(key_panels, a_.k, b, kh);
-      pack(value_panels, a_.v, b, kh);
-      const Rows<C> k{arena.take(a_.keys * pitch_), pitch_};
-      widen(a_.k, a_.keys, b, kh, 0, a_.keys, k);
-      const Rows<C> gk{arena.take(a_.keys * pitch_), pitch_}, gv{arena.take(a_.keys * pitch_), pitch_};
+      Unit unit;
+      Arena arena(ScratchSlot::kImage,
+                  3 * logit_pitch_ * pitch_ + (2 * a_.keys + 4 * kQueryRows) * pitch_ + 5 * kQueryRows * logit_pitch_);
+      const Panels key_columns = columns_of(k, arena), value_columns = columns_of(v, arena);
+      const Panels keys = rows_of(k, 0, a_.keys, arena.take(panel_size()));
+      const Rows<C> gk{arena.template take<C>(a_.keys * pitch_), pitch_},
+          gv{arena.template take<C>(a_.keys * pitch_), pitch_};
       for (const Rows<C>& sums : {gk, gv}) std::fill(sums.data, sums.data + a_.keys * pitch_, C(0));
-      const Rows<C> q{arena.take(kQueryRows * pitch_), pitch_}, gq{arena.take(kQueryRows * pitch_), pitch_};
-      const Rows<C> gy{arena.take(kQueryRows * pitch_), pitch_}, y{arena.take(kQueryRows * pitch_), pitch_};
-      const Rows<C> p{arena.take(kQueryRows * logit_pitch_), logit_pitch_},
-          gp{arena.take(kQueryRows * logit_pitch_), logit_pitch_};
-      for (std::int64_t h = kh * group_; h < (kh + 1) * group_ && row_blocks > 0; ++h)
+      const Rows<Stored> operand{arena.take(kQueryRows * pitch_), pitch_};
+      const Rows<C> gq{arena.template take<C>(kQueryRows * pitch_), pitch_},
+          p{arena.template take<C>(kQueryRows * logit_pitch_), logit_pitch_},
+          gp{arena.template take<C>(kQueryRows * logit_pitch_), logit_pitch_};
+      const Rows<Stored> p_operand = operand_rows(p, arena), gp_operand = operand_rows(gp, arena);
+      const Work work{arena.take(kQueryRows * pitch_), arena.take(kPairs ? kQueryRows * logit_pitch_ : 0)};
+      for (std::int64_t h = kh * group_; h < (kh + 1) * group_ && row_blocks > 0; ++h) {
+        const Tokens q{a_.q, a_.queries, b, h}, gy{g.gy, a_.queries, b, h}, y{g.y, a_.queries, b, h};
         for (std::int64_t block = 0; block < row_blocks; ++block) {
           const std::int64_t first = block * a_.queries / row_blocks,
                              rows = (block + 1) * a_.queries / row_blocks - first;
           const std::int64_t seen = visible(first + rows - 1);
-          widen(a_.q, a_.queries, b, h, first, rows, q);
-          widen(g.gy, a_.queries, b, h, first, rows, gy);
-          widen(g.y, a_.queries, b, h, first, rows, y);
-          multiply_panels(q, rows, a_.depth, key_panels, seen, p);
-          multiply_panels(gy, rows, a_.depth, value_panels, seen, gp);
+          copy(q, first, rows, operand);
+          multiply(left(operand), rows, a_.depth, key_columns, seen, p, false, unit);
+          copy(gy, first, rows, operand);
+          multiply(left(operand), rows, a_.depth, value_columns, seen, gp, false, unit);
           for (std::int64_t r = 0; r < rows; ++r) {
-            const C lse = static_cast<const C*>(g.lse)[(b * a_.heads + h) * a_.queries + first + r];
-            logit_gradients(p.row(r), gp.row(r), seen, lse, dot(gy.row(r), y.row(r)), b, h, first + r);
+            const std::int64_t t = first + r;
+            const C lse = static_cast<const C*>(g.lse)[(b * a_.heads + h) * a_.queries + t];
+            logit_gradients(p.row(r), gp.row(r), lse, dot(gy.at(t), y.at(t)), b, h, t);
+            make_operand(p.row(r), visible(t), seen, p_operand.row(r));
+            make_operand(gp.row(r), visible(t), seen, gp_operand.row(r));
           }
-          if (g.gv.data != nullptr) add_to_seen(p, first, rows, gy, gv);
-          if (g.gk.data != nullptr) add_to_seen(gp, first, rows, q, gk);
+          if (g.gv.data != nullptr) add_to_seen(p_operand, first, rows, gy, gv, work, unit);
+          if (g.gk.data != nullptr) add_to_seen(gp_operand, first, rows, q, gk, work, unit);
           if (g.gq.data != nullptr) {
-            multiply_seen(gp, first, rows, k, gq);
+            multiply_seen(gp_operand, first, rows, k, keys, gq, unit);
             for (std::int64_t r = 0; r < rows; ++r)
               write(gq.row(r), scale_, token(g.gq, a_.queries, b, first + r, h), results);
           }
         }
+      }
       for (std::int64_t s = 0; s < a_.keys; ++s) {
         if (g.gk.data != nullptr) write(gk.row(s), scale_, token(g.gk, a_.keys, b, s, kh), results);
         if (g.gv.data != nullptr) write(gv.row(s), C(1), token(g.gv, a_.keys, b, s, kh), results);
@@ -145,15 +157,38 @@ class Attention {
    public:
     Arena(ScratchSlot slot, std::int64_t count)
         : next_(scratch_of<C>(slot, static_cast<std::size_t>(count + 16 * kLine))) {}
-    C* take(std::int64_t count) {
-      C* piece = next_;
+    template <class V = Stored>
+    V* take(std::int64_t count) {
+      static_assert(sizeof(V) == sizeof(C));
+      void* piece = next_;
       next_ += round_up(count, kLine);
-      return piece;
+      return static_cast<V*>(piece);
     }
 
    private:
-    static constexpr std::int64_t kLine = 64 / kBytes;
+    static constexpr std::int64_t kLine = 64 / sizeof(C);
     C* next_;
+  };
+
+  /// The tokens of one head of one sample.
+  struct Tokens {
+    const AttentionArgs::Tokens& x;
+    std::int64_t tokens, b, head;
+    const T* at(std::int64_t t) const {
+      return static_cast<const T*>(x.data) + (b * tokens + t) * x.token + head * x.head;
+    }
+  };
+
+  /// Rows of the left operand of a product: lanes `step` bytes apart, rows `row`; packed tiles `tile` apart (0: none).
+  struct Left {
+    const char* data;
+    std::int64_t row, step, tile;
+  };
+
+  /// Room of one task for the operands that add_to_seen() makes.
+  struct Work {
+    Stored* panels;
+    Stored* transposed;
   };
 
   /// How many keys query t sees.
@@ -163,23 +198,71 @@ class Attention {
   const float* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
     return a_.mask == nullptr ? nullptr : a_.mask + b * a_.mask_batch + h * a_.mask_head + t * a_.mask_query;
   }
-  static const T* token(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t t,
-                        std::int64_t h) {
-    return static_cast<const T*>(x.data) + (b * tokens + t) * x.token + h * x.head;
-  }
   static T* token(const AttentionBackward::Gradient& x, std::int64_t tokens, std::int64_t b, std::int64_t t,
                   std::int64_t h) {
     return static_cast<T*>(x.data) + (b * tokens + t) * x.token + h * x.head;
   }
 
-  void pack(const PackedB<Lane>& panels, const AttentionArgs::Tokens& x, std::int64_t b, std::int64_t head) const {
-    for (std::int64_t p = 0; p < panels.panels(); ++p)
-      panels.pack(p, token(x, a_.keys, b, 0, head), 1, x.token, a_.depth);
+  std::int64_t panel_size() const { return logit_pitch_ * pitch_; }
+
+  /// Tokens as the columns of a right operand: (depth, keys).
+  Panels columns_of(const Tokens& x, Arena& arena) const {
+    const Panels panels{a_.keys, ceil_div(a_.depth, Lane::kDepth), arena.take(panel_size())};
+    for (std::int64_t p = 0; p < panels.panels(); ++p) panels.pack(p, x.at(0), 1, x.x.token, a_.depth);
+    return panels;
   }
-  void widen(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t head, std::int64_t first,
-             std::int64_t count, const Rows<C>& to) const {
-    for (std::int64_t i = 0; i < count; ++i) to_lanes<Lane>(token(x, tokens, b, first + i, head), a_.depth, to.row(i));
+  /// Tokens [first, first + count) as its rows: (count, depth).
+  Panels rows_of(const Tokens& x, std::int64_t first, std::int64_t count, Stored* room) const {
+    const Panels panels{a_.depth, ceil_div(count, Lane::kDepth), room};
+    for (std::int64_t p = 0; p < panels.panels() && count > 0; ++p) panels.pack(p, x.at(first), x.x.token, 1, count);
+    return panels;
   }
+  /// Tokens as the rows of a left operand.
+  void copy(const Tokens& x, std::int64_t first, std::int64_t count, const Rows<Stored>& to) const {
+    for (std::int64_t i = 0; i < count; ++i) to_lanes<Lane>(x.at(first + i), a_.depth, to.row(i));
+  }
+  static Left left(const Rows<Stored>& x) {
+    return {reinterpret_cast<const char*>(x.data), x.pitch * kBytes, kBytes, 0};
+  }
+  /// The first `count` columns of x (rows, …) as rows. `room` is for pairs, which have to be made anew.
+  static Left transposed(const Rows<Stored>& x, std::int64_t rows, std::int64_t count, Stored* room) {
+    if constexpr (!kPairs) {
+      return {reinterpret_cast<const char*>(x.data), kBytes, x.pitch * kBytes, 0};
+    } else {
+      const std::int64_t size = round_up(ceil_div(rows, 2), Lane::kGroup) * kTileRows<Lane>;
+      const EvenTiles<Lane> even(count);
+      const T* values = reinterpret_cast<const T*>(x.data);
+      for (std::int64_t i = 0; i < even.tiles; ++i)
+        pack_rows<Lane>(values + even.begin(i), 1, 2 * x.pitch, even.begin(i + 1) - even.begin(i), rows,
+                        room + i * size);
+      return {reinterpret_cast<const char*>(room), Lane::kGroup * kBytes, kTileRows<Lane> * kBytes, size * kBytes};
+    }
+  }
+
+  /// Where the operands of p's rows lie: in place, or apart as pairs.
+  Rows<Stored> operand_rows(const Rows<C>& p, Arena& arena) const {
+    if constexpr (kPairs)
+      return {arena.take(kQueryRows * logit_pitch_ / 2), logit_pitch_ / 2};
+    else
+      return p;
+  }
+  /// The first `count` values of a row, rounded to T, and zeros behind them up to what `seen` keys need.
+  void make_operand(C* row, std::int64_t count, std::int64_t seen, [[maybe_unused]] Stored* to) const {
+    if constexpr (kPairs) {
+      T* rounded = reinterpret_cast<T*>(to);
+      std::int64_t s = 0;
+      for (; s + kLanes<float> <= count; s += kLanes<float>) store_from_float(rounded + s, load_vector<float>(row + s));
+      if (s < count)
+        store_part_from_float(rounded + s, load_part(row + s, static_cast<int>(count - s)),
+                              static_cast<int>(count - s));
+      std::memset(static_cast<void*>(rounded + count), 0,
+                  static_cast<std::size_t>(round_up(seen, 2) - count) * sizeof(T));
+    } else {
+      round_row(row, count);
+      std::fill(row + count, row + seen, C(0));
+    }
+  }
+
   void write(const C* from, C factor, T* to, Seen& results) const {
     std::int64_t d = 0;
     if constexpr (!std::is_same_v<T, double>)
@@ -194,84 +277,84 @@ class Attention {
     }
   }
 
-  static void tiles(TileArgs<Lane>& tile, const C* a, std::int64_t rows, C* c) {
-    const EvenTiles<Lane> even(rows);
-    for (std::int64_t i = 0; i < even.tiles; ++i) {
-      tile.a = reinterpret_cast<const char*>(a) + even.begin(i) * tile.a_row;
-      tile.c = c + even.begin(i) * tile.c_row;
-      run_tile(tile, static_cast<int>(even.begin(i + 1) - even.begin(i)));
-    }
-  }
-
-  /// to (rows, columns) = x (rows, depth) panels (depth, columns).
-  static void multiply_panels(const Rows<C>& x, std::int64_t rows, std::int64_t depth, const PackedB<Lane>& panels,
-                              std::int64_t columns, const Rows<C>& to) {
+  /// to (rows, columns) (+)= x (rows, k) panels (k, columns).
+  static void multiply(const Left& x, std::int64_t rows, std::int64_t k, const Panels& panels, std::int64_t columns,
+                       const Rows<C>& to, bool accumulate, Unit& unit) {
     TileArgs<Lane> tile;
-    tile.a_row = x.pitch * kBytes;
-    tile.a_step = kBytes;
-    tile.depth = depth;
+    tile.a_row = x.row;
+    tile.a_step = x.step;
+    tile.depth = ceil_div(k, Lane::kDepth);
     tile.c_row = to.pitch;
+    tile.accumulate = accumulate;
+    const EvenTiles<Lane> even(rows);
     for (std::int64_t p = 0; p * kWide < columns; ++p) {
       tile.b = panels.panel(p);
       tile.b_step = panels.step_bytes(p);
       tile.columns = panels.width(p);
-      tiles(tile, x.data, rows, to.data + p * kWide);
+      for (std::int64_t i = 0; i < even.tiles; ++i) {
+        tile.a = x.data + (x.tile != 0 ? i * x.tile : even.begin(i) * x.row);
+        tile.c = to.data + even.begin(i) * to.pitch + p * kWide;
+        unit.run(tile, static_cast<int>(even.begin(i + 1) - even.begin(i)));
+      }
     }
   }
 
-  /// to (rows, depth) (+)= x (rows, k) y (k, depth); element (i, k) of x lies at x[i * x_row + k * x_step].
-  void multiply(const C* x, std::int64_t x_row, std::int64_t x_step, std::int64_t rows, std::int64_t k,
-                const Rows<C>& y, const Rows<C>& to, bool accumulate) const {
-    TileArgs<Lane> tile;
-    tile.a_row = x_row * kBytes;
-    tile.a_step = x_step * kBytes;
-    tile.depth = k;
-    tile.b_step = y.pitch * kBytes;
-    tile.c_row = to.pitch;
-    tile.accumulate = accumulate;
-    for (std::int64_t d = 0; d < a_.depth; d += kWide) {
-      tile.b = reinterpret_cast<const char*>(y.data + d);
-      tile.columns = static_cast<int>(std::min<std::int64_t>(kWide, a_.depth - d));
-      tiles(tile, x, rows, to.data + d);
-    }
-  }
-
-  /// Whether rows [begin, end) hold numbers only.
-  bool finite(const Rows<C>& x, std::int64_t begin, std::int64_t end) const {
+  /// Whether tokens [begin, end) hold numbers only.
+  bool finite(const Tokens& x, std::int64_t begin, std::int64_t end) const {
     bool all = true;
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t d = 0; d < a_.depth; ++d) all &= std::abs(x.row(i)[d]) <= std::numeric_limits<C>::max();
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* values = x.at(i);
+      std::int64_t d = 0;
+      if constexpr (!std::is_same_v<T, double>) {
+        VFloat largest{};
+        for (; d + kLanes<float> <= a_.depth; d += kLanes<float>)
+          largest = larger_magnitude(largest, load_as_float(values + d));
+        const VInt beyond = (VInt)largest >= kInfinityBits;
+        for (int lane = 0; lane < kLanes<float>; ++lane) all &= beyond[lane] == 0;
+      }
+      for (; d < a_.depth; ++d) all &= std::abs(load(values[d])) <= std::numeric_limits<C>::max();
+    }
     return all;
   }
 
-  /// to = x y for rows [first, first + rows) of the queries, x holding 0 for keys that a row does not see. Where a key
+  /// to = x v for rows [first, first + rows) of the queries, x holding 0 for keys that a row does not see. Where a key
   /// that only some of the rows see is not finite, 0 times it would be NaN: there row by row.
-  void multiply_seen(const Rows<C>& x, std::int64_t first, std::int64_t rows, const Rows<C>& y,
-                     const Rows<C>& to) const {
+  void multiply_seen(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& v,
+                     const Panels& values, const Rows<C>& to, Unit& unit) const {
     const std::int64_t seen = visible(first + rows - 1);
-    if (finite(y, visible(first), seen)) return multiply(x.data, logit_pitch_, 1, rows, seen, y, to, false);
-    for (std::int64_t r = 0; r < rows; ++r)
-      multiply(x.row(r), logit_pitch_, 1, 1, visible(first + r), y, {to.row(r), to.pitch}, false);
+    if (finite(v, visible(first), std::min(a_.keys, round_up(seen, Lane::kDepth))))
+      return multiply(left(x), rows, seen, values, a_.depth, to, false, unit);
+    Stored* room = scratch_of<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size()));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Panels own = rows_of(v, 0, visible(first + r), room);
+      multiply(left({x.row(r), x.pitch}), 1, visible(first + r), own, a_.depth, {to.row(r), to.pitch}, false, unit);
+    }
   }
 
-  /// to += transposed x times y, the same in the other direction: a row that is not finite reaches the keys it sees.
-  void add_to_seen(const Rows<C>& x, std::int64_t first, std::int64_t rows, const Rows<C>& y, const Rows<C>& to) const {
+  /// to += transposed x times the rows of y, the same in the other direction: a row that is not finite reaches the keys
+  /// it sees.
+  void add_to_seen(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& y, const Rows<C>& to,
+                   const Work& work, Unit& unit) const {
+    const auto add = [&](std::int64_t r, std::int64_t count, std::int64_t keys) {
+      const Panels panels = rows_of(y, first + r, count, work.panels);
+      multiply(transposed({x.row(r), x.pitch}, count, keys, work.transposed), keys, count, panels, a_.depth, to, true,
+               unit);
+    };
     const std::int64_t seen = visible(first + rows - 1);
-    if (visible(first) == seen || finite(y, 0, rows)) return multiply(x.data, 1, logit_pitch_, seen, rows, y, to, true);
-    for (std::int64_t r = 0; r < rows; ++r)
-      multiply(x.row(r), 1, logit_pitch_, visible(first + r), 1, {y.row(r), y.pitch}, to, true);
+    if (visible(first) == seen || finite(y, first, first + rows)) return add(0, rows, seen);
+    for (std::int64_t r = 0; r < rows; ++r) add(r, 1, visible(first + r));
   }
 
-  C dot(const C* x, const C* y) const {
+  C dot(const T* x, const T* y) const {
     C sum = 0;
     std::int64_t d = 0;
     if constexpr (std::is_same_v<C, float>) {
       VFloat lanes{};
       for (; d + kLanes<float> <= a_.depth; d += kLanes<float>)
-        lanes = multiply_add(load_vector<float>(x + d), load_vector<float>(y + d), lanes);
+        lanes = multiply_add(load_as_float(x + d), load_as_float(y + d), lanes);
       sum = sum_lanes(lanes);
     }
-    for (; d < a_.depth; ++d) sum += x[d] * y[d];
+    for (; d < a_.depth; ++d) sum += load(x[d]) * load(y[d]);
     return sum;
   }
 
@@ -376,10 +459,8 @@ class Attention {
     for_factors(count, b, h, t, [&](std::int64_t s, C factor) { row[s] *= factor; });
   }
 
-  /// From products q.k and gy.v of one row: p becomes dropout(p) and gp the gradient of the logits p (gp - delta);
-  /// both 0 from the last visible key to `seen`.
-  void logit_gradients(C* p, C* gp, std::int64_t seen, C lse, C delta, std::int64_t b, std::int64_t h,
-                       std::int64_t t) const {
+  /// From products q.k and gy.v of one row: p becomes dropout(p) and gp the gradient of the logits p (gp - delta).
+  void logit_gradients(C* p, C* gp, C lse, C delta, std::int64_t b, std::int64_t h, std::int64_t t) const {
     const std::int64_t count = visible(t);
     logits(p, count, mask_row(b, h, t));
     exponentials(p, count, lse);
@@ -391,10 +472,6 @@ class Attention {
     } else {
       for (std::int64_t s = 0; s < count; ++s) gp[s] = p[s] * (gp[s] - delta);
     }
-    round_row(p, count);
-    round_row(gp, count);
-    std::fill(p + count, p + seen, C(0));
-    std::fill(gp + count, gp + seen, C(0));
   }
 
   const AttentionArgs& a_;
@@ -402,26 +479,16 @@ class Attention {
   C scale_, keep_;
 };
 
-template <class F>
-void dispatch(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f64: return f.template operator()<DoubleLane, double>();
-    case DType::f16: return f.template operator()<FloatLane, float16>();
-    case DType::bf16: return f.template operator()<FloatLane, bfloat16>();
-    default: return f.template operator()<FloatLane, float>();
-  }
-}
-
 void forward(const AttentionForward& f) {
   const AttentionArgs& a = f.args;
   if (a.batch * a.queries * a.heads * a.depth == 0) return;
-  dispatch(a.dtype, [&]<class Lane, class T>() { Attention<Lane, T>(a).forward(f); });
+  dispatch_lane(a.dtype, [&]<class Lane, class T>() { Attention<Lane, T>(a).forward(f); });
 }
 
 void backward(const AttentionBackward& g) {
   const AttentionArgs& a = g.args;
   if (a.batch * a.key_heads * a.depth == 0) return;
-  dispatch(a.dtype, [&]<class Lane, class T>() { Attention<Lane, T>(a).backward(g); });
+  dispatch_lane(a.dtype, [&]<class Lane, class T>() { Attention<Lane, T>(a).backward(g); });
 }
 
 }  // namespace

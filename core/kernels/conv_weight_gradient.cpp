@@ -169,16 +169,7 @@ void conv_weight_gradient(const ConvWeightArgs& args) {
   if (s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
       s.padding[0] == 0 && s.padding[1] == 0)
     return product(args);
-  switch (args.in) {
-    case DType::f64: return WeightGradient<PixelPanels<DoubleLane, double>>(args).run();
-    case DType::f16: return WeightGradient<PixelPanels<FloatLane, float16>>(args).run();
-#if defined(__AMX_BF16__)
-    case DType::bf16: return WeightGradient<PairPanels<Bf16TileLane>>(args).run();
-#else
-    case DType::bf16: return WeightGradient<PixelPanels<FloatLane, bfloat16>>(args).run();
-#endif
-    default: return WeightGradient<PixelPanels<FloatLane, float>>(args).run();
-  }
+  dispatch_lane(args.in, [&]<class Lane, class T>() { WeightGradient<GradientPanelsOf<Lane, T>>(args).run(); });
 }
 
 }  // namespace binade::cpu::BINADE_ISA

@@ -106,7 +106,6 @@ struct PixelPanels : GradientPanels {
   std::int64_t columns, x_panel, tiles, gy_panel;
 };
 
-#if defined(__AMX_BF16__)
 /// Two neighbors of a result row are a lane. Which pixels of x are neighbors depends on the filter's column, so that x
 /// is there once for each: (group, panel, filter column, row, pair, channel). gy is (group, tile, pairs of 16, filter,
 /// pair). Where the pairs of all rows follow one another in both, they are one piece to the tile; else each row is one.
@@ -193,6 +192,8 @@ struct PairPanels : GradientPanels {
   std::int64_t row_pairs, x_plane, tiles, gy_piece, gy_panel;
   bool one_piece;
 };
-#endif
+
+template <class Lane, class T>
+using GradientPanelsOf = std::conditional_t<Lane::kDepth == 2, PairPanels<Lane>, PixelPanels<Lane, T>>;
 
 }  // namespace binade::cpu::BINADE_ISA

@@ -5,20 +5,22 @@
 /// Which register tile multiplies which stored type. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
+/// What multiplies bf16 here.
+#if defined(__AMX_BF16__)
+using Bf16Lane = Bf16TileLane;
+#elif defined(__AVX512BF16__)
+using Bf16Lane = Bf16PairLane;
+#else
+using Bf16Lane = FloatLane;
+#endif
+
 /// Calls f.operator()<Lane, T>() for inputs of dtype `in`.
 template <class F>
 void dispatch_lane(DType in, F&& f) {
   switch (in) {
     case DType::f64: return f.template operator()<DoubleLane, double>();
     case DType::f16: return f.template operator()<FloatLane, float16>();
-    case DType::bf16:
-#if defined(__AMX_BF16__)
-      return f.template operator()<Bf16TileLane, bfloat16>();
-#elif defined(__AVX512BF16__)
-      return f.template operator()<Bf16PairLane, bfloat16>();
-#else
-      return f.template operator()<FloatLane, bfloat16>();
-#endif
+    case DType::bf16: return f.template operator()<Bf16Lane, bfloat16>();
     default: return f.template operator()<FloatLane, float>();
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -142,17 +143,19 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
     for (std::int64_t k = 0; k < k_count; k += kGroupValues, dst += kTileRows<Lane> * kN) {
       const std::int64_t count = k_count - k < kGroupValues ? k_count - k : kGroupValues;
       const T* from = x + k * k_stride;
-      if (k_stride == 1 && count == kGroupValues) {
-        for (std::int64_t j = 0; j < rows; ++j)
-          store_vector<float>(dst + j * kN, load_vector<float>(from + j * row_stride));
-      } else if (row_stride == 1 && count == kGroupValues) {
+      if (k_stride == 1) {
+        for (std::int64_t j = 0; j < rows; ++j) {
+          if (count < kGroupValues) store_vector<float>(dst + j * kN, VFloat{});
+          std::memcpy(dst + j * kN, from + j * row_stride, static_cast<std::size_t>(count) * sizeof(T));
+        }
+      } else if (row_stride == 1) {
         // Rows run along memory: 16 x 16 pairs at a time through registers.
         for (std::int64_t jb = 0; jb < rows; jb += kN) {
           const int there = static_cast<int>(rows - jb < kN ? rows - jb : kN);
+          const auto values = [&](std::int64_t i) { return i < count ? from + i * k_stride + jb : nullptr; };
           VFloat v[kN];
 #pragma GCC unroll 16
-          for (int i = 0; i < kN; ++i)
-            v[i] = pack_detail::pair(from + 2 * i * k_stride + jb, from + (2 * i + 1) * k_stride + jb, there);
+          for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1), there);
           pack_detail::transpose(v);
           for (int i = 0; i < there; ++i) store_vector<float>(dst + (jb + i) * kN, v[i]);
         }

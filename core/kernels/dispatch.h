@@ -19,7 +19,7 @@ namespace binade::cpu {
 /// The CPU kernels of one instruction-set level. A family of kernels is one struct of function pointers; its sources in
 /// `kernel_sources` define it once per level inside `namespace binade::cpu::BINADE_ISA`; table.cpp gathers them.
 struct KernelTable {
-  std::string_view isa;  ///< "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16)
+  std::string_view isa;  ///< "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX)
   GemmKernels gemm;
   ConvKernels conv;
   AttentionKernels attention;
@@ -43,7 +43,7 @@ std::vector<std::string_view> isa_levels();
 
 /// The one of `levels` (usable ones, lowest first, never empty) that serves best. Intel's cores issue vdpbf16ps at a
 /// quarter of the rate of FMA (AMD's at the same rate): there "v4", which widens bf16 to f32, is twice as fast as
-/// "v4bf16" and is taken where it is built.
+/// "v4bf16" and is taken where it is built. Tile registers ("v4amx") are several times as fast as either.
 std::string_view preferred_isa(const std::vector<std::string_view>& levels, bool amd);
 
 /// Switches `kernels()` to another level: for tests, not while kernels run.

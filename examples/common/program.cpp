@@ -15,7 +15,7 @@ DType dtype_of(const std::string& precision) {
   return DType::f32;
 }
 
-bool multiplies_bf16(std::string_view isa) { return isa == "v4bf16"; }
+bool multiplies_bf16(std::string_view isa) { return isa == "v4bf16" || isa == "v4amx"; }
 
 }  // namespace
 

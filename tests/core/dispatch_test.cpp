@@ -21,6 +21,8 @@ TEST(KernelDispatch, TakesTheHighestLevelButForBf16ProductsOutsideAmd) {
   }
   EXPECT_EQ(preferred_isa({"generic", "v3", "v4", "v4bf16"}, true), "v4bf16");
   EXPECT_EQ(preferred_isa({"generic", "v3", "v4", "v4bf16"}, false), "v4") << "vdpbf16ps at a quarter of FMA's rate";
+  EXPECT_EQ(preferred_isa({"generic", "v3", "v4", "v4bf16", "v4amx"}, false), "v4amx");
+  EXPECT_EQ(preferred_isa({"generic", "v4amx"}, false), "v4amx");
 }
 
 /// v4bf16 is v4 and one instruction more: without v4 in the build it is still better than 256-bit vectors.

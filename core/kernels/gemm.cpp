@@ -21,7 +21,7 @@ constexpr std::int64_t kDepthBlock = 512;       // lanes of k a task works throu
 constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
 constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kDirectColumns = 4 * 32;  // so few columns do not pay for packing A
+constexpr std::int64_t kDirectColumns = 4 * 32;  // so few columns do not pay for packing A into vectors
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -52,7 +52,7 @@ class Product {
     const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(lanes, kDepthBlock));
     const std::int64_t rows = part.row_end - part.row_begin;
     const EvenTiles<Lane> tiles(rows);
-    const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && g_.n <= kDirectColumns;
+    const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && (Lane::kGroup > 1 || g_.n <= kDirectColumns);
     const bool in_place = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && g_.pre_activation == nullptr &&
                           g_.activation == Activation::kNone && g_.slope == Activation::kNone && !g_.accumulate;
     const std::int64_t width = blocks == 1 ? PackedB<Lane>::kWide

@@ -103,7 +103,8 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.rstd = rstd.raw();
   const bool has_residual = ctx.inputs[kResidual].shape == x.shape();
   InputGradient gw(gx, kWeight, rstd.dtype(), weight.defined()), gb(gx, kBias, rstd.dtype(), bias.defined());
-  InputGradient g(gx, kX, x.dtype()), gr(gx, kResidual, x.dtype(), has_residual && p.relu);
+  // The last pass reads an element of x and writes that of gx: one may lie over the other.
+  InputGradient g(gx, kX, x.dtype(), true, 0), gr(gx, kResidual, x.dtype(), has_residual && p.relu);
   a.gweight = gw.raw();
   a.gbias = gb.raw();
   a.gx = g.raw();

@@ -69,18 +69,6 @@ void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& g
   const Tensor& w = ctx.saved(1, info.name);
   const Tensor g = gy.to(x.dtype());
   const cpu::ConvKernels& kernels = conv_slot().on(x.device(), info.name);
-  if (gx.needs(0)) {
-    Tensor to = gx.destination(0);
-    (kernels.*pass)({.shape = shape,
-                     .in = x.dtype(),
-                     .out = to.dtype(),
-                     .source = g.raw(),
-                     .source_pitch = g.pitch(),
-                     .filter = w.raw(),
-                     .result = to.mutable_raw(),
-                     .result_pitch = to.pitch(),
-                     .tf32 = ctx.tf32});
-  }
   const DType sums = accumulate_dtype(x.dtype());
   if (InputGradient gw(gx, 1, sums); gw.wanted()) {
     const Tensor &image = transposed ? g : x, &result = transposed ? x : g;
@@ -95,6 +83,18 @@ void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& g
     gw.finish();
   }
   bias_gradient(info, g, gx, 2);
+  if (gx.needs(0)) {
+    Tensor to = gx.destination_over(0, 0);  // nothing below reads x
+    (kernels.*pass)({.shape = shape,
+                     .in = x.dtype(),
+                     .out = to.dtype(),
+                     .source = g.raw(),
+                     .source_pitch = g.pitch(),
+                     .filter = w.raw(),
+                     .result = to.mutable_raw(),
+                     .result_pitch = to.pitch(),
+                     .tf32 = ctx.tf32});
+  }
 }
 
 }  // namespace binade::ops

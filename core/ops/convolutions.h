@@ -44,7 +44,8 @@ using ConvPass = void (*cpu::ConvKernels::*)(const cpu::ConvArgs&);
 /// y of inputs (x, w, bias?) by `pass`, after checks of dtypes and bias, laid `into`. Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y,
                  const cpu::ConvShape& shape, ConvPass pass, const Into& into = {});
-/// The gradients of x, by `pass`, of w and of bias. gy may be a channel slice. `transposed`: `shape` leads from y to x.
+/// The gradients of w, of bias and, by `pass`, of x: over the saved x where nobody else reads it. gy may be a channel
+/// slice. `transposed`: `shape` leads from y to x.
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
                        const cpu::ConvShape& shape, ConvPass pass, bool transposed);
 

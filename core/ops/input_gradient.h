@@ -7,12 +7,12 @@ namespace binade::ops {
 
 /// Where a kernel that writes `dtype` puts the gradient of input i. Most often the sink's own storage; where that is of
 /// another dtype (an f32 parameter of an f64 check), a temporary that finish() rounds into it. Nothing where the
-/// gradient is not wanted.
+/// gradient is not wanted. `saved`: the saved tensor over which it may be written (GradSink::destination_over).
 class InputGradient {
  public:
-  InputGradient(GradSink& sink, int i, DType dtype, bool exists = true) {
+  InputGradient(GradSink& sink, int i, DType dtype, bool exists = true, int saved = -1) {
     if (!exists || !sink.needs(i)) return;
-    destination_ = sink.destination(i);
+    destination_ = saved < 0 ? sink.destination(i) : sink.destination_over(i, saved);
     written_ = destination_.dtype() == dtype ? destination_
                                              : Tensor::empty(destination_.shape(), dtype, destination_.device());
   }

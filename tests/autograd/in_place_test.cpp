@@ -9,6 +9,7 @@
 #include "core/kernel_slot.h"
 #include "core/step_context.h"
 #include "tests/autograd/test_ops.h"
+#include "tests/core/op_check.h"
 
 // Gradients that are added to what is there, and written over what was saved (GradSink::add_to, destination_over).
 namespace binade {
@@ -291,6 +292,35 @@ TEST_F(DestinationOver, CrossEntropyKeepsLogitsThatSomebodyReads) {
     return grad_of(leaf);
   };
   EXPECT_EQ(gradient(true), gradient(false));
+}
+
+/// Convolutions and batch norm write gx over the x that they saved: not where the caller can still look at it.
+TEST_F(DestinationOver, ValuesThatTheCallerHoldsStayAsTheyWere) {
+  const Variable image(test::noise({1, 4, 4, 8}, 1, DType::f32), true),
+      w(test::noise({8, 3, 3, 8}, 2, DType::f32), true);
+  const Variable first = conv2d(image, w, {}, {.padding = 1});
+  const Variable normed = batch_norm(first, {}, {}, {.relu = true}).y;
+  const std::vector<float> values[] = {first.value().to_vector<float>(), normed.value().to_vector<float>()};
+  backward(sum(conv2d(normed, w, {}, {.padding = 1})));
+  EXPECT_EQ(first.value().to_vector<float>(), values[0]);
+  EXPECT_EQ(normed.value().to_vector<float>(), values[1]);
+}
+
+/// The same maths with nothing held: the gradients are those of a pass that may write over nothing.
+TEST_F(DestinationOver, GradientsOverActivationsHaveTheBitsOfOthers) {
+  std::vector<float> gradients[2];
+  for (const bool retain : {false, true}) {
+    const Variable image(test::noise({1, 4, 4, 8}, 1, DType::f32), true),
+        w(test::noise({8, 3, 3, 8}, 2, DType::f32), true);
+    const auto layer = [&w](const Variable& x) {
+      return batch_norm(conv2d(x, w, {}, {.padding = 1}), {}, {}, {.relu = true}).y;
+    };
+    backward(sum(layer(layer(layer(image))) * test::noise({1, 4, 4, 8}, 3, DType::f32)), 1, {.retain_graph = retain});
+    gradients[retain] = image.grad().to_vector<float>();
+    const std::vector<float> of_w = w.grad().to_vector<float>();
+    gradients[retain].insert(gradients[retain].end(), of_w.begin(), of_w.end());
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
 }
 
 }  // namespace

@@ -170,12 +170,12 @@ TEST(UNetSkipsMemory, TakeNoTensorsForCopies) {
   const Shape images{2, 32, 32, 1};
   const Tensor x = pixels(images, 0, false), y = pixels(images, 1, true);
   const std::int64_t half = images.numel() * options.base;
-  // As wide as a skip: results of four convolutions and of three norms, and a gradient of each. The skip and what comes
-  // up lie in a tensor twice as wide, and so do their gradients.
-  EXPECT_EQ(blocks_of(laid, x, y, half), 14);
-  EXPECT_EQ(blocks_of(laid, x, y, 2 * half), 2);
-  EXPECT_EQ(blocks_of(copying, x, y, half), 14 + 4);
-  EXPECT_EQ(blocks_of(copying, x, y, 2 * half), 2);
+  // As wide as a skip: results of four convolutions and of three norms, over which their gradients are written. The skip
+  // and what comes up lie in a tensor twice as wide, and so do their gradients. Copies are four.
+  EXPECT_EQ(blocks_of(laid, x, y, half), 7);
+  EXPECT_EQ(blocks_of(laid, x, y, 2 * half), 1);
+  EXPECT_EQ(blocks_of(copying, x, y, half), 7 + 4);
+  EXPECT_EQ(blocks_of(copying, x, y, 2 * half), 1);
 }
 
 }  // namespace

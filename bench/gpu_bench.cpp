@@ -87,10 +87,11 @@ Tensor values(std::int64_t rows, std::int64_t columns, DType dtype, std::uint32_
   return all.dim(0) == rows ? all : all.narrow(0, rows);
 }
 
-/// Takes the gradients of one op away again.
+/// Takes the gradients of one op away again; that of input 0 is to be multiplied by `slope`.
 class Gradients : public GradSink {
  public:
-  explicit Gradients(const OpContext& context) : context_(context) {}
+  Gradients(const OpContext& context, const Slope& slope) : context_(context), slope_(slope) {}
+  Slope slope(int i) const override { return i == 0 ? slope_ : Slope{}; }
   bool needs(int i) const override { return input(i).needs_grad; }
   Tensor destination(int i) override { return Tensor::empty(input(i).shape, input(i).grad_dtype, input(i).device); }
   void set(int, Tensor) override {}
@@ -98,6 +99,7 @@ class Gradients : public GradSink {
  private:
   const OpContext::Input& input(int i) const { return context_.inputs[static_cast<std::size_t>(i)]; }
   const OpContext& context_;
+  Slope slope_;
 };
 
 /// What one call of an op is, for timing it without a tape.
@@ -131,11 +133,11 @@ struct Call {
     };
   }
   /// The gradients of the inputs in `wanted` alone.
-  std::function<void()> backward(std::uint32_t wanted, const Tensor& gy) const {
+  std::function<void()> backward(std::uint32_t wanted, const Tensor& gy, const GradSink::Slope& slope = {}) const {
     auto kept = std::make_shared<OpContext>(context(wanted));
     Op::forward(*kept, in, params);
-    return [*this, kept, gy] {
-      Gradients sink(*kept);
+    return [*this, kept, gy, slope] {
+      Gradients sink(*kept, slope);
       const Tensors gys{gy};
       Op::backward(*kept, gys, sink, params);
     };
@@ -190,12 +192,12 @@ void products(const Settings& s) {
     const char* name;
     std::int64_t out, in;
     bool bias = true;
-    Activation activation = Activation::kNone;
+    Activation activation = Activation::kNone, before = Activation::kNone;
   };
   const Layer layers[] = {{"qkv", 2304, 768},
                           {"attention out", 768, 768},
                           {"up", 3072, 768, true, Activation::kGeluTanh},
-                          {"down", 768, 3072},
+                          {"down", 768, 3072, true, Activation::kNone, Activation::kGeluTanh},
                           {"head", 50304, 768, false}};
   for (const Precision& p : kPrecisions) {
     if (p.dtype == DType::f32 && s.quick) continue;
@@ -215,6 +217,10 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of x", p.name, x + w + y, flops, call.backward(0b01, gy)});
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
+        // Where the library's product has no slope, the op leaves it to the layer before: the same as above.
+        if (l.before != Activation::kNone)
+          measure(s, {"product", name + " gradient of x, slope of gelu", p.name, 2 * x + w + y, flops,
+                      call.backward(0b01, gy, {l.before, values(rows, in, p.dtype, 5)})});
         if (!l.bias) return;
         // As the model calls it: with its bias, in the products' dtype (OpInfo::low_on_gpu), and for `up` with a GELU
         // that keeps what backward reads.

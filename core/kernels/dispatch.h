@@ -19,7 +19,8 @@ namespace binade::cpu {
 /// The CPU kernels of one instruction-set level. A family of kernels is one struct of function pointers; its sources in
 /// `kernel_sources` define it once per level inside `namespace binade::cpu::BINADE_ISA`; table.cpp gathers them.
 struct KernelTable {
-  std::string_view isa;  ///< "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX)
+  /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
+  std::string_view isa;
   GemmKernels gemm;
   ConvKernels conv;
   AttentionKernels attention;

@@ -116,8 +116,16 @@ class Product {
             tile.c = blocks == 1 ? sums : sums + row * width + (column - part.panel_begin * PackedB<Lane>::kWide);
             tile.c_row = width;
           }
+          const bool finish = !in_place && block + 1 == blocks;
+          // What a finished tile meets is fetched while its products run: a line of each row, far from the last tile's.
+          for (int r = 0; r < count && finish; ++r) {
+            const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
+            __builtin_prefetch(c + at, 1);
+            if (z != nullptr) __builtin_prefetch(z + at, 1);
+            if (g_.slope != Activation::kNone) __builtin_prefetch(slope_at + at);
+          }
           unit.run(tile, count);
-          if (!in_place && block + 1 == blocks)
+          if (finish)
             for (int r = 0; r < count; ++r) {
               const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
               if constexpr (std::is_same_v<Out, Accumulator>)

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
+#include <string_view>
 
 #include "core/parallel.h"
 
@@ -49,27 +51,71 @@ __attribute__((target("avx2,fma"))) inline void multiply_adds_256(std::int64_t r
         : "x"(x), "x"(y));
   }
 }
+/// `rounds` x 12 independent products of pairs of bf16, added to floats.
+__attribute__((target("avx512f,avx512bf16"))) inline void pair_products(std::int64_t rounds) {
+  __m512 x = _mm512_set1_ps(1e-9f);
+  __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
+  for (; rounds > 0; --rounds) {
+    asm volatile(
+        "vdpbf16ps %12, %12, %0\n vdpbf16ps %12, %12, %1\n vdpbf16ps %12, %12, %2\n vdpbf16ps %12, %12, %3\n"
+        "vdpbf16ps %12, %12, %4\n vdpbf16ps %12, %12, %5\n vdpbf16ps %12, %12, %6\n vdpbf16ps %12, %12, %7\n"
+        "vdpbf16ps %12, %12, %8\n vdpbf16ps %12, %12, %9\n vdpbf16ps %12, %12, %10\n vdpbf16ps %12, %12, %11\n"
+        : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h), "+v"(i), "+v"(j), "+v"(k), "+v"(l)
+        : "v"(x));
+  }
+}
+/// `rounds` x 4 products of tile registers of zeros; only where kernels() has been given them.
+__attribute__((target("amx-tile,amx-bf16"))) inline void tile_products(std::int64_t rounds) {
+  alignas(64) std::uint8_t shapes[64] = {1};
+  for (int tile = 0; tile < 8; ++tile) {
+    shapes[16 + 2 * tile] = 64;
+    shapes[48 + tile] = 16;
+  }
+  _tile_loadconfig(shapes);
+  for (; rounds > 0; --rounds) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
 #endif
+
+/// Best rate of all threads together, GFLOP/s, of loop(rounds) with `flops` a round.
+template <class F>
+double peak_of(double flops, F&& loop) {
+  constexpr std::int64_t kRounds = 400'000;
+  double best = 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const int threads = num_threads();
+    const double start = threads == 1 ? thread_seconds() : seconds();
+    parallel_blocks(threads, [&](std::int64_t) { loop(kRounds); });
+    const double took = (threads == 1 ? thread_seconds() : seconds()) - start;
+    best = std::max(best, threads * static_cast<double>(kRounds) * flops / took * 1e-9);
+  }
+  return best;
+}
 
 /// Best f32 multiply-add rate of all threads together, GFLOP/s; 0 where it cannot be measured.
 inline double peak_gflops() {
 #if defined(__x86_64__)
   const bool wide = __builtin_cpu_supports("avx512f");
   if (!wide && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 0;
-  constexpr std::int64_t kRounds = 400'000;
-  double best = 0;
-  for (int attempt = 0; attempt < 5; ++attempt) {
-    const int threads = num_threads();
-    const double start = threads == 1 ? thread_seconds() : seconds();
-    parallel_blocks(threads, [&](std::int64_t) { wide ? multiply_adds_512(kRounds) : multiply_adds_256(kRounds); });
-    const double took = (threads == 1 ? thread_seconds() : seconds()) - start;
-    const double work = static_cast<double>(threads) * kRounds * 12 * (wide ? 32 : 16);
-    best = best < work / took * 1e-9 ? work / took * 1e-9 : best;
-  }
-  return best;
+  return peak_of(12 * (wide ? 32 : 16),
+                 [&](std::int64_t rounds) { wide ? multiply_adds_512(rounds) : multiply_adds_256(rounds); });
 #else
   return 0;
 #endif
+}
+
+/// The same of products of bf16 as the kernel level `isa` computes them: as f32 where it has no instruction for them.
+inline double peak_bf16_gflops(std::string_view isa) {
+#if defined(__x86_64__)
+  if (isa == "v4amx") return peak_of(4 * 16 * 16 * 32 * 2, tile_products);
+  if (isa == "v4bf16") return peak_of(12 * 64, pair_products);
+#endif
+  return peak_gflops();
 }
 
 /// The shortest time of `repeats` calls: thread time with one thread, else wall time.

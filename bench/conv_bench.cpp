@@ -123,17 +123,19 @@ int main(int argc, char** argv) {
   using namespace binade;
   set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 5;
-  const double peak = bench::peak_gflops();
-  fmt::print("level {}, {} threads, f32 multiply-add peak {:.1f} GFLOP/s\n", cpu::kernels().isa, num_threads(), peak);
+  const std::string_view level = cpu::kernels().isa;
+  const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
+  fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
+             num_threads(), peak, bf16_peak);
   for (const auto& [size, channels, filters] :
        {std::array{128, 32, 32}, std::array{32, 128, 128}, std::array{16, 256, 256}, std::array{8, 512, 512},
         std::array{128, 16, 16}, std::array{128, 1, 32}}) {
     bench::convolution<float>(size, channels, filters, repeats, peak);
-    bench::convolution<bfloat16>(size, channels, filters, repeats, peak);
+    bench::convolution<bfloat16>(size, channels, filters, repeats, bf16_peak);
   }
   for (bool causal : {false, true}) {
     bench::attention<float>(8, 256, 6, 64, causal, repeats, peak);
-    bench::attention<bfloat16>(8, 256, 6, 64, causal, repeats, peak);
+    bench::attention<bfloat16>(8, 256, 6, 64, causal, repeats, bf16_peak);
   }
   bench::attention<float>(16, 64, 4, 32, true, repeats, peak);
 }

@@ -50,11 +50,13 @@ int main(int argc, char** argv) {
   using namespace binade;
   set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 10;
-  const double peak = bench::peak_gflops();
-  fmt::print("level {}, {} threads, f32 multiply-add peak {:.1f} GFLOP/s\n", cpu::kernels().isa, num_threads(), peak);
+  const std::string_view level = cpu::kernels().isa;
+  const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
+  fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
+             num_threads(), peak, bf16_peak);
   for (const bench::Shape& s : bench::kShapes) {
     bench::measure<float>(s, repeats, peak);
-    bench::measure<bfloat16>(s, repeats, peak);
+    bench::measure<bfloat16>(s, repeats, bf16_peak);
     bench::measure<float16>(s, repeats, peak);
   }
 }

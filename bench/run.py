@@ -21,6 +21,8 @@ Binade's are `binade-unet bench` and `binade-gpt bench --workload NAME --precisi
   torch        PyTorch 2.x from PyPI, as installed: --torch PYTHON, or $BINADE_TORCH_PYTHON, or .venv-torch/bin/python
   torch-tuned  Debian's python3-torch (/usr/bin/python3) with OpenBLAS on its own OpenMP threads, freed memory kept, and NHWC for
                images: the two settings that change it most
+  floor        what no step can do without: its products and convolutions by oneDNN alone, and one pass of Adam (bench/peers/floor.cpp,
+               built where libdnnl-dev is installed); it trains nothing and has no loss
 A peer that is not installed is named and left out. fp16, which these CPUs only store, is held against Binade's own fp32.
 The result goes to bench/results/DATE-steps.json, with the machine, versions and commit; the table to stdout.
 """
@@ -120,6 +122,8 @@ def contenders(a, workload, precision, log):
             wanted.append(("torch", [a.torch, *peer], threads))
         if "torch-tuned" in a.peers:
             wanted.append(("torch-tuned", [a.debian_python, *peer, "--channels-last"], {**threads, **TUNED}))
+        if "floor" in a.peers:
+            wanted.append(("floor", [os.path.join(a.build, "bench", "floor"), workload, precision], threads))
     started = []
     for name, command, env in wanted:
         try:
@@ -132,6 +136,7 @@ def contenders(a, workload, precision, log):
 def check_losses(workload, found):
     """A line for each disagreement; contenders that compute another thing must not be compared."""
     faults = []
+    found = [c for c in found if c.first is not None]
     losses = {c.name: c.first for c in found}
     for c in found:
         off = abs(c.about["parameters"] / PARAMETERS[workload] - 1)
@@ -163,7 +168,7 @@ def measure(a, workload, precision, log):
         if not found:
             return []
         for c in found:
-            c.first = c.step(1)["first_loss"]
+            c.first = c.step(1).get("first_loss")
         faults = check_losses(workload, found)
         if faults:
             for fault in faults:
@@ -190,7 +195,8 @@ def measure(a, workload, precision, log):
                 row["binade_over_this"] = round(statistics.median(ratios), 4)
                 row["binade_over_this_quartiles"] = quartiles(ratios)
                 added = c.answers[-1]["peak_mib"] - c.about.get("base_mib", 0)
-                row["binade_memory_over_this"] = round(found[0].answers[-1]["peak_mib"] / added, 4)
+                if c.first is not None:
+                    row["binade_memory_over_this"] = round(found[0].answers[-1]["peak_mib"] / added, 4)
             rows.append(row)
         return rows
     finally:
@@ -213,7 +219,8 @@ def table(rows):
             print(f"{r['workload']:9} {r['precision']:9} not compared: {r['fault']}")
             continue
         q, p = r["quartiles_ms"], r.get("binade_over_this_quartiles")
-        ratio = f"{r['binade_over_this']:12.3f} {p[0]:6.3f}-{p[1]:6.3f} {r['binade_memory_over_this']:7.2f}" if p else ""
+        ratio = f"{r['binade_over_this']:12.3f} {p[0]:6.3f}-{p[1]:6.3f}" if p else ""
+        ratio += f" {r['binade_memory_over_this']:7.2f}" if "binade_memory_over_this" in r else ""
         print(f"{r['workload']:9} {r['precision']:9} {r['contender']:12} {r['median_ms']:10.1f} {q[0]:9.1f}-{q[1]:9.1f} {r['peak_mib']:9.0f} {ratio}")
 
 
@@ -228,11 +235,11 @@ def main():
     ap.add_argument("--build", default=os.path.join(ROOT, "build"))
     ap.add_argument("--torch", default=os.environ.get("BINADE_TORCH_PYTHON", os.path.join(ROOT, ".venv-torch", "bin", "python")))
     ap.add_argument("--debian-python", default="/usr/bin/python3")
-    ap.add_argument("--peers", default="torch,torch-tuned", help="which peers; empty for Binade alone")
+    ap.add_argument("--peers", default="torch,torch-tuned,floor", help="which peers; empty for Binade alone")
     ap.add_argument("--without", default="", help="'binade' times the peers alone")
     ap.add_argument("--out", help="result file (bench/results/DATE-steps.json)")
     a = ap.parse_args()
-    for name, allowed in (("workloads", list(PARAMETERS)), ("precisions", ["fp32", "bf16", "fp16"]), ("peers", ["torch", "torch-tuned"])):
+    for name, allowed in (("workloads", list(PARAMETERS)), ("precisions", ["fp32", "bf16", "fp16"]), ("peers", ["torch", "torch-tuned", "floor"])):
         values = [v for v in getattr(a, name).split(",") if v]
         for v in values:
             if v not in allowed:

@@ -71,6 +71,7 @@ __attribute__((target("amx-tile,amx-bf16"))) inline void tile_products(std::int6
     shapes[16 + 2 * tile] = 64;
     shapes[48 + tile] = 16;
   }
+  asm volatile("" : : "r"(shapes) : "memory");  // the next instruction does not say that it reads all of it
   _tile_loadconfig(shapes);
   for (; rounds > 0; --rounds) {
     _tile_dpbf16ps(0, 4, 6);

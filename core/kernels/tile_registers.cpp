@@ -24,8 +24,8 @@ struct alignas(64) Shapes {
 };
 static_assert(sizeof(Shapes) == 64);
 
-/// The tile instructions do not tell the compiler what memory they read.
-inline void stores_are_done() { __asm__ volatile("" ::: "memory"); }
+/// The tile instructions do not tell the compiler what memory they read and write, from `memory` on.
+inline void stores_are_done(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
 struct Place {
   float* data;
@@ -42,7 +42,7 @@ struct Registers {
     if constexpr (kTwoRows && kTwoColumns) _tile_zero(3);
   }
   static void load(const Place& c) {
-    stores_are_done();
+    stores_are_done(c.data);
     _tile_loadd(0, c.data, c.row_bytes);
     if constexpr (kTwoColumns) _tile_loadd(1, c.data + kSide, c.row_bytes);
     if constexpr (kTwoRows) _tile_loadd(2, c.below(), c.row_bytes);
@@ -53,7 +53,7 @@ struct Registers {
     if constexpr (kTwoColumns) _tile_stored(1, c.data + kSide, c.row_bytes);
     if constexpr (kTwoRows) _tile_stored(2, c.below(), c.row_bytes);
     if constexpr (kTwoRows && kTwoColumns) _tile_stored(3, c.below() + kSide, c.row_bytes);
-    stores_are_done();
+    stores_are_done(c.data);
   }
   /// Adds groups [begin, end) of each segment.
   static void add(const TileArgs<Bf16TileLane>& t, std::int64_t begin, std::int64_t end) {
@@ -97,7 +97,7 @@ void TileUnit<Bf16TileLane>::shape(int rows, int depth) {
   const int pair_bytes = static_cast<int>(sizeof(Bf16TileLane::Stored)) * depth;
   shapes.set(4, above, pair_bytes);
   if (rows > kSide) shapes.set(5, rows - kSide, pair_bytes);
-  stores_are_done();
+  stores_are_done(&shapes);
   _tile_loadconfig(&shapes);
   rows_ = rows;
   depth_ = depth;

@@ -110,7 +110,8 @@ struct TileArgs {
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows);
 
-/// What runs tiles, one a task: some lanes keep a state of the processor from one tile to the next.
+/// What runs tiles, one a task and no more than one at a time in a thread: some lanes keep a state of the processor
+/// from one tile to the next.
 template <class Lane>
 struct TileUnit {
   void run(const TileArgs<Lane>& t, int rows) { run_tile(t, rows); }

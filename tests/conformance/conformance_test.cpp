@@ -187,7 +187,7 @@ TEST_P(ConformanceOfDerivatives, GradientsInPlaceHaveTheBitsOfTemporaries) {
         const std::vector<Tensor> got = gradients(dtype, activations, false);
         ASSERT_EQ(got.size(), wanted.size());
         for (std::size_t k = 0; k < got.size(); ++k)
-          EXPECT_EQ(std::memcmp(got[k].raw(), wanted[k].raw(), wanted[k].bytes()), 0)
+          EXPECT_TRUE(wanted[k].bytes() == 0 || std::memcmp(got[k].raw(), wanted[k].raw(), wanted[k].bytes()) == 0)
               << name_of(dtype) << " at " << level << (activations ? ", activation " : ", parameter ") << k;
       });
 }

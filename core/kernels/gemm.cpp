@@ -76,9 +76,10 @@ class Product {
     TileUnit<Lane> unit;
 
     for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::int64_t lane_begin = block * lanes / blocks / Lane::kGroup * Lane::kGroup;
-      const std::int64_t lane_end = block + 1 == blocks ? lanes
-                                                        : (block + 1) * lanes / blocks / Lane::kGroup * Lane::kGroup;
+      const auto cut = [&](std::int64_t i) {
+        return i == blocks ? lanes : i * lanes / blocks / Lane::kGroup * Lane::kGroup;
+      };
+      const std::int64_t lane_begin = cut(block), lane_end = cut(block + 1);
       const std::int64_t depth = lane_end - lane_begin;
       const std::int64_t panel_size = kTileRows<Lane> * ceil_div(depth, Lane::kGroup) * Lane::kGroup;
       const std::int64_t k_begin = lane_begin * kDepth;

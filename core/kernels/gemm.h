@@ -12,8 +12,9 @@ namespace binade::cpu {
 /// added to it.
 ///
 /// Strides are in elements and may be anything, so a transpose is a swap of strides. Inputs are `in` (f32, f16, bf16,
-/// f64); sums are f32 (f64 for f64), one chain per element in the order of k cut at fixed places; the result is rounded
-/// to `out` once. f16 and bf16 products are exact in f32, as on a Tensor Core. Bits do not depend on the thread count.
+/// f64); sums are f32 (f64 for f64), one chain per element in the order of k cut at fixed places (two in each 32 of k
+/// where tile registers multiply bf16, docs/decisions/0035); the result is rounded to `out` once. f16 and bf16 products
+/// are exact in f32, as on a Tensor Core. Bits do not depend on the thread count.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   DType in = DType::f32;

@@ -1,4 +1,5 @@
 #include "core/kernels/dispatch.h"
+#include "core/kernels/lane_types.h"
 
 namespace binade::cpu::BINADE_ISA {
 
@@ -18,6 +19,7 @@ const PointwiseKernels& pointwise_kernels();
 
 KernelTable kernel_table() {
   return {
+      .multiplies_bf16 = !std::is_same_v<Bf16Lane, FloatLane>,
       .gemm = gemm_kernels(),
       .conv = conv_kernels(),
       .attention = attention_kernels(),

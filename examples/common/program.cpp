@@ -15,8 +15,6 @@ DType dtype_of(const std::string& precision) {
   return DType::f32;
 }
 
-bool multiplies_bf16(std::string_view isa) { return isa == "v4bf16" || isa == "v4amx"; }
-
 }  // namespace
 
 std::string config_text(const std::string& program, const Settings& table, const Runtime& runtime) {
@@ -35,7 +33,7 @@ std::string config_text(const std::string& program, const Settings& table, const
 amp::Policy choose_policy(TrainSettings& s) {
   if (s.precision.empty()) {
     const bool on_gpu = Runtime::current_device() != Device::cpu();
-    s.precision = on_gpu || multiplies_bf16(cpu::kernels().isa) ? "bf16" : "fp32";
+    s.precision = on_gpu || cpu::kernels().multiplies_bf16 ? "bf16" : "fp32";
     const std::string what = on_gpu ? "GPU" : "processor";
     std::fprintf(stderr, "precision %s: %s\n", s.precision.c_str(),
                  s.precision == "bf16" ? fmt::format("this {} multiplies bf16 in hardware", what).c_str()

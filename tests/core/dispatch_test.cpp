@@ -51,6 +51,7 @@ TEST(KernelDispatch, ALevelSwitchedToIsTheOneThatRuns) {
   for (const std::string_view level : isa_levels()) {
     select_isa(level);
     EXPECT_EQ(kernels().isa, level);
+    EXPECT_EQ(kernels().multiplies_bf16, level == "v4bf16" || level == "v4amx") << level;
   }
   select_isa(chosen);
 }

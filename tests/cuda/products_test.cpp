@@ -233,14 +233,15 @@ TEST(CudaProductsSlope, AgreesWithTheCpu) {
 }
 
 TEST(CudaProductsSlope, IsInTheLibrarysProductOrANoteSaysWhyNot) {
-  if (test_device() == Device::cpu()) GTEST_SKIP();
+  if (test_device() == Device::cpu()) GTEST_SKIP() << "needs a GPU, or the emulated one";
   const auto plain = [](DType dtype, Activation slope) {
     return !ops::gemm_slot().on(test_device(), "test").slope_in_product(slope, dtype);
   };
   EXPECT_TRUE(plain(DType::f32, Activation::kGeluTanh));
   EXPECT_TRUE(plain(DType::bf16, Activation::kGelu));
   EXPECT_TRUE(plain(DType::bf16, Activation::kRelu));
-  if (plain(DType::bf16, Activation::kGeluTanh)) GTEST_SKIP() << "its library's product has no slope that is fast";
+  if (plain(DType::bf16, Activation::kGeluTanh))
+    GTEST_SKIP() << "this device has no library with a fast one; on the emulated device, BINADE_SIMT_LIBRARY=1 has it";
   const PolicyScope policy(PrecisionPolicy{.low = DType::bf16});
   const Variable x(random({21, 16}, DType::bf16, 1).to(test_device())),
       up(random({56, 16}, DType::f32, 2).to(test_device()), true),
@@ -304,7 +305,7 @@ TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
 /// What a policy of 16 bits makes of a layer's bias: on a GPU its copy in them, which is kept with the parameter (so
 /// that the optimizer writes it), of the products' dtype; on a CPU f32.
 TEST(CudaProductsBias, IsReadInTheProductsDType) {
-  if (test_device() == Device::cpu()) GTEST_SKIP();
+  if (test_device() == Device::cpu()) GTEST_SKIP() << "needs a GPU, or the emulated one";
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool trained : {true, false}) {
       const PolicyScope policy(PrecisionPolicy{.low = dtype});

@@ -84,10 +84,13 @@ class Product {
       const std::int64_t panel_size = kTileRows<Lane> * ceil_div(depth, Lane::kGroup) * Lane::kGroup;
       const std::int64_t k_begin = lane_begin * kDepth;
       const std::int64_t k_count = std::min(lane_end * kDepth, k_) - k_begin;
-      if (!direct)
+      // Where rows run along memory, a few lanes of all tiles at a time: what lies together is read together.
+      const std::int64_t strip = Lane::kGroup == 1 && g_.a_row == 1 ? 8 * kDepth : k_count;
+      for (std::int64_t k = 0; k < k_count && !direct; k += strip)
         for (std::int64_t i = 0; i < tiles.tiles; ++i)
-          pack_rows<Lane>(a_rows + tiles.begin(i) * g_.a_row + k_begin * g_.a_col, g_.a_row, g_.a_col,
-                          tiles.begin(i + 1) - tiles.begin(i), k_count, packed_a + i * panel_size);
+          pack_rows<Lane>(a_rows + tiles.begin(i) * g_.a_row + (k_begin + k) * g_.a_col, g_.a_row, g_.a_col,
+                          tiles.begin(i + 1) - tiles.begin(i), std::min(strip, k_count - k),
+                          packed_a + i * panel_size + k / kDepth * kTileRows<Lane>);
       for (std::int64_t p = part.panel_begin; p < part.panel_end; ++p) {
         const std::int64_t column = p * PackedB<Lane>::kWide;
         TileArgs<Lane> tile;
@@ -97,6 +100,12 @@ class Product {
         tile.columns = packed.width(p);
         tile.accumulate = block > 0;
         tile.seen = in_place && !g_.partial && block + 1 == blocks ? &seen : nullptr;
+        // The panel behind this one is fetched while this one's tiles run, by each its share.
+        const bool last = p + 1 == part.panel_end;
+        const std::int64_t next = last ? part.panel_begin : p + 1;
+        const std::int64_t next_lane = !last ? lane_begin : block + 1 < blocks ? lane_end : 0;
+        const char* ahead = packed.panel(next) + next_lane * packed.step_bytes(next);
+        const std::int64_t share = depth * packed.step_bytes(next) / tiles.tiles;
         for (std::int64_t i = 0; i < tiles.tiles; ++i) {
           const std::int64_t row = tiles.begin(i);
           const int count = static_cast<int>(tiles.begin(i + 1) - row);
@@ -125,6 +134,7 @@ class Product {
             if (z != nullptr) __builtin_prefetch(z + at, 1);
             if (g_.slope != Activation::kNone) __builtin_prefetch(slope_at + at);
           }
+          tile.ahead = ahead + i * share;
           unit.run(tile, count);
           if (finish)
             for (int r = 0; r < count; ++r) {

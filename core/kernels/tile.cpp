@@ -34,17 +34,48 @@ inline VInt first_lanes(int count) {
   return lane < count;
 }
 
-template <class Lane, int kRows, int kVectors>
+/// Where the kRows rows of A lie. kRowsBeside: each right behind the last, so that one register addresses all. Else
+/// their lanes do, and three rows share a register: base, base + row, base + 2 row.
+template <class Lane, int kRows, bool kRowsBeside>
+class RowsOfA {
+  static constexpr int kBases = kRowsBeside ? 1 : (kRows + 2) / 3;
+  static constexpr std::int64_t kLaneBytes = sizeof(typename Lane::Stored);
+
+ public:
+  RowsOfA(const char* a, std::int64_t row, std::int64_t step) : row_(row), step_(step) {
+    base_[0] = a;
+#pragma GCC unroll 5
+    for (int g = 1; g < kBases; ++g) base_[g] = base_[g - 1] + 3 * row;
+  }
+  /// Lane `ahead` (0 or 1) of row i.
+  typename Lane::V broadcast(int i, int ahead) const {
+    if constexpr (kRowsBeside)
+      return Lane::broadcast(base_[0] + ahead * step_ + i * kLaneBytes);
+    else
+      return Lane::broadcast(base_[i / 3] + i % 3 * row_ + ahead * kLaneBytes);
+  }
+  void advance(int lanes) {
+#pragma GCC unroll 5
+    for (int g = 0; g < kBases; ++g) base_[g] += lanes * (kRowsBeside ? step_ : kLaneBytes);
+  }
+
+ private:
+  const char* base_[kBases];
+  std::int64_t row_, step_;
+};
+
+template <class Lane, int kRows, int kVectors, bool kRowsBeside>
 void run(const TileArgs<Lane>& t) {
   using V = typename Lane::V;
   using Accumulator = typename Lane::Accumulator;
   constexpr int kWidth = kVectorWidth<Lane>;
-  constexpr int kGroups = (kRows + 2) / 3;  // three rows share one base register: base, base + row, base + 2 row
   const int tail = t.columns - (kVectors - 1) * kWidth;
 
   // The tile's lines of C are fetched while the products run.
 #pragma GCC unroll 14
-  for (int i = 0; i < kRows; ++i) __builtin_prefetch(t.c + i * t.c_row, 1);
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) __builtin_prefetch(t.c + i * t.c_row + j * kWidth, 1);
 
   V acc[kRows][kVectors];
 #pragma GCC unroll 14
@@ -59,29 +90,33 @@ void run(const TileArgs<Lane>& t) {
         acc[i][j] = load_columns<Accumulator>(t.c + i * t.c_row + j * kWidth, j + 1 < kVectors ? kWidth : tail);
   }
 
-  const std::int64_t row = t.a_row;
-  const std::int64_t a_step = t.a_step;
   const std::int64_t b_step = t.b_step;
+  const char* ahead = t.ahead == nullptr ? t.b : t.ahead;
   for (std::int64_t s = 0; s < t.segments; ++s) {
     const char* b = t.b + (t.b_offsets ? t.b_offsets[s] : 0);
-    const char* a[kGroups];
-    a[0] = t.a + (t.a_offsets ? t.a_offsets[s] : 0);
-#pragma GCC unroll 5
-    for (int g = 1; g < kGroups; ++g) a[g] = a[g - 1] + 3 * row;
-    for (std::int64_t k = t.depth; k > 0; --k) {
+    RowsOfA<Lane, kRows, kRowsBeside> a(t.a + (t.a_offsets ? t.a_offsets[s] : 0), t.a_row, t.a_step);
+    const auto multiply = [&](int lane) __attribute__((always_inline)) {
       V columns[kVectors];
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) columns[j] = Lane::load(b + j * kVectorBytes);
+      for (int j = 0; j < kVectors; ++j) columns[j] = Lane::load(b + lane * b_step + j * kVectorBytes);
 #pragma GCC unroll 14
       for (int i = 0; i < kRows; ++i) {
-        const V x = Lane::broadcast(a[i / 3] + (i % 3) * row);
+        const V x = a.broadcast(i, lane);
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j) acc[i][j] = Lane::madd(x, columns[j], acc[i][j]);
       }
-      b += b_step;
-#pragma GCC unroll 5
-      for (int g = 0; g < kGroups; ++g) a[g] += a_step;
+    };
+    // Two lanes between additions to the pointers, which take the multiply-adds' ports.
+    std::int64_t k = t.depth;
+    for (; k >= 2; k -= 2) {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += kVectorBytes;
+      multiply(0);
+      multiply(1);
+      a.advance(2);
+      b += 2 * b_step;
     }
+    if (k > 0) multiply(0);
   }
 
 #pragma GCC unroll 14
@@ -106,18 +141,21 @@ void run(const TileArgs<Lane>& t) {
 template <class Lane>
 using TileFunction = void (*)(const TileArgs<Lane>&);
 
-template <class Lane, int kVectors, int... kRow>
+template <class Lane, int kVectors, bool kRowsBeside, int... kRow>
 constexpr auto row_table(std::integer_sequence<int, kRow...>) {
-  return std::array<TileFunction<Lane>, sizeof...(kRow)>{&run<Lane, kRow + 1, kVectors>...};
+  return std::array<TileFunction<Lane>, sizeof...(kRow)>{&run<Lane, kRow + 1, kVectors, kRowsBeside>...};
 }
+/// By the number of rows, less one.
+template <class Lane, int kVectors, bool kRowsBeside>
+constexpr auto kTiles = row_table<Lane, kVectors, kRowsBeside>(std::make_integer_sequence<int, kTileRows<Lane>>{});
 
 }  // namespace
 
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows) {
-  using Rows = std::make_integer_sequence<int, kTileRows<Lane>>;
-  static constexpr auto narrow = row_table<Lane, 1>(Rows{});
-  static constexpr auto wide = row_table<Lane, 2>(Rows{});
+  const bool beside = t.a_row == sizeof(typename Lane::Stored);
+  const auto& narrow = beside ? kTiles<Lane, 1, true> : kTiles<Lane, 1, false>;
+  const auto& wide = beside ? kTiles<Lane, 2, true> : kTiles<Lane, 2, false>;
   (t.columns <= kVectorWidth<Lane> ? narrow : wide)[static_cast<std::size_t>(rows - 1)](t);
 }
 

@@ -85,8 +85,9 @@ inline constexpr int kTileColumns = kTileVectors* kVectorWidth<Lane>;
 /// One tile of C (+)= A B: `rows` x `columns` accumulators kept in registers over the whole of k. k runs through
 /// `segments` pieces of `depth` lanes: piece s starts at a + a_offsets[s] and b + b_offsets[s]. All steps and offsets
 /// of A and B are in bytes. Rows of B are read in whole vectors: memory behind the last column must be readable. The
-/// sum over k is one chain in the order of k, starting from C when `accumulate`. Where a lane has groups, the lanes of
-/// A lie side by side within one, and groups lie kGroup * a_step apart (a piece's last one may be cut short).
+/// sum over k is one chain in the order of k, starting from C when `accumulate`. Without groups, either rows (a_row is
+/// a lane's size) or lanes (a_step is) of A are neighbors. Where a lane has groups, the lanes of A lie side by side
+/// within one, and groups lie kGroup * a_step apart (a piece's last one may be cut short).
 template <class Lane>
 struct TileArgs {
   using Accumulator = typename Lane::Accumulator;
@@ -104,6 +105,9 @@ struct TileArgs {
   int columns = 0;         ///< 1 … kTileColumns
   bool accumulate = false;
   Seen* seen = nullptr;  ///< observes C; null while it holds partial sums
+  /// What a later tile will read as B: a quarter as many bytes as this one reads of a full panel are fetched into the
+  /// L2 cache from there on while products run. Null: B again.
+  const char* ahead = nullptr;
 };
 
 /// Runs the tile with `rows` (1 … kTileRows) rows and t.columns columns.

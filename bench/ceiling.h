@@ -88,7 +88,7 @@ template <class F>
 double peak_of(double flops, F&& loop) {
   constexpr std::int64_t kRounds = 400'000;
   double best = 0;
-  for (int attempt = 0; attempt < 5; ++attempt) {
+  for (int attempt = 0; attempt < 100; ++attempt) {  // a millisecond each: most of them meet a thread that wakes late
     const int threads = num_threads();
     const double start = threads == 1 ? thread_seconds() : seconds();
     parallel_blocks(threads, [&](std::int64_t) { loop(kRounds); });

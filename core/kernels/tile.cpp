@@ -47,12 +47,12 @@ class RowsOfA {
 #pragma GCC unroll 5
     for (int g = 1; g < kBases; ++g) base_[g] = base_[g - 1] + 3 * row;
   }
-  /// Lane `ahead` (0 or 1) of row i.
-  typename Lane::V broadcast(int i, int ahead) const {
+  /// Lane 0 or 1 of row i.
+  typename Lane::V broadcast(int i, int lane) const {
     if constexpr (kRowsBeside)
-      return Lane::broadcast(base_[0] + ahead * step_ + i * kLaneBytes);
+      return Lane::broadcast(base_[0] + lane * step_ + i * kLaneBytes);
     else
-      return Lane::broadcast(base_[i / 3] + i % 3 * row_ + ahead * kLaneBytes);
+      return Lane::broadcast(base_[i / 3] + i % 3 * row_ + lane * kLaneBytes);
   }
   void advance(int lanes) {
 #pragma GCC unroll 5
@@ -71,7 +71,7 @@ void run(const TileArgs<Lane>& t) {
   constexpr int kWidth = kVectorWidth<Lane>;
   const int tail = t.columns - (kVectors - 1) * kWidth;
 
-  // The tile's lines of C are fetched while the products run.
+  // C is as far from the last tile's as its rows are apart: no prefetcher guesses it.
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2

@@ -106,7 +106,7 @@ struct TileArgs {
   bool accumulate = false;
   Seen* seen = nullptr;  ///< observes C; null while it holds partial sums
   /// What a later tile will read as B: a quarter as many bytes as this one reads of a full panel are fetched into the
-  /// L2 cache from there on while products run. Null: B again.
+  /// L2 cache from there on while products run. Null: B again. Tile registers fetch nothing ahead.
   const char* ahead = nullptr;
 };
 

@@ -58,7 +58,8 @@ int later_process(int begin) {
 }
 
 TEST(CudaPlansByTime, AreKeptForTheMachine) {
-  if (gpus::count() == 0 || std::getenv("BINADE_SIMT_TIMES") == nullptr) GTEST_SKIP() << "no times";
+  if (gpus::count() == 0 || std::getenv("BINADE_SIMT_TIMES") == nullptr)
+    GTEST_SKIP() << "needs the emulated device with the times of BINADE_SIMT_TIMES";
   const io::ScratchFolder folder;
   setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
   int ends[2] = {};

@@ -339,7 +339,8 @@ TEST(Recording, AnArenaThatFindsNoMemoryIsAnErrorThatNamesIt) {
 }
 
 TEST(RecordingPlans, ALibraryChoosesNothingWhileAProductIsRecorded) {
-  if (std::getenv("BINADE_SIMT_LIBRARY") == nullptr) GTEST_SKIP() << "there is no library";
+  if (std::getenv("BINADE_SIMT_LIBRARY") == nullptr)
+    GTEST_SKIP() << "no library is there; on the emulated device, BINADE_SIMT_LIBRARY=1 has one";
   const Variable a(on_device({37, 41}, 1)), b(on_device({41, 43}, 2));
   Variable y;
   MemoryTrace trace;
@@ -407,7 +408,8 @@ TEST(Recording, BadDataOfARunIsToldInTheWordsOfItsCall) {
 
 TEST(RecordingLost, AFaultInARunIsALostDevice) {
   const char* failing = std::getenv("BINADE_SIMT_FAIL");
-  if (failing == nullptr || std::string_view(failing) != "graph") GTEST_SKIP() << "no run fails";
+  if (failing == nullptr || std::string_view(failing) != "graph")
+    GTEST_SKIP() << "no device is told to fail; the emulated one is by BINADE_SIMT_FAIL=graph";
   Tensor x = on_device({16}, 1);
   const std::unique_ptr<Recording> recording = record([&] { accumulate(x, x); });
   const auto until_told = [&] {

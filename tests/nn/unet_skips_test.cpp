@@ -162,7 +162,7 @@ std::int64_t blocks_of(nn::Module& model, const Tensor& x, const Tensor& y, std:
 }
 
 TEST(UNetSkipsMemory, TakeNoTensorsForCopies) {
-  if (tested_device() != Device::cpu()) GTEST_SKIP() << "blocks are counted on the CPU";
+  if (tested_device() != Device::cpu()) GTEST_SKIP() << "counts the blocks of the CPU's allocator: runs there";
   const Runtime runtime({.seed = 4});
   const UNetOptions options{.base = 8, .depth = 1};
   UNet laid(options);
@@ -170,8 +170,8 @@ TEST(UNetSkipsMemory, TakeNoTensorsForCopies) {
   const Shape images{2, 32, 32, 1};
   const Tensor x = pixels(images, 0, false), y = pixels(images, 1, true);
   const std::int64_t half = images.numel() * options.base;
-  // As wide as a skip: results of four convolutions and of three norms, over which their gradients are written. The skip
-  // and what comes up lie in a tensor twice as wide, and so do their gradients. Copies are four.
+  // As wide as a skip: results of four convolutions and of three norms, over which their gradients are written. The
+  // skip and what comes up lie in a tensor twice as wide, and so do their gradients. Copies are four.
   EXPECT_EQ(blocks_of(laid, x, y, half), 7);
   EXPECT_EQ(blocks_of(laid, x, y, 2 * half), 1);
   EXPECT_EQ(blocks_of(copying, x, y, half), 7 + 4);

@@ -234,8 +234,14 @@ class Convolution {
           }
           unit.run(tile, count);
           if (!in_place && chunk + 1 == chunks)
-            for (int r = 0; r < count; ++r)
-              epilogue.row(tile.c + r * kWide, channel, tile.columns, result_row + (x + r) * spacing, nullptr, seen);
+            epilogue.run({.sums = tile.c,
+                          .sums_row = kWide,
+                          .rows = count,
+                          .columns = tile.columns,
+                          .column = channel,
+                          .y = result_row + x * spacing,
+                          .row = spacing},
+                         seen);
         }
       }
     }

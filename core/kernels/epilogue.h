@@ -5,124 +5,178 @@
 #include "core/kernels/gemm.h"
 #include "core/kernels/seen.h"
 #include "core/kernels/simd.h"
+#include "core/kernels/vector_math.h"
 #include "core/ops/math.h"
 
 /// What happens to a tile of sums on its way to memory. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// `count` values in place. The inner loops are of one register each, so that they become vector code.
+/// f(activation), as a function of a vector.
 template <class F>
-inline void for_lanes(float* x, int count, F&& f) {
-  for (int i = 0; i < count; i += kLanes<float>)
-    for (int lane = 0; lane < kLanes<float>; ++lane) x[i + lane] = f(x[i + lane]);
-}
-template <class F>
-inline void for_lanes(double* x, int count, F&& f) {
-  for (int i = 0; i < count; ++i) x[i] = f(x[i]);
-}
-
-/// x = activation(x). Reads and writes whole registers: room for them must lie behind the last value.
-template <class C>
-inline void activate(Activation activation, C* x, int count) {
+inline void with_activation(Activation activation, F&& f) {
   switch (activation) {
-    case Activation::kNone: return;
-    case Activation::kRelu: return for_lanes(x, count, [](C v) { return v <= 0 ? C(0) : v; });  // NaN passes
-    case Activation::kGelu: return for_lanes(x, count, [](C v) { return math::gelu(v); });
-    case Activation::kGeluTanh: return for_lanes(x, count, [](C v) { return math::gelu_tanh(v); });
+    case Activation::kNone: return f([](VFloat x) { return x; });
+    case Activation::kRelu: return f([](VFloat x) { return x <= 0.0f ? VFloat{} : x; });  // NaN passes
+    case Activation::kGelu: return f([](VFloat x) { return gelu(x); });
+    case Activation::kGeluTanh: return f([](VFloat x) { return gelu_tanh(x); });
   }
 }
-/// x = activation'(x), likewise.
-template <class C>
-inline void activation_slope(Activation activation, C* x, int count) {
+/// f(activation'), likewise.
+template <class F>
+inline void with_slope(Activation activation, F&& f) {
   switch (activation) {
-    case Activation::kNone: return for_lanes(x, count, [](C) { return C(1); });
-    case Activation::kRelu: return for_lanes(x, count, [](C v) { return v <= 0 ? C(0) : C(1); });
-    case Activation::kGelu: return for_lanes(x, count, [](C v) { return math::gelu_slope(v); });
-    case Activation::kGeluTanh: return for_lanes(x, count, [](C v) { return math::gelu_tanh_slope(v); });
+    case Activation::kNone: return f([](VFloat) { return splat(1.0f); });
+    case Activation::kRelu: return f([](VFloat x) { return x <= 0.0f ? VFloat{} : splat(1.0f); });
+    case Activation::kGelu: return f([](VFloat x) { return gelu_slope(x); });
+    case Activation::kGeluTanh: return f([](VFloat x) { return gelu_tanh_slope(x); });
   }
 }
 
-/// y = round(activation(sum + bias)), z = round(sum + bias), for `count` neighbors. Both round the same sum once: y
-/// must not depend on whether backward wants z (recompute, evaluation).
+inline double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: break;
+    case Activation::kRelu: return x <= 0 ? 0.0 : x;
+    case Activation::kGelu: return math::gelu(x);
+    case Activation::kGeluTanh: return math::gelu_tanh(x);
+  }
+  return x;
+}
+inline double activation_slope(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: break;
+    case Activation::kRelu: return x <= 0 ? 0.0 : 1.0;
+    case Activation::kGelu: return math::gelu_slope(x);
+    case Activation::kGeluTanh: return math::gelu_tanh_slope(x);
+  }
+  return 1.0;
+}
+
+/// Sums and where they go.
+template <class T>
+struct Rows {
+  const Compute<T>* sums = nullptr;
+  std::int64_t sums_row = 0;
+  int rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t column = 0;  ///< of the bias, under the first sum
+  T* y = nullptr;
+  T* z = nullptr;               ///< the values before the activation; null: not kept
+  const T* slope_at = nullptr;  ///< what `slope` is taken of
+  std::int64_t row = 0;         ///< elements between two rows of y, z and slope_at
+};
+
+/// y = round(activation(sum + bias)), z = round(sum + bias): both round the same sum once, and y must not depend on
+/// whether backward wants z (recompute, evaluation). With a slope, y = round(sum slope'(slope_at)).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
-  Activation activation = Activation::kNone;
+  Activation activation = Activation::kNone, slope = Activation::kNone;
 
-  void row(const float* sums, std::int64_t column, int count, T* y, T* z, Seen& seen) const {
-    constexpr int kPiece = 4 * kLanes<float>;
-    const float* shift = bias == nullptr ? nullptr : bias + column;
-    for (; count > 0; count -= kPiece) {
-      const int piece = count < kPiece ? count : kPiece;
-      alignas(64) float v[kPiece];
-      for (int j = 0; j < piece; j += kLanes<float>) {
-        const int left = piece - j;
-        const bool whole = left >= kLanes<float>;
-        VFloat x = whole ? load_vector<float>(sums + j) : load_part(sums + j, left);
-        if (shift != nullptr) x += whole ? load_vector<float>(shift + j) : load_part(shift + j, left);
-        if (z != nullptr) {
-          seen.add(x);  // an infinity that the activation turns into a number is still one
-          whole ? store_from_float(z + j, x) : store_part_from_float(z + j, x, left);
-        }
-        store_vector<float>(v + j, x);
-      }
-      activate(activation, v, piece);
-      for (int j = 0; j < piece; j += kLanes<float>) {
-        const int left = piece - j;
-        const VFloat x = load_vector<float>(v + j);
-        seen.add(left >= kLanes<float> ? x : load_part(v + j, left));
-        left >= kLanes<float> ? store_from_float(y + j, x) : store_part_from_float(y + j, x, left);
-      }
-      sums += kPiece;
-      y += kPiece;
-      if (shift != nullptr) shift += kPiece;
-      if (z != nullptr) z += kPiece;
+  void run(const Rows<T>& t, Seen& seen) const {
+    if (slope != Activation::kNone)
+      with_slope(slope, [&](auto of) { times_slope(t, of, seen); });
+    else
+      with_activation(activation,
+                      [&](auto of) { t.z != nullptr ? add_bias<true>(t, of, seen) : add_bias<false>(t, of, seen); });
+  }
+
+ private:
+  static constexpr int kN = kLanes<float>;
+
+  /// What is done at a time: two vectors, whose chains overlap, or one, of which `count` values are there.
+  struct Two {
+    static constexpr int kVectors = 2;
+  };
+  struct One {
+    static constexpr int kVectors = 1;
+    int count;
+  };
+  template <class Group>
+  using Vectors = VFloat[Group::kVectors];
+
+  /// f(row, column, group) for all of t.
+  template <class F>
+  static void each_group(const Rows<T>& t, F&& f) {
+    std::int64_t j = 0;
+    for (; j + 2 * kN <= t.columns; j += 2 * kN)
+      for (int r = 0; r < t.rows; ++r) f(r, j, Two{});
+    for (; j < t.columns; j += kN) {
+      const One one{t.columns - j < kN ? static_cast<int>(t.columns - j) : kN};
+      for (int r = 0; r < t.rows; ++r) f(r, j, one);
     }
   }
 
-  /// y = round(sum slope'(z)) for `count` neighbors.
-  static void row_with_slope(Activation slope, const float* sums, const T* z, int count, T* y, Seen& seen) {
-    constexpr int kPiece = 4 * kLanes<float>;
-    for (; count > 0; count -= kPiece, sums += kPiece, z += kPiece, y += kPiece) {
-      const int piece = count < kPiece ? count : kPiece;
-      alignas(64) float v[kPiece];
-      for (int j = 0; j < piece; j += kLanes<float>) {
-        const int left = piece - j;
-        store_vector<float>(v + j, left >= kLanes<float> ? load_as_float(z + j) : load_part_as_float(z + j, left));
-      }
-      activation_slope(slope, v, piece);
-      for (int j = 0; j < piece; j += kLanes<float>) {
-        const int left = piece - j;
-        const bool whole = left >= kLanes<float>;
-        const VFloat x = (whole ? load_vector<float>(sums + j) : load_part(sums + j, left)) *
-                         (whole ? load_vector<float>(v + j) : load_part(v + j, left));
-        seen.add(x);
-        whole ? store_from_float(y + j, x) : store_part_from_float(y + j, x, left);
-      }
-    }
+  template <class X>
+  static VFloat get(const X* from, Two) {
+    return load_as_float(from);
+  }
+  template <class X>
+  static VFloat get(const X* from, One one) {
+    return one.count == kN ? load_as_float(from) : load_part_as_float(from, one.count);
+  }
+  static void put(T* to, const Vectors<Two>& x, Two) { store_two_from_float(to, x[0], x[1]); }
+  static void put(T* to, const Vectors<One>& x, One one) {
+    one.count == kN ? store_from_float(to, x[0]) : store_part_from_float(to, x[0], one.count);
+  }
+
+  template <bool kKeepsZ, class Of>
+  void add_bias(const Rows<T>& t, Of of, Seen& seen) const {
+    const float* shift = bias == nullptr ? nullptr : bias + t.column;
+    VFloat largest{};
+    each_group(
+        t, [&]<class Group>(int r, std::int64_t j, Group group) __attribute__((always_inline)) {
+          Vectors<Group> x, y;
+#pragma GCC unroll 2
+          for (int i = 0; i < Group::kVectors; ++i) {
+            const std::int64_t at = j + i * kN;
+            x[i] = get(t.sums + r * t.sums_row + at, group);
+            if (shift != nullptr) x[i] += get(shift + at, group);
+            if (kKeepsZ) largest = larger_magnitude(largest, x[i]);  // one that the activation makes finite counts too
+            y[i] = of(x[i]);
+            largest = larger_magnitude(largest, y[i]);
+          }
+          if constexpr (kKeepsZ) put(t.z + r * t.row + j, x, group);
+          put(t.y + r * t.row + j, y, group);
+        });
+    seen.add(largest);
+  }
+
+  template <class Of>
+  static void times_slope(const Rows<T>& t, Of of, Seen& seen) {
+    VFloat largest{};
+    each_group(
+        t, [&]<class Group>(int r, std::int64_t j, Group group) __attribute__((always_inline)) {
+          Vectors<Group> y;
+#pragma GCC unroll 2
+          for (int i = 0; i < Group::kVectors; ++i) {
+            const std::int64_t at = j + i * kN;
+            y[i] = get(t.sums + r * t.sums_row + at, group) * of(get(t.slope_at + r * t.row + at, group));
+            largest = larger_magnitude(largest, y[i]);
+          }
+          put(t.y + r * t.row + j, y, group);
+        });
+    seen.add(largest);
   }
 };
 
 template <>
 struct Epilogue<double> {
   const double* bias = nullptr;
-  Activation activation = Activation::kNone;
+  Activation activation = Activation::kNone, slope = Activation::kNone;
 
-  void row(const double* sums, std::int64_t column, int count, double* y, double* z, Seen&) const {
-    for (int j = 0; j < count; ++j) {
-      const double v = sums[j] + (bias != nullptr ? bias[column + j] : 0.0);
-      if (z != nullptr) z[j] = v;
-      y[j] = v;
-      activate(activation, y + j, 1);
-    }
-  }
-
-  static void row_with_slope(Activation slope, const double* sums, const double* z, int count, double* y, Seen&) {
-    for (int j = 0; j < count; ++j) {
-      double v = z[j];
-      activation_slope(slope, &v, 1);
-      y[j] = sums[j] * v;
-    }
+  void run(const Rows<double>& t, Seen&) const {
+    for (int r = 0; r < t.rows; ++r)
+      for (std::int64_t j = 0; j < t.columns; ++j) {
+        const double sum = t.sums[r * t.sums_row + j];
+        const std::int64_t at = r * t.row + j;
+        if (slope != Activation::kNone) {
+          t.y[at] = sum * activation_slope(slope, t.slope_at[at]);
+          continue;
+        }
+        const double v = sum + (bias != nullptr ? bias[t.column + j] : 0.0);
+        if (t.z != nullptr) t.z[at] = v;
+        t.y[at] = activate(activation, v);
+      }
   }
 };
 

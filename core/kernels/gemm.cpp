@@ -4,6 +4,7 @@
 
 #include "core/kernels/epilogue.h"
 #include "core/kernels/lane_types.h"
+#include "core/kernels/lanes.h"
 #include "core/kernels/pack.h"
 #include "core/kernels/scratch.h"
 #include "core/parallel.h"
@@ -21,9 +22,17 @@ constexpr std::int64_t kDepthBlock = 512;       // lanes of k a task works throu
 constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
 constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
+constexpr std::int64_t kStripLanes = 32;         // of B packed at a time where its rows run along memory
 constexpr std::int64_t kDirectColumns = 4 * 32;  // so few columns do not pay for packing A into vectors
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// to += x, `rows` rows of `columns`.
+template <class T>
+void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t columns, T* to, std::int64_t to_row) {
+  for (int r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
+}
 
 /// Columns [first, first + count) and rows [begin, end) of product `index`.
 struct Part {
@@ -71,7 +80,7 @@ class Product {
                  : static_cast<Out*>(g_.pre_activation) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
     const Out* slope_at = static_cast<const Out*>(g_.slope_at);
     const T* a_rows = a(part.index) + part.row_begin * g_.a_row;
-    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation};
+    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation, g_.slope};
     Seen seen(kDTypeOf<Out>);
     TileUnit<Lane> unit;
 
@@ -127,27 +136,26 @@ class Product {
             tile.c_row = width;
           }
           const bool finish = !in_place && block + 1 == blocks;
-          // What a finished tile meets is fetched while its products run: a line of each row, far from the last tile's.
-          for (int r = 0; r < count && finish; ++r) {
-            const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
-            __builtin_prefetch(c + at, 1);
-            if (z != nullptr) __builtin_prefetch(z + at, 1);
-            if (g_.slope != Activation::kNone) __builtin_prefetch(slope_at + at);
-          }
+          // What the sums are multiplied by is fetched while they are made: a line of each row, far from the last
+          // tile's.
+          for (int r = 0; r < count && finish && g_.slope != Activation::kNone; ++r)
+            __builtin_prefetch(slope_at + (part.row_begin + row + r) * g_.c_row + c_column, 0, 2);
           tile.ahead = ahead + i * share;
           unit.run(tile, count);
-          if (finish)
-            for (int r = 0; r < count; ++r) {
-              const std::int64_t at = (part.row_begin + row + r) * g_.c_row + c_column;
-              if constexpr (std::is_same_v<Out, Accumulator>)
-                if (g_.accumulate)
-                  for (int j = 0; j < tile.columns; ++j) tile.c[r * tile.c_row + j] += c[at + j];
-              const Accumulator* row_sums = tile.c + r * tile.c_row;
-              if (g_.slope != Activation::kNone)
-                epilogue.row_with_slope(g_.slope, row_sums, slope_at + at, tile.columns, c + at, seen);
-              else
-                epilogue.row(row_sums, c_column, tile.columns, c + at, z == nullptr ? nullptr : z + at, seen);
-            }
+          if (!finish) continue;
+          const std::int64_t at = (part.row_begin + row) * g_.c_row + c_column;
+          if constexpr (std::is_same_v<Out, Accumulator>)
+            if (g_.accumulate) add_rows(c + at, g_.c_row, count, tile.columns, tile.c, tile.c_row);
+          epilogue.run({.sums = tile.c,
+                        .sums_row = tile.c_row,
+                        .rows = count,
+                        .columns = tile.columns,
+                        .column = c_column,
+                        .y = c + at,
+                        .z = z == nullptr ? nullptr : z + at,
+                        .slope_at = slope_at + at,
+                        .row = g_.c_row},
+                       seen);
         }
       }
     }
@@ -163,7 +171,7 @@ class Product {
         packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       const std::int64_t row_tasks = ceil_div(g_.m, kRowTiles * kTileRows<Lane>);
       for (std::int64_t r = 0; r < row_tasks; ++r)
-        rows_times_panels<Out>({index, r * g_.m / row_tasks, (r + 1) * g_.m / row_tasks, 0, packed.panels(), first},
+        rows_times_panels<Out>({index, first_row(r, row_tasks), first_row(r + 1, row_tasks), 0, packed.panels(), first},
                                packed);
     });
   }
@@ -175,11 +183,7 @@ class Product {
       PackedB<Lane> packed{columns, lanes(),
                            scratch_of<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
       const std::int64_t panels = packed.panels();
-      const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / (PackedB<Lane>::kWide *
-                                                                        std::max<std::int64_t>(1, lanes())));
-      parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p) packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
-      });
+      pack_all(b(index) + first * g_.b_col, packed);
       // Rows first; columns are cut too where few rows would leave threads idle.
       const std::int64_t tiles = ceil_div(g_.m, kTileRows<Lane>);
       const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowTiles * kTileRows<Lane>),
@@ -190,7 +194,7 @@ class Product {
       parallel_blocks(row_parts * column_parts, [&](std::int64_t task) {
         const std::int64_t r = task / column_parts;
         const std::int64_t q = task % column_parts;
-        rows_times_panels<Out>({index, r * g_.m / row_parts, (r + 1) * g_.m / row_parts, q * panels / column_parts,
+        rows_times_panels<Out>({index, first_row(r, row_parts), first_row(r + 1, row_parts), q * panels / column_parts,
                                 (q + 1) * panels / column_parts, first},
                                packed);
       });
@@ -199,6 +203,28 @@ class Product {
 
  private:
   std::int64_t lanes() const { return ceil_div(k_, kDepth); }
+
+  /// Where part r of `parts` begins: at a tile, if tiles are whole registers.
+  std::int64_t first_row(std::int64_t r, std::int64_t parts) const {
+    if constexpr (Lane::kGroup == 1) return r * g_.m / parts;
+    return std::min(g_.m, r * ceil_div(g_.m, kTileRows<Lane>) / parts * kTileRows<Lane>);
+  }
+
+  /// By all threads: panel by panel, or where rows of B run along memory strip by strip of them through all panels, so
+  /// that what lies together is read together.
+  void pack_all(const T* b, const PackedB<Lane>& packed) const {
+    const bool in_strips = g_.b_col == 1;
+    const std::int64_t panels = packed.panels(), strip = in_strips ? kStripLanes : packed.lanes;
+    const std::int64_t pieces = in_strips ? ceil_div(packed.lanes, strip) : panels;
+    const std::int64_t size = std::max<std::int64_t>(1, (in_strips ? panels : 1) * PackedB<Lane>::kWide * strip);
+    parallel_for(pieces, std::max<std::int64_t>(1, (1 << 15) / size), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t lane = in_strips ? i * strip : 0, count = std::min(k_ - lane * kDepth, strip * kDepth);
+        for (std::int64_t p = in_strips ? 0 : i, last = in_strips ? panels : i + 1; p < last; ++p)
+          packed.pack(p, b, g_.b_row, g_.b_col, count, lane);
+      }
+    });
+  }
 
   template <class F>
   void over_columns(F&& f) const {
@@ -263,22 +289,23 @@ void run_chunks(const GemmArgs& g) {
     Out* c = static_cast<Out*>(g.c) + (g.c_offsets ? g.c_offsets[i] : 0);
     Out* z = static_cast<Out*>(g.pre_activation);
     if (z != nullptr && g.c_offsets) z += g.c_offsets[i];
-    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation};
+    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation, g.slope};
     parallel_for(g.m, std::max<std::int64_t>(1, (1 << 14) / g.n), [&](std::int64_t begin, std::int64_t end) {
       Seen seen(kDTypeOf<Out>);
       for (std::int64_t r = begin; r < end; ++r) {
         Accumulator* sums = partial + r * g.n;
         for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
           for (std::int64_t j = 0; j < g.n; ++j) sums[j] += sums[chunk * size + j];
-        Out* to = c + r * g.c_row;
+        const std::int64_t at = r * g.c_row;
         if constexpr (std::is_same_v<Out, Accumulator>)
-          if (g.accumulate)
-            for (std::int64_t j = 0; j < g.n; ++j) sums[j] += to[j];
-        const auto n = static_cast<int>(g.n);
-        if (g.slope != Activation::kNone)
-          epilogue.row_with_slope(g.slope, sums, static_cast<const Out*>(g.slope_at) + r * g.c_row, n, to, seen);
-        else
-          epilogue.row(sums, 0, n, to, z == nullptr ? nullptr : z + r * g.c_row, seen);
+          if (g.accumulate) add_rows(c + at, 0, 1, g.n, sums, 0);
+        epilogue.run({.sums = sums,
+                      .rows = 1,
+                      .columns = g.n,
+                      .y = c + at,
+                      .z = z == nullptr ? nullptr : z + at,
+                      .slope_at = static_cast<const Out*>(g.slope_at) + at},
+                     seen);
       }
     });
   }
@@ -353,31 +380,14 @@ void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std
 /// gz = gy * activation'(z) of `count` neighbors.
 template <class T>
 void slope_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, Seen& seen) {
-  constexpr std::int64_t kPiece = 256;
-  alignas(64) Compute<T> slope[kPiece];
-  for (std::int64_t at = 0; at < count; at += kPiece) {
-    const std::int64_t piece = std::min(kPiece, count - at);
-    const T* from = z + at;
-    const T* incoming = gy + at;
-    T* to = gz + at;
-    std::fill(slope, slope + kPiece, Compute<T>(0));
-    std::int64_t i = 0;
-    if constexpr (!std::is_same_v<T, double>)
-      for (; i + kLanes<float> <= piece; i += kLanes<float>) store_vector<float>(slope + i, load_as_float(from + i));
-    for (; i < piece; ++i) slope[i] = load(from[i]);
-    activation_slope(activation, slope, static_cast<int>(piece));
-    i = 0;
-    if constexpr (!std::is_same_v<T, double>)
-      for (; i + kLanes<float> <= piece; i += kLanes<float>) {
-        const VFloat product = load_as_float(incoming + i) * load_vector<float>(slope + i);
-        seen.add(product);
-        store_from_float(to + i, product);
-      }
-    for (; i < piece; ++i) {
-      const Compute<T> product = load(incoming[i]) * slope[i];
-      seen.add(product);
-      to[i] = store<T>(product);
-    }
+  if constexpr (std::is_same_v<T, double>) {
+    for (std::int64_t i = 0; i < count; ++i) gz[i] = gy[i] * activation_slope(activation, z[i]);
+  } else {
+    with_slope(activation, [&](auto slope) {
+      each_group<T>(count, [&](std::int64_t i, auto part) {
+        put(gz + i, get(gy + i, part) * slope(get(z + i, part)), part, seen);
+      });
+    });
   }
 }
 

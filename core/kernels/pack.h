@@ -196,15 +196,17 @@ struct PackedB {
   }
   const char* panel(std::int64_t p) const { return reinterpret_cast<const char*>(data + p * kWide * lanes); }
 
-  /// Packs panel p of op(B): element (k, j) at b[k * k_stride + j * j_stride].
+  /// Packs k_count values of k from `first_lane` on into panel p of op(B): element (k, j) at b[k * k_stride + j *
+  /// j_stride].
   template <class T>
-  void pack(std::int64_t p, const T* b, std::int64_t k_stride, std::int64_t j_stride, std::int64_t k_count) const {
-    const T* from = b + p * kWide * j_stride;
+  void pack(std::int64_t p, const T* b, std::int64_t k_stride, std::int64_t j_stride, std::int64_t k_count,
+            std::int64_t first_lane = 0) const {
+    const T* from = b + p * kWide * j_stride + first_lane * Lane::kDepth * k_stride;
     Stored* to = data + p * kWide * lanes;
     if (width(p) <= kNarrow)
-      pack_panel<Lane, T, kNarrow>(from, j_stride, k_stride, width(p), k_count, to);
+      pack_panel<Lane, T, kNarrow>(from, j_stride, k_stride, width(p), k_count, to + first_lane * kNarrow);
     else
-      pack_panel<Lane, T, kWide>(from, j_stride, k_stride, width(p), k_count, to);
+      pack_panel<Lane, T, kWide>(from, j_stride, k_stride, width(p), k_count, to + first_lane * kWide);
   }
 };
 

@@ -151,6 +151,27 @@ inline void store_from_float(float16* to, VFloat x) {
 #endif
 }
 
+/// Both of them, one behind the other.
+template <class T>
+inline void store_two_from_float(T* to, VFloat first, VFloat second) {
+  store_from_float(to, first);
+  store_from_float(to + kLanes<float>, second);
+}
+#if defined(__AVX512BF16__)
+inline void store_two_from_float(bfloat16* to, VFloat first, VFloat second) {
+  constexpr int kSubnormal = 0x20;
+  const __mmask16 flushed = _mm512_fpclass_ps_mask((__m512)first, kSubnormal) |
+                            _mm512_fpclass_ps_mask((__m512)second, kSubnormal);
+  if (flushed == 0) [[likely]] {
+    const __m512bh both = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    std::memcpy(static_cast<void*>(to), &both, sizeof both);
+    return;
+  }
+  store_from_float(to, first);
+  store_from_float(to + kLanes<float>, second);
+}
+#endif
+
 /// The same for the first `count` lanes only.
 template <class T>
 inline VFloat load_part_as_float(const T* from, int count) {

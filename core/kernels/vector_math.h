@@ -29,6 +29,99 @@ inline VFloat exp(VFloat argument) {
   return argument < -103.9f ? VFloat{} : y;
 }
 
+/// x where it is larger (smaller) than the limit, and where it is NaN.
+inline VFloat at_least(VFloat x, float limit) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_max_ps((__m512)splat(limit), (__m512)x);  // of a NaN the second operand
+#elif defined(__AVX2__)
+  return (VFloat)_mm256_max_ps((__m256)splat(limit), (__m256)x);
+#else
+  return x < limit ? splat(limit) : x;
+#endif
+}
+inline VFloat at_most(VFloat x, float limit) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_min_ps((__m512)splat(limit), (__m512)x);
+#elif defined(__AVX2__)
+  return (VFloat)_mm256_min_ps((__m256)splat(limit), (__m256)x);
+#else
+  return x > limit ? splat(limit) : x;
+#endif
+}
+
+/// The polynomial whose coefficients are given from the highest power down.
+template <class... Rest>
+inline VFloat horner(VFloat x, float highest, Rest... rest) {
+  VFloat y = splat(highest);
+  ((y = multiply_add(y, x, splat(rest))), ...);
+  return y;
+}
+
+inline constexpr float kHeldExponent = 86.9f;
+
+/// exp(x + rest), 1 ulp, for |x| <= kHeldExponent and a small correction `rest`: neither side leaves the normal
+/// numbers, so that 2^n is an addition to the exponent's bits. Anything where x is NaN. Reduction and polynomial of
+/// math::exp_sum.
+inline VFloat exp_held(VFloat x, VFloat rest = VFloat{}) {
+  const VFloat round = splat(0x1.8p23f);
+  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
+  const VFloat n = shifted - round;
+  VFloat r = multiply_add(n, splat(-0.693359375f), x);
+  r = multiply_add(n, splat(2.12194440e-4f), r) + rest;
+  const VFloat p = horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f,
+                          1.0f, 1.0f);
+  return (VFloat)((VInt)p + ((VInt)shifted << 23));
+}
+
+/// 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 where that is below the normal numbers; and the
+/// exponential. x is finite, or the result means nothing.
+struct TanhGate {
+  VFloat gate, exponential;
+};
+inline TanhGate tanh_gate(VFloat x, VFloat square) {
+  const VFloat argument = x * multiply_add(square, splat(-0.071354814f), splat(-1.5957691f));
+  const VFloat e = exp_held(at_most(at_least(argument, -kHeldExponent), kHeldExponent));
+  const VFloat gate = 1.0f / (1.0f + e);
+  return {argument > kHeldExponent ? VFloat{} : gate, e};
+}
+
+/// math::gelu_tanh and its slope: the same functions, within a few ulp of those.
+inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
+inline VFloat gelu_tanh_slope(VFloat x) {
+  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, s (1 - s) is 0 and must not meet an infinity
+  const VFloat square = held * held;
+  const TanhGate s = tanh_gate(held, square);
+  const VFloat bell = s.gate * (s.gate * s.exponential);  // s (1 - s)
+  return multiply_add(held * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
+}
+
+/// math::normal_tail, gelu and its slope, likewise.
+struct NormalTailOf {
+  VFloat probability, density;
+};
+inline NormalTailOf normal_tail(VFloat x) {
+  const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
+  const VFloat a = at_most(magnitude, 13.1f);
+  // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
+  const VFloat head = (VFloat)((VWord)a & 0xfffff000u);
+  const VFloat e = exp_held(head * head * -0.5f, (a - head) * (a + head) * -0.5f);
+  const VFloat density = magnitude > 13.1f ? VFloat{} : e;
+  const VFloat t = 4.0f / (a + 4.0f);
+  const VFloat p = horner(t, 1.695148893e-02f, -6.486594317e-02f, 5.667350626e-02f, 2.152045155e-02f, 1.867139247e-02f,
+                          8.333030817e-02f, 7.320002209e-02f, 9.524599998e-02f, 9.952673375e-02f, 9.974604433e-02f);
+  return {p * t * density, density};
+}
+inline VFloat gelu(VFloat x) {
+  const VFloat tail = normal_tail(x).probability;
+  return x * (x >= 0.0f ? 1.0f - tail : tail);
+}
+inline VFloat gelu_slope(VFloat x) {
+  const NormalTailOf tail = normal_tail(x);
+  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);
+  const VFloat gate = x >= 0.0f ? 1.0f - tail.probability : tail.probability;
+  return multiply_add(held, tail.density * 0.3989422804f, gate);
+}
+
 /// Sum of the lanes in a fixed order.
 inline float sum_lanes(VFloat x) {
   float lanes[kLanes<float>];

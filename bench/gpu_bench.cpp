@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/ceiling.h"
+#include "bench/op_call.h"
 #include "binade.h"
 #include "core/backend.h"
 #include "core/ops/attention.h"
@@ -71,79 +72,6 @@ void measure(const Settings& s, const Work& work) {
   std::fflush(stdout);
 }
 
-/// Normal values: `rows` of `columns`, made of a million and repeated on the device.
-Tensor values(std::int64_t rows, std::int64_t columns, DType dtype, std::uint32_t tag, double scale = 1) {
-  const std::int64_t some = std::min(rows, std::max<std::int64_t>(1, (1 << 20) / columns));
-  const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = tag};
-  std::vector<float> host(static_cast<std::size_t>(some * columns));
-  for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<float>(scale * numbers.normal(i));
-  const Device device = Runtime::current_device();
-  Tensor all = Tensor::from(host, {some, columns}).to(dtype).to(device);
-  const NoGradGuard guard;
-  while (all.dim(0) < rows) {
-    const std::vector<Variable> twice{Variable(all), Variable(all)};
-    all = concat(twice, 0).value();
-  }
-  return all.dim(0) == rows ? all : all.narrow(0, rows);
-}
-
-/// Takes the gradients of one op away again; that of input 0 is to be multiplied by `slope`.
-class Gradients : public GradSink {
- public:
-  Gradients(const OpContext& context, const Slope& slope) : context_(context), slope_(slope) {}
-  Slope slope(int i) const override { return i == 0 ? slope_ : Slope{}; }
-  bool needs(int i) const override { return input(i).needs_grad; }
-  Tensor destination(int i) override { return Tensor::empty(input(i).shape, input(i).grad_dtype, input(i).device); }
-  void set(int, Tensor) override {}
-
- private:
-  const OpContext::Input& input(int i) const { return context_.inputs[static_cast<std::size_t>(i)]; }
-  const OpContext& context_;
-  Slope slope_;
-};
-
-/// What one call of an op is, for timing it without a tape.
-template <class Op>
-struct Call {
-  Tensors in;
-  std::uint32_t parameters = 0;  // bit i: input i has an f32 gradient
-  DType store = DType::bf16;
-  typename Op::Params params{};
-  bool tf32 = false;
-
-  OpContext context(std::uint32_t wanted) const {
-    OpContext c;
-    c.store_dtype = store;
-    c.tf32 = tf32;
-    c.grad_enabled = wanted != 0;
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      const bool there = in[i].defined();
-      c.inputs.push_back({.shape = there ? in[i].shape() : Shape{},
-                          .dtype = there ? in[i].dtype() : DType::f32,
-                          .needs_grad = there && (wanted >> i & 1) != 0,
-                          .grad_dtype = !there || (parameters >> i & 1) != 0 ? DType::f32 : in[i].dtype(),
-                          .device = Runtime::current_device()});
-    }
-    return c;
-  }
-  std::function<void()> forward(std::uint32_t wanted = 0) const {
-    return [*this, wanted] {
-      OpContext c = context(wanted);
-      Op::forward(c, in, params);
-    };
-  }
-  /// The gradients of the inputs in `wanted` alone.
-  std::function<void()> backward(std::uint32_t wanted, const Tensor& gy, const GradSink::Slope& slope = {}) const {
-    auto kept = std::make_shared<OpContext>(context(wanted));
-    Op::forward(*kept, in, params);
-    return [*this, kept, gy, slope] {
-      Gradients sink(*kept, slope);
-      const Tensors gys{gy};
-      Op::backward(*kept, gys, sink, params);
-    };
-  }
-};
-
 /// Runs `make`, which needs memory, and measures what it gives; a line says so where it fails.
 void attempt(const Settings& s, const std::string& part, const std::string& what, const std::function<void()>& make) {
   try {
@@ -154,8 +82,6 @@ void attempt(const Settings& s, const std::string& part, const std::string& what
   }
   if (!s.dry) backend_of(Runtime::current_device()).trim();
 }
-
-double bytes_of(const Tensor& t) { return static_cast<double>(t.numel()) * static_cast<double>(size_of(t.dtype())); }
 
 struct Precision {
   const char* name;
@@ -237,18 +163,6 @@ void products(const Settings& s) {
       });
     }
   }
-}
-
-/// Classes, all alike; or as frequent as words of a text are, the most frequent one in about 5 % of all places.
-Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false) {
-  const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = 9};
-  std::vector<std::int32_t> host(static_cast<std::size_t>(rows));
-  for (std::size_t i = 0; i < host.size(); ++i) {
-    const auto any = static_cast<std::int32_t>(numbers.below(i, static_cast<std::uint64_t>(classes)));
-    const double rank = std::pow(static_cast<double>(classes), numbers.uniform(i)) - 1;
-    host[i] = text ? static_cast<std::int32_t>(rank) : any;
-  }
-  return Tensor::from(host, {rows}).to(Runtime::current_device());
 }
 
 /// The ops around the products of GPT-2, in bf16.

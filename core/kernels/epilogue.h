@@ -11,24 +11,36 @@
 /// What happens to a tile of sums on its way to memory. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// f(activation), as a function of a vector.
-template <class F>
+// What is not inlined is called with vectors in memory, and the compiler would rather call than inline that often: the
+// functions of a vector are types, and always inlined.
+
+template <Activation kActivation>
+struct Activated {
+  [[gnu::always_inline]] VFloat operator()(VFloat x) const {
+    if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : x;  // NaN passes
+    if constexpr (kActivation == Activation::kGelu) return gelu(x);
+    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh(x);
+    return x;
+  }
+};
+template <Activation kActivation>
+struct Slope {
+  [[gnu::always_inline]] VFloat operator()(VFloat x) const {
+    if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : splat(1.0f);
+    if constexpr (kActivation == Activation::kGelu) return gelu_slope(x);
+    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh_slope(x);
+    return splat(1.0f);
+  }
+};
+
+/// f(Of<activation>{}).
+template <template <Activation> class Of, class F>
 inline void with_activation(Activation activation, F&& f) {
   switch (activation) {
-    case Activation::kNone: return f([](VFloat x) { return x; });
-    case Activation::kRelu: return f([](VFloat x) { return x <= 0.0f ? VFloat{} : x; });  // NaN passes
-    case Activation::kGelu: return f([](VFloat x) { return gelu(x); });
-    case Activation::kGeluTanh: return f([](VFloat x) { return gelu_tanh(x); });
-  }
-}
-/// f(activation'), likewise.
-template <class F>
-inline void with_slope(Activation activation, F&& f) {
-  switch (activation) {
-    case Activation::kNone: return f([](VFloat) { return splat(1.0f); });
-    case Activation::kRelu: return f([](VFloat x) { return x <= 0.0f ? VFloat{} : splat(1.0f); });
-    case Activation::kGelu: return f([](VFloat x) { return gelu_slope(x); });
-    case Activation::kGeluTanh: return f([](VFloat x) { return gelu_tanh_slope(x); });
+    case Activation::kNone: return f(Of<Activation::kNone>{});
+    case Activation::kRelu: return f(Of<Activation::kRelu>{});
+    case Activation::kGelu: return f(Of<Activation::kGelu>{});
+    case Activation::kGeluTanh: return f(Of<Activation::kGeluTanh>{});
   }
 }
 
@@ -49,6 +61,13 @@ inline double activation_slope(Activation activation, double x) {
     case Activation::kGeluTanh: return math::gelu_tanh_slope(x);
   }
   return 1.0;
+}
+
+/// to += x, `rows` rows of `columns`.
+template <class T>
+inline void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t columns, T* to, std::int64_t to_row) {
+  for (int r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
 }
 
 /// Sums and where they go.
@@ -74,10 +93,11 @@ struct Epilogue {
 
   void run(const Rows<T>& t, Seen& seen) const {
     if (slope != Activation::kNone)
-      with_slope(slope, [&](auto of) { times_slope(t, of, seen); });
+      with_activation<Slope>(slope, [&](auto of) { times_slope(t, of, seen); });
     else
-      with_activation(activation,
-                      [&](auto of) { t.z != nullptr ? add_bias<true>(t, of, seen) : add_bias<false>(t, of, seen); });
+      with_activation<Activated>(activation, [&](auto of) {
+        t.z != nullptr ? add_bias<true>(t, of, seen) : add_bias<false>(t, of, seen);
+      });
   }
 
  private:
@@ -96,7 +116,7 @@ struct Epilogue {
 
   /// f(row, column, group) for all of t.
   template <class F>
-  static void each_group(const Rows<T>& t, F&& f) {
+  [[gnu::always_inline]] static void each_group(const Rows<T>& t, F&& f) {
     std::int64_t j = 0;
     for (; j + 2 * kN <= t.columns; j += 2 * kN)
       for (int r = 0; r < t.rows; ++r) f(r, j, Two{});
@@ -107,15 +127,15 @@ struct Epilogue {
   }
 
   template <class X>
-  static VFloat get(const X* from, Two) {
+  [[gnu::always_inline]] static VFloat get(const X* from, Two) {
     return load_as_float(from);
   }
   template <class X>
-  static VFloat get(const X* from, One one) {
+  [[gnu::always_inline]] static VFloat get(const X* from, One one) {
     return one.count == kN ? load_as_float(from) : load_part_as_float(from, one.count);
   }
-  static void put(T* to, const Vectors<Two>& x, Two) { store_two_from_float(to, x[0], x[1]); }
-  static void put(T* to, const Vectors<One>& x, One one) {
+  [[gnu::always_inline]] static void put(T* to, const Vectors<Two>& x, Two) { store_two_from_float(to, x[0], x[1]); }
+  [[gnu::always_inline]] static void put(T* to, const Vectors<One>& x, One one) {
     one.count == kN ? store_from_float(to, x[0]) : store_part_from_float(to, x[0], one.count);
   }
 

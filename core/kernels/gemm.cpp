@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "core/kernels/epilogue.h"
 #include "core/kernels/lane_types.h"
 #include "core/kernels/lanes.h"
-#include "core/kernels/pack.h"
-#include "core/kernels/scratch.h"
+#include "core/kernels/product.h"
 #include "core/parallel.h"
 
 /// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B packed once
@@ -18,148 +16,21 @@ const GemmKernels& gemm_kernels();
 
 namespace {
 
-constexpr std::int64_t kDepthBlock = 512;       // lanes of k a task works through at a time
 constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
 constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kStripLanes = 32;         // of B packed at a time where its rows run along memory
-constexpr std::int64_t kDirectColumns = 4 * 32;  // so few columns do not pay for packing A into vectors
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// to += x, `rows` rows of `columns`.
-template <class T>
-void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t columns, T* to, std::int64_t to_row) {
-  for (int r = 0; r < rows; ++r)
-    for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
-}
-
-/// Columns [first, first + count) and rows [begin, end) of product `index`.
-struct Part {
-  std::int64_t index = 0;
-  std::int64_t row_begin = 0, row_end = 0;
-  std::int64_t panel_begin = 0, panel_end = 0;
-  std::int64_t column_base = 0;  ///< column of panel 0 in C
-};
+constexpr std::int64_t kStripLanes = 32;  // of B packed at a time where its rows run along memory
 
 template <class Lane, class T>
 class Product {
   using Accumulator = typename Lane::Accumulator;
   using Stored = typename Lane::Stored;
   static constexpr int kDepth = Lane::kDepth;
-  static constexpr bool kNative = (kDepth == 2) || std::is_same_v<T, Stored>;
 
  public:
   Product(const GemmArgs& args, std::int64_t k) : g_(args), k_(k) {}
 
-  const T* a(std::int64_t i) const { return static_cast<const T*>(g_.a) + (g_.a_offsets ? g_.a_offsets[i] : 0); }
   const T* b(std::int64_t i) const { return static_cast<const T*>(g_.b) + (g_.b_offsets ? g_.b_offsets[i] : 0); }
-
-  template <class Out>
-  void rows_times_panels(const Part& part, const PackedB<Lane>& packed) const {
-    const std::int64_t lanes = packed.lanes;
-    const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(lanes, kDepthBlock));
-    const std::int64_t rows = part.row_end - part.row_begin;
-    const EvenTiles<Lane> tiles(rows);
-    const bool direct = kNative && g_.a_col == 1 && k_ % kDepth == 0 && (Lane::kGroup > 1 || g_.n <= kDirectColumns);
-    const bool in_place = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && g_.pre_activation == nullptr &&
-                          g_.activation == Activation::kNone && g_.slope == Activation::kNone && !g_.accumulate;
-    const std::int64_t width = blocks == 1 ? PackedB<Lane>::kWide
-                                           : (part.panel_end - part.panel_begin) * PackedB<Lane>::kWide;
-    Accumulator* sums = in_place ? nullptr
-                                 : scratch_of<Accumulator>(ScratchSlot::kAccumulators,
-                                                           static_cast<std::size_t>(
-                                                               (blocks == 1 ? kTileRows<Lane> : rows) * width));
-    Stored* packed_a = direct ? nullptr
-                              : scratch_of<Stored>(ScratchSlot::kPackedA,
-                                                   static_cast<std::size_t>(tiles.tiles * kTileRows<Lane> *
-                                                                            (kDepthBlock + Lane::kGroup)));
-    Out* c = static_cast<Out*>(g_.c) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
-    Out* z = g_.pre_activation == nullptr
-                 ? nullptr
-                 : static_cast<Out*>(g_.pre_activation) + (g_.c_offsets ? g_.c_offsets[part.index] : 0);
-    const Out* slope_at = static_cast<const Out*>(g_.slope_at);
-    const T* a_rows = a(part.index) + part.row_begin * g_.a_row;
-    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g_.bias), g_.activation, g_.slope};
-    Seen seen(kDTypeOf<Out>);
-    TileUnit<Lane> unit;
-
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      const auto cut = [&](std::int64_t i) {
-        return i == blocks ? lanes : i * lanes / blocks / Lane::kGroup * Lane::kGroup;
-      };
-      const std::int64_t lane_begin = cut(block), lane_end = cut(block + 1);
-      const std::int64_t depth = lane_end - lane_begin;
-      const std::int64_t panel_size = kTileRows<Lane> * ceil_div(depth, Lane::kGroup) * Lane::kGroup;
-      const std::int64_t k_begin = lane_begin * kDepth;
-      const std::int64_t k_count = std::min(lane_end * kDepth, k_) - k_begin;
-      // Where rows run along memory, a few lanes of all tiles at a time: what lies together is read together.
-      const std::int64_t strip = Lane::kGroup == 1 && g_.a_row == 1 ? 8 * kDepth : k_count;
-      for (std::int64_t k = 0; k < k_count && !direct; k += strip)
-        for (std::int64_t i = 0; i < tiles.tiles; ++i)
-          pack_rows<Lane>(a_rows + tiles.begin(i) * g_.a_row + (k_begin + k) * g_.a_col, g_.a_row, g_.a_col,
-                          tiles.begin(i + 1) - tiles.begin(i), std::min(strip, k_count - k),
-                          packed_a + i * panel_size + k / kDepth * kTileRows<Lane>);
-      for (std::int64_t p = part.panel_begin; p < part.panel_end; ++p) {
-        const std::int64_t column = p * PackedB<Lane>::kWide;
-        TileArgs<Lane> tile;
-        tile.b_step = packed.step_bytes(p);
-        tile.b = packed.panel(p) + lane_begin * tile.b_step;
-        tile.depth = depth;
-        tile.columns = packed.width(p);
-        tile.accumulate = block > 0;
-        tile.seen = in_place && !g_.partial && block + 1 == blocks ? &seen : nullptr;
-        // The panel behind this one is fetched while this one's tiles run, by each its share.
-        const bool last = p + 1 == part.panel_end;
-        const std::int64_t next = last ? part.panel_begin : p + 1;
-        const std::int64_t next_lane = !last ? lane_begin : block + 1 < blocks ? lane_end : 0;
-        const char* ahead = packed.panel(next) + next_lane * packed.step_bytes(next);
-        const std::int64_t share = depth * packed.step_bytes(next) / tiles.tiles;
-        for (std::int64_t i = 0; i < tiles.tiles; ++i) {
-          const std::int64_t row = tiles.begin(i);
-          const int count = static_cast<int>(tiles.begin(i + 1) - row);
-          if (direct) {
-            tile.a = reinterpret_cast<const char*>(a_rows + row * g_.a_row + k_begin);
-            tile.a_row = g_.a_row * static_cast<std::int64_t>(sizeof(T));
-            tile.a_step = static_cast<std::int64_t>(sizeof(T)) * kDepth;
-          } else {
-            tile.a = reinterpret_cast<const char*>(packed_a + i * panel_size);
-            tile.a_row = Lane::kGroup * sizeof(Stored);
-            tile.a_step = kTileRows<Lane> * static_cast<std::int64_t>(sizeof(Stored));
-          }
-          const std::int64_t c_column = part.column_base + column;
-          if (in_place) {
-            tile.c = reinterpret_cast<Accumulator*>(c + (part.row_begin + row) * g_.c_row + c_column);
-            tile.c_row = g_.c_row;
-          } else {
-            tile.c = blocks == 1 ? sums : sums + row * width + (column - part.panel_begin * PackedB<Lane>::kWide);
-            tile.c_row = width;
-          }
-          const bool finish = !in_place && block + 1 == blocks;
-          // What the sums are multiplied by is fetched while they are made: a line of each row, far from the last
-          // tile's.
-          for (int r = 0; r < count && finish && g_.slope != Activation::kNone; ++r)
-            __builtin_prefetch(slope_at + (part.row_begin + row + r) * g_.c_row + c_column, 0, 2);
-          tile.ahead = ahead + i * share;
-          unit.run(tile, count);
-          if (!finish) continue;
-          const std::int64_t at = (part.row_begin + row) * g_.c_row + c_column;
-          if constexpr (std::is_same_v<Out, Accumulator>)
-            if (g_.accumulate) add_rows(c + at, g_.c_row, count, tile.columns, tile.c, tile.c_row);
-          epilogue.run({.sums = tile.c,
-                        .sums_row = tile.c_row,
-                        .rows = count,
-                        .columns = tile.columns,
-                        .column = c_column,
-                        .y = c + at,
-                        .z = z == nullptr ? nullptr : z + at,
-                        .slope_at = slope_at + at,
-                        .row = g_.c_row},
-                       seen);
-        }
-      }
-    }
-  }
 
   /// One small product by one thread.
   template <class Out>
@@ -171,8 +42,7 @@ class Product {
         packed.pack(p, b(index) + first * g_.b_col, g_.b_row, g_.b_col, k_);
       const std::int64_t row_tasks = ceil_div(g_.m, kRowTiles * kTileRows<Lane>);
       for (std::int64_t r = 0; r < row_tasks; ++r)
-        rows_times_panels<Out>({index, first_row(r, row_tasks), first_row(r + 1, row_tasks), 0, packed.panels(), first},
-                               packed);
+        multiply<Out>({index, first_row(r, row_tasks), first_row(r + 1, row_tasks), 0, packed.panels(), first}, packed);
     });
   }
 
@@ -194,9 +64,9 @@ class Product {
       parallel_blocks(row_parts * column_parts, [&](std::int64_t task) {
         const std::int64_t r = task / column_parts;
         const std::int64_t q = task % column_parts;
-        rows_times_panels<Out>({index, first_row(r, row_parts), first_row(r + 1, row_parts), q * panels / column_parts,
-                                (q + 1) * panels / column_parts, first},
-                               packed);
+        multiply<Out>({index, first_row(r, row_parts), first_row(r + 1, row_parts), q * panels / column_parts,
+                       (q + 1) * panels / column_parts, first},
+                      packed);
       });
     });
   }
@@ -208,6 +78,11 @@ class Product {
   std::int64_t first_row(std::int64_t r, std::int64_t parts) const {
     if constexpr (Lane::kGroup == 1) return r * g_.m / parts;
     return std::min(g_.m, r * ceil_div(g_.m, kTileRows<Lane>) / parts * kTileRows<Lane>);
+  }
+
+  template <class Out>
+  void multiply(const Patch& patch, const PackedB<Lane>& packed) const {
+    PatchProduct<Lane, T, Out>(g_, k_, patch, packed).run();
   }
 
   /// By all threads: panel by panel, or where rows of B run along memory strip by strip of them through all panels, so
@@ -383,7 +258,7 @@ void slope_run(Activation activation, const T* z, const T* gy, T* gz, std::int64
   if constexpr (std::is_same_v<T, double>) {
     for (std::int64_t i = 0; i < count; ++i) gz[i] = gy[i] * activation_slope(activation, z[i]);
   } else {
-    with_slope(activation, [&](auto slope) {
+    with_activation<Slope>(activation, [&](auto slope) {
       each_group<T>(count, [&](std::int64_t i, auto part) {
         put(gz + i, get(gy + i, part) * slope(get(z + i, part)), part, seen);
       });

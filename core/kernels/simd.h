@@ -153,12 +153,12 @@ inline void store_from_float(float16* to, VFloat x) {
 
 /// Both of them, one behind the other.
 template <class T>
-inline void store_two_from_float(T* to, VFloat first, VFloat second) {
+[[gnu::always_inline]] inline void store_two_from_float(T* to, VFloat first, VFloat second) {
   store_from_float(to, first);
   store_from_float(to + kLanes<float>, second);
 }
 #if defined(__AVX512BF16__)
-inline void store_two_from_float(bfloat16* to, VFloat first, VFloat second) {
+[[gnu::always_inline]] inline void store_two_from_float(bfloat16* to, VFloat first, VFloat second) {
   constexpr int kSubnormal = 0x20;
   const __mmask16 flushed = _mm512_fpclass_ps_mask((__m512)first, kSubnormal) |
                             _mm512_fpclass_ps_mask((__m512)second, kSubnormal);

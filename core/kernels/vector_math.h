@@ -30,7 +30,7 @@ inline VFloat exp(VFloat argument) {
 }
 
 /// x where it is larger (smaller) than the limit, and where it is NaN.
-inline VFloat at_least(VFloat x, float limit) {
+[[gnu::always_inline]] inline VFloat at_least(VFloat x, float limit) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_max_ps((__m512)splat(limit), (__m512)x);  // of a NaN the second operand
 #elif defined(__AVX2__)
@@ -39,7 +39,7 @@ inline VFloat at_least(VFloat x, float limit) {
   return x < limit ? splat(limit) : x;
 #endif
 }
-inline VFloat at_most(VFloat x, float limit) {
+[[gnu::always_inline]] inline VFloat at_most(VFloat x, float limit) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_min_ps((__m512)splat(limit), (__m512)x);
 #elif defined(__AVX2__)
@@ -51,7 +51,7 @@ inline VFloat at_most(VFloat x, float limit) {
 
 /// The polynomial whose coefficients are given from the highest power down.
 template <class... Rest>
-inline VFloat horner(VFloat x, float highest, Rest... rest) {
+[[gnu::always_inline]] inline VFloat horner(VFloat x, float highest, Rest... rest) {
   VFloat y = splat(highest);
   ((y = multiply_add(y, x, splat(rest))), ...);
   return y;
@@ -62,7 +62,7 @@ inline constexpr float kHeldExponent = 86.9f;
 /// exp(x + rest), 1 ulp, for |x| <= kHeldExponent and a small correction `rest`: neither side leaves the normal
 /// numbers, so that 2^n is an addition to the exponent's bits. Anything where x is NaN. Reduction and polynomial of
 /// math::exp_sum.
-inline VFloat exp_held(VFloat x, VFloat rest = VFloat{}) {
+[[gnu::always_inline]] inline VFloat exp_held(VFloat x, VFloat rest = VFloat{}) {
   const VFloat round = splat(0x1.8p23f);
   const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
   const VFloat n = shifted - round;
@@ -78,7 +78,7 @@ inline VFloat exp_held(VFloat x, VFloat rest = VFloat{}) {
 struct TanhGate {
   VFloat gate, exponential;
 };
-inline TanhGate tanh_gate(VFloat x, VFloat square) {
+[[gnu::always_inline]] inline TanhGate tanh_gate(VFloat x, VFloat square) {
   const VFloat argument = x * multiply_add(square, splat(-0.071354814f), splat(-1.5957691f));
   const VFloat e = exp_held(at_most(at_least(argument, -kHeldExponent), kHeldExponent));
   const VFloat gate = 1.0f / (1.0f + e);
@@ -86,8 +86,8 @@ inline TanhGate tanh_gate(VFloat x, VFloat square) {
 }
 
 /// math::gelu_tanh and its slope: the same functions, within a few ulp of those.
-inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
-inline VFloat gelu_tanh_slope(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
+[[gnu::always_inline]] inline VFloat gelu_tanh_slope(VFloat x) {
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, s (1 - s) is 0 and must not meet an infinity
   const VFloat square = held * held;
   const TanhGate s = tanh_gate(held, square);
@@ -99,7 +99,7 @@ inline VFloat gelu_tanh_slope(VFloat x) {
 struct NormalTailOf {
   VFloat probability, density;
 };
-inline NormalTailOf normal_tail(VFloat x) {
+[[gnu::always_inline]] inline NormalTailOf normal_tail(VFloat x) {
   const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
   const VFloat a = at_most(magnitude, 13.1f);
   // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
@@ -111,11 +111,11 @@ inline NormalTailOf normal_tail(VFloat x) {
                           8.333030817e-02f, 7.320002209e-02f, 9.524599998e-02f, 9.952673375e-02f, 9.974604433e-02f);
   return {p * t * density, density};
 }
-inline VFloat gelu(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu(VFloat x) {
   const VFloat tail = normal_tail(x).probability;
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 }
-inline VFloat gelu_slope(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu_slope(VFloat x) {
   const NormalTailOf tail = normal_tail(x);
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);
   const VFloat gate = x >= 0.0f ? 1.0f - tail.probability : tail.probability;

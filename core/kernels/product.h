@@ -1,0 +1,214 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/kernels/epilogue.h"
+#include "core/kernels/gemm.h"
+#include "core/kernels/pack.h"
+#include "core/kernels/scratch.h"
+
+/// What one task does of a product: a patch of C, some rows of A times some panels of B. Only for sources in
+/// `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// How k is cut: into blocks, whose A a task packs at once, and these into pieces. Tile registers multiply so fast that
+/// what a tile reads of A and B in one piece has to lie in the first cache; a sum's way through memory between two
+/// pieces costs less than reading both from the second one, if enough other tiles lie between.
+template <class Lane>
+class Depth {
+  static constexpr bool kRegisters = Lane::kGroup > 1;
+  static constexpr std::int64_t kPiece = 128, kWholePiece = 192, kEnoughTiles = 4;
+
+ public:
+  static constexpr std::int64_t kBlock = 512;  // lanes
+
+  /// Lanes [begin, end) of k.
+  struct Block {
+    std::int64_t begin, end, pieces;
+    std::int64_t lanes() const { return end - begin; }
+    std::int64_t piece(std::int64_t i) const { return begin + cut(i, pieces, lanes()); }
+  };
+
+  /// For patches of `tiles` tiles a panel.
+  Depth(std::int64_t lanes, std::int64_t tiles)
+      : blocks(std::max<std::int64_t>(1, ceil_div(lanes, kBlock))),
+        lanes_(lanes),
+        piece_(kRegisters && tiles >= kEnoughTiles ? kPiece : lanes) {}
+
+  Block block(std::int64_t i) const {
+    const std::int64_t begin = cut(i, blocks, lanes_), end = cut(i + 1, blocks, lanes_);
+    return {begin, end, pieces(end - begin)};
+  }
+
+  /// One block of one piece.
+  bool whole() const { return blocks == 1 && pieces(lanes_) == 1; }
+
+  const std::int64_t blocks;
+
+ private:
+  std::int64_t pieces(std::int64_t lanes) const { return lanes > kWholePiece ? ceil_div(lanes, piece_) : 1; }
+  static std::int64_t cut(std::int64_t i, std::int64_t count, std::int64_t lanes) {
+    return i == count ? lanes : i * lanes / count / Lane::kGroup * Lane::kGroup;
+  }
+  const std::int64_t lanes_, piece_;
+};
+
+/// Of C rows [row_begin, row_end) and panels [panel_begin, panel_end) of product `index`.
+struct Patch {
+  std::int64_t index = 0;
+  std::int64_t row_begin = 0, row_end = 0;
+  std::int64_t panel_begin = 0, panel_end = 0;
+  std::int64_t column_base = 0;  ///< column of panel 0 in C
+};
+
+template <class Lane, class T, class Out>
+class PatchProduct {
+  using Accumulator = typename Lane::Accumulator;
+  using Stored = typename Lane::Stored;
+  using Panels = PackedB<Lane>;
+  static constexpr bool kRegisters = Lane::kGroup > 1;
+  static constexpr int kDepth = Lane::kDepth;
+  static constexpr bool kNative = kDepth == 2 || std::is_same_v<T, Stored>;
+  static constexpr std::int64_t kDirectColumns = 4 * 32;  // so few do not pay for packing A into vectors
+
+ public:
+  PatchProduct(const GemmArgs& args, std::int64_t k, const Patch& patch, const Panels& b)
+      : g_(args), k_(k), patch_(patch), b_(b), tiles_(patch.row_end - patch.row_begin), depth_(b.lanes, tiles_.tiles) {
+    const auto offset = [&patch](const std::int64_t* offsets) { return offsets != nullptr ? offsets[patch.index] : 0; };
+    a_ = static_cast<const T*>(g_.a) + offset(g_.a_offsets) + patch.row_begin * g_.a_row;
+    const std::int64_t first = offset(g_.c_offsets) + patch.row_begin * g_.c_row;
+    c_ = static_cast<Out*>(g_.c) + first;
+    if (g_.pre_activation != nullptr) z_ = static_cast<Out*>(g_.pre_activation) + first;
+    if (has_slope()) slope_at_ = static_cast<const Out*>(g_.slope_at) + patch.row_begin * g_.c_row;
+
+    direct_ = kNative && g_.a_col == 1 && k_ % kDepth == 0 && (kRegisters || g_.n <= kDirectColumns);
+    in_place_ = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && z_ == nullptr &&
+                g_.activation == Activation::kNone && !has_slope() && !g_.accumulate;
+    sums_row_ = (depth_.blocks == 1 ? 1 : patch.panel_end - patch.panel_begin) * Panels::kWide;
+    const std::int64_t sum_rows = whole_ ? kTileRows<Lane> : patch.row_end - patch.row_begin;
+    if (!in_place_)
+      sums_ = scratch_of<Accumulator>(ScratchSlot::kAccumulators, static_cast<std::size_t>(sum_rows * sums_row_));
+    if (!direct_)
+      packed_a_ = scratch_of<Stored>(ScratchSlot::kPackedA,
+                                     static_cast<std::size_t>(tiles_.tiles * kTileRows<Lane> *
+                                                              (Depth<Lane>::kBlock + Lane::kGroup)));
+  }
+
+  void run() {
+    for (std::int64_t i = 0; i < depth_.blocks; ++i) {
+      const Block block = depth_.block(i);
+      const bool last = i + 1 == depth_.blocks;
+      if (!direct_) pack_a(block);
+      for (std::int64_t p = patch_.panel_begin; p < patch_.panel_end; ++p) {
+        // What is fetched beside this panel: the one behind it, of the last one the first of the next block.
+        const bool end = p + 1 == patch_.panel_end;
+        const std::int64_t next = end ? patch_.panel_begin : p + 1, lane = end && !last ? block.end : block.begin;
+        times_panel(block, last, p, b_.panel(next) + lane * b_.step_bytes(next));
+      }
+    }
+  }
+
+ private:
+  using Block = typename Depth<Lane>::Block;
+
+  bool has_slope() const { return g_.slope != Activation::kNone; }
+
+  /// Between the packed rows of two tiles.
+  static std::int64_t tile_size(const Block& block) {
+    return kTileRows<Lane> * ceil_div(block.lanes(), Lane::kGroup) * Lane::kGroup;
+  }
+
+  void pack_a(const Block& block) {
+    const std::int64_t k_begin = block.begin * kDepth, k_count = std::min(block.end * kDepth, k_) - k_begin;
+    // Where rows run along memory, a few lanes of all tiles at a time: what lies together is read together.
+    const std::int64_t strip = !kRegisters && g_.a_row == 1 ? 8 * kDepth : k_count;
+    for (std::int64_t k = 0; k < k_count; k += strip)
+      for (std::int64_t i = 0; i < tiles_.tiles; ++i)
+        pack_rows<Lane>(a_ + tiles_.begin(i) * g_.a_row + (k_begin + k) * g_.a_col, g_.a_row, g_.a_col,
+                        tiles_.begin(i + 1) - tiles_.begin(i), std::min(strip, k_count - k),
+                        packed_a_ + i * tile_size(block) + k / kDepth * kTileRows<Lane>);
+  }
+
+  void times_panel(const Block& block, bool last_block, std::int64_t p, const char* ahead) {
+    const std::int64_t share = block.lanes() * b_.step_bytes(p) / tiles_.tiles;  // of what is fetched, of each tile
+    TileArgs<Lane> tile;
+    tile.b_step = b_.step_bytes(p);
+    tile.columns = b_.width(p);
+    tile.a_row = direct_ ? g_.a_row * static_cast<std::int64_t>(sizeof(T)) : Lane::kGroup * sizeof(Stored);
+    tile.a_step = direct_ ? kDepth * sizeof(T) : kTileRows<Lane> * sizeof(Stored);
+    tile.c_row = in_place_ ? g_.c_row : sums_row_;
+    for (std::int64_t piece = 0; piece < block.pieces; ++piece) {
+      const std::int64_t lane = block.piece(piece);
+      const char* a = direct_ ? reinterpret_cast<const char*>(a_ + lane * kDepth)
+                              : reinterpret_cast<const char*>(packed_a_ + (lane - block.begin) * kTileRows<Lane>);
+      const std::int64_t a_tile = tile_size(block) * static_cast<std::int64_t>(sizeof(Stored));
+      tile.b = b_.panel(p) + lane * tile.b_step;
+      tile.depth = block.piece(piece + 1) - lane;
+      tile.accumulate = lane > 0;
+      const bool complete = last_block && piece + 1 == block.pieces;
+      tile.seen = in_place_ && complete && !g_.partial ? &seen_ : nullptr;
+      for (std::int64_t i = 0; i < tiles_.tiles; ++i, ahead += share) {
+        tile.a = a + (direct_ ? tiles_.begin(i) * tile.a_row : i * a_tile);
+        tile.ahead = ahead;
+        times_tile(i, p, complete, tile);
+      }
+      ahead -= tiles_.tiles * share;
+    }
+  }
+
+  void times_tile(std::int64_t i, std::int64_t p, bool complete, TileArgs<Lane>& tile) {
+    const std::int64_t row = tiles_.begin(i), column = patch_.column_base + p * Panels::kWide;
+    const int rows = static_cast<int>(tiles_.begin(i + 1) - row);
+    const std::int64_t at = row * g_.c_row + column;
+    if (in_place_)
+      tile.c = reinterpret_cast<Accumulator*>(c_ + at);
+    else if (whole_)
+      tile.c = sums_;
+    else
+      tile.c = sums_ + row * sums_row_ + (depth_.blocks == 1 ? 0 : (p - patch_.panel_begin) * Panels::kWide);
+    // What the sums are multiplied by is fetched while they are made: a line of each row, far from the last tile's.
+    for (int r = 0; r < rows && complete && has_slope(); ++r) __builtin_prefetch(slope_at_ + at + r * g_.c_row, 0, 2);
+    unit_.run(tile, rows);
+    if (complete && !in_place_) finish(tile, rows, at, column);
+  }
+
+  /// Complete sums: `at` in C, column `column` of it.
+  void finish(const TileArgs<Lane>& tile, int rows, std::int64_t at, std::int64_t column) {
+    if constexpr (std::is_same_v<Out, Accumulator>)
+      if (g_.accumulate) add_rows(c_ + at, g_.c_row, rows, tile.columns, tile.c, tile.c_row);
+    epilogue_.run({.sums = tile.c,
+                   .sums_row = tile.c_row,
+                   .rows = rows,
+                   .columns = tile.columns,
+                   .column = column,
+                   .y = c_ + at,
+                   .z = z_ == nullptr ? nullptr : z_ + at,
+                   .slope_at = slope_at_ == nullptr ? nullptr : slope_at_ + at,
+                   .row = g_.c_row},
+                  seen_);
+  }
+
+  const GemmArgs& g_;
+  const std::int64_t k_;
+  const Patch patch_;
+  const Panels b_;
+  const EvenTiles<Lane> tiles_;
+  const Depth<Lane> depth_;
+  const Epilogue<Out> epilogue_{static_cast<const Accumulator*>(g_.bias), g_.activation, g_.slope};
+  const T* a_ = nullptr;
+  Out *c_ = nullptr, *z_ = nullptr;
+  const Out* slope_at_ = nullptr;
+  const bool whole_ = depth_.whole();
+  bool direct_ = false, in_place_ = false;
+  std::int64_t sums_row_ = 0;
+  Accumulator* sums_ = nullptr;
+  Stored* packed_a_ = nullptr;
+  Seen seen_{kDTypeOf<Out>};
+  TileUnit<Lane> unit_;
+};
+
+}  // namespace binade::cpu::BINADE_ISA

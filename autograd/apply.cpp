@@ -1,5 +1,7 @@
 #include "autograd/apply.h"
 
+#include <optional>
+
 #include "core/ops/cast.h"
 #include "core/step_context.h"
 
@@ -27,6 +29,15 @@ bool low_on_gpu(const OpInfo& info, const Variable& x, std::size_t i, const OpPr
   return i < 32 && (info.low_on_gpu >> i & 1u) != 0 && precision.read && is_half(*precision.read) &&
          x.dtype() == DType::f32 && x.is_leaf() && !x.state()->activation &&
          x.value().device().type == DeviceType::kCuda;
+}
+
+/// What the maker of x says of it, where x is what the maker's activation made of what it keeps.
+std::optional<OpContext::Remade> remade_from(const Variable& x, int i) {
+  const Node* maker = x.state()->node.get();
+  if (maker == nullptr || x.state()->output != 0 || maker->released()) return {};
+  const auto& slope = maker->context().slope;
+  if (!slope.remakes) return {};
+  return OpContext::Remade{i, slope.activation, maker->context().saved(slope.saved, maker->info().name)};
 }
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
@@ -79,6 +90,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
         tensor = is_parameter(x) ? x.state()->low_copy(*precision.read) : x.value().to(*precision.read);
       }
       seen = input_of(x, tensor);
+      if (auto remade = remade_from(x, static_cast<int>(i))) context_.remade.push_back(*std::move(remade));
     }
     context_.grad_enabled = context_.grad_enabled || (seen.needs_grad && info.differentiable);
     context_.inputs.push_back(seen);

@@ -43,7 +43,9 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
       tape_index_(step_context().tape_index - 1),
       order_(next_order()),
       edges_(std::move(edges)),
-      outputs_(outputs) {}
+      outputs_(outputs) {
+  context_.remade.clear();  // forward is over
+}
 
 Node::~Node() { destroy_in_a_loop(std::move(edges_)); }
 

@@ -21,7 +21,9 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 
 namespace {
 
-constexpr std::int64_t kDepthBlock = 384;  // lanes of k between two visits of a result tile
+/// Lanes of k between two visits of a result tile; of tile registers so few that both operands lie in the first cache.
+template <class Lane>
+constexpr std::int64_t kDepthBlock = Lane::kGroup > 1 ? 128 : 384;
 constexpr std::int64_t kSourceBytes = 192 << 10;
 constexpr std::int64_t kEnoughTasks = 16;
 // In bytes. Filters larger than the first are packed panel by panel instead of once for all tasks, unless an image is
@@ -186,7 +188,7 @@ class Convolution {
                   std::int64_t begin, std::int64_t end, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
-    const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock, 1,
+    const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock<Lane>, 1,
                                                          std::max<std::int64_t>(1, taps));
     const EvenTiles<Lane> tiles(sweep.width);
     const std::int64_t sum_pixels = chunks == 1 ? kTileRows<Lane> : (end - begin) * sweep.width;

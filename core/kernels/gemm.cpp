@@ -297,10 +297,30 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
   });
 }
 
+template <class T>
+void activate_run(Activation activation, const T* z, T* y, std::int64_t count) {
+  if constexpr (std::is_same_v<T, double>) {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = activate(activation, z[i]);
+  } else {
+    with_activation<Activated>(activation, [&](auto activated) {
+      each_group<T>(count, [&](std::int64_t i, auto part) { put(y + i, activated(get(z + i, part)), part); });
+    });
+  }
+}
+
+void activate_all(Activation activation, DType dtype, const void* z, void* y, std::int64_t n) {
+  dispatch_float(dtype, "activate", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    parallel_for(n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+      activate_run(activation, static_cast<const T*>(z) + begin, static_cast<T*>(y) + begin, end - begin);
+    });
+  });
+}
+
 }  // namespace
 
 const GemmKernels& gemm_kernels() {
-  static constexpr GemmKernels kernels{&gemm, &column_sums, &activation_backward};
+  static constexpr GemmKernels kernels{&gemm, &column_sums, &activation_backward, &activate_all};
   return kernels;
 }
 

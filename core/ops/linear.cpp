@@ -74,23 +74,33 @@ GradSink::Slope slope_in_product(const GradSink& gx, const cpu::GemmKernels& ker
   return does ? slope : GradSink::Slope{};
 }
 
+/// x, made again where forward did not keep it.
+Tensor saved_x(const OpContext& ctx) {
+  const Tensor& kept = ctx.saved(0, kName);
+  const Activation activation = ctx.remade_by(0);
+  if (activation == Activation::kNone) return kept;
+  Tensor x = Tensor::empty(kept.shape(), kept.dtype(), kept.device());
+  gemm_slot().on(kept.device(), kName).activate(activation, kept.dtype(), kept.raw(), x.mutable_raw(), kept.numel());
+  return x;
+}
+
 /// gx = gz w and gw = gz^T x, by what forward has saved of x and w.
 void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
   if (!gx.needs(0) && !gx.needs(1)) return;
-  const Tensor& x = ctx.saved(0, kName);
+  const Tensor& kept = ctx.saved(0, kName);  // of x's shape and dtype
   const Tensor& w = ctx.saved(1, kName);
-  const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
+  const cpu::GemmKernels& kernels = gemm_slot().on(w.device(), kName);
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
-  const Fp8Scaling* fp8 = fp8_of(p, x.dtype());
+  const Fp8Scaling* fp8 = fp8_of(p, kept.dtype());
   const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8);
   if (gx.needs(0)) {
-    const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, kernels, x.dtype()) : GradSink::Slope{};
+    const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, kernels, kept.dtype()) : GradSink::Slope{};
     const bool sloped = slope.activation != Activation::kNone;
     auto [to, adds] = sloped ? GradSink::Sum{gx.destination_with_slope(0)} : gradient_of_product(ctx, gx, 0);
     cpu::GemmArgs g = product(ctx, factor, w, to);
     g.slope = slope.activation;
     g.slope_at = sloped ? slope.z.raw() : nullptr;
-    g.m = x.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
+    g.m = kept.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
     g.accumulate = adds;
@@ -99,6 +109,7 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
     kernels.gemm(g);
   }
   if (gx.needs(1)) {
+    const Tensor x = saved_x(ctx);
     auto [to, adds] = gradient_of_product(ctx, gx, 1);
     cpu::GemmArgs g = product(ctx, factor, x, to);
     g.m = outputs;
@@ -158,7 +169,10 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   const auto save_results = [&] {
     if (p.activation == Activation::kNone) return;
     const int at = ctx.save(z.defined() ? z : y);
-    if (ctx.store_dtype == in[0].dtype()) ctx.slope = {p.activation, at};
+    if (ctx.store_dtype != in[0].dtype()) return;
+    // In halves y is one of the sum and not of z, its rounding.
+    const bool remakes = z.defined() && !is_half(z.dtype()) && gemm_slot().on(device, kName).activate != nullptr;
+    ctx.slope = {p.activation, at, remakes};
   };
   if (coded) {
     const Fp8Codes x = encode_to_fp8(in[0], Fp8Operand::kX, *fp8, true, ctx.grad_enabled);
@@ -181,7 +195,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   g.b_col = w.pitch();
   g.c_row = w.dim(0);
   multiply(g);
-  ctx.save(x);
+  ctx.save_input(0, x);
   ctx.save(w);
   save_results();
   return {y};

@@ -20,7 +20,8 @@ namespace binade::ops {
 /// pre-activation, and where the library has one in its product, the library's (docs/decisions/0028).
 ///
 /// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
-/// y).
+/// y). Where x is a GELU that another linear layer has made in f32 or f64 on the CPU, its z is all that is kept of it,
+/// and backward makes x again (docs/decisions/0036).
 ///
 /// Where x is the result of a linear layer with an activation, which nothing else reads, gx is multiplied by that
 /// layer's slope as the product stores it, and is that layer's gz (docs/decisions/0034): in halves the f32 sum is

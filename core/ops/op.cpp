@@ -23,6 +23,16 @@ int OpContext::save(const Tensor& tensor) {
   return static_cast<int>(saved_.size()) - 1;
 }
 
+int OpContext::save_input(int i, const Tensor& tensor) {
+  const auto source = std::ranges::find(remade, i, &Remade::input);
+  if (source == remade.end()) return save(tensor);
+  const int position = save(source->z);
+  if (position >= 0) saved_.back().remade_by = source->activation;
+  return position;
+}
+
+Activation OpContext::remade_by(int position) const { return saved_.at(static_cast<std::size_t>(position)).remade_by; }
+
 const Tensor& OpContext::saved(int position, const char* op) const {
   check<AutogradError>(position >= 0 && position < static_cast<int>(saved_.size()),
                        "{}: backward reads saved tensor {}, but {} were saved", op, position, saved_.size());

@@ -82,6 +82,11 @@ class OpContext {
 
   /// Keeps a tensor for backward; returns its position. A no-op returning -1 unless grad_enabled.
   int save(const Tensor& tensor);
+  /// The same for input i, which forward reads as `tensor`; where its bits can be made again from what its maker keeps,
+  /// only that is kept (docs/decisions/0036).
+  int save_input(int i, const Tensor& tensor);
+  /// What the tensor is that was given to save_input(): this of saved(position); kNone: saved(position) itself.
+  Activation remade_by(int position) const;
   /// A kept tensor. Throws AutogradError naming the op and both versions when it was written in place since.
   const Tensor& saved(int position, const char* op) const;
   std::size_t saved_bytes() const;
@@ -104,12 +109,22 @@ class OpContext {
   struct Slope {
     Activation activation = Activation::kNone;
     int saved = -1;
+    bool remakes = false;  ///< output 0 is activation(z) to the bit, by GemmKernels::activate
   } slope;
+
+  /// Set by apply, while forward runs: inputs that save_input() need not keep.
+  struct Remade {
+    int input = -1;
+    Activation activation = Activation::kNone;
+    Tensor z;
+  };
+  std::vector<Remade> remade;
 
  private:
   struct Saved {
     Tensor tensor;
     std::uint64_t version;
+    Activation remade_by = Activation::kNone;
   };
   std::vector<Saved> saved_;
 };

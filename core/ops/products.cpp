@@ -20,7 +20,9 @@ void register_gemm_cpu() {
                         [](Activation activation, DType dtype, const void* z, const void* gy, void* gz, std::int64_t m,
                            std::int64_t n, void* sums) {
                           cpu::kernels().gemm.activation_backward(activation, dtype, z, gy, gz, m, n, sums);
-                        }});
+                        },
+                    .activate = [](Activation activation, DType dtype, const void* z, void* y,
+                                   std::int64_t n) { cpu::kernels().gemm.activate(activation, dtype, z, y, n); }});
 }
 
 void bias_gradient(const OpInfo& info, const Tensor& gy, GradSink& gx, int i) {

@@ -25,8 +25,8 @@ bool slope_in_product(Activation slope, DType dtype) {
 }  // namespace
 
 void register_products() {
-  ops::gemm_slot().fill(DeviceType::kCuda,
-                        {&gemm, &column_sums, &activation_backward, /*low_bias=*/true, &slope_in_product});
+  ops::gemm_slot().fill(DeviceType::kCuda, {&gemm, &column_sums, &activation_backward, /*activate=*/nullptr,
+                                            /*low_bias=*/true, &slope_in_product});
 }
 
 }  // namespace binade::cuda

@@ -15,7 +15,8 @@
 #include "core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
-// The slope of a layer's activation in the product that makes its gradient (GradSink::slope).
+// The slope of a layer's activation in the product that makes its gradient (GradSink::slope), and what that layer gave,
+// made again instead of kept (OpContext::save_input). `together` takes both ways, `apart` neither.
 namespace binade {
 namespace {
 
@@ -107,6 +108,27 @@ TEST_F(SlopeInProduct, HasTheBitsOfAPassOfItsOwnInF32) {
   for (const Activation activation : kActivations)
     for (const DType dtype : {DType::f32, DType::f64})
       expect_same(gradients(Mlp(dtype, activation), dtype, together), gradients(Mlp(dtype, activation), dtype, apart));
+}
+
+/// Nobody but this test holds what `up` gave once `down` has read it, where backward can make it again to the bit.
+TEST_F(SlopeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain) {
+  const auto keeps = [](DType dtype, Activation activation, const std::function<Variable(const Variable&)>& between) {
+    const Mlp mlp(dtype, activation);
+    const PolicyScope policy(is_half(dtype) ? PrecisionPolicy{.low = dtype} : PrecisionPolicy{});
+    Variable h = mlp.up();
+    const Tensor held = h.value();
+    const Variable y = mlp.down(between(h));
+    h = Variable();
+    return !held.sole_owner();
+  };
+  const auto as_it_is = [](const Variable& h) { return h; };
+  for (const Activation smooth : {Activation::kGelu, Activation::kGeluTanh}) {
+    EXPECT_FALSE(keeps(DType::f32, smooth, as_it_is));
+    EXPECT_FALSE(keeps(DType::f64, smooth, as_it_is));
+    EXPECT_TRUE(keeps(DType::bf16, smooth, as_it_is)) << "z is rounded, y is of what was rounded";
+    EXPECT_TRUE(keeps(DType::f32, smooth, pass)) << "another op made it";
+  }
+  EXPECT_TRUE(keeps(DType::f32, Activation::kRelu, as_it_is)) << "its slope is taken of y itself";
 }
 
 /// Of the sum before it is rounded: half a unit in the last place and what the sum itself is off.

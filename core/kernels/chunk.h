@@ -1,15 +1,10 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
 #include "core/kernels/run.h"
 #include "core/kernels/seen.h"
-
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
 
 /// How the elementwise loops meet storage types: a chunk at a time is widened into a buffer of the computing type that
 /// stays in the first cache, worked on there, and rounded once on its way out. Where the stored type is the computing
@@ -18,49 +13,30 @@ namespace binade::cpu::BINADE_ISA {
 
 inline constexpr std::int64_t kChunk = 512;
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 warns of its own AVX-512 header
-
-[[gnu::noinline]] inline void widen_f16(const std::uint16_t* from, float* to, std::int64_t n) {
+template <class T>
+[[gnu::noinline]] void widen_low(const T* from, float* to, std::int64_t n) {
   std::int64_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16)
-    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
-#elif defined(__F16C__)
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-#endif
-  for (; i < n; ++i) to[i] = float16{from[i]}.to_float();
+  for (; i + kLanes<float> <= n; i += kLanes<float>) store_vector<float>(to + i, load_as_float(from + i));
+  for (; i < n; ++i) to[i] = from[i].to_float();
 }
 
-[[gnu::noinline]] inline void round_f16(const float* from, std::uint16_t* to, std::int64_t n) {
+/// Rounds and observes what it rounds, in one pass.
+template <class T>
+[[gnu::noinline]] void round_low(const float* from, T* to, std::int64_t n, Seen& seen) {
+  VFloat largest{};
   std::int64_t i = 0;
-#if defined(__AVX512F__)
-  for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-#elif defined(__F16C__)
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-  for (; i < n; ++i) to[i] = float16::from_float(from[i]).bits;
-}
-
-#pragma GCC diagnostic pop
-
-[[gnu::noinline]] inline void widen_bf16(const std::uint16_t* from, float* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i]) << 16);
-}
-
-/// In integers, as vdpbf16ps' companions flush subnormals.
-[[gnu::noinline]] inline void round_bf16(const float* from, std::uint16_t* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t u = std::bit_cast<std::uint32_t>(from[i]);
-    const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    const std::uint32_t quiet = (u >> 16) | 0x40u;
-    to[i] = static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  for (; i + 2 * kLanes<float> <= n; i += 2 * kLanes<float>) {
+    const VFloat first = load_vector<float>(from + i), second = load_vector<float>(from + i + kLanes<float>);
+    largest = larger_magnitude(largest, larger_magnitude(first, second));
+    store_two_from_float(to + i, first, second);
   }
+  for (; i < n; i += kLanes<float>) {
+    const int count = n - i < kLanes<float> ? static_cast<int>(n - i) : kLanes<float>;
+    const VFloat x = load_part(from + i, count);
+    largest = larger_magnitude(largest, x);
+    store_part_from_float(to + i, x, count);
+  }
+  seen.add(largest);
 }
 
 template <class C, class T>
@@ -73,8 +49,8 @@ template <class C, class T>
 [[gnu::noinline]] inline void widen(const In& x, float* to, std::int64_t n) {
   switch (x.dtype) {
     case DType::f32: std::memcpy(to, x.data, static_cast<std::size_t>(n) * sizeof(float)); break;
-    case DType::f16: widen_f16(static_cast<const std::uint16_t*>(x.data), to, n); break;
-    case DType::bf16: widen_bf16(static_cast<const std::uint16_t*>(x.data), to, n); break;
+    case DType::f16: widen_low(static_cast<const float16*>(x.data), to, n); break;
+    case DType::bf16: widen_low(static_cast<const bfloat16*>(x.data), to, n); break;
     case DType::f64: widen_plain<float, double>(x.data, to, n); break;
     case DType::i64: widen_plain<float, std::int64_t>(x.data, to, n); break;
     case DType::i32: widen_plain<float, std::int32_t>(x.data, to, n); break;
@@ -95,24 +71,25 @@ template <class C, class T>
   }
 }
 
-[[gnu::noinline]] inline void round(const float* from, const Out& y, std::int64_t n) {
+/// Stores elements [0, n) in `y` and shows them to `seen`. `n` <= kChunk.
+[[gnu::noinline]] inline void round(const float* from, const Out& y, std::int64_t n, Seen& seen) {
   switch (y.dtype) {
-    case DType::f16: round_f16(from, static_cast<std::uint16_t*>(y.data), n); break;
-    case DType::bf16: round_bf16(from, static_cast<std::uint16_t*>(y.data), n); break;
+    case DType::f16: return round_low(from, static_cast<float16*>(y.data), n, seen);
+    case DType::bf16: return round_low(from, static_cast<bfloat16*>(y.data), n, seen);
     case DType::f64:
       for (std::int64_t i = 0; i < n; ++i) static_cast<double*>(y.data)[i] = from[i];
-      break;
-    default: std::memcpy(y.data, from, static_cast<std::size_t>(n) * sizeof(float));
+      return;
+    default: std::memcpy(y.data, from, static_cast<std::size_t>(n) * sizeof(float)); seen.add(from, n);
   }
 }
-[[gnu::noinline]] inline void round(const double* from, const Out& y, std::int64_t n) {
+[[gnu::noinline]] inline void round(const double* from, const Out& y, std::int64_t n, Seen& seen) {
   if (y.dtype == DType::f64) {
     std::memcpy(y.data, from, static_cast<std::size_t>(n) * sizeof(double));
     return;
   }
   float narrow[kChunk];
   for (std::int64_t i = 0; i < n; ++i) narrow[i] = static_cast<float>(from[i]);
-  round(narrow, y, n);
+  round(narrow, y, n, seen);
 }
 
 /// Elements [at, at + n) of a run as C: where they lie, if they are of that type, else widened into a buffer. `step` 0
@@ -148,8 +125,10 @@ class Writer {
   explicit Writer(const Out& y) : y_(y), direct_(y.dtype == kDTypeOf<C>), seen_(y.dtype) {}
   C* target(std::int64_t at) { return direct_ ? static_cast<C*>(y_.data) + at : buffer_; }
   void done(std::int64_t at, std::int64_t n) {
-    seen_.add(target(at), n);
-    if (!direct_) round(buffer_, y_.at(at), n);
+    if (direct_)
+      seen_.add(target(at), n);
+    else
+      round(buffer_, y_.at(at), n, seen_);
   }
 
  private:
@@ -186,31 +165,43 @@ class LaneSum {
   C total_ = 0;
 };
 
-/// Maximum of n values; a NaN anywhere is the result.
+/// Maximum of n values, the first of equal ones; a NaN anywhere is the result.
 template <class C>
 class LaneMax {
  public:
   explicit LaneMax(C lowest) {
-    for (C& l : lane_) l = lowest;
+    for (Vector<C>& best : best_) best = splat(lowest);
   }
   void add(const C* x, std::int64_t n) {
     std::int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-      for (int l = 0; l < 16; ++l) lane_[l] = larger(lane_[l], x[i + l]);
-    for (int l = 0; i < n; ++i, ++l) lane_[l] = larger(lane_[l], x[i]);
+    for (; i + 64 <= n; i += 64)  // four by four, and then with the best: a short chain, and the same order
+      for (int v = 0; v < kVectors; ++v) {
+        const C* from = x + i + v * kLanes<C>;
+        const Vector<C> first = larger(load_vector<C>(from), load_vector<C>(from + 16));
+        const Vector<C> second = larger(load_vector<C>(from + 32), load_vector<C>(from + 48));
+        best_[v] = larger(best_[v], larger(first, second));
+      }
+    for (; i < n; ++i) {
+      const int lane = static_cast<int>(i % 16);
+      best_[lane / kLanes<C>][lane % kLanes<C>] = larger(best(lane), x[i]);
+    }
   }
   C total() const {
-    C best = lane_[0];
-    for (int l = 1; l < 16; ++l) best = larger(best, lane_[l]);
-    return best;
+    C all = best(0);
+    for (int lane = 1; lane < 16; ++lane) all = larger(all, best(lane));
+    return all;
   }
-  static C larger(C best, C x) {
-    const C kept = x <= best ? best : x;  // a NaN in x is taken
-    return best != best ? best : kept;    // and one in best is kept
+  /// A NaN in x is taken and one in `best` is kept. Of two numbers or of two vectors.
+  template <class V>
+  static V larger(V best, V x) {
+    return (x <= best) | (best != best) ? best : x;
   }
 
  private:
-  alignas(64) C lane_[16];
+  static constexpr int kVectors = 16 / kLanes<C>;
+  C best(int lane) const { return best_[lane / kLanes<C>][lane % kLanes<C>]; }
+
+  Vector<C> best_[kVectors];
 };
 
 }  // namespace binade::cpu::BINADE_ISA

@@ -123,9 +123,10 @@ void convert_of(In x, Out y, std::int64_t n) {
   Reader<C> xs(x);
   Seen seen(y.dtype);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from = xs.read(at, count);
-    seen.add(from, count);
-    round(from, y.at(at), count);
+    if (y.dtype != kDTypeOf<C>) return round(xs.read(at, count), y.at(at), count, seen);
+    C* to = static_cast<C*>(y.at(at).data);
+    widen(x.at(at), to, count);
+    seen.add(to, count);
   });
 }
 

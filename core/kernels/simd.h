@@ -31,6 +31,8 @@ using Vector = typename VectorOf<T>::type;
 using VFloat = Vector<float>;
 using VInt = Vector<std::int32_t>;
 using VWord = Vector<std::uint32_t>;
+/// 16 bits for each lane of a VWord.
+typedef std::uint16_t VHalf __attribute__((vector_size(kVectorBytes / 2), may_alias));
 
 template <class T>
 inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
@@ -101,9 +103,9 @@ inline VFloat load_as_float(const bfloat16* from) {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   return (VFloat)_mm256_slli_epi32(wide, 16);
 #else
-  VFloat v;
-  for (int i = 0; i < kLanes<float>; ++i) v[i] = from[i].to_float();
-  return v;
+  VHalf half;
+  std::memcpy(&half, from, sizeof(half));
+  return (VFloat)(__builtin_convertvector(half, VWord) << 16);
 #endif
 }
 inline VFloat load_as_float(const float16* from) {
@@ -118,7 +120,6 @@ inline VFloat load_as_float(const float16* from) {
 #endif
 }
 
-#if defined(__AVX2__)
 /// bf16 bits of each lane in the low halves of 32-bit lanes. Integer arithmetic: the conversion instruction of
 /// AVX512_BF16 would flush subnormals.
 inline VWord bf16_bits(VFloat x) {
@@ -127,7 +128,6 @@ inline VWord bf16_bits(VFloat x) {
   const VWord quiet = (u >> 16) | 0x40u;
   return (x == x) ? rounded : quiet;
 }
-#endif
 
 inline void store_from_float(float* to, VFloat x) { store_vector<float>(to, x); }
 inline void store_from_float(bfloat16* to, VFloat x) {
@@ -138,7 +138,8 @@ inline void store_from_float(bfloat16* to, VFloat x) {
   const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(u, u), 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
 #else
-  for (int i = 0; i < kLanes<float>; ++i) to[i] = bfloat16::from_float(x[i]);
+  const VHalf half = __builtin_convertvector(bf16_bits(x), VHalf);
+  std::memcpy(static_cast<void*>(to), &half, sizeof(half));
 #endif
 }
 inline void store_from_float(float16* to, VFloat x) {

@@ -1,0 +1,116 @@
+// What every loop over stored values shares (core/kernels/chunk.h): widening, rounding, observing and the maximum, in
+// rows of any length, at every instruction-set level.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "autograd/functions/reduce.h"
+#include "core/kernels/dispatch.h"
+#include "core/observation.h"
+#include "core/runtime.h"
+#include "tests/core/op_check.h"
+
+namespace binade {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+class Loops : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override { cpu::select_isa(GetParam()); }
+  void TearDown() override { cpu::select_isa(before_); }
+  Runtime runtime_{{.seed = 3}};
+
+ private:
+  std::string_view before_ = cpu::kernels().isa;
+};
+INSTANTIATE_TEST_SUITE_P(Isa, Loops, ::testing::ValuesIn(cpu::isa_levels()),
+                         [](const auto& level) { return std::string(level.param); });
+
+Tensor tensor_of(const std::vector<float>& x) { return Tensor::from(x, {static_cast<std::int64_t>(x.size())}); }
+
+/// Every sign, exponent and upper part of the mantissa, each with what rounding turns on below it: subnormal, normal,
+/// infinite, NaN.
+std::vector<float> every_upper_half() {
+  std::vector<float> x;
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
+    for (const std::uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      x.push_back(std::bit_cast<float>(upper << 16 | lower));
+  return x;
+}
+
+TEST_P(Loops, Bf16IsRoundedToTheSameBitsAsOneByOne) {
+  const std::vector<float> x = every_upper_half();
+  const Tensor y = tensor_of(x).to(DType::bf16);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(static_cast<const bfloat16*>(y.raw())[i].bits, bfloat16::from_float(x[i]).bits)
+        << std::hex << std::bit_cast<std::uint32_t>(x[i]);
+}
+
+TEST_P(Loops, F16IsRoundedToTheSameBitsAsOneByOne) {
+  const std::vector<float> x = every_upper_half();
+  const Tensor y = tensor_of(x).to(DType::f16);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(static_cast<const float16*>(y.raw())[i].bits, float16::from_float(x[i]).bits)
+        << std::hex << std::bit_cast<std::uint32_t>(x[i]);
+}
+
+TEST_P(Loops, Bf16IsWidenedExactly) {
+  Tensor x = Tensor::empty(Shape{1 << 16}, DType::bf16);
+  for (std::uint32_t bits = 0; bits < 1 << 16; ++bits)
+    static_cast<std::uint16_t*>(x.mutable_raw())[bits] = static_cast<std::uint16_t>(bits);
+  const Tensor y = x.to(DType::f32);
+  for (std::uint32_t bits = 0; bits < 1 << 16; ++bits)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(y.data<float>()[bits]), bits << 16);
+}
+
+/// Lengths around every width that a loop may take at once.
+std::vector<int> lengths() {
+  std::vector<int> all;
+  for (int n = 1; n <= 70; ++n) all.push_back(n);
+  for (const int n : {511, 512, 513, 576, 1030}) all.push_back(n);
+  return all;
+}
+/// Positions in a row of n: all of a short one, of a long one those next to its ends and to chunks'.
+std::vector<int> positions(int n) {
+  std::vector<int> all;
+  for (int at = 0; at < n; ++at)
+    if (n <= 70 || at < 2 || at % 512 < 2 || at % 512 > 509 || at > n - 18) all.push_back(at);
+  return all;
+}
+
+TEST_P(Loops, WhatIsRoundedIsSeenWhereverItStands) {
+  for (const int n : lengths())
+    for (const int at : positions(n))
+      for (const float worst : {-3e38f, kInf, kNaN}) {
+        std::vector<float> x(static_cast<std::size_t>(n), 1e-3f);
+        x[static_cast<std::size_t>(at)] = worst;
+        for (const DType to : {DType::bf16, DType::f16}) {
+          ObservationScope scope;
+          const Tensor y = tensor_of(x).to(to);
+          ASSERT_EQ(scope.take().low, std::bit_cast<std::uint32_t>(worst) & 0x7fffffffu)
+              << name_of(to) << ", " << at << " of " << n;
+          ASSERT_EQ(std::isfinite(y.at(at)), to == DType::bf16 && std::isfinite(worst)) << at << " of " << n;
+        }
+      }
+}
+
+TEST_P(Loops, TheMaximumIsFoundWhereverItStandsAndANanWins) {
+  for (const int n : lengths())
+    for (const int at : positions(n)) {
+      std::vector<float> x(static_cast<std::size_t>(n), -2.0f);
+      x[static_cast<std::size_t>(at)] = -1.0f;
+      ASSERT_EQ(max(tensor_of(x)).item(), -1.0) << at << " of " << n;
+      x[static_cast<std::size_t>(at)] = kNaN;
+      ASSERT_TRUE(std::isnan(max(tensor_of(x)).item())) << at << " of " << n;
+      x[static_cast<std::size_t>(n - 1 - at)] = kInf;  // before it, behind it, or in its place
+      ASSERT_EQ(std::isnan(max(tensor_of(x)).item()), n - 1 - at != at) << at << " of " << n;
+    }
+}
+
+}  // namespace
+}  // namespace binade

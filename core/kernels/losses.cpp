@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/kernels/chunk.h"
+#include "core/kernels/exponentials.h"
 #include "core/ops/math.h"
 
 namespace binade::cpu::BINADE_ISA {
@@ -100,7 +101,7 @@ template <class C>
     const C* from = xs.read(at, count);
     for (std::int64_t i = 0; i < count; ++i) below[i] = from[i] - max;
     distance.add(below, count);
-    for (std::int64_t i = 0; i < count; ++i) below[i] = math::exp(below[i]);
+    exponentials(below, 0, below, count);
     sum.add(below, count);
   });
   three[0] = max;
@@ -117,11 +118,11 @@ template <class C>
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
     const C* from = xs.read(at, count);
     C* to = gxs.target(at);  // may be where `from` is
+    exponentials(from, max, to, count);
     const bool hit = target >= at && target < at + count;
-    const C logit = hit ? from[target - at] : C(0);
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) to[i] = scale * (math::exp(from[i] - max) * per_sum - share);
-    if (hit) to[target - at] = scale * (math::exp(logit - max) * per_sum - share - at_target);
+    const C share_of_target = hit ? to[target - at] * per_sum : C(0);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = scale * (to[i] * per_sum - share);
+    if (hit) to[target - at] = scale * (share_of_target - share - at_target);
     gxs.done(at, count);
   });
 }

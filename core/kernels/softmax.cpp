@@ -3,45 +3,39 @@
 #include <limits>
 
 #include "core/kernels/chunk.h"
+#include "core/kernels/exponentials.h"
+#include "core/kernels/scratch.h"
 #include "core/ops/math.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
+/// Each exponential is computed once: it waits in y, or in scratch where y is narrower than C, for the sum of all.
 template <class C>
-struct RowStatistics {
-  C max, sum;  ///< the largest, and the sum of exp(x - max)
-};
-
-template <class C>
-[[gnu::flatten]] RowStatistics<C> statistics_of(In x, std::int64_t n) {
+[[gnu::flatten]] void softmax_of(In x, Out y, std::int64_t n, bool log) {
   Reader<C> xs(x);
   LaneMax<C> largest(-std::numeric_limits<C>::infinity());
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
   const C max = largest.total();
+  const auto bytes = static_cast<std::size_t>(n) * sizeof(C);
+  C* exponential = static_cast<C*>(y.dtype == kDTypeOf<C> ? y.data : scratch(ScratchSlot::kShared, bytes));
   LaneSum<C> sum;
-  alignas(64) C terms[kChunk];
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from = xs.read(at, count);
-    for (std::int64_t i = 0; i < count; ++i) terms[i] = math::exp(from[i] - max);
-    sum.add(terms, count);
+    exponentials(xs.read(at, count), max, exponential + at, count);
+    sum.add(exponential + at, count);
   });
-  return {max, sum.total()};
-}
-
-template <class C>
-[[gnu::flatten]] void softmax_of(In x, Out y, std::int64_t n, bool log) {
-  const RowStatistics<C> s = statistics_of<C>(x, n);
-  const C log_sum = math::log(s.sum);
-  Reader<C> xs(x);
+  const C per_sum = 1 / sum.total(), log_sum = math::log(sum.total());
   Writer<C> ys(y);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from = xs.read(at, count);
-    C* __restrict to = ys.target(at);
-    if (log)
-      for (std::int64_t i = 0; i < count; ++i) to[i] = (from[i] - s.max) - log_sum;
-    else
-      for (std::int64_t i = 0; i < count; ++i) to[i] = math::exp(from[i] - s.max) / s.sum;
+    C* to = ys.target(at);
+    if (log) {
+      const C* from = xs.read(at, count);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = (from[i] - max) - log_sum;
+    } else {
+      const C* from = exponential + at;
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from[i] * per_sum;  // may be in place
+    }
     ys.done(at, count);
   });
 }
@@ -63,10 +57,12 @@ template <class C>
     const C* from_y = ys.read(at, count);
     const C* from_gy = gys.read(at, count);
     C* __restrict to = gxs.target(at);
-    if (log)
-      for (std::int64_t i = 0; i < count; ++i) to[i] = from_gy[i] - math::exp(from_y[i]) * sum;
-    else
+    if (log) {
+      exponentials(from_y, 0, to, count);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from_gy[i] - to[i] * sum;
+    } else {
       for (std::int64_t i = 0; i < count; ++i) to[i] = from_y[i] * (from_gy[i] - sum);
+    }
     gxs.done(at, count);
   });
 }

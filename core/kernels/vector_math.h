@@ -5,30 +5,6 @@
 /// Elementary functions on vectors. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays. Cody and Waite's
-/// reduction, then the Taylor series to r^7 (whose remainder on |r| <= ln 2 / 2 is below 2^-27).
-inline VFloat exp(VFloat argument) {
-  VFloat x = argument < -104.0f ? splat(-104.0f) : argument;
-  x = x > 89.0f ? splat(89.0f) : x;
-  const VFloat round = splat(0x1.8p23f);  // adding it leaves the nearest integer in the low bits
-  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
-  const VFloat n = shifted - round;
-  VFloat r = multiply_add(n, splat(-0.693359375f), x);  // ln 2 in two parts; the first has 9 bits: n times it is exact
-  r = multiply_add(n, splat(2.12194440e-4f), r);
-  VFloat p = splat(1.0f / 5040);
-  p = multiply_add(p, r, splat(1.0f / 720));
-  p = multiply_add(p, r, splat(1.0f / 120));
-  p = multiply_add(p, r, splat(1.0f / 24));
-  p = multiply_add(p, r, splat(1.0f / 6));
-  p = multiply_add(p, r, splat(0.5f));
-  p = multiply_add(p * r, r, r) + 1.0f;
-  // 2^n in two factors: n runs from -150 to 128 and one would leave the range of the exponent.
-  const VInt whole = (VInt)shifted - (VInt)round;
-  const VInt half = whole >> 1;
-  const VFloat y = p * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
-  return argument < -103.9f ? VFloat{} : y;
-}
-
 /// x where it is larger (smaller) than the limit, and where it is NaN.
 [[gnu::always_inline]] inline VFloat at_least(VFloat x, float limit) {
 #if defined(__AVX512F__)
@@ -46,6 +22,34 @@ inline VFloat exp(VFloat argument) {
   return (VFloat)_mm256_min_ps((__m256)splat(limit), (__m256)x);
 #else
   return x > limit ? splat(limit) : x;
+#endif
+}
+
+/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays. Cody and Waite's
+/// reduction, then the Taylor series to r^7 (whose remainder on |r| <= ln 2 / 2 is below 2^-27).
+inline VFloat exp(VFloat argument) {
+  const VFloat x = at_most(at_least(argument, -104.0f), 89.0f);
+  const VFloat round = splat(0x1.8p23f);  // adding it leaves the nearest integer in the low bits
+  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
+  const VFloat n = shifted - round;
+  VFloat r = multiply_add(n, splat(-0.693359375f), x);  // ln 2 in two parts; the first has 9 bits: n times it is exact
+  r = multiply_add(n, splat(2.12194440e-4f), r);
+  VFloat p = splat(1.0f / 5040);
+  p = multiply_add(p, r, splat(1.0f / 720));
+  p = multiply_add(p, r, splat(1.0f / 120));
+  p = multiply_add(p, r, splat(1.0f / 24));
+  p = multiply_add(p, r, splat(1.0f / 6));
+  p = multiply_add(p, r, splat(0.5f));
+  p = multiply_add(p * r, r, r) + 1.0f;
+#if defined(__AVX512F__)
+  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)argument, (__m512)splat(-103.9f), _CMP_NLT_UQ);
+  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n);  // p 2^n; lanes left out meet no subnormal
+#else
+  // 2^n in two factors: n runs from -150 to 128 and one would leave the range of the exponent.
+  const VInt whole = (VInt)shifted - (VInt)round;
+  const VInt half = whole >> 1;
+  const VFloat y = p * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
+  return argument < -103.9f ? VFloat{} : y;
 #endif
 }
 

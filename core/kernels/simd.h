@@ -5,7 +5,7 @@
 
 #include "core/dtype.h"
 
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -89,6 +89,19 @@ inline Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<do
   return (Vector<double>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #else
   return a * b + c;
+#endif
+}
+
+/// The products, 64 bits wide, of the low words of the lanes.
+inline Vector<std::uint64_t> multiply_low_words(Vector<std::uint64_t> a, Vector<std::uint64_t> b) {
+#if defined(__AVX512F__)
+  return (Vector<std::uint64_t>)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (Vector<std::uint64_t>)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__SSE2__)
+  return (Vector<std::uint64_t>)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#else
+  return (a & 0xffffffffu) * (b & 0xffffffffu);
 #endif
 }
 

@@ -67,38 +67,37 @@ template <class C>
   });
 }
 
-/// words[i] = word (first + i) of the stream for i < kChunk: Philox over 16 counters side by side.
-[[gnu::flatten]] void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
-  constexpr int kLanes = 16;
+/// words[i] = word (first + i) of the stream for i < n, and beyond to the next multiple of kDrawn: Philox over counters
+/// side by side, of which each word has a lane of 64 bits, as wide as a product, whose upper half means nothing.
+using Words = Vector<std::uint64_t>;
+constexpr int kCounters = kLanes<std::uint64_t>, kDrawn = 4 * kCounters;
+static_assert(kChunk % kDrawn == 0);
+
+void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
   const std::array<std::uint32_t, 4> zero = stream.counter(0);
-  for (std::int64_t at = 0; at < n; at += 4 * kLanes) {
-    std::uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
-    for (int l = 0; l < kLanes; ++l) {
-      c0[l] = static_cast<std::uint32_t>((first + at) / 4 + l);
-      c1[l] = zero[1];
-      c2[l] = zero[2];
-      c3[l] = zero[3];
-    }
+  Words own, low, high;  // each lane's number, and how two vectors' lanes take turns
+  for (int l = 0; l < kCounters; ++l) {
+    own[l] = static_cast<std::uint64_t>(l);
+    low[l] = static_cast<std::uint64_t>(l / 2 + l % 2 * kCounters);
+    high[l] = low[l] + kCounters / 2;
+  }
+  for (std::int64_t at = 0; at < n; at += kDrawn) {
+    Words c0 = own + static_cast<std::uint64_t>((first + at) / 4), c1 = splat(std::uint64_t{zero[1]}),
+          c2 = splat(std::uint64_t{zero[2]}), c3 = splat(std::uint64_t{zero[3]});
     std::array<std::uint32_t, 2> key = stream.key();
     for (int round = 0; round < 10; ++round) {
-      for (int l = 0; l < kLanes; ++l) {
-        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[l];
-        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[l];
-        const std::uint32_t old1 = c1[l], old3 = c3[l];
-        c0[l] = static_cast<std::uint32_t>(p1 >> 32) ^ old1 ^ key[0];
-        c1[l] = static_cast<std::uint32_t>(p1);
-        c2[l] = static_cast<std::uint32_t>(p0 >> 32) ^ old3 ^ key[1];
-        c3[l] = static_cast<std::uint32_t>(p0);
-      }
+      const Words p0 = multiply_low_words(c0, splat(std::uint64_t{0xD2511F53u}));
+      const Words p1 = multiply_low_words(c2, splat(std::uint64_t{0xCD9E8D57u}));
+      c0 = p1 >> 32 ^ c1 ^ splat(std::uint64_t{key[0]});
+      c1 = p1;
+      c2 = p0 >> 32 ^ c3 ^ splat(std::uint64_t{key[1]});
+      c3 = p0;
       key[0] += 0x9E3779B9u;
       key[1] += 0xBB67AE85u;
     }
-    for (int l = 0; l < kLanes; ++l) {
-      words[at + 4 * l] = c0[l];
-      words[at + 4 * l + 1] = c1[l];
-      words[at + 4 * l + 2] = c2[l];
-      words[at + 4 * l + 3] = c3[l];
-    }
+    const Words first_two = (c0 & 0xffffffffu) | c1 << 32, last_two = (c2 & 0xffffffffu) | c3 << 32;
+    store_vector<std::uint64_t>(words + at, __builtin_shuffle(first_two, last_two, low));
+    store_vector<std::uint64_t>(words + at + kDrawn / 2, __builtin_shuffle(first_two, last_two, high));
   }
 }
 

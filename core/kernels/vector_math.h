@@ -61,13 +61,12 @@ template <class... Rest>
   return y;
 }
 
-inline constexpr float kHeldExponent = 86.9f;
-
-/// exp(x + rest), 1 ulp, for |x| <= kHeldExponent and a small correction `rest`: neither side leaves the normal
-/// numbers, so that 2^n is an addition to the exponent's bits. Anything where x is NaN. Reduction and polynomial of
-/// math::exp_sum.
+/// 2^kScale exp(x + rest), 1 ulp, for a small correction `rest` and an x for which neither the result nor 2^kScale
+/// itself leaves the normal numbers: 2^n is an addition to the exponent's bits. Anything where x is NaN. Reduction and
+/// polynomial of math::exp_sum.
+template <int kScale>
 [[gnu::always_inline]] inline VFloat exp_held(VFloat x, VFloat rest = VFloat{}) {
-  const VFloat round = splat(0x1.8p23f);
+  const VFloat round = splat(0x1.8p23f + kScale);
   const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
   const VFloat n = shifted - round;
   VFloat r = multiply_add(n, splat(-0.693359375f), x);
@@ -77,16 +76,16 @@ inline constexpr float kHeldExponent = 86.9f;
   return (VFloat)((VInt)p + ((VInt)shifted << 23));
 }
 
-/// 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 where that is below the normal numbers; and the
+/// 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 where no float is as small; and 2^-64 times the
 /// exponential. x is finite, or the result means nothing.
 struct TanhGate {
   VFloat gate, exponential;
 };
 [[gnu::always_inline]] inline TanhGate tanh_gate(VFloat x, VFloat square) {
   const VFloat argument = x * multiply_add(square, splat(-0.071354814f), splat(-1.5957691f));
-  const VFloat e = exp_held(at_most(at_least(argument, -kHeldExponent), kHeldExponent));
-  const VFloat gate = 1.0f / (1.0f + e);
-  return {argument > kHeldExponent ? VFloat{} : gate, e};
+  const VFloat e = exp_held<-64>(at_most(at_least(argument, -40.0f), 104.0f));
+  const VFloat gate = 0x1p-64f / (0x1p-64f + e);
+  return {argument > 104.0f ? VFloat{} : gate, e};
 }
 
 /// math::gelu_tanh and its slope: the same functions, within a few ulp of those.
@@ -95,7 +94,7 @@ struct TanhGate {
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, s (1 - s) is 0 and must not meet an infinity
   const VFloat square = held * held;
   const TanhGate s = tanh_gate(held, square);
-  const VFloat bell = s.gate * (s.gate * s.exponential);  // s (1 - s)
+  const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // s (1 - s)
   return multiply_add(held * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
 }
 
@@ -105,11 +104,11 @@ struct NormalTailOf {
 };
 [[gnu::always_inline]] inline NormalTailOf normal_tail(VFloat x) {
   const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
-  const VFloat a = at_most(magnitude, 13.1f);
+  const VFloat a = at_most(magnitude, 14.4f);
   // a^2 / 2 to more than 24 bits: the head has 12 of them, so its square is exact.
   const VFloat head = (VFloat)((VWord)a & 0xfffff000u);
-  const VFloat e = exp_held(head * head * -0.5f, (a - head) * (a + head) * -0.5f);
-  const VFloat density = magnitude > 13.1f ? VFloat{} : e;
+  const VFloat e = exp_held<64>(head * head * -0.5f, (a - head) * (a + head) * -0.5f);
+  const VFloat density = e * (magnitude > 14.4f ? VFloat{} : splat(0x1p-64f));
   const VFloat t = 4.0f / (a + 4.0f);
   const VFloat p = horner(t, 1.695148893e-02f, -6.486594317e-02f, 5.667350626e-02f, 2.152045155e-02f, 1.867139247e-02f,
                           8.333030817e-02f, 7.320002209e-02f, 9.524599998e-02f, 9.952673375e-02f, 9.974604433e-02f);

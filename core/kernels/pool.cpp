@@ -65,62 +65,84 @@ std::int64_t grain_of(std::int64_t width, std::int64_t channels) {
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
 template <class T, class I>
-void max_forward_pixel(const MaxPool& a, std::int64_t image, std::int64_t oh, std::int64_t ow, Seen& seen) {
-  const std::int64_t top = oh * a.stride_h - a.padding_h, left = ow * a.stride_w - a.padding_w;
+void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, Seen& seen) {
+  const std::int64_t top = oh * a.stride_h - a.padding_h;
   const std::int64_t h0 = std::max<std::int64_t>(0, top), h1 = std::min(a.height, top + a.kernel_h);
-  const std::int64_t w0 = std::max<std::int64_t>(0, left), w1 = std::min(a.width, left + a.kernel_w);
-  const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels;
-  each_group<T>(a.channels, [&](std::int64_t c, auto part) {
-    const T* x = static_cast<const T*>(a.x) + c;
-    Wide<T> best = splat(-std::numeric_limits<Compute<T>>::infinity());
-    Words<T> taken = splat(static_cast<Word<T>>((h0 - top) * a.kernel_w + w0 - left));
-    for (std::int64_t h = h0; h < h1; ++h)
-      for (std::int64_t w = w0; w < w1; ++w) {
-        const Wide<T> v = get(x + ((image * a.height + h) * a.width + w) * a.x_pitch, part);
-        const Words<T> take = (v > best) | (v != v);  // a NaN is taken, and nothing is larger than it afterwards
-        best = take ? v : best;
-        taken = take ? splat(static_cast<Word<T>>((h - top) * a.kernel_w + w - left)) : taken;
+  for (std::int64_t ow = 0; ow < a.out_width; ++ow) {
+    const std::int64_t left = ow * a.stride_w - a.padding_w;
+    const std::int64_t w0 = std::max<std::int64_t>(0, left), w1 = std::min(a.width, left + a.kernel_w);
+    const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels;
+    const T* x = static_cast<const T*>(a.x) + ((image * a.height + h0) * a.width + w0) * a.x_pitch;
+    each_group<T>(a.channels, [&, pitch = a.x_pitch, row_pitch = a.width * a.x_pitch](std::int64_t c, auto part) {
+      const T* row = x + c;
+      Wide<T> best = splat(-std::numeric_limits<Compute<T>>::infinity());
+      Words<T> row_index = splat(static_cast<Word<T>>((h0 - top) * a.kernel_w + w0 - left)), taken = row_index;
+      for (std::int64_t h = h0; h < h1; ++h, row += row_pitch, row_index += static_cast<Word<T>>(a.kernel_w)) {
+        const T* from = row;
+        Words<T> index = row_index;
+        for (std::int64_t w = w0; w < w1; ++w, from += pitch, index += 1) {
+          const Wide<T> v = get(from, part);
+          const Words<T> take = (v > best) | (v != v);  // a NaN is taken, and nothing is larger than it afterwards
+          best = take ? v : best;
+          taken = take ? index : taken;
+        }
       }
-    put(static_cast<T*>(a.y) + out + c, best, part, seen);
-    if (a.index != nullptr) put_index<T>(static_cast<I*>(a.index) + out + c, taken, part);
-  });
+      put(static_cast<T*>(a.y) + out + c, best, part, seen);
+      if (a.index != nullptr) put_index<T>(static_cast<I*>(a.index) + out + c, taken, part);
+    });
+  }
 }
 
 template <class T, class I>
-void max_backward_pixel(const MaxPool& a, std::int64_t image, std::int64_t h, std::int64_t w, Seen& seen) {
-  // Windows [oh0, oh1) x [ow0, ow1) contain the pixel.
+void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Seen& seen) {
+  // Windows [oh0, oh1) x [ow0, ow1) contain the pixel; along the row ow0 and ow1 only grow.
   const std::int64_t oh0 = std::max<std::int64_t>(0, ceil_div(h + a.padding_h - a.kernel_h + 1, a.stride_h));
   const std::int64_t oh1 = std::min(a.out_height, (h + a.padding_h) / a.stride_h + 1);
-  const std::int64_t ow0 = std::max<std::int64_t>(0, ceil_div(w + a.padding_w - a.kernel_w + 1, a.stride_w));
-  const std::int64_t ow1 = std::min(a.out_width, (w + a.padding_w) / a.stride_w + 1);
-  T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.gx_pitch;
-  each_group<T>(a.channels, [&](std::int64_t c, auto part) {
-    Wide<T> sum{};
-    for (std::int64_t oh = oh0; oh < oh1; ++oh)
-      for (std::int64_t ow = ow0; ow < ow1; ++ow) {
-        const std::int64_t window = (image * a.out_height + oh) * a.out_width + ow;
-        const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w -
-                                  (ow * a.stride_w - a.padding_w);
-        const Words<T> mine = get_index<T>(static_cast<const I*>(a.index) + window * a.channels + c, part) ==
-                              splat(static_cast<Word<T>>(here));
-        sum = mine ? sum + get(static_cast<const T*>(a.gy) + window * a.gy_pitch + c, part) : sum;
+  std::int64_t ow0 = 0, ow1 = 0;
+  const bool apart = a.kernel_h <= a.stride_h && a.kernel_w <= a.stride_w;
+  for (std::int64_t w = 0; w < a.width; ++w) {
+    while (ow1 < a.out_width && ow1 * a.stride_w - a.padding_w <= w) ++ow1;
+    while (ow0 < ow1 && ow0 * a.stride_w - a.padding_w + a.kernel_w <= w) ++ow0;
+    T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.gx_pitch;
+    const auto store = [&](std::int64_t c, Wide<T> sum, auto part) {
+      if (a.accumulate) {
+        T own[kWideLanes<T>];
+        put(own, sum, part);
+        sum = get(static_cast<const T*>(gx) + c, part) + get(static_cast<const T*>(own), part);
       }
-    if (a.accumulate) {
-      T own[kWideLanes<T>];
-      put(own, sum, part);
-      sum = get(static_cast<const T*>(gx) + c, part) + get(static_cast<const T*>(own), part);
+      put(gx + c, sum, part, seen);
+    };
+    /// What comes to channels c from one window; nothing, where no window's pixel is the `here`th.
+    const auto from_window = [&](std::int64_t oh, std::int64_t ow) {
+      const std::int64_t window = (image * a.out_height + oh) * a.out_width + ow;
+      const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w -
+                                (ow * a.stride_w - a.padding_w);
+      return [index = static_cast<const I*>(a.index) + window * a.channels,
+              gy = static_cast<const T*>(a.gy) + window * a.gy_pitch,
+              here = splat(static_cast<Word<T>>(here))](std::int64_t c, const Wide<T>& sum, auto part) {
+        return get_index<T>(index + c, part) == here ? sum + get(gy + c, part) : sum;
+      };
+    };
+    if (apart && oh0 < oh1 && ow0 < ow1) {  // one window
+      const auto added = from_window(oh0, ow0);
+      each_group<T>(a.channels, [&](std::int64_t c, auto part) { store(c, added(c, Wide<T>{}, part), part); });
+      continue;
     }
-    put(gx + c, sum, part, seen);
-  });
+    each_group<T>(a.channels, [&](std::int64_t c, auto part) {
+      Wide<T> sum{};
+      for (std::int64_t oh = oh0; oh < oh1; ++oh)
+        for (std::int64_t ow = ow0; ow < ow1; ++ow) sum = from_window(oh, ow)(c, sum, part);
+      store(c, sum, part);
+    });
+  }
 }
 
-/// f(image, row, col, seen) over every pixel of `height` x `width`, rows in parallel; f stores values of type T.
+/// f(image, row, seen) over every row of `height` x `width` pixels, in parallel; f stores values of type T.
 template <class T, class F>
-void each_pixel(std::int64_t images, std::int64_t height, std::int64_t width, std::int64_t channels, F&& f) {
+void each_row(std::int64_t images, std::int64_t height, std::int64_t width, std::int64_t channels, F&& f) {
   parallel_for(images * height, grain_of(width, channels), [&](std::int64_t begin, std::int64_t end) {
     Seen seen(kDTypeOf<T>);
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t w = 0; w < width; ++w) f(i / height, i % height, w, seen);
+    for (std::int64_t i = begin; i < end; ++i) f(i / height, i % height, seen);
   });
 }
 
@@ -134,19 +156,15 @@ void dispatch_pool(const MaxPool& a, F&& f) {
 
 void max_forward(const MaxPool& a) {
   dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
-    each_pixel<T>(a.images, a.out_height, a.out_width, a.channels,
-                  [&](std::int64_t n, std::int64_t oh, std::int64_t ow, Seen& seen) {
-                    max_forward_pixel<T, I>(a, n, oh, ow, seen);
-                  });
+    each_row<T>(a.images, a.out_height, a.out_width, a.channels,
+                [&](std::int64_t n, std::int64_t oh, Seen& seen) { max_forward_row<T, I>(a, n, oh, seen); });
   });
 }
 
 void max_backward(const MaxPool& a) {
   dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
-    each_pixel<T>(a.images, a.height, a.width, a.channels,
-                  [&](std::int64_t n, std::int64_t h, std::int64_t w, Seen& seen) {
-                    max_backward_pixel<T, I>(a, n, h, w, seen);
-                  });
+    each_row<T>(a.images, a.height, a.width, a.channels,
+                [&](std::int64_t n, std::int64_t h, Seen& seen) { max_backward_row<T, I>(a, n, h, seen); });
   });
 }
 
@@ -177,10 +195,9 @@ void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std:
 
 void resample(const Resample& a) {
   dispatch_float(a.dtype, "resample", [&]<class T>(TypeTag<T>) {
-    each_pixel<T>(a.images, a.out_height, a.out_width, a.channels,
-                  [&](std::int64_t n, std::int64_t oh, std::int64_t ow, Seen& seen) {
-                    resample_pixel<T>(a, n, oh, ow, seen);
-                  });
+    each_row<T>(a.images, a.out_height, a.out_width, a.channels, [&](std::int64_t n, std::int64_t oh, Seen& seen) {
+      for (std::int64_t ow = 0; ow < a.out_width; ++ow) resample_pixel<T>(a, n, oh, ow, seen);
+    });
   });
 }
 

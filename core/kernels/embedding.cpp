@@ -9,21 +9,28 @@ namespace binade::cpu::BINADE_ISA {
 namespace {
 
 template <class T>
-void sum_tokens(const EmbeddingGradient& a, std::int64_t i) {
+void sum_tokens(const EmbeddingGradient& a, std::int64_t row, Seen& seen) {
   using C = Compute<T>;
-  C* gw = static_cast<C*>(a.gw) + a.row[i] * a.cols;
+  C* gw = static_cast<C*>(a.gw) + row * a.cols;
   const T* gy = static_cast<const T*>(a.gy);
-  Seen seen(kDTypeOf<C>);
+  const std::int64_t begin = a.begin[row], end = a.begin[row + 1];
+  if (a.accumulate && begin == end) return;
   each_group<T>(a.cols, [&](std::int64_t c, auto part) {
     Wide<T> sum{};
-    for (std::int64_t t = a.begin[i]; t < a.begin[i + 1]; ++t) sum += get(gy + a.tokens[t] * a.cols + c, part);
-    put(gw + c, get(static_cast<const C*>(gw) + c, part) + sum, part, seen);
+    for (std::int64_t t = begin; t < end; ++t) sum += get(gy + a.tokens[t] * a.cols + c, part);
+    if (a.accumulate) sum = get(static_cast<const C*>(gw) + c, part) + sum;
+    put(gw + c, sum, part, seen);
   });
 }
 
 void gradient(const EmbeddingGradient& a) {
-  dispatch_float(a.gy_dtype, "embedding",
-                 [&]<class T>(TypeTag<T>) { parallel_blocks(a.rows, [&](std::int64_t i) { sum_tokens<T>(a, i); }); });
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, a.cols));
+  dispatch_float(a.gy_dtype, "embedding", [&]<class T>(TypeTag<T>) {
+    parallel_for(a.rows, grain, [&](std::int64_t first, std::int64_t end) {
+      Seen seen(kDTypeOf<Compute<T>>);
+      for (std::int64_t row = first; row < end; ++row) sum_tokens<T>(a, row, seen);
+    });
+  });
 }
 
 }  // namespace

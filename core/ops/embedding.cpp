@@ -42,45 +42,37 @@ Shape output_shape(const Shape& indices, std::int64_t cols) {
   return Shape(dims);
 }
 
-/// Positions sorted by index, equal indices in position order: who looks up which row.
+/// Positions sorted by index, equal indices in position order: who looks up which row, in tokens from begin[row] on.
 struct Lookups {
-  std::vector<std::int64_t> row, begin, tokens;
+  std::vector<std::int64_t> begin, tokens;
 };
 
 Lookups group(const Tensor& indices, std::int64_t rows) {
   const std::int64_t* index = indices.data<std::int64_t>();
-  std::vector<std::int64_t> start(static_cast<std::size_t>(rows) + 1, 0);
-  for (std::int64_t i = 0; i < indices.numel(); ++i) ++start[static_cast<std::size_t>(index[i]) + 1];
-  Lookups result;
-  for (std::int64_t v = 0; v < rows; ++v) {
-    const auto at = static_cast<std::size_t>(v);
-    if (start[at + 1] > 0) {
-      result.row.push_back(v);
-      result.begin.push_back(start[at]);
-    }
-    start[at + 1] += start[at];
-  }
-  result.begin.push_back(indices.numel());
-  result.tokens.resize(static_cast<std::size_t>(indices.numel()));
-  for (std::int64_t i = 0; i < indices.numel(); ++i)
-    result.tokens[static_cast<std::size_t>(start[static_cast<std::size_t>(index[i])]++)] = i;
+  Lookups result{std::vector<std::int64_t>(static_cast<std::size_t>(rows) + 2, 0),
+                 std::vector<std::int64_t>(static_cast<std::size_t>(indices.numel()))};
+  // Where the row's next token goes, which in the end is where the row after it begins.
+  std::int64_t* next = result.begin.data() + 1;
+  for (std::int64_t i = 0; i < indices.numel(); ++i) ++next[index[i] + 1];
+  for (std::int64_t row = 0; row < rows; ++row) next[row + 1] += next[row];
+  for (std::int64_t i = 0; i < indices.numel(); ++i) result.tokens[static_cast<std::size_t>(next[index[i]]++)] = i;
   return result;
 }
 
-void add_rows(const Tensor& indices, const Tensor& gy, Tensor& gw) {
+void add_rows(const Tensor& indices, const Tensor& gy, Tensor& gw, bool accumulate) {
   check<DTypeError>(gw.dtype() == accumulate_dtype(gy.dtype()),
                     "embedding: a gradient of {} is summed in {}, not in {}", name_of(gy.dtype()),
                     name_of(accumulate_dtype(gy.dtype())), name_of(gw.dtype()));
   const Lookups lookups = group(indices, gw.dim(0));
-  cpu::EmbeddingGradient a{.gy_dtype = gy.dtype(), .gw_dtype = gw.dtype()};
-  a.rows = static_cast<std::int64_t>(lookups.row.size());
-  a.cols = gw.dim(1);
-  a.row = lookups.row.data();
-  a.begin = lookups.begin.data();
-  a.tokens = lookups.tokens.data();
-  a.gy = gy.raw();
-  a.gw = gw.mutable_raw();
-  cpu::kernels().embedding.gradient(a);
+  cpu::kernels().embedding.gradient({.gy_dtype = gy.dtype(),
+                                     .gw_dtype = gw.dtype(),
+                                     .rows = gw.dim(0),
+                                     .cols = gw.dim(1),
+                                     .begin = lookups.begin.data(),
+                                     .tokens = lookups.tokens.data(),
+                                     .gy = gy.raw(),
+                                     .gw = gw.mutable_raw(),
+                                     .accumulate = accumulate});
 }
 
 }  // namespace
@@ -112,8 +104,7 @@ void Embedding::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   const Shape& shape = ctx.inputs[0].shape;
   GradientSum gw(gx, 0, accumulate_dtype(gy[0].dtype()));
   if (shape.numel() == 0) return gw.finish();
-  if (!gw.holds()) backend_of(gy[0].device()).fill_zero(gw.raw(), gw.tensor().bytes(), Stream{gy[0].device()});
-  kernels.on(gy[0].device(), info.name).gradient(indices, gy[0], gw.tensor());
+  kernels.on(gy[0].device(), info.name).gradient(indices, gy[0], gw.tensor(), gw.holds());
   gw.finish();
 }
 

@@ -30,8 +30,8 @@ struct Embedding {
   struct Kernels {
     /// y[i] = weight[indices[i]], moved as it is.
     void (*rows)(const Tensor& weight, const Tensor& indices, Tensor& y);
-    /// gw gets the sums of gy's rows by index added: one addition to each of its elements.
-    void (*gradient)(const Tensor& indices, const Tensor& gy, Tensor& gw);
+    /// gw gets the sums of gy's rows by index, or has them added: one addition to each of its elements.
+    void (*gradient)(const Tensor& indices, const Tensor& gy, Tensor& gw, bool accumulate);
   };
   static inline KernelSlot<Kernels> kernels;
 };

@@ -25,7 +25,8 @@ void rows(const Tensor& weight, const Tensor& indices, Tensor& y) {
   run(Call::kEmbeddingRows, call, ops::Embedding::info.name);
 }
 
-void gradient(const Tensor& indices, const Tensor& gy, Tensor& gw) {
+void gradient(const Tensor& indices, const Tensor& gy, Tensor& gw, bool accumulate) {
+  if (!accumulate) backend_of(gw.device()).fill_zero(gw.mutable_raw(), gw.bytes(), Stream{gw.device()});
   const EmbeddingGradientCall call{.indices = indices.data<std::int64_t>(),
                                    .count = indices.numel(),
                                    .rows = gw.dim(0),

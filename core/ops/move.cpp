@@ -11,6 +11,17 @@ namespace {
 
 constexpr std::int64_t kGrainBytes = 1 << 16;
 
+/// memcpy, but a short run is copied in place: the call would cost more than the copy.
+void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kPiece = 16, kShort = 256;
+  if (bytes < kPiece || bytes > kShort) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (std::size_t at = 0; at + kPiece <= bytes; at += kPiece) std::memcpy(to + at, from + at, kPiece);
+  std::memcpy(to + bytes - kPiece, from + bytes - kPiece, kPiece);
+}
+
 void box(const BoxCopy& a) {
   const auto bytes = static_cast<std::size_t>(a.inner) * a.element_bytes;
   if (bytes == 0) return;
@@ -20,7 +31,7 @@ void box(const BoxCopy& a) {
   const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / static_cast<std::int64_t>(bytes));
   parallel_for(a.outer, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(to + i * a.to_stride * step, from + i * a.from_stride * step, bytes);
+      copy_run(to + i * a.to_stride * step, from + i * a.from_stride * step, bytes);
   });
 }
 

@@ -133,8 +133,11 @@ inline VFloat load_as_float(const float16* from) {
 #endif
 }
 
-/// bf16 bits of each lane in the low halves of 32-bit lanes. Integer arithmetic: the conversion instruction of
-/// AVX512_BF16 would flush subnormals.
+#if defined(__AVX512BF16__)
+/// The lanes that the conversion instructions of AVX512_BF16 would flush.
+inline __mmask16 subnormal_lanes(VFloat x) { return _mm512_fpclass_ps_mask((__m512)x, 0x20); }
+#endif
+/// bf16 bits of each lane in the low halves of 32-bit lanes.
 inline VWord bf16_bits(VFloat x) {
   const VWord u = (VWord)x;
   const VWord rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -144,6 +147,13 @@ inline VWord bf16_bits(VFloat x) {
 
 inline void store_from_float(float* to, VFloat x) { store_vector<float>(to, x); }
 inline void store_from_float(bfloat16* to, VFloat x) {
+#if defined(__AVX512BF16__)
+  if (subnormal_lanes(x) == 0) [[likely]] {
+    const __m256bh half = _mm512_cvtneps_pbh((__m512)x);
+    std::memcpy(static_cast<void*>(to), &half, sizeof half);
+    return;
+  }
+#endif
 #if defined(__AVX512F__)
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)bf16_bits(x)));
 #elif defined(__AVX2__)
@@ -173,10 +183,7 @@ template <class T>
 }
 #if defined(__AVX512BF16__)
 [[gnu::always_inline]] inline void store_two_from_float(bfloat16* to, VFloat first, VFloat second) {
-  constexpr int kSubnormal = 0x20;
-  const __mmask16 flushed = _mm512_fpclass_ps_mask((__m512)first, kSubnormal) |
-                            _mm512_fpclass_ps_mask((__m512)second, kSubnormal);
-  if (flushed == 0) [[likely]] {
+  if ((subnormal_lanes(first) | subnormal_lanes(second)) == 0) [[likely]] {
     const __m512bh both = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
     std::memcpy(static_cast<void*>(to), &both, sizeof both);
     return;

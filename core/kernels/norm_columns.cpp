@@ -25,12 +25,13 @@ void each_block(const ColumnShape& s, F&& f) {
 }
 
 /// f(column, registers as a compile-time constant, Full{} or Part{n}) over the channels: sweeps of kSweep registers,
-/// then single ones.
+/// then of two and single ones.
 template <class T, class F>
 void each_sweep(std::int64_t cols, F&& f) {
   constexpr int lanes = kWideLanes<T>;
   std::int64_t c = 0;
   for (; c + kSweep * lanes <= cols; c += kSweep * lanes) f(c, std::integral_constant<int, kSweep>{}, Full{});
+  for (; c + 2 * lanes <= cols; c += 2 * lanes) f(c, std::integral_constant<int, 2>{}, Full{});
   for (; c + lanes <= cols; c += lanes) f(c, std::integral_constant<int, 1>{}, Full{});
   if (c < cols) f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
 }

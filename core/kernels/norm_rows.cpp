@@ -17,20 +17,33 @@ struct RowStatistics {
   Compute<T> rstd;
 };
 
+/// A register of sums over the row: `add(sum, column, Full{} or Part{n})` gives each register's. Four chains of them,
+/// as one would wait for every addition; what four do not divide goes to the first, and they are added pairwise.
+template <class T, class F>
+Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
+  constexpr int chains = 4, lanes = kWideLanes<T>;
+  Wide<T> sum[chains] = {};
+  const std::int64_t together = cols - cols % (chains * lanes);
+  for (std::int64_t c = 0; c < together; c += chains * lanes)
+    for (int i = 0; i < chains; ++i) sum[i] = add(sum[i], c + i * lanes, Full{});
+  each_group<T>(cols - together, [&](std::int64_t c, auto part) { sum[0] = add(sum[0], together + c, part); });
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 template <class T>
 RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double eps) {
   using C = Compute<T>;
   C mean = 0;
   if (!rms) {
-    Wide<T> sum{};
-    each_group<T>(cols, [&](std::int64_t c, auto part) { sum += get(h + c, part); });
+    const Wide<T> sum = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
+      return so_far + get(h + c, part);
+    });
     mean = sum_lanes(sum) / static_cast<C>(cols);
   }
   const Wide<T> center = splat(mean);
-  Wide<T> squares{};
-  each_group<T>(cols, [&](std::int64_t c, auto part) {
+  const Wide<T> squares = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
     const Wide<T> d = keep(get(h + c, part) - center, part);
-    squares = multiply_add(d, d, squares);
+    return multiply_add(d, d, so_far);
   });
   const C variance = sum_lanes(squares) / static_cast<C>(cols);
   return {mean, C{1} / std::sqrt(variance + static_cast<C>(eps))};

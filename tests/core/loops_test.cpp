@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/functions/elementwise.h"
+#include "autograd/functions/matmul.h"
 #include "autograd/functions/reduce.h"
 #include "core/kernels/dispatch.h"
 #include "core/observation.h"
@@ -110,6 +112,21 @@ TEST_P(Loops, TheMaximumIsFoundWhereverItStandsAndANanWins) {
       x[static_cast<std::size_t>(n - 1 - at)] = kInf;  // before it, behind it, or in its place
       ASSERT_EQ(std::isnan(max(tensor_of(x)).item()), n - 1 - at != at) << at << " of " << n;
     }
+}
+
+/// A product with 1 hands on its input: what it fuses is all that is computed.
+TEST_P(Loops, GelusHaveTheSameBitsAloneAndFusedIntoAProduct) {
+  const Tensor values = test::noise({401, 1}, 1, DType::f32, 15), one = Tensor::full({1, 1}, 1);
+  for (const Activation activation : {Activation::kGelu, Activation::kGeluTanh}) {
+    Variable in_loop(values, true), in_product(values, true);
+    const Variable alone = activation == Activation::kGelu ? gelu(in_loop) : gelu_tanh(in_loop);
+    const Variable fused = linear(in_product, one, {}, {.activation = activation});
+    EXPECT_EQ(alone.value().to_vector<float>(), fused.value().to_vector<float>());
+    const Tensor gy = test::noise({401, 1}, 2, DType::f32);
+    backward(alone, gy);
+    backward(fused, gy);
+    EXPECT_EQ(in_loop.grad().to_vector<float>(), in_product.grad().to_vector<float>());
+  }
 }
 
 }  // namespace

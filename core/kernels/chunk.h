@@ -16,6 +16,7 @@ inline constexpr std::int64_t kChunk = 512;
 template <class T>
 [[gnu::noinline]] void widen_low(const T* from, float* to, std::int64_t n) {
   std::int64_t i = 0;
+#pragma GCC unroll 4
   for (; i + kLanes<float> <= n; i += kLanes<float>) store_vector<float>(to + i, load_as_float(from + i));
   for (; i < n; ++i) to[i] = from[i].to_float();
 }

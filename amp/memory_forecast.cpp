@@ -48,13 +48,6 @@ MemoryTrace as_if_all_grew(MemoryTrace trace, std::size_t times) {
   return trace;
 }
 
-double kept_by(const MemoryTrace& trace) {
-  double bytes = 0;
-  for (const Block& block : trace.blocks)
-    if (block.given_back == MemoryTrace::kKept) bytes += static_cast<double>(block.bytes);
-  return bytes;
-}
-
 std::string text_of(double bytes) {
   return bytes >= 0.95e9 ? fmt::format("{:.3g} GB", bytes * 1e-9) : fmt::format("{:.3g} MB", bytes * 1e-6);
 }
@@ -129,8 +122,8 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   };
   try {
     TracedRows few = trial(1);
-    const double kept = kept_by(few.trace);  // 16-bit copies of the weights, made when they are first read
-    if (kept > 0) few = trial(1);
+    const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::given_back) > 0;
+    if (keeps) few = trial(1);  // without the 16-bit copies of the weights, which are made when they are first read
     // More rows are tried only where they take half of the memory at most: a system that has none ends the process.
     const double room = memory_of(runtime_.device()) / 2 - static_cast<double>(backend.bytes_in_use());
     const auto tried = [&](std::int64_t count) {
@@ -144,8 +137,7 @@ std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
     }
     if (!whole_step) return std::nullopt;  // the step will say why
     const auto in_use = static_cast<double>(backend.bytes_in_use());
-    // The first commit gathers those copies in one place, while they are still there.
-    const auto peak = [&](std::int64_t count) { return in_use + std::max(peak_with(count, few, more), kept); };
+    const auto peak = [&](std::int64_t count) { return in_use + peak_with(count, few, more); };
     forecast.bytes = peak(rows);
     forecast.bytes_per_row = peak(rows + 1) - forecast.bytes;
     return forecast;

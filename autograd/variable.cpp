@@ -32,12 +32,19 @@ void Variable::zero_grad() {
 Variable Variable::detach() const { return Variable(value()); }
 
 const Tensor& Variable::State::low_copy(DType dtype) {
-  if (!low.defined() || low.dtype() != dtype || low.shape() != value.shape() || low_version != value.version()) {
-    // Never in place: an optimizer keeps all copies in one storage, and an op of this very forward may have saved
-    // another of them. The optimizer's next update takes the tensor in.
+  const bool fits = low.defined() && low.dtype() == dtype && low.shape() == value.shape();
+  if (fits && low_version == value.version()) return low;
+  const auto& [buffer, begin] = low_place;
+  // In its place only where no other copy stands: ops that read one parameter in two dtypes may have saved both.
+  if (!low.defined() && buffer != nullptr)
+    low = buffer->at(begin, value.shape(), dtype);
+  else if (!fits || buffer == nullptr || !buffer->holds(low))
+    low = Tensor();
+  if (low.defined())
+    low.copy_from(value);  // an op that saved an older copy is told, as one that saved the value would be
+  else
     low = value.to(dtype);
-    low_version = value.version();
-  }
+  low_version = value.version();
   return low;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "autograd/low_buffer.h"
 #include "core/tensor.h"
 
 namespace binade {
@@ -54,9 +55,10 @@ struct Variable::State {
   std::string name;            ///< dotted path of a parameter, for messages
   Tensor low;                  ///< low-precision copy of a parameter, see low_copy()
   std::uint64_t low_version = 0;
+  LowPlace low_place;  ///< where an optimizer wants it to lie
 
   /// The parameter rounded to `dtype`. Written by the optimizer in its own pass; made here when it is missing or older
-  /// than the value.
+  /// than the value, in `low_place` if that takes it.
   const Tensor& low_copy(DType dtype);
 };
 

@@ -119,6 +119,9 @@ class Pool {
  private:
   /// About 20 to 50 microseconds: regions of a training step follow one another faster than a sleeper wakes.
   static constexpr int kSpins = 1000;
+  /// What a helper waits beyond that, some 200 microseconds: as long as the parts of a small model's step that run on
+  /// one thread. Whoever else wants the core has it meanwhile.
+  static constexpr int kYields = 500;
   /// Regions between two tries to start the threads that the system refused: a refusal costs as much as a region.
   static constexpr int kPatience = 1000;
 
@@ -154,6 +157,7 @@ class Pool {
   void help(std::uint64_t seen) {
     while (true) {
       for (int i = 0; i < kSpins && generation_.load() == seen; ++i) pause_core();
+      for (int i = 0; i < kYields && generation_.load() == seen; ++i) std::this_thread::yield();
       Job* job = nullptr;
       {
         std::unique_lock lock(mutex_);

@@ -124,6 +124,12 @@ Tensor Tensor::view_at(std::int64_t begin, const Shape& shape) const {
   return t;
 }
 
+Tensor Tensor::apart() const {
+  Tensor t = *this;
+  if (defined()) t.version_ = std::make_shared<std::uint64_t>(0);
+  return t;
+}
+
 Tensor Tensor::clone() const {
   Tensor t = empty(shape_, dtype_, device());
   t.copy_from(*this);

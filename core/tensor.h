@@ -86,6 +86,9 @@ class Tensor {
   Tensor joined_with(const Tensor& next) const;
   /// Rows [begin, begin + count) of dimension 0, no copy.
   Tensor narrow(std::int64_t begin, std::int64_t count) const;
+  /// The same elements with a version of their own: writes through other views do not raise it, nor it theirs. For
+  /// parts of a buffer that are written one by one.
+  Tensor apart() const;
   /// Elements [begin, begin + shape.numel()) of a contiguous tensor seen as `shape`, no copy (flat parameter storage).
   Tensor view_at(std::int64_t begin, const Shape& shape) const;
 

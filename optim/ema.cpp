@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 
@@ -82,9 +83,8 @@ void Ema::load_state(const StateDict& state) {
 Ema::Scope::Scope(Ema& ema) : ema_(ema) {
   for (std::size_t i = 0; i < ema.parameters_->size(); ++i) {
     Variable::State& state = *ema.parameters_->slices()[i].variable.state();
-    kept_.push_back({state.value, state.low, state.low_version});
+    kept_.push_back({state.value, std::exchange(state.low, {}), state.low_version, std::exchange(state.low_place, {})});
     state.value = ema.average(i);
-    state.low = Tensor();
   }
 }
 
@@ -94,6 +94,7 @@ Ema::Scope::~Scope() {
     state.value = kept_[i].value;
     state.low = kept_[i].low;
     state.low_version = kept_[i].low_version;
+    state.low_place = kept_[i].low_place;
   }
 }
 

@@ -48,6 +48,7 @@ class Ema {
     struct Kept {
       Tensor value, low;
       std::uint64_t low_version = 0;
+      LowPlace low_place;
     };
     Ema& ema_;
     std::vector<Kept> kept_;

@@ -91,6 +91,7 @@ void FlatParameters::place_values(DType weights) {
   const Device device = slices_.front().variable.device();
   Tensor buffers[2] = {Tensor::zeros(Shape{sizes[0]}, DType::f32, device), Tensor()};
   if (is_half(weights)) buffers[1] = Tensor::zeros(Shape{sizes[1]}, weights, device);
+  const auto low = std::make_shared<LowBuffer>(flat_size_, device);
   std::int64_t next[2] = {0, 0};
   for (const std::size_t i : placed_) {
     Slice& slice = slices_[i];
@@ -100,7 +101,9 @@ void FlatParameters::place_values(DType weights) {
     next[half] += padded(slice.count);
     value.copy_from(state.value);
     state.value = value;
-    if (half) state.low = slice.low = Tensor();
+    // Copies are made again when they are read: where they lay before, nobody would look for them.
+    state.low = slice.low = Tensor();
+    state.low_place = half ? LowPlace{} : LowPlace{low, slice.begin};
   }
   values_ = buffers[0];
   weights_low_ = buffers[1];
@@ -127,20 +130,11 @@ std::vector<const float*> FlatParameters::gradients() {
 }
 
 void FlatParameters::adopt_low_copies() {
-  for (std::size_t i = 0; i < slices_.size(); ++i) {
-    Slice& slice = slices_[i];
-    Variable::State& state = *slice.variable.state();
-    if (!state.low.defined() || state.low.shares_storage_with(low_)) continue;
+  for (Slice& slice : slices_) {
+    const Variable::State& state = *slice.variable.state();
+    if (!state.low.defined() || !is_half(state.low.dtype())) continue;
     // A weight without a master is rounded stochastically: a copy in another dtype is made from what was stored.
-    if (!is_half(state.low.dtype()) || is_half(state.value.dtype())) continue;
-    if (!low_.defined()) low_ = allocate(state.low.dtype());
-    if (state.low.dtype() != low_.dtype()) {  // an override in another 16-bit dtype: written too, only not side by side
-      slice.low = state.low;
-      continue;
-    }
-    slice.low = view(low_, i);
-    slice.low.copy_from(state.low);
-    state.low = slice.low;
+    if (!is_half(state.value.dtype())) slice.low = state.low;
   }
 }
 
@@ -157,8 +151,9 @@ void FlatParameters::values_written(bool with_low_copies) {
   if (weights_low_.defined()) weights_low_.bump_version();
   for (Slice& slice : slices_) {
     Variable::State& state = *slice.variable.state();
-    if (with_low_copies && slice.low.defined() && state.low.shares_storage_with(slice.low))
-      state.low_version = state.value.version();
+    if (!with_low_copies || !slice.low.defined()) continue;
+    slice.low.bump_version();
+    if (state.low.shares_storage_with(slice.low)) state.low_version = state.value.version();
   }
 }
 

@@ -79,8 +79,8 @@ class FlatParameters {
   /// Where the gradient of a slice lies, or will.
   Tensor gradient_of(std::size_t slice) const { return view(gradients_, slice); }
 
-  /// The 16-bit copies that forward has asked for since (Variable::State::low_copy), moved into one buffer: from now on
-  /// the optimizer writes them.
+  /// The 16-bit copies that forward has asked for since (Variable::State::low_copy): from now on the optimizer writes
+  /// them. Those of one dtype, the first asked for, were made side by side; others, of overrides, lie by themselves.
   void adopt_low_copies();
   /// Whether every copy that forward reads is one that the optimizer writes, and is current.
   bool low_copies_are_written() const;
@@ -102,7 +102,6 @@ class FlatParameters {
   std::int64_t flat_size_ = 0;
   Tensor values_;  // f32 values, masters
   Tensor gradients_;
-  Tensor low_;          // 16-bit copies; its dtype is the first one asked for
   Tensor weights_low_;  // values without masters
 };
 

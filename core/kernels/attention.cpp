@@ -84,9 +84,9 @@ class Attention {
         for (std::int64_t r = 0; r < rows; ++r) {
           const std::int64_t t = first + r;
           C lse = 0;
-          inverse[r] = softmax_row(p.row(r), visible(t), mask_row(b, h, t), lse);
-          if (a_.dropout > 0) drop(p.row(r), visible(t), b, h, t);
-          make_operand(p.row(r), visible(t), seen, p_operand.row(r));
+          inverse[r] = softmax_row(p.row(r), p_operand.row(r), visible(t), mask_row(b, h, t), lse);
+          if (a_.dropout > 0) drop(p.row(r), p_operand.row(r), b, h, t);
+          clear_behind(p.row(r), p_operand.row(r), visible(t), seen);
           if (f.lse != nullptr) static_cast<C*>(f.lse)[(b * a_.heads + h) * a_.queries + t] = lse;
         }
         multiply_seen(p_operand, first, rows, v, values, y, unit);
@@ -131,9 +131,10 @@ class Attention {
           for (std::int64_t r = 0; r < rows; ++r) {
             const std::int64_t t = first + r;
             const C lse = static_cast<const C*>(g.lse)[(b * a_.heads + h) * a_.queries + t];
-            logit_gradients(p.row(r), gp.row(r), lse, dot(gy.at(t), y.at(t)), b, h, t);
-            make_operand(p.row(r), visible(t), seen, p_operand.row(r));
-            make_operand(gp.row(r), visible(t), seen, gp_operand.row(r));
+            logit_gradients(p.row(r), p_operand.row(r), gp.row(r), gp_operand.row(r), lse, dot(gy.at(t), y.at(t)), b, h,
+                            t);
+            clear_behind(p.row(r), p_operand.row(r), visible(t), seen);
+            clear_behind(gp.row(r), gp_operand.row(r), visible(t), seen);
           }
           if (g.gv.data != nullptr) add_to_seen(p_operand, first, rows, gy, gv, work, unit);
           if (g.gk.data != nullptr) add_to_seen(gp_operand, first, rows, q, gk, work, unit);
@@ -246,21 +247,27 @@ class Attention {
     else
       return p;
   }
-  /// The first `count` values of a row, rounded to T, and zeros behind them up to what `seen` keys need.
-  void make_operand(C* row, std::int64_t count, std::int64_t seen, [[maybe_unused]] Stored* to) const {
+  /// Values of a row from key s on, as the next product reads them: rounded to T, in place or as pairs.
+  template <class P>
+  [[gnu::always_inline]] static void put_operand(C* row, [[maybe_unused]] Stored* operand, std::int64_t s,
+                                                 const Vector<C>& x, P part) {
     if constexpr (kPairs) {
-      T* rounded = reinterpret_cast<T*>(to);
-      std::int64_t s = 0;
-      for (; s + kLanes<float> <= count; s += kLanes<float>) store_from_float(rounded + s, load_vector<float>(row + s));
-      if (s < count)
-        store_part_from_float(rounded + s, load_part(row + s, static_cast<int>(count - s)),
-                              static_cast<int>(count - s));
-      std::memset(static_cast<void*>(rounded + count), 0,
-                  static_cast<std::size_t>(round_up(seen, 2) - count) * sizeof(T));
+      put(reinterpret_cast<T*>(operand) + s, x, part);
+    } else if constexpr (kHalf) {
+      T rounded[kLanes<float>];
+      store_from_float(rounded, x);
+      put(row + s, load_as_float(rounded), part);
     } else {
-      round_row(row, count);
-      std::fill(row + count, row + seen, C(0));
+      put(row + s, x, part);
     }
+  }
+  /// Zeros behind the first `count` values of a row, up to what `seen` keys need.
+  static void clear_behind(C* row, [[maybe_unused]] Stored* operand, std::int64_t count, std::int64_t seen) {
+    if constexpr (kPairs)
+      std::memset(static_cast<void*>(reinterpret_cast<T*>(operand) + count), 0,
+                  static_cast<std::size_t>(round_up(seen, 2) - count) * sizeof(T));
+    else
+      std::fill(row + count, row + seen, C(0));
   }
 
   void write(const C* from, C factor, T* to, Seen& results) const {
@@ -358,71 +365,40 @@ class Attention {
     return sum;
   }
 
-  void round_row(C* row, std::int64_t count) const {
-    if constexpr (kHalf) {
-      std::int64_t s = 0;
-      for (; s + kLanes<float> <= count; s += kLanes<float>) {
-        T rounded[kLanes<float>];
-        store_from_float(rounded, load_vector<float>(row + s));
-        store_vector<float>(row + s, load_as_float(rounded));
-      }
-      for (; s < count; ++s) row[s] = load(store<T>(row[s]));
-    }
+  /// Products of one row, from key s on, scaled and masked.
+  template <class P>
+  [[gnu::always_inline]] Vector<C> logits(const C* row, const float* mask, std::int64_t s, P part) const {
+    Vector<C> x = get(row + s, part) * scale_;
+    if (mask == nullptr) return x;
+    if constexpr (std::is_same_v<C, float>)
+      return x + get(mask + s, part);
+    else
+      return x + widened(mask + s, part);
+  }
+  static Vector<double> widened(const float* from, Full) { return widened(from, Part{kLanes<double>}); }
+  static Vector<double> widened(const float* from, Part part) {
+    Vector<double> x{};
+    for (int i = 0; i < part.count; ++i) x[i] = static_cast<double>(from[i]);
+    return x;
   }
 
-  /// Scales and masks `count` products in place: logits.
-  void logits(float* row, std::int64_t count, const float* mask) const {
-    std::int64_t s = 0;
-    for (; s + kLanes<float> <= count; s += kLanes<float>) {
-      VFloat x = load_vector<float>(row + s) * scale_;
-      if (mask != nullptr) x += load_vector<float>(mask + s);
-      store_vector<float>(row + s, x);
-    }
-    for (; s < count; ++s) row[s] = row[s] * scale_ + (mask != nullptr ? mask[s] : 0.0f);
-  }
-  void logits(double* row, std::int64_t count, const float* mask) const {
-    for (std::int64_t s = 0; s < count; ++s)
-      row[s] = row[s] * scale_ + (mask != nullptr ? static_cast<double>(mask[s]) : 0.0);
+  [[gnu::always_inline]] static VFloat exponential(VFloat x) { return exp(x); }
+  static Vector<double> exponential(Vector<double> x) {
+    for (int i = 0; i < kLanes<double>; ++i) x[i] = std::exp(x[i]);
+    return x;
   }
 
-  /// row = exp(row - shift), the sum of which is returned.
-  static float exponentials(float* row, std::int64_t count, float shift) {
-    VFloat sums{};
-    std::int64_t s = 0;
-    for (; s + kLanes<float> <= count; s += kLanes<float>) {
-      const VFloat p = exp(load_vector<float>(row + s) - shift);
-      store_vector<float>(row + s, p);
-      sums += p;
-    }
-    float sum = sum_lanes(sums);
-    if (s < count) {
-      const int left = static_cast<int>(count - s);
-      const VFloat p = exp(load_part(row + s, left) - shift);
-      store_part(row + s, p, left);
-      for (int i = 0; i < left; ++i) sum += p[i];
-    }
-    return sum;
-  }
-  static double exponentials(double* row, std::int64_t count, double shift) {
-    double sum = 0;
-    for (std::int64_t s = 0; s < count; ++s) sum += row[s] = std::exp(row[s] - shift);
-    return sum;
-  }
-
-  static C largest(const C* row, std::int64_t count) {
+  /// The largest of the products, scaled and masked; a NaN is left out here and comes back through its exponential.
+  C largest_logit(const C* row, std::int64_t count, const float* mask) const {
     constexpr C kLowest = -std::numeric_limits<C>::infinity();
-    C best = kLowest;
-    std::int64_t s = 0;
-    if constexpr (std::is_same_v<C, float>) {
-      VFloat lanes = splat(kLowest);
-      for (; s + kLanes<float> <= count; s += kLanes<float>) {
-        const VFloat x = load_vector<float>(row + s);
-        lanes = x > lanes ? x : lanes;  // a NaN is left out here and comes back through its exponential
-      }
-      for (int i = 0; i < kLanes<float>; ++i) best = std::max(best, lanes[i]);
-    }
-    for (; s < count; ++s) best = row[s] > best ? row[s] : best;
-    return best;
+    Vector<C> top = splat(kLowest);
+    each_group<C>(
+        count, [&](std::int64_t s, auto part) __attribute__((always_inline)) {
+          const Vector<C> x = keep(logits(row, mask, s, part), part, -std::numeric_limits<float>::infinity());
+          top = x > top ? x : top;
+        });
+    return fold_lanes(
+        top, [](const auto& a, const auto& b) __attribute__((always_inline)) { return a > b ? a : b; });
   }
 
   static bool hides_all(const float* mask, std::int64_t count) {
@@ -432,13 +408,26 @@ class Attention {
     return true;
   }
 
-  /// Products become exponentials; returns what makes them probabilities (0 for a row that sees nothing).
-  C softmax_row(C* row, std::int64_t count, const float* mask, C& lse) const {
-    logits(row, count, mask);
-    const C highest = largest(row, count);
+  /// Products become exponentials, operands already unless they will be dropped; returns what makes them probabilities
+  /// (0 for a row that sees nothing).
+  C softmax_row(C* row, Stored* operand, std::int64_t count, const float* mask, C& lse) const {
+    const C highest = largest_logit(row, count, mask);
     const bool nothing = highest == -std::numeric_limits<C>::infinity() && hides_all(mask, count);
     const C shift = nothing ? C(0) : highest;
-    const C sum = exponentials(row, count, shift);
+    Vector<C> sums{};
+    const auto exponentials = [&](auto&& keep_them) __attribute__((always_inline)) {
+      each_group<C>(
+          count, [&](std::int64_t s, auto part) __attribute__((always_inline)) {
+            const Vector<C> p = exponential(logits(row, mask, s, part) - shift);
+            sums += keep(p, part);
+            keep_them(s, p, part);
+          });
+    };
+    if (a_.dropout > 0)
+      exponentials([&](std::int64_t s, const Vector<C>& p, auto part) { put(row + s, p, part); });
+    else
+      exponentials([&](std::int64_t s, const Vector<C>& p, auto part) { put_operand(row, operand, s, p, part); });
+    const C sum = sum_lanes(sums);
     lse = sum == C(0) ? std::numeric_limits<C>::infinity() : shift + std::log(sum);
     return sum == C(0) ? C(0) : C(1) / sum;
   }
@@ -455,23 +444,36 @@ class Attention {
       body(s, uniform >= a_.dropout ? keep_ : C(0));
     }
   }
-  void drop(C* row, std::int64_t count, std::int64_t b, std::int64_t h, std::int64_t t) const {
-    for_factors(count, b, h, t, [&](std::int64_t s, C factor) { row[s] *= factor; });
+  void drop(C* row, Stored* operand, std::int64_t b, std::int64_t h, std::int64_t t) const {
+    for_factors(visible(t), b, h, t, [&](std::int64_t s, C factor) { row[s] *= factor; });
+    each_group<C>(visible(t),
+                  [&](std::int64_t s, auto part) { put_operand(row, operand, s, get(row + s, part), part); });
   }
 
-  /// From products q.k and gy.v of one row: p becomes dropout(p) and gp the gradient of the logits p (gp - delta).
-  void logit_gradients(C* p, C* gp, C lse, C delta, std::int64_t b, std::int64_t h, std::int64_t t) const {
+  /// From products q.k and gy.v of one row: operands dropout(p) and p (gp - delta), the gradient of the logits.
+  void logit_gradients(C* p, Stored* p_operand, C* gp, Stored* gp_operand, C lse, C delta, std::int64_t b,
+                       std::int64_t h, std::int64_t t) const {
     const std::int64_t count = visible(t);
-    logits(p, count, mask_row(b, h, t));
-    exponentials(p, count, lse);
-    if (a_.dropout > 0) {
-      for_factors(count, b, h, t, [&](std::int64_t s, C factor) {
-        gp[s] = p[s] * (gp[s] * factor - delta);
-        p[s] *= factor;
-      });
-    } else {
-      for (std::int64_t s = 0; s < count; ++s) gp[s] = p[s] * (gp[s] - delta);
+    const float* mask = mask_row(b, h, t);
+    if (a_.dropout == 0) {
+      each_group<C>(
+          count, [&](std::int64_t s, auto part) __attribute__((always_inline)) {
+            const Vector<C> x = exponential(logits(p, mask, s, part) - lse);
+            put_operand(gp, gp_operand, s, x * (get(gp + s, part) - delta), part);
+            put_operand(p, p_operand, s, x, part);
+          });
+      return;
     }
+    each_group<C>(count,
+                  [&](std::int64_t s, auto part) { put(p + s, exponential(logits(p, mask, s, part) - lse), part); });
+    for_factors(count, b, h, t, [&](std::int64_t s, C factor) {
+      gp[s] = p[s] * (gp[s] * factor - delta);
+      p[s] *= factor;
+    });
+    each_group<C>(count, [&](std::int64_t s, auto part) {
+      put_operand(gp, gp_operand, s, get(gp + s, part), part);
+      put_operand(p, p_operand, s, get(p + s, part), part);
+    });
   }
 
   const AttentionArgs& a_;

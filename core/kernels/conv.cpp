@@ -257,12 +257,6 @@ class Convolution {
   std::vector<std::int64_t> a_offsets_;
 };
 
-/// A 1x1 filter that touches every pixel once is a plain product over pixels.
-bool is_product(const ConvShape& s) {
-  return s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
-         s.padding[0] == 0 && s.padding[1] == 0;
-}
-
 void product(const ConvArgs& args, bool transposed) {
   const ConvShape& s = args.shape;
   GemmArgs g;

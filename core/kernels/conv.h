@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/host_device.h"
 
 namespace binade::cpu {
 
@@ -21,6 +22,12 @@ struct ConvShape {
   std::int64_t dilation[2] = {1, 1};
   std::int64_t groups = 1;
 };
+
+/// A 1x1 filter that touches every pixel once: a plain product over pixels.
+BINADE_HD bool is_product(const ConvShape& s) {
+  return s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
+         s.padding[0] == 0 && s.padding[1] == 0;
+}
 
 /// Forward: source x, result y. Data gradient: source gy, result gx. Pixels lie `pitch` elements apart (channel
 /// slices). Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread count.

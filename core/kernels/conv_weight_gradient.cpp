@@ -47,13 +47,13 @@ class WeightGradient {
     Sum* gw = static_cast<Sum*>(args_.gw);
     const std::int64_t chunks = std::min({kMaxChunks, blocks_, kPartialBytes / (size * kSumBytes + 1)});
     if (chunks >= 4)
-      by_pixels(gw, size, chunks);
+      by_pixels(gw, size, ceil_div(blocks_, ceil_div(blocks_, chunks)));  // of as many blocks each
     else
       by_filters(gw);
   }
 
  private:
-  static constexpr std::int64_t kSumBytes = sizeof(Sum);
+  static constexpr std::int64_t kSumBytes = sizeof(Sum), kStoredBytes = sizeof(Stored);
 
   /// Few weights, many pixels: each task takes a run of pixel blocks; partial gradients are added in order.
   void by_pixels(Sum* gw, std::int64_t size, std::int64_t chunks) const {
@@ -65,8 +65,9 @@ class WeightGradient {
       const std::int64_t first = chunk * blocks_ / chunks;
       for (std::int64_t block = first; block < (chunk + 1) * blocks_ / chunks; ++block) {
         fill(block, x, gy);
+        const Walk walk(panels_, rows(block), 1);
         for (std::int64_t i = 0; i < s_.groups * tiles_; ++i)
-          add(block, i, x, gy, partial + chunk * size, block > first, unit);
+          add(walk, i, x, gy, partial + chunk * size, block > first, unit);
       }
     });
     parallel_for(size, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
@@ -87,11 +88,13 @@ class WeightGradient {
       const std::int64_t last = std::min(first + run, blocks_);
       parallel_blocks(last - first,
                       [&](std::int64_t i) { fill(first + i, x + i * panels_.x_size, gy + i * panels_.gy_size); });
+      // Blocks of as many rows are taken at once, their sums kept in registers.
+      const std::int64_t together = s_.out_height % panels_.block_rows == 0 ? last - first : 1;
       parallel_blocks(s_.groups * tiles_, [&](std::int64_t i) {
         TileUnit<Lane> unit;
-        for (std::int64_t block = first; block < last; ++block)
-          add(block, i, x + (block - first) * panels_.x_size, gy + (block - first) * panels_.gy_size, gw, block > 0,
-              unit);
+        for (std::int64_t block = first; block < last; block += together)
+          add(Walk(panels_, rows(block), together), i, x + (block - first) * panels_.x_size,
+              gy + (block - first) * panels_.gy_size, gw, block > 0, unit);
       });
     }
   }
@@ -103,18 +106,31 @@ class WeightGradient {
     panels_.fill(block / blocks_per_image_, first_row(block), rows(block), x, gy);
   }
 
-  /// Adds one block to the gradients of filter tile `i` (counted through the groups).
-  void add(std::int64_t block, std::int64_t i, const Stored* x, const Stored* gy, Sum* gw, bool accumulate,
+  /// How a tile walks through `blocks` blocks of `rows` rows, one behind the other in memory.
+  struct Walk {
+    Walk(const Panels& panels, std::int64_t rows, std::int64_t blocks) {
+      panels.segment(rows, tile, a_offsets, b_offsets);
+      const std::int64_t pieces = tile.segments;
+      for (std::int64_t i = pieces; i < blocks * pieces; ++i) {
+        a_offsets.push_back(a_offsets[i - pieces] + panels.gy_size * kStoredBytes);
+        b_offsets.push_back(b_offsets[i - pieces] + panels.x_size * kStoredBytes);
+      }
+      tile.segments = blocks * pieces;
+    }
+    TileArgs<Lane> tile;  ///< without what its offsets are added to
+    std::vector<std::int64_t> a_offsets, b_offsets;
+  };
+
+  /// Adds what is walked through to the gradients of filter tile `i` (counted through the groups).
+  void add(const Walk& walk, std::int64_t i, const Stored* x, const Stored* gy, Sum* gw, bool accumulate,
            TileUnit<Lane>& unit) const {
     const std::int64_t g = i / tiles_, channels = panels_.channels;
     const EvenTiles<Lane> tiles(filters_);
     const std::int64_t filter = tiles.begin(i % tiles_);
     const std::int64_t positions = s_.filter_height * s_.filter_width;
-    std::int64_t a_offsets[kBlockPixels], b_offsets[kBlockPixels];
-    TileArgs<Lane> tile;
-    tile.a_offsets = a_offsets;
-    tile.b_offsets = b_offsets;
-    panels_.segment(rows(block), tile, a_offsets, b_offsets);
+    TileArgs<Lane> tile = walk.tile;
+    tile.a_offsets = walk.a_offsets.data();
+    tile.b_offsets = walk.b_offsets.data();
     tile.a = panels_.filters_of(gy, i);
     tile.c_row = positions * channels;
     tile.accumulate = accumulate;
@@ -137,23 +153,85 @@ class WeightGradient {
   std::int64_t blocks_per_image_, blocks_;
 };
 
-/// 1x1 filters on every pixel: gw = gy^T x.
-void product(const ConvWeightArgs& args) {
-  const ConvShape& s = args.shape;
+/// x as a matrix: value j of pixel p lies at data[p * pixel_step + j * value_step].
+struct PixelMatrix {
+  const void* data;
+  std::int64_t pixels, values;
+  std::int64_t pixel_step, value_step;
+};
+
+/// gw (+)= gy^T x.
+void product(const ConvWeightArgs& args, const void* gy, const PixelMatrix& x, bool accumulate) {
   GemmArgs g;
-  g.m = s.filters;
-  g.n = s.channels;
-  g.k = s.images * s.height * s.width;
+  g.m = args.shape.filters;
+  g.n = x.values;
+  g.k = x.pixels;
   g.in = args.in;
   g.out = accumulate_dtype(args.in);
-  g.a = args.gy;
+  g.a = gy;
   g.a_row = 1;
   g.a_col = args.gy_pitch;
-  g.b = args.x;
-  g.b_row = args.x_pitch;
+  g.b = x.data;
+  g.b_row = x.pixel_step;
+  g.b_col = x.value_step;
   g.c = args.gw;
-  g.c_row = s.channels;
+  g.c_row = x.values;
+  g.accumulate = accumulate;
   gemm_kernels().gemm(g);
+}
+
+/// So few values under a filter that a tile holds them all, of so few channels that these would leave most of it empty.
+bool is_neighborhood(const ConvShape& s) {
+  return s.groups == 1 && s.channels <= 8 && s.filter_height * s.filter_width * s.channels <= 32;
+}
+
+/// What one value under the filter, (r, c, channel), meets of x along result row `row`, counted through the images.
+template <class T>
+void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, std::int64_t c, std::int64_t channel,
+                T* to) {
+  const ConvShape& s = args.shape;
+  const std::int64_t y = row % s.out_height * s.stride[0] - s.padding[0] + r * s.dilation[0];
+  if (y < 0 || y >= s.height) {
+    std::fill(to, to + s.out_width, T{});
+    return;
+  }
+  const std::int64_t first = c * s.dilation[1] - s.padding[1], step = s.stride[1];
+  const std::int64_t begin = std::clamp<std::int64_t>(ceil_div(std::max<std::int64_t>(-first, 0), step), 0,
+                                                      s.out_width);
+  const std::int64_t end = std::clamp<std::int64_t>(ceil_div(std::max<std::int64_t>(s.width - first, 0), step), begin,
+                                                    s.out_width);
+  const T* from = static_cast<const T*>(args.x) +
+                  ((row / s.out_height * s.height + y) * s.width + first) * args.x_pitch + channel;
+  std::fill(to, to + begin, T{});
+  if (step * args.x_pitch == 1)
+    std::copy(from + begin, from + end, to + begin);
+  else
+    for (std::int64_t q = begin; q < end; ++q) to[q] = from[q * step * args.x_pitch];
+  std::fill(to + end, to + s.out_width, T{});
+}
+
+/// Each value under the filter is a row over pixels, as if it were a channel of x and the filter 1x1: those of some
+/// rows of the result at a time.
+template <class T>
+void by_neighborhoods(const ConvWeightArgs& args) {
+  constexpr std::int64_t kValues = 1 << 20;
+  const ConvShape& s = args.shape;
+  const std::int64_t width = s.filter_height * s.filter_width * s.channels, rows = s.images * s.out_height;
+  const std::int64_t step = std::clamp<std::int64_t>(kValues / (s.out_width * width), 1, rows);
+  T* x = scratch_of<T>(ScratchSlot::kImage, static_cast<std::size_t>(step * s.out_width * width));
+  for (std::int64_t first = 0; first < rows; first += step) {
+    const std::int64_t count = std::min(step, rows - first), pixels = count * s.out_width;
+    parallel_for(count * width, std::max<std::int64_t>(1, (1 << 14) / s.out_width),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i) {
+                     const std::int64_t value = i / count, row = i % count, position = value / s.channels;
+                     gather_row(args, first + row, position / s.filter_width, position % s.filter_width,
+                                value % s.channels, x + value * pixels + row * s.out_width);
+                   }
+                 });
+    const T* gy = static_cast<const T*>(args.gy) + first * s.out_width * args.gy_pitch;
+    product(args, gy, {x, pixels, width, 1, pixels}, first > 0);
+  }
 }
 
 }  // namespace
@@ -166,10 +244,14 @@ void conv_weight_gradient(const ConvWeightArgs& args) {
     std::memset(args.gw, 0, static_cast<std::size_t>(size) * (args.in == DType::f64 ? sizeof(double) : sizeof(float)));
     return;
   }
-  if (s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
-      s.padding[0] == 0 && s.padding[1] == 0)
-    return product(args);
-  dispatch_lane(args.in, [&]<class Lane, class T>() { WeightGradient<GradientPanelsOf<Lane, T>>(args).run(); });
+  if (is_product(s))
+    return product(args, args.gy, {args.x, s.images * s.height * s.width, s.channels, args.x_pitch, 1}, false);
+  dispatch_lane(args.in, [&]<class Lane, class T>() {
+    if (is_neighborhood(s))
+      by_neighborhoods<T>(args);
+    else
+      WeightGradient<GradientPanelsOf<Lane, T>>(args).run();
+  });
 }
 
 }  // namespace binade::cpu::BINADE_ISA

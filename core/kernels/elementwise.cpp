@@ -1,8 +1,8 @@
 #include "core/kernels/elementwise.h"
 
+#include "core/kernels/activation.h"
 #include "core/kernels/chunk.h"
 #include "core/kernels/lanes.h"
-#include "core/kernels/vector_math.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {
@@ -12,26 +12,18 @@ bool any_double(D... dtypes) {
   return ((dtypes == DType::f64) || ...);
 }
 
-/// Ops whose float loops take the functions that products fuse (vector_math.h): the same bits, and with multiply-adds.
+/// Ops whose float loops take the functions that products fuse: the same bits, and with multiply-adds.
 template <class Op>
-struct OnVectors;
+inline constexpr Activation kFused = Activation::kNone;
 template <>
-struct OnVectors<ops::Gelu> {
-  static VFloat value(VFloat x) { return gelu(x); }
-  static VFloat slope(VFloat x) { return gelu_slope(x); }
-};
+inline constexpr Activation kFused<ops::Gelu> = Activation::kGelu;
 template <>
-struct OnVectors<ops::GeluTanh> {
-  static VFloat value(VFloat x) { return gelu_tanh(x); }
-  static VFloat slope(VFloat x) { return gelu_tanh_slope(x); }
-};
+inline constexpr Activation kFused<ops::GeluTanh> = Activation::kGeluTanh;
 template <class Op, class C>
-concept TakesVectors = std::is_same_v<C, float> && requires {
-  OnVectors<Op>::value;
-};
+inline constexpr bool kTakesVectors = std::is_same_v<C, float>&& kFused<Op> != Activation::kNone;
 
 // Flat, here and in the other loops: one call left inside the loop and it is not vectorized (8 times slower for gelu).
-template <class Op, class C>
+template <class Op, class C, class Stored = C>
 [[gnu::flatten]] void unary_forward(In x, Out y, std::int64_t n, const typename Op::Params& p) {
   Reader<C> xs(x);
   Writer<C> ys(y);
@@ -39,16 +31,17 @@ template <class Op, class C>
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
     const C* __restrict from = xs.read(at, count);
     C* __restrict to = ys.target(at);
-    if constexpr (TakesVectors<Op, C>)
-      each_group<C>(count,
-                    [&](std::int64_t i, auto part) { put(to + i, OnVectors<Op>::value(get(from + i, part)), part); });
+    if constexpr (kTakesVectors<Op, C>)
+      each_group<C>(count, [&](std::int64_t i, auto part) {
+        put(to + i, Activated<kFused<Op>, Stored>{}(get(from + i, part)), part);
+      });
     else
       for (std::int64_t i = 0; i < count; ++i) to[i] = Op::value(from[i], q);
     ys.done(at, count);
   });
 }
 
-template <class Op, class C>
+template <class Op, class C, class Stored = C>
 [[gnu::flatten]] void unary_backward(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p) {
   Reader<C> kept(saved), gys(gy);
   Writer<C> gxs(gx);
@@ -57,9 +50,9 @@ template <class Op, class C>
     const C* s = kept.read(at, count);
     const C* g = gys.read(at, count);
     C* __restrict to = gxs.target(at);
-    if constexpr (TakesVectors<Op, C>)
+    if constexpr (kTakesVectors<Op, C>)
       each_group<C>(count, [&](std::int64_t i, auto part) {
-        put(to + i, get(g + i, part) * OnVectors<Op>::slope(get(s + i, part)), part);
+        put(to + i, get(g + i, part) * Slope<kFused<Op>, Stored>{}(get(s + i, part)), part);
       });
     else
       for (std::int64_t i = 0; i < count; ++i) to[i] = Op::gradient(s[i], g[i], q);
@@ -71,11 +64,16 @@ template <class Op>
 UnaryLoops<Op> unary_loops() {
   using Params = typename Op::Params;
   return {[](In x, Out y, std::int64_t n, const Params& p) {
-            any_double(x.dtype, y.dtype) ? unary_forward<Op, double>(x, y, n, p) : unary_forward<Op, float>(x, y, n, p);
+            if (any_double(x.dtype, y.dtype)) return unary_forward<Op, double>(x, y, n, p);
+            if constexpr (kTakesVectors<Op, float>)
+              if (y.dtype == DType::bf16) return unary_forward<Op, float, bfloat16>(x, y, n, p);
+            unary_forward<Op, float>(x, y, n, p);
           },
           [](In saved, In gy, Out gx, std::int64_t n, const Params& p) {
-            any_double(saved.dtype, gy.dtype, gx.dtype) ? unary_backward<Op, double>(saved, gy, gx, n, p)
-                                                        : unary_backward<Op, float>(saved, gy, gx, n, p);
+            if (any_double(saved.dtype, gy.dtype, gx.dtype)) return unary_backward<Op, double>(saved, gy, gx, n, p);
+            if constexpr (kTakesVectors<Op, float>)
+              if (gx.dtype == DType::bf16) return unary_backward<Op, float, bfloat16>(saved, gy, gx, n, p);
+            unary_backward<Op, float>(saved, gy, gx, n, p);
           }};
 }
 

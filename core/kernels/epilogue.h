@@ -1,73 +1,32 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
-#include "core/kernels/gemm.h"
-#include "core/kernels/seen.h"
-#include "core/kernels/simd.h"
-#include "core/kernels/vector_math.h"
-#include "core/ops/math.h"
+#include "core/kernels/activation.h"
+#include "core/kernels/lanes.h"
 
 /// What happens to a tile of sums on its way to memory. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
-
-// What is not inlined is called with vectors in memory, and the compiler would rather call than inline that often: the
-// functions of a vector are types, and always inlined.
-
-template <Activation kActivation>
-struct Activated {
-  [[gnu::always_inline]] VFloat operator()(VFloat x) const {
-    if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : x;  // NaN passes
-    if constexpr (kActivation == Activation::kGelu) return gelu(x);
-    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh(x);
-    return x;
-  }
-};
-template <Activation kActivation>
-struct Slope {
-  [[gnu::always_inline]] VFloat operator()(VFloat x) const {
-    if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : splat(1.0f);
-    if constexpr (kActivation == Activation::kGelu) return gelu_slope(x);
-    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh_slope(x);
-    return splat(1.0f);
-  }
-};
-
-/// f(Of<activation>{}).
-template <template <Activation> class Of, class F>
-inline void with_activation(Activation activation, F&& f) {
-  switch (activation) {
-    case Activation::kNone: return f(Of<Activation::kNone>{});
-    case Activation::kRelu: return f(Of<Activation::kRelu>{});
-    case Activation::kGelu: return f(Of<Activation::kGelu>{});
-    case Activation::kGeluTanh: return f(Of<Activation::kGeluTanh>{});
-  }
-}
-
-inline double activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::kNone: break;
-    case Activation::kRelu: return x <= 0 ? 0.0 : x;
-    case Activation::kGelu: return math::gelu(x);
-    case Activation::kGeluTanh: return math::gelu_tanh(x);
-  }
-  return x;
-}
-inline double activation_slope(Activation activation, double x) {
-  switch (activation) {
-    case Activation::kNone: break;
-    case Activation::kRelu: return x <= 0 ? 0.0 : 1.0;
-    case Activation::kGelu: return math::gelu_slope(x);
-    case Activation::kGeluTanh: return math::gelu_tanh_slope(x);
-  }
-  return 1.0;
-}
 
 /// to += x, `rows` rows of `columns`.
 template <class T>
 inline void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t columns, T* to, std::int64_t to_row) {
   for (int r = 0; r < rows; ++r)
     for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
+}
+
+/// Whether y is the activation of z as T holds it, and not of the sum: so z is all that is kept of y where a gradient
+/// is wanted (docs/decisions/0037), and y does not depend on whether one is. In f32 both are one, and of a ReLU too.
+template <class T, class Of>
+inline constexpr bool kOfRounded = sizeof(T) == 2 && Of::kSmooth;
+
+/// A sum as z holds it, to be stored as T. A finite one below T's range is held at its end, where a GELU is 0 as it is
+/// of the sum: of -inf it is 0 times infinity.
+template <class T>
+[[gnu::always_inline]] inline VFloat as_z(VFloat sum) {
+  constexpr auto kLowest = static_cast<float>(-range_of(kDTypeOf<T>).largest);
+  return rounded_to<T>(sum >= -std::numeric_limits<float>::max() ? at_least(sum, kLowest) : sum);
 }
 
 /// Sums and where they go.
@@ -84,8 +43,8 @@ struct Rows {
   std::int64_t row = 0;         ///< elements between two rows of y, z and slope_at
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias): both round the same sum once, and y must not depend on
-/// whether backward wants z (recompute, evaluation). With a slope, y = round(sum slope'(slope_at)).
+/// y = round(activation(sum + bias)), z = round(sum + bias); of a GELU in halves y = round(activation(z)), also where
+/// nobody wants z: y must not depend on that (recompute, evaluation). With a slope, y = round(sum slope'(slope_at)).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
@@ -93,9 +52,9 @@ struct Epilogue {
 
   void run(const Rows<T>& t, Seen& seen) const {
     if (slope != Activation::kNone)
-      with_activation<Slope>(slope, [&](auto of) { times_slope(t, of, seen); });
+      with_activation<Slope, T>(slope, [&](auto of) { times_slope(t, of, seen); });
     else
-      with_activation<Activated>(activation, [&](auto of) {
+      with_activation<Activated, T>(activation, [&](auto of) {
         t.z != nullptr ? add_bias<true>(t, of, seen) : add_bias<false>(t, of, seen);
       });
   }
@@ -103,57 +62,56 @@ struct Epilogue {
  private:
   static constexpr int kN = kLanes<float>;
 
-  /// What is done at a time: two vectors, whose chains overlap, or one, of which `count` values are there.
-  struct Two {
-    static constexpr int kVectors = 2;
-  };
-  struct One {
-    static constexpr int kVectors = 1;
-    int count;
-  };
+  /// What is done at a time: two vectors, whose chains overlap, or what is left of a row, a vector or a part of one.
+  struct Two {};
   template <class Group>
-  using Vectors = VFloat[Group::kVectors];
+  static constexpr int kVectors = std::is_same_v<Group, Two> ? 2 : 1;
+  template <class Group>
+  using Vectors = VFloat[kVectors<Group>];
 
   /// f(row, column, group) for all of t.
   template <class F>
-  [[gnu::always_inline]] static void each_group(const Rows<T>& t, F&& f) {
+  [[gnu::always_inline]] static void each(const Rows<T>& t, F&& f) {
+    const auto all_rows = [&](std::int64_t j, auto group) __attribute__((always_inline)) {
+      for (int r = 0; r < t.rows; ++r) f(r, j, group);
+    };
     std::int64_t j = 0;
-    for (; j + 2 * kN <= t.columns; j += 2 * kN)
-      for (int r = 0; r < t.rows; ++r) f(r, j, Two{});
-    for (; j < t.columns; j += kN) {
-      const One one{t.columns - j < kN ? static_cast<int>(t.columns - j) : kN};
-      for (int r = 0; r < t.rows; ++r) f(r, j, one);
-    }
+    for (; j + 2 * kN <= t.columns; j += 2 * kN) all_rows(j, Two{});
+    for (; j + kN <= t.columns; j += kN) all_rows(j, Full{});
+    if (j < t.columns) all_rows(j, Part{static_cast<int>(t.columns - j)});
   }
 
-  template <class X>
-  [[gnu::always_inline]] static VFloat get(const X* from, Two) {
-    return load_as_float(from);
-  }
-  template <class X>
-  [[gnu::always_inline]] static VFloat get(const X* from, One one) {
-    return one.count == kN ? load_as_float(from) : load_part_as_float(from, one.count);
+  /// One vector of a group.
+  template <class X, class Group>
+  [[gnu::always_inline]] static VFloat get(const X* from, Group group) {
+    if constexpr (std::is_same_v<Group, Two>)
+      return BINADE_ISA::get(from, Full{});
+    else
+      return BINADE_ISA::get(from, group);
   }
   [[gnu::always_inline]] static void put(T* to, const Vectors<Two>& x, Two) { store_two_from_float(to, x[0], x[1]); }
-  [[gnu::always_inline]] static void put(T* to, const Vectors<One>& x, One one) {
-    one.count == kN ? store_from_float(to, x[0]) : store_part_from_float(to, x[0], one.count);
+  template <class Group>
+  [[gnu::always_inline]] static void put(T* to, const Vectors<Group>& x, Group group) {
+    BINADE_ISA::put(to, x[0], group);
   }
 
   template <bool kKeepsZ, class Of>
   void add_bias(const Rows<T>& t, Of of, Seen& seen) const {
     const float* shift = bias == nullptr ? nullptr : bias + t.column;
     VFloat largest{};
-    each_group(
+    each(
         t, [&]<class Group>(int r, std::int64_t j, Group group) __attribute__((always_inline)) {
           Vectors<Group> x, y;
 #pragma GCC unroll 2
-          for (int i = 0; i < Group::kVectors; ++i) {
+          for (int i = 0; i < kVectors<Group>; ++i) {
             const std::int64_t at = j + i * kN;
             x[i] = get(t.sums + r * t.sums_row + at, group);
             if (shift != nullptr) x[i] += get(shift + at, group);
-            if (kKeepsZ) largest = larger_magnitude(largest, x[i]);  // one that the activation makes finite counts too
+            // One that the activation makes finite counts too. No GELU is larger than what it is of.
+            if (kKeepsZ || kOfRounded<T, Of>) largest = larger_magnitude(largest, x[i]);
+            if (kOfRounded<T, Of>) x[i] = as_z<T>(x[i]);
             y[i] = of(x[i]);
-            largest = larger_magnitude(largest, y[i]);
+            if (!kOfRounded<T, Of>) largest = larger_magnitude(largest, y[i]);
           }
           if constexpr (kKeepsZ) put(t.z + r * t.row + j, x, group);
           put(t.y + r * t.row + j, y, group);
@@ -164,11 +122,11 @@ struct Epilogue {
   template <class Of>
   static void times_slope(const Rows<T>& t, Of of, Seen& seen) {
     VFloat largest{};
-    each_group(
+    each(
         t, [&]<class Group>(int r, std::int64_t j, Group group) __attribute__((always_inline)) {
           Vectors<Group> y;
 #pragma GCC unroll 2
-          for (int i = 0; i < Group::kVectors; ++i) {
+          for (int i = 0; i < kVectors<Group>; ++i) {
             const std::int64_t at = j + i * kN;
             y[i] = get(t.sums + r * t.sums_row + at, group) * of(get(t.slope_at + r * t.row + at, group));
             largest = larger_magnitude(largest, y[i]);

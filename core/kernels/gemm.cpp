@@ -258,7 +258,7 @@ void slope_run(Activation activation, const T* z, const T* gy, T* gz, std::int64
   if constexpr (std::is_same_v<T, double>) {
     for (std::int64_t i = 0; i < count; ++i) gz[i] = gy[i] * activation_slope(activation, z[i]);
   } else {
-    with_activation<Slope>(activation, [&](auto slope) {
+    with_activation<Slope, T>(activation, [&](auto slope) {
       each_group<T>(count, [&](std::int64_t i, auto part) {
         put(gz + i, get(gy + i, part) * slope(get(z + i, part)), part, seen);
       });
@@ -302,7 +302,7 @@ void activate_run(Activation activation, const T* z, T* y, std::int64_t count) {
   if constexpr (std::is_same_v<T, double>) {
     for (std::int64_t i = 0; i < count; ++i) y[i] = activate(activation, z[i]);
   } else {
-    with_activation<Activated>(activation, [&](auto activated) {
+    with_activation<Activated, T>(activation, [&](auto activated) {
       each_group<T>(count, [&](std::int64_t i, auto part) { put(y + i, activated(get(z + i, part)), part); });
     });
   }

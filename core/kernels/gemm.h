@@ -61,8 +61,8 @@ struct GemmKernels {
   /// as it was stored, to the bits of column_sums; null: not wanted.
   void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
                               std::int64_t m, std::int64_t n, void* sums);
-  /// y = activation(z) of n values of one dtype: the bits that `gemm` stores of sums that it has stored as z, where z
-  /// is f32 or f64. Null: it cannot be said of this device. What it stores is not observed.
+  /// y = activation(z) of n values of one dtype: the bits that `gemm` stores of sums that it has stored as z. Null: it
+  /// cannot be said of this device. What it stores is not observed.
   void (*activate)(Activation activation, DType dtype, const void* z, void* y, std::int64_t n) = nullptr;
   bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
   /// Whether `gemm` had better multiply by this slope, for results of `dtype`, than activation_backward() behind it;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "core/kernels/conv.h"
 #include "core/kernels/image.h"
@@ -82,15 +83,16 @@ struct PixelPanels : GradientPanels {
   }
 
   /// How the tile walks through `rows` rows.
-  void segment(std::int64_t rows, TileArgs<Lane>& tile, std::int64_t* a_offsets, std::int64_t* b_offsets) const {
+  void segment(std::int64_t rows, TileArgs<Lane>& tile, std::vector<std::int64_t>& a_offsets,
+               std::vector<std::int64_t>& b_offsets) const {
     tile.segments = rows;
     tile.depth = s.out_width;
     tile.a_row = kLaneBytes;
     tile.a_step = kTileRows<Lane> * kLaneBytes;
     tile.b_step = s.stride[1] * panel_width * kLaneBytes;
     for (std::int64_t row = 0; row < rows; ++row) {
-      a_offsets[row] = row * s.out_width * tile.a_step;
-      b_offsets[row] = row * s.stride[0] * columns * panel_width * kLaneBytes;
+      a_offsets.push_back(row * s.out_width * tile.a_step);
+      b_offsets.push_back(row * s.stride[0] * columns * panel_width * kLaneBytes);
     }
   }
   /// gy of filter tile i, counted through the groups.
@@ -107,8 +109,10 @@ struct PixelPanels : GradientPanels {
 };
 
 /// Two neighbors of a result row are a lane. Which pixels of x are neighbors depends on the filter's column, so that x
-/// is there once for each: (group, panel, filter column, row, pair, channel). gy is (group, tile, pairs of 16, filter,
-/// pair). Where the pairs of all rows follow one another in both, they are one piece to the tile; else each row is one.
+/// is there in planes: (group, panel, plane, row, pair, channel). In rows of whole groups of pairs, all even columns
+/// share a plane and all odd ones, which they enter some pairs further to the right; else each column has its own. gy
+/// is (group, tile, pairs of 16, filter, pair). Where the pairs of all rows follow one another in both, they are one
+/// piece to the tile; else each row is one.
 template <class L>
 struct PairPanels : GradientPanels {
   using Lane = L;
@@ -118,12 +122,15 @@ struct PairPanels : GradientPanels {
 
   PairPanels(const ConvWeightArgs& conv, std::int64_t rows) : GradientPanels(conv, rows, kWide, kVectorWidth<Lane>) {
     row_pairs = (s.out_width + 1) / 2;
-    one_piece = s.stride[0] == 1 && s.out_width % 2 == 0;
-    x_plane = source_rows(rows) * row_pairs * panel_width;
+    shared = s.stride[1] == 1 && s.filter_width > 2 && s.out_width % 32 == 0;
+    one_piece = !shared && s.stride[0] == 1 && s.out_width % 2 == 0;
+    planes = shared ? 1 + s.dilation[1] % 2 : s.filter_width;
+    plane_pairs = row_pairs + (shared ? (s.filter_width - 1) * s.dilation[1] / 2 : 0);
+    x_plane = source_rows(rows) * plane_pairs * panel_width;
     tiles = EvenTiles<Lane>(filters).tiles;
     gy_piece = groups_of(one_piece ? rows * row_pairs : row_pairs) * Lane::kGroup * kTileRows<Lane>;
     gy_panel = gy_piece * (one_piece ? 1 : rows);
-    x_size = s.groups * panels * s.filter_width * x_plane + 64;
+    x_size = s.groups * panels * planes * x_plane + 64;
     gy_size = s.groups * tiles * gy_panel;
   }
 
@@ -132,11 +139,11 @@ struct PairPanels : GradientPanels {
       for (std::int64_t p = 0; p < panels; ++p) {
         const std::int64_t width = std::min<std::int64_t>(panel_width, channels - p * kWide);
         const auto* from = static_cast<const bfloat16*>(x_image(n, g * channels + p * kWide, sizeof(bfloat16)));
-        for (std::int64_t c = 0; c < s.filter_width; ++c)
+        for (std::int64_t c = 0; c < planes; ++c)
           for (std::int64_t r = 0; r < source_rows(rows); ++r) {
             const std::int64_t y = row * s.stride[0] - s.padding[0] + r;
             pair_row(y < 0 || y >= s.height ? nullptr : from + y * s.width * args.x_pitch, c, width,
-                     x + ((g * panels + p) * s.filter_width + c) * x_plane + r * row_pairs * panel_width);
+                     x + ((g * panels + p) * planes + c) * x_plane + r * plane_pairs * panel_width);
           }
       }
     const auto* pixels = static_cast<const bfloat16*>(gy_row(n, row, sizeof(bfloat16)));
@@ -150,37 +157,45 @@ struct PairPanels : GradientPanels {
                           gy + (g * tiles + i) * gy_panel + piece * gy_piece);
   }
 
-  void segment(std::int64_t rows, TileArgs<Lane>& tile, std::int64_t* a_offsets, std::int64_t* b_offsets) const {
+  void segment(std::int64_t rows, TileArgs<Lane>& tile, std::vector<std::int64_t>& a_offsets,
+               std::vector<std::int64_t>& b_offsets) const {
     tile.segments = one_piece ? 1 : rows;
     tile.depth = one_piece ? rows * row_pairs : row_pairs;
     tile.a_row = Lane::kGroup * kLaneBytes;
     tile.a_step = kTileRows<Lane> * kLaneBytes;
     tile.b_step = panel_width * kLaneBytes;
     for (std::int64_t piece = 0; piece < tile.segments; ++piece) {
-      a_offsets[piece] = piece * gy_piece * kLaneBytes;
-      b_offsets[piece] = piece * s.stride[0] * row_pairs * panel_width * kLaneBytes;
+      a_offsets.push_back(piece * gy_piece * kLaneBytes);
+      b_offsets.push_back(piece * s.stride[0] * plane_pairs * panel_width * kLaneBytes);
     }
   }
   const char* filters_of(const Stored* gy, std::int64_t i) const {
     return reinterpret_cast<const char*>(gy + i * gy_panel);
   }
   const char* channels_of(const Stored* x, std::int64_t g, std::int64_t p, std::int64_t r, std::int64_t c) const {
-    return reinterpret_cast<const char*>(x + ((g * panels + p) * s.filter_width + c) * x_plane +
-                                         r * s.dilation[0] * row_pairs * panel_width);
+    const std::int64_t plane = shared ? c * s.dilation[1] % 2 : c;
+    const std::int64_t pair = r * s.dilation[0] * plane_pairs + (c - plane) * (shared ? s.dilation[1] : 0) / 2;
+    return reinterpret_cast<const char*>(x + ((g * panels + p) * planes + plane) * x_plane + pair * panel_width);
   }
 
   static std::int64_t groups_of(std::int64_t pairs) { return (pairs + Lane::kGroup - 1) / Lane::kGroup; }
 
-  /// Pairs of the pixels of one row of x (null: outside) that filter column c meets.
+  /// Pairs of the pixels of one row of x (null: outside) that filter column c meets, and those behind them that others
+  /// in its plane do.
   void pair_row(const bfloat16* row, std::int64_t c, std::int64_t width, Stored* to) const {
     const std::int64_t first = c * s.dilation[1] - s.padding[1];
     const auto pixel = [&](std::int64_t q) -> const bfloat16* {
       const std::int64_t column = first + q * s.stride[1];
-      return row == nullptr || q >= s.out_width || column < 0 || column >= s.width ? nullptr
-                                                                                   : row + column * args.x_pitch;
+      const bool inside = row != nullptr && column >= 0 && column < s.width;
+      return inside && (shared || q < s.out_width) ? row + column * args.x_pitch : nullptr;
     };
-    for (std::int64_t pair = 0; pair < row_pairs; ++pair, to += panel_width) {
+    for (std::int64_t pair = 0; pair < plane_pairs; ++pair, to += panel_width) {
       const bfloat16 *low = pixel(2 * pair), *high = pixel(2 * pair + 1);
+      if (low != nullptr && high != nullptr && width == panel_width) {
+        for (std::int64_t j = 0; j < panel_width; j += kLanes<float>)
+          store_vector<float>(to + j, pack_detail::pair(low + j, high + j));
+        continue;
+      }
       for (std::int64_t j = 0; j < panel_width; j += kLanes<float>) {
         const int count = static_cast<int>(std::clamp<std::int64_t>(width - j, 0, kLanes<float>));
         store_vector<float>(to + j, pack_detail::pair(low == nullptr ? low : low + j, high == nullptr ? high : high + j,
@@ -189,8 +204,8 @@ struct PairPanels : GradientPanels {
     }
   }
 
-  std::int64_t row_pairs, x_plane, tiles, gy_piece, gy_panel;
-  bool one_piece;
+  std::int64_t row_pairs, planes, plane_pairs, x_plane, tiles, gy_piece, gy_panel;
+  bool shared, one_piece;
 };
 
 template <class Lane, class T>

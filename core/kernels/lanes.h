@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "core/kernels/seen.h"
 #include "core/kernels/simd.h"
 
@@ -18,14 +20,14 @@ template <class T>
 inline constexpr int kWideLanes = kLanes<Compute<T>>;
 
 template <class T>
-inline Wide<T> get(const T* from, Full) {
+[[gnu::always_inline]] inline Wide<T> get(const T* from, Full) {
   if constexpr (std::is_same_v<T, double>)
     return load_vector<double>(from);
   else
     return load_as_float(from);
 }
 template <class T>
-inline Wide<T> get(const T* from, Part part) {
+[[gnu::always_inline]] inline Wide<T> get(const T* from, Part part) {
   if constexpr (std::is_same_v<T, double>) {
     Vector<double> v{};
     std::memcpy(&v, from, static_cast<std::size_t>(part.count) * sizeof(double));
@@ -35,30 +37,32 @@ inline Wide<T> get(const T* from, Part part) {
   }
 }
 template <class T>
-inline void put(T* to, const Wide<T>& v, Full) {
+[[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, Full) {
   if constexpr (std::is_same_v<T, double>)
     store_vector<double>(to, v);
   else
     store_from_float(to, v);
 }
 template <class T>
-inline void put(T* to, const Wide<T>& v, Part part) {
+[[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, Part part) {
   if constexpr (std::is_same_v<T, double>)
     std::memcpy(to, &v, static_cast<std::size_t>(part.count) * sizeof(double));
   else
     store_part_from_float(to, v, part.count);
 }
 
-/// Lanes that are not there become 0.
+/// Lanes that are not there become `rest`.
 template <class V>
-inline V keep(const V& v, Full) {
+[[gnu::always_inline]] inline V keep(const V& v, Full, float = 0) {
   return v;
 }
 template <class V>
-inline V keep(V v, Part part) {
-  constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(v[0]));
-  for (int i = 0; i < lanes; ++i) v[i] = i < part.count ? v[i] : 0;
-  return v;
+[[gnu::always_inline]] inline V keep(const V& v, Part part, float rest = 0) {
+  using Lane = std::remove_cvref_t<decltype(v[0])>;
+  using Count = std::conditional_t<sizeof(Lane) == 8, std::int64_t, std::int32_t>;
+  Vector<Count> lane;
+  for (int i = 0; i < kLanes<Count>; ++i) lane[i] = i;
+  return lane < static_cast<Count>(part.count) ? v : splat(static_cast<Lane>(rest));
 }
 
 /// put(), observed: for what a task leaves behind as a result.
@@ -68,15 +72,32 @@ inline void put(T* to, const Wide<T>& v, P part, Seen& seen) {
   put(to, v, part);
 }
 
-/// The lanes added up, always as ((0 + n/2) + …) halves: one order for one instruction-set level.
-template <class V>
-inline auto sum_lanes(const V& v) {
+namespace lanes_detail {
+
+/// Lane i of the result holds lane i + kBehind of v; of the last ones anything.
+template <int kBehind, class V, std::size_t... kIndex>
+[[gnu::always_inline]] inline V lanes_behind(const V& v, std::index_sequence<kIndex...>) {
+  return __builtin_shufflevector(v, v, ((static_cast<int>(kIndex) + kBehind) % static_cast<int>(sizeof...(kIndex)))...);
+}
+
+}  // namespace lanes_detail
+
+/// The lanes joined by `join`, of two vectors or lanes, always as ((0 with n/2) with …) halves: one order for one
+/// instruction-set level.
+template <class V, class F>
+[[gnu::always_inline]] inline auto fold_lanes(V v, F&& join) {
   constexpr int lanes = static_cast<int>(sizeof(V) / sizeof(v[0]));
-  std::remove_cvref_t<decltype(v[0])> a[lanes];
-  std::memcpy(a, &v, sizeof(v));
-  for (int half = lanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) a[i] += a[i + half];
-  return a[0];
+  using Index = std::make_index_sequence<lanes>;
+  if constexpr (lanes >= 16) v = join(v, lanes_detail::lanes_behind<8>(v, Index{}));
+  if constexpr (lanes >= 8) v = join(v, lanes_detail::lanes_behind<4>(v, Index{}));
+  if constexpr (lanes >= 4) v = join(v, lanes_detail::lanes_behind<2>(v, Index{}));
+  v = join(v, lanes_detail::lanes_behind<1>(v, Index{}));
+  return v[0];
+}
+template <class V>
+[[gnu::always_inline]] inline auto sum_lanes(const V& v) {
+  return fold_lanes(
+      v, [](const V& a, const V& b) __attribute__((always_inline)) { return a + b; });
 }
 
 /// f(column, Full{} or Part{n}) over [0, cols), one register of T's computing type at a time.

@@ -12,15 +12,17 @@ namespace binade::cpu::BINADE_ISA {
 
 namespace pack_detail {
 
+// Always inlined: called, these would hand their vectors over in memory.
+
 template <int kHalf, std::size_t... kIndex>
-inline VFloat interleave(VFloat a, VFloat b, std::index_sequence<kIndex...>) {
+[[gnu::always_inline]] inline VFloat interleave(VFloat a, VFloat b, std::index_sequence<kIndex...>) {
   constexpr int kN = kLanes<float>;
   return __builtin_shufflevector(
       a, b, (static_cast<int>(kIndex / 2) + kHalf * (kN / 2) + static_cast<int>(kIndex % 2) * kN)...);
 }
 
 /// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
-inline void transpose(VFloat (&v)[kLanes<float>]) {
+[[gnu::always_inline]] inline void transpose(VFloat (&v)[kLanes<float>]) {
   constexpr int kN = kLanes<float>;
   using Index = std::make_index_sequence<kN>;
   for (int round = 1; round < kN; round *= 2) {
@@ -35,13 +37,24 @@ inline void transpose(VFloat (&v)[kLanes<float>]) {
   }
 }
 
-/// The first `count` values of two rows as pairs, those of `low` in the low halves; a row that is null is 0.
+/// A vector of each of two rows as pairs, those of `low` in the low halves.
+[[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high) {
+#if defined(__AVX512BW__)
+  const __m512i odd = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0, 3,
+                                       0, 2, 0, 1, 0, 0, 0);
+  const __m256i l = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(low));
+  const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high));
+  return (VFloat)_mm512_mask_permutexvar_epi16(_mm512_cvtepu16_epi32(l), 0xaaaaaaaau, odd, _mm512_castsi256_si512(h));
+#else
+  return (VFloat)(((VWord)load_as_float(low) >> 16) | (VWord)load_as_float(high));
+#endif
+}
+/// The first `count` values of two rows as pairs; a row that is null is 0.
 template <class T>
-inline VFloat pair(const T* low, const T* high, int count) {
-  const bool whole = count == kLanes<float>;
+[[gnu::always_inline]] inline VFloat pair(const T* low, const T* high, int count) {
   VFloat l{}, h{};
-  if (low != nullptr) l = whole ? load_as_float(low) : load_part_as_float(low, count);
-  if (high != nullptr) h = whole ? load_as_float(high) : load_part_as_float(high, count);
+  if (low != nullptr) l = load_part_as_float(low, count);
+  if (high != nullptr) h = load_part_as_float(high, count);
   return (VFloat)(((VWord)l >> 16) | (VWord)h);
 }
 
@@ -103,7 +116,15 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
     }
     if (j_stride == 1) {
       // j runs along memory: rows are copied (pairs: two rows are interleaved).
-      for (std::int64_t k = 0; k < lanes; ++k) {
+      std::int64_t k = 0;
+      if constexpr (kDepth == 2)
+        for (; k < k_count / 2 && j_count >= kWidth; ++k)
+#pragma GCC unroll 4
+          for (int jb = 0; jb < kWidth; jb += kN) {
+            const T* low = x + 2 * k * k_stride + jb;
+            store_vector<float>(dst + k * kWidth + jb, pack_detail::pair(low, low + k_stride));
+          }
+      for (; k < lanes; ++k) {
         Stored* to = dst + k * kWidth;
 #pragma GCC unroll 4
         for (int jb = 0; jb < kWidth; jb += kN) {
@@ -154,8 +175,12 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
           const int there = static_cast<int>(rows - jb < kN ? rows - jb : kN);
           const auto values = [&](std::int64_t i) { return i < count ? from + i * k_stride + jb : nullptr; };
           VFloat v[kN];
+          if (there == kN && count == kGroupValues) {
 #pragma GCC unroll 16
-          for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1), there);
+            for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1));
+          } else {
+            for (int i = 0; i < kN; ++i) v[i] = pack_detail::pair(values(2 * i), values(2 * i + 1), there);
+          }
           pack_detail::transpose(v);
           for (int i = 0; i < there; ++i) store_vector<float>(dst + (jb + i) * kN, v[i]);
         }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/dtype.h"
 
@@ -197,7 +198,12 @@ template <class T>
 template <class T>
 inline VFloat load_part_as_float(const T* from, int count) {
   T lanes[kLanes<float>] = {};
+#if defined(__AVX512BW__)
+  const auto there = static_cast<__mmask16>((1u << count) - 1u);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), _mm256_maskz_loadu_epi16(there, from));
+#else
   std::memcpy(static_cast<void*>(lanes), from, static_cast<std::size_t>(count) * sizeof(T));
+#endif
   return load_as_float(lanes);
 }
 inline VFloat load_part_as_float(const float* from, int count) { return load_part(from, count); }
@@ -205,8 +211,36 @@ template <class T>
 inline void store_part_from_float(T* to, VFloat x, int count) {
   T lanes[kLanes<float>];
   store_from_float(lanes, x);
+#if defined(__AVX512BW__)
+  const auto there = static_cast<__mmask16>((1u << count) - 1u);
+  _mm256_mask_storeu_epi16(to, there, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)));
+#else
   std::memcpy(static_cast<void*>(to), lanes, static_cast<std::size_t>(count) * sizeof(T));
+#endif
 }
 inline void store_part_from_float(float* to, VFloat x, int count) { store_part(to, x, count); }
+
+/// What is read of T where x was stored.
+template <class T>
+[[gnu::always_inline]] inline VFloat rounded_to(VFloat x) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+#if defined(__AVX512BF16__)
+    if (subnormal_lanes(x) == 0) [[likely]]
+      return (VFloat)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)x)), 16);
+#endif
+    return (VFloat)(bf16_bits(x) << 16);
+  } else if constexpr (std::is_same_v<T, float16>) {
+#if defined(__AVX512F__)
+    return (VFloat)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+    return (VFloat)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+    for (int i = 0; i < kLanes<float>; ++i) x[i] = float16::from_float(x[i]).to_float();
+    return x;
+#endif
+  } else {
+    return x;
+  }
+}
 
 }  // namespace binade::cpu::BINADE_ISA

@@ -35,33 +35,38 @@ inline VInt first_lanes(int count) {
 }
 
 /// Where the kRows rows of A lie. kRowsBeside: each right behind the last, so that one register addresses all. Else
-/// their lanes do, and three rows share a register: base, base + row, base + 2 row.
+/// their lanes do, and seven rows share a register: what lies 0 to 6 rows behind it is one, two or four times 1, 3 or 5
+/// rows, which an address can hold.
 template <class Lane, int kRows, bool kRowsBeside>
 class RowsOfA {
-  static constexpr int kBases = kRowsBeside ? 1 : (kRows + 2) / 3;
+  static constexpr int kBases = kRowsBeside ? 1 : (kRows + 6) / 7;
   static constexpr std::int64_t kLaneBytes = sizeof(typename Lane::Stored);
 
  public:
-  RowsOfA(const char* a, std::int64_t row, std::int64_t step) : row_(row), step_(step) {
+  RowsOfA(const char* a, std::int64_t row, std::int64_t step)
+      : row_(row), three_(3 * row), five_(5 * row), step_(step) {
     base_[0] = a;
-#pragma GCC unroll 5
-    for (int g = 1; g < kBases; ++g) base_[g] = base_[g - 1] + 3 * row;
+    if constexpr (kBases > 1) base_[1] = a + 7 * row;
   }
   /// Lane 0 or 1 of row i.
   typename Lane::V broadcast(int i, int lane) const {
     if constexpr (kRowsBeside)
       return Lane::broadcast(base_[0] + lane * step_ + i * kLaneBytes);
     else
-      return Lane::broadcast(base_[i / 3] + i % 3 * row_ + lane * kLaneBytes);
+      return Lane::broadcast(base_[i / 7] + behind(i % 7) + lane * kLaneBytes);
   }
   void advance(int lanes) {
-#pragma GCC unroll 5
+#pragma GCC unroll 2
     for (int g = 0; g < kBases; ++g) base_[g] += lanes * (kRowsBeside ? step_ : kLaneBytes);
   }
 
  private:
+  [[gnu::always_inline]] std::int64_t behind(int rows) const {
+    return rows == 5 ? five_ : rows % 3 == 0 ? rows / 3 * three_ : rows * row_;
+  }
+
   const char* base_[kBases];
-  std::int64_t row_, step_;
+  std::int64_t row_, three_, five_, step_;
 };
 
 template <class Lane, int kRows, int kVectors, bool kRowsBeside>

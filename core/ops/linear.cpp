@@ -93,6 +93,19 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
   const Fp8Scaling* fp8 = fp8_of(p, kept.dtype());
   const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8);
+  if (gx.needs(1)) {  // first: an x that is made again is gone before there is a gx
+    const Tensor x = saved_x(ctx);
+    auto [to, adds] = gradient_of_product(ctx, gx, 1);
+    cpu::GemmArgs g = product(ctx, factor, x, to);
+    g.m = outputs;
+    g.n = inputs;
+    g.k = gz.shape().rows();
+    g.accumulate = adds;
+    g.a_row = 1;
+    g.a_col = outputs;
+    g.c_row = inputs;
+    kernels.gemm(g);
+  }
   if (gx.needs(0)) {
     const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, kernels, kept.dtype()) : GradSink::Slope{};
     const bool sloped = slope.activation != Activation::kNone;
@@ -105,19 +118,6 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
     g.k = outputs;
     g.accumulate = adds;
     g.a_row = outputs;
-    g.c_row = inputs;
-    kernels.gemm(g);
-  }
-  if (gx.needs(1)) {
-    const Tensor x = saved_x(ctx);
-    auto [to, adds] = gradient_of_product(ctx, gx, 1);
-    cpu::GemmArgs g = product(ctx, factor, x, to);
-    g.m = outputs;
-    g.n = inputs;
-    g.k = gz.shape().rows();
-    g.accumulate = adds;
-    g.a_row = 1;
-    g.a_col = outputs;
     g.c_row = inputs;
     kernels.gemm(g);
   }
@@ -170,8 +170,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
     if (p.activation == Activation::kNone) return;
     const int at = ctx.save(z.defined() ? z : y);
     if (ctx.store_dtype != in[0].dtype()) return;
-    // In halves y is one of the sum and not of z, its rounding.
-    const bool remakes = z.defined() && !is_half(z.dtype()) && gemm_slot().on(device, kName).activate != nullptr;
+    const bool remakes = z.defined() && gemm_slot().on(device, kName).activate != nullptr;
     ctx.slope = {p.activation, at, remakes};
   };
   if (coded) {
@@ -195,7 +194,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   g.b_col = w.pitch();
   g.c_row = w.dim(0);
   multiply(g);
-  ctx.save_input(0, x);
+  fp8 == nullptr ? ctx.save_input(0, x) : ctx.save(x);  // in 8 bits x is not what the layer before gave
   ctx.save(w);
   save_results();
   return {y};

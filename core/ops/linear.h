@@ -11,17 +11,17 @@ namespace binade::ops {
 /// y = activation(x w^T + bias). x (..., in), w (out, in), bias (out) or left out; y (..., out).
 ///
 /// x and w of one floating dtype, x may be a channel slice; bias is not cast by the policy (f32, or f64 with f64
-/// inputs). Sums, bias and activation are f32 (f64 for f64) and y is rounded once; with a GELU whose gradient is wanted
-/// the pre-activation is rounded too, because backward reads it. |error| <= in 2^-24 sum|x w| before the rounding. NaN
-/// passes.
+/// inputs). Sums, bias and activation are f32 (f64 for f64) and y is rounded once; with a GELU in halves so is the
+/// pre-activation z, whether a gradient is wanted or not, and y is one of that (docs/decisions/0037; a finite sum below
+/// the range is the lowest half). |error| <= in 2^-24 sum|x w| before the roundings. NaN passes.
 ///
 /// On a GPU, with products in halves, a bias that is a leaf is rounded to their dtype first, as PyTorch's autocast does
-/// (|error| <= 1/2 ulp of the bias; past 65504 it is an infinity of f16), and a GELU may be one of the rounded
-/// pre-activation, and where the library has one in its product, the library's (docs/decisions/0028).
+/// (|error| <= 1/2 ulp of the bias; past 65504 it is an infinity of f16), and a GELU is the library's where it has one
+/// in its product (docs/decisions/0028).
 ///
 /// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
-/// y). Where x is a GELU that another linear layer has made in f32 or f64 on the CPU, its z is all that is kept of it,
-/// and backward makes x again (docs/decisions/0036).
+/// y). Where x is a GELU that another linear layer has made on the CPU, its z is all that is kept of it, and backward
+/// makes x again (docs/decisions/0036).
 ///
 /// Where x is the result of a linear layer with an activation, which nothing else reads, gx is multiplied by that
 /// layer's slope as the product stores it, and is that layer's gz (docs/decisions/0034): in halves the f32 sum is

@@ -48,9 +48,13 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] += more[k];
     }
-    if (f.z != nullptr || f.sums_are_kept)
+    const bool of_rounded = is_of_rounded(f);
+    if (f.z != nullptr || f.sums_are_kept || of_rounded)
 #pragma unroll
       for (int k = 0; k < kPack; ++k) seen.add(x[k]);
+    if (of_rounded)
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) x[k] = as_z(f.y.dtype, x[k]);
     if (f.z != nullptr) store_pack(f.z, f.y.dtype, at, x);
     if (f.accumulate) {
       load_pack(f.y.data, f.y.dtype, at, more);
@@ -60,7 +64,7 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       x[k] = activated(f.activation, x[k]);
-      seen.add(x[k]);
+      if (!of_rounded) seen.add(x[k]);
     }
     store_pack(f.y.data, f.y.dtype, at, x);
   }

@@ -19,7 +19,8 @@ struct Places {
   __device__ std::int64_t at(std::int64_t i) const { return offsets != nullptr ? offsets[i] : i * stride; }
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once.
+/// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once, but that a GELU
+/// in halves is one of z (docs/decisions/0037).
 struct Finish {
   Target y;
   void* z = nullptr;  ///< laid out like y, of its dtype
@@ -76,16 +77,32 @@ __device__ __forceinline__ C activated(Activation activation, C x) {
   return x;
 }
 
+/// Whether y is the activation of z, and not of the sum.
+__device__ __forceinline__ bool is_of_rounded(const Finish& f) {
+  return (f.y.dtype == DType::f16 || f.y.dtype == DType::bf16) &&
+         (f.activation == Activation::kGelu || f.activation == Activation::kGeluTanh);
+}
+/// The sum as z holds it where y is of that: a finite one below the range at its end.
+template <class C>
+__device__ __forceinline__ C as_z(DType half, C sum) {
+  const bool f16 = half == DType::f16;
+  const float lowest = f16 ? -65504.0f : -0x1.fep127f, x = static_cast<float>(sum);
+  const float held = x < lowest && x >= -0x1.fffffep127f ? lowest : x;
+  return static_cast<C>(f16 ? widened(narrowed<float16>(held)) : widened(narrowed<bfloat16>(held)));
+}
+
 /// `at` counts in y's elements.
 template <class C>
 __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum, Seen& seen) {
   if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
   // An infinity that the activation turns into a number is still one.
-  if (f.z != nullptr || f.sums_are_kept) seen.add(sum);
+  const bool of_rounded = is_of_rounded(f);
+  if (f.z != nullptr || f.sums_are_kept || of_rounded) seen.add(sum);
+  if (of_rounded) sum = as_z(f.y.dtype, sum);
   if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);
   if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
   const C y = activated(f.activation, sum);
-  seen.add(y);
+  if (!of_rounded) seen.add(y);  // no GELU is larger than what it is of
   store_at(f.y.data, f.y.dtype, at, y);
 }
 

@@ -103,7 +103,8 @@ void Settings::declare(CLI::App& app) {
       continue;
     }
     CLI::Option* option = app.add_option(flag, remember, s.help);
-    if (auto* const* on = std::get_if<bool*>(&s.target)) {  // `--state-hash` alone means on
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // who sets defaults in a script adds flags behind
+    if (auto* const* on = std::get_if<bool*>(&s.target)) {          // `--state-hash` alone means on
       option->expected(0, 1)->type_name(**on ? "[on|off]=on" : "[on|off]=off");
       continue;
     }

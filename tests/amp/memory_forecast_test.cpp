@@ -67,6 +67,19 @@ TEST(MemoryForecast, ChangesNothingOfTheRun) {
   EXPECT_EQ(lab.trainer.finished().size(), 1u);
 }
 
+/// The first step makes the 16-bit copies, once.
+TEST(MemoryForecast, IsWhatTheFirstStepThenTakes) {
+  Backend& backend = backend_of(Device::cpu());
+  toy::Lab lab({.precision = Policy::fp16()});
+  const toy::LabBatch batch = lab.loader.next();
+  const auto maths = [&](const toy::LabBatch& b) { return lab.loss(b); };
+  const std::optional<MemoryForecast> forecast = lab.trainer.forecast_memory(batch, maths);
+  ASSERT_TRUE(forecast);
+  backend.reset_peak();
+  lab.trainer.step(batch, maths);
+  EXPECT_EQ(static_cast<double>(backend.bytes_peak()), forecast->bytes);
+}
+
 TEST(MemoryForecast, IsNoneWhereTheStepItselfWillSayWhy) {
   toy::Lab lab({});
   toy::LabBatch batch = lab.loader.next();

@@ -123,12 +123,47 @@ TEST_F(SlopeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain) {
   };
   const auto as_it_is = [](const Variable& h) { return h; };
   for (const Activation smooth : {Activation::kGelu, Activation::kGeluTanh}) {
-    EXPECT_FALSE(keeps(DType::f32, smooth, as_it_is));
-    EXPECT_FALSE(keeps(DType::f64, smooth, as_it_is));
-    EXPECT_TRUE(keeps(DType::bf16, smooth, as_it_is)) << "z is rounded, y is of what was rounded";
-    EXPECT_TRUE(keeps(DType::f32, smooth, pass)) << "another op made it";
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+      EXPECT_FALSE(keeps(dtype, smooth, as_it_is)) << name_of(dtype);
+      EXPECT_TRUE(keeps(dtype, smooth, pass)) << "another op made it: " << name_of(dtype);
+    }
   }
   EXPECT_TRUE(keeps(DType::f32, Activation::kRelu, as_it_is)) << "its slope is taken of y itself";
+}
+
+/// The weight's gradient is one of what `down` read, to the bit: its other factor does not depend on who applies the
+/// slope.
+TEST_F(SlopeInProduct, WhatIsMadeAgainIsWhatTheDownLayerRead) {
+  for (const Activation activation : kActivations)
+    for (const DType dtype : {DType::f16, DType::bf16})
+      for (const bool fp8 : {false, true}) {
+        const auto gradient = [&](const std::function<Variable(const Variable&)>& between) {
+          const Mlp mlp(dtype, activation);
+          gradients(mlp, dtype, [&](const Mlp& m) {
+            ops::Linear::Params params;
+            if (fp8) params.fp8.emplace();
+            return apply_one<ops::Linear>(params, {between(m.up()), m.down_weight, Variable()});
+          });
+          return mlp.down_weight.grad();
+        };
+        expect_same({gradient([](const Variable& h) { return h; })}, {gradient(pass)});
+      }
+}
+
+TEST_F(SlopeInProduct, InHalvesALayerWithAGeluIsALayerAndAGelu) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const bool trained : {true, false}) {
+      const PolicyScope policy(PrecisionPolicy{.low = dtype});
+      const Mlp exact(dtype, Activation::kGelu), tanh(dtype, Activation::kGeluTanh);
+      const auto value = [&](const std::function<Variable()>& run) {
+        std::optional<NoGradGuard> evaluation;
+        if (!trained) evaluation.emplace();
+        return run().value();
+      };
+      const Tensor z = linear(exact.x, exact.up_weight, exact.up_bias).value();
+      expect_same({value([&] { return exact.up(); }), value([&] { return tanh.up(); })},
+                  {gelu(z).value(), gelu_tanh(z).value()});
+    }
 }
 
 /// Of the sum before it is rounded: half a unit in the last place and what the sum itself is off.

@@ -37,6 +37,11 @@ const std::vector<ConvShape> kShapes = {
     shape_of(1, 5, 5, 3, 2, 2, 2, 3, 3),  // pixels that no filter position meets
     shape_of(1, 4, 4, 200, 40, 3, 3, 1, 1, 1, 1),
     shape_of(2, 40, 40, 5, 3, 3, 3, 1, 1, 1, 1),
+    shape_of(1, 190, 190, 8, 2, 2, 2),             // more values under filters than are gathered at a time
+    shape_of(1, 5, 32, 20, 33, 3, 3, 1, 1, 1, 1),  // bf16: whole groups of pairs
+    shape_of(1, 6, 64, 9, 5, 3, 5, 2, 1, 1, 2),
+    shape_of(1, 7, 32, 10, 4, 3, 3, 1, 1, 2, 2, 2),
+    shape_of(2, 4, 34, 9, 4, 2, 3, 1, 1, 0, 0),
     shape_of(0, 4, 4, 2, 2, 3, 3, 1, 1, 1, 1),
 };
 
@@ -190,7 +195,8 @@ TEST_P(Conv, EveryDirectionStaysWithinTheBoundOfItsContract) {
 
 TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
   for (const ConvShape& s :
-       {shape_of(3, 33, 20, 20, 40, 3, 3, 1, 1, 1, 1), shape_of(2, 8, 8, 130, 140, 3, 3, 1, 1, 1, 1)}) {
+       {shape_of(3, 33, 20, 20, 40, 3, 3, 1, 1, 1, 1), shape_of(2, 8, 8, 130, 140, 3, 3, 1, 1, 1, 1),
+        shape_of(2, 70, 60, 1, 20, 3, 3, 1, 1, 1, 1)}) {
     const Problem<float> p(s);
     std::vector<float> first;
     for (int threads : {1, 2, 3, 4, 8}) {

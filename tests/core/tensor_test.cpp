@@ -84,6 +84,17 @@ TEST(Tensor, NarrowAndViewsAliasAndShareTheVersion) {
   EXPECT_THROW(x.view_at(10, {3}), ShapeError);
 }
 
+TEST(Tensor, WhatStandsApartAliasesAndHasAVersionOfItsOwn) {
+  Tensor x = counting({4, 3});
+  Tensor rows = x.narrow(1, 2).apart();
+  const std::uint64_t before = x.version(), own = rows.version();
+  rows.fill(7);
+  EXPECT_EQ(x.at(3), 7);
+  EXPECT_EQ(x.version(), before);
+  EXPECT_GT(rows.version(), own);
+  EXPECT_FALSE(Tensor().apart().defined());
+}
+
 TEST(Tensor, ConvertsBetweenAllDTypes) {
   const Tensor x = counting({2, 3});
   for (const DType d : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8}) {

@@ -356,7 +356,6 @@ TEST(FlatParameters, ThoseOfOneNameInSiblingModulesLieSideBySide) {
   EXPECT_EQ(gap([&](std::size_t i) { return parameters[i].variable.value(); }), 256 * 4);
   EXPECT_EQ(gap([&](std::size_t i) { return flat.gradient_of(i); }), 256 * 4);
   for (const NamedParameter& p : parameters) p.variable.state()->low_copy(DType::bf16);
-  flat.adopt_low_copies();
   EXPECT_EQ(gap([&](std::size_t i) { return parameters[i].variable.state()->low; }), 256 * 2);
   flat.store_weights_in(DType::f16);
   EXPECT_EQ(gap([&](std::size_t i) { return parameters[i].variable.value(); }), 256 * 2);

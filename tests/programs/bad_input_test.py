@@ -194,6 +194,11 @@ class BadInput(ProgramTest):
             path.write_bytes(path.read_bytes()[:1000])
         self.refuse(GPT, ["train", "--run", self.folder / "r", "--resume", "--steps", 6], 22)
 
+    def test_of_a_flag_given_twice_the_last_counts(self):
+        """`./dev train --steps 600` adds the user's flags behind its own."""
+        self.train(GPT, self.folder / "r", "--steps", 4, "--lr", 1e-2, "--steps", 2, "--lr", 1e-3)
+        self.assertEqual([m["step"] for m in metrics(self.folder / "r") if m.get("committed")], [1, 2])
+
     def test_config_file_with_an_unknown_key(self):
         config = self.folder / "c.json"
         config.write_text(json.dumps({"learning_rat": 1}))

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <type_traits>
+
+#include "core/kernels/vector_math.h"
+#include "core/ops/activation.h"
+#include "core/ops/math.h"
+
+/// The activations that products fuse, and their slopes. Only for sources in `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+// What is not inlined is called with vectors in memory, and the compiler would rather call than inline that often: the
+// functions of a vector are types, and always inlined.
+
+/// T is what the result is stored in.
+template <Activation kActivation, class T>
+struct Activated {
+  static constexpr bool kSmooth = kActivation == Activation::kGelu || kActivation == Activation::kGeluTanh;
+  [[gnu::always_inline]] VFloat operator()(VFloat x) const {
+    if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : x;  // NaN passes
+    if constexpr (kActivation == Activation::kGelu) return std::is_same_v<T, bfloat16> ? gelu_in_bf16(x) : gelu(x);
+    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh(x);
+    return x;
+  }
+};
+template <Activation kActivation, class T>
+struct Slope {
+  [[gnu::always_inline]] VFloat operator()(VFloat x) const {
+    if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : splat(1.0f);
+    if constexpr (kActivation == Activation::kGelu)
+      return std::is_same_v<T, bfloat16> ? gelu_slope_in_bf16(x) : gelu_slope(x);
+    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh_slope(x);
+    return splat(1.0f);
+  }
+};
+
+/// f(Of<activation, T>{}).
+template <template <Activation, class> class Of, class T, class F>
+inline void with_activation(Activation activation, F&& f) {
+  switch (activation) {
+    case Activation::kNone: return f(Of<Activation::kNone, T>{});
+    case Activation::kRelu: return f(Of<Activation::kRelu, T>{});
+    case Activation::kGelu: return f(Of<Activation::kGelu, T>{});
+    case Activation::kGeluTanh: return f(Of<Activation::kGeluTanh, T>{});
+  }
+}
+
+inline double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: break;
+    case Activation::kRelu: return x <= 0 ? 0.0 : x;
+    case Activation::kGelu: return math::gelu(x);
+    case Activation::kGeluTanh: return math::gelu_tanh(x);
+  }
+  return x;
+}
+inline double activation_slope(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: break;
+    case Activation::kRelu: return x <= 0 ? 0.0 : 1.0;
+    case Activation::kGelu: return math::gelu_slope(x);
+    case Activation::kGeluTanh: return math::gelu_tanh_slope(x);
+  }
+  return 1.0;
+}
+
+}  // namespace binade::cpu::BINADE_ISA

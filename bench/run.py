@@ -21,8 +21,9 @@ Binade's are `binade-unet bench` and `binade-gpt bench --workload NAME --precisi
   torch        PyTorch 2.x from PyPI, as installed: --torch PYTHON, or $BINADE_TORCH_PYTHON, or .venv-torch/bin/python
   torch-tuned  Debian's python3-torch (/usr/bin/python3) with OpenBLAS on its own OpenMP threads, freed memory kept, and NHWC for
                images: the two settings that change it most
-  floor        what no step can do without: its products and convolutions by oneDNN alone, and one pass of Adam (bench/peers/floor.cpp,
-               built where libdnnl-dev is installed); it trains nothing and has no loss
+  floor        what no step can do without: its products and convolutions by oneDNN alone, the passes over memory that are left when all
+               is fused that can be, and one of Adam (bench/peers/floor.cpp, built where libdnnl-dev is installed); it trains nothing and
+               has no loss
 A peer that is not installed is named and left out. fp16, which these CPUs only store, is held against Binade's own fp32.
 The result goes to bench/results/DATE-steps.json, with the machine, versions and commit; the table to stdout.
 """
@@ -40,7 +41,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEER = os.path.join(ROOT, "bench", "peers", "train_step.py")
 PARAMETERS = {"unet": 7.76e6, "gpt": 10.8e6, "gpt-tiny": 0.83e6, "gpt2": 124e6}
 LOSS_SHARE = {"unet": 0.5, "gpt": 0.03, "gpt-tiny": 0.03, "gpt2": 0.03}
-TUNED = {"LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu/openblas-openmp", "MALLOC_MMAP_THRESHOLD_": "34359738368",
+TUNED_BLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
+TUNED = {"LD_LIBRARY_PATH": TUNED_BLAS, "MALLOC_MMAP_THRESHOLD_": "34359738368",
          "MALLOC_TRIM_THRESHOLD_": "34359738368", "MALLOC_TOP_PAD_": "268435456"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -188,6 +190,8 @@ def measure(a, workload, precision, log):
                        parameters=c.about["parameters"], median_ms=round(statistics.median(ms), 3), quartiles_ms=quartiles(ms),
                        min_ms=min(c.ms), rounds=len(c.ms), kept=len(kept), steps_per_round=counts[c.name], first_loss=c.first,
                        foreign_cores=round(statistics.median(c.foreign[r] for r in kept), 3), peak_mib=c.answers[-1]["peak_mib"])
+            if "passing_ms" in c.answers[-1]:
+                row["passing_ms"] = round(statistics.median(c.answers[r]["passing_ms"] for r in kept), 3)
             if "base_mib" in c.about:
                 row["base_mib"] = c.about["base_mib"]
             if found[0].name == "binade" and c is not found[0]:
@@ -247,8 +251,9 @@ def main():
         setattr(a, name, values)
     for name, python, how in (("torch", a.torch, "python3 -m venv .venv-torch && .venv-torch/bin/pip install torch"),
                               ("torch-tuned", a.debian_python, "apt-get install python3-torch libopenblas0-openmp")):
-        if name in a.peers and not has_torch(python):
-            print(f"{name} is left out: {python} has no PyTorch ({how})", file=sys.stderr)
+        lacks = "PyTorch" if not has_torch(python) else TUNED_BLAS if name == "torch-tuned" and not os.path.isdir(TUNED_BLAS) else None
+        if name in a.peers and lacks:
+            print(f"{name} is left out: {python} has no {lacks} ({how})", file=sys.stderr)
             a.peers.remove(name)
     about, rows = machine(), []
     with open(os.path.join(a.build, "bench-stderr.log") if os.path.isdir(a.build) else os.devnull, "w") as log:

@@ -200,13 +200,15 @@ void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, st
                                                       s.out_width);
   const std::int64_t end = std::clamp<std::int64_t>(ceil_div(std::max<std::int64_t>(s.width - first, 0), step), begin,
                                                     s.out_width);
-  const T* from = static_cast<const T*>(args.x) +
-                  ((row / s.out_height * s.height + y) * s.width + first) * args.x_pitch + channel;
   std::fill(to, to + begin, T{});
-  if (step * args.x_pitch == 1)
-    std::copy(from + begin, from + end, to + begin);
-  else
-    for (std::int64_t q = begin; q < end; ++q) to[q] = from[q * step * args.x_pitch];
+  if (begin < end) {
+    const std::int64_t pixel = (row / s.out_height * s.height + y) * s.width + first + begin * step;
+    const T* from = static_cast<const T*>(args.x) + pixel * args.x_pitch + channel;
+    if (step * args.x_pitch == 1)
+      std::copy(from, from + (end - begin), to + begin);
+    else
+      for (std::int64_t q = begin; q < end; ++q) to[q] = from[(q - begin) * step * args.x_pitch];
+  }
   std::fill(to + end, to + s.out_width, T{});
 }
 

@@ -126,6 +126,14 @@ TEST_F(HostileArguments, ALinearWithoutOutputsHasAGradientOfZeros) {
   for (const float value : x.grad().to_vector<float>()) EXPECT_EQ(value, 0);
 }
 
+// What the filter meets was counted from a place before the image, which has none.
+TEST_F(HostileArguments, AFilterOverPaddingAloneHasAGradientOfZeros) {
+  const Variable x(Tensor::zeros({2, 3, 0, 1})), w(Tensor::full({2, 3, 3, 1}, 1), true);
+  const Variable y = conv2d(x, w, {}, {.padding = 2});
+  backward(y, Tensor::full(y.shape(), 3));
+  for (const float value : w.grad().to_vector<float>()) EXPECT_EQ(value, 0);
+}
+
 // The C library ended the process, "failed to register TLS destructor", where a thread of the pool first reached its
 // scratch.
 TEST_F(HostileArguments, AThreadOfThePoolThatBeginsWithoutMemoryDoesNotEndTheProcess) {

@@ -37,25 +37,37 @@ template <int kHalf, std::size_t... kIndex>
   }
 }
 
+#if defined(__AVX512BW__)
+/// 16 values each as pairs.
+[[gnu::always_inline]] inline VFloat pair_halves(__m256i low, __m256i high) {
+  const __m512i odd = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0, 3,
+                                       0, 2, 0, 1, 0, 0, 0);
+  return (VFloat)_mm512_mask_permutexvar_epi16(_mm512_cvtepu16_epi32(low), 0xaaaaaaaau, odd,
+                                               _mm512_castsi256_si512(high));
+}
+#endif
+
 /// A vector of each of two rows as pairs, those of `low` in the low halves.
 [[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high) {
 #if defined(__AVX512BW__)
-  const __m512i odd = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0, 3,
-                                       0, 2, 0, 1, 0, 0, 0);
-  const __m256i l = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(low));
-  const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high));
-  return (VFloat)_mm512_mask_permutexvar_epi16(_mm512_cvtepu16_epi32(l), 0xaaaaaaaau, odd, _mm512_castsi256_si512(h));
+  return pair_halves(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)),
+                     _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)));
 #else
   return (VFloat)(((VWord)load_as_float(low) >> 16) | (VWord)load_as_float(high));
 #endif
 }
-/// The first `count` values of two rows as pairs; a row that is null is 0.
-template <class T>
-[[gnu::always_inline]] inline VFloat pair(const T* low, const T* high, int count) {
+/// The first `count` values of two rows as pairs, no byte beyond; a row that is null is 0.
+[[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high, int count) {
+#if defined(__AVX512BW__)
+  const auto there = static_cast<__mmask16>((1u << count) - 1u);
+  return pair_halves(low == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(there, low),
+                     high == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(there, high));
+#else
   VFloat l{}, h{};
   if (low != nullptr) l = load_part_as_float(low, count);
   if (high != nullptr) h = load_part_as_float(high, count);
   return (VFloat)(((VWord)l >> 16) | (VWord)h);
+#endif
 }
 
 }  // namespace pack_detail
@@ -121,8 +133,12 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
         for (; k < k_count / 2 && j_count >= kWidth; ++k)
 #pragma GCC unroll 4
           for (int jb = 0; jb < kWidth; jb += kN) {
-            const T* low = x + 2 * k * k_stride + jb;
-            store_vector<float>(dst + k * kWidth + jb, pack_detail::pair(low, low + k_stride));
+            const T *low = x + 2 * k * k_stride + jb, *high = low + k_stride;
+            float* to = reinterpret_cast<float*>(dst) + k * kWidth + jb;
+            if (kWidth - jb >= kN)
+              store_vector<float>(to, pack_detail::pair(low, high));
+            else
+              store_part(to, pack_detail::pair(low, high, kWidth - jb), kWidth - jb);
           }
       for (; k < lanes; ++k) {
         Stored* to = dst + k * kWidth;

@@ -10,9 +10,12 @@
 #include "core/kernels/dispatch.h"
 #include "core/parallel.h"
 #include "core/runtime.h"
+#include "tests/core/fenced.h"
 
 namespace binade::cpu {
 namespace {
+
+using test::Fenced;
 
 struct Case {
   std::int64_t batch, queries, keys, heads, key_heads, depth;
@@ -121,9 +124,9 @@ struct Problem {
   }
 
   /// y, gq, gk, gv by the kernels, one after another.
-  std::vector<T> compute() const {
-    std::vector<T> all(2 * q.size() + 2 * k.size());
-    std::vector<Compute<T>> lse(static_cast<std::size_t>(c.batch * c.heads * c.queries));
+  Fenced<T> compute() const {
+    Fenced<T> all(2 * q.size() + 2 * k.size());
+    Fenced<Compute<T>> lse(static_cast<std::size_t>(c.batch * c.heads * c.queries));
     T* to = all.data();
     kernels().attention.forward(
         {.args = args, .y = to, .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.data()});
@@ -138,23 +141,21 @@ struct Problem {
     return all;
   }
 
-  static double at_of(const std::vector<T>& x, std::size_t at, std::int64_t i) {
+  static double at_of(const Fenced<T>& x, std::size_t at, std::int64_t i) {
     return static_cast<double>(load(x[at + static_cast<std::size_t>(i)]));
   }
-  static void fill(std::vector<T>& x, std::int64_t size, unsigned seed) {
+  static void fill(Fenced<T>& x, std::int64_t size, unsigned seed) {
     std::mt19937 generator(seed);
     std::normal_distribution<float> normal;
     x.resize(static_cast<std::size_t>(size));
     for (T& value : x) value = store<T>(normal(generator));
   }
-  static void fill(std::vector<T>& x, std::size_t size, unsigned seed) {
-    fill(x, static_cast<std::int64_t>(size), seed);
-  }
+  static void fill(Fenced<T>& x, std::size_t size, unsigned seed) { fill(x, static_cast<std::int64_t>(size), seed); }
 
   Case c;
   AttentionArgs args;
-  std::vector<T> q, k, v, gy;
-  std::vector<float> mask;
+  Fenced<T> q, k, v, gy;
+  Fenced<float> mask;
   std::vector<double> y, gq, gk, gv;
 };
 
@@ -179,7 +180,7 @@ void expect_close(const Case& c, double unit) {
                            c.heads, c.key_heads, c.depth, c.causal, c.dropout, c.mask, name_of(kDTypeOf<T>)));
   Problem<T> problem(c);
   problem.reference();
-  const std::vector<T> got = problem.compute();
+  const Fenced<T> got = problem.compute();
   std::size_t at = 0;
   for (const std::vector<double>* want : {&problem.y, &problem.gq, &problem.gk, &problem.gv}) {
     double largest = 1;
@@ -200,10 +201,10 @@ TEST_P(Attention, MatchesTheFormulasForwardAndBackward) {
 
 TEST_P(Attention, GivesTheSameBitsAtAnyThreadCount) {
   const Problem<float> problem({2, 150, 150, 4, 2, 24, true, 0.1f, true});
-  std::vector<float> first;
+  Fenced<float> first;
   for (int threads : {1, 2, 3, 4, 8}) {
     set_num_threads(threads);
-    const std::vector<float> all = problem.compute();
+    const Fenced<float> all = problem.compute();
     if (first.empty()) first = all;
     EXPECT_EQ(first, all) << threads << " threads";
   }
@@ -212,7 +213,7 @@ TEST_P(Attention, GivesTheSameBitsAtAnyThreadCount) {
 
 TEST_P(Attention, ARowThatSeesNothingIsZeroAndSoAreItsGradients) {
   Problem<float> problem({3, 4, 5, 1, 1, 6, false, 0, true});  // batch 2 sees nothing
-  const std::vector<float> all = problem.compute();
+  const Fenced<float> all = problem.compute();
   const std::size_t queries = problem.q.size(), keys = problem.k.size();
   for (std::size_t i = queries / 3 * 2; i < queries; ++i) {
     EXPECT_EQ(all[i], 0);
@@ -231,12 +232,12 @@ void expect_nan_where_seen(std::int64_t rows, std::int64_t bad_row) {
   constexpr std::int64_t kDepth = 8, kColumn = 3;
   enum Input { kQ, kK, kV, kGy };
   const Problem<T> clean({1, rows, rows, 1, 1, kDepth, true});
-  const std::vector<T> want = clean.compute();
+  const Fenced<T> want = clean.compute();
   for (const Input input : {kQ, kK, kV, kGy}) {
     Problem<T> bad({1, rows, rows, 1, 1, kDepth, true});
-    std::vector<T>& values = input == kQ ? bad.q : input == kK ? bad.k : input == kV ? bad.v : bad.gy;
+    Fenced<T>& values = input == kQ ? bad.q : input == kK ? bad.k : input == kV ? bad.v : bad.gy;
     values[bad_row * kDepth + kColumn] = store<T>(std::numeric_limits<Compute<T>>::quiet_NaN());
-    const std::vector<T> got = bad.compute();
+    const Fenced<T> got = bad.compute();
     for (int output = 0; output < 4; ++output)
       for (std::int64_t row = 0; row < rows; ++row) {
         const bool of_query = input == kQ || input == kGy;
@@ -279,11 +280,11 @@ TEST_P(Attention, NanReachesTheRowsThatSeeItAndNoOther) {
 TEST_P(Attention, InfiniteValuesReachTheirColumnInTheRowsThatSeeThem) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const Problem<float> clean({1, 20, 20, 1, 1, 8, true});
-  const std::vector<float> want = clean.compute();
+  const Fenced<float> want = clean.compute();
   for (const float value : {kInfinity, -kInfinity}) {
     Problem<float> problem({1, 20, 20, 1, 1, 8, true});
     problem.v[10 * 8 + 3] = value;
-    const std::vector<float> got = problem.compute();
+    const Fenced<float> got = problem.compute();
     for (std::size_t i = 0; i < 20 * 8; ++i) EXPECT_EQ(got[i], i / 8 >= 10 && i % 8 == 3 ? value : want[i]) << i;
   }
 }
@@ -294,7 +295,7 @@ TEST_P(Attention, ARowWhoseLogitsAreMinusInfinityWithoutAMaskIsNan) {
     Problem<float> problem({2, 2, 3, 1, 1, 4, false, 0, masked});          // the mask hides key 0 of batch 1
     problem.q[0] = problem.q[8] = std::numeric_limits<float>::infinity();  // row 0 of each batch
     for (std::size_t s = 0; s < 6; ++s) problem.k[s * 4] = -1;
-    const std::vector<float> all = problem.compute();
+    const Fenced<float> all = problem.compute();
     for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(std::isnan(all[i]), i / 4 % 2 == 0) << i << " masked " << masked;
   }
 }
@@ -302,7 +303,7 @@ TEST_P(Attention, ARowWhoseLogitsAreMinusInfinityWithoutAMaskIsNan) {
 TEST_P(Attention, NanPassesAMask) {
   Problem<float> problem({2, 4, 6, 1, 1, 8, false, 0, true});  // key 3 of batch 1 is hidden
   problem.k[(6 + 3) * 8] = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> all = problem.compute();
+  const Fenced<float> all = problem.compute();
   for (std::size_t t = 0; t < 8; ++t) EXPECT_EQ(std::isnan(all[t * 8]), t >= 4) << t;
 }
 

@@ -7,9 +7,12 @@
 
 #include "core/kernels/dispatch.h"
 #include "core/parallel.h"
+#include "tests/core/fenced.h"
 
 namespace binade::cpu {
 namespace {
+
+using test::Fenced;
 
 ConvShape shape_of(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c, std::int64_t k, std::int64_t r,
                    std::int64_t s, std::int64_t stride_y = 1, std::int64_t stride_x = 1, std::int64_t pad_y = 0,
@@ -78,11 +81,11 @@ struct Problem {
       for (T& v : *array) v = store<T>(uniform(generator));
     }
   }
-  static double value(const std::vector<T>& a, std::size_t i) { return static_cast<double>(load(a[i])); }
+  static double value(const Fenced<T>& a, std::size_t i) { return static_cast<double>(load(a[i])); }
 
   ConvShape s;
   std::int64_t x_pitch, y_pitch;
-  std::vector<T> x, w, gy;
+  Fenced<T> x, w, gy;
 };
 
 /// Sum and sum of magnitudes of each output of a direction.
@@ -98,8 +101,7 @@ struct Reference {
 };
 
 template <class Out>
-void expect_close(const std::vector<Out>& got, const Reference& want, double unit, std::int64_t pitch,
-                  std::int64_t used) {
+void expect_close(const Fenced<Out>& got, const Reference& want, double unit, std::int64_t pitch, std::int64_t used) {
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (static_cast<std::int64_t>(i) % pitch >= used) continue;
     const double bound = (want.terms[i] + 1) * unit * want.magnitude[i];
@@ -128,9 +130,9 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
     gw.add(j, p.value(p.gy, k) * p.value(p.x, i));
   });
 
-  std::vector<Compute<T>> bias(static_cast<std::size_t>(s.filters));
+  Fenced<Compute<T>> bias(static_cast<std::size_t>(s.filters));
   for (std::size_t k = 0; k < bias.size(); ++k) bias[k] = static_cast<Compute<T>>(k) - 1;
-  std::vector<Out> result(p.gy.size());
+  Fenced<Out> result(p.gy.size());
   ConvArgs args{.shape = s,
                 .in = kDTypeOf<T>,
                 .out = kDTypeOf<Out>,
@@ -148,7 +150,7 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
       y.add(i, static_cast<double>(i % static_cast<std::size_t>(p.y_pitch)) - 1);
   expect_close(result, y, unit, p.y_pitch, s.filters);
 
-  std::vector<Out> gx_got(p.x.size());
+  Fenced<Out> gx_got(p.x.size());
   args.bias = nullptr;
   args.source = p.gy.data();
   args.source_pitch = p.y_pitch;
@@ -157,7 +159,7 @@ void expect_all_directions(const ConvShape& s, std::int64_t extra_pitch) {
   kernels().conv.data_gradient(args);
   expect_close(gx_got, gx, unit, p.x_pitch, s.channels);
 
-  std::vector<Compute<T>> gw_got(p.w.size(), Compute<T>(9));
+  Fenced<Compute<T>> gw_got(p.w.size(), Compute<T>(9));
   kernels().conv.weight_gradient({.shape = s,
                                   .in = kDTypeOf<T>,
                                   .x = p.x.data(),
@@ -198,10 +200,10 @@ TEST_P(Conv, GivesTheSameBitsAtAnyThreadCount) {
        {shape_of(3, 33, 20, 20, 40, 3, 3, 1, 1, 1, 1), shape_of(2, 8, 8, 130, 140, 3, 3, 1, 1, 1, 1),
         shape_of(2, 70, 60, 1, 20, 3, 3, 1, 1, 1, 1)}) {
     const Problem<float> p(s);
-    std::vector<float> first;
+    Fenced<float> first;
     for (int threads : {1, 2, 3, 4, 8}) {
       set_num_threads(threads);
-      std::vector<float> all(p.gy.size() + p.x.size() + p.w.size());
+      Fenced<float> all(p.gy.size() + p.x.size() + p.w.size());
       float* y = all.data();
       float* gx = y + p.gy.size();
       float* gw = gx + p.x.size();
@@ -230,7 +232,7 @@ TEST_P(Conv, NanReachesExactlyThePixelsThatSeeIt) {
   const ConvShape s = shape_of(1, 6, 9, 3, 20, 3, 3, 1, 1, 1, 1);
   Problem<float> p(s);
   p.x[static_cast<std::size_t>((2 * 9 + 4) * 3 + 1)] = std::numeric_limits<float>::quiet_NaN();
-  std::vector<float> y(p.gy.size());
+  Fenced<float> y(p.gy.size());
   kernels().conv.forward({.shape = s,
                           .source = p.x.data(),
                           .source_pitch = 3,

@@ -8,9 +8,12 @@
 #include "core/kernels/dispatch.h"
 #include "core/observation.h"
 #include "core/parallel.h"
+#include "tests/core/fenced.h"
 
 namespace binade::cpu {
 namespace {
+
+using test::Fenced;
 
 struct Case {
   std::int64_t m, n, k;
@@ -31,6 +34,7 @@ const std::vector<Case> kCases = {{1, 1, 1},
                                   {1, 130, 40, false, true},
                                   {40, 37, 801, true, false},
                                   {130, 70, 390},
+                                  {28, 33, 64, true, false},
                                   {9, 40, 5001, true, false},
                                   {3, 5, 4097, false, true}};
 
@@ -65,14 +69,14 @@ class Problem {
     return {sum, magnitude};
   }
 
-  std::vector<T> a, b;
+  Fenced<T> a, b;
   GemmArgs args;
 
  private:
-  static std::vector<T> values(std::int64_t count, unsigned seed) {
+  static Fenced<T> values(std::int64_t count, unsigned seed) {
     std::mt19937 generator(seed);
     std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<T> x(static_cast<std::size_t>(count));
+    Fenced<T> x(static_cast<std::size_t>(count));
     for (T& v : x) v = store<T>(uniform(generator));
     return x;
   }
@@ -106,7 +110,7 @@ void expect_within_bound(const Case& shape) {
   SCOPED_TRACE(fmt::format("m {} n {} k {} {}{} {} -> {}", shape.m, shape.n, shape.k, shape.transpose_a ? "T" : "N",
                            shape.transpose_b ? "T" : "N", name_of(kDTypeOf<T>), name_of(kDTypeOf<Out>)));
   Problem<T> problem(shape, kDTypeOf<Out>, 7);
-  std::vector<Out> c(static_cast<std::size_t>(shape.m * shape.n));
+  Fenced<Out> c(static_cast<std::size_t>(shape.m * shape.n));
   problem.args.c = c.data();
   kernels().gemm.gemm(problem.args);
   const double unit = std::is_same_v<T, double> ? 0x1p-53 : 0x1p-24;
@@ -135,10 +139,10 @@ TEST_P(Gemm, StaysWithinTheBoundOfItsContract) {
 TEST_P(Gemm, GivesTheSameBitsAtAnyThreadCount) {
   for (const Case& shape : {Case{200, 300, 500}, Case{9, 40, 5001, true, false}, Case{64, 64, 64, false, true}}) {
     Problem<float> problem(shape, DType::f32, 11);
-    std::vector<float> first;
+    Fenced<float> first;
     for (int threads : {1, 2, 3, 4, 8}) {
       set_num_threads(threads);
-      std::vector<float> c(static_cast<std::size_t>(shape.m * shape.n));
+      Fenced<float> c(static_cast<std::size_t>(shape.m * shape.n));
       problem.args.c = c.data();
       kernels().gemm.gemm(problem.args);
       if (first.empty()) first = c;
@@ -151,7 +155,7 @@ TEST_P(Gemm, GivesTheSameBitsAtAnyThreadCount) {
 TEST_P(Gemm, AddsToWhatIsThere) {
   for (const Case& shape : {Case{20, 37, 50}, Case{9, 40, 5001, true, false}, Case{3, 3, 0}}) {
     Problem<float> problem(shape, DType::f32, 3);
-    std::vector<float> plain(static_cast<std::size_t>(shape.m * shape.n)), sum(plain.size(), 2.5f);
+    Fenced<float> plain(static_cast<std::size_t>(shape.m * shape.n)), sum(plain.size(), 2.5f);
     problem.args.c = plain.data();
     kernels().gemm.gemm(problem.args);
     problem.args.c = sum.data();
@@ -165,7 +169,7 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
   for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
     for (const Case& shape : {Case{19, 35, 40}, Case{6, 50, 900, false, true}, Case{9, 40, 5001, true, false}}) {
       Problem<float> problem(shape, DType::f32, 5);
-      std::vector<float> bias(static_cast<std::size_t>(shape.n)), c(static_cast<std::size_t>(shape.m * shape.n)),
+      Fenced<float> bias(static_cast<std::size_t>(shape.n)), c(static_cast<std::size_t>(shape.m * shape.n)),
           z(c.size());
       for (std::size_t j = 0; j < bias.size(); ++j) bias[j] = 0.1f * static_cast<float>(j) - 1;
       problem.args.bias = bias.data();
@@ -195,8 +199,8 @@ template <class T>
 void expect_slope(const Case& shape, Activation slope) {
   const auto count = static_cast<std::size_t>(shape.m * shape.n);
   Problem<T> problem(shape, DType::f32, 5);
-  std::vector<float> sums(count), wanted(count), wide(count);
-  std::vector<T> z(count), y(count);
+  Fenced<float> sums(count), wanted(count), wide(count);
+  Fenced<T> z(count), y(count);
   for (std::size_t i = 0; i < count; ++i) {
     z[i] = store<T>(0.05f * static_cast<float>(i % 97) - 2);
     wide[i] = load(z[i]);
@@ -228,7 +232,7 @@ TEST_P(Gemm, MultipliesItsSumsByASlope) {
 
 /// Everything that bf16 can hold: rounded once, from a slope that is off by 2^-15 at most.
 TEST_P(Gemm, SlopesOfEveryBf16) {
-  std::vector<bfloat16> z(1 << 16), gy(z.size(), bfloat16::from_float(1)), gz(z.size());
+  Fenced<bfloat16> z(1 << 16), gy(z.size(), bfloat16::from_float(1)), gz(z.size());
   for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) z[bits].bits = static_cast<std::uint16_t>(bits);
   for (const Activation slope : {Activation::kGelu, Activation::kGeluTanh}) {
     kernels().gemm.activation_backward(slope, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr);
@@ -255,13 +259,13 @@ void expect_made_of_z(const Case& shape, Activation activation) {
   const auto count = static_cast<std::size_t>(shape.m * shape.n);
   Problem<T> problem(shape, kDTypeOf<T>, 5);
   const float far = kDTypeOf<T> == DType::f16 ? 1e5f : 3.4e38f;
-  std::vector<float> bias(static_cast<std::size_t>(shape.n));
+  Fenced<float> bias(static_cast<std::size_t>(shape.n));
   for (std::size_t j = 0; j < bias.size(); ++j) bias[j] = j % 7 == 5 ? far : j % 7 == 6 ? -far : 0;
-  std::vector<T> y(count), z(count), alone(count), again(count);
+  Fenced<T> y(count), z(count), alone(count), again(count);
   const auto& gemm = kernels().gemm;
   problem.args.bias = bias.data();
   problem.args.activation = activation;
-  const auto seen = [&](std::vector<T>& to) {
+  const auto seen = [&](Fenced<T>& to) {
     ObservationScope scope;
     problem.args.c = to.data();
     gemm.gemm(problem.args);
@@ -304,7 +308,7 @@ TEST_P(Gemm, PassesNonFiniteValuesOn) {
   Problem<float> problem({4, 40, 20}, DType::f32, 5);
   problem.a[20] = std::numeric_limits<float>::quiet_NaN();  // row 1
   problem.a[40] = std::numeric_limits<float>::infinity();   // row 2
-  std::vector<float> c(160);
+  Fenced<float> c(160);
   problem.args.c = c.data();
   problem.args.activation = Activation::kRelu;
   kernels().gemm.gemm(problem.args);
@@ -317,7 +321,7 @@ TEST_P(Gemm, PassesNonFiniteValuesOn) {
 
 TEST_P(Gemm, OverflowsInHalfAsATensorCoreDoes) {
   // Products and sums live in f32: 300 * 300 * 4 is beyond f16 only when it is stored.
-  std::vector<float16> a(4, float16::from_float(300)), b(4, float16::from_float(300));
+  Fenced<float16> a(4, float16::from_float(300)), b(4, float16::from_float(300));
   float16 half;
   float wide = 0;
   GemmArgs args{.m = 1,
@@ -345,7 +349,7 @@ TEST_P(Gemm, RunsManyProductsAtOffsets) {
     a_offsets.push_back(i * kM * kK);
     c_offsets.push_back(i * kM * kN);
   }
-  std::vector<float> c(kBatch * kM * kN);
+  Fenced<float> c(kBatch * kM * kN);
   GemmArgs args = problem.args;
   args.m = kM;
   args.c = c.data();
@@ -360,7 +364,7 @@ TEST_P(Gemm, RunsManyProductsAtOffsets) {
 
 TEST_P(Gemm, SumsColumns) {
   constexpr std::int64_t kM = 700, kN = 35;
-  std::vector<float> x(kM * 40), sums(kN);
+  Fenced<float> x(kM * 40), sums(kN);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) - 48;
   kernels().gemm.column_sums(x.data(), DType::f32, kM, kN, 40, sums.data());
   for (std::size_t j = 0; j < kN; ++j) {
@@ -373,12 +377,12 @@ TEST_P(Gemm, SumsColumns) {
 TEST_P(Gemm, SumsColumnsOfAGradientOnItsWayThroughAnActivation) {
   for (const auto& [m, n] : {std::pair{0, 5}, {1, 1}, {700, 35}, {600, 1030}, {3, 2049}}) {
     const auto count = static_cast<std::size_t>(m * n), columns = static_cast<std::size_t>(n);
-    std::vector<bfloat16> z(count), gy(count), alone(count), gz(count);
+    Fenced<bfloat16> z(count), gy(count), alone(count), gz(count);
     for (std::size_t i = 0; i < count; ++i) {
       z[i] = bfloat16::from_float(0.05f * static_cast<float>(i % 97) - 2);
       gy[i] = bfloat16::from_float(0.3f * static_cast<float>(i % 89) - 11);
     }
-    std::vector<float> sums(columns, -1.0f), wanted(columns, -2.0f);
+    Fenced<float> sums(columns, -1.0f), wanted(columns, -2.0f);
     const auto& gemm = kernels().gemm;
     gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), alone.data(), m, n, nullptr);
     gemm.column_sums(alone.data(), DType::bf16, m, n, n, wanted.data());

@@ -43,7 +43,7 @@ struct Tap {
 /// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. Where there
 /// is nothing to sum, there are no taps.
 struct Sweep {
-  std::vector<Tap> taps;
+  std::vector<Tap> taps;  ///< some rows of the filter with some columns each, by rising y, then x
   std::int64_t source_step[2] = {1, 1};
   std::int64_t height = 0, width = 0;
   std::int64_t first[2] = {0, 0};
@@ -97,9 +97,12 @@ class Convolution {
       x_high_ = t == 0 ? tap.x : std::max(x_high_, tap.x);
     }
     columns_ = taps > 0 ? (sweep.width - 1) * sweep.source_step[1] + x_high_ - x_low_ + 1 : 0;
+    joined_ = joined(sweep.taps);
     a_offsets_.clear();
-    for (const Tap& tap : sweep.taps)
+    for (std::int64_t t = 0; t < taps; t += joined_) {
+      const Tap& tap = sweep.taps[static_cast<std::size_t>(t)];
       a_offsets_.push_back(((tap.y - y_low_) * columns_ + tap.x - x_low_) * pixel_lanes_ * kLaneBytes);
+    }
 
     const std::int64_t source_rows = (sweep.height - 1) * sweep.source_step[0] + y_high_ - y_low_ + 1;
     const std::int64_t source_bytes = images_ * source_rows * columns_ * pixel_lanes_ * kLaneBytes;
@@ -155,6 +158,29 @@ class Convolution {
     });
   }
 
+  /// How many taps are one segment to the tile: those of a filter's row where the source pixels that they meet lie side
+  /// by side, unless that were longer than a block of k.
+  std::int64_t joined(const std::vector<Tap>& taps) const {
+    const auto other = std::find_if(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.y != taps[0].y; });
+    const std::int64_t row = other - taps.begin();
+    if (row == 0 || pixel_lanes_ != group_lanes_ || row * group_lanes_ > kDepthBlock<Lane>) return 1;
+    return taps[static_cast<std::size_t>(row - 1)].x - taps[0].x == row - 1 ? row : 1;
+  }
+
+  /// Segments [begin, end) of the tile meet the image in row `row` of the sweep; the others would add zeros.
+  struct Inside {
+    std::int64_t begin, end;
+  };
+  Inside inside(const Sweep& sweep, std::int64_t row) const {
+    const auto y = [&](std::int64_t segment) {
+      return row * sweep.source_step[0] + sweep.taps[static_cast<std::size_t>(segment * joined_)].y;
+    };
+    Inside all{0, static_cast<std::int64_t>(a_offsets_.size())};
+    while (all.begin < all.end && y(all.begin) < 0) ++all.begin;
+    while (all.begin < all.end && y(all.end - 1) >= source_.height) --all.end;
+    return all;
+  }
+
   void copy_rows(std::int64_t n, std::int64_t y, std::int64_t rows, Stored* to) const {
     Image<T> image = source_;
     image.data += n * source_.height * source_.width * source_.pitch;
@@ -188,8 +214,9 @@ class Convolution {
                   std::int64_t begin, std::int64_t end, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const bool in_place = std::is_same_v<Out, Accumulator> && args_.bias == nullptr;
+    const auto segments = static_cast<std::int64_t>(a_offsets_.size());
     const std::int64_t chunks = std::clamp<std::int64_t>(taps * group_lanes_ / kDepthBlock<Lane>, 1,
-                                                         std::max<std::int64_t>(1, taps));
+                                                         std::max<std::int64_t>(1, segments));
     const EvenTiles<Lane> tiles(sweep.width);
     const std::int64_t sum_pixels = chunks == 1 ? kTileRows<Lane> : (end - begin) * sweep.width;
     Accumulator* sums = in_place ? nullptr
@@ -200,8 +227,9 @@ class Convolution {
     const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(args_.bias)};
     Seen seen(kDTypeOf<Out>);
-    std::vector<std::int64_t> b_offsets(sweep.taps.size());
-    for (std::int64_t t = 0; t < taps; ++t) b_offsets[static_cast<std::size_t>(t)] = t * group_lanes_ * filter.step;
+    std::vector<std::int64_t> b_offsets(a_offsets_.size());
+    for (std::int64_t i = 0; i < segments; ++i)
+      b_offsets[static_cast<std::size_t>(i)] = i * joined_ * group_lanes_ * filter.step;
 
     TileUnit<Lane> unit;
     TileArgs<Lane> tile;
@@ -209,16 +237,17 @@ class Convolution {
     tile.a_step = kLaneBytes;
     tile.b = filter.data;
     tile.b_step = filter.step;
-    tile.depth = group_lanes_;
+    tile.depth = joined_ * group_lanes_;
     tile.columns = filter.width;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t first_tap = chunk * taps / chunks;
-      tile.segments = (chunk + 1) * taps / chunks - first_tap;
-      tile.a_offsets = a_offsets_.data() + first_tap;
-      tile.b_offsets = b_offsets.data() + first_tap;
       tile.accumulate = chunk > 0;
       tile.seen = in_place && chunk + 1 == chunks ? &seen : nullptr;
       for (std::int64_t row = begin; row < end; ++row) {
+        const Inside there = inside(sweep, row);
+        const std::int64_t first = std::max(there.begin, chunk * segments / chunks);
+        tile.segments = std::max<std::int64_t>(0, std::min(there.end, (chunk + 1) * segments / chunks) - first);
+        tile.a_offsets = a_offsets_.data() + first;
+        tile.b_offsets = b_offsets.data() + first;
         const Stored* source_row = pixels + (row - begin) * sweep.source_step[0] * columns_ * pixel_lanes_ +
                                    i / panels_ * group_lanes_;
         Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) *
@@ -254,7 +283,8 @@ class Convolution {
   const ConvArgs& args_;
   std::int64_t group_lanes_ = 0, pixel_lanes_ = 0, panels_ = 0;
   std::int64_t y_low_ = 0, x_low_ = 0, y_high_ = 0, x_high_ = 0, columns_ = 0;
-  std::vector<std::int64_t> a_offsets_;
+  std::int64_t joined_ = 1;              ///< taps in a segment of the tile
+  std::vector<std::int64_t> a_offsets_;  ///< of the segments
 };
 
 void product(const ConvArgs& args, bool transposed) {
@@ -310,8 +340,8 @@ void data_gradient_as(const ConvArgs& args) {
   for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)
     for (std::int64_t phase_x = 0; phase_x < std::min(s.stride[1], s.width); ++phase_x) {
       Sweep sweep;
-      for (std::int64_t r = 0; r < s.filter_height && !nothing; ++r)
-        for (std::int64_t c = 0; c < s.filter_width; ++c) {
+      for (std::int64_t r = s.filter_height - 1; r >= 0 && !nothing; --r)
+        for (std::int64_t c = s.filter_width - 1; c >= 0; --c) {
           const std::int64_t y = phase_y + s.padding[0] - r * s.dilation[0];
           const std::int64_t x = phase_x + s.padding[1] - c * s.dilation[1];
           if (y % s.stride[0] == 0 && x % s.stride[1] == 0)

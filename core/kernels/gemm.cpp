@@ -92,7 +92,7 @@ class Product {
     const std::int64_t panels = packed.panels(), strip = in_strips ? kStripLanes : packed.lanes;
     const std::int64_t pieces = in_strips ? ceil_div(packed.lanes, strip) : panels;
     const std::int64_t size = std::max<std::int64_t>(1, (in_strips ? panels : 1) * PackedB<Lane>::kWide * strip);
-    parallel_for(pieces, std::max<std::int64_t>(1, (1 << 15) / size), [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(pieces, std::max<std::int64_t>(1, (1 << 13) / size), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t lane = in_strips ? i * strip : 0, count = std::min(k_ - lane * kDepth, strip * kDepth);
         for (std::int64_t p = in_strips ? 0 : i, last = in_strips ? panels : i + 1; p < last; ++p)

@@ -13,8 +13,8 @@ struct Relu : Unary<Relu> {
   static constexpr OpInfo info{
       .name = "relu", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kOutput;
-  BINADE_HD static auto value(auto x, const Params&) { return !(x <= 0) ? x : 0; }
-  BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return !(y <= 0) ? gy : 0; }
+  BINADE_HD static auto value(auto x, const Params&) { return x <= 0 ? 0 : x; }
+  BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return y <= 0 ? 0 : gy; }
 };
 
 /// y = x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel, 2016). gx = gy (Phi(x) + x phi(x)).

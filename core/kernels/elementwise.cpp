@@ -22,7 +22,7 @@ inline constexpr Activation kFused<ops::GeluTanh> = Activation::kGeluTanh;
 template <class Op, class C>
 inline constexpr bool kTakesVectors = std::is_same_v<C, float>&& kFused<Op> != Activation::kNone;
 
-/// Ops that can be said of registers: where all that is read and written is of one type, it goes through no buffer.
+/// Ops that can be said of registers: where all that is read and written is of one type, no buffer is in between.
 template <class Op>
 inline constexpr bool kOnRegisters = kFused<Op> != Activation::kNone;
 template <>
@@ -49,33 +49,34 @@ template <class Op, class T>
     return Op::gradient(saved, gy, p);
 }
 
-/// y[i …] = value(i, part) for n neighbors.
-template <class T, class F>
-[[gnu::always_inline]] inline void each_in_registers(std::int64_t n, void* y, F&& value) {
+/// y[i] = value(TypeTag<T>, x[i]...) of n neighbors, two registers at a time.
+template <class T, class F, class... X>
+[[gnu::flatten]] void in_registers_of(std::int64_t n, void* y, const F& value, const X*... x) {
   constexpr std::int64_t kN = kLanes<float>;
   T* to = static_cast<T*>(y);
+  const auto at = [&](std::int64_t i, auto part) __attribute__((always_inline)) {
+    return value(TypeTag<T>{}, get(static_cast<const T*>(x) + i, part)...);
+  };
   Seen seen(kDTypeOf<T>);
   VFloat largest{};
   std::int64_t i = 0;
   for (; i + 2 * kN <= n; i += 2 * kN) {
-    const VFloat first = value(i, Full{}), second = value(i + kN, Full{});
+    const VFloat first = at(i, Full{}), second = at(i + kN, Full{});
     largest = larger_magnitude(largest, larger_magnitude(first, second));
     store_two_from_float(to + i, first, second);
   }
-  each_group<T>(
-      n - i, [&](std::int64_t j, auto part)
-                 __attribute__((always_inline)) { put(to + i + j, value(i + j, part), part, seen); });
+  each_group<T>(n - i, [&](std::int64_t j, auto part) { put(to + i + j, at(i + j, part), part, seen); });
   seen.add(largest);
 }
 
-/// f(TypeTag<T>) where all dtypes are one that a float computes; whether that was so.
-template <class F, class... D>
-bool of_one_type(F&& f, DType dtype, D... others) {
-  if (((dtype != others) || ...)) return false;
-  switch (dtype) {
-    case DType::f32: return f(TypeTag<float>{}), true;
-    case DType::f16: return f(TypeTag<float16>{}), true;
-    case DType::bf16: return f(TypeTag<bfloat16>{}), true;
+/// The same where all that is read and written is of one type that a float computes; whether it was.
+template <class F, class... X>
+bool in_registers(std::int64_t n, const Out& y, const F& value, const X&... x) {
+  if (((x.dtype != y.dtype) || ...)) return false;
+  switch (y.dtype) {
+    case DType::f32: return in_registers_of<float>(n, y.data, value, x.data...), true;
+    case DType::f16: return in_registers_of<float16>(n, y.data, value, x.data...), true;
+    case DType::bf16: return in_registers_of<bfloat16>(n, y.data, value, x.data...), true;
     default: return false;
   }
 }
@@ -118,51 +119,30 @@ template <class Op, class C, class Stored = C>
   });
 }
 
-template <class Op, class T>
-[[gnu::flatten]] void unary_forward_of(const void* x, void* y, std::int64_t n, const typename Op::Params& p) {
-  const T* from = static_cast<const T*>(x);
-  const typename Op::Params q = p;
-  each_in_registers<T>(
-      n, y, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
-        return value_of<Op, T>(get(from + i, part), q);
-      });
-}
-
-template <class Op, class T>
-[[gnu::flatten]] void unary_backward_of(const void* saved, const void* gy, void* gx, std::int64_t n,
-                                        const typename Op::Params& p) {
-  const T *kept = static_cast<const T*>(saved), *incoming = static_cast<const T*>(gy);
-  const typename Op::Params q = p;
-  each_in_registers<T>(
-      n, gx, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
-        return gradient_of<Op, T>(get(kept + i, part), get(incoming + i, part), q);
-      });
-}
-
 template <class Op>
 UnaryLoops<Op> unary_loops() {
   using Params = typename Op::Params;
-  return {
-      [](In x, Out y, std::int64_t n, const Params& p) {
-        if constexpr (kOnRegisters<Op>)
-          if (of_one_type([&]<class T>(TypeTag<T>) { unary_forward_of<Op, T>(x.data, y.data, n, p); }, x.dtype,
-                          y.dtype))
-            return;
-        if (any_double(x.dtype, y.dtype)) return unary_forward<Op, double>(x, y, n, p);
-        if constexpr (kTakesVectors<Op, float>)
-          if (y.dtype == DType::bf16) return unary_forward<Op, float, bfloat16>(x, y, n, p);
-        unary_forward<Op, float>(x, y, n, p);
-      },
-      [](In saved, In gy, Out gx, std::int64_t n, const Params& p) {
-        if constexpr (kOnRegisters<Op>)
-          if (of_one_type([&]<class T>(TypeTag<T>) { unary_backward_of<Op, T>(saved.data, gy.data, gx.data, n, p); },
-                          saved.dtype, gy.dtype, gx.dtype))
-            return;
-        if (any_double(saved.dtype, gy.dtype, gx.dtype)) return unary_backward<Op, double>(saved, gy, gx, n, p);
-        if constexpr (kTakesVectors<Op, float>)
-          if (gx.dtype == DType::bf16) return unary_backward<Op, float, bfloat16>(saved, gy, gx, n, p);
-        unary_backward<Op, float>(saved, gy, gx, n, p);
-      }};
+  return {[](In x, Out y, std::int64_t n, const Params& p) {
+            if constexpr (kOnRegisters<Op>)
+              if (in_registers(
+                      n, y, [q = p]<class T>(TypeTag<T>, VFloat v) { return value_of<Op, T>(v, q); }, x))
+                return;
+            if (any_double(x.dtype, y.dtype)) return unary_forward<Op, double>(x, y, n, p);
+            if constexpr (kTakesVectors<Op, float>)
+              if (y.dtype == DType::bf16) return unary_forward<Op, float, bfloat16>(x, y, n, p);
+            unary_forward<Op, float>(x, y, n, p);
+          },
+          [](In saved, In gy, Out gx, std::int64_t n, const Params& p) {
+            if constexpr (kOnRegisters<Op>)
+              if (in_registers(
+                      n, gx, [q = p]<class T>(TypeTag<T>, VFloat s, VFloat g) { return gradient_of<Op, T>(s, g, q); },
+                      saved, gy))
+                return;
+            if (any_double(saved.dtype, gy.dtype, gx.dtype)) return unary_backward<Op, double>(saved, gy, gx, n, p);
+            if constexpr (kTakesVectors<Op, float>)
+              if (gx.dtype == DType::bf16) return unary_backward<Op, float, bfloat16>(saved, gy, gx, n, p);
+            unary_backward<Op, float>(saved, gy, gx, n, p);
+          }};
 }
 
 template <class Op, class C>
@@ -198,25 +178,14 @@ template <class Op, class C>
   });
 }
 
-template <class Op, class T>
-[[gnu::flatten]] void binary_forward_of(const void* a, const void* b, void* y, std::int64_t n,
-                                        const typename Op::Params& p) {
-  const T *from_a = static_cast<const T*>(a), *from_b = static_cast<const T*>(b);
-  const typename Op::Params q = p;
-  each_in_registers<T>(
-      n, y, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
-        return Op::value(get(from_a + i, part), get(from_b + i, part), q);
-      });
-}
-
 template <class Op>
 BinaryLoops<Op> binary_loops() {
   using Params = typename Op::Params;
   return {[](Stepped a, Stepped b, Out y, std::int64_t n, const Params& p) {
             if constexpr (kOnRegisters<Op>)
               if (a.step == 1 && b.step == 1 &&
-                  of_one_type([&]<class T>(TypeTag<T>) { binary_forward_of<Op, T>(a.x.data, b.x.data, y.data, n, p); },
-                              a.x.dtype, b.x.dtype, y.dtype))
+                  in_registers(
+                      n, y, [q = p]<class T>(TypeTag<T>, VFloat u, VFloat v) { return Op::value(u, v, q); }, a.x, b.x))
                 return;
             any_double(a.x.dtype, b.x.dtype, y.dtype) ? binary_forward<Op, double>(a, b, y, n, p)
                                                       : binary_forward<Op, float>(a, b, y, n, p);

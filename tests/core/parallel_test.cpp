@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "tests/core/no_threads.h"
@@ -48,6 +50,29 @@ TEST_P(Parallel, NestedRegionsRunSerially) {
   std::atomic<int> inner = 0;
   parallel_blocks(4, [&](std::int64_t) { parallel_blocks(5, [&](std::int64_t) { ++inner; }); });
   EXPECT_EQ(inner, 20);
+}
+
+/// Regions over the same rows give them to the same threads: a helper begins in the middle of the blocks, and the
+/// caller does all that no helper came for.
+TEST(ParallelPool, EachThreadBeginsWithBlocksOfItsOwn) {
+  set_num_threads(2);
+  constexpr std::int64_t kNone = -1;
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<std::int64_t> helpers_first = kNone;
+    std::atomic<int> done = 0;
+    const auto caller = std::this_thread::get_id();
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    parallel_blocks(8, [&](std::int64_t block) {
+      std::int64_t none = kNone;
+      if (std::this_thread::get_id() != caller) helpers_first.compare_exchange_strong(none, block);
+      while (block == 0 && helpers_first == kNone && std::chrono::steady_clock::now() < patience)
+        std::this_thread::yield();
+      ++done;
+    });
+    EXPECT_EQ(helpers_first, 4);
+    EXPECT_EQ(done, 8);
+  }
+  set_num_threads(0);
 }
 
 /// A helper that is late for one region must neither miss the next nor the end of the pool: a lost wake-up hangs here.

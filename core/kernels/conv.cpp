@@ -228,8 +228,8 @@ class Convolution {
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(args_.bias)};
     Seen seen(kDTypeOf<Out>);
     std::vector<std::int64_t> b_offsets(a_offsets_.size());
-    for (std::int64_t i = 0; i < segments; ++i)
-      b_offsets[static_cast<std::size_t>(i)] = i * joined_ * group_lanes_ * filter.step;
+    for (std::int64_t s = 0; s < segments; ++s)
+      b_offsets[static_cast<std::size_t>(s)] = s * joined_ * group_lanes_ * filter.step;
 
     TileUnit<Lane> unit;
     TileArgs<Lane> tile;

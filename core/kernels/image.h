@@ -4,11 +4,15 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/kernels/lanes.h"
 #include "core/kernels/tile.h"
 
 /// Copies of image rows with a border of zeros, in the lanes that the register tile reads. Only for sources in
 /// `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
+
+/// Beyond them a call of memcpy() is the faster copy.
+inline constexpr std::int64_t kFewLanes = 64;
 
 /// `channels` neighbors as lanes; an odd last one of a pair gets a zero partner.
 template <class Lane, class T>
@@ -17,12 +21,10 @@ inline void to_lanes(const T* from, std::int64_t channels, typename Lane::Stored
   if constexpr (Lane::kDepth == 2) {
     if (channels % 2 != 0) to[channels / 2] = 0;
     std::memcpy(to, from, static_cast<std::size_t>(channels) * sizeof(T));
-  } else if constexpr (std::is_same_v<T, Stored>) {
+  } else if (std::is_same_v<T, Stored> && channels > kFewLanes) {
     std::memcpy(to, from, static_cast<std::size_t>(channels) * sizeof(T));
   } else {
-    std::int64_t i = 0;
-    for (; i + kLanes<float> <= channels; i += kLanes<float>) store_vector<float>(to + i, load_as_float(from + i));
-    for (; i < channels; ++i) to[i] = load(from[i]);
+    each_group<T>(channels, [&](std::int64_t i, auto part) { put(to + i, get(from + i, part), part); });
   }
 }
 

@@ -58,18 +58,18 @@ TEST(ParallelPool, EachThreadBeginsWithBlocksOfItsOwn) {
   set_num_threads(2);
   constexpr std::int64_t kNone = -1;
   for (int round = 0; round < 20; ++round) {
-    std::atomic<std::int64_t> helpers_first = kNone;
+    std::atomic<std::int64_t> first_taken = kNone;
     std::atomic<int> done = 0;
     const auto caller = std::this_thread::get_id();
     const auto patience = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     parallel_blocks(8, [&](std::int64_t block) {
       std::int64_t none = kNone;
-      if (std::this_thread::get_id() != caller) helpers_first.compare_exchange_strong(none, block);
-      while (block == 0 && helpers_first == kNone && std::chrono::steady_clock::now() < patience)
+      if (std::this_thread::get_id() != caller) first_taken.compare_exchange_strong(none, block);
+      while (block == 0 && first_taken == kNone && std::chrono::steady_clock::now() < patience)
         std::this_thread::yield();
       ++done;
     });
-    EXPECT_EQ(helpers_first, 4);
+    EXPECT_EQ(first_taken, 4);
     EXPECT_EQ(done, 8);
   }
   set_num_threads(0);

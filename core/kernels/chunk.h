@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/kernels/lanes.h"
 #include "core/kernels/run.h"
 #include "core/kernels/seen.h"
 
@@ -106,6 +107,13 @@ class Reader {
       for (std::int64_t i = 1; i < (n < kChunk ? n : kChunk); ++i) buffer_[i] = buffer_[0];
     }
   }
+  /// Elements [at, at + n) will be read, perhaps by the next call.
+  void fetch(std::int64_t at, std::int64_t n) const {
+    const In from = x_.at(at);
+    const char* begin = static_cast<const char*>(from.data);
+    const char* end = static_cast<const char*>(x_.at(at + n).data);
+    for (const char* line = begin; line < end; line += 64) __builtin_prefetch(line, 0, 2);
+  }
   const C* read(std::int64_t at, std::int64_t n) {
     if (step_ == 0) return buffer_;
     if (x_.dtype == kDTypeOf<C>) return static_cast<const C*>(x_.data) + at;
@@ -145,20 +153,22 @@ void for_chunks(std::int64_t n, F&& body) {
   for (std::int64_t at = 0; at < n; at += kChunk) body(at, n - at < kChunk ? n - at : kChunk);
 }
 
-/// Sum of any number of values in a fixed pattern: each call's (at most kChunk) in 16 lanes side by side that are
-/// folded pairwise, then call by call.
+/// Sum of any number of values in a fixed pattern: each call's (at most kChunk) in 64 lanes side by side that are
+/// folded pairwise, then call by call. No addition waits for the one before it.
 template <class C>
 class LaneSum {
  public:
   void add(const C* x, std::int64_t n) {
-    alignas(64) C lane[16] = {};
+    constexpr int kVectors = 64 / kLanes<C>;
+    Vector<C> sum[kVectors] = {};
     std::int64_t i = 0;
-    for (; i + 16 <= n; i += 16)
-      for (int l = 0; l < 16; ++l) lane[l] += x[i + l];
-    for (int l = 0; i < n; ++i, ++l) lane[l] += x[i];
-    for (int width = 8; width >= 1; width /= 2)
-      for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
-    total_ += lane[0];
+    for (; i + 64 <= n; i += 64)
+      for (int v = 0; v < kVectors; ++v) sum[v] += load_vector<C>(x + i + v * kLanes<C>);
+    int v = 0;
+    each_group<C>(n - i, [&](std::int64_t at, auto part) { sum[v++] += get(x + i + at, part); });
+    for (int width = kVectors / 2; width >= 1; width /= 2)
+      for (int k = 0; k < width; ++k) sum[k] += sum[k + width];
+    total_ += sum_lanes(sum[0]);
   }
   C total() const { return total_; }
 

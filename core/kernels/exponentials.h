@@ -1,19 +1,70 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
+
 #include "core/kernels/lanes.h"
 #include "core/kernels/vector_math.h"
 #include "core/ops/math.h"
 
-/// Exponentials of the rows that softmax and cross entropy go over. Only for sources in `kernel_sources`.
+/// Rows of exponentials, as softmax and cross entropy go over them. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// to[i] = exp(from[i] - offset); `to` may be `from`.
-inline void exponentials(const float* from, float offset, float* to, std::int64_t n) {
-  const VFloat origin = splat(offset);
-  each_group<float>(n, [&](std::int64_t i, auto part) { put(to + i, exp(get(from + i, part) - origin), part); });
+inline Vector<double> exp(Vector<double> x) {
+  for (int i = 0; i < kLanes<double>; ++i) x[i] = math::exp(x[i]);
+  return x;
 }
-inline void exponentials(const double* from, double offset, double* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = math::exp(from[i] - offset);
-}
+
+/// The largest of a row's values, -inf without any. A NaN is left out: its exponential brings it back.
+template <class C>
+class RowMax {
+ public:
+  void add(const C* x, std::int64_t n) {
+    std::int64_t i = 0;
+    for (; i + kChains * kLanes<C> <= n; i += kChains * kLanes<C>)
+      for (int v = 0; v < kChains; ++v) best_[v] = larger(load_vector<C>(x + i + v * kLanes<C>), best_[v]);
+    each_group<C>(n - i, [&](std::int64_t at, auto part) {
+      best_[0] = larger(keep(get(x + i + at, part), part, kLowest), best_[0]);
+    });
+  }
+  C total() const { return fold_lanes(larger(larger(best_[0], best_[1]), larger(best_[2], best_[3])), &larger); }
+
+ private:
+  static constexpr int kChains = 4;
+  static constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  static constexpr C kNothing = -std::numeric_limits<C>::infinity();
+
+  /// Where x is NaN it is `best`, which is none.
+  [[gnu::always_inline]] static Vector<C> larger(const Vector<C>& x, const Vector<C>& best) {
+    return x > best ? x : best;
+  }
+
+  Vector<C> best_[kChains] = {splat(kNothing), splat(kNothing), splat(kNothing), splat(kNothing)};
+};
+
+/// keep_it(column, exp(x - offset), Full{} or Part{}) over n values of a row, of which at most kChunk come in one call;
+/// the sum of them all, in four chains for each call.
+template <class C>
+class ExponentialSum {
+ public:
+  template <class F>
+  [[gnu::always_inline]] void add(const C* x, C offset, std::int64_t n, F&& keep_it) {
+    const Vector<C> origin = splat(offset);
+    sums_ += sum_of_groups<C>(
+        n, [&](const Vector<C>& so_far, std::int64_t i, auto part) __attribute__((always_inline)) {
+          const Vector<C> e = exp(get(x + i, part) - origin);
+          keep_it(i, e, part);
+          return so_far + keep(e, part);
+        });
+  }
+  C total() const { return sum_lanes(sums_); }
+
+ private:
+  Vector<C> sums_{};
+};
+
+/// exp(x) of one value: the bits that it has among others.
+inline float exp_of(float x) { return exp(splat(x))[0]; }
+inline double exp_of(double x) { return math::exp(x); }
 
 }  // namespace binade::cpu::BINADE_ISA

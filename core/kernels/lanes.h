@@ -65,9 +65,9 @@ template <class V>
   return lane < static_cast<Count>(part.count) ? v : splat(static_cast<Lane>(rest));
 }
 
-/// put(), observed: for what a task leaves behind as a result.
-template <class T, class P>
-inline void put(T* to, const Wide<T>& v, P part, Seen& seen) {
+/// put(), observed by a Seen or Seeing: for what a task leaves behind as a result.
+template <class T, class P, class S>
+[[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, P part, S& seen) {
   seen.add(keep(v, part));
   put(to, v, part);
 }
@@ -107,6 +107,46 @@ inline void each_group(std::int64_t cols, F&& f) {
   std::int64_t c = 0;
   for (; c + lanes <= cols; c += lanes) f(c, Full{});
   if (c < cols) f(c, Part{static_cast<int>(cols - c)});
+}
+
+/// f(column, registers as a compile-time constant, Full{} or Part{n}) over a row: kMost registers (a power of two) at a
+/// time, then half as many, down to single ones.
+template <class T, int kMost, class F>
+[[gnu::always_inline]] inline void each_sweep(std::int64_t cols, F&& f, std::int64_t c = 0) {
+  for (; c + kMost * kWideLanes<T> <= cols; c += kMost * kWideLanes<T>)
+    f(c, std::integral_constant<int, kMost>{}, Full{});
+  if constexpr (kMost > 1)
+    each_sweep<T, kMost / 2>(cols, f, c);
+  else if (c < cols)
+    f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
+}
+
+/// Observes and stores registers side by side: halves two by two, which are one line.
+template <class T, int n, class P, class S>
+[[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part, S& seen) {
+  if constexpr (sizeof(T) == 2 && n % 2 == 0 && std::is_same_v<P, Full>) {
+    for (int i = 0; i < n; i += 2) {
+      seen.add(v[i]);
+      seen.add(v[i + 1]);
+      store_two_from_float(to + i * kWideLanes<T>, v[i], v[i + 1]);
+    }
+  } else {
+    for (int i = 0; i < n; ++i) put(to + i * kWideLanes<T>, v[i], part, seen);
+  }
+}
+
+/// A register of sums over a row: `add(sum, column, Full{} or Part{n})` gives each register's. Four chains of them, as
+/// one would wait for every addition; what four do not divide goes to the first, and they are added pairwise.
+template <class T, class F>
+[[gnu::always_inline]] inline Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
+  constexpr int chains = 4, lanes = kWideLanes<T>;
+  Wide<T> sum[chains] = {};
+  const std::int64_t together = cols - cols % (chains * lanes);
+  for (std::int64_t c = 0; c < together; c += chains * lanes)
+#pragma GCC unroll 4
+    for (int i = 0; i < chains; ++i) sum[i] = add(sum[i], c + i * lanes, Full{});
+  each_group<T>(cols - together, [&](std::int64_t c, auto part) { sum[0] = add(sum[0], together + c, part); });
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 }  // namespace binade::cpu::BINADE_ISA

@@ -1,7 +1,5 @@
 #include "core/kernels/losses.h"
 
-#include <limits>
-
 #include "core/kernels/chunk.h"
 #include "core/kernels/exponentials.h"
 #include "core/ops/math.h"
@@ -90,19 +88,21 @@ void affine_of(In other, C offset, C factor, Out g, std::int64_t n) {
 }
 
 template <class C>
-[[gnu::flatten]] void row_statistics_of(In x, std::int64_t n, C* three) {
+[[gnu::flatten]] void row_statistics_of(In x, std::int64_t n, bool distances, C* three) {
   Reader<C> xs(x);
-  LaneMax<C> largest(-std::numeric_limits<C>::infinity());
+  RowMax<C> largest;
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
   const C max = largest.total();
-  LaneSum<C> sum, distance;
+  ExponentialSum<C> sum;
+  LaneSum<C> distance;
   alignas(64) C below[kChunk];
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
+    xs.fetch(n + at, count);  // the row behind this one
     const C* from = xs.read(at, count);
+    sum.add(from, max, count, [](auto&&...) {});
+    if (!distances) return;
     for (std::int64_t i = 0; i < count; ++i) below[i] = from[i] - max;
     distance.add(below, count);
-    exponentials(below, 0, below, count);
-    sum.add(below, count);
   });
   three[0] = max;
   three[1] = sum.total();
@@ -114,14 +114,15 @@ template <class C>
                                       std::int64_t target, Out gx) {
   Reader<C> xs(x);
   Writer<C> gxs(gx);
-  const C max = statistics[0], per_sum = 1 / statistics[1];
+  const Vector<C> max = splat(statistics[0]), per_sum = splat(1 / statistics[1]);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
     const C* from = xs.read(at, count);
     C* to = gxs.target(at);  // may be where `from` is
-    exponentials(from, max, to, count);
     const bool hit = target >= at && target < at + count;
-    const C share_of_target = hit ? to[target - at] * per_sum : C(0);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = scale * (to[i] * per_sum - share);
+    const C share_of_target = hit ? exp_of(from[target - at] - max[0]) * per_sum[0] : C(0);
+    each_group<C>(count, [&](std::int64_t i, auto part) {
+      put(to + i, splat(scale) * (exp(get(from + i, part) - max) * per_sum - splat(share)), part);
+    });
     if (hit) to[target - at] = scale * (share_of_target - share - at_target);
     gxs.done(at, count);
   });
@@ -142,9 +143,9 @@ const LossKernels& loss_kernels() {
         else
           affine_of<float>(other, static_cast<float>(offset), static_cast<float>(factor), g, n);
       },
-      [](In x, std::int64_t n, void* three) {
-        x.dtype == DType::f64 ? row_statistics_of(x, n, static_cast<double*>(three))
-                              : row_statistics_of(x, n, static_cast<float*>(three));
+      [](In x, std::int64_t n, bool distances, void* three) {
+        x.dtype == DType::f64 ? row_statistics_of(x, n, distances, static_cast<double*>(three))
+                              : row_statistics_of(x, n, distances, static_cast<float*>(three));
       },
       [](In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
          std::int64_t target, Out gx) {

@@ -27,8 +27,9 @@ struct LossKernels {
   void (*dice)(In x, In t, std::int64_t n, void* sums);
   /// g = offset - factor * other.
   void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);
-  /// One row of logits: the maximum, the sum of exp(x - maximum), the sum of x - maximum.
-  void (*row_statistics)(In x, std::int64_t n, void* three);
+  /// One row of logits: the maximum, the sum of exp(x - maximum), the sum of x - maximum if these distances are wanted,
+  /// else 0.
+  void (*row_statistics)(In x, std::int64_t n, bool distances, void* three);
   /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] (1 - smoothing)). gx may be x, where
   /// both have one dtype.
   void (*row_gradient)(In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,

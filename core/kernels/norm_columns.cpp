@@ -24,18 +24,6 @@ void each_block(const ColumnShape& s, F&& f) {
   });
 }
 
-/// f(column, registers as a compile-time constant, Full{} or Part{n}) over the channels: sweeps of kSweep registers,
-/// then of two and single ones.
-template <class T, class F>
-void each_sweep(std::int64_t cols, F&& f) {
-  constexpr int lanes = kWideLanes<T>;
-  std::int64_t c = 0;
-  for (; c + kSweep * lanes <= cols; c += kSweep * lanes) f(c, std::integral_constant<int, kSweep>{}, Full{});
-  for (; c + 2 * lanes <= cols; c += 2 * lanes) f(c, std::integral_constant<int, 2>{}, Full{});
-  for (; c + lanes <= cols; c += lanes) f(c, std::integral_constant<int, 1>{}, Full{});
-  if (c < cols) f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
-}
-
 /// `n` registers of a per-channel vector from column c on; zero where the vector is absent.
 template <class T, int n>
 struct Channels {
@@ -54,7 +42,7 @@ void moments(const ColumnMoments& a) {
     C* mean_out = static_cast<C*>(a.partial) + (block.sample * a.blocks() + block.index) * 2 * a.cols;
     C* squares_out = mean_out + a.cols;
     const C count = static_cast<C>(block.end - block.begin);
-    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+    each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const T* x = static_cast<const T*>(a.x) + c;
       // Sums are taken from the block's first row on: a large common offset costs no digits.
       Wide<T> origin[n], sum[n] = {}, squares[n] = {};
@@ -83,18 +71,21 @@ template <class T, bool relu, bool residual>
 void apply_rows(const ColumnApply& a) {
   each_block(a, [&](const Block& block) {
     Seen seen(kDTypeOf<T>);
-    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+    each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
-      for (std::int64_t r = block.begin; r < block.end; ++r)
+      Seeing stored(seen);
+      for (std::int64_t r = block.begin; r < block.end; ++r) {
+        Wide<T> v[n];
         for (int i = 0; i < n; ++i) {
           const std::int64_t ci = c + i * kWideLanes<T>;
-          Wide<T> v = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - mean.v[i], scale.v[i],
-                                   bias.v[i]);
-          if constexpr (residual) v += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
-          if constexpr (relu) v = v <= Wide<T>{} ? Wide<T>{} : v;  // NaN fails the comparison and stays
-          put(static_cast<T*>(a.y) + r * a.y_pitch + ci, v, part, seen);
+          v[i] = multiply_add(get(static_cast<const T*>(a.x) + r * a.x_pitch + ci, part) - mean.v[i], scale.v[i],
+                              bias.v[i]);
+          if constexpr (residual) v[i] += get(static_cast<const T*>(a.residual) + r * a.residual_pitch + ci, part);
+          if constexpr (relu) v[i] = v[i] <= Wide<T>{} ? Wide<T>{} : v[i];  // NaN fails the comparison and stays
         }
+        put_sweep(static_cast<T*>(a.y) + r * a.y_pitch + c, v, part, stored);
+      }
     });
   });
 }
@@ -124,7 +115,7 @@ void gradient_sums(const ColumnGradientSums& a) {
   using C = Compute<T>;
   each_block(a, [&](const Block& block) {
     C* sums = static_cast<C*>(a.partial) + (block.sample * a.blocks() + block.index) * 2 * a.cols;
-    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+    each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
       Wide<T> sum[n] = {}, product[n] = {};
@@ -146,20 +137,21 @@ template <class T, Mask mask>
 void gradient_apply(const ColumnGradientApply& a) {
   each_block(a, [&](const Block& block) {
     Seen seen(kDTypeOf<T>);
-    each_sweep<T>(a.cols, [&](std::int64_t c, auto n, auto part) {
+    each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
       const Channels<T, n> slope(a.slope, at, part), center(a.center, at, part), constant(a.constant, at, part);
-      for (std::int64_t r = block.begin; r < block.end; ++r)
+      Seeing stored(seen);
+      for (std::int64_t r = block.begin; r < block.end; ++r) {
+        Wide<T> gx[n], gr[n];
         for (int i = 0; i < n; ++i) {
-          const std::int64_t ci = c + i * kWideLanes<T>;
-          const Masked<T> m = masked<T, mask>(a, r, ci, mean.v[i], scale.v[i], bias.v[i], part);
-          if (a.gx != nullptr)
-            put(static_cast<T*>(a.gx) + r * a.cols + ci,
-                multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i])), part,
-                seen);
-          if (a.gr != nullptr) put(static_cast<T*>(a.gr) + r * a.cols + ci, m.gy, part, seen);
+          const Masked<T> m = masked<T, mask>(a, r, c + i * kWideLanes<T>, mean.v[i], scale.v[i], bias.v[i], part);
+          gx[i] = multiply_add(m.gy - center.v[i], scale.v[i], multiply_add(m.centered, slope.v[i], constant.v[i]));
+          gr[i] = m.gy;
         }
+        if (a.gx != nullptr) put_sweep(static_cast<T*>(a.gx) + r * a.cols + c, gx, part, stored);
+        if (a.gr != nullptr) put_sweep(static_cast<T*>(a.gr) + r * a.cols + c, gr, part, stored);
+      }
     });
   });
 }

@@ -17,19 +17,6 @@ struct RowStatistics {
   Compute<T> rstd;
 };
 
-/// A register of sums over the row: `add(sum, column, Full{} or Part{n})` gives each register's. Four chains of them,
-/// as one would wait for every addition; what four do not divide goes to the first, and they are added pairwise.
-template <class T, class F>
-Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
-  constexpr int chains = 4, lanes = kWideLanes<T>;
-  Wide<T> sum[chains] = {};
-  const std::int64_t together = cols - cols % (chains * lanes);
-  for (std::int64_t c = 0; c < together; c += chains * lanes)
-    for (int i = 0; i < chains; ++i) sum[i] = add(sum[i], c + i * lanes, Full{});
-  each_group<T>(cols - together, [&](std::int64_t c, auto part) { sum[0] = add(sum[0], together + c, part); });
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
 template <class T>
 RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double eps) {
   using C = Compute<T>;
@@ -49,16 +36,29 @@ RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double 
   return {mean, C{1} / std::sqrt(variance + static_cast<C>(eps))};
 }
 
+/// Fetches what the next row will read, while this one, which lies in the first cache by then, leaves memory idle.
+template <class T>
+[[gnu::always_inline]] inline void fetch(const T* row, std::int64_t pitch, std::int64_t column) {
+  if (row != nullptr) __builtin_prefetch(row + pitch + column, 0, 2);
+}
+
 template <class T>
 void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
   using C = Compute<T>;
-  const T* h = static_cast<const T*>(a.x) + row * a.x_pitch;
-  if (a.residual != nullptr) {
-    const T* x = h;
-    const T* r = static_cast<const T*>(a.residual) + row * a.residual_pitch;
+  const T* x = static_cast<const T*>(a.x) + row * a.x_pitch;
+  const T* r = a.residual == nullptr ? nullptr : static_cast<const T*>(a.residual) + row * a.residual_pitch;
+  const T* h = x;
+  if (r != nullptr) {
     T* sum = static_cast<T*>(a.h) + row * a.cols;
-    each_group<T>(a.cols,
-                  [&](std::int64_t c, auto part) { put(sum + c, get(x + c, part) + get(r + c, part), part, seen); });
+    Seeing stored(seen);
+    each_sweep<T, 2>(a.cols, [&](std::int64_t c, auto n, auto part) {
+      Wide<T> v[n];
+      for (int i = 0; i < n; ++i) {
+        const std::int64_t at = c + i * kWideLanes<T>;
+        v[i] = get(x + at, part) + get(r + at, part);
+      }
+      put_sweep(sum + c, v, part, stored);
+    });
     h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
   }
   const auto [mean, rstd] = row_statistics(h, a.cols, a.rms, a.eps);
@@ -68,15 +68,22 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
   const auto* b = static_cast<const C*>(a.bias);
   T* y = static_cast<T*>(a.y) + row * a.cols;
   const Wide<T> center = splat(mean), factor = splat(rstd);
-  each_group<T>(a.cols, [&](std::int64_t c, auto part) {
-    Wide<T> v = (get(h + c, part) - center) * factor;
-    if (w != nullptr && b != nullptr)
-      v = multiply_add(v, get(w + c, part), get(b + c, part));
-    else if (w != nullptr)
-      v = v * get(w + c, part);
-    else if (b != nullptr)
-      v = v + get(b + c, part);
-    put(y + c, v, part, seen);
+  Seeing stored(seen);
+  each_sweep<T, 2>(a.cols, [&](std::int64_t c, auto n, auto part) {
+    Wide<T> v[n];
+    for (int i = 0; i < n; ++i) {
+      const std::int64_t at = c + i * kWideLanes<T>;
+      fetch(x, a.x_pitch, at);
+      fetch(r, a.residual_pitch, at);
+      v[i] = (get(h + at, part) - center) * factor;
+      if (w != nullptr && b != nullptr)
+        v[i] = multiply_add(v[i], get(w + at, part), get(b + at, part));
+      else if (w != nullptr)
+        v[i] = v[i] * get(w + at, part);
+      else if (b != nullptr)
+        v[i] = v[i] + get(b + at, part);
+    }
+    put_sweep(y + c, v, part, stored);
   });
 }
 
@@ -106,13 +113,21 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
   if (gx == nullptr) return;
   const C cols = static_cast<C>(a.cols);
   const Wide<T> mean_g = splat(a.rms ? C{0} : sum_lanes(sum_g) / cols), mean_gx = splat(sum_lanes(sum_gx) / cols);
-  each_group<T>(a.cols, [&](std::int64_t c, auto part) {
-    const Wide<T> dy = get(gy + c, part);
-    const Wide<T> xhat = (get(h + c, part) - center) * factor;
-    const Wide<T> g = w != nullptr ? dy * get(w + c, part) : dy;
-    Wide<T> v = (g - mean_g - xhat * mean_gx) * factor;
-    if (gh != nullptr) v += get(gh + c, part);
-    put(gx + c, v, part, seen);
+  Seeing stored(seen);
+  each_sweep<T, 2>(a.cols, [&](std::int64_t c, auto n, auto part) {
+    Wide<T> v[n];
+    for (int i = 0; i < n; ++i) {
+      const std::int64_t at = c + i * kWideLanes<T>;
+      fetch(h, a.h_pitch, at);
+      fetch(gy, a.cols, at);
+      fetch(gh, a.cols, at);
+      const Wide<T> dy = get(gy + at, part), xhat = (get(h + at, part) - center) * factor;
+      // As it went into the mean: of one column nothing may be left.
+      const Wide<T> g = w != nullptr ? rounded(dy * get(w + at, part)) : dy;
+      v[i] = (g - mean_g - xhat * mean_gx) * factor;
+      if (gh != nullptr) v[i] += get(gh + at, part);
+    }
+    put_sweep(gx + c, v, part, stored);
   });
 }
 

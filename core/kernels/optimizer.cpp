@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/kernels/simd.h"
+#include "core/kernels/seen.h"
 #include "core/stochastic_rounding.h"
 
 namespace binade::cpu::BINADE_ISA {
@@ -13,42 +13,60 @@ namespace {
 constexpr std::uint32_t kMagnitude = 0x7fffffffu;
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
-std::uint32_t largest_bits(const float* x, std::int64_t count) {
-  std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[i]) & kMagnitude;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest;
+inline void raise(std::uint32_t& largest, float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) & kMagnitude;
+  largest = bits > largest ? bits : largest;
 }
 
 // ---- scan ---------------------------------------------------------------------------------------
 
 constexpr int kSumLanes = 32;  // element i goes to lane i mod 32, whatever the vector width
 
-float sum_squares(const float* x, std::int64_t count, float factor) {
+/// The bits of the largest magnitude, and the sum of the squares of x * factor.
+struct Squares {
+  std::uint32_t largest = 0;
+  float sum = 0;
+};
+
+Squares squares(const float* x, std::int64_t count, float factor) {
   constexpr int kVectors = kSumLanes / kLanes<float>;
-  VFloat sums[kVectors] = {};
+  VFloat sums[kVectors] = {}, magnitudes[kVectors] = {};
   std::int64_t i = 0;
   for (; i + kSumLanes <= count; i += kSumLanes)
     for (int v = 0; v < kVectors; ++v) {
-      const VFloat scaled = load_vector<float>(x + i + v * kLanes<float>) * factor;
+      const VFloat own = load_vector<float>(x + i + v * kLanes<float>), scaled = own * factor;
       sums[v] = multiply_add(scaled, scaled, sums[v]);
+      magnitudes[v] = larger_magnitude(magnitudes[v], own);
     }
-  alignas(64) float lanes[kSumLanes];
-  for (int v = 0; v < kVectors; ++v) store_vector<float>(lanes + v * kLanes<float>, sums[v]);
-  for (int lane = 0; i < count; ++i, ++lane) lanes[lane] += (x[i] * factor) * (x[i] * factor);
+  alignas(64) float lanes[kSumLanes], largest[kSumLanes];
+  for (int v = 0; v < kVectors; ++v) {
+    store_vector<float>(lanes + v * kLanes<float>, sums[v]);
+    store_vector<float>(largest + v * kLanes<float>, magnitudes[v]);
+  }
+  for (int lane = 0; i < count; ++i, ++lane) {
+    lanes[lane] += (x[i] * factor) * (x[i] * factor);
+    largest[lane] = std::bit_cast<float>(
+        std::max(std::bit_cast<std::uint32_t>(largest[lane]), std::bit_cast<std::uint32_t>(x[i]) & kMagnitude));
+  }
   for (int width = kSumLanes / 2; width > 0; width /= 2)
     for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  return lanes[0];
+  Squares found{.sum = lanes[0]};
+  for (const float magnitude : largest) raise(found.largest, magnitude);
+  return found;
 }
 
 BlockScan scan(const float* values, std::int64_t count) {
-  BlockScan result{largest_bits(values, count), 0};
+  const Squares plain = squares(values, count, 1.0f);
+  BlockScan result{plain.largest, 0};
   if (result.largest == 0 || result.largest >= kInfinity) return result;
-  // Scaled by a power of two to magnitudes below 4: neither overflow nor loss, and exact to undo in double.
   const int exponent = std::clamp(static_cast<int>(result.largest >> 23) - 127, -126, 126);
-  const float sum = sum_squares(values, count, std::ldexp(1.0f, -exponent));
+  // No square overflows, and those that underflow are below 2^-60 of the largest.
+  if (exponent >= -32 && exponent <= 32) {
+    result.sum_squares = static_cast<double>(plain.sum);
+    return result;
+  }
+  // Scaled by a power of two to magnitudes below 4: neither overflow nor loss, and exact to undo in double.
+  const float sum = squares(values, count, std::ldexp(1.0f, -exponent)).sum;
   result.sum_squares = std::ldexp(static_cast<double>(sum), 2 * exponent);
   return result;
 }
@@ -125,7 +143,8 @@ struct Rule {
 };
 
 template <bool kMomentum>
-void sgd(const Rule& r) {
+BlockExtremes sgd(const Rule& r) {
+  std::uint32_t largest_w = 0, largest_m = 0;
   const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
   const float l2 = r.s.l2, step = r.s.step_size, momentum = r.s.beta1;
   // The first update starts the momentum at g itself: beta1 0, weight 1 say the same without a branch.
@@ -138,13 +157,18 @@ void sgd(const Rule& r) {
     if constexpr (kMomentum) {
       const float m = old_share * r.m.in[i] + share_of_gradient * d;
       r.m.out[i] = m;
+      raise(largest_m, m);
       d = direct * d + through * m;
     }
-    r.w.out[i] = w - step * d;
+    const float moved = w - step * d;
+    r.w.out[i] = moved;
+    raise(largest_w, moved);
   }
+  return {largest_w, largest_m, 0};
 }
 
-void adam(const Rule& r) {
+BlockExtremes adam(const Rule& r) {
+  std::uint32_t largest_w = 0, largest_m = 0, largest_v = 0;
   const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
   const float l2 = r.s.l2, keep = r.s.keep, step = r.s.step_size, eps = r.s.eps, root = r.s.root_factor;
   const float m_share = r.s.one_minus_beta1, beta2 = r.s.beta2, v_share = r.s.one_minus_beta2;
@@ -156,11 +180,17 @@ void adam(const Rule& r) {
     const float v = beta2 * r.v.in[i] + v_share * (g * g);
     r.m.out[i] = m;
     r.v.out[i] = v;
-    r.w.out[i] = keep * w - step * (m / (std::sqrt(v) * root + eps));
+    const float moved = keep * w - step * (m / (std::sqrt(v) * root + eps));
+    r.w.out[i] = moved;
+    raise(largest_w, moved);
+    raise(largest_m, m);
+    raise(largest_v, v);
   }
+  return {largest_w, largest_m, largest_v};
 }
 
-void lion(const Rule& r) {
+BlockExtremes lion(const Rule& r) {
+  std::uint32_t largest_w = 0, largest_m = 0;
   const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
   const float keep = r.s.keep, step = r.s.step_size;
   const float beta1 = r.s.beta1, share1 = r.s.one_minus_beta1, beta2 = r.s.beta2, share2 = r.s.one_minus_beta2;
@@ -170,9 +200,22 @@ void lion(const Rule& r) {
     const float m = r.m.in[i];
     const float direction = beta1 * m + share1 * g;
     const float sign = direction > 0.0f ? 1.0f : (direction < 0.0f ? -1.0f : direction);  // 0 and NaN stay
-    r.m.out[i] = beta2 * m + share2 * g;
-    r.w.out[i] = keep * r.w.in[i] - step * sign;
+    const float next = beta2 * m + share2 * g, moved = keep * r.w.in[i] - step * sign;
+    r.m.out[i] = next;
+    r.w.out[i] = moved;
+    raise(largest_w, moved);
+    raise(largest_m, next);
   }
+  return {largest_w, largest_m, 0};
+}
+
+BlockExtremes apply(UpdateRule rule, const Rule& r) {
+  switch (rule) {
+    case UpdateRule::kSgd: return r.m.out != nullptr ? sgd<true>(r) : sgd<false>(r);
+    case UpdateRule::kAdam: return adam(r);
+    case UpdateRule::kLion: return lion(r);
+  }
+  return {};
 }
 
 BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
@@ -185,13 +228,7 @@ BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
                   stage(s.moment2, s.moment_dtype, block, a.write, scratch[2]),
                   block.count,
                   s};
-  switch (a.rule) {
-    case UpdateRule::kSgd: s.moment1 != nullptr ? sgd<true>(rule) : sgd<false>(rule); break;
-    case UpdateRule::kAdam: adam(rule); break;
-    case UpdateRule::kLion: lion(rule); break;
-  }
-  const auto largest = [&](const Stage& written) { return written.out ? largest_bits(written.out, block.count) : 0u; };
-  const BlockExtremes extremes{largest(rule.w), largest(rule.m), largest(rule.v)};
+  const BlockExtremes extremes = apply(a.rule, rule);
   if (!a.write) return extremes;
 
   if (is_half(s.value_dtype)) {

@@ -73,53 +73,89 @@ struct AnyExtent {
   std::int64_t rows, columns;
 };
 
+template <class T>
+struct Best {
+  Wide<T> value;
+  Words<T> index;
+};
+
+/// The largest of rows x columns pixels from `from` on, the first of equal ones, or the last NaN. Indices begin with
+/// `first` and go on from row to row by the kernel's width.
+template <class T, class P>
+[[gnu::always_inline]] inline Best<T> best_of(const MaxPool& a, const T* from, std::int64_t rows, std::int64_t columns,
+                                              Word<T> first, P part) {
+  Best<T> best{get(from, part), splat(first)};
+  for (std::int64_t h = 0; h < rows; ++h)
+    for (std::int64_t w = 0; w < columns; ++w) {
+      if (h == 0 && w == 0) continue;
+      const Wide<T> v = get(from + (h * a.width + w) * a.x_pitch, part);
+      const Words<T> take = (v > best.value) | (v != v);  // a NaN is taken, and nothing is larger than it then
+      best.value = take ? v : best.value;
+      best.index = take ? splat(static_cast<Word<T>>(first + h * a.kernel_w + w)) : best.index;
+    }
+  return best;
+}
+
+/// The same of 2 x 2 pixels: a tree of comparisons, where no NaN is among them.
+template <class T, class P>
+[[gnu::always_inline]] inline Best<T> best_of_four(const MaxPool& a, const T* from, Word<T> first, P part) {
+  const T* next_row = from + a.width * a.x_pitch;
+  const Wide<T> left = get(from, part), right = get(from + a.x_pitch, part);
+  const Wide<T> next_left = get(next_row, part), next_right = get(next_row + a.x_pitch, part);
+  if (any_nan((left + right) + (next_left + next_right))) [[unlikely]]  // or infinities of both signs
+    return best_of(a, from, 2, 2, first, part);
+  const Wide<T> upper = right > left ? right : left, lower = next_right > next_left ? next_right : next_left;
+  const Wide<T> best = lower > upper ? lower : upper;
+  const auto next = static_cast<Word<T>>(first + a.kernel_w);
+  Words<T> index = next_left == best ? splat(next) : splat(static_cast<Word<T>>(next + 1));
+  index = right == best ? splat(static_cast<Word<T>>(first + 1)) : index;
+  return {best, left == best ? splat(first) : index};
+}
+
 template <class T, class I>
 void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, Seen& seen) {
   const std::int64_t top = oh * a.stride_h - a.padding_h;
   const std::int64_t h0 = std::max<std::int64_t>(0, top), h1 = std::min(a.height, top + a.kernel_h);
-  const std::int64_t pitch = a.x_pitch, row_pitch = a.width * pitch;
-  const auto kernel_width = static_cast<Word<T>>(a.kernel_w);
+  const std::int64_t row = (image * a.out_height + oh) * a.out_width * a.channels;
+  const T* pixels = static_cast<const T*>(a.x) + (image * a.height + h0) * a.width * a.x_pitch;
+  Seeing stored(seen);
   for (std::int64_t ow = 0; ow < a.out_width; ++ow) {
     const std::int64_t left = ow * a.stride_w - a.padding_w;
     const std::int64_t w0 = std::max<std::int64_t>(0, left), w1 = std::min(a.width, left + a.kernel_w);
-    const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels;
-    const T* x = static_cast<const T*>(a.x) + ((image * a.height + h0) * a.width + w0) * pitch;
     const auto first = static_cast<Word<T>>((h0 - top) * a.kernel_w + w0 - left);
-    const auto over = [&](auto extent) {
-      each_group<T>(
-          a.channels, [&](std::int64_t c, auto part) __attribute__((always_inline)) {
-            Wide<T> best = splat(-std::numeric_limits<Compute<T>>::infinity());
-            Words<T> taken = splat(first), row_index = taken;
-            const T* row = x + c;
-#pragma GCC unroll 2
-            for (std::int64_t h = 0; h < extent.rows; ++h, row += row_pitch, row_index += kernel_width) {
-              const T* from = row;
-              Words<T> index = row_index;
-#pragma GCC unroll 2
-              for (std::int64_t w = 0; w < extent.columns; ++w, from += pitch, index += 1) {
-                const Wide<T> v = get(from, part);
-                const Words<T> take = (v > best) | (v != v);  // a NaN is taken, and nothing is larger than it then
-                best = take ? v : best;
-                taken = take ? index : taken;
-              }
+    const T* x = pixels + w0 * a.x_pitch;
+    T* y = static_cast<T*>(a.y) + row + ow * a.channels;
+    I* indices = a.index == nullptr ? nullptr : static_cast<I*>(a.index) + row + ow * a.channels;
+    const auto over = [&](auto&& best_at) {
+      each_sweep<T, 2>(
+          a.channels, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
+            Wide<T> values[n];
+            for (int i = 0; i < n; ++i) {
+              const std::int64_t at = c + i * kWideLanes<T>;
+              const Best<T> best = best_at(x + at, part);
+              values[i] = best.value;
+              if (indices != nullptr) put_index<T>(indices + at, best.index, part);
             }
-            put(static_cast<T*>(a.y) + out + c, best, part, seen);
-            if (a.index != nullptr) put_index<T>(static_cast<I*>(a.index) + out + c, taken, part);
+            put_sweep(y + c, values, part, stored);
           });
     };
-    h1 - h0 == 2 && w1 - w0 == 2 ? over(FixedExtent<2, 2>{}) : over(AnyExtent{h1 - h0, w1 - w0});
+    if (h1 - h0 == 2 && w1 - w0 == 2)
+      over([&](const T* from, auto part) __attribute__((always_inline)) { return best_of_four(a, from, first, part); });
+    else
+      over([&](const T* from, auto part)
+               __attribute__((always_inline)) { return best_of(a, from, h1 - h0, w1 - w0, first, part); });
   }
 }
 
-/// A pixel's gradient, added to what is there if that is wanted: as if it had been stored alone first.
-template <class T, class P>
-[[gnu::always_inline]] inline void put_gradient(const MaxPool& a, T* gx, Wide<T> sum, P part, Seen& seen) {
-  if (a.accumulate) {
+/// Gradients of a pixel's channels, added to what is there if that is wanted: as if they had been stored alone first.
+template <class T, int n, class P>
+[[gnu::always_inline]] inline void put_gradients(const MaxPool& a, T* gx, Wide<T> (&sums)[n], P part, Seeing& seen) {
+  for (int i = 0; i < n && a.accumulate; ++i) {
     T own[kWideLanes<T>];
-    put(own, sum, part);
-    sum = get(static_cast<const T*>(gx), part) + get(static_cast<const T*>(own), part);
+    put(own, sums[i], part);
+    sums[i] = get(static_cast<const T*>(gx) + i * kWideLanes<T>, part) + get(static_cast<const T*>(own), part);
   }
-  put(gx, sum, part, seen);
+  put_sweep(gx, sums, part, seen);
 }
 
 /// Windows that lie side by side without a gap: each writes its own pixels, the last ones what is left beside them.
@@ -130,6 +166,7 @@ bool tiles_image(const MaxPool& a) {
 }
 template <class T, class I>
 void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh, Seen& seen) {
+  Seeing stored(seen);
   const std::int64_t row_pitch = a.width * a.gx_pitch;
   T* row = static_cast<T*>(a.gx) + (image * a.height + oh * a.kernel_h) * row_pitch;
   for (std::int64_t ow = 0; ow < a.out_width; ++ow) {
@@ -138,16 +175,22 @@ void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh,
     const T* gy = static_cast<const T*>(a.gy) + window * a.gy_pitch;
     T* gx = row + ow * a.kernel_w * a.gx_pitch;
     const auto over = [&](auto extent) {
-      each_group<T>(
-          a.channels, [&](std::int64_t c, auto part) __attribute__((always_inline)) {
-            const Words<T> index = get_index<T>(indices + c, part);
-            const Wide<T> g = get(gy + c, part);
-            Words<T> here{};
+      each_sweep<T, 2>(
+          a.channels, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
+            Words<T> index[n], here{};
+            Wide<T> g[n];
+            for (int i = 0; i < n; ++i) {
+              index[i] = get_index<T>(indices + c + i * kWideLanes<T>, part);
+              g[i] = get(gy + c + i * kWideLanes<T>, part);
+            }
 #pragma GCC unroll 2
             for (std::int64_t h = 0; h < extent.rows; ++h)
 #pragma GCC unroll 2
-              for (std::int64_t w = 0; w < extent.columns; ++w, here += 1)
-                put_gradient(a, gx + h * row_pitch + w * a.gx_pitch + c, index == here ? g : Wide<T>{}, part, seen);
+              for (std::int64_t w = 0; w < extent.columns; ++w, here += 1) {
+                Wide<T> own[n];
+                for (int i = 0; i < n; ++i) own[i] = index[i] == here ? g[i] : Wide<T>{};
+                put_gradients(a, gx + h * row_pitch + w * a.gx_pitch + c, own, part, stored);
+              }
           });
     };
     a.kernel_h == 2 && a.kernel_w == 2 ? over(FixedExtent<2, 2>{}) : over(AnyExtent{a.kernel_h, a.kernel_w});
@@ -155,7 +198,8 @@ void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh,
   const auto nothing = [&](std::int64_t h, std::int64_t from_column) {
     for (std::int64_t w = from_column; w < a.width; ++w)
       each_group<T>(a.channels, [&](std::int64_t c, auto part) {
-        put_gradient(a, row + h * row_pitch + w * a.gx_pitch + c, Wide<T>{}, part, seen);
+        Wide<T> zero[1] = {};
+        put_gradients(a, row + h * row_pitch + w * a.gx_pitch + c, zero, part, stored);
       });
   };
   for (std::int64_t h = 0; h < a.kernel_h; ++h) nothing(h, a.out_width * a.kernel_w);
@@ -165,6 +209,7 @@ void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh,
 
 template <class T, class I>
 void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Seen& seen) {
+  Seeing stored(seen);
   // Windows [oh0, oh1) x [ow0, ow1) contain the pixel; along the row ow0 and ow1 only grow.
   const std::int64_t oh0 = std::max<std::int64_t>(0, ceil_div(h + a.padding_h - a.kernel_h + 1, a.stride_h));
   const std::int64_t oh1 = std::min(a.out_height, (h + a.padding_h) / a.stride_h + 1);
@@ -185,10 +230,10 @@ void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Seen
       };
     };
     each_group<T>(a.channels, [&](std::int64_t c, auto part) {
-      Wide<T> sum{};
+      Wide<T> sum[1] = {};
       for (std::int64_t oh = oh0; oh < oh1; ++oh)
-        for (std::int64_t ow = ow0; ow < ow1; ++ow) sum = from_window(oh, ow)(c, sum, part);
-      put_gradient(a, gx + c, sum, part, seen);
+        for (std::int64_t ow = ow0; ow < ow1; ++ow) sum[0] = from_window(oh, ow)(c, sum[0], part);
+      put_gradients(a, gx + c, sum, part, stored);
     });
   }
 }

@@ -52,4 +52,21 @@ class Seen {
   VFloat largest_{};
 };
 
+/// What one loop stores, shown to a task's Seen at the loop's end: alone it stays in a register, where a Seen is
+/// written to memory in every round.
+class Seeing {
+ public:
+  explicit Seeing(Seen& seen) : seen_(seen) {}
+  Seeing(const Seeing&) = delete;
+  Seeing& operator=(const Seeing&) = delete;
+  [[gnu::always_inline]] ~Seeing() { seen_.add(largest_); }
+
+  [[gnu::always_inline]] void add(const VFloat& x) { largest_ = larger_magnitude(largest_, x); }
+  void add(const Vector<double>&) {}
+
+ private:
+  Seen& seen_;
+  VFloat largest_{};
+};
+
 }  // namespace binade::cpu::BINADE_ISA

@@ -93,6 +93,35 @@ inline Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<do
 #endif
 }
 
+/// A product as it was rounded: the compiler may not join it and the sum that it goes into to one multiply-add.
+template <class V>
+[[gnu::always_inline]] inline V rounded(V x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#elif defined(__x86_64__)
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
+
+/// Whether a lane is NaN.
+inline bool any_nan(VFloat x) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)x, _CMP_UNORD_Q)) != 0;
+#else
+  bool found = false;
+  for (int i = 0; i < kLanes<float>; ++i) found |= x[i] != x[i];
+  return found;
+#endif
+}
+inline bool any_nan(Vector<double> x) {
+  bool found = false;
+  for (int i = 0; i < kLanes<double>; ++i) found |= x[i] != x[i];
+  return found;
+}
+
 /// The products, 64 bits wide, of the low words of the lanes.
 inline Vector<std::uint64_t> multiply_low_words(Vector<std::uint64_t> a, Vector<std::uint64_t> b) {
 #if defined(__AVX512F__)

@@ -1,7 +1,5 @@
 #include "core/kernels/softmax.h"
 
-#include <limits>
-
 #include "core/kernels/chunk.h"
 #include "core/kernels/exponentials.h"
 #include "core/kernels/scratch.h"
@@ -10,19 +8,21 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Each exponential is computed once: it waits in y, or in scratch where y is narrower than C, for the sum of all.
+/// Each exponential is computed once: it waits in y, or in scratch where y is narrower than C, for the sum of all. The
+/// row behind this one is fetched meanwhile: memory would be idle while exponentials are made.
 template <class C>
 [[gnu::flatten]] void softmax_of(In x, Out y, std::int64_t n, bool log) {
   Reader<C> xs(x);
-  LaneMax<C> largest(-std::numeric_limits<C>::infinity());
+  RowMax<C> largest;
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
   const C max = largest.total();
   const auto bytes = static_cast<std::size_t>(n) * sizeof(C);
   C* exponential = static_cast<C*>(y.dtype == kDTypeOf<C> ? y.data : scratch(ScratchSlot::kShared, bytes));
-  LaneSum<C> sum;
+  ExponentialSum<C> sum;
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    exponentials(xs.read(at, count), max, exponential + at, count);
-    sum.add(exponential + at, count);
+    xs.fetch(n + at, count);
+    sum.add(xs.read(at, count), max, count,
+            [&](std::int64_t i, const Vector<C>& e, auto part) { put(exponential + at + i, e, part); });
   });
   const C per_sum = 1 / sum.total(), log_sum = math::log(sum.total());
   Writer<C> ys(y);
@@ -43,26 +43,25 @@ template <class C>
 template <class C>
 [[gnu::flatten]] void softmax_backward_of(In y, In gy, Out gx, std::int64_t n, bool log) {
   Reader<C> ys(y), gys(gy);
-  Writer<C> gxs(gx);
-  LaneSum<C> lanes;
-  alignas(64) C terms[kChunk];
+  Vector<C> sums{};
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from_y = ys.read(at, count);
-    const C* from_gy = gys.read(at, count);
-    for (std::int64_t i = 0; i < count; ++i) terms[i] = log ? from_gy[i] : from_gy[i] * from_y[i];
-    lanes.add(terms, count);
+    const C *from_y = ys.read(at, count), *from_gy = gys.read(at, count);
+    sums += sum_of_groups<C>(count, [&](const Vector<C>& so_far, std::int64_t i, auto part) {
+      const Vector<C> g = get(from_gy + i, part);
+      return log ? so_far + g : multiply_add(g, get(from_y + i, part), so_far);
+    });
   });
-  const C sum = lanes.total();
+  const C sum = sum_lanes(sums);
+  Writer<C> gxs(gx);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    const C* from_y = ys.read(at, count);
-    const C* from_gy = gys.read(at, count);
-    C* __restrict to = gxs.target(at);
-    if (log) {
-      exponentials(from_y, 0, to, count);
-      for (std::int64_t i = 0; i < count; ++i) to[i] = from_gy[i] - to[i] * sum;
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) to[i] = from_y[i] * (from_gy[i] - sum);
-    }
+    ys.fetch(n + at, count);
+    gys.fetch(n + at, count);
+    const C *from_y = ys.read(at, count), *from_gy = gys.read(at, count);
+    C* to = gxs.target(at);
+    each_group<C>(count, [&](std::int64_t i, auto part) {
+      const Vector<C> own = get(from_y + i, part), g = get(from_gy + i, part);
+      put(to + i, log ? g - exp(own) * splat(sum) : own * (g - splat(sum)), part);
+    });
     gxs.done(at, count);
   });
 }

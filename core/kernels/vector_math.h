@@ -26,34 +26,6 @@ namespace binade::cpu::BINADE_ISA {
 #endif
 }
 
-/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays. Cody and Waite's
-/// reduction, then the Taylor series to r^7 (whose remainder on |r| <= ln 2 / 2 is below 2^-27).
-inline VFloat exp(VFloat argument) {
-  const VFloat x = at_most(at_least(argument, -104.0f), 89.0f);
-  const VFloat round = splat(0x1.8p23f);  // adding it leaves the nearest integer in the low bits
-  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
-  const VFloat n = shifted - round;
-  VFloat r = multiply_add(n, splat(-0.693359375f), x);  // ln 2 in two parts; the first has 9 bits: n times it is exact
-  r = multiply_add(n, splat(2.12194440e-4f), r);
-  VFloat p = splat(1.0f / 5040);
-  p = multiply_add(p, r, splat(1.0f / 720));
-  p = multiply_add(p, r, splat(1.0f / 120));
-  p = multiply_add(p, r, splat(1.0f / 24));
-  p = multiply_add(p, r, splat(1.0f / 6));
-  p = multiply_add(p, r, splat(0.5f));
-  p = multiply_add(p * r, r, r) + 1.0f;
-#if defined(__AVX512F__)
-  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)argument, (__m512)splat(-103.9f), _CMP_NLT_UQ);
-  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n);  // p 2^n; lanes left out meet no subnormal
-#else
-  // 2^n in two factors: n runs from -150 to 128 and one would leave the range of the exponent.
-  const VInt whole = (VInt)shifted - (VInt)round;
-  const VInt half = whole >> 1;
-  const VFloat y = p * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
-  return argument < -103.9f ? VFloat{} : y;
-#endif
-}
-
 /// The polynomial whose coefficients are given from the highest power down.
 template <class... Rest>
 [[gnu::always_inline]] inline VFloat horner(VFloat x, float highest, Rest... rest) {
@@ -62,19 +34,73 @@ template <class... Rest>
   return y;
 }
 
-/// 2^kScale exp(x + rest), 1 ulp, for a small correction `rest` and an x for which neither the result nor 2^kScale
-/// itself leaves the normal numbers: 2^n is an addition to the exponent's bits. Anything where x is NaN. Reduction and
-/// polynomial of math::exp_sum.
-template <int kScale>
-[[gnu::always_inline]] inline VFloat exp_held(VFloat x, VFloat rest = VFloat{}) {
-  const VFloat round = splat(0x1.8p23f + kScale);
+/// exp(x + rest) = significand 2^n (2^floor(n) with a table), within 1 ulp; `rest`, if there is one, is a small
+/// correction. `exponent` added to the bits of a float multiplies it by 2^kScale times that power.
+struct Exponential {
+  VFloat significand, n;
+  VInt exponent;
+};
+#if defined(__AVX512F__)
+/// 2^(j / 16): one register of them, so that a lookup is a permutation.
+alignas(64) inline constexpr float kSixteenths[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
+                                                      1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                                                      1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                                                      1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+
+/// 2^(j / 16) for the j in the low four bits of each lane.
+[[gnu::always_inline]] inline VFloat sixteenth(VFloat index) {
+  return (VFloat)_mm512_permutexvar_ps((__m512i)index, _mm512_load_ps(kSixteenths));
+}
+/// Cody and Waite's reduction to multiples of ln 2 / 16, looked up (Tang, "Table-driven implementation of the
+/// exponential function in IEEE floating-point arithmetic", TOMS 1989), and the Taylor series to r^3, whose remainder
+/// is below 2^-26.
+template <int kScale, class... Rest>
+[[gnu::always_inline]] inline Exponential exponential(VFloat x, Rest... rest) {
+  const VFloat round = splat(0x1.8p19f + kScale);  // adding it leaves the nearest sixteenth in the low bits
   const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
   const VFloat n = shifted - round;
-  VFloat r = multiply_add(n, splat(-0.693359375f), x);
-  r = multiply_add(n, splat(2.12194440e-4f), r) + rest;
+  VFloat r = multiply_add(n, splat(-0x1.62e43p-1f), x);  // ln 2 in two parts
+  r = (multiply_add(n, splat(0x1.05c61p-29f), r) + ... + rest);
+  const VFloat power = sixteenth(shifted);
+  const VFloat above = horner(r, 1.0f / 6, 0.5f, 1.0f) * r;
+  return {multiply_add(power, above, power), n, ((VInt)shifted << 19) & ~0x7fffff};
+}
+#else
+/// Cody and Waite's reduction to multiples of ln 2 and the polynomial of math::exp_sum.
+template <int kScale, class... Rest>
+[[gnu::always_inline]] inline Exponential exponential(VFloat x, Rest... rest) {
+  const VFloat round = splat(0x1.8p23f + kScale);  // adding it leaves the nearest integer in the low bits
+  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
+  const VFloat n = shifted - round;
+  VFloat r = multiply_add(n, splat(-0.693359375f), x);  // ln 2 in two parts; the first has 9 bits: n times it is exact
+  r = (multiply_add(n, splat(2.12194440e-4f), r) + ... + rest);
   const VFloat p = horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f,
                           1.0f, 1.0f);
-  return (VFloat)((VInt)p + ((VInt)shifted << 23));
+  return {p, n, (VInt)shifted << 23};
+}
+#endif
+
+/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays.
+inline VFloat exp(VFloat argument) {
+  const Exponential e = exponential<0>(at_most(at_least(argument, -104.0f), 89.0f));
+#if defined(__AVX512F__)
+  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)argument, (__m512)splat(-103.9f), _CMP_NLT_UQ);
+  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)e.significand,
+                                        (__m512)e.n);  // lanes left out meet no subnormal
+#else
+  // 2^n in two factors: n runs from -150 to 128 and one would leave the range of the exponent.
+  const VInt whole = e.exponent >> 23, half = whole >> 1;
+  const VFloat y = e.significand * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
+  return argument < -103.9f ? VFloat{} : y;
+#endif
+}
+
+/// 2^kScale exp(x + rest), 1 ulp, for a small correction `rest` and an x for which neither the result nor 2^kScale
+/// itself leaves the normal numbers: 2^n is an addition to the exponent's bits. Anything where x is NaN.
+template <int kScale, class... Rest>
+[[gnu::always_inline]] inline VFloat exp_held(VFloat x, Rest... rest) {
+  const Exponential e = exponential<kScale>(x, rest...);
+  return (VFloat)((VInt)e.significand + e.exponent);
 }
 
 /// 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 where no float is as small; and 2^-64 times the
@@ -128,11 +154,18 @@ struct NormalTail {
 
 /// 2^(x + 64) to 18 bits, for -214 <= x <= 63: 64 keeps what is far below 1 among the normal numbers.
 [[gnu::always_inline]] inline VFloat exp2_held(VFloat x) {
+#if defined(__AVX512F__)
+  const VFloat round = splat(0x1.8p19f + 64);
+  const VFloat shifted = x + round, r = x - (shifted - round), power = sixteenth(shifted);
+  const VFloat p = multiply_add(power, horner(r, 0.240226507f, 0.693147181f) * r, power);
+  return (VFloat)((VInt)p + (((VInt)shifted << 19) & ~0x7fffff));
+#else
   const VFloat round = splat(0x1.8p23f + 64);
   const VFloat shifted = x + round;
   const VFloat p = horner(x - (shifted - round), 9.582871571e-03f, 5.590650067e-02f, 2.402409911e-01f, 6.931241751e-01f,
                           1.0f);
   return (VFloat)((VInt)p + ((VInt)shifted << 23));
+#endif
 }
 
 /// gelu and its slope for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a) is 2

@@ -40,7 +40,8 @@ std::int64_t rows_grain(std::int64_t classes) {
   return std::max<std::int64_t>(1, (1 << 13) / std::max<std::int64_t>(classes, 1));
 }
 
-/// One row's loss from its statistics (maximum, sum of exponentials, sum of distances below the maximum).
+/// One row's loss from its statistics (maximum, sum of exponentials, and for smoothing the sum of distances below the
+/// maximum).
 template <class C>
 C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   const C nll = std::log(three[1]) - (1 - smoothing) * (target_logit - three[0]);
@@ -60,7 +61,8 @@ void forward_rows(const Tensor& logits, const Tensor& targets, Tensor& statistic
           C three[3] = {0, 1, 0};
           const std::int64_t label = label_at(targets, row);
           const cpu::In x = in(logits).at(row * logits.pitch());
-          if (label != p.ignore_index) cpu::kernels().pointwise.losses->row_statistics(x, classes, three);
+          if (label != p.ignore_index)
+            cpu::kernels().pointwise.losses->row_statistics(x, classes, p.label_smoothing > 0, three);
           statistics.mutable_data<C>()[2 * row] = three[0];
           statistics.mutable_data<C>()[2 * row + 1] = three[1];
           C logit = 0;

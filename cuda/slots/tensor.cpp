@@ -22,6 +22,8 @@ void copy_all(std::span<const MemoryCopy> copies) { run(Call::kCopyAll, CopyAllC
 
 }  // namespace
 
-void register_tensor() { tensor_kernels().fill(DeviceType::kCuda, {&convert, &fill, &accumulate, &observe, &copy_all}); }
+void register_tensor() {
+  tensor_kernels().fill(DeviceType::kCuda, {&convert, &fill, &accumulate, &observe, &copy_all});
+}
 
 }  // namespace binade::cuda

@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "autograd/functions/elementwise.h"
+#include "autograd/functions/losses.h"
 #include "autograd/functions/matmul.h"
+#include "autograd/functions/pool.h"
 #include "autograd/functions/reduce.h"
 #include "core/kernels/dispatch.h"
 #include "core/observation.h"
@@ -108,6 +110,67 @@ TEST_P(Loops, TheMaximumIsFoundWhereverItStandsAndANanWins) {
       ASSERT_TRUE(std::isnan(max(tensor_of(x)).item())) << at << " of " << n;
       x[static_cast<std::size_t>(n - 1 - at)] = kInf;  // before it, behind it, or in its place
       ASSERT_EQ(std::isnan(max(tensor_of(x)).item()), n - 1 - at != at) << at << " of " << n;
+    }
+}
+
+TEST_P(Loops, OfFourPixelsTheFirstLargestIsTakenOrTheLastNan) {
+  const std::vector<float> choice{-kInf, -2, -0.0f, 0.0f, 1, kInf, kNaN};
+  const std::size_t many = choice.size() * choice.size() * choice.size() * choice.size();
+  std::vector<float> pixels(4 * many);
+  for (std::size_t c = 0; c < many; ++c)
+    for (std::size_t pixel = 0, rest = c; pixel < 4; ++pixel, rest /= choice.size())
+      pixels[pixel * many + c] = choice[rest % choice.size()];
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const PolicyScope scope(PrecisionPolicy{}.with("*", dtype));
+    Variable x(Tensor::from(pixels, {1, 2, 2, static_cast<std::int64_t>(many)}).to(dtype), true);
+    const Variable y = max_pool2d(x);
+    backward(y, Tensor::full(y.shape(), 1, dtype));
+    for (std::size_t c = 0; c < many; ++c) {
+      std::size_t taken = 0;
+      float best = pixels[c];
+      for (std::size_t pixel = 1; pixel < 4; ++pixel) {
+        const float v = pixels[pixel * many + c];
+        if (v > best || std::isnan(v)) best = v, taken = pixel;
+      }
+      const auto pooled = static_cast<float>(y.value().at(static_cast<std::int64_t>(c)));
+      if (std::isnan(best))
+        ASSERT_TRUE(std::isnan(pooled)) << name_of(dtype) << ", channel " << c;
+      else
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(pooled), std::bit_cast<std::uint32_t>(best)) << name_of(dtype) << c;
+      for (std::size_t pixel = 0; pixel < 4; ++pixel)
+        ASSERT_EQ(x.grad().at(static_cast<std::int64_t>(pixel * many + c)), pixel == taken ? 1 : 0)
+            << name_of(dtype) << ", channel " << c << ", pixel " << pixel;
+    }
+  }
+}
+
+/// softmax of (0, x) is e^x / (1 + e^x): the exponential's error, 1 ulp, and three roundings; where e^x is subnormal,
+/// of its last bit.
+TEST_P(Loops, ExponentialsKeepTheirDigitsToTheSmallest) {
+  std::vector<float> x;
+  for (float at = 0; at > -104.5f; at -= 0.00437f) x.insert(x.end(), {0.0f, at});
+  x.insert(x.end(), {0.0f, -std::numeric_limits<float>::max(), 0.0f, -kInf});
+  const auto rows = static_cast<std::int64_t>(x.size()) / 2;
+  const std::vector<float> y = softmax(Tensor::from(x, {rows, 2})).value().to_vector<float>();
+  for (std::size_t i = 1; i < x.size(); i += 2) {
+    const double e = std::exp(static_cast<double>(x[i])), exact = e / (1 + e);
+    if (x[i] < -103.98f)
+      ASSERT_EQ(y[i], 0.0f) << x[i];
+    else
+      ASSERT_NEAR(y[i], exact, 5 * 0x1p-24 * exact + 0x1p-149) << x[i];
+  }
+}
+
+TEST_P(Loops, ANanAnywhereInARowIsInAllOfItsSoftmaxAndInItsLoss) {
+  for (const int n : lengths())
+    for (const int at : positions(n)) {
+      std::vector<float> x(static_cast<std::size_t>(n), -1.0f);
+      x[static_cast<std::size_t>(at)] = kNaN;
+      const Tensor row = Tensor::from(x, {1, n});
+      for (const float y : softmax(row).value().to_vector<float>()) ASSERT_TRUE(std::isnan(y)) << at << " of " << n;
+      const Tensor first = Tensor::zeros({1}, DType::i64);
+      for (const double smoothing : {0.0, 0.1})
+        ASSERT_TRUE(std::isnan(cross_entropy(row, first, {.label_smoothing = smoothing}).item())) << at << " of " << n;
     }
 }
 

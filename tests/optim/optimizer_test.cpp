@@ -303,7 +303,7 @@ TEST(GradientScan, NormDoesNotOverflowAndFlagsTellInfFromNan) {
 
 TEST(GradientScan, NormMatchesDoubleOverMagnitudes) {
   const Runtime runtime;
-  for (const float size : {1e-38f, 1e-20f, 1.0f, 1e18f, 1e37f}) {
+  for (const float size : {1e-38f, 1e-20f, 1e-10f, 1e-9f, 1.0f, 1e9f, 1e10f, 1e18f, 1e37f}) {
     std::vector<NamedParameter> parameters = toy::parameters();
     FlatParameters flat(parameters);
     double sum = 0;

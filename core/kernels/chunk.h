@@ -29,7 +29,7 @@ template <class T>
   std::int64_t i = 0;
   for (; i + 2 * kLanes<float> <= n; i += 2 * kLanes<float>) {
     const VFloat first = load_vector<float>(from + i), second = load_vector<float>(from + i + kLanes<float>);
-    largest = larger_magnitude(largest, larger_magnitude(first, second));
+    largest = larger_magnitude(larger_magnitude(largest, first), second);
     store_two_from_float(to + i, first, second);
   }
   for (; i < n; i += kLanes<float>) {

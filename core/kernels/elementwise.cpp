@@ -62,7 +62,7 @@ template <class T, class F, class... X>
   std::int64_t i = 0;
   for (; i + 2 * kN <= n; i += 2 * kN) {
     const VFloat first = at(i, Full{}), second = at(i + kN, Full{});
-    largest = larger_magnitude(largest, larger_magnitude(first, second));
+    largest = larger_magnitude(larger_magnitude(largest, first), second);
     store_two_from_float(to + i, first, second);
   }
   each_group<T>(n - i, [&](std::int64_t j, auto part) { put(to + i + j, at(i + j, part), part, seen); });

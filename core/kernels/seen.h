@@ -10,10 +10,10 @@ namespace binade::cpu::BINADE_ISA {
 
 inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
 
-/// Lane by lane the one of the larger magnitude, as a magnitude; NaN is larger than infinity.
-inline VFloat larger_magnitude(const VFloat& a, const VFloat& b) {
-  const VInt x = (VInt)a & kMagnitudeBits, y = (VInt)b & kMagnitudeBits;
-  return (VFloat)(x > y ? x : y);
+/// Lane by lane the larger of a magnitude, 0 to begin with, and that of x; NaN is larger than infinity.
+inline VFloat larger_magnitude(const VFloat& magnitude, const VFloat& x) {
+  const VInt own = (VInt)x & kMagnitudeBits;
+  return (VFloat)(own > (VInt)magnitude ? own : (VInt)magnitude);
 }
 
 /// What one task stores in `stored`. Doubles and integers pass unseen.

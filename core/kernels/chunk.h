@@ -107,12 +107,10 @@ class Reader {
       for (std::int64_t i = 1; i < (n < kChunk ? n : kChunk); ++i) buffer_[i] = buffer_[0];
     }
   }
-  /// Elements [at, at + n) will be read, perhaps by the next call.
-  void fetch(std::int64_t at, std::int64_t n) const {
-    const In from = x_.at(at);
-    const char* begin = static_cast<const char*>(from.data);
-    const char* end = static_cast<const char*>(x_.at(at + n).data);
-    for (const char* line = begin; line < end; line += 64) __builtin_prefetch(line, 0, 2);
+  /// Fetches elements [at, at + n), which may lie behind the run, for whoever reads on there.
+  void fetch_ahead(std::int64_t at, std::int64_t n) const {
+    const auto size = static_cast<std::int64_t>(size_of(x_.dtype));
+    for (std::int64_t byte = at * size; byte < (at + n) * size; byte += 64) fetch(x_.data, byte);
   }
   const C* read(std::int64_t at, std::int64_t n) {
     if (step_ == 0) return buffer_;

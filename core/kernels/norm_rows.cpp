@@ -38,8 +38,8 @@ RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double 
 
 /// Fetches what the next row will read, while this one, which lies in the first cache by then, leaves memory idle.
 template <class T>
-[[gnu::always_inline]] inline void fetch(const T* row, std::int64_t pitch, std::int64_t column) {
-  if (row != nullptr) __builtin_prefetch(row + pitch + column, 0, 2);
+[[gnu::always_inline]] inline void fetch_next(const T* row, std::int64_t pitch, std::int64_t column) {
+  if (row != nullptr) fetch(row, (pitch + column) * static_cast<std::int64_t>(sizeof(T)));
 }
 
 template <class T>
@@ -73,8 +73,8 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
     Wide<T> v[n];
     for (int i = 0; i < n; ++i) {
       const std::int64_t at = c + i * kWideLanes<T>;
-      fetch(x, a.x_pitch, at);
-      fetch(r, a.residual_pitch, at);
+      fetch_next(x, a.x_pitch, at);
+      fetch_next(r, a.residual_pitch, at);
       v[i] = (get(h + at, part) - center) * factor;
       if (w != nullptr && b != nullptr)
         v[i] = multiply_add(v[i], get(w + at, part), get(b + at, part));
@@ -118,9 +118,9 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
     Wide<T> v[n];
     for (int i = 0; i < n; ++i) {
       const std::int64_t at = c + i * kWideLanes<T>;
-      fetch(h, a.h_pitch, at);
-      fetch(gy, a.cols, at);
-      fetch(gh, a.cols, at);
+      fetch_next(h, a.h_pitch, at);
+      fetch_next(gy, a.cols, at);
+      fetch_next(gh, a.cols, at);
       const Wide<T> dy = get(gy + at, part), xhat = (get(h + at, part) - center) * factor;
       // As it went into the mean: of one column nothing may be left.
       const Wide<T> g = w != nullptr ? rounded(dy * get(w + at, part)) : dy;

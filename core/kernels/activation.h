@@ -19,7 +19,8 @@ struct Activated {
   [[gnu::always_inline]] VFloat operator()(VFloat x) const {
     if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : x;  // NaN passes
     if constexpr (kActivation == Activation::kGelu) return std::is_same_v<T, bfloat16> ? gelu_in_bf16(x) : gelu(x);
-    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh(x);
+    if constexpr (kActivation == Activation::kGeluTanh)
+      return std::is_same_v<T, bfloat16> ? gelu_tanh_in_bf16(x) : gelu_tanh(x);
     return x;
   }
 };
@@ -29,7 +30,8 @@ struct Slope {
     if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : splat(1.0f);
     if constexpr (kActivation == Activation::kGelu)
       return std::is_same_v<T, bfloat16> ? gelu_slope_in_bf16(x) : gelu_slope(x);
-    if constexpr (kActivation == Activation::kGeluTanh) return gelu_tanh_slope(x);
+    if constexpr (kActivation == Activation::kGeluTanh)
+      return std::is_same_v<T, bfloat16> ? gelu_tanh_slope_in_bf16(x) : gelu_tanh_slope(x);
     return splat(1.0f);
   }
 };

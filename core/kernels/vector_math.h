@@ -117,12 +117,13 @@ struct TanhGate {
 
 /// math::gelu_tanh and its slope: the same functions, within a few ulp of those.
 [[gnu::always_inline]] inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
+[[gnu::always_inline]] inline VFloat gelu_tanh_slope(VFloat x, VFloat square, const TanhGate& s) {
+  const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // s (1 - s)
+  return multiply_add(x * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
+}
 [[gnu::always_inline]] inline VFloat gelu_tanh_slope(VFloat x) {
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, s (1 - s) is 0 and must not meet an infinity
-  const VFloat square = held * held;
-  const TanhGate s = tanh_gate(held, square);
-  const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // s (1 - s)
-  return multiply_add(held * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
+  return gelu_tanh_slope(held, held * held, tanh_gate(held, held * held));
 }
 
 /// math::normal_tail, gelu and its slope, likewise.
@@ -166,6 +167,25 @@ struct NormalTail {
                           1.0f);
   return (VFloat)((VInt)p + ((VInt)shifted << 23));
 #endif
+}
+
+/// gelu_tanh and its slope for results of 8 bits, in less time: an exponential of 18 bits, and where there is an
+/// approximate reciprocal, of 14 bits, a Newton step from it.
+[[gnu::always_inline]] inline TanhGate tanh_gate_in_bf16(VFloat x, VFloat square) {
+  const VFloat argument = x * multiply_add(square, splat(-0.10294324f), splat(-2.3022082f));
+  const VFloat e = exp2_held(at_most(at_least(argument, -57.0f), 150.0f) - 128.0f);
+  const VFloat sum = e + 0x1p-64f;
+#if defined(__AVX512F__)
+  const VFloat guess = (VFloat)_mm512_rcp14_ps((__m512)sum);
+  return {guess * multiply_add(-guess, sum, splat(2.0f)) * 0x1p-64f, e};
+#else
+  return {0x1p-64f / sum, e};
+#endif
+}
+[[gnu::always_inline]] inline VFloat gelu_tanh_in_bf16(VFloat x) { return x * tanh_gate_in_bf16(x, x * x).gate; }
+[[gnu::always_inline]] inline VFloat gelu_tanh_slope_in_bf16(VFloat x) {
+  const VFloat held = at_most(at_least(x, -40.0f), 40.0f);
+  return gelu_tanh_slope(held, held * held, tanh_gate_in_bf16(held, held * held));
 }
 
 /// gelu and its slope for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a) is 2

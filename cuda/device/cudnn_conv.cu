@@ -25,9 +25,7 @@ bool run(const ConvKey& key, const void* x, const void* w, const void* y, const 
   });
 }
 
-bool has(const ConvKey& key) {
-  return plans().has_plan(key);
-}
+bool has(const ConvKey& key) { return plans().has_plan(key); }
 
 }  // namespace
 

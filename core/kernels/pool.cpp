@@ -79,15 +79,14 @@ struct Best {
   Words<T> index;
 };
 
-/// The largest of rows x columns pixels from `from` on, the first of equal ones, or the last NaN. Indices begin with
-/// `first` and go on from row to row by the kernel's width.
+/// The largest of rows x columns pixels from `from` on, the first of equal ones, or the last NaN; -inf of none, as in
+/// an image of nothing but padding. Indices begin with `first` and go on from row to row by the kernel's width.
 template <class T, class P>
 [[gnu::always_inline]] inline Best<T> best_of(const MaxPool& a, const T* from, std::int64_t rows, std::int64_t columns,
                                               Word<T> first, P part) {
-  Best<T> best{get(from, part), splat(first)};
+  Best<T> best{splat(-std::numeric_limits<Compute<T>>::infinity()), splat(first)};
   for (std::int64_t h = 0; h < rows; ++h)
     for (std::int64_t w = 0; w < columns; ++w) {
-      if (h == 0 && w == 0) continue;
       const Wide<T> v = get(from + (h * a.width + w) * a.x_pitch, part);
       const Words<T> take = (v > best.value) | (v != v);  // a NaN is taken, and nothing is larger than it then
       best.value = take ? v : best.value;

@@ -50,6 +50,15 @@ TEST_F(Pooling, MaxEqualsPlainLoops) {
         }
 }
 
+/// Padding can be all that is under a window, and there may be no memory behind it.
+TEST_F(Pooling, OfNoPixelsTheLargestIsMinusInfinity) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Variable y = max_pool2d(Tensor::empty({1, 0, 4, 3}, dtype), {.kernel = 2, .stride = 1, .padding = 1});
+    ASSERT_EQ(y.shape(), (Shape{1, 1, 5, 3}));
+    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(y.value().at(i), -kInf) << name_of(dtype);
+  }
+}
+
 TEST_F(Pooling, WindowsNeedNotBeSquare) {
   const Tensor x = Tensor::from(std::vector<float>{1, 5, 2, 8, 3, 7, 4, 6}, {1, 2, 4, 1});
   const Variable most = max_pool2d(x, {.kernel = {1, 2}}), mean = avg_pool2d(x, {.kernel = {2, 1}, .stride = {2, 3}});

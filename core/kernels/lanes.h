@@ -80,6 +80,14 @@ template <int kBehind, class V, std::size_t... kIndex>
   return __builtin_shufflevector(v, v, ((static_cast<int>(kIndex) + kBehind) % static_cast<int>(sizeof...(kIndex)))...);
 }
 
+/// The low (kHalf 0) or high (1) halves of a and b, lane by lane in turn.
+template <int kHalf, class V, std::size_t... kIndex>
+[[gnu::always_inline]] inline V interleave(const V& a, const V& b, std::index_sequence<kIndex...>) {
+  constexpr int kN = static_cast<int>(sizeof...(kIndex));
+  return __builtin_shufflevector(
+      a, b, (static_cast<int>(kIndex / 2) + kHalf * (kN / 2) + static_cast<int>(kIndex % 2) * kN)...);
+}
+
 }  // namespace lanes_detail
 
 /// The lanes joined by `join`, of two vectors or lanes, always as ((0 with n/2) with …) halves: one order for one
@@ -98,6 +106,21 @@ template <class V>
 [[gnu::always_inline]] inline auto sum_lanes(const V& v) {
   return fold_lanes(
       v, [](const V& a, const V& b) __attribute__((always_inline)) { return a + b; });
+}
+
+/// fold_lanes() of as many rows as a vector has lanes, side by side: lane i is rows[i]'s. Rows are used up.
+template <int kRows = 0, class V, class F>
+[[gnu::always_inline]] inline V fold_rows(V* rows, F&& join) {
+  constexpr int kN = static_cast<int>(sizeof(V) / sizeof(rows[0][0]));
+  constexpr int kHalf = (kRows == 0 ? kN : kRows) / 2;
+  using Index = std::make_index_sequence<kN>;
+  // Lanes of two rows that meet in `join` lie in the halves of one; a loop over rounds would keep the rows in memory.
+#pragma GCC unroll 8
+  for (int i = 0; i < kHalf; ++i)
+    rows[i] = join(lanes_detail::interleave<0>(rows[i], rows[i + kHalf], Index{}),
+                   lanes_detail::interleave<1>(rows[i], rows[i + kHalf], Index{}));
+  if constexpr (kHalf > 1) fold_rows<kHalf>(rows, join);
+  return rows[0];
 }
 
 /// f(column, Full{} or Part{n}) over [0, cols), one register of T's computing type at a time.

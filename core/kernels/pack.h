@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/kernels/lanes.h"
 #include "core/kernels/tile.h"
 
 /// Copying operands into the order in which the register tile reads them. Only for sources in `kernel_sources`.
@@ -14,13 +15,6 @@ namespace pack_detail {
 
 // Always inlined: called, these would hand their vectors over in memory.
 
-template <int kHalf, std::size_t... kIndex>
-[[gnu::always_inline]] inline VFloat interleave(VFloat a, VFloat b, std::index_sequence<kIndex...>) {
-  constexpr int kN = kLanes<float>;
-  return __builtin_shufflevector(
-      a, b, (static_cast<int>(kIndex / 2) + kHalf * (kN / 2) + static_cast<int>(kIndex % 2) * kN)...);
-}
-
 /// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
 [[gnu::always_inline]] inline void transpose(VFloat (&v)[kLanes<float>]) {
   constexpr int kN = kLanes<float>;
@@ -29,8 +23,8 @@ template <int kHalf, std::size_t... kIndex>
     VFloat w[kN];
 #pragma GCC unroll 8
     for (int i = 0; i < kN / 2; ++i) {
-      w[2 * i] = interleave<0>(v[i], v[i + kN / 2], Index{});
-      w[2 * i + 1] = interleave<1>(v[i], v[i + kN / 2], Index{});
+      w[2 * i] = lanes_detail::interleave<0>(v[i], v[i + kN / 2], Index{});
+      w[2 * i + 1] = lanes_detail::interleave<1>(v[i], v[i + kN / 2], Index{});
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kN; ++i) v[i] = w[i];

@@ -188,6 +188,43 @@ struct NormalTail {
   return gelu_tanh_slope(held, held * held, tanh_gate_in_bf16(held, held * held));
 }
 
+/// x = whole + rest, |rest| <= 1/2, for |x| < 2^22.
+struct NearestWhole {
+  explicit NearestWhole(VFloat x) : shifted(x + 0x1.8p23f), whole(shifted - 0x1.8p23f), rest(x - whole) {}
+  VFloat shifted;  ///< its low bits are `whole` as an integer
+  VFloat whole, rest;
+};
+
+/// 2^x for x <= 128, 1 ulp; exactly 0 below -149.9 (a masked logit must weigh nothing), NaN stays. Minimax fit to 28
+/// bits.
+[[gnu::always_inline]] inline VFloat exp2(VFloat x) {
+  const NearestWhole n(x);
+  const VFloat p = horner(n.rest, 1.559467782e-04f, 1.340664341e-03f, 9.617692791e-03f, 5.550310388e-02f,
+                          2.402265221e-01f, 6.931472421e-01f, 1.0f);
+#if defined(__AVX512F__)
+  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(-149.9f), _CMP_NLT_UQ);
+  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n.whole);
+#else
+  const VInt whole = (VInt)n.shifted - (VInt)splat(0x1.8p23f);
+  const VInt half = whole >> 1;
+  const VFloat y = p * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
+  return x < -149.9f ? VFloat{} : y;
+#endif
+}
+/// The same to 18 bits, for what a half will hold; 0 where the result is no normal number.
+[[gnu::always_inline]] inline VFloat exp2_for_halves(VFloat x) {
+  const NearestWhole n(x);
+  const VFloat p = horner(n.rest, 9.782912210e-03f, 5.597688258e-02f, 2.402071059e-01f, 6.931136250e-01f, 1.0f);
+#if defined(__AVX512F__)
+  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(-126.0f), _CMP_NLT_UQ);
+  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n.whole);
+#else
+  const VInt whole = (VInt)n.shifted - (VInt)splat(0x1.8p23f);
+  const VFloat y = p * (VFloat)((whole + 127) << 23);
+  return x < -126.0f ? VFloat{} : y;
+#endif
+}
+
 /// gelu and its slope for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a) is 2
 /// to the power of a polynomial, to 16 bits where a < 4 and 12 at 14.4; the slope's tail, Phi(-a) - a phi(a), is
 /// exp(-a^2 / 2) times a polynomial, to 2^-15. Weighted minimax fits.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
@@ -35,7 +36,10 @@ const std::vector<Case> kCases = {{1, 1, 1, 1, 1, 1},
                                   {3, 20, 20, 2, 2, 32, true, 0, true},
                                   {2, 9, 11, 2, 1, 8, false, 0.3f},
                                   {3, 12, 12, 2, 2, 8, true, 0.25f, true},
-                                  {1, 4, 0, 1, 1, 4}};
+                                  {1, 4, 0, 1, 1, 4},
+                                  {1, 300, 310, 2, 1, 8, true},     // backward adds up several blocks of queries
+                                  {1, 310, 300, 2, 2, 6, true},     // and the first rows see nothing
+                                  {1, 260, 290, 3, 1, 10, false}};  // three heads share their sums
 
 /// Inputs, and what the formulas give in double.
 template <class T>
@@ -69,6 +73,22 @@ struct Problem {
     }
   }
 
+  /// Another mask for each query, which hides a quarter of the keys.
+  void mask_each_query(unsigned seed) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    mask.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * c.keys));
+    for (float& x : mask) x = generator() % 4 == 0 ? -std::numeric_limits<float>::infinity() : normal(generator);
+    args.mask = mask.data();
+    args.mask_query = c.keys;
+    args.mask_head = c.queries * c.keys;
+    args.mask_batch = c.heads * c.queries * c.keys;
+  }
+  double masked(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) const {
+    if (args.mask == nullptr) return 0;
+    return static_cast<double>(args.mask[b * args.mask_batch + h * args.mask_head + t * args.mask_query + s]);
+  }
+
   void reference() {
     y.assign(q.size(), 0);
     gq.assign(q.size(), 0);
@@ -88,10 +108,7 @@ struct Problem {
           for (std::int64_t s = 0; s < seen; ++s) {
             double l = 0;
             for (std::int64_t i = 0; i < d; ++i) l += at_of(q, at, i) * at_of(k, key(s), i);
-            p[static_cast<std::size_t>(s)] = l * args.scale +
-                                             (c.mask
-                                                  ? static_cast<double>(mask[static_cast<std::size_t>(b * c.keys + s)])
-                                                  : 0.0);
+            p[static_cast<std::size_t>(s)] = l * args.scale + masked(b, h, t, s);
             highest = std::max(highest, p[static_cast<std::size_t>(s)]);
             if (c.dropout > 0) {
               const auto word = static_cast<std::uint64_t>(((b * c.heads + h) * c.queries + t) * c.keys + s);
@@ -175,10 +192,11 @@ INSTANTIATE_TEST_SUITE_P(Isa, Attention, ::testing::ValuesIn(isa_levels()),
 
 /// Each result within `unit` of the largest magnitude around it: probabilities are rounded to that unit.
 template <class T>
-void expect_close(const Case& c, double unit) {
+void expect_close(Problem<T>& problem, double unit) {
+  const Case& c = problem.c;
   SCOPED_TRACE(fmt::format("B {} T {} S {} H {} G {} D {} causal {} dropout {} mask {} {}", c.batch, c.queries, c.keys,
-                           c.heads, c.key_heads, c.depth, c.causal, c.dropout, c.mask, name_of(kDTypeOf<T>)));
-  Problem<T> problem(c);
+                           c.heads, c.key_heads, c.depth, c.causal, c.dropout, problem.args.mask != nullptr,
+                           name_of(kDTypeOf<T>)));
   problem.reference();
   const Fenced<T> got = problem.compute();
   std::size_t at = 0;
@@ -189,26 +207,125 @@ void expect_close(const Case& c, double unit) {
       ASSERT_LE(std::abs(static_cast<double>(load(got[at])) - (*want)[i]), unit * largest) << "at " << at;
   }
 }
+/// With another mask for each query where `mask_seed` is not 0.
+template <class T>
+void expect_close(const Case& c, double unit, unsigned mask_seed = 0) {
+  Problem<T> problem(c);
+  if (mask_seed != 0) problem.mask_each_query(mask_seed);
+  expect_close(problem, unit);
+}
+void expect_close_in_all_dtypes(const Case& c, unsigned mask_seed = 0) {
+  expect_close<double>(c, 1e-13, mask_seed);
+  expect_close<float>(c, 4e-6, mask_seed);     // exponentials and sums of up to 310 terms at 2^-24
+  expect_close<float16>(c, 4e-3, mask_seed);   // p, the gradients of the logits, y and each result rounded at 2^-11
+  expect_close<bfloat16>(c, 3e-2, mask_seed);  // the same at 2^-8
+}
 
 TEST_P(Attention, MatchesTheFormulasForwardAndBackward) {
-  for (const Case& c : kCases) {
-    expect_close<double>(c, 1e-13);
-    expect_close<float>(c, 4e-6);     // exponentials and sums of up to 130 terms at 2^-24
-    expect_close<float16>(c, 4e-3);   // p, the gradients of the logits, y and each result rounded at 2^-11
-    expect_close<bfloat16>(c, 3e-2);  // the same at 2^-8
+  for (const Case& c : kCases) expect_close_in_all_dtypes(c);
+}
+
+TEST_P(Attention, MatchesTheFormulasAtAnyShape) {
+  constexpr unsigned kSeed = 20261124;
+  SCOPED_TRACE(fmt::format("seed {}", kSeed));
+  std::mt19937 generator(kSeed);
+  const auto from = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(generator() % static_cast<unsigned>(high - low + 1));
+  };
+  for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
+    Case c{from(1, 2), from(1, 70), from(1, 70), 1, 1, from(1, 48)};  // tiles have 6 to 32 rows, panels 8 to 32 keys
+    c.key_heads = from(1, 2);
+    c.heads = c.key_heads * from(1, 3);
+    c.causal = i % 4 != 0;
+    c.dropout = i % 5 == 0 ? 0.2f : 0;
+    expect_close_in_all_dtypes(c, i % 3 == 0 ? static_cast<unsigned>(i + 1) : 0);
   }
 }
 
-TEST_P(Attention, GivesTheSameBitsAtAnyThreadCount) {
-  const Problem<float> problem({2, 150, 150, 4, 2, 24, true, 0.1f, true});
-  Fenced<float> first;
+template <class T>
+void expect_same_bits_at_any_thread_count(const Case& c) {
+  const Problem<T> problem(c);
+  Fenced<T> first;
   for (int threads : {1, 2, 3, 4, 8}) {
     set_num_threads(threads);
-    const Fenced<float> all = problem.compute();
+    const Fenced<T> all = problem.compute();
     if (first.empty()) first = all;
-    EXPECT_EQ(first, all) << threads << " threads";
+    EXPECT_EQ(std::memcmp(first.data(), all.data(), all.size() * sizeof(T)), 0)
+        << threads << " threads, " << name_of(kDTypeOf<T>);
   }
   set_num_threads(0);
+}
+TEST_P(Attention, GivesTheSameBitsAtAnyThreadCount) {
+  for (const Case& c : {Case{2, 150, 150, 4, 2, 24, true, 0.1f, true}, Case{1, 290, 300, 4, 2, 8, true}}) {
+    expect_same_bits_at_any_thread_count<float>(c);
+    expect_same_bits_at_any_thread_count<bfloat16>(c);
+  }
+}
+
+/// Buffers are read in whole vectors, behind what the queries see of them too: what is left there counts for nothing.
+template <class T>
+void expect_nothing_left_of_nan(const Case& c) {
+  const Problem<T> clean(c);
+  const Fenced<T> before = clean.compute();
+  Problem<T> full_of_nan({1, 400, 400, 1, 1, 64});
+  std::fill(full_of_nan.q.begin(), full_of_nan.q.end(), store<T>(std::numeric_limits<Compute<T>>::quiet_NaN()));
+  full_of_nan.compute();
+  const Fenced<T> after = clean.compute();
+  EXPECT_EQ(std::memcmp(before.data(), after.data(), after.size() * sizeof(T)), 0)
+      << name_of(kDTypeOf<T>) << ", " << c.keys << " keys, dropout " << c.dropout;
+}
+TEST_P(Attention, LeavesNothingOfOneCallToTheNext) {
+  set_num_threads(1);  // one thread's working memory
+  for (const Case& c : {Case{1, 37, 37, 2, 1, 12, true}, Case{1, 29, 45, 2, 2, 9, true, 0.2f}, Case{1, 15, 21, 1, 1, 5},
+                        Case{1, 300, 270, 1, 1, 8, true}}) {
+    expect_nothing_left_of_nan<double>(c);
+    expect_nothing_left_of_nan<float>(c);
+    expect_nothing_left_of_nan<float16>(c);
+    expect_nothing_left_of_nan<bfloat16>(c);
+  }
+  set_num_threads(0);
+}
+
+/// Of two logits x apart: y is the share of the lower one, e^x / (1 + e^x), and lse log(1 + e^x).
+template <class T>
+void expect_exponentials(double tolerance, double lse_tolerance) {
+  constexpr std::int64_t kPairs = 450;
+  for (std::int64_t i = 0; i < kPairs; ++i) {
+    const double x = -0.25 * static_cast<double>(i);
+    const Fenced<T> q(1, store<T>(Compute<T>{1})), k{store<T>(Compute<T>{0}), store<T>(static_cast<Compute<T>>(x))},
+        v{store<T>(Compute<T>{0}), store<T>(Compute<T>{1})};
+    Fenced<T> y(1);
+    Fenced<Compute<T>> lse(1);
+    const double apart = static_cast<double>(load(k[1]));
+    kernels().attention.forward({.args = {.batch = 1,
+                                          .queries = 1,
+                                          .keys = 2,
+                                          .heads = 1,
+                                          .key_heads = 1,
+                                          .depth = 1,
+                                          .dtype = kDTypeOf<T>,
+                                          .q = {q.data(), 1, 1},
+                                          .k = {k.data(), 1, 1},
+                                          .v = {v.data(), 1, 1},
+                                          .rng = {}},
+                                 .y = y.data(),
+                                 .y_token = 1,
+                                 .y_head = 1,
+                                 .lse = lse.data()});
+    const double share = std::exp(apart) / (1 + std::exp(apart));
+    if (share < 1e-37) {
+      EXPECT_LE(static_cast<double>(load(y[0])), 1e-37) << apart;
+    } else {
+      EXPECT_NEAR(static_cast<double>(load(y[0])) / share, 1, tolerance * (2 - apart)) << apart;
+    }
+    EXPECT_NEAR(static_cast<double>(lse[0]), std::log1p(std::exp(apart)), lse_tolerance) << apart;
+  }
+}
+TEST_P(Attention, ExponentialsKeepTheirPrecision) {
+  // Logits are rounded before they are exponents, so that the share's error grows with them.
+  expect_exponentials<double>(0x1p-51, 0x1p-51);
+  expect_exponentials<float>(0x1p-23, 0x1p-22);
+  expect_exponentials<bfloat16>(0x1p-8, 0x1p-17);  // y is rounded, lse is not, and its exponentials have 18 bits
 }
 
 TEST_P(Attention, ARowThatSeesNothingIsZeroAndSoAreItsGradients) {
@@ -266,10 +383,11 @@ void expect_nan_where_seen(std::int64_t rows, std::int64_t bad_row) {
 }
 
 TEST_P(Attention, NanReachesTheRowsThatSeeItAndNoOther) {
-  // Within a block of the kernel; the last of an odd number; the first row of a second block behind an odd number of
-  // rows, which shares a pair of keys with them.
-  constexpr std::pair<std::int64_t, std::int64_t> kPlaces[] = {{20, 10}, {21, 20}, {66, 33}};
-  for (const auto& [rows, bad_row] : kPlaces) {
+  // Each row of a few tiles, of which only some rows see it; the last of an odd number; rows of a second block, whose
+  // sums over queries have begun; the first row behind an odd number of rows, which shares a pair of keys with them.
+  std::vector<std::pair<std::int64_t, std::int64_t>> places = {{21, 20}, {66, 33}, {300, 3}, {300, 150}, {300, 299}};
+  for (std::int64_t row = 0; row < 30; ++row) places.emplace_back(30, row);
+  for (const auto& [rows, bad_row] : places) {
     expect_nan_where_seen<double>(rows, bad_row);
     expect_nan_where_seen<float>(rows, bad_row);
     expect_nan_where_seen<float16>(rows, bad_row);

@@ -1,0 +1,293 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "core/kernels/attention.h"
+#include "core/kernels/lanes.h"
+#include "core/kernels/tile.h"
+#include "core/kernels/vector_math.h"
+#include "core/ops/math.h"
+
+/// Between the products of attention: the softmax of some queries' rows and its gradient, in whole vectors, each row up
+/// to the last key that its query sees. Only for sources in `kernel_sources`.
+namespace binade::cpu::BINADE_ISA {
+
+/// Rows of values, `pitch` apart.
+template <class V>
+struct Rows {
+  V* data = nullptr;
+  std::int64_t pitch = 0;
+  V* row(std::int64_t i) const { return data + i * pitch; }
+};
+
+/// Of products in Lane of tensors of T. Rows are read and written in whole vectors up to `width`, a whole number of
+/// them; what lies behind the keys that a query sees may be anything before, and is 0 in operands of products after.
+template <class Lane, class T>
+class AttentionRows {
+  using C = typename Lane::Accumulator;
+  using Stored = typename Lane::Stored;
+  static constexpr int kN = kLanes<C>;
+  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; else single values of C
+  static constexpr bool kHalf = !std::is_same_v<T, C>;
+  static constexpr C kLowest = -std::numeric_limits<C>::infinity();
+  static constexpr C kLog2E = std::numbers::log2e_v<C>, kLn2 = std::numbers::ln2_v<C>;
+
+ public:
+  explicit AttentionRows(const AttentionArgs& args)
+      : a_(args), scale_(static_cast<C>(args.scale) * kLog2E), keep_(1 / (1 - static_cast<C>(args.dropout))) {}
+
+  /// `count` queries from `first` on of head h of sample b.
+  struct Queries {
+    std::int64_t b, h, first, count, width;
+  };
+
+  /// How many keys query t sees.
+  std::int64_t visible(std::int64_t t) const {
+    return a_.causal ? std::clamp<std::int64_t>(t + 1 + a_.keys - a_.queries, 0, a_.keys) : a_.keys;
+  }
+
+  /// Products q k become exponentials, dropped out: a left operand, `operand` for pairs and else x itself. Times
+  /// `inverse` they are probabilities; it is 0 for a row that sees nothing. `lse` of each query may be null. `factors`
+  /// is room for a row where there is dropout.
+  void softmax(const Queries& at, const Rows<C>& x, const Rows<Stored>& operand, C* factors, C* lse, C* inverse) const {
+    for (std::int64_t r = 0; r < at.count; r += kN) {
+      const int rows = static_cast<int>(std::min<std::int64_t>(kN, at.count - r));
+      softmax_rows({at.b, at.h, at.first + r, rows, at.width}, {x.row(r), x.pitch}, {operand.row(r), operand.pitch},
+                   factors, lse == nullptr ? nullptr : lse + r, inverse + r);
+    }
+  }
+
+  /// Operands that gradients() makes of p, dropped out, and of the gradient of the logits: for pairs lanes of two rows,
+  /// those of `p` and `gp`, and rows `gp_left`; else they stay where they are.
+  struct Operands {
+    Rows<Stored> p, gp, gp_left;
+  };
+
+  /// From products q k and gy v: operands dropout(p) and p (dropout(gp) - delta).
+  void gradients(const Queries& at, const Rows<C>& p, const Rows<C>& gp, const C* lse, const C* delta,
+                 const Rows<C>& factors, const Operands& to) const {
+    for (std::int64_t r = 0; r < at.count; r += Lane::kDepth) gradient_rows(at, r, p, gp, lse, delta, factors, to);
+  }
+
+ private:
+  const float* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
+    return a_.mask == nullptr ? nullptr : a_.mask + b * a_.mask_batch + h * a_.mask_head + t * a_.mask_query;
+  }
+
+  /// f(s, std::false_type) for vectors of keys that all rows see whole, from `whole` on f(s, std::true_type), up to
+  /// end.
+  template <class F>
+  [[gnu::always_inline]] static void each_vector(std::int64_t whole, std::int64_t end, F&& f) {
+    std::int64_t s = 0;
+    for (; s + kN <= whole; s += kN) f(s, std::false_type{});
+    for (; s < end; s += kN) f(s, std::true_type{});
+  }
+  /// Of keys from s on those before `count`; for others `rest`.
+  template <bool kEdge>
+  [[gnu::always_inline]] static Vector<C> seen(const Vector<C>& x, std::int64_t s, std::int64_t count,
+                                               std::bool_constant<kEdge>, float rest = 0) {
+    if constexpr (kEdge)
+      return keep(x, Part{static_cast<int>(count - s)}, rest);
+    else
+      return x;
+  }
+
+  /// Products scaled and masked, in units of ln 2: 2^x takes less than e^x.
+  template <bool kEdge>
+  [[gnu::always_inline]] Vector<C> logits(const C* row, const float* mask, std::int64_t s, std::int64_t count,
+                                          std::bool_constant<kEdge>) const {
+    const Vector<C> x = load_vector<C>(row + s);
+    if (mask == nullptr) return x * scale_;
+    Vector<C> added;
+    if constexpr (std::is_same_v<C, double>) {
+      for (int i = 0; i < kN; ++i) added[i] = s + i < count ? static_cast<double>(mask[s + i]) : 0;
+    } else if constexpr (kEdge) {
+      added = load_part(mask + s, static_cast<int>(std::clamp<std::int64_t>(count - s, 0, kN)));
+    } else {
+      added = load_vector<float>(mask + s);
+    }
+    return multiply_add(x, splat(scale_), added * kLog2E);
+  }
+
+  [[gnu::always_inline]] static VFloat exponential(VFloat x) {
+    if constexpr (kHalf)
+      return exp2_for_halves(x);
+    else
+      return exp2(x);
+  }
+  static Vector<double> exponential(Vector<double> x) {
+    for (int i = 0; i < kN; ++i) x[i] = std::exp2(x[i]);
+    return x;
+  }
+  [[gnu::always_inline]] static Vector<C> larger(const Vector<C>& a, const Vector<C>& b) {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<C, float>) return (VFloat)_mm512_max_ps((__m512)a, (__m512)b);  // b where one is NaN
+#endif
+    return a > b ? a : b;
+  }
+  [[gnu::always_inline]] static Vector<C> rounded(const Vector<C>& x) {
+    if constexpr (kHalf)
+      return rounded_to<T>(x);
+    else
+      return x;
+  }
+
+  /// The largest of a row's logits by lanes; a NaN is left out here and comes back through its exponential.
+  Vector<C> largest(const C* row, std::int64_t count, const float* mask) const {
+    Vector<C> top = splat(kLowest);
+    each_vector(
+        count, count, [&](std::int64_t s, auto edge) __attribute__((always_inline)) {
+          top = larger(seen(logits(row, mask, s, count, edge), s, count, edge, -std::numeric_limits<float>::infinity()),
+                       top);
+        });
+    return top;
+  }
+
+  static bool hides_all(const float* mask, std::int64_t count) {
+    if (mask == nullptr) return count == 0;
+    for (std::int64_t s = 0; s < count; ++s)
+      if (mask[s] != -std::numeric_limits<float>::infinity()) return false;
+    return true;
+  }
+
+  void softmax_rows(const Queries& at, const Rows<C>& x, const Rows<Stored>& operand, C* factors, C* lse,
+                    C* inverse) const {
+    const int rows = static_cast<int>(at.count);
+    Vector<C> of_row[kN];
+    for (int i = 0; i < kN; ++i)
+      of_row[i] = i < rows ? largest(x.row(i), visible(at.first + i), mask_row(at.b, at.h, at.first + i))
+                           : splat(kLowest);
+    C shift[kN], sum[kN];
+    store_vector<C>(shift, fold_rows(of_row, larger));
+    for (int i = 0; i < kN; ++i) {
+      of_row[i] = Vector<C>{};
+      if (i >= rows) continue;
+      const std::int64_t t = at.first + i, count = visible(t);
+      const float* mask = mask_row(at.b, at.h, t);
+      if (shift[i] == kLowest && hides_all(mask, count)) shift[i] = 0;
+      if (a_.dropout > 0) fill_factors(at.b, at.h, t, factors);
+      of_row[i] = exponentials(x.row(i), operand.row(i), count, at.width, mask, shift[i], factors);
+    }
+    store_vector<C>(sum, fold_rows(
+                             of_row, [](const Vector<C>& a, const Vector<C>& b)
+                                         __attribute__((always_inline)) { return a + b; }));
+    C logs[kN];
+    for (int i = 0; i < kN; ++i) logs[i] = math::log(sum[i]);
+    for (int i = 0; i < rows; ++i) {
+      inverse[i] = sum[i] == C(0) ? C(0) : C(1) / sum[i];
+      if (lse != nullptr) lse[i] = sum[i] == C(0) ? -kLowest : shift[i] * kLn2 + logs[i];
+    }
+  }
+
+  /// Returns their sums by lanes.
+  [[gnu::always_inline]] Vector<C> exponentials(C* row, Stored* operand, std::int64_t count, std::int64_t width,
+                                                const float* mask, C shift, const C* factors) const {
+    const bool drops = a_.dropout > 0;
+    Vector<C> sums{};
+    each_vector(
+        count, count, [&](std::int64_t s, auto edge) __attribute__((always_inline)) {
+          const Vector<C> p = seen(exponential(logits(row, mask, s, count, edge) - shift), s, count, edge);
+          sums += p;
+          put_left(row, operand, s, drops ? p * load_vector<C>(factors + s) : p);
+        });
+    for (std::int64_t s = (count + kN - 1) / kN * kN; s < width; s += kN) put_left(row, operand, s, Vector<C>{});
+    return sums;
+  }
+
+  /// Where nothing but products of pairs reads them, which count subnormals as zero, rounding may do so too.
+  [[gnu::always_inline]] static void put_left(C* row, [[maybe_unused]] Stored* operand, std::int64_t s,
+                                              const Vector<C>& x) {
+#if defined(__AVX512BF16__)
+    if constexpr (kPairs) {
+      const __m256bh half = _mm512_cvtneps_pbh((__m512)x);
+      std::memcpy(operand + s / 2, &half, sizeof half);
+      return;
+    }
+#endif
+    store_vector<C>(row + s, rounded(x));
+  }
+
+  void gradient_rows(const Queries& at, std::int64_t r, const Rows<C>& p, const Rows<C>& gp, const C* lse,
+                     const C* delta, const Rows<C>& factors, const Operands& to) const {
+    constexpr int kRows = Lane::kDepth;
+    std::int64_t count[kRows];
+    const float* mask[kRows];
+    C shift[kRows];
+    for (int i = 0; i < kRows; ++i) {
+      const std::int64_t t = at.first + r + i;
+      const bool there = r + i < at.count;
+      count[i] = there ? visible(t) : 0;
+      mask[i] = there ? mask_row(at.b, at.h, t) : nullptr;
+      shift[i] = there ? lse[r + i] * kLog2E : C(0);
+      if (a_.dropout > 0 && there) fill_factors(at.b, at.h, t, factors.row(i));
+    }
+    const auto [whole, end] = std::minmax_element(count, count + kRows);
+    const std::int64_t last = *end;
+    const bool drops = a_.dropout > 0;
+    each_vector(
+        *whole, last, [&](std::int64_t s, auto edge) __attribute__((always_inline)) {
+          Vector<C> x[kRows], g[kRows];
+#pragma GCC unroll 2
+          for (int i = 0; i < kRows; ++i) {
+            x[i] = seen(exponential(logits(p.row(r + i), mask[i], s, count[i], edge) - shift[i]), s, count[i], edge);
+            const Vector<C> gx = load_vector<C>(gp.row(r + i) + s);
+            if (drops) {
+              const Vector<C> factor = load_vector<C>(factors.row(i) + s);
+              g[i] = seen(x[i] * (gx * factor - delta[r + i]), s, count[i], edge);
+              x[i] = seen(x[i] * factor, s, count[i], edge);
+            } else {
+              g[i] = seen(x[i] * (gx - delta[r + i]), s, count[i], edge);
+            }
+          }
+          put(p, gp, r, s, x, g, to);
+        });
+    const Vector<C> zeros[kRows] = {};
+    for (std::int64_t s = (last + kN - 1) / kN * kN; s < at.width; s += kN) put(p, gp, r, s, zeros, zeros, to);
+  }
+
+  [[gnu::always_inline]] static void put(const Rows<C>& p, const Rows<C>& gp, std::int64_t r, std::int64_t s,
+                                         const Vector<C>* x, const Vector<C>* g, [[maybe_unused]] const Operands& to) {
+#if defined(__AVX512BF16__)
+    if constexpr (kPairs) {
+      // A vector of either row, one behind the other; and value by value in turn.
+      const __m512i half = (__m512i)_mm512_cvtne2ps_pbh((__m512)g[1], (__m512)g[0]);
+      const __m256i second = _mm512_extracti64x4_epi64(half, 1), first = _mm512_castsi512_si256(half);
+      std::memcpy(to.gp_left.row(r) + s / 2, &first, sizeof first);
+      std::memcpy(to.gp_left.row(r + 1) + s / 2, &second, sizeof second);
+      const auto pairs = [](const __m512i& halves) __attribute__((always_inline)) {
+        const __m512i turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                              6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+        return _mm512_permutexvar_epi16(turn, halves);
+      };
+      _mm512_storeu_si512(to.gp.row(r / 2) + s, pairs(half));
+      _mm512_storeu_si512(to.p.row(r / 2) + s, pairs((__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0])));
+      return;
+    }
+#endif
+    store_vector<C>(p.row(r) + s, rounded(x[0]));
+    store_vector<C>(gp.row(r) + s, rounded(g[0]));
+  }
+
+  /// The dropout factors of the keys that query t sees, in whole vectors.
+  void fill_factors(std::int64_t b, std::int64_t h, std::int64_t t, C* factors) const {
+    const std::uint64_t base = static_cast<std::uint64_t>(((b * a_.heads + h) * a_.queries + t) * a_.keys);
+    const std::int64_t count = (visible(t) + kN - 1) / kN * kN;
+    std::array<std::uint32_t, 4> words{};
+    for (std::int64_t s = 0; s < count; ++s) {
+      const std::uint64_t i = base + static_cast<std::uint64_t>(s);
+      if (s == 0 || i % 4 == 0) words = a_.rng.block(i / 4);
+      const float uniform = static_cast<float>(words[i % 4] >> 8) * 0x1p-24f;
+      factors[s] = uniform >= a_.dropout ? keep_ : C(0);
+    }
+  }
+
+  const AttentionArgs& a_;
+  C scale_;  ///< in units of ln 2
+  C keep_;
+};
+
+}  // namespace binade::cpu::BINADE_ISA

@@ -427,7 +427,6 @@ class Attention {
       }
       return;
     }
-    const auto sum = [](const Vector<C>& a, const Vector<C>& b) __attribute__((always_inline)) { return a + b; };
     for (std::int64_t r = 0; r < count; r += kN) {
       Vector<C> sums[kN];
 #pragma GCC unroll 16
@@ -440,7 +439,7 @@ class Attention {
               sums[i] = multiply_add(get(a + d, part), get(b + d, part), sums[i]);
             });
       }
-      store_vector<C>(to + r, fold_rows(sums, sum));
+      store_vector<C>(to + r, sum_rows(sums));
     }
   }
 

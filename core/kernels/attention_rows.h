@@ -172,9 +172,7 @@ class AttentionRows {
       if (a_.dropout > 0) fill_factors(at.b, at.h, t, factors);
       of_row[i] = exponentials(x.row(i), operand.row(i), count, at.width, mask, shift[i], factors);
     }
-    store_vector<C>(sum, fold_rows(
-                             of_row, [](const Vector<C>& a, const Vector<C>& b)
-                                         __attribute__((always_inline)) { return a + b; }));
+    store_vector<C>(sum, sum_rows(of_row));
     C logs[kN];
     for (int i = 0; i < kN; ++i) logs[i] = math::log(sum[i]);
     for (int i = 0; i < rows; ++i) {

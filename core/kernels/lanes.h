@@ -123,6 +123,12 @@ template <int kRows = 0, class V, class F>
   return rows[0];
 }
 
+template <class V>
+[[gnu::always_inline]] inline V sum_rows(V* rows) {
+  return fold_rows(
+      rows, [](const V& a, const V& b) __attribute__((always_inline)) { return a + b; });
+}
+
 /// f(column, Full{} or Part{n}) over [0, cols), one register of T's computing type at a time.
 template <class T, class F>
 inline void each_group(std::int64_t cols, F&& f) {

@@ -93,7 +93,7 @@ class Attention {
       Unit unit;
       const Room room(*this, k, v, std::min(block_tiles, tiles_) * kRows);
       bool begun = false;
-      for (std::int64_t h = kh * group_; h < (kh + 1) * group_; ++h) {
+      for (std::int64_t h = kh * group_; h < (kh + 1) * group_ && blocks > 0; ++h) {
         const Tokens q{a_.q, a_.queries, b, h}, gy{g.gy, a_.queries, b, h};
         for (std::int64_t block = 0; block < blocks; ++block) {
           const std::int64_t first_tile = block * tiles_ / blocks, end_tile = (block + 1) * tiles_ / blocks;

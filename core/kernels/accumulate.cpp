@@ -8,9 +8,8 @@ namespace {
 template <class From, class To>
 void accumulate_typed(const void* from, void* to, std::int64_t n) {
   Seen seen(kDTypeOf<To>);
-  each_group<float>(n, [&](std::int64_t i, auto part) {
-    To* sum = static_cast<To*>(to) + i;
-    put(sum, get(static_cast<const To*>(sum), part) + get(static_cast<const From*>(from) + i, part), part, seen);
+  put_row(static_cast<To*>(to), n, seen, [&](std::int64_t i, auto part) {
+    return get(static_cast<const To*>(to) + i, part) + get(static_cast<const From*>(from) + i, part);
   });
 }
 

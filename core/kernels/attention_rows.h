@@ -123,12 +123,6 @@ class AttentionRows {
     for (int i = 0; i < kN; ++i) x[i] = std::exp2(x[i]);
     return x;
   }
-  [[gnu::always_inline]] static Vector<C> larger(const Vector<C>& a, const Vector<C>& b) {
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<C, float>) return (VFloat)_mm512_max_ps((__m512)a, (__m512)b);  // b where one is NaN
-#endif
-    return a > b ? a : b;
-  }
   [[gnu::always_inline]] static Vector<C> rounded(const Vector<C>& x) {
     if constexpr (kHalf)
       return rounded_to<T>(x);
@@ -162,7 +156,7 @@ class AttentionRows {
       of_row[i] = i < rows ? largest(x.row(i), visible(at.first + i), mask_row(at.b, at.h, at.first + i))
                            : splat(kLowest);
     C shift[kN], sum[kN];
-    store_vector<C>(shift, fold_rows(of_row, larger));
+    store_vector<C>(shift, fold_rows(of_row, [](const auto& a, const auto& b) { return larger(a, b); }));
     for (int i = 0; i < kN; ++i) {
       of_row[i] = Vector<C>{};
       if (i >= rows) continue;
@@ -241,14 +235,15 @@ class AttentionRows {
               g[i] = seen(x[i] * (gx - delta[r + i]), s, count[i], edge);
             }
           }
-          put(p, gp, r, s, x, g, to);
+          put_operands(p, gp, r, s, x, g, to);
         });
     const Vector<C> zeros[kRows] = {};
-    for (std::int64_t s = (last + kN - 1) / kN * kN; s < at.width; s += kN) put(p, gp, r, s, zeros, zeros, to);
+    for (std::int64_t s = (last + kN - 1) / kN * kN; s < at.width; s += kN) put_operands(p, gp, r, s, zeros, zeros, to);
   }
 
-  [[gnu::always_inline]] static void put(const Rows<C>& p, const Rows<C>& gp, std::int64_t r, std::int64_t s,
-                                         const Vector<C>* x, const Vector<C>* g, [[maybe_unused]] const Operands& to) {
+  [[gnu::always_inline]] static void put_operands(const Rows<C>& p, const Rows<C>& gp, std::int64_t r, std::int64_t s,
+                                                  const Vector<C>* x, const Vector<C>* g,
+                                                  [[maybe_unused]] const Operands& to) {
 #if defined(__AVX512BF16__)
     if constexpr (kPairs) {
       // A vector of either row, one behind the other; and value by value in turn.

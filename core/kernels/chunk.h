@@ -25,20 +25,7 @@ template <class T>
 /// Rounds and observes what it rounds, in one pass.
 template <class T>
 [[gnu::noinline]] void round_low(const float* from, T* to, std::int64_t n, Seen& seen) {
-  VFloat largest{};
-  std::int64_t i = 0;
-  for (; i + 2 * kLanes<float> <= n; i += 2 * kLanes<float>) {
-    const VFloat first = load_vector<float>(from + i), second = load_vector<float>(from + i + kLanes<float>);
-    largest = larger_magnitude(larger_magnitude(largest, first), second);
-    store_two_from_float(to + i, first, second);
-  }
-  for (; i < n; i += kLanes<float>) {
-    const int count = n - i < kLanes<float> ? static_cast<int>(n - i) : kLanes<float>;
-    const VFloat x = load_part(from + i, count);
-    largest = larger_magnitude(largest, x);
-    store_part_from_float(to + i, x, count);
-  }
-  seen.add(largest);
+  put_row(to, n, seen, [&](std::int64_t i, auto part) { return get(from + i, part); });
 }
 
 template <class C, class T>

@@ -52,21 +52,11 @@ template <class Op, class T>
 /// y[i] = value(TypeTag<T>, x[i]...) of n neighbors, two registers at a time.
 template <class T, class F, class... X>
 [[gnu::flatten]] void in_registers_of(std::int64_t n, void* y, const F& value, const X*... x) {
-  constexpr std::int64_t kN = kLanes<float>;
-  T* to = static_cast<T*>(y);
-  const auto at = [&](std::int64_t i, auto part) __attribute__((always_inline)) {
-    return value(TypeTag<T>{}, get(static_cast<const T*>(x) + i, part)...);
-  };
   Seen seen(kDTypeOf<T>);
-  VFloat largest{};
-  std::int64_t i = 0;
-  for (; i + 2 * kN <= n; i += 2 * kN) {
-    const VFloat first = at(i, Full{}), second = at(i + kN, Full{});
-    largest = larger_magnitude(larger_magnitude(largest, first), second);
-    store_two_from_float(to + i, first, second);
-  }
-  each_group<T>(n - i, [&](std::int64_t j, auto part) { put(to + i + j, at(i + j, part), part, seen); });
-  seen.add(largest);
+  put_row(
+      static_cast<T*>(y), n, seen, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
+        return value(TypeTag<T>{}, get(static_cast<const T*>(x) + i, part)...);
+      });
 }
 
 /// The same where all that is read and written is of one type that a float computes; whether it was.

@@ -17,13 +17,11 @@ void sum_tokens(const EmbeddingGradient& a, std::int64_t row, Seen& seen) {
   if (a.accumulate && begin == end) return;
   // Nothing but its token tells where the next row's first gradient lies.
   const T* next = end < a.begin[a.rows] ? gy + a.tokens[end] * a.cols : nullptr;
-  Seeing stored(seen);
-  each_group<T>(a.cols, [&](std::int64_t c, auto part) {
+  put_row(gw, a.cols, seen, [&](std::int64_t c, auto part) {
     if (next != nullptr) __builtin_prefetch(next + c);
     Wide<T> sum{};
     for (std::int64_t t = begin; t < end; ++t) sum += get(gy + a.tokens[t] * a.cols + c, part);
-    if (a.accumulate) sum = get(static_cast<const C*>(gw) + c, part) + sum;
-    put(gw + c, sum, part, stored);
+    return a.accumulate ? get(static_cast<const C*>(gw) + c, part) + sum : sum;
   });
 }
 

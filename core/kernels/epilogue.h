@@ -60,39 +60,16 @@ struct Epilogue {
   }
 
  private:
-  static constexpr int kN = kLanes<float>;
+  /// Two vectors at a time, whose chains overlap.
+  static constexpr int kSweep = 2;
 
-  /// What is done at a time: two vectors, whose chains overlap, or what is left of a row, a vector or a part of one.
-  struct Two {};
-  template <class Group>
-  static constexpr int kVectors = std::is_same_v<Group, Two> ? 2 : 1;
-  template <class Group>
-  using Vectors = VFloat[kVectors<Group>];
-
-  /// f(row, column, group) for all of t.
+  /// f(row, column, registers as a compile-time constant, Full{} or Part{n}) for all of t.
   template <class F>
   [[gnu::always_inline]] static void each(const Rows<T>& t, F&& f) {
-    const auto all_rows = [&](std::int64_t j, auto group) __attribute__((always_inline)) {
-      for (int r = 0; r < t.rows; ++r) f(r, j, group);
-    };
-    std::int64_t j = 0;
-    for (; j + 2 * kN <= t.columns; j += 2 * kN) all_rows(j, Two{});
-    for (; j + kN <= t.columns; j += kN) all_rows(j, Full{});
-    if (j < t.columns) all_rows(j, Part{static_cast<int>(t.columns - j)});
-  }
-
-  /// One vector of a group.
-  template <class X, class Group>
-  [[gnu::always_inline]] static VFloat get(const X* from, Group group) {
-    if constexpr (std::is_same_v<Group, Two>)
-      return BINADE_ISA::get(from, Full{});
-    else
-      return BINADE_ISA::get(from, group);
-  }
-  [[gnu::always_inline]] static void put(T* to, const Vectors<Two>& x, Two) { store_two_from_float(to, x[0], x[1]); }
-  template <class Group>
-  [[gnu::always_inline]] static void put(T* to, const Vectors<Group>& x, Group group) {
-    BINADE_ISA::put(to, x[0], group);
+    each_sweep<T, kSweep>(
+        t.columns, [&](std::int64_t j, auto n, auto part) __attribute__((always_inline)) {
+          for (int r = 0; r < t.rows; ++r) f(r, j, n, part);
+        });
   }
 
   template <bool kKeepsZ, class Of>
@@ -100,21 +77,20 @@ struct Epilogue {
     const float* shift = bias == nullptr ? nullptr : bias + t.column;
     VFloat largest{};
     each(
-        t, [&]<class Group>(int r, std::int64_t j, Group group) __attribute__((always_inline)) {
-          Vectors<Group> x, y;
-#pragma GCC unroll 2
-          for (int i = 0; i < kVectors<Group>; ++i) {
-            const std::int64_t at = j + i * kN;
-            x[i] = get(t.sums + r * t.sums_row + at, group);
-            if (shift != nullptr) x[i] += get(shift + at, group);
+        t, [&](int r, std::int64_t j, auto n, auto part) __attribute__((always_inline)) {
+          VFloat x[n], y[n];
+          for (int i = 0; i < n; ++i) {
+            const std::int64_t at = j + i * kLanes<float>;
+            x[i] = get(t.sums + r * t.sums_row + at, part);
+            if (shift != nullptr) x[i] += get(shift + at, part);
             // One that the activation makes finite counts too. No GELU is larger than what it is of.
             if (kKeepsZ || kOfRounded<T, Of>) largest = larger_magnitude(largest, x[i]);
             if (kOfRounded<T, Of>) x[i] = as_z<T>(x[i]);
             y[i] = of(x[i]);
             if (!kOfRounded<T, Of>) largest = larger_magnitude(largest, y[i]);
           }
-          if constexpr (kKeepsZ) put(t.z + r * t.row + j, x, group);
-          put(t.y + r * t.row + j, y, group);
+          if constexpr (kKeepsZ) put_sweep(t.z + r * t.row + j, x, part);
+          put_sweep(t.y + r * t.row + j, y, part);
         });
     seen.add(largest);
   }
@@ -123,15 +99,14 @@ struct Epilogue {
   static void times_slope(const Rows<T>& t, Of of, Seen& seen) {
     VFloat largest{};
     each(
-        t, [&]<class Group>(int r, std::int64_t j, Group group) __attribute__((always_inline)) {
-          Vectors<Group> y;
-#pragma GCC unroll 2
-          for (int i = 0; i < kVectors<Group>; ++i) {
-            const std::int64_t at = j + i * kN;
-            y[i] = get(t.sums + r * t.sums_row + at, group) * of(get(t.slope_at + r * t.row + at, group));
+        t, [&](int r, std::int64_t j, auto n, auto part) __attribute__((always_inline)) {
+          VFloat y[n];
+          for (int i = 0; i < n; ++i) {
+            const std::int64_t at = j + i * kLanes<float>;
+            y[i] = get(t.sums + r * t.sums_row + at, part) * of(get(t.slope_at + r * t.row + at, part));
             largest = larger_magnitude(largest, y[i]);
           }
-          put(t.y + r * t.row + j, y, group);
+          put_sweep(t.y + r * t.row + j, y, part);
         });
     seen.add(largest);
   }

@@ -27,17 +27,15 @@ class RowMax {
       best_[0] = larger(keep(get(x + i + at, part), part, kLowest), best_[0]);
     });
   }
-  C total() const { return fold_lanes(larger(larger(best_[0], best_[1]), larger(best_[2], best_[3])), &larger); }
+  C total() const {
+    return fold_lanes(larger(larger(best_[0], best_[1]), larger(best_[2], best_[3])),
+                      [](const auto& a, const auto& b) { return larger(a, b); });
+  }
 
  private:
   static constexpr int kChains = 4;
   static constexpr float kLowest = -std::numeric_limits<float>::infinity();
   static constexpr C kNothing = -std::numeric_limits<C>::infinity();
-
-  /// Where x is NaN it is `best`, which is none.
-  [[gnu::always_inline]] static Vector<C> larger(const Vector<C>& x, const Vector<C>& best) {
-    return x > best ? x : best;
-  }
 
   Vector<C> best_[kChains] = {splat(kNothing), splat(kNothing), splat(kNothing), splat(kNothing)};
 };

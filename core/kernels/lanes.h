@@ -150,18 +150,32 @@ template <class T, int kMost, class F>
     f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
 }
 
-/// Observes and stores registers side by side: halves two by two, which are one line.
+/// Stores registers side by side: halves two by two, which are one line.
+template <class T, int n, class P>
+[[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part) {
+  if constexpr (sizeof(T) == 2 && n % 2 == 0 && std::is_same_v<P, Full>) {
+    for (int i = 0; i < n; i += 2) store_two_from_float(to + i * kWideLanes<T>, v[i], v[i + 1]);
+  } else {
+    for (int i = 0; i < n; ++i) put(to + i * kWideLanes<T>, v[i], part);
+  }
+}
+/// The same, observed.
 template <class T, int n, class P, class S>
 [[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part, S& seen) {
-  if constexpr (sizeof(T) == 2 && n % 2 == 0 && std::is_same_v<P, Full>) {
-    for (int i = 0; i < n; i += 2) {
-      seen.add(v[i]);
-      seen.add(v[i + 1]);
-      store_two_from_float(to + i * kWideLanes<T>, v[i], v[i + 1]);
-    }
-  } else {
-    for (int i = 0; i < n; ++i) put(to + i * kWideLanes<T>, v[i], part, seen);
-  }
+  for (int i = 0; i < n; ++i) seen.add(keep(v[i], part));
+  put_sweep(to, v, part);
+}
+
+/// to[c] = value(c, Full{} or Part{n}), a register at a time, over a row of results.
+template <class T, class F>
+[[gnu::always_inline]] inline void put_row(T* to, std::int64_t cols, Seen& seen, F&& value) {
+  Seeing stored(seen);
+  each_sweep<T, 2>(
+      cols, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
+        Wide<T> v[n];
+        for (int i = 0; i < n; ++i) v[i] = value(c + i * kWideLanes<T>, part);
+        put_sweep(to + c, v, part, stored);
+      });
 }
 
 /// A register of sums over a row: `add(sum, column, Full{} or Part{n})` gives each register's. Four chains of them, as

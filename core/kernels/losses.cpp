@@ -94,19 +94,19 @@ template <class C>
   for_chunks(n, [&](std::int64_t at, std::int64_t count) { largest.add(xs.read(at, count), count); });
   const C max = largest.total();
   ExponentialSum<C> sum;
-  LaneSum<C> distance;
-  alignas(64) C below[kChunk];
+  Vector<C> distance{};
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
     xs.fetch_ahead(n + at, count);  // the row behind this one
     const C* from = xs.read(at, count);
     sum.add(from, max, count, [](auto&&...) {});
     if (!distances) return;
-    for (std::int64_t i = 0; i < count; ++i) below[i] = from[i] - max;
-    distance.add(below, count);
+    distance += sum_of_groups<C>(count, [&](const Vector<C>& so_far, std::int64_t i, auto part) {
+      return so_far + keep(get(from + i, part) - max, part);
+    });
   });
   three[0] = max;
   three[1] = sum.total();
-  three[2] = distance.total();
+  three[2] = sum_lanes(distance);
 }
 
 template <class C>

@@ -50,15 +50,7 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
   const T* h = x;
   if (r != nullptr) {
     T* sum = static_cast<T*>(a.h) + row * a.cols;
-    Seeing stored(seen);
-    each_sweep<T, 2>(a.cols, [&](std::int64_t c, auto n, auto part) {
-      Wide<T> v[n];
-      for (int i = 0; i < n; ++i) {
-        const std::int64_t at = c + i * kWideLanes<T>;
-        v[i] = get(x + at, part) + get(r + at, part);
-      }
-      put_sweep(sum + c, v, part, stored);
-    });
+    put_row(sum, a.cols, seen, [&](std::int64_t c, auto part) { return get(x + c, part) + get(r + c, part); });
     h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
   }
   const auto [mean, rstd] = row_statistics(h, a.cols, a.rms, a.eps);
@@ -68,22 +60,13 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
   const auto* b = static_cast<const C*>(a.bias);
   T* y = static_cast<T*>(a.y) + row * a.cols;
   const Wide<T> center = splat(mean), factor = splat(rstd);
-  Seeing stored(seen);
-  each_sweep<T, 2>(a.cols, [&](std::int64_t c, auto n, auto part) {
-    Wide<T> v[n];
-    for (int i = 0; i < n; ++i) {
-      const std::int64_t at = c + i * kWideLanes<T>;
-      fetch_next(x, a.x_pitch, at);
-      fetch_next(r, a.residual_pitch, at);
-      v[i] = (get(h + at, part) - center) * factor;
-      if (w != nullptr && b != nullptr)
-        v[i] = multiply_add(v[i], get(w + at, part), get(b + at, part));
-      else if (w != nullptr)
-        v[i] = v[i] * get(w + at, part);
-      else if (b != nullptr)
-        v[i] = v[i] + get(b + at, part);
-    }
-    put_sweep(y + c, v, part, stored);
+  put_row(y, a.cols, seen, [&](std::int64_t c, auto part) {
+    fetch_next(x, a.x_pitch, c);
+    fetch_next(r, a.residual_pitch, c);
+    const Wide<T> v = (get(h + c, part) - center) * factor;
+    if (w != nullptr && b != nullptr) return multiply_add(v, get(w + c, part), get(b + c, part));
+    if (w != nullptr) return v * get(w + c, part);
+    return b != nullptr ? v + get(b + c, part) : v;
   });
 }
 
@@ -113,21 +96,15 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
   if (gx == nullptr) return;
   const C cols = static_cast<C>(a.cols);
   const Wide<T> mean_g = splat(a.rms ? C{0} : sum_lanes(sum_g) / cols), mean_gx = splat(sum_lanes(sum_gx) / cols);
-  Seeing stored(seen);
-  each_sweep<T, 2>(a.cols, [&](std::int64_t c, auto n, auto part) {
-    Wide<T> v[n];
-    for (int i = 0; i < n; ++i) {
-      const std::int64_t at = c + i * kWideLanes<T>;
-      fetch_next(h, a.h_pitch, at);
-      fetch_next(gy, a.cols, at);
-      fetch_next(gh, a.cols, at);
-      const Wide<T> dy = get(gy + at, part), xhat = (get(h + at, part) - center) * factor;
-      // As it went into the mean: of one column nothing may be left.
-      const Wide<T> g = w != nullptr ? rounded(dy * get(w + at, part)) : dy;
-      v[i] = (g - mean_g - xhat * mean_gx) * factor;
-      if (gh != nullptr) v[i] += get(gh + at, part);
-    }
-    put_sweep(gx + c, v, part, stored);
+  put_row(gx, a.cols, seen, [&](std::int64_t c, auto part) {
+    fetch_next(h, a.h_pitch, c);
+    fetch_next(gy, a.cols, c);
+    fetch_next(gh, a.cols, c);
+    const Wide<T> dy = get(gy + c, part), xhat = (get(h + c, part) - center) * factor;
+    // As it went into the mean: of one column nothing may be left.
+    const Wide<T> g = w != nullptr ? uncontracted(dy * get(w + c, part)) : dy;
+    const Wide<T> v = (g - mean_g - xhat * mean_gx) * factor;
+    return gh != nullptr ? v + get(gh + c, part) : v;
   });
 }
 

@@ -38,21 +38,19 @@ Squares squares(const float* x, std::int64_t count, float factor) {
       sums[v] = multiply_add(scaled, scaled, sums[v]);
       magnitudes[v] = larger_magnitude(magnitudes[v], own);
     }
-  alignas(64) float lanes[kSumLanes], largest[kSumLanes];
+  alignas(64) float lanes[kSumLanes];
+  alignas(64) std::uint32_t largest[kSumLanes];
   for (int v = 0; v < kVectors; ++v) {
     store_vector<float>(lanes + v * kLanes<float>, sums[v]);
     store_vector<float>(largest + v * kLanes<float>, magnitudes[v]);
   }
   for (int lane = 0; i < count; ++i, ++lane) {
     lanes[lane] += (x[i] * factor) * (x[i] * factor);
-    largest[lane] = std::bit_cast<float>(
-        std::max(std::bit_cast<std::uint32_t>(largest[lane]), std::bit_cast<std::uint32_t>(x[i]) & kMagnitude));
+    raise(largest[lane], x[i]);
   }
   for (int width = kSumLanes / 2; width > 0; width /= 2)
     for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  Squares found{.sum = lanes[0]};
-  for (const float magnitude : largest) raise(found.largest, magnitude);
-  return found;
+  return {.largest = *std::max_element(largest, largest + kSumLanes), .sum = lanes[0]};
 }
 
 BlockScan scan(const float* values, std::int64_t count) {

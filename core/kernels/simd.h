@@ -99,9 +99,9 @@ inline void fetch(const void* from, std::int64_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
 }
 
-/// A product as it was rounded: the compiler may not join it and the sum that it goes into to one multiply-add.
+/// A product as it is rounded: the compiler may not contract it and the sum that it goes into to one multiply-add.
 template <class V>
-[[gnu::always_inline]] inline V rounded(V x) {
+[[gnu::always_inline]] inline V uncontracted(V x) {
 #if defined(__AVX512F__)
   asm("" : "+v"(x));
 #elif defined(__x86_64__)

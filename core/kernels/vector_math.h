@@ -6,25 +6,30 @@
 /// scalar and without fused multiply-adds, they take more time. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
+/// The larger (smaller) of two; b where either is NaN.
+[[gnu::always_inline]] inline VFloat larger(const VFloat& a, const VFloat& b) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (VFloat)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  return a > b ? a : b;
+#endif
+}
+[[gnu::always_inline]] inline VFloat smaller(const VFloat& a, const VFloat& b) {
+#if defined(__AVX512F__)
+  return (VFloat)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (VFloat)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  return a < b ? a : b;
+#endif
+}
+inline Vector<double> larger(const Vector<double>& a, const Vector<double>& b) { return a > b ? a : b; }
+
 /// x where it is larger (smaller) than the limit, and where it is NaN.
-[[gnu::always_inline]] inline VFloat at_least(VFloat x, float limit) {
-#if defined(__AVX512F__)
-  return (VFloat)_mm512_max_ps((__m512)splat(limit), (__m512)x);  // of a NaN the second operand
-#elif defined(__AVX2__)
-  return (VFloat)_mm256_max_ps((__m256)splat(limit), (__m256)x);
-#else
-  return x < limit ? splat(limit) : x;
-#endif
-}
-[[gnu::always_inline]] inline VFloat at_most(VFloat x, float limit) {
-#if defined(__AVX512F__)
-  return (VFloat)_mm512_min_ps((__m512)splat(limit), (__m512)x);
-#elif defined(__AVX2__)
-  return (VFloat)_mm256_min_ps((__m256)splat(limit), (__m256)x);
-#else
-  return x > limit ? splat(limit) : x;
-#endif
-}
+[[gnu::always_inline]] inline VFloat at_least(VFloat x, float limit) { return larger(splat(limit), x); }
+[[gnu::always_inline]] inline VFloat at_most(VFloat x, float limit) { return smaller(splat(limit), x); }
 
 /// The polynomial whose coefficients are given from the highest power down.
 template <class... Rest>
@@ -34,74 +39,97 @@ template <class... Rest>
   return y;
 }
 
-/// exp(x + rest) = significand 2^n (2^floor(n) with a table), within 1 ulp; `rest`, if there is one, is a small
-/// correction. `exponent` added to the bits of a float multiplies it by 2^kScale times that power.
-struct Exponential {
-  VFloat significand, n;
-  VInt exponent;
-};
 #if defined(__AVX512F__)
-/// 2^(j / 16): one register of them, so that a lookup is a permutation.
+inline constexpr bool kTable = true;
+/// 2^(j / 16), one register of them.
 alignas(64) inline constexpr float kSixteenths[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
                                                       1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
                                                       1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
                                                       1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
-
-/// 2^(j / 16) for the j in the low four bits of each lane.
-[[gnu::always_inline]] inline VFloat sixteenth(VFloat index) {
-  return (VFloat)_mm512_permutexvar_ps((__m512i)index, _mm512_load_ps(kSixteenths));
-}
-/// Cody and Waite's reduction to multiples of ln 2 / 16, looked up (Tang, "Table-driven implementation of the
-/// exponential function in IEEE floating-point arithmetic", TOMS 1989), and the Taylor series to r^3, whose remainder
-/// is below 2^-26.
-template <int kScale, class... Rest>
-[[gnu::always_inline]] inline Exponential exponential(VFloat x, Rest... rest) {
-  const VFloat round = splat(0x1.8p19f + kScale);  // adding it leaves the nearest sixteenth in the low bits
-  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
-  const VFloat n = shifted - round;
-  VFloat r = multiply_add(n, splat(-0x1.62e43p-1f), x);  // ln 2 in two parts
-  r = (multiply_add(n, splat(0x1.05c61p-29f), r) + ... + rest);
-  const VFloat power = sixteenth(shifted);
-  const VFloat above = horner(r, 1.0f / 6, 0.5f, 1.0f) * r;
-  return {multiply_add(power, above, power), n, ((VInt)shifted << 19) & ~0x7fffff};
-}
 #else
-/// Cody and Waite's reduction to multiples of ln 2 and the polynomial of math::exp_sum.
+inline constexpr bool kTable = false;
+#endif
+
+/// Adding it leaves the nearest whole number, with a table the nearest sixteenth, in the low bits.
+inline constexpr float kRound = kTable ? 0x1.8p19f : 0x1.8p23f;
+
+/// A power as `significand` 2^floor(n). `exponent` added to the bits of a float multiplies it by 2^(floor(n) + kScale).
+/// Where a lookup is one permutation, n is cut to sixteenths (Tang, "Table-driven implementation of the exponential
+/// function in IEEE floating-point arithmetic", TOMS 1989), which leaves half as many terms to the fit of the rest.
+struct Power {
+  VFloat significand, n;
+  VInt exponent;
+
+  /// Of 2^n (1 + above), where n + kRound + kScale is `shifted`.
+  [[gnu::always_inline]] Power(VFloat shifted, VFloat multiple, VFloat above) : n(multiple) {
+#if defined(__AVX512F__)
+    const VFloat sixteenth = (VFloat)_mm512_permutexvar_ps((__m512i)shifted, _mm512_load_ps(kSixteenths));
+    significand = multiply_add(sixteenth, above, sixteenth);
+    exponent = ((VInt)shifted << 19) & ~0x7fffff;
+#else
+    significand = above + 1.0f;
+    exponent = (VInt)shifted << 23;
+#endif
+  }
+
+  /// 0 where x < lowest; n runs from -150 to 128.
+  [[gnu::always_inline]] VFloat value(VFloat x, float lowest) const {
+#if defined(__AVX512F__)
+    // Lanes left out meet no subnormal.
+    const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(lowest), _CMP_NLT_UQ);
+    return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)significand, (__m512)n);
+#else
+    // In two factors: one would leave the range of the exponent.
+    const VInt whole = exponent >> 23, half = whole >> 1;
+    const VFloat y = significand * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
+    return x < lowest ? VFloat{} : y;
+#endif
+  }
+  /// Times 2^kScale, where neither that nor the result leaves the normal numbers.
+  [[gnu::always_inline]] VFloat held() const { return (VFloat)((VInt)significand + exponent); }
+};
+
+/// e^(x + rest), 1 ulp; `rest`, if there is one, is a small correction. Cody and Waite's reduction, and what
+/// math::exp_sum adds up, or the Taylor series to r^3, whose remainder is below 2^-26.
 template <int kScale, class... Rest>
-[[gnu::always_inline]] inline Exponential exponential(VFloat x, Rest... rest) {
-  const VFloat round = splat(0x1.8p23f + kScale);  // adding it leaves the nearest integer in the low bits
-  const VFloat shifted = multiply_add(x, splat(1.44269504f), round);
-  const VFloat n = shifted - round;
+[[gnu::always_inline]] inline Power power_of_e(VFloat x, Rest... rest) {
+  const VFloat shifted = multiply_add(x, splat(1.44269504f), splat(kRound + kScale)), n = shifted - (kRound + kScale);
   VFloat r = multiply_add(n, splat(-0.693359375f), x);  // ln 2 in two parts; the first has 9 bits: n times it is exact
   r = (multiply_add(n, splat(2.12194440e-4f), r) + ... + rest);
-  const VFloat p = horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f,
-                          1.0f, 1.0f);
-  return {p, n, (VInt)shifted << 23};
+  if constexpr (kTable) return {shifted, n, horner(r, 1.0f / 6, 0.5f, 1.0f) * r};
+  return {shifted, n,
+          horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f, 1.0f) *
+              r};
 }
-#endif
+/// 2^x, 1 ulp, or kCoarse to 18 bits.
+template <int kScale, bool kCoarse>
+[[gnu::always_inline]] inline Power power_of_two(VFloat x) {
+  const VFloat shifted = x + (kRound + kScale), n = shifted - (kRound + kScale), r = x - n;
+  if constexpr (kTable && kCoarse) return {shifted, n, horner(r, 0.240226507f, 0.693147181f) * r};
+  if constexpr (kTable) return {shifted, n, horner(r, 0.0555041087f, 0.240226507f, 0.693147181f) * r};
+  if constexpr (kCoarse)
+    return {shifted, n, horner(r, 9.582871571e-03f, 5.590650067e-02f, 2.402409911e-01f, 6.931241751e-01f) * r};
+  return {shifted, n,
+          horner(r, 1.559467782e-04f, 1.340664341e-03f, 9.617692791e-03f, 5.550310388e-02f, 2.402265221e-01f,
+                 6.931472421e-01f) *
+              r};
+}
 
 /// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays.
-inline VFloat exp(VFloat argument) {
-  const Exponential e = exponential<0>(at_most(at_least(argument, -104.0f), 89.0f));
-#if defined(__AVX512F__)
-  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)argument, (__m512)splat(-103.9f), _CMP_NLT_UQ);
-  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)e.significand,
-                                        (__m512)e.n);  // lanes left out meet no subnormal
-#else
-  // 2^n in two factors: n runs from -150 to 128 and one would leave the range of the exponent.
-  const VInt whole = e.exponent >> 23, half = whole >> 1;
-  const VFloat y = e.significand * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
-  return argument < -103.9f ? VFloat{} : y;
-#endif
-}
+inline VFloat exp(VFloat x) { return power_of_e<0>(at_most(at_least(x, -104.0f), 89.0f)).value(x, -103.9f); }
+/// 2^x for x <= 128, 1 ulp; exactly 0 below -149.9, NaN stays.
+[[gnu::always_inline]] inline VFloat exp2(VFloat x) { return power_of_two<0, false>(x).value(x, -149.9f); }
+/// The same to 18 bits, for what a half will hold; 0 where the result is no normal number.
+[[gnu::always_inline]] inline VFloat exp2_for_halves(VFloat x) { return power_of_two<0, true>(x).value(x, -126.0f); }
 
-/// 2^kScale exp(x + rest), 1 ulp, for a small correction `rest` and an x for which neither the result nor 2^kScale
-/// itself leaves the normal numbers: 2^n is an addition to the exponent's bits. Anything where x is NaN.
+/// 2^kScale exp(x + rest), 1 ulp, for an x for which neither the result nor 2^kScale itself leaves the normal numbers.
+/// Anything where x is NaN.
 template <int kScale, class... Rest>
 [[gnu::always_inline]] inline VFloat exp_held(VFloat x, Rest... rest) {
-  const Exponential e = exponential<kScale>(x, rest...);
-  return (VFloat)((VInt)e.significand + e.exponent);
+  return power_of_e<kScale>(x, rest...).held();
 }
+/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: 64 keeps what is far below 1 among the normal numbers.
+[[gnu::always_inline]] inline VFloat exp2_held(VFloat x) { return power_of_two<64, true>(x).held(); }
 
 /// 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 where no float is as small; and 2^-64 times the
 /// exponential. x is finite, or the result means nothing.
@@ -153,22 +181,6 @@ struct NormalTail {
   return multiply_add(held, tail.density * 0.3989422804f, gate);
 }
 
-/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: 64 keeps what is far below 1 among the normal numbers.
-[[gnu::always_inline]] inline VFloat exp2_held(VFloat x) {
-#if defined(__AVX512F__)
-  const VFloat round = splat(0x1.8p19f + 64);
-  const VFloat shifted = x + round, r = x - (shifted - round), power = sixteenth(shifted);
-  const VFloat p = multiply_add(power, horner(r, 0.240226507f, 0.693147181f) * r, power);
-  return (VFloat)((VInt)p + (((VInt)shifted << 19) & ~0x7fffff));
-#else
-  const VFloat round = splat(0x1.8p23f + 64);
-  const VFloat shifted = x + round;
-  const VFloat p = horner(x - (shifted - round), 9.582871571e-03f, 5.590650067e-02f, 2.402409911e-01f, 6.931241751e-01f,
-                          1.0f);
-  return (VFloat)((VInt)p + ((VInt)shifted << 23));
-#endif
-}
-
 /// gelu_tanh and its slope for results of 8 bits, in less time: an exponential of 18 bits, and where there is an
 /// approximate reciprocal, of 14 bits, a Newton step from it.
 [[gnu::always_inline]] inline TanhGate tanh_gate_in_bf16(VFloat x, VFloat square) {
@@ -186,43 +198,6 @@ struct NormalTail {
 [[gnu::always_inline]] inline VFloat gelu_tanh_slope_in_bf16(VFloat x) {
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);
   return gelu_tanh_slope(held, held * held, tanh_gate_in_bf16(held, held * held));
-}
-
-/// x = whole + rest, |rest| <= 1/2, for |x| < 2^22.
-struct NearestWhole {
-  explicit NearestWhole(VFloat x) : shifted(x + 0x1.8p23f), whole(shifted - 0x1.8p23f), rest(x - whole) {}
-  VFloat shifted;  ///< its low bits are `whole` as an integer
-  VFloat whole, rest;
-};
-
-/// 2^x for x <= 128, 1 ulp; exactly 0 below -149.9 (a masked logit must weigh nothing), NaN stays. Minimax fit to 28
-/// bits.
-[[gnu::always_inline]] inline VFloat exp2(VFloat x) {
-  const NearestWhole n(x);
-  const VFloat p = horner(n.rest, 1.559467782e-04f, 1.340664341e-03f, 9.617692791e-03f, 5.550310388e-02f,
-                          2.402265221e-01f, 6.931472421e-01f, 1.0f);
-#if defined(__AVX512F__)
-  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(-149.9f), _CMP_NLT_UQ);
-  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n.whole);
-#else
-  const VInt whole = (VInt)n.shifted - (VInt)splat(0x1.8p23f);
-  const VInt half = whole >> 1;
-  const VFloat y = p * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
-  return x < -149.9f ? VFloat{} : y;
-#endif
-}
-/// The same to 18 bits, for what a half will hold; 0 where the result is no normal number.
-[[gnu::always_inline]] inline VFloat exp2_for_halves(VFloat x) {
-  const NearestWhole n(x);
-  const VFloat p = horner(n.rest, 9.782912210e-03f, 5.597688258e-02f, 2.402071059e-01f, 6.931136250e-01f, 1.0f);
-#if defined(__AVX512F__)
-  const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(-126.0f), _CMP_NLT_UQ);
-  return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)p, (__m512)n.whole);
-#else
-  const VInt whole = (VInt)n.shifted - (VInt)splat(0x1.8p23f);
-  const VFloat y = p * (VFloat)((whole + 127) << 23);
-  return x < -126.0f ? VFloat{} : y;
-#endif
 }
 
 /// gelu and its slope for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a) is 2

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <string_view>
+#include <thread>
 
 #include "core/parallel.h"
 
@@ -117,6 +121,36 @@ inline double peak_bf16_gflops(std::string_view isa) {
   if (isa == "v4bf16") return peak_of(12 * 64, pair_products);
 #endif
   return peak_gflops();
+}
+
+/// Nanoseconds until one core sees what another has written, in the best of many games; 0 where there is one core.
+/// Cores that share a cache take half of what others take, and a virtual machine's may go from one case to the other at
+/// any time: with them go small products, which share operands, and the bandwidth of memory, where two caches have
+/// more.
+inline double handover_ns() {
+  if (std::thread::hardware_concurrency() < 2) return 0;
+  constexpr int kGames = 30, kTurns = 4000;
+  double best = 1e30;
+  for (int game = 0; game < kGames; ++game) {
+    alignas(128) std::atomic<int> turn{0};
+    const auto play = [&turn](int first) {  // every other turn; the time since both were there
+      double began = 0;
+      for (int own = first; own < kTurns; own += 2) {
+        for (int waited = 0; turn.load(std::memory_order_acquire) != own; ++waited)
+          if (waited > 10'000) std::this_thread::yield();
+        if (own == first + 2) began = seconds();
+        turn.store(own + 1, std::memory_order_release);
+      }
+      return seconds() - began;
+    };
+    std::thread other(play, 1);
+    best = std::min(best, play(0) * 1e9 / (kTurns - 2));
+    other.join();
+  }
+  return best;
+}
+inline void print_handover(std::string_view when) {
+  if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, handover_ns());
 }
 
 /// The shortest time of `repeats` calls: thread time with one thread, else wall time.

@@ -127,6 +127,7 @@ int main(int argc, char** argv) {
   const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
   fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
              num_threads(), peak, bf16_peak);
+  bench::print_handover("before");
   for (const auto& [size, channels, filters] :
        {std::array{128, 32, 32}, std::array{32, 128, 128}, std::array{16, 256, 256}, std::array{8, 512, 512},
         std::array{128, 16, 16}, std::array{128, 1, 32}}) {
@@ -138,4 +139,5 @@ int main(int argc, char** argv) {
     bench::attention<bfloat16>(8, 256, 6, 64, causal, repeats, bf16_peak);
   }
   bench::attention<float>(16, 64, 4, 32, true, repeats, peak);
+  bench::print_handover("after");
 }

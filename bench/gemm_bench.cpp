@@ -54,9 +54,11 @@ int main(int argc, char** argv) {
   const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
   fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
              num_threads(), peak, bf16_peak);
+  bench::print_handover("before");
   for (const bench::Shape& s : bench::kShapes) {
     bench::measure<float>(s, repeats, peak);
     bench::measure<bfloat16>(s, repeats, bf16_peak);
     bench::measure<float16>(s, repeats, peak);
   }
+  bench::print_handover("after");
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/bandwidth.h"
+#include "bench/ceiling.h"
 #include "bench/memory_table.h"
 #include "bench/op_call.h"
 #include "binade.h"
@@ -266,6 +267,7 @@ void all_rows(Table& t) {
 int run(const Settings& s) {
   const Runtime runtime({.seed = 1, .threads = s.threads});
   fmt::print("level {}, {} threads\n", cpu::kernels().isa, num_threads());
+  print_handover("before");
   int met = 0, rows = 0;
   for (const WorkingSet& set : working_sets()) {
     if (std::ranges::find(s.sizes, set.level) == s.sizes.end()) continue;
@@ -278,6 +280,7 @@ int run(const Settings& s) {
       rows += table.measured();
     }
   }
+  print_handover("after");
   fmt::print("{} of {} rows meet their goal: 70 % of the bandwidth, optimizers 80 % of a triad\n", met, rows);
   return 0;
 }

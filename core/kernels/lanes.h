@@ -172,9 +172,13 @@ template <class T, class F>
   Seeing stored(seen);
   each_sweep<T, 2>(
       cols, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
-        Wide<T> v[n];
-        for (int i = 0; i < n; ++i) v[i] = value(c + i * kWideLanes<T>, part);
-        put_sweep(to + c, v, part, stored);
+        if constexpr (n == 2) {  // no loop: where values have one of their own it would keep them in memory
+          const Wide<T> v[] = {value(c, part), value(c + kWideLanes<T>, part)};
+          put_sweep(to + c, v, part, stored);
+        } else {
+          const Wide<T> v[] = {value(c, part)};
+          put_sweep(to + c, v, part, stored);
+        }
       });
 }
 

@@ -133,8 +133,9 @@ void expect_the_first_largest(const std::vector<float>& choice, DType dtype) {
     const float best = pixels[taken * many + c];
     const auto pooled = static_cast<float>(y.value().at(static_cast<std::int64_t>(c)));
     ASSERT_EQ(std::isnan(pooled), std::isnan(best)) << name_of(dtype) << ", channel " << c;
-    if (!std::isnan(best))
+    if (!std::isnan(best)) {
       ASSERT_EQ(std::bit_cast<std::uint32_t>(pooled), std::bit_cast<std::uint32_t>(best)) << name_of(dtype) << c;
+    }
     for (std::size_t pixel = 0; pixel < 4; ++pixel)
       ASSERT_EQ(x.grad().at(static_cast<std::int64_t>(pixel * many + c)), pixel == taken ? 1 : 0)
           << name_of(dtype) << ", channel " << c << ", pixel " << pixel;

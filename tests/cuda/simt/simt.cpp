@@ -103,6 +103,7 @@ struct Thread {
 
 struct Block {
   std::vector<Thread> threads;
+  std::vector<char*> stacks;              // of the largest block so far: mapping them takes longer than a small launch
   std::vector<std::uint64_t> brought[2];  // per thread
   std::vector<unsigned> arrived;          // per warp: lanes that wait in an exchange
   const std::function<void()>* body = nullptr;
@@ -209,19 +210,24 @@ void run_block(Block& b) {
 // ----------------------------------------------------------------------------------------------------
 
 constexpr std::size_t kArena = std::size_t{8} << 30;
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 struct Arena {
   char* base = nullptr;
   std::map<std::size_t, std::size_t> free;  // offset -> bytes
   std::map<std::size_t, std::size_t> used;
   std::size_t in_use = 0;
-  std::size_t high = 0;  // pages below it have been handed out
+  std::size_t high = 0;  // what has been handed out lies below it, in whole huge pages
   int open = 0;
 
   Arena() {
-    base = static_cast<char*>(mmap(nullptr, kArena, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (base == MAP_FAILED) fault("no address space");
+    // Huge pages where the system has them: protect() visits every page, at every launch.
+    void* space = mmap(nullptr, kArena + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED) fault("no address space");
+    base = reinterpret_cast<char*>(round_up(reinterpret_cast<std::uintptr_t>(space), kHugePage));
+    madvise(base, kArena, MADV_HUGEPAGE);
     free[0] = kArena;
   }
   void protect(int how) const {
@@ -248,16 +254,17 @@ void run_grid(Dim3 grid, Dim3 extent, const std::function<void()>& thread) {
   const std::size_t count = std::size_t{extent.x} * extent.y * extent.z;
   const Access access;
   Block& b = block();
-  for (std::size_t i = count; i < b.threads.size(); ++i)
-    if (b.threads[i].fiber.stack != nullptr) munmap(b.threads[i].fiber.stack, kStack);
+  while (b.stacks.size() < count) {
+    void* stack = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED) fault("no memory for the stack of a thread");
+    b.stacks.push_back(static_cast<char*>(stack));
+  }
   b.threads.resize(count);
   b.arrived.assign((count + kWarp - 1) / kWarp, 0u);
   for (auto& values : b.brought) values.assign(count, 0);
   for (std::size_t i = 0; i < count; ++i) {
     Thread& t = b.threads[i];
-    if (t.fiber.stack == nullptr)
-      t.fiber.stack = static_cast<char*>(
-          mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    t.fiber.stack = b.stacks[i];
     t.index = {static_cast<unsigned>(i % extent.x), static_cast<unsigned>(i / extent.x % extent.y),
                static_cast<unsigned>(i / extent.x / extent.y)};
   }
@@ -330,7 +337,7 @@ unsigned ballot(unsigned mask, bool mine) {
 void* allocate(std::size_t bytes) {
   const Access access;
   Arena& a = arena();
-  bytes = (bytes + kPage - 1) / kPage * kPage;  // whole pages
+  bytes = round_up(bytes, kPage);
   if (bytes > capacity() - std::min(capacity(), a.in_use)) return nullptr;
   for (auto it = a.free.begin(); it != a.free.end(); ++it) {
     if (it->second < bytes) continue;
@@ -340,7 +347,7 @@ void* allocate(std::size_t bytes) {
     a.used[offset] = bytes;
     a.in_use += bytes;
     if (offset + bytes > a.high) {
-      a.high = offset + bytes;
+      a.high = round_up(offset + bytes, kHugePage);
       a.protect(PROT_READ | PROT_WRITE);
     }
     std::memset(a.base + offset, 0xff, bytes);  // NaN in every floating dtype: nobody may count on zeros

@@ -101,7 +101,7 @@ template <int kScale, class... Rest>
           horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f, 1.0f) *
               r};
 }
-/// 2^x, 1 ulp, or kCoarse to 18 bits.
+/// 2^x, 1 ulp, or kCoarse to 18 bits: minimax fits, and with a table the Taylor series.
 template <int kScale, bool kCoarse>
 [[gnu::always_inline]] inline Power power_of_two(VFloat x) {
   const VFloat shifted = x + (kRound + kScale), n = shifted - (kRound + kScale), r = x - n;

@@ -11,7 +11,7 @@ namespace binade::amp {
 /// The micro-batches of one step.
 template <class Batch>
 struct MicroBatches {
-  std::vector<Batch> parts;
+  std::vector<Batch> parts{};
 };
 
 namespace detail {

@@ -36,7 +36,7 @@ class DeviceNumbers {
 
  private:
   struct Block {
-    Tensor memory;
+    Tensor memory{};
     std::int64_t taken = 0;
   };
 

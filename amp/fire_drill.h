@@ -16,13 +16,13 @@ namespace binade::amp {
 
 /// A fault that a user plants to see whether a run survives it.
 struct Fault {
-  std::string spec;  ///< as it was written
-  std::string kind;
+  std::string spec{};  ///< as it was written
+  std::string kind{};
   std::int64_t step = 0;
   std::int64_t every = 0;  ///< > 0: strikes again every so many steps
   bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay
-  std::string path;        ///< a module, a buffer or a parameter
-  std::string op;
+  std::string path{};      ///< a module, a buffer or a parameter
+  std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
   std::int64_t index = 0;   ///< element
   double factor = 1;

@@ -31,7 +31,7 @@ class Ladder {
 
   /// An op in f32: "PATH/op", as in PrecisionPolicy::Override.
   struct Promotion {
-    std::string target;
+    std::string target{};
     std::int64_t until = 0;  ///< the last step it is for
     std::int64_t steps = 0;  ///< for how long it was given
     bool active = true;      ///< false: it ended, and is remembered in case it is needed again

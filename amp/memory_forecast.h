@@ -26,7 +26,7 @@ struct MemoryForecast {
 /// that it does not matter which op holds the most at which size. Else the peaks are drawn out.
 struct TracedRows {
   std::int64_t rows = 0;
-  MemoryTrace trace;
+  MemoryTrace trace{};
 };
 double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more);
 

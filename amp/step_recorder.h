@@ -44,26 +44,26 @@ class StepRecorder {
   /// A step to make.
   struct Step {
     std::int64_t number = 0;
-    std::string maths;             ///< names the closure
-    std::vector<StateDict> batch;  ///< of each micro-batch
+    std::string maths{};             ///< names the closure
+    std::vector<StateDict> batch{};  ///< of each micro-batch
     /// The closure on a batch that lies where recorded steps have theirs.
-    std::function<Variable(int part, const StateDict& batch)> loss;
-    Policy policy;
+    std::function<Variable(int part, const StateDict& batch)> loss{};
+    Policy policy{};
     double loss_scale = 1;
-    optim::StepInput input;  ///< clip_factor is found by the device
+    optim::StepInput input{};  ///< clip_factor is found by the device
     double clip_norm = 0;
     double loss_bound = 0;
     bool telemetry = true;
-    Telemetry::Looks looks;  ///< of its telemetry
-    bool compare = false;    ///< make it beside the caller, who makes it op by op, for made_op_by_op()
+    Telemetry::Looks looks{};  ///< of its telemetry
+    bool compare = false;      ///< make it beside the caller, who makes it op by op, for made_op_by_op()
   };
   /// What it came to.
   struct Outcome {
     bool commits() const { return cause == Undecided::kNone; }
     Undecided cause = Undecided::kNone;  ///< kNone: committed, in the device's memory; see committed()
     double loss = 0;
-    optim::GradientScan scan;
-    std::vector<BlockExtremes> extremes;
+    optim::GradientScan scan{};
+    std::vector<BlockExtremes> extremes{};
   };
 
   /// Makes the step; nothing where it is not one for this device yet: the caller makes it op by op then, as it does

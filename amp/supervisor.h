@@ -6,7 +6,7 @@
 namespace binade::amp {
 
 struct SupervisorOptions {
-  std::string folder;        ///< of the run; need not be there yet
+  std::string folder{};      ///< of the run; need not be there yet
   int deaths_at_a_step = 3;  ///< as many at the same step, in the run's life under this supervisor, end it
   int deaths_in_a_row = 10;  ///< as many without a new checkpoint end it
   double pause = 1;  ///< seconds before the first restart; twice as long after each death without a new checkpoint

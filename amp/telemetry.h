@@ -18,13 +18,13 @@ namespace binade::amp {
 struct Headroom {
   double binades = std::numeric_limits<double>::infinity();  ///< log2(limit / largest); infinite: nothing was observed,
                                                              ///< or only zeros; -infinite: NaN or infinity
-  std::string module;
-  std::string op;
+  std::string module{};
+  std::string op{};
 };
 
 /// The least headroom over the ops of one module.
 struct ModuleHeadroom {
-  std::string module;                                        ///< path; empty at the root
+  std::string module{};                                      ///< path; empty at the root
   double forward = std::numeric_limits<double>::infinity();  ///< as Headroom::binades
   double backward = std::numeric_limits<double>::infinity();
 };
@@ -67,16 +67,16 @@ class Telemetry final : public TapeObserver {
 
   /// What one op call stored.
   struct Slot {
-    std::string module;
+    std::string module{};
     const char* op = nullptr;  ///< null where the tape has no such call
     DType low = DType::f16;    ///< which 16-bit dtype `seen.low` was rounded to
-    Observation seen;
+    Observation seen{};
     std::vector<std::int64_t> waiting{};  ///< what other micro-batches saw, still on a GPU (Observation::pending)
     std::int64_t sampled = 0;             ///< elements of 16-bit gradients that were looked at
     std::int64_t zeros = 0;               ///< of these
     const void* stored = nullptr;         ///< where the first result of a forward call lies
-    std::optional<PoleDistance> pole;     ///< of a forward call that has one, where limits were looked at
-    std::optional<double> entropy;        ///< of an attention, likewise: least relative_entropy() of the micro-batches
+    std::optional<PoleDistance> pole{};   ///< of a forward call that has one, where limits were looked at
+    std::optional<double> entropy{};      ///< of an attention, likewise: least relative_entropy() of the micro-batches
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
   /// By tape index, as long as the tape was. Micro-batches count together.
@@ -95,7 +95,7 @@ class Telemetry final : public TapeObserver {
   /// An op that may have been given a mask, whose result is not known yet.
   struct Reader {
     std::int64_t tape_index = 0;
-    std::vector<const void*> read;
+    std::vector<const void*> read{};
   };
   /// A look whose result lies on a GPU.
   struct Look {
@@ -116,8 +116,8 @@ class Telemetry final : public TapeObserver {
   void take_found(std::span<const double> found);
 
   struct Tape {
-    std::vector<Slot> slots;  // of the longest so far: their memory stays
-    std::size_t length = 0;   // of this attempt's
+    std::vector<Slot> slots{};  // of the longest so far: their memory stays
+    std::size_t length = 0;     // of this attempt's
   };
   Tape forward_, backward_;
   std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there

@@ -45,7 +45,7 @@ namespace binade::amp {
 struct Incident {
   std::int64_t step = 0;
   std::int64_t attempt = 1;
-  std::string what;  ///< what is known, one line
+  std::string what{};  ///< what is known, one line
   Diagnosis diagnosis{};
   Remedy remedy{};                         ///< what was done about it
   bool drill = false;                      ///< a fault was planted in this step
@@ -78,8 +78,8 @@ struct StepResult : StepStats {
 /// A checkpoint that a run may go back to.
 struct RecoveryPoint {
   std::int64_t step = 0;
-  std::string name;
-  StateDict state;
+  std::string name{};
+  StateDict state{};
 };
 /// Finds the best one of a step in (after, newest]; nothing when there is none.
 using FindRecoveryPoint = std::function<std::optional<RecoveryPoint>(std::int64_t newest, std::int64_t after)>;
@@ -89,7 +89,7 @@ using CapsuleSink = std::function<void(std::int64_t step, std::int64_t attempt, 
 /// What came out when a capsule was run again.
 struct CapsuleReplay {
   bool same_bits = false;  ///< loss and gradients are those of the run that wrote it, to the bit
-  Incident incident;
+  Incident incident{};
 };
 
 struct TrainerOptions {
@@ -269,10 +269,10 @@ class Trainer {
 
  private:
   struct DataHooks {
-    std::function<StateDict()> state;
-    std::function<void(const StateDict&)> load_state;
-    std::function<void(const io::BatchOrigin&)> commit;
-    std::function<void(std::int64_t)> quarantine;  // may be missing
+    std::function<StateDict()> state{};
+    std::function<void(const StateDict&)> load_state{};
+    std::function<void(const io::BatchOrigin&)> commit{};
+    std::function<void(std::int64_t)> quarantine{};  // may be missing
   };
   class EvaluationScope {
    public:
@@ -291,11 +291,11 @@ class Trainer {
   };
   /// What an attempt counts and computes with.
   struct Plan {
-    std::vector<int> parts;          // micro-batches that count
-    std::vector<std::int64_t> rows;  // of the step's whole batch that are left out, ascending
-    std::int64_t rows_per_part = 0;  // 0: not known
+    std::vector<int> parts{};          // micro-batches that count
+    std::vector<std::int64_t> rows{};  // of the step's whole batch that are left out, ascending
+    std::int64_t rows_per_part = 0;    // 0: not known
     double scale = 1;
-    Policy policy;
+    Policy policy{};
 
     void leave_out(std::int64_t row);  // and its micro-batch, when that has no other
   };
@@ -307,8 +307,8 @@ class Trainer {
   struct Trial;
   /// A step under way.
   struct Sent {
-    StepFeed feed;
-    StepState state;
+    StepFeed feed{};
+    StepState state{};
   };
   enum class Next { kAgain, kReturn, kStop };
 

@@ -17,9 +17,9 @@ namespace binade::amp {
 
 /// What an evaluation found out.
 struct Evaluation {
-  std::vector<std::pair<std::string, double>> numbers;  ///< in the order in which they are written: {"val_loss", 1.9}
-  std::optional<io::Image> picture{};                   ///< what the model makes of an image
-  std::string sample{};                                 ///< what the model writes
+  std::vector<std::pair<std::string, double>> numbers{};  ///< in the order in which they are written: {"val_loss", 1.9}
+  std::optional<io::Image> picture{};                     ///< what the model makes of an image
+  std::string sample{};                                   ///< what the model writes
 };
 
 /// What an evaluation may throw when io::StopSignals::stop_requested() turns true: the run stops at once, and the
@@ -28,20 +28,20 @@ struct EvaluationStopped {};
 
 /// Where a run writes, how often, and what differs from program to program. Files: see io/run_folder.h.
 struct RunOptions {
-  std::string folder;
+  std::string folder{};
   std::int64_t steps = 0;             ///< committed updates in the run's whole life
   std::int64_t checkpoint_every = 0;  ///< 0: at the end only
   std::int64_t eval_every = 0;        ///< 0: at the end only
   std::int64_t log_every = 10;
-  int keep = 5;        ///< newest checkpoints that stay, see io/checkpoint_store.h
-  std::string config;  ///< the text of config.json; left out: what the trainer can tell about itself
+  int keep = 5;          ///< newest checkpoints that stay, see io/checkpoint_store.h
+  std::string config{};  ///< the text of config.json; left out: what the trainer can tell about itself
 
   std::string unit = "samples";  ///< what rates count: "tokens", "images"
   double units_per_step = 1;
 
   /// Called inside Trainer::evaluate. May be left out.
-  std::function<Evaluation()> evaluate;
-  std::string score;  ///< the evaluation field that "best" and a plateau schedule are judged by
+  std::function<Evaluation()> evaluate{};
+  std::string score{};  ///< the evaluation field that "best" and a plateau schedule are judged by
   bool higher_is_better = false;
 
   /// Says before the first step of each life what it needs, from two small ones that are not committed, and refuses one
@@ -53,9 +53,9 @@ struct RunOptions {
   io::FileOps* disk = &io::FileOps::real();
 
   /// What a checkpoint must hold beside the trainer's state, in full names ("progress/architecture").
-  StateDict constants;
+  StateDict constants{};
   /// Throws CheckpointError when a checkpoint's constants are not those of this run. May be left out.
-  std::function<void(const StateDict&)> check_constants;
+  std::function<void(const StateDict&)> check_constants{};
 };
 
 /// How a run ended.

@@ -29,11 +29,11 @@ struct StepState {
   int bad_micro_batch = -1;  ///< the first that brought something non-finite; -1: none, or not known
   double loss = 0;           ///< mean over micro-batches, unscaled
   double lr = 0;
-  optim::GradientScan scan;  ///< of the scaled, summed gradients
-  double grad_norm = 0;      ///< unscaled, before clipping
+  optim::GradientScan scan{};  ///< of the scaled, summed gradients
+  double grad_norm = 0;        ///< unscaled, before clipping
   double clip_factor = 1;
-  std::string bad_buffer;
-  optim::UpdateProof proof;
+  std::string bad_buffer{};
+  optim::UpdateProof proof{};
   AbortCause cause = AbortCause::kNone;
 
   bool commits() const { return cause == AbortCause::kNone; }

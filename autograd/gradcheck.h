@@ -21,8 +21,8 @@ struct GradcheckOptions {
 
 struct GradcheckResult {
   bool passed = true;
-  int checked = 0;      ///< elements compared
-  std::string message;  ///< the first element that differs: op, input, element, both values; empty when it passed
+  int checked = 0;        ///< elements compared
+  std::string message{};  ///< the first element that differs: op, input, element, both values; empty when it passed
 };
 
 /// `x` on `device`; unlike Tensor::to, a channel slice stays one, so that kernels walk there what they walk here.

@@ -27,7 +27,7 @@ class LowBuffer {
 
 /// The place of one parameter's copy in a buffer; none by default.
 struct LowPlace {
-  std::shared_ptr<LowBuffer> buffer;
+  std::shared_ptr<LowBuffer> buffer{};
   std::int64_t begin = 0;
 };
 

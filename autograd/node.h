@@ -13,9 +13,9 @@ namespace binade {
 /// Where an input came from: output `output` of `node`, or a leaf that wants a gradient. Neither: no gradient flows.
 /// An edge keeps no value alive.
 struct Edge {
-  std::shared_ptr<Node> node;
+  std::shared_ptr<Node> node{};
   int output = 0;
-  std::shared_ptr<Variable::State> leaf;
+  std::shared_ptr<Variable::State> leaf{};
 };
 
 /// One recorded op call. Owns exactly what the op saved, and edges to what made its inputs. Chains of any length are

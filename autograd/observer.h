@@ -15,8 +15,8 @@ enum class Direction : std::uint8_t { kForward, kBackward };
 /// Which op call an observer is told of.
 struct OpCall {
   const OpInfo& info;
-  std::string_view module_path;  ///< where the op was called; empty at the root
-  std::int64_t tape_index = 0;   ///< the same in every step of a static model, and in both directions
+  std::string_view module_path{};  ///< where the op was called; empty at the root
+  std::int64_t tape_index = 0;     ///< the same in every step of a static model, and in both directions
   Direction direction = Direction::kForward;
   const void* params = nullptr;  ///< what forward was called with; null in backward. Read it through params_of()
 

@@ -11,8 +11,8 @@ namespace binade {
 /// One op that a result was made with.
 struct RecordedOp {
   std::int64_t tape_index = 0;
-  std::string module_path;
-  std::string op;
+  std::string module_path{};
+  std::string op{};
   std::size_t saved_bytes = 0;  ///< what it keeps for backward
 };
 

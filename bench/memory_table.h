@@ -53,8 +53,8 @@ class Contender {
 
 /// What a row times, with the bytes that it cannot do without.
 struct Work {
-  double reads, writes;
-  std::function<void()> run;
+  double reads{}, writes{};
+  std::function<void()> run{};
   bool optimizer = false;
 
   double bytes() const { return reads + writes; }
@@ -64,8 +64,8 @@ struct Work {
 
 /// What a row is held against.
 struct Ceiling {
-  const char* name;
-  std::vector<Pass> passes;  ///< the better one counts
+  const char* name{};
+  std::vector<Pass> passes{};  ///< the better one counts
 };
 
 /// The pass of the nearest mix. Reading, where as good as nothing is written (reductions); a triad, where three are
@@ -78,13 +78,13 @@ inline Ceiling ceiling_of(const Work& work) {
 
 /// All bytes that the calls of one size go over, and the memory that it is meant to lie in.
 struct WorkingSet {
-  std::string level;
+  std::string level{};
   std::int64_t bytes = 0;
 };
 
 struct TableOptions {
-  int repeats = 7;   ///< samples that a median is of
-  std::string only;  ///< rows with this text in their names; empty: all
+  int repeats = 7;     ///< samples that a median is of
+  std::string only{};  ///< rows with this text in their names; empty: all
 };
 
 /// The rows of one working set and dtype, and the tensors that they are about.

@@ -66,7 +66,7 @@ class Gradients : public GradSink {
 /// What one call of an op is, for timing it without a tape.
 template <class Op>
 struct Call {
-  Tensors in;
+  Tensors in{};
   std::uint32_t parameters = 0;  // bit i: input i has an f32 gradient
   DType store = DType::bf16;
   typename Op::Params params{};

@@ -45,15 +45,15 @@ class CachingBackend : public Backend {
 
   /// Memory that recordings share.
   struct SharedArena {
-    Arena arena;
+    Arena arena{};
     int recordings = 0;  // living ones
   };
   /// The memory that a recording works in: an arena, and blocks that stay as they are while it lives.
   struct RecordedMemory {
-    PlannedBlocks blocks;
-    std::shared_ptr<SharedArena> shared;  // null: the plan has no bytes
-    std::vector<void*> held;
-    std::thread::id thread;
+    PlannedBlocks blocks{};
+    std::shared_ptr<SharedArena> shared{};  // null: the plan has no bytes
+    std::vector<void*> held{};
+    std::thread::id thread{};
 
     Arena* arena() const { return shared != nullptr ? &shared->arena : nullptr; }
   };
@@ -71,9 +71,9 @@ class CachingBackend : public Backend {
  private:
   /// What trace() notes: what its thread takes, and when anybody gives that back.
   struct Tracing {
-    std::thread::id thread;
-    MemoryTrace trace;
-    std::unordered_map<void*, std::size_t> alive;  // block of memory -> block of the trace
+    std::thread::id thread{};
+    MemoryTrace trace{};
+    std::unordered_map<void*, std::size_t> alive{};  // block of memory -> block of the trace
     std::int64_t event = 0;
   };
 

@@ -28,7 +28,7 @@ struct Device {
 
 /// An ordered queue of work on a device. On the CPU there is one and it runs at once.
 struct Stream {
-  Device device;
+  Device device{};
   void* handle = nullptr;
 };
 

@@ -71,9 +71,9 @@ constexpr DType accumulate_dtype(DType d) { return d == DType::f64 ? DType::f64 
 
 /// Largest finite value and smallest positive normal of a floating dtype.
 struct DTypeRange {
-  double largest;
-  double smallest_normal;
-  int mantissa_bits;  ///< explicit bits: 10 for f16, 7 for bf16, 23 for f32
+  double largest{};
+  double smallest_normal{};
+  int mantissa_bits{};  ///< explicit bits: 10 for f16, 7 for bf16, 23 for f32
 };
 constexpr DTypeRange range_of(DType d) {
   switch (d) {

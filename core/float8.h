@@ -18,14 +18,14 @@ enum class Float8 : std::uint8_t { e4m3, e5m2 };
 namespace detail {
 
 struct Float8Layout {
-  int mantissa;              ///< bits
-  std::uint32_t one_less;    ///< float bits of 2^(1 - bias), divided by 2: where the codes of normal values begin
-  std::uint32_t largest;     ///< float bits
-  std::uint32_t normal;      ///< float bits of the smallest normal value
-  float coarse;              ///< a power of two whose unit in the last place is the smallest subnormal value
-  float step;                ///< that value
-  std::uint8_t of_infinity;  ///< code
-  std::uint8_t of_nan;       ///< code
+  int mantissa{};              ///< bits
+  std::uint32_t one_less{};    ///< float bits of 2^(1 - bias), divided by 2: where the codes of normal values begin
+  std::uint32_t largest{};     ///< float bits
+  std::uint32_t normal{};      ///< float bits of the smallest normal value
+  float coarse{};              ///< a power of two whose unit in the last place is the smallest subnormal value
+  float step{};                ///< that value
+  std::uint8_t of_infinity{};  ///< code
+  std::uint8_t of_nan{};       ///< code
 };
 constexpr BINADE_HD Float8Layout layout_of(Float8 format) {
   return format == Float8::e4m3 ? Float8Layout{3, 0x3c000000u, 0x43e00000u, 0x3c800000u, 0x1p14f, 0x1p-9f, 0x7f, 0x7f}

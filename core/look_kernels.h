@@ -51,7 +51,7 @@ struct VisibleKeys {
 
 /// The values (rows, cols) of a tensor, on a device.
 struct LookedAt {
-  TensorRows x;
+  TensorRows x{};
   std::int64_t rows = 0, cols = 0;
 };
 
@@ -59,7 +59,7 @@ LookedAt looked_at(const Tensor& tensor);
 
 /// How near floating values come to `pole`, a number that f32 has, or to the ends of what is legal.
 struct PoleLook {
-  LookedAt values;
+  LookedAt values{};
   double pole = 0, low = 0, high = 0;
   /// Becomes the least over the values, NaN left out, and over what was there: of |x - pole| and high - x, and 0 where
   /// x is beyond low or high. The host's bits.
@@ -68,20 +68,20 @@ struct PoleLook {
 
 /// Zeros of either sign in the ZeroSample of 16-bit values.
 struct ZeroLook {
-  LookedAt values;
+  LookedAt values{};
   double* zeros = nullptr;  ///< becomes their number
 };
 
 /// The relative entropies of the RowSample of a softmax's rows of logits: NaN for a row that has fewer than
 /// VisibleKeys::kLeast of them, or one that is not finite.
 struct SoftmaxLook {
-  LookedAt logits;
+  LookedAt logits{};
   double* entropies = nullptr;  ///< one a row that is looked at
 };
 
 /// The same of attention's rows (b, h, t).
 struct AttentionLook {
-  cpu::AttentionArgs args;
+  cpu::AttentionArgs args{};
   double* entropies = nullptr;
   std::int64_t rows() const { return args.batch * args.heads * args.queries; }
 };

@@ -16,16 +16,16 @@ struct MemoryTrace {
     std::int64_t taken = 0;           ///< the number of the event; taking and giving back count, from 0
     std::int64_t given_back = kKept;  ///< likewise
   };
-  std::vector<Block> blocks;  ///< in the order in which they were taken
+  std::vector<Block> blocks{};  ///< in the order in which they were taken
 };
 
 /// Where each block lies in one arena: two that live at the same time do not overlap.
 struct MemoryPlan {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  std::vector<std::size_t> offsets;  ///< of each block of the trace; kNone: a kept one, which lies elsewhere
-  std::size_t bytes = 0;             ///< of the arena
-  std::size_t bound = 0;             ///< the most that lives at once: no plan is smaller
+  std::vector<std::size_t> offsets{};  ///< of each block of the trace; kNone: a kept one, which lies elsewhere
+  std::size_t bytes = 0;               ///< of the arena
+  std::size_t bound = 0;               ///< the most that lives at once: no plan is smaller
 };
 
 /// Places the blocks, each on `alignment` bytes (a power of two), in several orders and takes the smallest arena found.

@@ -36,9 +36,9 @@ double sum_of_blocks(std::span<const BlockScan> blocks);
 /// For each block: largest and sum of squares of values[slice] + begin. The sum runs in float over 32 lanes that are
 /// combined in a fixed tree; it is not computed (0) when the block holds a non-finite value.
 struct ScanArguments {
-  std::span<const FlatBlock> blocks;
-  std::span<const float* const> values;  ///< per slice; null: skip the slice
-  std::span<BlockScan> results;          ///< one per block
+  std::span<const FlatBlock> blocks{};
+  std::span<const float* const> values{};  ///< per slice; null: skip the slice
+  std::span<BlockScan> results{};          ///< one per block
 };
 
 // ---- update -------------------------------------------------------------------------------------
@@ -88,22 +88,22 @@ struct BlockExtremes {
 
 struct UpdateArguments {
   UpdateRule rule = UpdateRule::kSgd;
-  std::span<const FlatBlock> blocks;
-  std::span<const UpdateSlice> slices;
-  std::span<BlockExtremes> extremes;  ///< one per block
-  bool write = true;                  ///< false: a dry pass that only fills `extremes`
-  bool stochastic = false;            ///< how 16-bit values are rounded
-  RandomStream rounding;              ///< element i of slice s draws word i of stream index s
+  std::span<const FlatBlock> blocks{};
+  std::span<const UpdateSlice> slices{};
+  std::span<BlockExtremes> extremes{};  ///< one per block
+  bool write = true;                    ///< false: a dry pass that only fills `extremes`
+  bool stochastic = false;              ///< how 16-bit values are rounded
+  RandomStream rounding{};              ///< element i of slice s draws word i of stream index s
 };
 
 // ---- moving average -----------------------------------------------------------------------------
 
 /// average += weight (value - average), in float. average is f32, value f32, f16 or bf16.
 struct AverageArguments {
-  std::span<const FlatBlock> blocks;
-  std::span<float* const> averages;
-  std::span<const void* const> values;
-  std::span<const DType> value_dtypes;
+  std::span<const FlatBlock> blocks{};
+  std::span<float* const> averages{};
+  std::span<const void* const> values{};
+  std::span<const DType> value_dtypes{};
   float weight = 0;
 };
 
@@ -111,8 +111,8 @@ struct AverageArguments {
 
 /// x *= factor, then held to [-limit, limit] where limit > 0. NaN stays.
 struct LimitArguments {
-  std::span<const FlatBlock> blocks;
-  std::span<float* const> values;  ///< per slice; null: skip the slice
+  std::span<const FlatBlock> blocks{};
+  std::span<float* const> values{};  ///< per slice; null: skip the slice
   float factor = 1;
   float limit = 0;
 };

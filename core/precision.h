@@ -22,7 +22,7 @@ enum class PrecisionClass {
 /// presets; `autograd/apply` is the only reader.
 struct PrecisionPolicy {
   struct Override {
-    std::string glob;  ///< of a module path, of an op, or with a slash "PATH/op" of both; `*` matches any characters
+    std::string glob{};  ///< of a module path, of an op, or with a slash "PATH/op" of both; `*` matches any characters
     DType dtype = DType::f32;
     bool matches(std::string_view module_path, std::string_view op) const;
     friend bool operator==(const Override&, const Override&) = default;
@@ -52,9 +52,9 @@ bool glob_match(std::string_view glob, std::string_view text);
 
 /// How one op call reads and stores.
 struct OpPrecision {
-  std::optional<DType> read;  ///< floating inputs under policy are cast to this; nothing: taken as they come
-  DType store;                ///< dtype of the output
-  bool tf32 = false;          ///< products of f32 may be computed in TF32
+  std::optional<DType> read{};  ///< floating inputs under policy are cast to this; nothing: taken as they come
+  DType store{};                ///< dtype of the output
+  bool tf32 = false;            ///< products of f32 may be computed in TF32
 };
 
 /// The only function that turns a policy into a dtype. `inputs` are the dtypes of the floating inputs under policy, in

@@ -17,7 +17,7 @@ struct StepContext {
   std::uint32_t micro_batch = 0;
   std::int64_t tape_index = 0;  ///< of the next op; the same op has the same index in every step of a static model
   bool recomputing = false;     ///< a recomputed segment runs again for backward: it must not move statistics
-  std::string module_path;      ///< "blocks.2.attention"; empty at the root
+  std::string module_path{};    ///< "blocks.2.attention"; empty at the root
 };
 
 /// This thread's context.
@@ -40,7 +40,7 @@ class ModulePathScope {
 
 /// How an error begins: "conv2d [encoder.0.conv1]", just the op outside modules. Format it where it was made.
 struct Where {
-  std::string_view op;
+  std::string_view op{};
   std::string to_string() const;
 };
 inline Where where(std::string_view op) { return {op}; }

@@ -56,8 +56,8 @@ struct StepPlaces {
 
 /// `values` are the parameters' gradients and behind them what forward keeps, cut into `blocks` alike; null: none.
 struct DecideArguments {
-  std::span<const FlatBlock> blocks;
-  std::span<const float* const> values;
+  std::span<const FlatBlock> blocks{};
+  std::span<const float* const> values{};
 };
 
 /// Filled for devices that record (core/recording.h).

@@ -12,8 +12,8 @@ namespace binade::io {
 /// bilinear, the mask by its nearest pixel (it holds class ids, which have no mean). Outside the image its mirror image
 /// is seen (the border pixel not repeated), as in Ronneberger et al. 2015. The mask may be undefined.
 struct ImagePair {
-  Tensor image;
-  Tensor mask;
+  Tensor image{};
+  Tensor mask{};
 };
 
 ImagePair flip_horizontal(const ImagePair& pair);
@@ -27,7 +27,7 @@ ImagePair crop(const ImagePair& pair, std::int64_t y, std::int64_t x, std::int64
 struct CoordinateMap {
   std::int64_t height = 0;
   std::int64_t width = 0;
-  std::vector<float> y, x;  ///< height * width each
+  std::vector<float> y{}, x{};  ///< height * width each
 
   /// Pixel (i, j) comes from (y + i, x + j): a crop.
   static CoordinateMap window(double y, double x, std::int64_t height, std::int64_t width);

@@ -9,9 +9,9 @@ namespace binade::io {
 
 /// A byte-level BPE vocabulary in plain bytes.
 struct BpeVocabulary {
-  std::vector<std::pair<std::string, std::int32_t>> tokens;  ///< bytes and number, ascending by number
-  std::vector<std::pair<std::string, std::string>> merges;   ///< bytes of both sides, most wanted first
-  std::vector<std::pair<std::string, std::int32_t>> added;   ///< tokens that stand for themselves in text
+  std::vector<std::pair<std::string, std::int32_t>> tokens{};  ///< bytes and number, ascending by number
+  std::vector<std::pair<std::string, std::string>> merges{};   ///< bytes of both sides, most wanted first
+  std::vector<std::pair<std::string, std::int32_t>> added{};   ///< tokens that stand for themselves in text
 };
 
 /// Reads the canonical JSON text that read_bpe_vocabulary() makes: {"added": {text: number}, "merges": ["a b", …],

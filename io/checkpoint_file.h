@@ -42,13 +42,13 @@ class UnreadableCheckpointError : public NoCheckpointError {
 struct CheckpointInfo {
   std::int64_t major = kCheckpointMajor;
   std::int64_t minor = kCheckpointMinor;
-  std::string writer;      ///< "binade 0.1.0"
-  std::string state_hash;  ///< 64 hex digits, or empty when the writer gave none
-  std::string manifest;    ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
+  std::string writer{};      ///< "binade 0.1.0"
+  std::string state_hash{};  ///< 64 hex digits, or empty when the writer gave none
+  std::string manifest{};    ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
   std::uint64_t bytes = 0;
   /// Groups of a newer minor version that this one does not know. They are optional (what is not would be a required
   /// feature) and not in the state; whoever loads says so.
-  std::set<std::string> left_out;
+  std::set<std::string> left_out{};
 };
 
 /// Bytes of a file, in one piece.
@@ -72,8 +72,8 @@ class CheckpointImage {
 CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash);
 
 struct DecodedCheckpoint {
-  StateDict state;
-  CheckpointInfo info;
+  StateDict state{};
+  CheckpointInfo info{};
 };
 
 /// Checks magic, length and SHA-256 of an image, then walks its structure and checks every CRC; changes nothing and

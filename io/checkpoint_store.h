@@ -37,9 +37,9 @@ struct StoreOptions {
 
 struct SaveRequest {
   std::int64_t step = 0;
-  StateDict state;  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
-  std::string state_hash;
-  std::optional<double> score;  ///< what "best" is judged by, lower is better
+  StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
+  std::string state_hash{};
+  std::optional<double> score{};  ///< what "best" is judged by, lower is better
   /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
   /// When it throws nothing is written. May be left out.
   std::function<void()> before{};
@@ -51,18 +51,18 @@ struct SaveRequest {
 struct SaveOutcome {
   std::int64_t step = 0;
   bool committed = false;
-  std::string file;
-  std::string problem;
-  std::uint64_t bytes = 0;   ///< of a committed one
-  double seconds = 0;        ///< from the writer's first look at it to its end
-  std::exception_ptr error;  ///< what save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
+  std::string file{};
+  std::string problem{};
+  std::uint64_t bytes = 0;     ///< of a committed one
+  double seconds = 0;          ///< from the writer's first look at it to its end
+  std::exception_ptr error{};  ///< what save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
 };
 
 struct LoadedCheckpoint {
   std::int64_t step = 0;
-  std::string file;
-  StateDict state;
-  CheckpointInfo info;
+  std::string file{};
+  StateDict state{};
+  CheckpointInfo info{};
 };
 
 /// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.

@@ -19,7 +19,7 @@ enum class StoredType : std::uint8_t { kF16, kBf16, kF32, kF64, kI32, kI64, kU8,
 struct StoredAttribute {
   StoredType type = StoredType::kI64;
   bool list = false;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes{};
 
   bool is_text() const { return type == StoredType::kText && !list; }
   std::string_view text() const;  ///< without the terminator; REQUIRES is_text()
@@ -29,17 +29,17 @@ using StoredAttributes = std::map<std::string, StoredAttribute>;
 /// A dataset: its elements lie in one piece in the image, row-major.
 struct StoredDataset {
   StoredType type = StoredType::kF32;
-  Shape shape;
-  std::span<const std::byte> bytes;
-  StoredAttributes attributes;
+  Shape shape{};
+  std::span<const std::byte> bytes{};
+  StoredAttributes attributes{};
 
   std::string_view text() const;  ///< of a scalar text
 };
 
 /// The groups and datasets of an image by path: "" is the root, "model", "model/head.weight".
 struct StoredTree {
-  std::map<std::string, StoredAttributes> groups;
-  std::map<std::string, StoredDataset> datasets;
+  std::map<std::string, StoredAttributes> groups{};
+  std::map<std::string, StoredDataset> datasets{};
 };
 
 struct ProfileLimits {

@@ -16,9 +16,9 @@ Tensor decode_idx(std::string bytes, const std::string& name);
 
 /// Grey images with one label each: MNIST, Fashion-MNIST.
 struct LabeledImages {
-  Tensor images;        ///< (N, H, W) u8
-  Tensor labels;        ///< (N) u8
-  std::string content;  ///< SHA-256 in hex
+  Tensor images{};        ///< (N, H, W) u8
+  Tensor labels{};        ///< (N) u8
+  std::string content{};  ///< SHA-256 in hex
 
   std::int64_t size() const { return images.dim(0); }
 };
@@ -28,9 +28,9 @@ struct LabeledImages {
 LabeledImages read_labeled_images(const std::string& folder, const std::string& prefix);
 
 struct LabeledBatch {
-  Tensor images;  ///< (B, H, W, 1) f32 in 0 … 1
-  Tensor labels;  ///< (B) i32
-  BatchOrigin origin;
+  Tensor images{};  ///< (B, H, W, 1) f32 in 0 … 1
+  Tensor labels{};  ///< (B) i32
+  BatchOrigin origin{};
 
   std::int64_t size() const { return images.dim(0); }
   LabeledBatch rows(std::int64_t begin, std::int64_t count) const;

@@ -18,14 +18,14 @@ struct ImageReadOptions {
 };
 
 struct ImageSample {
-  std::string name;     ///< file name, or index in an HDF5 file
-  ImagePair pair;       ///< image (H, W, C) f32, mask (H, W) u8 (0 and 1, or class ids)
-  std::string content;  ///< SHA-256 in hex of both
+  std::string name{};     ///< file name, or index in an HDF5 file
+  ImagePair pair{};       ///< image (H, W, C) f32, mask (H, W) u8 (0 and 1, or class ids)
+  std::string content{};  ///< SHA-256 in hex of both
 };
 
 /// Images and masks in memory. All images have the same number of channels: 3 as soon as one is in color, else 1.
 struct ImageSet {
-  std::vector<ImageSample> samples;
+  std::vector<ImageSample> samples{};
   int channels = 1;
   int classes = 1;
 
@@ -61,17 +61,17 @@ Tensor to_mask(const Image& image, int classes, const std::string& name);
 Image read_mask_png(const std::string& path, int classes);
 
 struct ImageSplit {
-  ImageSet train;
-  ImageSet validation;
+  ImageSet train{};
+  ImageSet validation{};
 };
 /// Holds out the last floor(fraction * size) images, at least 1. Throws ArgumentError and DataError as split_text().
 ImageSplit split_images(const ImageSet& images, double fraction);
 
 /// Images of one size and their masks.
 struct ImageBatch {
-  Tensor images;  ///< (N, H, W, C) f32
-  Tensor masks;   ///< (N, H, W) u8: 0 or 1, or class ids
-  BatchOrigin origin;
+  Tensor images{};  ///< (N, H, W, C) f32
+  Tensor masks{};   ///< (N, H, W) u8: 0 or 1, or class ids
+  BatchOrigin origin{};
 
   std::int64_t size() const { return images.dim(0); }
   ImageBatch rows(std::int64_t begin, std::int64_t count) const;
@@ -86,7 +86,7 @@ struct ImageLoaderOptions {
   std::int64_t batch = 1;
   std::int64_t size = 256;  ///< side of the random training window
   std::uint64_t seed = 0;
-  AugmentOptions augment;  ///< AugmentOptions::none() leaves only the random window
+  AugmentOptions augment{};  ///< AugmentOptions::none() leaves only the random window
   int prefetch = 2;
 };
 

@@ -14,26 +14,26 @@ std::string_view name_of(CheckpointStatus status);
 
 struct ManifestEntry {
   std::int64_t step = 0;
-  std::string file;
+  std::string file{};
   std::uint64_t bytes = 0;
-  std::string sha256;  ///< of the whole file, 64 hex digits
+  std::string sha256{};  ///< of the whole file, 64 hex digits
   CheckpointStatus status = CheckpointStatus::kCommitted;
-  bool finite = true;           ///< the health gate found only finite numbers
-  std::optional<double> score;  ///< lower is better
+  bool finite = true;             ///< the health gate found only finite numbers
+  std::optional<double> score{};  ///< lower is better
 };
 
 /// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at
 /// the end of every line. A hint: what it says about a file is checked against the file, and it is rebuilt when it is
 /// lost.
 struct Manifest {
-  std::vector<ManifestEntry> entries;  ///< by step
-  std::int64_t last_trouble = 0;       ///< 0: none
+  std::vector<ManifestEntry> entries{};  ///< by step
+  std::int64_t last_trouble = 0;         ///< 0: none
 };
 
 std::string to_text(const Manifest& manifest);
 
 struct ManifestReading {
-  Manifest manifest;
+  Manifest manifest{};
   bool whole = true;  ///< false when lines were missing or damaged; the others are in `manifest`
 };
 ManifestReading manifest_from(std::string_view text);

@@ -13,7 +13,7 @@ struct Image {
   std::int64_t height = 0;
   int channels = 1;  ///< 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA
   int depth = 8;     ///< bits per value in the file: 1, 2, 4, 8 or 16
-  std::vector<std::uint16_t> values;
+  std::vector<std::uint16_t> values{};
 
   int max_value() const { return (1 << depth) - 1; }
   std::uint16_t at(std::int64_t y, std::int64_t x, int channel) const {

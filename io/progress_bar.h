@@ -22,8 +22,8 @@ struct ProgressOptions {
 struct Progress {
   std::int64_t step = 0;  ///< committed so far
   double loss = 0;
-  std::optional<double> scale;  ///< loss scale, where there is one
-  double rate = 0;              ///< units per second
+  std::optional<double> scale{};  ///< loss scale, where there is one
+  double rate = 0;                ///< units per second
 };
 
 /// Shows on stderr how training goes. On a terminal one line that is drawn again, at most ten times a second and never

@@ -15,8 +15,8 @@ namespace binade::io {
 using TensorMap = std::map<std::string, Tensor>;
 
 struct Safetensors {
-  TensorMap tensors;
-  std::map<std::string, std::string> metadata;
+  TensorMap tensors{};
+  std::map<std::string, std::string> metadata{};
 };
 
 /// The safetensors format (huggingface/safetensors): u64 length of a JSON header, the header, the data. Read strictly:

@@ -16,13 +16,14 @@ namespace binade::io {
 /// unchanged and nothing put between them.
 struct Text {
   struct File {
-    std::string name;
+    std::string name{};
     std::size_t begin = 0;  ///< offset of its first byte in `bytes`
   };
-  std::string path;  ///< as it was given
-  std::string bytes;
-  std::vector<File> files;
-  std::string content;  ///< SHA-256 in hex over names (of a folder's files), lengths and bytes: what a resume compares
+  std::string path{};  ///< as it was given
+  std::string bytes{};
+  std::vector<File> files{};
+  std::string
+      content{};  ///< SHA-256 in hex over names (of a folder's files), lengths and bytes: what a resume compares
 };
 
 /// Throws DataError, naming the file and the offset in it, unless all of the text is UTF-8: what the char tokenizer
@@ -69,8 +70,8 @@ TokenSequence decode_token_file(const std::string& bytes, const std::string& nam
 
 /// Training part and the held-out end.
 struct TextSplit {
-  TokenSequence train;
-  TokenSequence validation;
+  TokenSequence train{};
+  TokenSequence validation{};
 };
 
 /// Holds out the last floor(fraction * size) tokens, at least 1. Throws ArgumentError unless 0 < fraction < 1,
@@ -82,9 +83,9 @@ inline constexpr std::int32_t kIgnoredTarget = -100;
 
 /// B windows of T tokens and, for each token, the one that follows it.
 struct TextBatch {
-  Tensor tokens;   ///< (B, T) i32
-  Tensor targets;  ///< (B, T) i32; kIgnoredTarget where there is no next token
-  BatchOrigin origin;
+  Tensor tokens{};   ///< (B, T) i32
+  Tensor targets{};  ///< (B, T) i32; kIgnoredTarget where there is no next token
+  BatchOrigin origin{};
 
   std::int64_t size() const { return tokens.dim(0); }
   TextBatch rows(std::int64_t begin, std::int64_t count) const;

@@ -7,7 +7,7 @@ namespace binade::nn {
 
 /// Keys and values of the tokens so far, for sampling: grows by each call. Start with a default one.
 struct AttentionCache {
-  Variable key, value;  ///< (B, S, kv_heads D)
+  Variable key{}, value{};  ///< (B, S, kv_heads D)
   std::int64_t length() const { return key.defined() ? key.dim(1) : 0; }
 };
 

@@ -46,9 +46,9 @@ class Ema {
 
    private:
     struct Kept {
-      Tensor value, low;
+      Tensor value{}, low{};
       std::uint64_t low_version = 0;
-      LowPlace low_place;
+      LowPlace low_place{};
     };
     Ema& ema_;
     std::vector<Kept> kept_;

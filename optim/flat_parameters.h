@@ -13,8 +13,8 @@ namespace binade::optim {
 
 /// A parameter as an optimizer sees it.
 struct NamedParameter {
-  std::string name;  ///< dotted path, "blocks.0.mlp.up.weight"
-  Variable variable;
+  std::string name{};  ///< dotted path, "blocks.0.mlp.up.weight"
+  Variable variable{};
   bool decays = true;  ///< whether weight decay applies
 };
 
@@ -46,12 +46,12 @@ std::vector<NamedParameter> parameters_of(Model& model) {
 class FlatParameters {
  public:
   struct Slice {
-    std::string name;
-    Variable variable;
+    std::string name{};
+    Variable variable{};
     bool decays = true;
     std::int64_t begin = 0;  ///< of the slice in gradients and in every f32 buffer of flat_size() elements
     std::int64_t count = 0;
-    Tensor low;  ///< this slice's 16-bit copy; undefined while no op has read one
+    Tensor low{};  ///< this slice's 16-bit copy; undefined while no op has read one
   };
 
   /// Throws ArgumentError when there are none, when two names are equal or a variable wants no gradient; DTypeError

@@ -11,7 +11,7 @@ namespace binade::optim {
 /// What one deterministic pass over all gradients says. `words[i]` belongs to parameter i: the bits of its largest |g|
 /// as float, so that exponent, infinity (== 0x7f800000) and NaN (above) can be read off; 0 where there is no gradient.
 struct GradientScan {
-  std::vector<std::uint32_t> words;
+  std::vector<std::uint32_t> words{};
   std::uint32_t largest = 0;
   double sum_squares = 0;  ///< of all gradients as they lie there (loss scale included); only meaningful when finite()
   std::size_t gradients = 0;  ///< parameters that have one

@@ -33,10 +33,10 @@ struct StepInput {
 /// Whether an update would write finite numbers only, and if not, where.
 struct UpdateProof {
   bool finite = true;
-  bool by_bound = false;  ///< shown from magnitudes alone; else by a dry pass
-  std::string parameter;  ///< the first that would not be finite
-  double largest = 0;     ///< what it would reach
-  double limit = 0;       ///< what its dtype (or its 16-bit copy) holds
+  bool by_bound = false;    ///< shown from magnitudes alone; else by a dry pass
+  std::string parameter{};  ///< the first that would not be finite
+  double largest = 0;       ///< what it would reach
+  double limit = 0;         ///< what its dtype (or its 16-bit copy) holds
 };
 
 /// Turns gradients into new values. One fused pass writes masters, moments and 16-bit copies; computing is in f32,
@@ -81,9 +81,9 @@ class Optimizer {
   /// What the update needs, for each parameter: its numbers, and the largest unscaled, clipped gradient of which the
   /// bound shows that finite numbers are written; below 0 where it shows that of none.
   struct DeviceUpdate {
-    StepInput input;
-    std::vector<UpdateSlice> slices;
-    std::vector<double> gradient_limits;
+    StepInput input{};
+    std::vector<UpdateSlice> slices{};
+    std::vector<double> gradient_limits{};
   };
   DeviceUpdate device_update(const StepInput& input) const;
   /// The same for an update behind those that are `under_way` (oldest first), which was_updated() has not heard of.
@@ -106,12 +106,12 @@ class Optimizer {
 
  protected:
   struct Settings {
-    std::string kind;
-    UpdateRule rule;
+    std::string kind{};
+    UpdateRule rule{};
     double lr = 0;
     int moments = 0;
     DType moment_dtype = DType::f32;
-    DecayFilter decays;
+    DecayFilter decays{};
   };
   /// Largest magnitudes of one parameter.
   struct Magnitudes {

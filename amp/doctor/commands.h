@@ -30,7 +30,7 @@ int write_report(const std::string& run, const std::string& output);
 int replay(const std::string& capsule, const std::string& program);
 
 struct ExchangeOptions {
-  std::string from, to;
+  std::string from{}, to{};
   std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2
   /// Rows of the token table in the exchange file (export) or in Binade (import); 0: as it is
   std::int64_t vocabulary = 0;

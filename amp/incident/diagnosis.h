@@ -45,14 +45,14 @@ struct Variant {
   bool earlier_weights = false;                      ///< those of the newest good checkpoint
 };
 struct Proof {
-  std::string variant;
+  std::string variant{};
   bool finite = false;
 };
 
 /// What can be done to a failed step.
 struct Experiments {
   /// Runs the step again under a variant, watched by `observer` where there is one, and leaves no trace of it.
-  std::function<StepState(const Variant&, TapeObserver* observer)> run;
+  std::function<StepState(const Variant&, TapeObserver* observer)> run{};
   std::int64_t batch = 0;            ///< rows of a micro-batch; 0: not known, or not the same in all
   std::int64_t stride = 0;           ///< row r of micro-batch m is number m * stride + r
   std::vector<std::int64_t> rows{};  ///< those that Variant::without can name; none: it does not work
@@ -64,18 +64,18 @@ struct Experiments {
 };
 
 struct Diagnosis {
-  std::optional<FirstBad> first_bad;
+  std::optional<FirstBad> first_bad{};
   CauseClass cause = CauseClass::kNotProven;
   Confidence confidence = Confidence::kNotProven;
-  std::vector<Proof> proof;
-  std::string advice;  ///< what to change, for the person who wrote the model
-  int replays = 0;     ///< runs of the step that finding all this out took
+  std::vector<Proof> proof{};
+  std::string advice{};  ///< what to change, for the person who wrote the model
+  int replays = 0;       ///< runs of the step that finding all this out took
   bool reproducible = true;
 
   // Changes that made the step finite, for whoever chooses a remedy.
-  std::vector<std::string> promote;   ///< these ops in f32, as overrides name them; all of them together
-  std::vector<std::int64_t> samples;  ///< without these rows
-  bool earlier_weights = false;       ///< with the weights of the newest good checkpoint
+  std::vector<std::string> promote{};   ///< these ops in f32, as overrides name them; all of them together
+  std::vector<std::int64_t> samples{};  ///< without these rows
+  bool earlier_weights = false;         ///< with the weights of the newest good checkpoint
 };
 
 /// Finds out where and why: replays the failed step under watch, then with one thing changed at a time. The cause is

@@ -17,7 +17,7 @@ namespace binade::amp {
 struct NonFiniteScan {
   bool nan = false, positive = false, negative = false;  ///< a NaN, an inf, a -inf somewhere
   std::int64_t position = -1;  ///< of the first infinity, or of the first NaN where there is none; -1: all are finite
-  std::vector<std::int64_t> rows;  ///< along dimension 0, those that hold something, ascending
+  std::vector<std::int64_t> rows{};  ///< along dimension 0, those that hold something, ascending
 
   bool finite() const { return position < 0; }
   bool only_negative() const { return negative && !nan && !positive; }  ///< as a mask is
@@ -30,15 +30,15 @@ void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position
 
 /// The first place of a step where what went in was finite and what came out was not.
 struct FirstBad {
-  std::string module;            ///< innermost path of the op, or of the part of it that is meant; empty at the root
-  std::string op;                ///< its name
+  std::string module{};          ///< innermost path of the op, or of the part of it that is meant; empty at the root
+  std::string op{};              ///< its name
   const OpInfo* info = nullptr;  ///< its contract, which says what may go wrong in it
-  std::string direction;         ///< "input", "forward", "backward", "optimizer", "state"
-  std::string tensor;            ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
-  std::string parameter;         ///< path, where a parameter or its gradient is meant
-  std::string dtype;
-  std::string value;                        ///< "inf", "-inf", "nan"
-  std::vector<std::int64_t> index;          ///< of the element
+  std::string direction{};       ///< "input", "forward", "backward", "optimizer", "state"
+  std::string tensor{};          ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
+  std::string parameter{};       ///< path, where a parameter or its gradient is meant
+  std::string dtype{};
+  std::string value{};                      ///< "inf", "-inf", "nan"
+  std::vector<std::int64_t> index{};        ///< of the element
   std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, where exactly one is concerned
   std::optional<std::int64_t> sample_id{};  ///< what the data set calls it
   std::vector<std::int64_t> samples{};      ///< all rows concerned, where that can be told
@@ -92,7 +92,7 @@ class FirstBadSearch final : public TapeObserver {
   /// A module that one op computes with others: its path, and where its channels end in a result that has those of all
   /// side by side, as many as the first parameter of each has rows.
   struct Part {
-    std::string module;
+    std::string module{};
     std::int64_t end = 0;
   };
   void note_parts(const OpCall& call, std::span<const Variable> inputs);

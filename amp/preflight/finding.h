@@ -12,11 +12,11 @@ namespace binade::amp {
 
 /// An input that makes a risky place go wrong.
 struct Trigger {
-  std::string of;              ///< what has to be `values`: "the input of 'sigmoid' in head"
-  std::vector<double> values;  ///< one for every element alike, or a row
-  DType dtype = DType::f32;    ///< in which they are given
-  double operand = 0;          ///< what reaches the finding's op then, where that is one number
-  std::string chain;           ///< how: "sigmoid of 17.3287 is 1 in f32"
+  std::string of{};              ///< what has to be `values`: "the input of 'sigmoid' in head"
+  std::vector<double> values{};  ///< one for every element alike, or a row
+  DType dtype = DType::f32;      ///< in which they are given
+  double operand = 0;            ///< what reaches the finding's op then, where that is one number
+  std::string chain{};           ///< how: "sigmoid of 17.3287 is 1 in f32"
 };
 
 enum class Severity : std::uint8_t {
@@ -27,19 +27,19 @@ std::string_view name_of(Severity severity);
 
 /// A risky place.
 struct PreflightFinding {
-  std::string rule;  ///< "bce-after-sigmoid"; docs/preflight.md lists them
+  std::string rule{};  ///< "bce-after-sigmoid"; docs/preflight.md lists them
   Severity severity = Severity::kPossible;
-  std::string module;            ///< path; empty at the root, and where no op is meant
+  std::string module{};          ///< path; empty at the root, and where no op is meant
   std::int64_t tape_index = -1;  ///< of the op; -1: no op is meant
-  std::string op;                ///< its name; "optimizer", "loss scale", "step" where no op is meant
-  std::string what;              ///< what goes wrong there
-  std::string advice;            ///< what to change
+  std::string op{};              ///< its name; "optimizer", "loss scale", "step" where no op is meant
+  std::string what{};            ///< what goes wrong there
+  std::string advice{};          ///< what to change
   std::optional<Trigger> trigger{};
   std::vector<std::string> also{};  ///< paths of modules where the same was found
 };
 
 struct PreflightReport {
-  std::vector<PreflightFinding> findings;
+  std::vector<PreflightFinding> findings{};
   double loss = 0;     ///< of the measured batch; NaN where there was none
   double seconds = 0;  ///< that it took
 };

@@ -17,12 +17,12 @@ struct Inspection {
   const PrecisionPolicy& policy;
   optim::Optimizer& optimizer;
   const LossScaleOptions& loss_scale;
-  double scale = 1;          ///< that the run begins with
-  double lr = 0;             ///< the highest of the schedule
-  double ema_decay = 0;      ///< 0: no averages
-  bool backward = false;     ///< whether backward was run; then
-  double measured_at = 1;    ///< its loss scale: `scale`, or a lower one where gradients did not fit
-  optim::GradientScan scan;  ///< of its gradients
+  double scale = 1;            ///< that the run begins with
+  double lr = 0;               ///< the highest of the schedule
+  double ema_decay = 0;        ///< 0: no averages
+  bool backward = false;       ///< whether backward was run; then
+  double measured_at = 1;      ///< its loss scale: `scale`, or a lower one where gradients did not fit
+  optim::GradientScan scan{};  ///< of its gradients
 };
 
 using Findings = std::vector<PreflightFinding>;

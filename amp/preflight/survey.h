@@ -31,34 +31,34 @@ struct SurveyedOperand {
   bool given = false;          ///< false: an optional input that was left out
   int producer = -1;           ///< position of the op that made it; -1: a leaf
   const void* leaf = nullptr;  ///< where a leaf's values lie
-  std::string parameter;       ///< its path, where it is one
+  std::string parameter{};     ///< its path, where it is one
   bool varies = false;         ///< depends on weights; else on the batch and on constants alone
   DType dtype = DType::f32;    ///< as it was read
   std::int64_t numel = 0;
-  ValueRange range;              ///< what it can be
-  std::optional<Extremes> seen;  ///< what it was, where that matters
+  ValueRange range{};              ///< what it can be
+  std::optional<Extremes> seen{};  ///< what it was, where that matters
 };
 
 /// An op of the measured step: what it read, what it can give, what it gave.
 struct SurveyedOp {
   const OpInfo* info = nullptr;
-  std::string module;
+  std::string module{};
   std::int64_t tape_index = 0;
-  std::vector<SurveyedOperand> operands;
+  std::vector<SurveyedOperand> operands{};
   DType dtype = DType::f32;  ///< stored
   std::int64_t numel = 0;
   bool varies = false;
-  ValueRange range;
-  std::optional<ScalarOp> scalar;  ///< elementwise ops of one input
-  std::optional<double> eps;       ///< of norms; what a Dice loss calls smooth
-  Observation seen;                ///< of its results
-  std::optional<Extremes> result;  ///< where something is beyond the dtype's range, or not finite
-  bool breaks = false;             ///< it made something non-finite of finite operands, or a NaN of masks
-  bool masked = false;             ///< a mask's large negative constants, or -inf, are among its results
-  bool cancels = false;            ///< mean of squares minus square of mean
-  std::int64_t masked_rows = 0;    ///< softmax, attention: rows in which every entry is masked
-  bool no_label = false;           ///< cross entropy: every label is the ignored one
-  Observation gradients;           ///< of what its backward gave
+  ValueRange range{};
+  std::optional<ScalarOp> scalar{};  ///< elementwise ops of one input
+  std::optional<double> eps{};       ///< of norms; what a Dice loss calls smooth
+  Observation seen{};                ///< of its results
+  std::optional<Extremes> result{};  ///< where something is beyond the dtype's range, or not finite
+  bool breaks = false;               ///< it made something non-finite of finite operands, or a NaN of masks
+  bool masked = false;               ///< a mask's large negative constants, or -inf, are among its results
+  bool cancels = false;              ///< mean of squares minus square of mean
+  std::int64_t masked_rows = 0;      ///< softmax, attention: rows in which every entry is masked
+  bool no_label = false;             ///< cross entropy: every label is the ignored one
+  Observation gradients{};           ///< of what its backward gave
   DType gradient_dtype = DType::f32;
   bool backward_breaks = false;
 

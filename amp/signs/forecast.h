@@ -13,8 +13,8 @@ namespace binade::amp {
 
 /// How far one place of the tape is from a limit in one step: from overflow, from a pole, from collapse.
 struct HeadroomReading {
-  std::string_view module;
-  std::string_view op;
+  std::string_view module{};
+  std::string_view op{};
   DType dtype = DType::f32;  ///< of the value that comes near
   double binades = 0;        ///< not finite: nothing is known of this step
 };
@@ -66,7 +66,7 @@ class Forecast {
 
  private:
   struct Place {
-    std::string module, op;
+    std::string module{}, op{};
     DType dtype = DType::f32;
     double alarmed_at = -1;  // headroom at the alarm; below 0: none is in force
     bool is(const HeadroomReading& reading) const;

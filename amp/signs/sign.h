@@ -20,13 +20,13 @@ std::string_view name_of(SignKind kind);
 struct Sign {
   SignKind kind = SignKind::kOverflow;
   std::int64_t step = 0;  ///< whose telemetry shows it
-  std::string module;     ///< innermost path; empty at the root
-  std::string op;
-  std::string direction;  ///< "forward", "backward", "optimizer"
-  std::string dtype;
-  std::string what;       ///< what was seen and what it leads to, one line
-  std::string advice;     ///< what to change
-  std::string remedy;     ///< what will be done about it, one line; empty: nothing
+  std::string module{};   ///< innermost path; empty at the root
+  std::string op{};
+  std::string direction{};  ///< "forward", "backward", "optimizer"
+  std::string dtype{};
+  std::string what{};     ///< what was seen and what it leads to, one line
+  std::string advice{};   ///< what to change
+  std::string remedy{};   ///< what will be done about it, one line; empty: nothing
   double steps_left = 0;  ///< kOverflow, kPole, kCollapse: until it happens, if nothing changes
   double confidence = 1;  ///< that it does
 };

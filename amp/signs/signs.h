@@ -41,16 +41,16 @@ class Signs {
     if (stagnation_.due(step)) stagnation_.before_update(parameters);
   }
   struct Committed {
-    std::int64_t step;
-    const Telemetry& seen;    ///< of the attempt that was committed
-    const Telemetry* raised;  ///< of the extra run; null where there was none
+    std::int64_t step{};
+    const Telemetry& seen;      ///< of the attempt that was committed
+    const Telemetry* raised{};  ///< of the extra run; null where there was none
     const optim::Optimizer& optimizer;
     const optim::StepInput& input;
-    double grad_norm;  ///< before clipping
-    double loss_scale;
-    double least_scale;  ///< that the loss scaler could go down to: room that gradients have beside their headroom
-    bool stochastic;     ///< 16-bit weights are rounded stochastically
-    bool prevents;       ///< ops that will leave a 16-bit range are to be computed in f32 in time
+    double grad_norm{};  ///< before clipping
+    double loss_scale{};
+    double least_scale{};  ///< that the loss scaler could go down to: room that gradients have beside their headroom
+    bool stochastic{};     ///< 16-bit weights are rounded stochastically
+    bool prevents{};       ///< ops that will leave a 16-bit range are to be computed in f32 in time
   };
   std::vector<Sign> after_commit(const Committed& step);
 
@@ -83,8 +83,8 @@ class Signs {
   void plan_promotion(Sign& sign);
 
   struct Promotion {
-    std::int64_t step;
-    std::string target;
+    std::int64_t step{};
+    std::string target{};
   };
   Forecast overflow_, poles_, collapse_;
   GradientHistory gradients_;

@@ -37,15 +37,15 @@ class SilentUnderflow {
 
  private:
   struct Place {
-    std::string module, op;
+    std::string module{}, op{};
     std::int64_t looks = 0;  // in a row at which it was suspect
     bool vanished = false;   // at the last look
     bool told = false;
     double legal = 0.5;  // share of zeros that means nothing
   };
   struct Found {
-    std::size_t place;
-    double lost;  // share
+    std::size_t place{};
+    double lost{};  // share
   };
   std::vector<Found> look_at(std::vector<Place>& places, std::span<const Telemetry::Slot> seen,
                              std::span<const Telemetry::Slot> raised, bool settled);

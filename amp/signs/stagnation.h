@@ -40,9 +40,9 @@ class Stagnation {
 
  private:
   struct Weight {
-    std::size_t slice;
-    std::int64_t index;
-    double value, gradient;  // gradient as it lies there: scaled, not clipped
+    std::size_t slice{};
+    std::int64_t index{};
+    double value{}, gradient{};  // gradient as it lies there: scaled, not clipped
   };
   struct Group {
     std::int64_t looks = 0;  // in a row at which it stood still

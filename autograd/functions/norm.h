@@ -13,7 +13,7 @@ Variable rms_norm(const Variable& x, const Variable& weight = {}, double eps = 1
 
 /// h = x + residual, y = norm(h), in one pass: the step from one transformer sub-layer to the next.
 struct AddNormResult {
-  Variable h, y;
+  Variable h{}, y{};
 };
 AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight = {},
                              const Variable& bias = {}, double eps = 1e-5);
@@ -31,7 +31,7 @@ Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weig
 
 /// mean and biased variance of the batch beside y; they carry no gradient.
 struct BatchNormResult {
-  Variable y, mean, var;
+  Variable y{}, mean{}, var{};
 };
 BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
                            const ChannelNormOptions& options = {});

@@ -56,8 +56,8 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
 
 /// What kernels are given of such a call, without its results. Does not wait.
 struct AttentionCall {
-  cpu::AttentionArgs args;
-  Tensor mask;  ///< as values to add, which `args` points at; undefined without one
+  cpu::AttentionArgs args{};
+  Tensor mask{};  ///< as values to add, which `args` points at; undefined without one
 };
 AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p);
 

@@ -11,10 +11,10 @@ cpu::ColumnShape column_blocks(DType dtype, std::int64_t samples, std::int64_t r
 
 /// Per sample and channel, (samples, cols).
 struct ChannelMoments {
-  std::vector<double> mean, squares;  ///< squares: sum of (x - mean)^2
+  std::vector<double> mean{}, squares{};  ///< squares: sum of (x - mean)^2
 };
 struct ChannelSums {
-  std::vector<double> sum, product;  ///< sum of gy', sum of gy' (x - mean)
+  std::vector<double> sum{}, product{};  ///< sum of gy', sum of gy' (x - mean)
 };
 
 /// C is the computing type of shape.dtype. Block partials in C, combined in double in block order: the same bits at any

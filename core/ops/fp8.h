@@ -21,7 +21,7 @@ enum class Fp8Operand : int { kX, kWeight, kGradient };
 struct Fp8Scaling {
   /// (3, 1 + kFp8Window) f32, by Fp8Operand: the largest magnitude of this step so far, then those of the steps before,
   /// the newest first. Undefined: there is no history
-  Tensor amaxes;
+  Tensor amaxes{};
   /// This step's are written, and do not decide. False (evaluation): nothing is written, and the latest decide.
   bool record = false;
 };
@@ -33,7 +33,7 @@ Tensor round_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scali
 /// The same values as codes: rows (m, k) are those of `x` (..., k), columns (k, m) the same transposed. A value is its
 /// code times `scale` () f32.
 struct Fp8Codes {
-  Tensor rows, columns, scale;
+  Tensor rows{}, columns{}, scale{};
 };
 /// Whether the three products of a layer, of `rows` rows, are products of codes on this device. Where they are not,
 /// round_to_fp8 makes operands that have the same values.
@@ -60,7 +60,7 @@ struct Fp8Rounding {
   float* record = nullptr;         ///< becomes the largest of itself and |x|; null: not kept
 };
 struct Fp8Encoding {
-  Fp8Rounding rounding;  ///< without y
+  Fp8Rounding rounding{};  ///< without y
   std::uint8_t* rows = nullptr;
   std::uint8_t* columns = nullptr;  ///< null: not wanted, either
   float* scale = nullptr;

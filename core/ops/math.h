@@ -149,8 +149,8 @@ BINADE_HD float scaled_normal_tail(float a) {
 /// Phi(-|x|) and exp(-x^2 / 2), with |x| held to 14.4, where the first is 0 in float and the second next to it.
 template <class C>
 struct NormalTail {
-  C probability;
-  C density;  ///< times sqrt(2 pi)
+  C probability{};
+  C density{};  ///< times sqrt(2 pi)
 };
 BINADE_HD NormalTail<float> normal_tail(float x) {
   const float magnitude = abs(x);

@@ -54,7 +54,7 @@ enum class Observed {
 
 /// What stands beside every op's maths.
 struct OpInfo {
-  const char* name;  ///< the op unit's file basename or, in a family file, the function's name
+  const char* name{};  ///< the op unit's file basename or, in a family file, the function's name
   /// The inputs in order, for checks and messages: "x, w, bias?". A "?" may be left out, "x..." is one or more. Empty:
   /// any number, none left out
   const char* inputs = "";
@@ -96,11 +96,11 @@ class OpContext {
 
   /// Set by apply: what each input looked like as the op read it.
   struct Input {
-    Shape shape;
+    Shape shape{};
     DType dtype = DType::f32;
     bool needs_grad = false;
     DType grad_dtype = DType::f32;  ///< f32 for parameters, the input's own dtype else
-    Device device;
+    Device device{};
   };
   std::vector<Input> inputs;
 
@@ -116,14 +116,14 @@ class OpContext {
   struct Remade {
     int input = -1;
     Activation activation = Activation::kNone;
-    Tensor z;
+    Tensor z{};
   };
   std::vector<Remade> remade;
 
  private:
   struct Saved {
-    Tensor tensor;
-    std::uint64_t version;
+    Tensor tensor{};
+    std::uint64_t version{};
     Activation remade_by = Activation::kNone;
   };
   std::vector<Saved> saved_;
@@ -140,7 +140,7 @@ class GradSink {
   /// parameter's first contribution it *is* the parameter's gradient storage: no copy follows.
   virtual Tensor destination(int i) = 0;
   struct Sum {
-    Tensor tensor;
+    Tensor tensor{};
     bool holds = false;  ///< it holds what others gave: add to it. False: uninitialized, overwrite it whole
   };
   /// Instead of destination(), from an op whose kernel can add to what is there: often the parameter's gradient, or the
@@ -160,7 +160,7 @@ class GradSink {
   /// gives that gradient and may multiply it itself; Activation::kNone: nothing.
   struct Slope {
     Activation activation = Activation::kNone;
-    Tensor z;
+    Tensor z{};
   };
   virtual Slope slope(int i) const {
     static_cast<void>(i);

@@ -9,7 +9,7 @@ namespace binade::ops {
 /// count from the back).
 struct Permute {
   struct Params {
-    std::vector<int> order;
+    std::vector<int> order{};
   };
   static constexpr OpInfo info{.name = "permute",
                                .inputs = "x",

@@ -9,7 +9,7 @@ namespace binade::ops {
 /// differ.
 struct Reshape {
   struct Params {
-    std::vector<std::int64_t> dims;
+    std::vector<std::int64_t> dims{};
   };
   static constexpr OpInfo info{.name = "reshape",
                                .inputs = "x",

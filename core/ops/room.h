@@ -30,7 +30,7 @@ class Room {
 
 /// Where an op lays its result: channels from `begin` on of a room, or, without one, in a tensor of its own.
 struct Into {
-  std::shared_ptr<Room> room;
+  std::shared_ptr<Room> room{};
   std::int64_t begin = 0;
 
   Tensor empty(const Shape& shape, DType dtype, Device device) const {

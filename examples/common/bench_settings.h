@@ -14,8 +14,8 @@ namespace binade::examples {
 
 /// What a `bench` command is asked for.
 struct BenchSettings {
-  TrainSettings train;
-  std::string workload;
+  TrainSettings train{};
+  std::string workload{};
   bool interactive = false, record = true;
   std::int64_t batch = 0;  ///< 0: the workload's own
   std::int64_t overhead = 0;

@@ -7,8 +7,8 @@ namespace binade::examples {
 
 /// What `eval` of both programs takes: which model, and which data to judge it by.
 struct EvalSettings {
-  ModelChoice model;
-  TrainSettings data;  ///< its paths, its batch, its threads and its device
+  ModelChoice model{};
+  TrainSettings data{};  ///< its paths, its batch, its threads and its device
 };
 
 void add_eval_settings(Settings& table, EvalSettings& s);

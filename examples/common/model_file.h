@@ -9,7 +9,7 @@ namespace binade::examples {
 
 /// What `eval`, `sample` and `predict` are told: --run or --checkpoint.
 struct ModelChoice {
-  std::string run, checkpoint;
+  std::string run{}, checkpoint{};
 };
 
 /// The state of the chosen checkpoint; of --run, the newest that verifies. Throws ArgumentError when neither is named.

@@ -24,9 +24,9 @@ enum class OnResume {
 /// One setting: its flag, its key in config.json, its variable, its range.
 struct Setting {
   using Target = std::variant<std::int64_t*, double*, bool*, std::string*, std::vector<std::string>*>;
-  std::string name;  ///< "checkpoint-every": the flag is --checkpoint-every, the key checkpoint_every
-  Target target;
-  std::string help;
+  std::string name{};  ///< "checkpoint-every": the flag is --checkpoint-every, the key checkpoint_every
+  Target target{};
+  std::string help{};
   OnResume on_resume = OnResume::kFixed;
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -60,8 +60,8 @@ class Settings {
 
  private:
   struct Given {
-    std::string name;
-    std::vector<std::string> values;
+    std::string name{};
+    std::vector<std::string> values{};
   };
   const Setting& find(const std::string& name) const;
   void assign(const Setting& setting, const std::vector<std::string>& values) const;

@@ -8,11 +8,11 @@ namespace binade::examples {
 
 /// What is being timed.
 struct Workload {
-  std::string name, precision;
+  std::string name{}, precision{};
   std::int64_t parameters = 0;
-  std::function<void()> step;       ///< one training step, sent
-  std::function<double()> loss;     ///< of the last one; waits for it
-  std::function<void(bool)> watch;  ///< switches what watches the steps on or off
+  std::function<void()> step{};       ///< one training step, sent
+  std::function<double()> loss{};     ///< of the last one; waits for it
+  std::function<void(bool)> watch{};  ///< switches what watches the steps on or off
 };
 
 /// Runs steps on request, so that a harness can interleave them with another process's: speaks the protocol of

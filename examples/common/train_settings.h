@@ -13,21 +13,21 @@ inline constexpr std::int64_t kStepsAhead = 2;
 
 /// What `train` of both programs takes. Defaults that differ between them are set by the program before parsing.
 struct TrainSettings {
-  std::string data, val_data;
+  std::string data{}, val_data{};
   double val_fraction = 0.1;
-  std::string run;
+  std::string run{};
   bool resume = false;
   bool supervise = false;
   int life = 0;  ///< of a supervised run: how many processes worked on it before
-  std::string init_from, config;
+  std::string init_from{}, config{};
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
   bool deterministic = true, record = true;
   std::string plans = "timed";
 
-  std::string precision;  ///< empty until chosen: bf16 where the hardware has it, else fp32
-  std::vector<std::string> overrides;
+  std::string precision{};  ///< empty until chosen: bf16 where the hardware has it, else fp32
+  std::vector<std::string> overrides{};
   std::string on_nan = "ladder";
-  std::vector<std::string> inject;
+  std::vector<std::string> inject{};
   std::string loss_scale = "dynamic";
   std::string init_scale = "65536";  ///< or "auto"
 

@@ -45,7 +45,7 @@ class Gpt : public nn::Module {
 
   /// Keys and values of every block, for sampling token by token.
   struct Cache {
-    std::vector<nn::AttentionCache> blocks;
+    std::vector<nn::AttentionCache> blocks{};
     std::int64_t length = 0;
   };
   /// Logits of the next tokens after those in `cache`, which grows. Throws ArgumentError beyond the context.

@@ -10,7 +10,7 @@ namespace binade::examples {
 
 /// What `binade-gpt train` takes beside the shared settings.
 struct GptSettings {
-  TrainSettings train;
+  TrainSettings train{};
   std::string preset = "tiny";
   std::int64_t layers = 0, heads = 0, dim = 0, context = 0;  ///< 0: the preset's
   double dropout = 0;

@@ -11,9 +11,9 @@ namespace binade::examples {
 
 /// Text, its tokens, and what is held out of it.
 struct TextSource {
-  std::unique_ptr<io::Tokenizer> tokenizer;
-  io::TextSplit split;
-  std::string content;  ///< hash of what was read: a resumed run must find the same
+  std::unique_ptr<io::Tokenizer> tokenizer{};
+  io::TextSplit split{};
+  std::string content{};  ///< hash of what was read: a resumed run must find the same
 };
 
 /// Reads --data (a text file, a folder of them, or a .bin or .npy token file; the embedded text when left out) and

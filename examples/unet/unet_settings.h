@@ -11,7 +11,7 @@ namespace binade::examples {
 
 /// What `binade-unet train` takes beside the shared settings.
 struct UNetSettings {
-  TrainSettings train;
+  TrainSettings train{};
   std::int64_t base = 16, depth = 3, size = 128, classes = 1;
   std::string loss = "bce+dice";
   bool augment = true;

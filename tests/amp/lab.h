@@ -14,8 +14,8 @@ namespace binade::amp::toy {
 
 /// Rows whose number is their sample's.
 struct LabBatch {
-  Tensor x, target;
-  io::BatchOrigin origin;
+  Tensor x{}, target{};
+  io::BatchOrigin origin{};
   LabBatch without(std::span<const std::int64_t> rows) const {
     return {io::without_rows(x, rows), io::without_rows(target, rows), origin.without(rows)};
   }

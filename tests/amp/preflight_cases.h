@@ -71,10 +71,10 @@ std::function<std::unique_ptr<optim::Optimizer>(Features&)> with(const Options& 
 }
 
 struct Case {
-  std::string name;
-  std::string rule;  ///< that must find it; empty: nothing may be found
-  std::string op;    ///< where
-  std::function<Variable(Features&)> loss;
+  std::string name{};
+  std::string rule{};  ///< that must find it; empty: nothing may be found
+  std::string op{};    ///< where
+  std::function<Variable(Features&)> loss{};
   TrainerOptions options{};
   std::function<std::unique_ptr<optim::Optimizer>(Features&)> optimizer{};  ///< left out: AdamW
 };

@@ -104,7 +104,7 @@ struct Two : nn::Module {
 };
 
 struct Batch {
-  Tensor x, target;
+  Tensor x{}, target{};
   io::BatchOrigin origin{};
 };
 

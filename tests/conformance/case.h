@@ -13,8 +13,8 @@ namespace binade::conformance {
 
 /// Values of a tensor in double, row-major, with their shape: what references read and write.
 struct Array {
-  Shape shape;
-  std::vector<double> values;
+  Shape shape{};
+  std::vector<double> values{};
   double operator[](std::int64_t i) const { return values[static_cast<std::size_t>(i)]; }
   double& operator[](std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
 };
@@ -22,22 +22,22 @@ struct Array {
 /// What a reference gives: the result, and for ops that add up many terms the bound's second part for each element: how
 /// many terms, and the sum of their magnitudes (empty where there are none).
 struct Expected {
-  std::vector<double> values;
-  std::vector<double> terms;
-  std::vector<double> magnitude;
+  std::vector<double> values{};
+  std::vector<double> terms{};
+  std::vector<double> magnitude{};
   /// Elements that may as well be NaN: a zero outside of an image may or may not meet a filter's non-finite weight.
   /// Empty: none.
-  std::vector<bool> open;
+  std::vector<bool> open{};
 };
 
 /// One op on one set of inputs. Every check of the suite runs on every case.
 struct Case {
-  const OpInfo* info;          ///< the op's contract: its bounds hold
-  std::string name;            ///< the shape class, "channel_slice": letters, digits, underscores
-  std::vector<Tensor> inputs;  ///< floating ones in f64; each check rounds them to its dtype
-  std::function<Variable(const std::vector<Variable>&)> run;     ///< the user's function, one output
-  std::function<Expected(const std::vector<Array>&)> reference;  ///< in double, independent of the op's own code
-  bool differentiable = true;                                    ///< gradcheck applies (not where inputs sit on a kink)
+  const OpInfo* info{};          ///< the op's contract: its bounds hold
+  std::string name{};            ///< the shape class, "channel_slice": letters, digits, underscores
+  std::vector<Tensor> inputs{};  ///< floating ones in f64; each check rounds them to its dtype
+  std::function<Variable(const std::vector<Variable>&)> run{};     ///< the user's function, one output
+  std::function<Expected(const std::vector<Array>&)> reference{};  ///< in double, independent of the op's own code
+  bool differentiable = true;  ///< gradcheck applies (not where inputs sit on a kink)
   bool poison = true;  ///< the reference also says what NaN and infinities give (not: its test stands elsewhere)
   /// Intermediates that the contract rounds to a half on the way, each of the given magnitude
   double half_roundings = 0;
@@ -63,8 +63,8 @@ Tensor random_labels(const Shape& shape, std::uint64_t tag, std::int64_t n);
 
 /// A shape as the elementwise suites meet it. At least 12 classes.
 struct ShapeClass {
-  const char* name;
-  Shape shape;
+  const char* name{};
+  Shape shape{};
   bool slice = false;
 };
 const std::vector<ShapeClass>& shape_classes();

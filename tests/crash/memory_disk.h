@@ -15,8 +15,8 @@ using Bytes = std::vector<std::byte>;
 /// A file or a folder. Folders name nodes by their index in the image.
 struct Node {
   bool folder = false;
-  Bytes bytes;
-  std::map<std::string, int> entries;
+  Bytes bytes{};
+  std::map<std::string, int> entries{};
 };
 /// Everything on a disk. Node 0 is the root folder "/".
 using DiskImage = std::vector<Node>;

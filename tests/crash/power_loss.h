@@ -28,18 +28,18 @@ class PowerCut {
 
  private:
   struct Piece {
-    std::uint64_t offset;
-    std::span<const std::byte> bytes;
+    std::uint64_t offset{};
+    std::span<const std::byte> bytes{};
   };
   struct LooseFile {
-    int node;
-    std::vector<Piece> pieces;
-    std::vector<std::uint64_t> sizes;  // that the file has had since its last sync
+    int node{};
+    std::vector<Piece> pieces{};
+    std::vector<std::uint64_t> sizes{};  // that the file has had since its last sync
   };
   /// Which part of what was not synced is there.
   struct Choice {
-    std::uint64_t entries = 0;      // a bit for each loose change
-    std::vector<std::size_t> data;  // for each loose file, see fill()
+    std::uint64_t entries = 0;        // a bit for each loose change
+    std::vector<std::size_t> data{};  // for each loose file, see fill()
   };
   static std::size_t variants(const LooseFile& file) { return 6 * file.pieces.size() + 8; }
   static void fill(const LooseFile& file, std::size_t variant, Node& node);

@@ -16,8 +16,8 @@ namespace binade::crash {
 /// A checkpoint that a story saves. Steps are saved again after a rollback: a version is one state of one step.
 struct Version {
   std::int64_t step = 0;
-  std::optional<double> score;
-  Bytes image;  ///< the file that must come of it
+  std::optional<double> score{};
+  Bytes image{};  ///< the file that must come of it
 };
 
 /// What the product has promised from some event of the log on. Versions by index; kNone: no checkpoint at all.
@@ -26,14 +26,14 @@ struct Promise {
 
   std::size_t from = 0;
   std::string doing = "begin";
-  bool begun = false;                    ///< the run folder is there and holds a run
-  bool configured = false;               ///< with its config.json
-  std::vector<int> loadable = {kNone};   ///< load_newest() returns one of these
-  std::vector<int> kept;                 ///< these are there under their own names
-  std::vector<int> aside;                ///< the bytes of these are there under some name
-  std::vector<int> foreign;              ///< these are not listed and not loaded any more
-  std::vector<io::ManifestEntry> facts;  ///< what MANIFEST knows at least
-  bool rotten = false;                   ///< a file turned bad by itself: a warning about it is right
+  bool begun = false;                      ///< the run folder is there and holds a run
+  bool configured = false;                 ///< with its config.json
+  std::vector<int> loadable = {kNone};     ///< load_newest() returns one of these
+  std::vector<int> kept{};                 ///< these are there under their own names
+  std::vector<int> aside{};                ///< the bytes of these are there under some name
+  std::vector<int> foreign{};              ///< these are not listed and not loaded any more
+  std::vector<io::ManifestEntry> facts{};  ///< what MANIFEST knows at least
+  bool rotten = false;                     ///< a file turned bad by itself: a warning about it is right
 };
 
 /// A disk whose own allocations do not count.

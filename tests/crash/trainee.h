@@ -18,7 +18,7 @@ enum class Lie {
 
 /// A whole small training program, as a user writes it: fp16, two micro-batches, a loader, checkpoints, an evaluation.
 struct Training {
-  std::string folder;
+  std::string folder{};
   std::int64_t steps = 30;
   std::int64_t checkpoint_every = 1;
   int acknowledge = -1;  ///< a pipe that each commit's step is written to, once it is on the disk

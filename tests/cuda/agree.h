@@ -13,7 +13,7 @@ Tensor random_values(const Shape& shape, std::uint64_t tag, double low = -1, dou
 
 /// One input of an op: values in f64.
 struct TestInput {
-  Tensor values;
+  Tensor values{};
   bool parameter = false;   ///< f32 where the op works in a half
   std::int64_t before = 0;  ///< channels that lie before these in memory
 };

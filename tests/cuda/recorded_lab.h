@@ -77,7 +77,7 @@ inline Variable watched_maths(Net& net, const io::ImageBatch& b) {
 }
 
 struct Setting {
-  std::string name;
+  std::string name{};
   TrainerOptions options{};
   std::string rule = "adamw";
 };
@@ -109,8 +109,8 @@ struct Training {
 
 /// What a run came to.
 struct Trace {
-  std::vector<StepResult> results;
-  std::string hash;
+  std::vector<StepResult> results{};
+  std::string hash{};
 };
 
 inline Trace trace(const Setting& setting, bool record,

@@ -24,7 +24,7 @@ struct Now {
 
 /// What a family plants at a spot. Code that is left out is that of a healthy program.
 struct Plan {
-  Card card;
+  Card card{};
   /// When `site` and `loss` run: where the marked sample is, in the whole batch that it belongs to, or from there on.
   enum class Strikes : std::uint8_t { kSample, kBatch, kAlways } strikes = Strikes::kSample;
   std::function<Variable(const Variable& x, const Now&)> site{};  ///< user code between two layers
@@ -42,8 +42,8 @@ struct Plan {
 
 /// One kind of fault: where it can be planted, and how.
 struct Family {
-  const char* name;
-  const char* theme;  ///< the file it stands in
+  const char* name{};
+  const char* theme{};  ///< the file it stands in
   Plan (*plant)(const Spot&);
   std::vector<ModelKind> models{ModelKind::kMlp, ModelKind::kGpt, ModelKind::kUNet};
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};

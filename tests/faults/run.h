@@ -12,7 +12,7 @@ namespace binade::faults {
 /// A family at a spot.
 struct Case {
   const Family* family = nullptr;
-  Spot spot;
+  Spot spot{};
 };
 
 /// `count` cases drawn from `seed`, as many of each family as of every other; only those of families whose name holds
@@ -22,9 +22,9 @@ std::vector<Case> draw_cases(const std::vector<Family>& families, std::uint64_t 
 
 /// What a training run with a fault in it came to.
 struct Run {
-  std::vector<amp::StepResult> attempts;
+  std::vector<amp::StepResult> attempts{};
   std::int64_t committed = 0;
-  std::string error;      ///< what ended it early; empty: nothing
+  std::string error{};    ///< what ended it early; empty: nothing
   double final_loss = 0;  ///< mean over held-out samples after kSteps updates; NaN when it ended early
   double seconds = 0;
 };
@@ -44,21 +44,21 @@ class Controls {
 
 /// One case judged against its card.
 struct Score {
-  std::string family, theme;
-  Spot spot;
-  Card card;
+  std::string family{}, theme{};
+  Spot spot{};
+  Card card{};
   bool incident = false;
   bool place = false, sample = false, cause = false;
   bool wrong_but_proven = false;
   bool hash = true;  ///< the state after every aborted attempt is the one before it
   std::int64_t replays = 0;
-  std::string found;        ///< place, value and sample in words
-  std::string found_cause;  ///< "" where there was no incident; the card's first where it is one of the card's
+  std::string found{};        ///< place, value and sample in words
+  std::string found_cause{};  ///< "" where there was no incident; the card's first where it is one of the card's
   bool recovered = false;
-  std::string remedy;  ///< the first incident's; "stop" where the run ended early
+  std::string remedy{};  ///< the first incident's; "stop" where the run ended early
   bool right_remedy = false;
   double final_loss = 0, control_loss = 0, seconds = 0;
-  std::string error;
+  std::string error{};
 
   bool sample_judged() const { return card.incident && card.judge_sample; }
   std::string planted_cause() const { return card.incident ? std::string(name_of(card.causes.front())) : ""; }

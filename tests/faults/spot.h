@@ -18,8 +18,8 @@ inline constexpr int kSites = 3;            ///< places in each model where a us
 
 /// A layer that multiplies: its module and op, in the order of forward.
 struct Product {
-  const char* path;
-  const char* op;
+  const char* path{};
+  const char* op{};
 };
 std::span<const Product> products_of(ModelKind kind);
 /// Rows of a micro-batch.

@@ -18,10 +18,10 @@ struct Share {
 /// Scores added up: of one family, or of all.
 struct Totals {
   std::int64_t cases = 0;
-  Share place, sample, cause, hash, remedy, recovered;
-  Share controls;                     ///< cases without a fault that raised no alarm
+  Share place{}, sample{}, cause{}, hash{}, remedy{}, recovered{};
+  Share controls{};                   ///< cases without a fault that raised no alarm
   std::int64_t wrong_but_proven = 0;  ///< among those with an incident expected
-  std::vector<double> replays, seconds;
+  std::vector<double> replays{}, seconds{};
 
   void count(const Score& score);
 };

@@ -10,7 +10,7 @@ namespace binade::fuzz {
 /// A public function, module or tensor method, called with what `Arguments` gives. A new one is one line in the table
 /// of its kind; a test compares the tables with the headers.
 struct Call {
-  std::string name;
+  std::string name{};
   std::vector<Variable> (*call)(Arguments&);
 };
 

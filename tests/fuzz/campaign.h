@@ -16,21 +16,21 @@ namespace binade::fuzz {
 
 /// What inputs are given to: a reader of files, an op, a module.
 struct Subject {
-  std::string name, what;
+  std::string name{}, what{};
   std::uint64_t inputs = 0;  ///< its share of the campaign's
   /// Makes input `index`, gives it to the subject and writes down in the tally what it came to. Returns the words of
   /// the answer.
-  std::function<std::string(std::uint64_t index, Tally&)> judge;
+  std::function<std::string(std::uint64_t index, Tally&)> judge{};
 };
 
 /// What the command lines of fuzz and fuzz_ops have in common.
 struct Campaign {
-  std::string program;     ///< "fuzz"
-  std::string only_flag;   ///< "--target"; names one subject
-  std::string only, json;  ///< empty: all of them; no file
+  std::string program{};       ///< "fuzz"
+  std::string only_flag{};     ///< "--target"; names one subject
+  std::string only{}, json{};  ///< empty: all of them; no file
   std::uint64_t seed = 1, count = 100'000, floor = 0, reasons = 0, jobs = 1;
   double seconds = 0;
-  std::optional<std::uint64_t> input;
+  std::optional<std::uint64_t> input{};
   bool list = false;
 };
 

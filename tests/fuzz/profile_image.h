@@ -18,14 +18,14 @@ std::string le(std::uint64_t value, int bytes);
 struct Message {
   int type = 0;
   int flags = 0;
-  std::string body;
+  std::string body{};
   int points_to = -1;          ///< object or data block; -1: the body is complete
   std::size_t address_at = 0;  ///< where in the body the address goes
   bool points_to_data = false;
 };
 
 struct ObjectHeader {
-  std::vector<Message> messages;
+  std::vector<Message> messages{};
   int size_width = 1;                            ///< bytes of the size field: 1, 2, 4
   bool phase_change = false;                     ///< the optional four bytes are there
   std::size_t continued_from = ~std::size_t{0};  ///< messages from here on lie in a continuation block
@@ -34,16 +34,16 @@ struct ObjectHeader {
 
 /// An image before it has addresses.
 struct ProfileImage {
-  std::vector<ObjectHeader> objects;  ///< the first is the root
-  std::vector<std::string> data;      ///< raw data blocks
+  std::vector<ObjectHeader> objects{};  ///< the first is the root
+  std::vector<std::string> data{};      ///< raw data blocks
 
   /// Where the checksummed blocks of the image lie: what mutations behind the layout are repaired with.
   struct Block {
     std::size_t begin = 0, size = 0;  ///< without the four bytes of its checksum, which follow
   };
   struct Laid {
-    std::string bytes;
-    std::vector<Block> blocks;
+    std::string bytes{};
+    std::vector<Block> blocks{};
   };
   Laid lay_out() const;
 };

@@ -29,15 +29,15 @@ struct Tally {
   static constexpr double kSlow = 2;                 ///< seconds that one input may take
   static constexpr std::size_t kMemory = 64u << 20;  ///< bytes beyond its own size that one input may take
 
-  std::string target;
-  std::string replay;  ///< the command line that reads one input again, but for its number
+  std::string target{};
+  std::string replay{};  ///< the command line that reads one input again, but for its number
   std::int64_t executions = 0, accepted = 0;
-  std::map<std::string, std::int64_t> refusals;  ///< by reason, numbers and names left out
-  double slowest = 0;                            ///< seconds
+  std::map<std::string, std::int64_t> refusals{};  ///< by reason, numbers and names left out
+  double slowest = 0;                              ///< seconds
   std::uint64_t slowest_input = 0;
   std::size_t most_memory = 0;
   std::uint64_t greediest_input = 0;
-  std::vector<std::string> failures;
+  std::vector<std::string> failures{};
   double seconds = 0;
   std::array<std::int64_t, 160> histogram{};  ///< of seconds, by quarters of octaves of nanoseconds
 

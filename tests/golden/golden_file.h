@@ -13,8 +13,8 @@ namespace binade::golden {
 /// One tensor of a golden case, at the precision it was written in. The format is described in golden_text.py.
 struct Array {
   DType dtype = DType::f64;  ///< f32, f64, i32, i64 or bool
-  std::vector<std::int64_t> dims;
-  std::vector<double> values;  ///< row-major; exact for f32, i32 and bool, and for |i64| < 2^53
+  std::vector<std::int64_t> dims{};
+  std::vector<double> values{};  ///< row-major; exact for f32, i32 and bool, and for |i64| < 2^53
 
   Shape shape() const { return Shape(dims); }
   /// As a tensor of its own dtype, or of another one (each value rounded once).

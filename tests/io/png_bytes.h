@@ -13,9 +13,9 @@ struct PngBytes {
   int depth = 8;
   int color = 0;  ///< 0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGBA
   int interlace = 0;
-  std::string rows;          ///< every row with its filter byte in front
-  std::string palette;       ///< RGB triples
-  std::string transparency;  ///< content of tRNS
+  std::string rows{};          ///< every row with its filter byte in front
+  std::string palette{};       ///< RGB triples
+  std::string transparency{};  ///< content of tRNS
 
   static std::string big_endian(std::uint32_t value) {
     std::string bytes(4, '\0');

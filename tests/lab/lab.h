@@ -60,8 +60,8 @@ class Findings {
 
  private:
   struct Count {
-    std::string what;
-    std::int64_t n, floor;
+    std::string what{};
+    std::int64_t n{}, floor{};
   };
   std::vector<Count> counts_;
   std::vector<std::string> told_;
@@ -70,9 +70,9 @@ class Findings {
 
 /// An experiment of the laboratory. It throws only when it could not be carried out.
 struct Experiment {
-  const char* name;
-  const char* what;
-  std::function<void(const Assignment&, Findings&)> run;
+  const char* name{};
+  const char* what{};
+  std::function<void(const Assignment&, Findings&)> run{};
 };
 
 }  // namespace binade::lab

@@ -26,10 +26,11 @@ class Family {
 
 /// What the matrix knows of a family before one is made.
 struct FamilyKind {
-  std::string name;
-  std::function<std::unique_ptr<Family>()> make;  ///< draws initial weights from the current Runtime
-  bool real_input;                                ///< x is f32: a sample can hold a NaN
-  std::string product;  ///< a module with a weight whose result leaves f16 when the weight is a million times as large
+  std::string name{};
+  std::function<std::unique_ptr<Family>()> make{};  ///< draws initial weights from the current Runtime
+  bool real_input{};                                ///< x is f32: a sample can hold a NaN
+  std::string
+      product{};  ///< a module with a weight whose result leaves f16 when the weight is a million times as large
 };
 
 /// mlp (dropout), unet (batch norm, transposed convolutions), gpt (attention, dropout, shared table), norms (embedding,

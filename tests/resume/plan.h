@@ -23,12 +23,12 @@ const char* name_of(Trouble trouble);
 /// Everything about one run that decides its bits. Drawn from (seed, family, precision, optimizer).
 struct Plan {
   const FamilyKind* family = nullptr;
-  std::string precision, optimizer;
+  std::string precision{}, optimizer{};
   std::uint64_t seed = 0;  ///< of initial weights, dropout and order
   std::int64_t steps = 0, accumulate = 1, batch = 0, samples = 0, eval_every = 0;
   io::SampleOrder order = io::SampleOrder::kShuffled;
-  optim::Schedule schedule;
-  std::string clip;  ///< "norm", "value", "adaptive" or ""
+  optim::Schedule schedule{};
+  std::string clip{};  ///< "norm", "value", "adaptive" or ""
   optim::EmaOptions ema{};
   bool averages = false, nesterov = false, half_moments = false;
   Trouble trouble = Trouble::kNone;

@@ -18,9 +18,9 @@ bool same_value(const StateDict::Value& a, const StateDict::Value& b);
 
 /// What a finished run leaves that is to be the same, bit for bit.
 struct Outcome {
-  std::string checkpoint;  ///< the last one's file, whole: every tensor, counter, window and cursor
-  std::string metrics;     ///< metrics.jsonl, whole: every attempt with its loss, gradient norm, scale and state hash
-  std::string headroom;    ///< headroom.jsonl, the last line of each step
+  std::string checkpoint{};  ///< the last one's file, whole: every tensor, counter, window and cursor
+  std::string metrics{};     ///< metrics.jsonl, whole: every attempt with its loss, gradient norm, scale and state hash
+  std::string headroom{};    ///< headroom.jsonl, the last line of each step
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 /// Throws DataError when the run has not ended.

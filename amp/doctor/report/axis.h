@@ -11,7 +11,7 @@ enum class Scale { kLinear, kLog10, kLog2, kSteps };
 
 struct Tick {
   double value = 0;
-  std::string label;
+  std::string label{};
 };
 
 /// One axis of a chart: where a value lies on it, and which values are written beside it.

@@ -13,11 +13,11 @@ namespace binade::doctor::report {
 /// Headroom by module (rows) and stretch of steps (columns): the least of each stretch; NaN where none was sampled.
 struct HeatMap {
   struct Row {
-    std::string module;
-    std::vector<double> forward, backward;  ///< by column
-    double least = 0;                       ///< of both
+    std::string module{};
+    std::vector<double> forward{}, backward{};  ///< by column
+    double least = 0;                           ///< of both
   };
-  std::vector<Row> rows;
+  std::vector<Row> rows{};
   std::int64_t first_step = 0;
   std::int64_t stride = 1;  ///< steps per column
   std::size_t columns = 0;

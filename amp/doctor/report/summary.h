@@ -20,7 +20,7 @@ Point lowest(const Series& series);
 /// How near to overflow a module came forward, in steps without an incident.
 struct Nearest {
   double binades = std::numeric_limits<double>::infinity();
-  std::string module;
+  std::string module{};
   std::int64_t step = 0;
 };
 /// Of every module, nearest first.

@@ -20,7 +20,7 @@ namespace binade::cpu {
 /// `kernel_sources` define it once per level inside `namespace binade::cpu::BINADE_ISA`; table.cpp gathers them.
 struct KernelTable {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
-  std::string_view isa;
+  std::string_view isa{};
   bool multiplies_bf16 = false;  ///< by instructions of its own, not widened to f32
   GemmKernels gemm;
   ConvKernels conv;

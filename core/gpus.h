@@ -8,7 +8,7 @@
 #include "core/backend.h"
 #include "core/observation.h"
 
-/// What `core/` asks about GPUs. Defined in cuda/gpus.cpp, the one place where the library reaches upwards: devices are
+/// What `core/` asks about GPUs. Defined in cuda/gpu.cpp, the one place where the library reaches upwards: devices are
 /// named here, and who serves them is found at run time.
 namespace binade::gpus {
 

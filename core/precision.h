@@ -19,7 +19,7 @@ enum class PrecisionClass {
 };
 
 /// Which dtypes a run computes in. A plain value: printable, comparable, saved in checkpoints. `amp/policy.h` has the
-/// presets; `autograd/apply` is the only reader.
+/// presets; compute_dtype(), below, turns it into dtypes for `autograd/apply.cpp`.
 struct PrecisionPolicy {
   struct Override {
     std::string glob{};  ///< of a module path, of an op, or with a slash "PATH/op" of both; `*` matches any characters

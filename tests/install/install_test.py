@@ -3,6 +3,7 @@
 installed + Meson, installed + a compiler line with pkg-config, and as a Meson subproject. Each program is run.
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,20 @@ import unittest
 
 SOURCE, BUILD, MESON = sys.argv[1], sys.argv[2], sys.argv[3:]
 OUTSIDE = os.path.join(SOURCE, "tests/install/outside")
+
+# What README's two pieces of code leave to their reader: a model, batches, a main().
+README_NET = """
+struct Net : nn::Module {
+  nn::Embedding embedding;
+  Block block;
+  nn::Linear head;
+  Net() : embedding({.count = 65, .dim = 16}), block(16, 2), head({.in = 16, .out = 65}) {}
+  void visit(nn::Visitor& v) override { v("embedding", embedding); v("block", block); v("head", head); }
+  Variable forward(const Variable& tokens) override { return head(block(embedding(tokens))); }
+};
+struct Batch { Tensor tokens, targets; io::BatchOrigin origin{}; };
+void train(io::Loader<Batch>& loader) {
+"""
 
 
 def run(*command, **environment):
@@ -47,6 +62,15 @@ class Install(unittest.TestCase):
         flags = run("pkg-config", "--cflags", "--libs", "binade", **self.found).split()
         run("c++", "-std=c++20", OUTSIDE + "/main.cpp", *flags, "-o", program)
         self.check(program, **self.found)
+
+    def test_readmes_code_compiles_without_a_warning(self):
+        with open(SOURCE + "/README.md", encoding="utf-8") as readme:
+            model, training = re.findall(r"^```cpp\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
+        program = self.folder.name + "/readme.cpp"
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(model + README_NET + training + "}\n")
+        flags = run("pkg-config", "--cflags", "binade", **self.found).split()
+        run("c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", program, *flags)
 
     def test_as_a_subproject(self):
         parent = self.folder.name + "/parent"

@@ -25,7 +25,9 @@ def failures(root, compiler):
     """Yields (header, compiler's complaint)."""
     def compile_alone(header):
         unit = f'#include "{header}"\n#include "{header}"\n'
-        done = subprocess.run([*compiler, "-I" + root, "-fsyntax-only", "-x", "c++", "-"], input=unit, capture_output=True, text=True)
+        # From `root`: what comes from standard input finds quoted includes in the working folder first.
+        done = subprocess.run([*compiler, "-I" + os.path.abspath(root), "-fsyntax-only", "-x", "c++", "-"], input=unit, capture_output=True,
+                              text=True, cwd=root)
         return header, done.returncode, done.stderr
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -146,6 +146,40 @@ def one_policy_reader(tree):
         yield "autograd/apply.cpp", 1, "nobody asks compute_dtype() here any more: move this rule with its caller"
 
 
+# Who may ask the policy itself, and what for. Everybody else goes through apply().
+POLICY_READERS = {
+    "core/precision.cpp": "keeps it",
+    "autograd/apply.cpp": "turns it into dtypes",
+    "autograd/recompute.cpp": "installs it again when a segment is run again",
+    "autograd/functions/losses.cpp": "bce: whether its probabilities are halves",
+    "nn/attention.cpp": "whether three projections may be one product",
+    "nn/linear.cpp": "whether a linear layer reads 8 bits",
+}
+
+
+def policy_readers(tree):
+    """Those who ask the policy are few and listed, here and in docs/unorthodox.md."""
+    for path, text in tree.cpp(*LIBRARY):
+        if path in POLICY_READERS or path == "core/precision.h":
+            continue
+        for match in re.finditer(r"\bcurrent_policy\s*\(", code_only(text)):
+            yield path, line_of(text, match.start()), ("current_policy() is read in " + ", ".join(sorted(POLICY_READERS)) +
+                                                       ": declare the op's precision instead, or add this file to the list")
+
+
+def named_files_exist(tree):
+    """A comment that sends its reader to a file names one that is there."""
+    places = re.compile(r"\b(?:" + "|".join(LIBRARY + ABOVE + ("docs",)) + r")/[\w/.-]*?\w\.(?:h|cpp|cu|cuh|py|md)\b(?![/*])")
+    for path, text in sorted(tree.files.items()):
+        if path.startswith("tests/lint/"):
+            continue
+        for comment in re.finditer(r"//[^\n]*" if not path.endswith((".py", ".build")) else r"#[^\n]*", text):
+            for match in places.finditer(comment.group()):
+                known = match.group() in tree.files or os.path.exists(os.path.join(tree.root, match.group()))
+                if not known and match.group() not in GENERATED:
+                    yield path, line_of(text, comment.start() + match.start()), f"there is no file {match.group()}: name the one that is meant"
+
+
 def file_size(tree):
     for path, text in tree.files.items():
         lines = text.count("\n")
@@ -229,7 +263,8 @@ def built(tree):
             yield path, 1, f"in no list of {folder}/meson.build: it is never compiled"
 
 
-RULES = (floors, rooted_includes, third_party_places, own_header_first, one_policy_reader, file_size, names, spelling,
+RULES = (floors, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
+         named_files_exist, file_size, names, spelling,
          finished, macros, header_guards, no_sudden_death, nan_blind, built)
 
 

@@ -55,6 +55,8 @@ PLANTED = {
     ],
     "own_header_first": [("core/tensor.cpp", '#include <cstdint>\n#include "core/tensor.h"\n')],
     "one_policy_reader": [("nn/loss.h", HEADER + "inline int f() { return compute_dtype(1); }\n")],
+    "policy_readers": [("nn/loss.h", HEADER + "inline int f() { return current_policy().low; }\n")],
+    "named_files_exist": [("nn/loss.h", HEADER + "// Defined in nn/gone.cpp.\n"), ("core/meson.build", "files('tensor.cpp', 'precision.cpp')  # see docs/gone.md\n")],
     "file_size": [("nn/loss.h", HEADER + "\n" * 600)],
     "names": [
         ("nn/helper.h", HEADER),

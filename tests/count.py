@@ -1,8 +1,11 @@
-"""count.py STATUS BUILD...: sums the results of the build folders' last `meson test`, GoogleTest case by case.
+"""count.py STATUS [--left-out SUITE]... BUILD...: sums the results of the build folders' last `meson test`, GoogleTest
+case by case.
 
-STATUS is nonzero when something outside the tests failed (a compile error, a time limit). Prints the failures and, as
-the last line, "N passed, N failed, N skipped"; exits nonzero when something failed.
+STATUS is nonzero when something outside the tests failed (a compile error, a time limit). Prints the skips, the failures
+and, as the last line, "N passed, N failed, N skipped"; "left_out_SUITE:" stands before that for each suite that should
+have run and did not. Exits nonzero when something failed.
 """
+import argparse
 import json
 import os
 import re
@@ -33,17 +36,22 @@ def results(build):
 
 
 def main():
-    status, builds = int(sys.argv[1]), sys.argv[2:]
-    found = [case for build in builds for case in results(build)]
+    ap = argparse.ArgumentParser(usage="count.py STATUS [--left-out SUITE]... BUILD...")
+    ap.add_argument("status", type=int)
+    ap.add_argument("builds", nargs="+")
+    ap.add_argument("--left-out", action="append", default=[])
+    a = ap.parse_args()
+    found = [case for build in a.builds for case in results(build)]
     for verdict in ("SKIPPED", "FAILED"):
         for name, outcome in found:
             if outcome == verdict:
                 print(f"{verdict.lower()}: {name}")
     count = {verdict: sum(outcome == verdict for _, outcome in found) for verdict in ("OK", "FAILED", "SKIPPED")}
-    if status and not count["FAILED"]:
+    if a.status and not count["FAILED"]:
         print("failed: a step outside the tests (see above)")
         count["FAILED"] = 1
-    print(f"{count['OK']} passed, {count['FAILED']} failed, {count['SKIPPED']} skipped")
+    left_out = "left_out_" + "_and_".join(a.left_out) + ": " if a.left_out else ""
+    print(f"{left_out}{count['OK']} passed, {count['FAILED']} failed, {count['SKIPPED']} skipped")
     return 1 if count["FAILED"] else 0
 
 

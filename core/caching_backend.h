@@ -45,12 +45,12 @@ class CachingBackend : public Backend {
 
   /// Memory that recordings share.
   struct SharedArena {
-    Arena arena{};
+    Arena arena;
     int recordings = 0;  // living ones
   };
   /// The memory that a recording works in: an arena, and blocks that stay as they are while it lives.
   struct RecordedMemory {
-    PlannedBlocks blocks{};
+    PlannedBlocks blocks;
     std::shared_ptr<SharedArena> shared{};  // null: the plan has no bytes
     std::vector<void*> held{};
     std::thread::id thread{};

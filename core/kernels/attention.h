@@ -55,7 +55,7 @@ struct AttentionBackward {
   AttentionArgs args;
   AttentionArgs::Tokens y, gy;
   const void* lse = nullptr;
-  Gradient gq, gk, gv;
+  Gradient gq{}, gk{}, gv{};
 };
 
 struct AttentionKernels {

@@ -39,7 +39,7 @@ struct Taps {
 struct Resample {
   DType dtype = DType::f32;
   std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;
-  Taps rows, cols;
+  Taps rows{}, cols{};
   bool divide_before = false;  ///< x / (divisor_h[h] divisor_w[w]) is summed; else the sum is divided
   const void* x = nullptr;
   std::int64_t x_pitch = 0;

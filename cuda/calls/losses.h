@@ -8,11 +8,11 @@ namespace binade::cuda {
 struct CrossEntropyCall {
   bool backward = false;
   std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: of the logits
-  Source logits, targets;
-  Target statistics;
+  Source logits{}, targets{};
+  Target statistics{};
   std::int64_t* count = nullptr;
-  Source gy;
-  Target out;
+  Source gy{};
+  Target out{};
   std::int64_t ignore_index = 0;
   double label_smoothing = 0;
   std::uint64_t number = 0;  ///< under which a target that is no class is noted (cuda/faults.h)

@@ -26,8 +26,8 @@ struct AttentionKey {
   DType dtype = DType::bf16;
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   bool causal = false;
-  Steps q, k, v, y;
-  Steps gy, gq, gk, gv;  ///< of a backward pass
+  Steps q{}, k{}, v{}, y{};
+  Steps gy{}, gq{}, gk{}, gv{};  ///< of a backward pass
   bool mask = false;     ///< one is added to the logits
   bool dropout = false;  ///< some probabilities are left out
   bool aligned = true;   ///< every vector lies on 16 bytes

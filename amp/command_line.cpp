@@ -56,6 +56,16 @@ std::string unknown_word_text(CLI::App& app) {
                      near.empty() ? "" : ", did you mean " + near + "?");
 }
 
+/// The first flag or word that was given an empty text, as a script's unset variable gives it; empty when there is
+/// none. An empty text would read as the flag left out.
+std::string given_empty(CLI::App& app) {
+  for (const CLI::Option* option : innermost(app).get_options()) {
+    const bool bare = option->get_expected_min() == 0;  // a switch, whose value may be left out
+    if (!bare && std::ranges::count(option->results(), "") > 0) return option->get_name();
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
@@ -89,6 +99,11 @@ std::string nearest_word(const std::string& word, const std::vector<std::string>
 int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
   try {
     app.parse(argc, argv);
+    if (const std::string flag = given_empty(app); !flag.empty())
+      return fail(
+          fmt::format("{0}: {1}: wanted a value, got an empty text; leave {1} out for its default; see {0} --help",
+                      full_name(app), flag),
+          kBadArguments);
     return body();
   } catch (const CLI::CallForHelp&) {
     std::fputs(innermost(app).help(&innermost(app) == &app ? "" : app.get_name()).c_str(), stdout);

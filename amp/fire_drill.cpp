@@ -16,7 +16,7 @@ namespace {
 
 struct Kind {
   const char* name;
-  std::vector<std::string> keys;  ///< beside step, once and every
+  std::vector<std::string> keys;  ///< beside step, once, again and every
   std::vector<std::string> optional_keys{};
   bool once = false;
 };
@@ -65,8 +65,8 @@ void set_value(Fault& fault, const std::string& key, const std::string& text) {
     fault.op = text;
   else if (key == "factor")
     fault.factor = number<double>(fault.spec, key, text);
-  else if (key == "once" || key == "view")
-    (key == "once" ? fault.once : fault.view) = number<int>(fault.spec, key, text) != 0;
+  else if (key == "once" || key == "again" || key == "view")
+    (key == "once" ? fault.once : key == "again" ? fault.again : fault.view) = number<int>(fault.spec, key, text) != 0;
   else
     (key == "step"     ? fault.step
      : key == "every"  ? fault.every
@@ -136,7 +136,7 @@ Fault parse_fault(const std::string& spec) {
   }
   std::vector<std::string> keys = kind->keys;
   keys.insert(keys.end(), kind->optional_keys.begin(), kind->optional_keys.end());
-  for (const char* common : {"step", "once", "every"}) keys.emplace_back(common);
+  for (const char* common : {"step", "once", "again", "every"}) keys.emplace_back(common);
   std::set<std::string> given;
   for (std::size_t begin = at == spec.npos ? spec.size() : at + 1; begin < spec.size();) {
     const std::size_t end = std::min(spec.find(',', begin), spec.size());
@@ -181,8 +181,8 @@ void FireDrill::plant(const std::string& spec) {
 }
 
 bool FireDrill::due(const Fault& fault, std::int64_t step) const {
-  const auto struck = struck_.find(fault.spec);
-  if (fault.once && struck != struck_.end() && struck->second != call_) return false;
+  const auto struck = struck_.find({fault.spec, step});
+  if (!fault.again && struck != struck_.end() && struck->second != call_) return false;
   return step == fault.step || (fault.every > 0 && step > fault.step && (step - fault.step) % fault.every == 0);
 }
 
@@ -200,10 +200,15 @@ std::vector<const Fault*> FireDrill::active(std::string_view kind) const {
   return found;
 }
 
-void FireDrill::strike_once(const Fault& fault) {
-  if (!fault.once || struck_.contains(fault.spec)) return;
-  if (on_strike) on_strike(fault.spec);
-  struck_[fault.spec] = call_;
+void FireDrill::strike(const Fault& fault, std::int64_t step) {
+  const bool first_time = !struck_.contains({fault.spec, step});
+  if (first_time && !fault.again && on_strike) on_strike(fault.spec, step);
+  struck_[{fault.spec, step}] = call_;
+}
+
+bool FireDrill::struck_in_this_call(const Fault& fault) const {
+  const auto struck = struck_.find({fault.spec, step_});
+  return struck != struck_.end() && struck->second == call_;
 }
 
 void FireDrill::change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f) {
@@ -227,18 +232,18 @@ void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
   first_ = true;
   for (const Fault* fault : active("scale-weight")) {
     if (fault->view) continue;
-    strike_once(*fault);
+    strike(*fault);
     change_weight(*fault, optimizer, [&](float x) { return static_cast<float>(x * fault->factor); });
   }
   for (const Fault* fault : active("nan-buffer")) {
-    strike_once(*fault);
+    strike(*fault);
     for (const auto& [name, buffer] : nn::named_buffers(*model_))
       if (name == fault->path && buffer->committed().dtype() == DType::f32)
         set_element(buffer->mutable_committed(), 0, std::numeric_limits<float>::quiet_NaN());
   }
   for (const auto& [kind, signal] : {std::pair("sigterm", SIGTERM), {"kill", SIGKILL}})
     for (const Fault* fault : active(kind)) {
-      strike_once(*fault);
+      strike(*fault);
       std::raise(signal);
     }
 }
@@ -254,7 +259,7 @@ void FireDrill::before_run(std::int64_t step, bool first, std::vector<std::int64
 
 void FireDrill::after_gradients(optim::FlatParameters& parameters) {
   for (const Fault* fault : active("inf-grad")) {
-    strike_once(*fault);
+    strike(*fault);
     for (const optim::FlatParameters::Slice& slice : parameters.slices()) {
       Variable::State& state = *slice.variable.state();
       if (slice.name == fault->path && state.grad_defined && fault->index < state.grad.numel())
@@ -267,7 +272,7 @@ void FireDrill::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
   step_ = step;
   first_ = true;
   for (const Fault* fault : active("nan-weight")) {
-    strike_once(*fault);
+    strike(*fault);
     change_weight(*fault, optimizer, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
   }
 }
@@ -275,7 +280,7 @@ void FireDrill::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
 double FireDrill::lr_factor() {
   double factor = 1;
   for (const Fault* fault : active("lr")) {
-    strike_once(*fault);
+    strike(*fault);
     factor *= fault->factor;
   }
   return factor;
@@ -283,8 +288,8 @@ double FireDrill::lr_factor() {
 
 bool FireDrill::fills_disk(std::int64_t step) {
   for (const Fault& fault : faults_)
-    if (fault.kind == "enospc" && step >= fault.step && !struck_.contains(fault.spec)) {
-      strike_once(fault);
+    if (fault.kind == "enospc" && step >= fault.step && !struck_.contains({fault.spec, fault.step})) {
+      strike(fault, fault.step);
       return true;
     }
   return false;
@@ -293,7 +298,7 @@ bool FireDrill::fills_disk(std::int64_t step) {
 double FireDrill::eps_of(const OpCall& call, double eps) {
   for (const Fault* fault : active("drop-eps"))
     if (call.module_path == fault->path && call.info.family == OpFamily::kNorm) {
-      strike_once(*fault);
+      strike(*fault);
       eps = 0;
     }
   return eps;
@@ -305,7 +310,7 @@ void FireDrill::fill_row(std::string_view kind, const OpCall& call, Tensor& tens
   for (const Fault* fault : active(kind)) {
     if (!fault->path.empty() && fault->path != call.module_path) continue;
     if (const auto row = row_of(fault->sample, batch_rows_)) {
-      strike_once(*fault);
+      strike(*fault);
       const std::int64_t width = tensor.dim(tensor.rank() - 1);
       tensor = with_row(tensor, *row * (tensor.dim(0) / batch_rows_),
                         [&](float* x, std::int64_t) { std::fill(x, x + width, value); });
@@ -324,7 +329,7 @@ void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inp
     if (x.requires_grad()) {
       for (const Fault* fault : active("scale-weight"))
         if (fault->view && x.state()->name == fault->path) {
-          strike_once(*fault);
+          strike(*fault);
           Tensor scaled = read[i].to(DType::f32).on_host().clone();
           for (std::int64_t k = 0; k < scaled.numel(); ++k)
             scaled.mutable_data<float>()[k] *= static_cast<float>(fault->factor);
@@ -361,12 +366,12 @@ Tensor FireDrill::planted_in(const Tensor& batch, std::int64_t rows) {
   Tensor planted = batch;
   for (const Fault* fault : active("nan-input"))
     if (const auto row = row_of(fault->sample, rows)) {
-      strike_once(*fault);
+      strike(*fault);
       planted = with_row(planted, *row, [](float* x, std::int64_t) { x[0] = std::numeric_limits<float>::quiet_NaN(); });
     }
   for (const Fault* fault : active("scale-sample"))
     if (const auto row = row_of(fault->sample, rows)) {
-      strike_once(*fault);
+      strike(*fault);
       planted = with_row(planted, *row, [&](float* x, std::int64_t width) {
         for (std::int64_t k = 0; k < width; ++k) x[k] *= static_cast<float>(fault->factor);
       });
@@ -382,8 +387,8 @@ void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, 
     fill_row("mask-row", call, outputs[0], 0);  // what it defines there
   for (const Fault* fault : active("bitflip"))
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
-        !struck_.contains(fault->spec)) {
-      strike_once(*fault);
+        !struck_in_this_call(*fault)) {
+      strike(*fault);
       flip_high_bit(outputs[0]);
     }
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/observer.h"
@@ -20,8 +21,9 @@ struct Fault {
   std::string kind{};
   std::int64_t step = 0;
   std::int64_t every = 0;  ///< > 0: strikes again every so many steps
-  bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay
-  std::string path{};      ///< a module, a buffer or a parameter
+  bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay of it
+  bool again = false;      ///< whenever its step comes again; else the first time it comes, in the run's life
+  std::string path{};       ///< a module, a buffer or a parameter
   std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
   std::int64_t index = 0;   ///< element
@@ -40,16 +42,18 @@ struct Fault {
 ///   scale-weight path=P,factor=F    a parameter is multiplied; with view=1 only as ops read it
 ///   nan-weight path=P               NaN in a parameter after the step is committed
 ///   nan-buffer path=P               NaN in a buffer, or a module's first, before the step
-///   bitflip path=P,op=O             the top exponent bit of a result's first element, once
-///   enospc                          the first checkpoint from that step on finds the disk full, once
+///   bitflip path=P,op=O             the top exponent bit of a result's first element, in one attempt
+///   enospc                          the first checkpoint from that step on finds the disk full
 ///   lr factor=F                     the step's learning rate is multiplied
-///   sigterm, kill                   the process gets that signal before the step, once
+///   sigterm, kill                   the process gets that signal before the step
 ///
-/// A module's path stands for its weight. Every kind takes `once=1` and `every=N`.
+/// A module's path stands for its weight. Every kind takes `once=1`, `again=1` and `every=N`. A fault strikes the first
+/// time that its step comes, in every attempt and replay of it; not when the step comes again, with another batch,
+/// after a rollback or in a resumed run.
 Fault parse_fault(const std::string& spec);
 
-/// Plants faults in the steps of one Trainer. What strikes once strikes once in the run's life: whoever owns the run's
-/// folder says through `has_struck` what struck before, and is told through `on_strike` before something does.
+/// Plants faults in the steps of one Trainer. The owner of the run's folder says through `has_struck` what struck in
+/// earlier lives of the run, and is told through `on_strike` before a fault strikes for the first time in a step.
 class FireDrill final : public TapeObserver {
  public:
   FireDrill() = default;
@@ -61,8 +65,8 @@ class FireDrill final : public TapeObserver {
 
   bool planted() const { return !faults_.empty(); }
   const std::vector<Fault>& faults() const { return faults_; }
-  void has_struck(const std::string& spec) { struck_[spec] = 0; }
-  std::function<void(const std::string& spec)> on_strike;
+  void has_struck(const std::string& spec, std::int64_t step) { struck_[{spec, step}] = kEarlierLife; }
+  std::function<void(const std::string& spec, std::int64_t step)> on_strike;
 
   /// Whether a fault of this step was or will be planted: its incidents are drills.
   bool concerns(std::int64_t step) const;
@@ -88,7 +92,9 @@ class FireDrill final : public TapeObserver {
  private:
   bool due(const Fault& fault, std::int64_t step) const;
   std::vector<const Fault*> active(std::string_view kind) const;
-  void strike_once(const Fault& fault);
+  void strike(const Fault& fault) { strike(fault, step_); }
+  void strike(const Fault& fault, std::int64_t step);
+  bool struck_in_this_call(const Fault& fault) const;
   void fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value);
   Tensor planted_in(const Tensor& batch, std::int64_t rows);
   std::optional<std::int64_t> row_of(std::int64_t sample, std::int64_t rows) const;
@@ -96,7 +102,9 @@ class FireDrill final : public TapeObserver {
 
   nn::Module* model_ = nullptr;
   std::vector<Fault> faults_;
-  std::map<std::string, std::int64_t> struck_;  // once-only faults: in which call of before_step; 0: in an earlier life
+  static constexpr std::int64_t kEarlierLife = -1;
+  /// In which call of before_step a fault struck in that step.
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t> struck_;
   std::int64_t step_ = 0;
   std::int64_t call_ = 0;  // of before_step
   bool first_ = true;

@@ -108,12 +108,13 @@ void RunRecords::tell(const Incident& incident, const std::string& report) {
   keep_event(incident.warning ? "warning" : "incident", incident.step,
              fmt::format("{}: {} ({}); {}", place_of(d), name_of(d.cause), name_of(d.confidence),
                          done_of(incident.remedy)));
-  say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}",
+  say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}{}",
                   incident.warning ? "warning"
                   : incident.drill ? "drill: incident"
                                    : "incident",
                   incident.step, place_of(d), name_of(d.cause), name_of(d.confidence), incident.what, d.advice,
-                  done_of(incident.remedy), report));
+                  done_of(incident.remedy), report,
+                  incident.no_capsule.empty() ? "" : "; no capsule: " + incident.no_capsule));
 }
 
 void RunRecords::warn(const Incident& incident) { tell(incident, write_report(incident)); }

@@ -50,6 +50,7 @@ struct Incident {
   Remedy remedy{};                         ///< what was done about it
   bool drill = false;                      ///< a fault was planted in this step
   bool warning = false;                    ///< training is unharmed: an evaluation
+  std::string no_capsule{};                ///< why there is none, where one was wanted (set_capsule_sink)
   std::vector<ModuleHeadroom> headroom{};  ///< of the attempt, by module
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
@@ -369,7 +370,8 @@ class Trainer {
   bool roll_back(Incident& incident, Trial& trial);
 
   // ---- trainer_capsule.cpp
-  void fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const;
+  /// Returns why there is no capsule, where one was wanted.
+  std::string fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const;
   std::vector<StateDict> load_capsule(const StateDict& capsule);
   CapsuleReplay run_capsule(const StateDict& capsule, const StepFeed& feed);
 

@@ -26,8 +26,11 @@ bool same(const StateDict& a, const StateDict& b) {
 
 }  // namespace
 
-void Trainer::fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const {
-  if (!capsule_sink_ || !trial.feed.contents || incidents_ >= kMostIncidents) return;
+std::string Trainer::fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const {
+  if (!capsule_sink_ || incidents_ >= kMostIncidents) return "";
+  if (!trial.feed.contents)
+    return "the type of the batch has no state(), so this attempt cannot be run again elsewhere; give it state() and "
+           "from_state(), as io::TextBatch has";
   StateDict capsule = cloned(collect());
   capsule.put("capsule/schema", kSchema);
   capsule.put("capsule/step", state.step);
@@ -41,6 +44,7 @@ void Trainer::fill_capsule(const StepState& state, const Trial& trial, std::int6
   for (std::size_t part = 0; part < trial.feed.origins.size(); ++part)
     capsule.merge(fmt::format("batch/{}", part), trial.feed.contents(static_cast<int>(part)));
   capsule_sink_(state.step, attempt, std::move(capsule));
+  return "";
 }
 
 std::vector<StateDict> Trainer::load_capsule(const StateDict& capsule) {

@@ -55,7 +55,7 @@ Trainer::Next Trainer::recover(const StepState& state, Trial& trial, StepResult&
   if (lower_scale(state, trial, why)) return Next::kAgain;
   Incident incident{.step = result.step, .attempt = result.attempt, .what = describe(state, optimizer_.parameters())};
   if (!why.empty()) incident.what += "; " + why;
-  fill_capsule(state, trial, result.attempt);
+  incident.no_capsule = fill_capsule(state, trial, result.attempt);
   incident.diagnosis = investigate(state, trial);
   incident.drill = drill_.concerns(result.step);
   incident.headroom = telemetry_.by_module();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -40,6 +41,17 @@ std::int64_t headroom_every(std::int64_t steps) {
 }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+/// A line of drills.jsonl, and the step in one of that fault; nothing where the line is of another.
+std::string strike_line(const std::string& spec, std::int64_t step) {
+  return io::JsonObject().add("struck", spec).add("step", step).text();
+}
+std::optional<std::int64_t> step_of_strike(const std::string& line, const std::string& spec) {
+  const std::size_t digits = strike_line(spec, 0).size() - 2;  // they end at "0}"
+  std::int64_t step = 0;
+  if (line.size() > digits) std::from_chars(line.data() + digits, line.data() + line.size(), step);
+  return line == strike_line(spec, step) ? std::optional(step) : std::nullopt;
+}
 
 /// config.json of a program that has no settings of its own to write down.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
@@ -126,19 +138,19 @@ class TrainingRun::Journal {
                                records_.ended_well() ? "" : "; the process before this one ended without a word"));
   }
 
-  /// Once-only faults strike once in the run's life: they are on the disk before they strike.
+  /// A fault strikes once in a step of the run's life: that it does is on the disk before.
   void open_drills() {
     FireDrill& drill = trainer_.drill();
     if (!drill.planted()) return;
-    const auto line_of = [](const std::string& spec) { return io::JsonObject().add("struck", spec).text(); };
     const std::string path = folder_.file("drills.jsonl");
     drills_.emplace(path);  // first: it refuses what is no file
     std::ifstream before(path);
     for (std::string line; std::getline(before, line);)
       for (const Fault& fault : drill.faults())
-        if (line == line_of(fault.spec)) drill.has_struck(fault.spec);
-    drill.on_strike = [this, line_of](const std::string& spec) {
-      drills_->write_line(line_of(spec));
+        if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))
+          drill.has_struck(fault.spec, *step);
+    drill.on_strike = [this](const std::string& spec, std::int64_t step) {
+      drills_->write_line(strike_line(spec, step));
       drills_->sync();
     };
     for (const Fault& fault : drill.faults()) {
@@ -163,6 +175,7 @@ class TrainingRun::Journal {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {
       save_now();
+      records_.finish();
       records_.event("stopped", trainer_.steps(),
                      fmt::format("stopped by signal {} after step {}; the state is committed",
                                  io::StopSignals::signal_received(), trainer_.steps()));

@@ -10,6 +10,9 @@
 namespace binade::io {
 namespace {
 
+/// Columns that stay free: a terminal may wrap after its last one, and writes ^C behind the line.
+constexpr int kFree = 3;
+
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -77,8 +80,7 @@ void ProgressBar::update(const Progress& progress) {
 void ProgressBar::draw() {
   const std::string head = fmt::format("{}/{} ", latest_->step, options_.total);
   const std::string plain = fields(*latest_, false);
-  // One column stays free: a terminal may wrap after its last one.
-  const auto room = static_cast<std::int64_t>(console_.width) - 1 -
+  const auto room = static_cast<std::int64_t>(console_.width) - kFree -
                     static_cast<std::int64_t>(head.size() + plain.size() + 4);
   std::string line = head;
   if (room >= 5) {
@@ -92,7 +94,7 @@ void ProgressBar::draw() {
     bar.resize(static_cast<std::size_t>(width), ' ');
     line += "[" + console_.paint(bar, Color::kGreen) + "]  " + fields(*latest_, true);
   } else {
-    line = (head + plain).substr(0, static_cast<std::size_t>(std::max(1, console_.width - 1)));
+    line = (head + plain).substr(0, static_cast<std::size_t>(std::max(1, console_.width - kFree)));
   }
   out_ << "\r" << line << "\x1b[K" << std::flush;
   on_screen_ = true;

@@ -82,6 +82,7 @@ std::string report_json(const Incident& incident) {
       .add("kind", incident.warning ? "warning" : "incident");
   json.add("what", incident.what);
   if (incident.drill) json.add("drill", true);
+  if (!incident.no_capsule.empty()) json.add("no_capsule", incident.no_capsule);
   if (d.first_bad) {
     json.add("micro_batch", d.first_bad->micro_batch);
     json.add_raw("first_bad", first_bad_json(*d.first_bad));
@@ -108,6 +109,7 @@ std::string report_markdown(const Incident& incident) {
   text += fmt::format("- **Why**: {} ({})\n", name_of(d.cause), name_of(d.confidence));
   text += fmt::format("- **Done**: {}\n", done_of(incident.remedy));
   text += fmt::format("- **To do**: {}\n", d.advice);
+  if (!incident.no_capsule.empty()) text += fmt::format("- **Capsule**: none: {}\n", incident.no_capsule);
   if (d.first_bad && !d.first_bad->operand_max.empty()) {
     text += "\nLargest operands of that op:";
     for (const double x : d.first_bad->operand_max) text += fmt::format(" {:.6g}", x);

@@ -48,9 +48,9 @@ amp::Policy choose_policy(TrainSettings& s) {
 }
 
 amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Policy& policy) {
-  if (s.loss_scale == "dynamic" && !policy.dynamic_loss_scale) return amp::LossScaleOptions::off();
-  if (s.loss_scale == "dynamic" && s.init_scale == "auto") return amp::LossScaleOptions::measured();
-  return amp::LossScaleOptions::parse(s.loss_scale, s.init_scale == "auto" ? 65536 : std::stod(s.init_scale));
+  const std::string scale = s.loss_scale != "auto" ? s.loss_scale : policy.dynamic_loss_scale ? "dynamic" : "off";
+  if (scale == "dynamic" && s.init_scale == "auto") return amp::LossScaleOptions::measured();
+  return amp::LossScaleOptions::parse(scale, s.init_scale == "auto" ? 65536 : std::stod(s.init_scale));
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model) {

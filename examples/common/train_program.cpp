@@ -30,6 +30,18 @@ void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
                          run.text("progress/architecture"));
 }
 
+/// Refuses settings of which a training would make nothing.
+void check_idle_settings(const Settings& table, const TrainSettings& s) {
+  check<ArgumentError>(s.schedule != "plateau" || s.eval_every > 0,
+                       "--schedule plateau: wanted --eval-every N with it: evaluations alone lower its learning rate, "
+                       "and there is none before the end");
+  const bool by_policy = !s.precision.empty() && amp::Policy::by_name(s.precision).dynamic_loss_scale;
+  check<ArgumentError>(!table.given("init-scale") || s.loss_scale == "dynamic" || (s.loss_scale == "auto" && by_policy),
+                       "--init-scale: wanted --loss-scale dynamic with it, got --loss-scale {} and {}: no scale begins "
+                       "there",
+                       s.loss_scale, s.precision.empty() ? "no --precision" : "--precision " + s.precision);
+}
+
 amp::OnNan on_nan_of(const std::string& name) {
   if (name == "skip") return amp::OnNan::kSkip;
   return name == "stop" ? amp::OnNan::kStop : amp::OnNan::kLadder;
@@ -51,6 +63,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
     table.apply_flags();
   }
   complete();
+  check_idle_settings(table, s);
 }
 
 int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train) {

@@ -137,11 +137,11 @@ void add_precision(Settings& t, TrainSettings& s) {
          .value = "GLOB=P"});
   t.add({.name = "loss-scale",
          .target = &s.loss_scale,
-         .help = "how small gradients are kept from vanishing in fp16",
-         .value = "dynamic|off|X"});
+         .help = "how small gradients are kept from vanishing; auto: dynamic in fp16, else off",
+         .value = "auto|dynamic|off|X"});
   t.add({.name = "init-scale",
          .target = &s.init_scale,
-         .help = "loss scale of the first step; auto: from a measured backward",
+         .help = "of --loss-scale dynamic, the scale of the first step; auto: from a measured backward",
          .value = "X|auto"});
 }
 
@@ -201,7 +201,7 @@ void complete_train_settings(TrainSettings& s) {
   check<ArgumentError>(s.beta1 < 1 && s.beta2 < 1, "--beta1, --beta2: wanted less than 1, got {} and {}", s.beta1,
                        s.beta2);
   check<ArgumentError>(s.ema < 1, "--ema: wanted less than 1, got {}", s.ema);
-  check_scale("--loss-scale", s.loss_scale, {"dynamic", "off"});
+  check_scale("--loss-scale", s.loss_scale, {"auto", "dynamic", "off"});
   check_scale("--init-scale", s.init_scale, {"auto"});
   for (const std::string& o : s.overrides) {
     const std::size_t equals = o.rfind('=');

@@ -28,7 +28,7 @@ struct TrainSettings {
   std::vector<std::string> overrides{};
   std::string on_nan = "ladder";
   std::vector<std::string> inject{};
-  std::string loss_scale = "dynamic";
+  std::string loss_scale = "auto";   ///< as the policy says; what is asked for by name holds in every precision
   std::string init_scale = "65536";  ///< or "auto"
 
   std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";

@@ -35,7 +35,10 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
          .on_resume = kShape,
          .low = 1,
          .high = 255});
-  t.add({.name = "loss", .target = &s.loss, .help = "what is minimized", .choices = {"bce", "dice", "bce+dice", "ce"}});
+  t.add({.name = "loss",
+         .target = &s.loss,
+         .help = "what is minimized (bce+dice for a binary mask, ce for more classes)",
+         .choices = {"bce", "dice", "bce+dice", "ce"}});
   t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns, and what follows"});
   t.add({.name = "rotate",
          .target = &s.rotate,
@@ -61,7 +64,7 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
 void complete_unet_settings(UNetSettings& s) {
   const std::int64_t multiple = std::int64_t{1} << s.depth;
   check<ArgumentError>(s.size % multiple == 0, "--size: wanted a multiple of {} (2^depth), got {}", multiple, s.size);
-  if (s.classes > 1 && s.loss == "bce+dice") s.loss = "ce";
+  if (s.loss.empty()) s.loss = s.classes > 1 ? "ce" : "bce+dice";
   check<ArgumentError>((s.loss == "ce") == (s.classes > 1), "--loss: wanted {} for --classes {}, got {}",
                        s.classes > 1 ? "ce" : "bce, dice or bce+dice", s.classes, s.loss);
   check<ArgumentError>(s.augment || (s.rotate == 0 && s.elastic == 0),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "amp/incident/report.h"
 #include "core/error.h"
 #include "tests/amp/lab.h"
 
@@ -68,6 +69,33 @@ TEST(Capsule, AFaultThatIsPlantedInEveryAttemptIsPlantedInTheReplay) {
   const CapsuleReplay replay = replayed(options, capsules[0]);
   EXPECT_TRUE(replay.same_bits);
   EXPECT_EQ(replay.incident.diagnosis.first_bad.value().module, "second");
+}
+
+/// A user's batch that cannot be written down.
+struct BareBatch {
+  Tensor x, target;
+};
+
+TEST(Capsule, WhereABatchCannotBeKeptTheReportSaysSo) {
+  Lab run({.on_nan = OnNan::kSkip, .inject = {"nan-input@step=1,sample=2"}});
+  const auto step = [&] {
+    const toy::LabBatch batch = run.loader.next();
+    return run.trainer.step(BareBatch{batch.x, batch.target}, [&](const BareBatch& b) {
+      return apply_one<toy::SquaredError>({}, {run.model(b.x), Variable(b.target)});
+    });
+  };
+  int capsules = 0;
+  run.trainer.set_capsule_sink([&](std::int64_t, std::int64_t, const StateDict&) { ++capsules; });
+  const Incident incident = step().incident.value();
+  EXPECT_EQ(capsules, 0);
+  EXPECT_NE(incident.no_capsule.find("state()"), std::string::npos);
+  EXPECT_NE(report_markdown(incident).find("**Capsule**: none"), std::string::npos);
+  EXPECT_NE(report_json(incident).find("\"no_capsule\""), std::string::npos);
+
+  Lab alone({.on_nan = OnNan::kSkip});
+  alone.bad_sample = 17;
+  for (int k = 0; k < 8; ++k) alone.step();
+  for (const Incident& one : alone.incidents()) EXPECT_EQ(one.no_capsule, "") << "nothing asked for one";
 }
 
 TEST(Capsule, AnotherOutcomeIsSaid) {

@@ -124,6 +124,28 @@ TEST(FireDrill, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
   EXPECT_EQ(rates, (std::vector<double>{0.01, 0.005, 0.01, 0.005, 0.01}));
 }
 
+TEST(FireDrill, AFaultStrikesTheFirstTimeThatItsStepComes) {
+  Drill drill({"nan-input@step=2,sample=1"});
+  EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kBadInput) << "replays of the step have it";
+  EXPECT_TRUE(drill.step(2).committed) << "the next batch for the same step does not";
+
+  Drill again({"nan-input@step=2,sample=1,again=1"});
+  again.incident_in(2);
+  EXPECT_THROW(again.step(2), NumericError);
+  EXPECT_THROW(again.step(2), NumericError);
+}
+
+TEST(FireDrill, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
+  Drill drill({"lr@step=2,every=2,factor=0.5"});
+  drill.trainer.drill().has_struck("lr@step=2,every=2,factor=0.5", 2);
+  std::vector<std::pair<std::string, std::int64_t>> told;
+  drill.trainer.drill().on_strike = [&](const std::string& spec, std::int64_t step) { told.emplace_back(spec, step); };
+  std::vector<double> rates;
+  for (std::uint32_t k = 1; k <= 4; ++k) rates.push_back(drill.step(k).lr);
+  EXPECT_EQ(rates, (std::vector<double>{0.01, 0.01, 0.01, 0.005}));
+  EXPECT_EQ(told, (std::vector<std::pair<std::string, std::int64_t>>{{"lr@step=2,every=2,factor=0.5", 4}}));
+}
+
 TEST(FireDrill, AGradient) {
   Drill drill({"inf-grad@step=2,param=second,index=5"});
   const Incident incident = drill.incident_in(2);

@@ -246,8 +246,19 @@ TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
   }
 }
 
-TEST_F(Rollback, ADamageThatComesBackStopsTheRun) {
+TEST_F(Rollback, APlantedDamageDoesNotComeBackAfterItsRollback) {
+  std::string clean, harmed;
+  {
+    Lab run({});
+    clean = train(run, 20, "clean");
+  }
   Lab run({.inject = {"nan-weight@step=12,path=first"}});
+  harmed = train(run, 20, "harmed");
+  EXPECT_EQ(harmed, clean);
+}
+
+TEST_F(Rollback, ADamageThatComesBackStopsTheRun) {
+  Lab run({.inject = {"nan-weight@step=12,path=first,again=1"}});
   EXPECT_THROW(train(run, 20, "run"), NumericError);
 }
 

@@ -124,6 +124,46 @@ class BadInput(ProgramTest):
             with self.subTest(flag=flag, value=value):
                 self.gpt(20, "--data", self.text, flag, value)
 
+    def test_an_empty_value_is_no_default(self):
+        """A variable of a script that was never set: `--data "$TEXT"` must not train on the embedded text."""
+        for args in (["train", "--data", ""], ["train", "--run", ""], ["train", "--init-from", ""], ["train", "--config", ""],
+                     ["eval", "--run", ""], ["sample", "--checkpoint", ""], ["sample", "--prompt", ""]):
+            with self.subTest(args=args):
+                lines = self.refuse(GPT, [*args, "--threads", 1], 20, args[1], "empty")
+                self.assertEqual(len(lines), 1, lines)
+        self.refuse(DOCTOR, ["inspect", ""], 20, "empty")
+        self.refuse(UNET, ["predict", "--run", self.folder, "--input", self.images, "--output", ""], 20, "--output", "empty")
+
+    def test_a_plateau_that_nothing_is_told_to(self):
+        self.gpt(20, "--data", self.text, "--schedule", "plateau", words=["--schedule", "--eval-every"])
+        self.assertFalse((self.folder / "run").exists())
+        self.train(GPT, self.folder / "r", "--steps", 2, "--schedule", "plateau", "--eval-every", 1)
+
+    def test_a_loss_that_the_masks_do_not_fit(self):
+        tiny = ["train", "--run", self.folder / "run", "--steps", 1, *UNET_TINY, "--data", self.images]
+        self.refuse(UNET, [*tiny, "--classes", 3, "--loss", "bce+dice"], 20, "--loss", "ce", "--classes 3")
+        self.refuse(UNET, [*tiny, "--classes", 1, "--loss", "ce"], 20, "--loss", "--classes 1")
+        data = self.copy_images()
+        for mask in (data / "masks").iterdir():
+            png(mask, 24, 24, lambda x, y: (x + y) % 3)
+        self.train(UNET, self.folder / "several", "--steps", 1, "--classes", 3, "--data", data)
+        self.assertEqual(json.loads((self.folder / "several/config.json").read_text())["loss"], "ce")
+        self.train(UNET, self.folder / "one", "--steps", 1)
+        self.assertEqual(json.loads((self.folder / "one/config.json").read_text())["loss"], "bce+dice")
+
+    def test_a_loss_scale_that_is_asked_for_is_used(self):
+        """In bf16 the default is none; who asks for one gets it, whatever the precision."""
+        def scales(name, *args):
+            self.train(GPT, self.folder / name, "--steps", 2, "--precision", "bf16", *args)
+            return {line["loss_scale"] for line in metrics(self.folder / name) if "loss_scale" in line}
+
+        self.assertEqual(scales("none"), {1})
+        self.assertEqual(scales("dynamic", "--loss-scale", "dynamic"), {65536})
+        self.assertEqual(scales("smaller", "--loss-scale", "dynamic", "--init-scale", 1024), {1024})
+        for args in (["--precision", "bf16"], ["--precision", "fp16", "--loss-scale", "8"], ["--precision", "fp16", "--loss-scale", "off"]):
+            with self.subTest(args=args):
+                self.gpt(20, "--data", self.text, "--init-scale", "1024", *args, words=["--init-scale", "--loss-scale dynamic"])
+
     def test_override_that_matches_nothing(self):
         self.gpt(20, "--data", self.text, "--override", "nowhere.*=fp32", words=["nowhere.*"])
 

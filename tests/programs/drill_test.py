@@ -81,6 +81,22 @@ class FireDrills(ProgramTest):
         last = [[line for line in metrics(folder) if line.get("committed")][-1] for folder in (clean, harmed)]
         self.assertEqual(last[0]["state_hash_after"], last[1]["state_hash_after"])
 
+    def test_a_fault_strikes_once_though_its_rollback_comes_by_again(self):
+        """The run's own rollback repeats the step, and so does a resume of a run that the fault ended."""
+        folder = self.folder / "rollback"
+        done = self.drilled(UNET, folder, "nan-weight@step=6,path=head", on_nan="ladder")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([p.name for p in (folder / "incidents").iterdir()], ["000000000007"])
+
+        ended = self.folder / "ended"
+        self.assertEqual(self.drilled(GPT, ended, "nan-input@step=4,sample=1").returncode, 30)
+        resumed = run(GPT, "train", "--run", ended, "--resume")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+
+        again = self.folder / "again"
+        self.assertEqual(self.drilled(GPT, again, "nan-input@step=4,sample=1,again=1").returncode, 30)
+        self.assertEqual(run(GPT, "train", "--run", again, "--resume").returncode, 30)
+
     def test_a_full_disk_costs_a_checkpoint_not_the_run(self):
         folder = self.folder / "run"
         steps = 1500  # many saves after it, on a machine whose other work keeps the writer waiting too
@@ -100,7 +116,7 @@ class FireDrills(ProgramTest):
         whole, cut = self.folder / "whole", self.folder / "cut"
         self.assertEqual(self.drilled(GPT, whole, steps=600).returncode, 0)
         self.assertEqual(self.drilled(GPT, cut, "kill@step=590", steps=600).returncode, -9)
-        self.assertEqual((cut / "drills.jsonl").read_text(), '{"struck":"kill@step=590"}\n')
+        self.assertEqual((cut / "drills.jsonl").read_text(), '{"struck":"kill@step=590","step":590}\n')
         resumed = run(GPT, "train", "--run", cut, "--resume")
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes())

@@ -35,8 +35,8 @@ amp::TrainerOptions trainer_options(const Plan& plan) {
   if (plan.skips) o.on_nan = amp::OnNan::kSkip;
   if (plan.trouble == Trouble::kLargeProduct)
     for (std::int64_t i = 0; i < 3; ++i)
-      o.inject.push_back(
-          fmt::format("scale-weight@step={},path={},factor=3e5,view=1", plan.trouble_at + i, plan.family->product));
+      o.inject.push_back(fmt::format("scale-weight@step={},path={},factor=3e5,view=1,again=1", plan.trouble_at + i,
+                                     plan.family->product));
   return o;
 }
 

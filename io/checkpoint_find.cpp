@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <functional>
 #include <ranges>
 #include <utility>
@@ -138,36 +139,112 @@ void CheckpointStore::abandon_after(std::int64_t step) {
   write_manifest(now);
 }
 
-LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn) {
-  FileOps& ops = FileOps::real();
+namespace {
+
+FileHandle opened(const std::string& folder) {
   int descriptor = -1;
-  const int error = ops.open_folder(folder, descriptor);
+  const int error = FileOps::real().open_folder(folder, descriptor);
   check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, error_text(error));
-  const FileHandle handle(ops, descriptor);
-  std::size_t tried = 0;
-  // A writer may prune what was just listed; it has committed something newer then, so look again.
+  return {FileOps::real(), descriptor};
+}
+
+/// Names of files, the first to be tried first.
+using Listing = std::function<std::vector<std::string>()>;
+
+/// The first of them that is whole; nothing when there is none. `tried` is how many there were.
+std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const Listing& list, const Warn& warn,
+                                            std::size_t& tried) {
+  FileOps& ops = FileOps::real();
+  // A writer may prune what was just listed; it has committed another one then, so look again.
   for (int round = 0; round < 10; ++round) {
     bool vanished = false;
-    const std::vector<std::string> names = newest_first(ops, handle.get(), folder);
+    const std::vector<std::string> names = list();
     tried = names.size();
     for (const std::string& name : names) {
       LoadedCheckpoint loaded;
       std::string why;
-      const Obstacle obstacle = try_load(ops, handle.get(), name, StoreOptions{}.largest_file, loaded, why);
+      const Obstacle obstacle = try_load(ops, folder.get(), name, StoreOptions{}.largest_file, loaded, why);
       if (obstacle == Obstacle::kNone) {
         tell_what_was_left_out(loaded.info, loaded.file, warn);
         return loaded;
       }
       FileStatus status;
-      if (ops.status_of(handle.get(), name, status) == ENOENT) {
+      if (ops.status_of(folder.get(), name, status) == ENOENT) {
         vanished = true;
         break;
       }
-      warn(why + "; trying the one before");
+      warn(why + "; trying the next");
     }
     if (!vanished) break;
   }
-  none_left(folder, tried);
+  return std::nullopt;
+}
+
+/// Files with a score, the best first. None where MANIFEST cannot be read: it alone knows the scores.
+std::vector<std::string> best_first(const FileHandle& folder) {
+  std::vector<std::byte> text;
+  if (read_file(FileOps::real(), folder.get(), kManifestName, kManifestLimit, text) != 0) return {};
+  Manifest manifest = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()}).manifest;
+  std::erase_if(manifest.entries, [](const ManifestEntry& e) { return !e.score || !step_of_file_name(e.file); });
+  std::ranges::stable_sort(manifest.entries, {}, [](const ManifestEntry& e) { return *e.score; });
+  std::vector<std::string> names;
+  for (const ManifestEntry& e : manifest.entries) names.push_back(e.file);
+  return names;
+}
+
+LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std::int64_t step, const Warn& warn) {
+  FileOps& ops = FileOps::real();
+  const std::string name = checkpoint_file_name(step);
+  FileStatus status;
+  if (ops.status_of(folder.get(), name, status) == ENOENT) {
+    std::string there;
+    for (const std::string& other : std::views::reverse(newest_first(ops, folder.get(), path)))
+      there += fmt::format("{}{}", there.empty() ? "" : ", ", *step_of_file_name(other));
+    throw NoCheckpointError(fmt::format("checkpoints in {}: there is none of step {}; there are those of {}", path,
+                                        step, there.empty() ? "none" : there));
+  }
+  LoadedCheckpoint loaded;
+  std::string why;
+  check<NoCheckpointError>(
+      try_load(ops, folder.get(), name, StoreOptions{}.largest_file, loaded, why) == Obstacle::kNone, "{}", why);
+  tell_what_was_left_out(loaded.info, loaded.file, warn);
+  return loaded;
+}
+
+}  // namespace
+
+LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn) {
+  return find_checkpoint(folder, {.kind = CheckpointChoice::Kind::kNewest}, warn);
+}
+
+std::optional<CheckpointChoice> checkpoint_choice(std::string_view text) {
+  using enum CheckpointChoice::Kind;
+  if (text == "best") return CheckpointChoice{.kind = kBest};
+  if (text == "newest") return CheckpointChoice{.kind = kNewest};
+  CheckpointChoice choice{.kind = kStep};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), choice.step);
+  const bool step = error == std::errc() && end == text.data() + text.size() && choice.step >= 0;
+  return step ? std::optional(choice) : std::nullopt;
+}
+
+FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice, const Warn& warn) {
+  using enum CheckpointChoice::Kind;
+  const FileHandle handle = opened(folder);
+  if (choice.kind == kStep) return {of_step(handle, folder, choice.step, warn), "as asked for"};
+  std::size_t tried = 0;
+  if (choice.kind != kNewest) {
+    if (auto best = first_whole(
+            handle, [&] { return best_first(handle); }, warn, tried))
+      return {*std::move(best), fmt::format("the best of {} with a score", tried)};
+    check<NoCheckpointError>(choice.kind == kUsual,
+                             "checkpoints in {}: {}, so none is the best; take the newest, or name a step", folder,
+                             tried == 0 ? "none has the score of an evaluation"
+                                        : fmt::format("none of {} with a score could be verified", tried));
+  }
+  auto newest = first_whole(
+      handle, [&] { return newest_first(FileOps::real(), handle.get(), folder); }, warn, tried);
+  if (!newest) none_left(folder, tried);
+  return {*std::move(newest), "the newest"};
 }
 
 }  // namespace binade::io

@@ -13,8 +13,6 @@ namespace binade::io {
 
 namespace {
 
-constexpr const char* kManifestName = "MANIFEST";
-constexpr std::uint64_t kManifestLimit = 16u << 20;
 constexpr int kAttempts = 3;
 constexpr int kAsideNames = 10000;
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -153,5 +154,28 @@ std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int ke
 
 /// The newest whole checkpoint of a folder that somebody else may be writing: only reads. As load_newest() otherwise.
 LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
+
+/// Which checkpoint of a run is asked for.
+struct CheckpointChoice {
+  enum class Kind : std::uint8_t {
+    kUsual,   ///< the best where one with a score is kept, else the newest
+    kBest,    ///< the best by the score of its evaluation
+    kNewest,  ///< the newest that is whole
+    kStep,    ///< the one of `step`
+  };
+  Kind kind = Kind::kUsual;
+  std::int64_t step = 0;
+};
+/// "best", "newest" or a step ("500"); nothing for another text, which names a file.
+std::optional<CheckpointChoice> checkpoint_choice(std::string_view text);
+
+struct FoundCheckpoint : LoadedCheckpoint {
+  std::string why;  ///< for people: "the best of 3 with a score", "the newest", "as asked for"
+};
+/// That checkpoint of a folder that somebody else may be writing: only reads. What cannot be read on the way to the
+/// best or the newest is told to `warn` and passed over. Throws NoCheckpointError, which names those that there are,
+/// when there is no such one, and CheckpointError as load_newest().
+FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
+                                const Warn& warn = warn_on_stderr);
 
 }  // namespace binade::io

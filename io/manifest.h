@@ -8,6 +8,9 @@
 
 namespace binade::io {
 
+inline constexpr const char* kManifestName = "MANIFEST";
+inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< bytes that are read of it
+
 /// How far a checkpoint is trusted: on the disk; read back and found whole; followed by enough clean steps.
 enum class CheckpointStatus : std::uint8_t { kCommitted, kVerified, kGood };
 std::string_view name_of(CheckpointStatus status);

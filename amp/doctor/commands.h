@@ -10,14 +10,15 @@ namespace binade::doctor {
 /// Versions, processor, threads and device.
 int env();
 
-/// What a checkpoint or a run folder holds, in one screen; every entry with `all`.
-int inspect(const std::string& path, bool all);
+/// What a checkpoint or a run folder holds, in one screen; every entry with `all`. `checkpoint` of a run folder: see
+/// load() in subject.h.
+int inspect(const std::string& path, const std::string& checkpoint, bool all);
 
 /// Whether a checkpoint, or every one of a run, is whole: 0, or 22 after naming those that are not.
 int verify(const std::string& path);
 
-/// The state hash of a checkpoint, computed from its contents.
-int hash(const std::string& path);
+/// The state hash of a checkpoint, computed from its contents. `checkpoint` as above.
+int hash(const std::string& path, const std::string& checkpoint);
 
 /// Which entries differ between two checkpoints: 0 when none does, else 1.
 int diff(const std::string& a, const std::string& b, bool all);
@@ -34,6 +35,7 @@ struct ExchangeOptions {
   std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2
   /// Rows of the token table in the exchange file (export) or in Binade (import); 0: as it is
   std::int64_t vocabulary = 0;
+  std::string checkpoint{};  ///< export, of a run folder: see load() in subject.h
 };
 /// Weights and statistics of a checkpoint as safetensors.
 int export_weights(const ExchangeOptions& options);

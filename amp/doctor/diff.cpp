@@ -61,7 +61,7 @@ std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
 }  // namespace
 
 int diff(const std::string& a, const std::string& b, bool all) {
-  const StateDict before = load(a).state, after = load(b).state;
+  const StateDict before = load(a).checkpoint.state, after = load(b).checkpoint.state;
   int differing = 0;
   const auto tell = [&](const std::string& name, const std::string& what) {
     if (++differing <= kScreen || all) std::printf("%-48s %s\n", name.c_str(), what.c_str());

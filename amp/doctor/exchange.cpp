@@ -32,7 +32,8 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
 }  // namespace
 
 int export_weights(const ExchangeOptions& options) {
-  const io::DecodedCheckpoint checkpoint = load(options.from);
+  const auto [checkpoint, what] = load(options.from, options.checkpoint, io::CheckpointChoice{});
+  if (is_folder(options.from)) std::fprintf(stderr, "%s\n", what.c_str());
   io::Safetensors content;
   for (const char* group : {"model", "norm"}) {
     const StateDict section = checkpoint.state.section(group);

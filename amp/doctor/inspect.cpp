@@ -27,7 +27,7 @@ void print_run(const std::string& path) {
   const io::FileHandle handle = io::open_folder(ops, folder);
   std::vector<std::byte> text;
   io::ManifestReading reading;
-  if (io::read_file(ops, handle.get(), "MANIFEST", 16u << 20, text) == 0)
+  if (io::read_file(ops, handle.get(), io::kManifestName, io::kManifestLimit, text) == 0)
     reading = io::manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
   else
     reading.whole = false;
@@ -80,11 +80,11 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
 
 }  // namespace
 
-int inspect(const std::string& path, bool all) {
+int inspect(const std::string& path, const std::string& checkpoint, bool all) {
   if (is_folder(path)) print_run(path);
-  const io::DecodedCheckpoint checkpoint = load(path);
-  std::printf("%s\n", is_folder(path) ? "newest:" : path.c_str());
-  print_checkpoint(checkpoint, all);
+  const Subject subject = load(path, checkpoint);
+  std::printf("%s\n", subject.what.c_str());
+  print_checkpoint(subject.checkpoint, all);
   return 0;
 }
 

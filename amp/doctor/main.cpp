@@ -2,6 +2,7 @@
 
 #include "amp/command_line.h"
 #include "amp/doctor/commands.h"
+#include "core/error.h"
 #include "core/version.h"
 
 int main(int argc, char** argv) {
@@ -17,13 +18,19 @@ int main(int argc, char** argv) {
   CLI::App* inspect = app.add_subcommand("inspect", "what a checkpoint or a run folder holds");
   inspect->add_option("path", path, "checkpoint file or run folder")->required();
   inspect->add_flag("--all", all, "every entry, not one screen");
+  std::string checkpoint;
+  const auto chooses = [&](CLI::App* command, std::string& which, const char* usual) {
+    command->add_option("--checkpoint", which, fmt::format("of a run folder: best, newest or a step ({})", usual));
+  };
+  chooses(inspect, checkpoint, "newest");
 
   CLI::App* verify = app.add_subcommand("verify",
                                         "whether a checkpoint, or every one of a run, is whole; exit 22 when not");
   verify->add_option("path", path, "checkpoint file or run folder")->required();
 
   CLI::App* hash = app.add_subcommand("hash", "the state hash of a checkpoint, as --state-hash prints it in a run");
-  hash->add_option("file", path, "checkpoint file, or run folder for its newest")->required();
+  hash->add_option("path", path, "checkpoint file or run folder")->required();
+  chooses(hash, checkpoint, "newest");
 
   CLI::App* diff = app.add_subcommand("diff", "what differs between two checkpoints; exit 1 when something does");
   diff->add_option("a", path, "checkpoint file")->required();
@@ -51,8 +58,9 @@ int main(int argc, char** argv) {
     command->add_option("--vocabulary", exchange.vocabulary, rows)->check(CLI::PositiveNumber);
   };
   CLI::App* export_weights = app.add_subcommand("export", "weights and statistics of a checkpoint as safetensors");
-  exchanges(export_weights, "checkpoint file, or run folder for its newest", "safetensors file to write",
+  exchanges(export_weights, "checkpoint file or run folder", "safetensors file to write",
             "cut the token table to this many rows (hf-gpt2)");
+  chooses(export_weights, exchange.checkpoint, "the best where one with a score is kept, else the newest");
   CLI::App* import_weights = app.add_subcommand("import",
                                                 "safetensors as a checkpoint of weights alone, for --init-from");
   exchanges(import_weights, "safetensors file", "checkpoint file to write",
@@ -60,9 +68,9 @@ int main(int argc, char** argv) {
 
   return amp::run_command_line(app, argc, argv, [&] {
     if (env->parsed()) return doctor::env();
-    if (inspect->parsed()) return doctor::inspect(path, all);
+    if (inspect->parsed()) return doctor::inspect(path, checkpoint, all);
     if (verify->parsed()) return doctor::verify(path);
-    if (hash->parsed()) return doctor::hash(path);
+    if (hash->parsed()) return doctor::hash(path, checkpoint);
     if (diff->parsed()) return doctor::diff(path, other, all);
     if (report->parsed()) return doctor::write_report(path, output);
     if (replay->parsed()) return doctor::replay(path, other);

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "io/checkpoint_store.h"
 #include "io/manifest.h"
 
 namespace binade::doctor {
@@ -45,10 +44,16 @@ std::vector<std::string> checkpoint_files(const std::string& path) {
   return files;
 }
 
-io::DecodedCheckpoint load(const std::string& path) {
-  if (!is_folder(path)) return io::load_checkpoint(path);
-  io::LoadedCheckpoint newest = io::find_newest_checkpoint(checkpoints_folder(path));
-  return {std::move(newest.state), std::move(newest.info)};
+Subject load(const std::string& path, const std::string& which, io::CheckpointChoice usual) {
+  const std::optional<io::CheckpointChoice> choice = which.empty() ? usual : io::checkpoint_choice(which);
+  check<ArgumentError>(choice.has_value(), "--checkpoint: wanted best, newest or a step, got '{}'", which);
+  if (!is_folder(path)) {
+    check<ArgumentError>(which.empty(), "--checkpoint: wanted a run folder with it, got the file {}", path);
+    return {io::load_checkpoint(path), path};
+  }
+  const std::string folder = checkpoints_folder(path);
+  io::FoundCheckpoint found = io::find_checkpoint(folder, *choice);
+  return {{std::move(found.state), std::move(found.info)}, fmt::format("{}/{}: {}", folder, found.file, found.why)};
 }
 
 std::string bytes_text(std::uint64_t bytes) {

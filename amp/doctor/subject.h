@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "io/checkpoint_file.h"
+#include "io/checkpoint_store.h"
 
 namespace binade::doctor {
 
@@ -11,8 +11,16 @@ namespace binade::doctor {
 /// NoCheckpointError when there is none.
 std::vector<std::string> checkpoint_files(const std::string& path);
 
-/// A checkpoint file, or the newest one of a run folder that proves whole.
-io::DecodedCheckpoint load(const std::string& path);
+inline constexpr io::CheckpointChoice kNewest{.kind = io::CheckpointChoice::Kind::kNewest};
+
+/// What a command looks at.
+struct Subject {
+  io::DecodedCheckpoint checkpoint;
+  std::string what;  ///< for people: its path, and of a run why this one
+};
+/// A checkpoint file, or of a run folder the one that `which` names: "best", "newest" or a step; "": `usual`. Throws
+/// ArgumentError for another word, and for one beside a file.
+Subject load(const std::string& path, const std::string& which = "", io::CheckpointChoice usual = kNewest);
 
 bool is_folder(const std::string& path);
 /// The folder that holds the checkpoints of a run folder.

@@ -31,8 +31,10 @@ int verify(const std::string& path) {
   return 0;
 }
 
-int hash(const std::string& path) {
-  std::printf("%s\n", amp::state_hash(load(path).state).c_str());
+int hash(const std::string& path, const std::string& checkpoint) {
+  const Subject subject = load(path, checkpoint);
+  if (is_folder(path)) std::fprintf(stderr, "%s\n", subject.what.c_str());
+  std::printf("%s\n", amp::state_hash(subject.checkpoint.state).c_str());
   return 0;
 }
 

@@ -5,8 +5,7 @@
 namespace binade::examples {
 
 void add_eval_settings(Settings& t, EvalSettings& s) {
-  t.add({.name = "run", .target = &s.model.run, .help = "run folder: its newest verified checkpoint", .value = "DIR"});
-  t.add({.name = "checkpoint", .target = &s.model.checkpoint, .help = "one checkpoint file", .value = "FILE"});
+  add_model_choice(t, s.model);
   t.add({.name = "data", .target = &s.data.data, .help = "what the run was trained on", .value = "PATH"});
   t.add({.name = "val-data", .target = &s.data.val_data, .help = "held-out data of its own", .value = "PATH"});
   t.add({.name = "val-fraction",

@@ -1,15 +1,56 @@
 #include "examples/common/model_file.h"
 
+#include <cstdio>
+#include <optional>
+
 #include "autograd/trace.h"
 #include "io/checkpoint_store.h"
 #include "io/safetensors.h"
 
 namespace binade::examples {
 
-StateDict read_checkpoint(const ModelChoice& choice) {
-  if (!choice.checkpoint.empty()) return io::load_checkpoint(choice.checkpoint).state;
-  check<ArgumentError>(!choice.run.empty(), "wanted --run DIR or --checkpoint FILE: which model?");
-  return io::find_newest_checkpoint(choice.run + "/checkpoints").state;
+namespace {
+
+struct Chosen {
+  std::string path;
+  StateDict state;
+};
+
+Chosen choose(const ModelChoice& choice) {
+  const std::string& name = choice.checkpoint;
+  const std::optional<io::CheckpointChoice> of_run = name.empty() ? io::CheckpointChoice{}
+                                                                  : io::checkpoint_choice(name);
+  if (!of_run) return {name, io::load_checkpoint(name).state};
+  check<ArgumentError>(!choice.run.empty(), "{}: which model?",
+                       name.empty() ? "wanted --run DIR or --checkpoint FILE"
+                                    : fmt::format("--checkpoint {}: wanted --run DIR with it", name));
+  io::FoundCheckpoint found = io::find_checkpoint(choice.run + "/checkpoints", *of_run);
+  std::fprintf(stderr, "checkpoint %s: %s\n", found.file.c_str(), found.why.c_str());
+  return {fmt::format("{}/checkpoints/{}", choice.run, found.file), std::move(found.state)};
+}
+
+}  // namespace
+
+void add_model_choice(Settings& table, ModelChoice& choice) {
+  table.add({.name = "run", .target = &choice.run, .help = "run folder", .value = "DIR"});
+  table.add(
+      {.name = "checkpoint",
+       .target = &choice.checkpoint,
+       .help = "of --run the best, the newest or that of a step (the best where one with a score is kept, else the "
+               "newest), or a file",
+       .value = "best|newest|STEP|FILE"});
+}
+
+StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags) {
+  Chosen chosen = choose(choice);
+  check<CheckpointError>(chosen.state.contains("progress/architecture"),
+                         "checkpoint {0}: it holds weights alone, as binade-doctor import writes them; the shape of "
+                         "the model and what its "
+                         "inputs mean are missing. One step that changes nothing makes a run with both: {1} train "
+                         "--init-from {0} --run RUN "
+                         "{2} --batch 1 --steps 1 --lr 0 --min-lr 0; then use --run RUN",
+                         chosen.path, program, flags);
+  return std::move(chosen.state);
 }
 
 void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {

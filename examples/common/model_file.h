@@ -4,16 +4,20 @@
 #include <string>
 
 #include "binade.h"
+#include "examples/common/settings.h"
 
 namespace binade::examples {
 
-/// What `eval`, `sample` and `predict` are told: --run or --checkpoint.
+/// Which model `eval`, `sample` and `predict` use: --run and --checkpoint.
 struct ModelChoice {
   std::string run{}, checkpoint{};
 };
+void add_model_choice(Settings& table, ModelChoice& choice);
 
-/// The state of the chosen checkpoint; of --run, the newest that verifies. Throws ArgumentError when neither is named.
-StateDict read_checkpoint(const ModelChoice& choice);
+/// The state of the chosen checkpoint, which was taken and why is said on stderr. Throws ArgumentError when none is
+/// named, NoCheckpointError when there is no such one, and CheckpointError when it holds weights alone: the text names
+/// `flags`, with which `train` of `program` makes a run of them.
+StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags);
 
 /// Weights and statistics of a checkpoint into a model: the averaged weights where the run kept any and `averaged` is
 /// on.

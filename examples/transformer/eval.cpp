@@ -18,7 +18,7 @@ int eval(Settings& table, EvalSettings& s) {
   add_gpt_settings(stored, trained);
   settle_eval_settings(table, s, stored, trained.train);
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model);
+  const StateDict checkpoint = read_checkpoint(s.model, "binade-gpt", kGptRunOfWeights);
   const nn::init::SkipScope skip;
   Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);

@@ -19,6 +19,9 @@ struct GptSettings {
   bool recompute = false;
 };
 
+/// What `train` needs to make a run of weights alone; for people.
+inline constexpr const char* kGptRunOfWeights = "--preset gpt2 --tokenizer bpe:tokenizer.json";
+
 void add_gpt_settings(Settings& table, GptSettings& s);
 /// Fills shapes from the preset and the rest from train's rules. Throws ArgumentError.
 void complete_gpt_settings(GptSettings& s);

@@ -22,7 +22,7 @@ int sample_text(Settings& table, SampleSettings& s) {
   table.apply_flags();
   check<ArgumentError>(!s.prompt.empty(), "--prompt: wanted some text, got none");
   Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model);
+  const StateDict checkpoint = read_checkpoint(s.model, "binade-gpt", kGptRunOfWeights);
   const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
   const std::vector<std::int32_t> prompt = tokenizer->encode(s.prompt, io::TextOrigin::kPrompt);
   const nn::init::SkipScope skip;
@@ -51,8 +51,7 @@ Command add_sample(CLI::App& program) {
   CLI::App* app = program.add_subcommand("sample", "Continues a prompt");
   auto s = std::make_shared<SampleSettings>();
   auto table = std::make_shared<Settings>();
-  table->add({.name = "run", .target = &s->model.run, .help = "run folder: its newest verified checkpoint"});
-  table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
+  add_model_choice(*table, s->model);
   table->add({.name = "prompt", .target = &s->prompt, .help = "what to continue"});
   table->add({.name = "tokens", .target = &s->tokens, .help = "how many to add", .low = 0, .high = 1e9});
   table->add(

@@ -36,7 +36,7 @@ int eval(Settings& table, UNetEvalSettings& s) {
   add_unet_settings(stored, trained);
   settle_eval_settings(table, s, stored, trained.train);
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model);
+  const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetRunOfWeights);
   const nn::init::SkipScope skip;
   UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);

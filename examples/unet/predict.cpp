@@ -55,7 +55,7 @@ int predict(Settings& table, PredictSettings& s) {
   table.apply_flags();
   const std::vector<Job> jobs = jobs_of(s);
   Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model);
+  const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetRunOfWeights);
   const nn::init::SkipScope skip;
   UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
   load_model(model, checkpoint);
@@ -77,8 +77,7 @@ Command add_predict(CLI::App& program) {
   CLI::App* app = program.add_subcommand("predict", "Writes a mask for each image");
   auto s = std::make_shared<PredictSettings>();
   auto table = std::make_shared<Settings>();
-  table->add({.name = "run", .target = &s->model.run, .help = "run folder: its newest verified checkpoint"});
-  table->add({.name = "checkpoint", .target = &s->model.checkpoint, .help = "one checkpoint file"});
+  add_model_choice(*table, s->model);
   table->add({.name = "input", .target = &s->input, .help = "a PNG file, or a folder of them"});
   table->add({.name = "output", .target = &s->output, .help = "where the mask goes, or the folder for all of them"});
   table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});

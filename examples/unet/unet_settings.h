@@ -19,6 +19,9 @@ struct UNetSettings {
   bool recompute = false;
 };
 
+/// What `train` needs to make a run of weights alone; for people.
+inline constexpr const char* kUNetRunOfWeights = "--data IMAGES --base N --depth N --classes N";
+
 void add_unet_settings(Settings& table, UNetSettings& s);
 void complete_unet_settings(UNetSettings& s);
 

@@ -23,7 +23,7 @@ struct Fault {
   std::int64_t every = 0;  ///< > 0: strikes again every so many steps
   bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay of it
   bool again = false;      ///< whenever its step comes again; else the first time it comes, in the run's life
-  std::string path{};       ///< a module, a buffer or a parameter
+  std::string path{};      ///< a module, a buffer or a parameter
   std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
   std::int64_t index = 0;   ///< element

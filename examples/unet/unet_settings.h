@@ -13,7 +13,7 @@ namespace binade::examples {
 struct UNetSettings {
   TrainSettings train{};
   std::int64_t base = 16, depth = 3, size = 128, classes = 1;
-  std::string loss;  ///< empty until completed: bce+dice for one class, else ce
+  std::string loss{};  ///< empty until completed: bce+dice for one class, else ce
   bool augment = true;
   double rotate = 0, elastic = 0, elastic_sigma = 10;  ///< see io::AugmentOptions
   bool recompute = false;

@@ -155,8 +155,18 @@ void LossScaler::lower_for(const optim::GradientScan& scan, const StepStats& sta
                                  std::abs(optim::magnitude_of(*bad)), stats.loss_scale, explain(verdict, options_)));
 }
 
+std::string to_string(const LossScaleOptions& o) {
+  switch (o.mode) {
+    case LossScaleMode::kDynamic: return "dynamic";
+    case LossScaleMode::kStatic: return fmt::format("{}", o.init_scale);
+    case LossScaleMode::kOff: break;
+  }
+  return "off";
+}
+
 StateDict LossScaler::state() const {
   StateDict state;
+  state.put("mode", to_string(options_));
   state.put("scale", state_.scale);
   state.put("clean", state_.clean);
   state.put("commits", state_.commits);
@@ -173,7 +183,11 @@ LossScaler::State LossScaler::decode(const StateDict& saved) const {
               saved.integer("in_a_row"), saved.integers("recent"), saved.numbers("waiting"), saved.numbers("least")};
   check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}",
                          state.scale);
-  return state;
+  if (!saved.contains("mode") || saved.text("mode") == to_string(options_)) return state;  // older ones do not say
+  State anew = LossScaler(options_).state_;
+  anew.commits = state.commits;
+  anew.overflows = state.overflows;
+  return anew;
 }
 
 }  // namespace binade::amp

@@ -47,6 +47,9 @@ struct LossScaleOptions {
   static LossScaleOptions parse(std::string_view text, double init_scale = 65536);
 };
 
+/// "dynamic", "off" or the number: what parse() takes.
+std::string to_string(const LossScaleOptions& options);
+
 /// What an abort led to.
 enum class ScaleVerdict : std::uint8_t {
   kLowered,        ///< the step may be tried again
@@ -128,6 +131,7 @@ class LossScaler {
   StateDict state() const;
   /// Throws CheckpointError on a state that no run leaves behind.
   void check_state(const StateDict& state) const { decode(state); }
+  /// Of another mode, or another fixed number, it takes the counts alone: the scale begins as the options say.
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:

@@ -44,9 +44,8 @@ class RunRecords {
   void capsule(std::int64_t step, std::int64_t attempt, StateDict capsule);
   /// A line for the person at the terminal.
   void say(const std::string& line);
-  /// Something that happened to the run, for events.jsonl. Kinds: begun, resumed, stopped, finished, left, died,
-  /// given-up; drill, incident, warning, sign, overflow, remedy, checkpoint,
-  /// environment, memory.
+  /// Something that happened to the run, for events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left,
+  /// died, given-up; drill, incident, warning, sign, overflow, remedy, checkpoint, environment, memory.
   void keep_event(std::string_view kind, std::int64_t step, const std::string& what);
   /// The same, said as well.
   void event(std::string_view kind, std::int64_t step, const std::string& what);

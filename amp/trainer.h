@@ -262,9 +262,12 @@ class Trainer {
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
   /// data, progress. Tensors are copies.
   StateDict state();
-  /// Goes on from there; the data cursor waits for attach() where there is no loader yet. Throws CheckpointError
-  /// (another model, optimizer, precision, seed) or DataError; then everything is as before.
+  /// Goes on from there; the data cursor waits for attach() where there is no loader yet. What the options say holds:
+  /// a state of another precision, loss scale, schedule, batch, or with or without averages is fitted to them. Throws
+  /// CheckpointError (another model, optimizer, seed) or DataError; then everything is as before.
   void load_state(const StateDict& state);
+  /// What the state that was loaded last was made with otherwise: "precision bf16 -> fp16".
+  const std::vector<std::string>& changes() const { return changes_; }
   /// amp::state_hash of the state as it is.
   std::string state_hash();
 
@@ -382,6 +385,10 @@ class Trainer {
   StateDict collect() const;
   void check_state(const StateDict& state) const;
 
+  // ---- trainer_adapt.cpp
+  StateDict fitting(const StateDict& saved) const;
+  std::vector<std::string> changes_since(const StateDict& saved) const;
+
   Runtime& runtime_;
   nn::Module& model_;
   optim::Optimizer& optimizer_;
@@ -391,6 +398,7 @@ class Trainer {
   std::optional<optim::Ema> ema_;
   DataHooks data_;
   StateDict waiting_cursor_;  // loaded before there was a loader
+  std::vector<std::string> changes_;
   std::deque<StepResult> finished_;
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;

@@ -53,6 +53,9 @@ std::vector<StateDict> Trainer::load_capsule(const StateDict& capsule) {
   check<CheckpointError>(capsule.integer("capsule/schema") == kSchema,
                          "replay: the capsule has schema {}, this version reads {}", capsule.integer("capsule/schema"),
                          kSchema);
+  const std::vector<std::string> changes = changes_since(capsule);
+  check<CheckpointError>(changes.empty(), "replay: the run that wrote the capsule had other settings: {}; use its own",
+                         changes.empty() ? "" : changes.front());
   load_state(capsule);
   std::vector<StateDict> parts;
   for (std::int64_t part = 0; part < capsule.integer("capsule/micro_batches"); ++part)

@@ -121,7 +121,8 @@ StepState Trainer::replay(const StepState& failed, const Variant& variant, Trial
 
 StepState Trainer::replay_with_earlier_weights(const Plan& plan, Trial& trial, TapeObserver* observer) {
   const StateDict now = state();
-  const auto put = [&](const StateDict& from) {
+  const auto put = [&](const StateDict& saved) {
+    const StateDict from = fitting(saved);
     StateDict model = from.section("model");
     const StateDict norm = from.section("norm");
     for (const auto& [name, value] : norm.values()) model.put(name, value);

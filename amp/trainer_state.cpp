@@ -42,17 +42,9 @@ std::string Trainer::state_hash() {
 }
 
 void Trainer::check_state(const StateDict& state) const {
-  check<CheckpointError>(
-      state.text("amp/policy") == options_.precision.to_string(),
-      "trainer: the checkpoint was made in {}, this run computes in {}; use the same precision, or start from "
-      "its weights alone",
-      state.text("amp/policy"), options_.precision.to_string());
   check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(runtime_.seed()),
                          "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
                          runtime_.seed());
-  const bool averaged = state.contains("optim/ema/updates");
-  check<CheckpointError>(averaged == ema_.has_value(), "trainer: the checkpoint {} averaged weights, this run {}",
-                         averaged ? "holds" : "holds no", ema_ ? "keeps them" : "keeps none");
   check<CheckpointError>(state.integer("rng/step") >= 0 && state.integer("progress/skipped_total") >= 0,
                          "trainer: the checkpoint counts {} steps and {} skipped ones", state.integer("rng/step"),
                          state.integer("progress/skipped_total"));
@@ -65,8 +57,10 @@ void Trainer::check_state(const StateDict& state) const {
   schedule_.check_state(state.section("sched"));
 }
 
-void Trainer::load_state(const StateDict& state) {
+void Trainer::load_state(const StateDict& saved) {
   settle();
+  const StateDict state = fitting(saved);
+  std::vector<std::string> changes = changes_since(saved);
   check_state(state);
   if (recorder_) recorder_->forget();
   StateDict model;
@@ -99,6 +93,7 @@ void Trainer::load_state(const StateDict& state) {
   steps_ = state.integer("rng/step");
   skipped_ = state.integer("progress/skipped_total");
   attempts_ = incidents_ = skips_ = 0;
+  changes_ = std::move(changes);
 }
 
 }  // namespace binade::amp

@@ -112,6 +112,9 @@ class TrainingRun::Journal {
   void open() {
     started_at_ = trainer_.steps();
     if (!resumed_) records_.keep_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
+    if (resumed_)
+      for (const std::string& change : options_.changes.empty() ? trainer_.changes() : options_.changes)
+        records_.event("changed", started_at_, fmt::format("changed: {}", change));
     open_drills();
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);

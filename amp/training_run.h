@@ -35,6 +35,8 @@ struct RunOptions {
   std::int64_t log_every = 10;
   int keep = 5;          ///< newest checkpoints that stay, see io/checkpoint_store.h
   std::string config{};  ///< the text of config.json; left out: what the trainer can tell about itself
+  /// Settings of a resumed run that its user changed: "lr 0.001 -> 0.0005". Left out: what the trainer can tell.
+  std::vector<std::string> changes{};
 
   std::string unit = "samples";  ///< what rates count: "tokens", "images"
   double units_per_step = 1;

@@ -72,6 +72,7 @@ void Schedule::observe(double loss) {
 StateDict Schedule::state() const {
   StateDict state;
   state.put("kind", std::string(name_of(options_.kind)));
+  state.put("lr", options_.lr);
   state.put("plateau_lr", plateau_lr_);
   // Nothing observed yet is an empty list: a checkpoint holds finite numbers only.
   state.put("best", std::isfinite(best_) ? StateDict::Numbers{best_} : StateDict::Numbers{});
@@ -80,9 +81,9 @@ StateDict Schedule::state() const {
 }
 
 void Schedule::check_state(const StateDict& state) const {
-  check<CheckpointError>(state.text("kind") == name_of(options_.kind),
-                         "schedule: the checkpoint was made with '{}', this run uses '{}'", state.text("kind"),
-                         name_of(options_.kind));
+  const std::string& kind = state.text("kind");
+  check<CheckpointError>(std::ranges::find(kNames, kind) != kNames.end(),
+                         "schedule: the checkpoint's is '{}', which is none", kind);
   state.number("plateau_lr");
   state.numbers("best");
   state.integer("bad");
@@ -90,7 +91,16 @@ void Schedule::check_state(const StateDict& state) const {
 
 void Schedule::load_state(const StateDict& state) {
   check_state(state);
+  if (state.text("kind") != name_of(options_.kind)) {
+    *this = Schedule(options_);
+    return;
+  }
+  const double then = state.contains("lr") ? state.number("lr") : options_.lr;  // older checkpoints do not say
   plateau_lr_ = state.number("plateau_lr");
+  if (then != options_.lr) {
+    const double share = then > 0 ? plateau_lr_ / then : 1;
+    plateau_lr_ = std::max(options_.lr * share, options_.min_lr);
+  }
   const StateDict::Numbers& best = state.numbers("best");
   best_ = best.empty() ? std::numeric_limits<double>::infinity() : best.front();
   bad_ = state.integer("bad");

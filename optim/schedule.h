@@ -44,10 +44,11 @@ class Schedule {
   /// Plateau: tells it an evaluation's loss. A NaN counts as no improvement. Other kinds ignore it.
   void observe(double loss);
 
-  /// Kind, plateau's rate, best and count of bad observations; the options are the run's settings, not state.
+  /// Kind and peak, plateau's rate, best and count of bad observations; the options are the run's settings, not state.
   StateDict state() const;
-  /// Throws CheckpointError when the state is of another kind.
+  /// Throws CheckpointError when it is no schedule's.
   void check_state(const StateDict& state) const;
+  /// Of another kind it takes nothing; of another peak plateau's rate, by as much.
   void load_state(const StateDict& state);
 
  private:

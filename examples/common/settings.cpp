@@ -80,6 +80,11 @@ ordered_json json_of(const Setting& s) {
   return std::visit([](auto* target) { return ordered_json(*target); }, s.target);
 }
 
+/// A value for people: words without their quotes.
+std::string plain_text(const ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 }  // namespace
 
 void Settings::add(Setting setting) { settings_.push_back(std::move(setting)); }
@@ -170,14 +175,18 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
   }
 }
 
-void Settings::apply_flags_to_resumed() {
-  for (const Given& g : given_) {
-    const Setting& s = find(g.name);
+std::vector<std::string> Settings::apply_flags_to_resumed() {
+  std::vector<std::string> told;
+  for (const Setting& s : settings_) {
+    const auto last = std::ranges::find(given_.rbegin(), given_.rend(), s.name, &Given::name);
+    if (last == given_.rend()) continue;
     const ordered_json before = json_of(s);
-    assign(s, g.values);
-    if (s.on_resume != OnResume::kFixed && s.on_resume != OnResume::kIncompatible) continue;
+    assign(s, last->values);
     const ordered_json after = json_of(s);
     if (before == after) continue;
+    if (s.on_resume == OnResume::kToldChange)
+      told.push_back(fmt::format("{} {} -> {}", s.name, plain_text(before), plain_text(after)));
+    if (s.on_resume != OnResume::kFixed && s.on_resume != OnResume::kIncompatible) continue;
     const std::string text = fmt::format(
         "--{}: the run was started with {}, and a resume cannot change it to {}; leave the flag out, or start a new "
         "run",
@@ -185,6 +194,7 @@ void Settings::apply_flags_to_resumed() {
     if (s.on_resume == OnResume::kIncompatible) throw CheckpointError(text);
     throw ArgumentError(text);
   }
+  return told;
 }
 
 std::string Settings::json_members() const {

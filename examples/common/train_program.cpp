@@ -1,5 +1,6 @@
 #include "examples/common/train_program.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -40,6 +41,12 @@ void check_idle_settings(const Settings& table, const TrainSettings& s) {
                        "--init-scale: wanted --loss-scale dynamic with it, got --loss-scale {} and {}: no scale begins "
                        "there",
                        s.loss_scale, s.precision.empty() ? "no --precision" : "--precision " + s.precision);
+  const auto changed = [&](const std::string& name) {
+    return std::ranges::any_of(s.changes, [&](const std::string& change) { return change.starts_with(name + " "); });
+  };
+  check<ArgumentError>(!changed("init-scale") || changed("loss-scale") || changed("precision"),
+                       "--init-scale: the loss scale of a run's first step; a resumed run goes on at the scale that it "
+                       "has, so leave the flag out");
 }
 
 amp::OnNan on_nan_of(const std::string& name) {
@@ -57,7 +64,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
     check<ArgumentError>(s.config.empty() || s.life > 0,
                          "--config: a resumed run takes its settings from its own config.json; leave it out");
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
-    table.apply_flags_to_resumed();
+    s.changes = table.apply_flags_to_resumed();
   } else if (!s.config.empty()) {
     table.apply_json(read_config_file(s.config), s.config);
     table.apply_flags();
@@ -85,6 +92,7 @@ amp::RunOptions run_options(const std::string& program, const std::string& name,
           .log_every = s.log_every,
           .keep = static_cast<int>(s.keep),
           .config = config_text(program, table, runtime),
+          .changes = s.changes,
           .forecast_memory = s.forecast_memory,
           .constants = constants,
           .check_constants = [constants](const StateDict& state) { check_run_constants(state, constants); }};

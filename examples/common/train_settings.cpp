@@ -25,6 +25,7 @@ void add_data(Settings& t, TrainSettings& s) {
   t.add({.name = "val-fraction",
          .target = &s.val_fraction,
          .help = "share held out of --data, rounded down, at least 1",
+         .on_resume = OnResume::kFixed,
          .low = 1e-9,
          .high = 0.9});
   t.add({.name = "run",
@@ -48,6 +49,7 @@ void add_data(Settings& t, TrainSettings& s) {
   t.add({.name = "init-from",
          .target = &s.init_from,
          .help = "start from the weights of a checkpoint or safetensors file",
+         .on_resume = OnResume::kFixed,
          .value = "FILE"});
 }
 
@@ -60,7 +62,12 @@ void add_run(Settings& t, TrainSettings& s) {
          .high = kCount});
   t.add({.name = "batch", .target = &s.batch, .help = "samples per micro-batch", .low = 1, .high = 1 << 20});
   t.add({.name = "accumulate", .target = &s.accumulate, .help = "micro-batches per update", .low = 1, .high = 1 << 20});
-  t.add({.name = "seed", .target = &s.seed, .help = "fixes every random number", .low = 0, .high = kCount});
+  t.add({.name = "seed",
+         .target = &s.seed,
+         .help = "fixes every random number",
+         .on_resume = OnResume::kFixed,
+         .low = 0,
+         .high = kCount});
   t.add({.name = "threads",
          .target = &s.threads,
          .help = "CPU threads (0: all); the bits do not depend on it",
@@ -108,7 +115,8 @@ void add_run(Settings& t, TrainSettings& s) {
          .high = kCount});
   t.add({.name = "state-hash",
          .target = &s.state_hash,
-         .help = "write the state's SHA-256 before and after every attempt"});
+         .help = "write the state's SHA-256 before and after every attempt",
+         .on_resume = OnResume::kMayChange});
   t.add({.name = "forecast-memory",
          .target = &s.forecast_memory,
          .help = "say what a step needs before the first one, and refuse one that does not fit",
@@ -128,12 +136,10 @@ void add_precision(Settings& t, TrainSettings& s) {
   t.add({.name = "precision",
          .target = &s.precision,
          .help = "what products compute in (bf16 where the hardware has it, else fp32)",
-         .on_resume = OnResume::kIncompatible,
          .choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
   t.add({.name = "override",
          .target = &s.overrides,
          .help = "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",
-         .on_resume = OnResume::kIncompatible,
          .value = "GLOB=P"});
   t.add({.name = "loss-scale",
          .target = &s.loss_scale,

@@ -18,7 +18,8 @@ struct TrainSettings {
   std::string run{};
   bool resume = false;
   bool supervise = false;
-  int life = 0;  ///< of a supervised run: how many processes worked on it before
+  int life = 0;                        ///< of a supervised run: how many processes worked on it before
+  std::vector<std::string> changes{};  ///< of a resumed run: settings that the command line changed
   std::string init_from{}, config{};
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
   bool deterministic = true, record = true;

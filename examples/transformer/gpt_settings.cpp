@@ -82,7 +82,10 @@ void add_gpt_settings(Settings& t, GptSettings& s) {
          .target = &s.attention,
          .help = "one op, or matmul, softmax, matmul",
          .choices = {"fused", "composed"}});
-  t.add({.name = "recompute", .target = &s.recompute, .help = "run blocks twice instead of keeping activations"});
+  t.add({.name = "recompute",
+         .target = &s.recompute,
+         .help = "run blocks twice instead of keeping activations",
+         .on_resume = OnResume::kMayChange});
 }
 
 void complete_gpt_settings(GptSettings& s) {

@@ -38,6 +38,7 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
   t.add({.name = "loss",
          .target = &s.loss,
          .help = "what is minimized (bce+dice for a binary mask, ce for more classes)",
+         .on_resume = OnResume::kFixed,
          .choices = {"bce", "dice", "bce+dice", "ce"}});
   t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns, and what follows"});
   t.add({.name = "rotate",
@@ -58,7 +59,10 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
          .low = 0.1,
          .high = 1000,
          .value = "PIXELS"});
-  t.add({.name = "recompute", .target = &s.recompute, .help = "run levels twice instead of keeping activations"});
+  t.add({.name = "recompute",
+         .target = &s.recompute,
+         .help = "run levels twice instead of keeping activations",
+         .on_resume = OnResume::kMayChange});
 }
 
 void complete_unet_settings(UNetSettings& s) {

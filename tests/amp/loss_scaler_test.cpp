@@ -174,6 +174,30 @@ TEST(LossScaler, StateGoesOnWhereItWas) {
   EXPECT_THROW(twin.load_state(missing), CheckpointError);
 }
 
+TEST(LossScaler, AnotherKindOfScaleBeginsAnew) {
+  LossScaler grown(LossScaleOptions::dynamic(1024)), off(LossScaleOptions::off()), fixed(LossScaleOptions::fixed(8));
+  play(grown, "++!+++");
+  EXPECT_EQ(grown.scale(), 512);
+  off.load_state(grown.state());
+  EXPECT_EQ(off.scale(), 1);
+  EXPECT_EQ(off.commits(), grown.commits());
+  EXPECT_EQ(off.overflows(), 1);
+  fixed.load_state(off.state());
+  EXPECT_EQ(fixed.scale(), 8);
+  LossScaler larger(LossScaleOptions::fixed(16));
+  larger.load_state(fixed.state());
+  EXPECT_EQ(larger.scale(), 16) << "a number that was changed";
+  grown.load_state(larger.state());
+  EXPECT_EQ(grown.scale(), 1024);
+
+  StateDict older;  // from before the state said which kind it is of
+  const StateDict state = fixed.state();
+  for (const auto& [name, value] : state.values())
+    if (name != "mode") older.put(name, value);
+  larger.load_state(older);
+  EXPECT_EQ(larger.scale(), 8);
+}
+
 TEST(LossScaler, ParsesWhatTheFlagTakes) {
   EXPECT_EQ(LossScaleOptions::parse("dynamic", 8).init_scale, 8);
   EXPECT_EQ(LossScaleOptions::parse("off").mode, LossScaleMode::kOff);

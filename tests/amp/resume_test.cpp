@@ -113,10 +113,6 @@ TEST(Resume, AStateThatDoesNotFitChangesNothing) {
     EXPECT_THROW(run.trainer.load_state(state), CheckpointError);
     EXPECT_EQ(run.trainer.state_hash(), before);
   };
-  refused(options_for("bf16"), saved);
-  TrainerOptions no_average = options_for("fp16");
-  no_average.ema.reset();
-  refused(no_average, saved);
   for (const char* missing :
        {"model/up.bias", "norm/mean", "optim/moment2/down.weight", "amp/scaler/scale", "sched/kind", "rng/seed"}) {
     StateDict part;
@@ -128,6 +124,74 @@ TEST(Resume, AStateThatDoesNotFitChangesNothing) {
   for (const auto& [name, value] : saved.values())
     other_shape.put(name, name == "model/up.bias" ? StateDict::Value(Tensor::zeros({15})) : value);
   refused(options_for("fp16"), other_shape);
+}
+
+TEST(Resume, APrecisionThatFitsBetterGoesOnFromTheSameWeights) {
+  for (const char* then : {"fp32", "fp16", "bf16", "pure-bf16"}) {
+    StateDict saved;
+    {
+      Training run(options_for(then));
+      for (std::uint32_t k = 0; k < 3; ++k) run.step(k);
+      saved = run.trainer.state();
+    }
+    for (const char* now : {"fp32", "fp16", "bf16", "pure-fp16"}) {
+      Training run(options_for(now));
+      run.trainer.load_state(saved);
+      const StateDict state = run.trainer.state();
+      EXPECT_EQ(state.text("amp/policy"), Policy::by_name(now).to_string());
+      EXPECT_EQ(state.integer("rng/step"), 3);
+      const Tensor &before = saved.tensor("model/up.weight"), &after = state.tensor("model/up.weight");
+      for (std::int64_t i = 0; i < before.numel(); ++i)
+        EXPECT_NEAR(after.at(i), before.at(i), std::abs(before.at(i)) / 1024 + 1e-7)
+            << "at most one rounding to 11 bits";
+      const bool was_scaled = Policy::by_name(then).dynamic_loss_scale,
+                 is_scaled = Policy::by_name(now).dynamic_loss_scale;
+      EXPECT_EQ(run.trainer.scaler().scale(), is_scaled ? (was_scaled ? saved.number("amp/scaler/scale") : 65536) : 1);
+      EXPECT_EQ(run.trainer.changes().empty(), std::string(then) == now);
+      for (std::uint32_t k = 3; k < 6; ++k) EXPECT_TRUE(run.step(k).committed) << then << " to " << now;
+    }
+  }
+}
+
+TEST(Resume, WhatWasChangedIsTold) {
+  TrainerOptions options = options_for("bf16"), other = options_for("fp16");
+  options.schedule = optim::Schedule::cosine(0.02, 9);
+  other.precision = Policy::fp16().with("linear", DType::f32);
+  other.schedule = optim::Schedule::constant(0.01);
+  other.ema.reset();
+  StateDict saved;
+  {
+    Training run(options);
+    run.step(0);
+    saved = run.trainer.state();
+  }
+  Training run(other);
+  run.trainer.load_state(saved);
+  EXPECT_EQ(run.trainer.changes(),
+            (std::vector<std::string>{"precision bf16 -> fp16 with linear=f32", "loss scale off -> dynamic",
+                                      "schedule cosine -> constant", "lr 0.02 -> 0.01", "averaged weights on -> off"}));
+  EXPECT_EQ(run.step(1).lr, 0.01);
+  Training back(options);
+  back.trainer.load_state(run.trainer.state());
+  EXPECT_EQ(back.trainer.ema()->updates(), 0) << "averages begin at the weights";
+  EXPECT_TRUE(back.step(2).committed);
+}
+
+TEST(Resume, WeightsBeyondHalfAreRefusedWhereTheyHaveNoMasters) {
+  StateDict saved;
+  {
+    Training run(options_for("fp32"));
+    run.step(0);
+    saved = run.trainer.state();
+  }
+  StateDict large;
+  for (const auto& [name, value] : saved.values())
+    large.put(name,
+              name == "model/up.weight" ? StateDict::Value(Tensor::full(saved.tensor(name).shape(), 1e6)) : value);
+  Training run(options_for("pure-fp16"));
+  const std::string before = run.trainer.state_hash();
+  EXPECT_THROW(run.trainer.load_state(large), CheckpointError);
+  EXPECT_EQ(run.trainer.state_hash(), before);
 }
 
 TEST(StateHash, CoversWhatDecidesTrainingAndNothingElse) {

@@ -207,12 +207,25 @@ TEST(Loader, StateOfOtherDataOrSettingsIsRefused) {
               HasSubstr("other data"));
   EXPECT_THROW(with([](auto& o) { o.samples = 9; }).load_state(state), DataError);
   EXPECT_THROW(with([](auto& o) { o.seed = 2; }).load_state(state), CheckpointError);
-  EXPECT_THROW(with([](auto& o) { o.batch = 3; }).load_state(state), CheckpointError);
   EXPECT_THROW(with([](auto& o) { o.order = SampleOrder::kSequential; }).load_state(state), CheckpointError);
   StateDict outside;
   for (const auto& [name, value] : state.values())
     outside.put(name, name == "position" ? StateDict::Value(std::int64_t{8}) : value);
   EXPECT_THROW(ids(options).load_state(outside), CheckpointError);
+}
+
+TEST(Loader, ABatchOfAnotherSizeGoesOnAtTheSameSample) {
+  const LoaderOptions options{.batch = 2, .seed = 1, .samples = 20, .content = "abc"};
+  auto before = ids(options);
+  for (int k = 0; k < 3; ++k) before.commit(before.next().origin);
+  LoaderOptions larger = options;
+  larger.batch = 5;
+  auto after = ids(larger);
+  after.load_state(before.state());
+  std::vector<std::int64_t> wanted;
+  while (wanted.size() < 5) std::ranges::copy(before.next().ids, std::back_inserter(wanted));
+  wanted.resize(5);
+  EXPECT_EQ(after.next().ids, wanted);
 }
 
 TEST(Loader, SlotsKeyAugmentationAlikeInEveryReplay) {

@@ -46,7 +46,23 @@ TEST(Schedule, StateGoesOnWhereItWas) {
     twin.observe(loss);
     EXPECT_EQ(s.lr(7), twin.lr(7));
   }
-  EXPECT_THROW(Schedule::constant(1).load_state(s.state()), CheckpointError);
+}
+
+TEST(Schedule, AnotherKindBeginsAnewAndAnotherPeakScalesThePlateau) {
+  Schedule s = Schedule::plateau(1, 0.5, 0);
+  for (const double loss : {3.0, 3.0, 3.0}) s.observe(loss);
+  EXPECT_DOUBLE_EQ(s.lr(7), 0.25);
+  Schedule smaller = Schedule::plateau(0.1, 0.5, 0, 0.04), constant = Schedule::constant(2);
+  smaller.load_state(s.state());
+  EXPECT_DOUBLE_EQ(smaller.lr(7), 0.04) << "a quarter of the peak, at least min_lr";
+  constant.load_state(s.state());
+  EXPECT_DOUBLE_EQ(constant.lr(7), 2);
+  s.load_state(constant.state());
+  EXPECT_DOUBLE_EQ(s.lr(7), 1);
+  StateDict none = constant.state(), other;
+  for (const auto& [name, value] : none.values())
+    other.put(name, name == "kind" ? StateDict::Value(std::string("cosin")) : value);
+  EXPECT_THROW(constant.load_state(other), CheckpointError);
 }
 
 TEST(Schedule, OptionsOutOfRangeAreRefused) {

@@ -1,5 +1,10 @@
 """A killed and resumed run is the uninterrupted run, bit for bit: metrics.jsonl and the final checkpoint."""
+import json
+import os
+import pathlib
 import random
+import re
+import shutil
 import unittest
 
 from programs import GPT, UNET, ProgramTest, checkpoints, kill_after_step, metrics, run, start
@@ -84,6 +89,69 @@ class RunLife(ProgramTest):
             self.assertEqual(kill_after_step(process, folder, 5, signal.SIGTERM), 10, process.stderr_text)
             last = [m["step"] for m in metrics(folder) if m.get("committed")][-1]
             self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
+
+
+# What each flag that Binade's advice names is changed to, and the setting that says the same for a run that begins.
+ADVISED = {"--override": "head=fp32", "--precision": "fp16", "--loss-scale": "dynamic", "--clip": "0.5", "--batch": "2", "--accumulate": "2",
+           "--recompute": "on"}
+
+
+class ChangedSettings(ProgramTest):
+    """What an incident advises can be done to the run that met it."""
+
+    def resumed(self, folder, *args, expect=0, program=GPT):
+        done = run(program, "train", "--run", folder, "--resume", "--threads", 1, *args)
+        self.assertEqual(done.returncode, expect, done.stderr)
+        return done.stderr
+
+    def events(self, folder, kind):
+        lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        return [line["what"] for line in lines if line["kind"] == kind]
+
+    def test_each_is_said_written_down_and_in_force(self):
+        folder = self.folder / "r"
+        self.train(GPT, folder, "--steps", 3, "--precision", "bf16", "--lr", "0.001", "--schedule", "constant", "--warmup", 0)
+        said = self.resumed(folder, "--steps", 6, "--lr", "0.0005", "--precision", "fp16", "--batch", 3, "--override", "head=fp32", "--clip", "0.5",
+                            "--weight-decay", "0.2")
+        changes = ["changed: batch 4 -> 3", "changed: precision bf16 -> fp16", 'changed: override [] -> ["head=fp32"]', "changed: lr 0.001 -> 0.0005",
+                   "changed: weight-decay 0.1 -> 0.2", "changed: clip 1.0 -> 0.5"]
+        self.assertEqual(self.events(folder, "changed"), changes)
+        for change in changes:
+            self.assertIn(change, said)
+        lines = [line for line in metrics(folder) if line.get("committed")]
+        self.assertEqual([line["lr"] for line in lines], [0.001] * 3 + [0.0005] * 3)
+        self.assertEqual([line["loss_scale"] for line in lines], [1] * 3 + [65536] * 3)
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual((config["lr"], config["batch"], config["precision"], config["override"]), (0.0005, 3, "fp16", ["head=fp32"]))
+        self.resumed(folder, "--steps", 7)
+        self.assertEqual(len(self.events(folder, "changed")), len(changes), "they are the run's settings now")
+
+    def test_every_flag_that_advice_names(self):
+        source = pathlib.Path(os.environ.get("BINADE_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2])) / "amp"
+        files = [*(source / "incident").glob("*.cpp"), *(source / "signs").glob("*.cpp"), *(source / "preflight").glob("*.cpp"),
+                 source / "memory_forecast.cpp"]
+        named = {flag for file in files for line in file.read_text().splitlines() for literal in re.findall(r'"(?:[^"\\\\]|\\\\.)*"', line)
+                 for flag in re.findall(r"--[a-z][a-z-]+", literal)}
+        self.assertGreaterEqual(named, {"--override", "--precision", "--loss-scale", "--clip"})
+        whole = self.folder / "whole"
+        self.train(GPT, whole, "--steps", 1, "--precision", "bf16")
+        for flag in sorted(named):
+            with self.subTest(flag=flag):
+                self.assertIn(flag, ADVISED, "say here what it can be changed to")
+                folder = self.folder / flag
+                shutil.copytree(whole, folder)
+                said = self.resumed(folder, "--steps", 2, flag, ADVISED[flag])
+                if flag != "--recompute":  # the same steps
+                    self.assertIn(f"changed: {flag[2:]} ", said)
+
+    def test_a_run_that_an_incident_ended_goes_on_as_advised(self):
+        folder = self.folder / "r"
+        fault = "scale-weight@step=3,path=decoder.0.conv1,factor=1e5,view=1,again=1"
+        done = self.train(UNET, folder, "--steps", 5, "--precision", "fp16", "--on-nan", "stop", "--checkpoint-every", 1, "--inject", fault, expect=30)
+        advised = re.search(r"--override '([^']+)'", done.stderr).group(1)
+        self.resumed(folder, program=UNET, expect=30)
+        said = self.resumed(folder, "--override", advised, program=UNET)
+        self.assertIn(f'changed: override [] -> ["{advised}"]', said)
 
 
 class Augmentation(ProgramTest):

@@ -38,6 +38,6 @@ for seed in ${4:-1 2 3}; do
     "$program" train --data "$folder" "${held_out[@]}" --run "$run" --seed "$seed" --precision "$precision" \
       --base 16 --depth 3 --size 256 --batch 4 --steps 300 --optimizer adam --lr 1e-3 --min-lr 1e-5 --schedule cosine \
       --loss bce+dice --log-every 50 "${@:6}" 2> "$run.log" || { tail -1 "$run.log" >&2; exit 1; }
-    echo "{\"precision\": \"$precision\", \"seed\": $seed, \"eval\": $("$program" eval --run "$run" 2> /dev/null | tail -1)}"
+    echo "{\"precision\": \"$precision\", \"seed\": $seed, \"eval\": $("$program" eval --run "$run" --checkpoint newest 2> /dev/null | tail -1)}"
   done
 done

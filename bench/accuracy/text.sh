@@ -16,6 +16,6 @@ for seed in ${3:-1 2 3}; do
       --preset tiny --batch 12 --steps 2000 --dropout 0 --bias off --optimizer adamw --lr 1e-3 --warmup 100 \
       --schedule cosine --min-lr 1e-4 --beta1 0.9 --beta2 0.99 --weight-decay 0.1 --clip 1 --log-every 500 "${@:5}" \
       2> "$run.log" || { tail -1 "$run.log" >&2; exit 1; }
-    echo "{\"precision\": \"$precision\", \"seed\": $seed, \"eval\": $("$program" eval --run "$run" 2>/dev/null | tail -1)}"
+    echo "{\"precision\": \"$precision\", \"seed\": $seed, \"eval\": $("$program" eval --run "$run" --checkpoint newest 2>/dev/null | tail -1)}"
   done
 done

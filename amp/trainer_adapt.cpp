@@ -20,6 +20,9 @@ std::string words_of(const std::string& policy) {
   }
 }
 
+/// What 8-bit products are scaled by: kept where the precision has them (nn/linear.h).
+bool is_history(const std::string& entry) { return entry.starts_with("norm/") && entry.ends_with("fp8_amax"); }
+
 /// `value` in the dtype that `parameter` has now.
 Tensor stored_as(const Tensor& value, const Variable& parameter, const std::string& name) {
   const DType dtype = parameter.dtype();
@@ -52,9 +55,14 @@ StateDict Trainer::fitting(const StateDict& saved) const {
       state.put(name, policy);
     else if (other_policy && tensor != nullptr && parameter != parameters.end())
       state.put(name, stored_as(*tensor, *parameter->second, name));
-    else if (!(other_policy && name.starts_with("amp/signs/")) && (ema_ || !name.starts_with("optim/ema/")))
+    else if (!(other_policy && (name.starts_with("amp/signs/") || is_history(name))) &&
+             (ema_ || !name.starts_with("optim/ema/")))
       state.put(name, value);
   }
+  for (const auto& [name, buffer] : nn::named_buffers(model_))
+    if (const std::string entry = "norm/" + name; other_policy && is_history(entry))
+      state.put(entry, saved.contains(entry) ? saved.values().at(entry)
+                                             : Tensor::zeros(buffer->committed().shape(), buffer->committed().dtype()));
   if (!ema_ || averages) return state;
   state.put("optim/ema/updates", std::int64_t{0});
   for (const auto& [name, parameter] : parameters)

@@ -125,10 +125,11 @@ TEST(FireDrill, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
 }
 
 TEST(FireDrill, AFaultStrikesTheFirstTimeThatItsStepComes) {
-  Drill drill({"nan-input@step=2,sample=1"});
-  EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kBadInput) << "replays of the step have it";
-  EXPECT_TRUE(drill.step(2).committed) << "the next batch for the same step does not";
-
+  {
+    Drill drill({"nan-input@step=2,sample=1"});
+    EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kBadInput) << "replays of the step have it";
+    EXPECT_TRUE(drill.step(2).committed) << "the next batch for the same step does not";
+  }
   Drill again({"nan-input@step=2,sample=1,again=1"});
   again.incident_in(2);
   EXPECT_THROW(again.step(2), NumericError);

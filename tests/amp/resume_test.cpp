@@ -165,14 +165,18 @@ TEST(Resume, WhatWasChangedIsTold) {
     run.step(0);
     saved = run.trainer.state();
   }
-  Training run(other);
-  run.trainer.load_state(saved);
-  EXPECT_EQ(run.trainer.changes(),
-            (std::vector<std::string>{"precision bf16 -> fp16 with linear=f32", "loss scale off -> dynamic",
-                                      "schedule cosine -> constant", "lr 0.02 -> 0.01", "averaged weights on -> off"}));
-  EXPECT_EQ(run.step(1).lr, 0.01);
+  {
+    Training run(other);
+    run.trainer.load_state(saved);
+    EXPECT_EQ(run.trainer.changes(),
+              (std::vector<std::string>{"precision bf16 -> fp16 with linear=f32", "loss scale off -> dynamic",
+                                        "schedule cosine -> constant", "lr 0.02 -> 0.01",
+                                        "averaged weights on -> off"}));
+    EXPECT_EQ(run.step(1).lr, 0.01);
+    saved = run.trainer.state();
+  }
   Training back(options);
-  back.trainer.load_state(run.trainer.state());
+  back.trainer.load_state(saved);
   EXPECT_EQ(back.trainer.ema()->updates(), 0) << "averages begin at the weights";
   EXPECT_TRUE(back.step(2).committed);
 }

@@ -104,39 +104,70 @@ ScaleVerdict LossScaler::overflowed() {
   return ScaleVerdict::kLowered;
 }
 
-void LossScaler::backward(const Variable& loss) const {
+void LossScaler::backward(const Variable& loss) {
   check<NumericError>(std::isfinite(loss.item()),
                       "loss scaler: the loss is {}: forward or the data, not the loss scale; nothing was changed",
                       std::isnan(loss.item()) ? "nan" : "inf");
-  binade::backward(loss, state_.scale);
+  check<AutogradError>(backward_at_.value_or(scale()) == scale(),
+                       "loss scaler: gradients at scale {} wait for step(), and the scale is {} now; call step() or "
+                       "zero_grad() before the scale is changed",
+                       backward_at_.value_or(0), scale());
+  binade::backward(loss, scale());
+  backward_at_ = scale();
 }
 
-StepStats LossScaler::step(optim::Optimizer& optimizer, const StepOptions& options) {
+StepStats LossScaler::step(std::span<optim::Optimizer* const> optimizers, const StepOptions& options) {
+  check<ArgumentError>(!optimizers.empty(), "loss scaler: step() wants at least one optimizer");
+  for (std::size_t i = 0; i < optimizers.size(); ++i)
+    check<ArgumentError>(std::ranges::count(optimizers.first(i), optimizers[i]) == 0,
+                         "loss scaler: step() got optimizer {} twice", i);
   struct ForgetGradients {  // a loop that catches what is thrown here goes on with clean ones
-    optim::Optimizer& optimizer;
-    ~ForgetGradients() { optimizer.zero_grad(); }
-  } const forget{optimizer};
-  const optim::GradientScan scan = optim::scan_gradients(optimizer.parameters());
-  StepStats stats{.step = optimizer.updates() + 1, .loss_scale = scale()};
-  stats.lr = options.lr < 0 ? optimizer.lr() : options.lr;
-  stats.grad_norm = scan.norm() / scale();
-  if (scan.finite()) {
-    optim::StepInput input{.inverse_scale = 1 / scale(), .lr = stats.lr};
-    if (options.clip_norm > 0) input.clip_factor = optim::clip_factor(stats.grad_norm, options.clip_norm);
-    const optim::UpdateProof proof = optimizer.prove_finite(input, scan);
-    check<NumericError>(
-        proof.finite,
-        "step {}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate", stats.step,
-        proof.parameter, proof.largest, proof.limit);
-    optimizer.step(input);
+    std::span<optim::Optimizer* const> optimizers;
+    ~ForgetGradients() {
+      for (optim::Optimizer* optimizer : optimizers) optimizer->zero_grad();
+    }
+  } const forget{optimizers};
+  check<AutogradError>(backward_at_.has_value(),
+                       "loss scaler: step() wants a backward() of this scaler since the step before, and there was "
+                       "none; optimizers that share a loss go into one call: step({{&a, &b}})");
+  const double loss_scale = *std::exchange(backward_at_, std::nullopt);
+  std::vector<optim::GradientScan> scans;
+  double sum_squares = 0;
+  for (optim::Optimizer* optimizer : optimizers)
+    sum_squares += scans.emplace_back(optim::scan_gradients(optimizer->parameters())).sum_squares;
+  auto bad = std::ranges::find_if(scans, &optim::GradientScan::has_nan);
+  if (bad == scans.end()) bad = std::ranges::find_if_not(scans, &optim::GradientScan::finite);
+  StepStats stats{.step = optimizers.front()->updates() + 1, .loss_scale = loss_scale};
+  stats.lr = options.lr < 0 ? optimizers.front()->lr() : options.lr;
+  stats.grad_norm = (bad == scans.end() ? std::sqrt(sum_squares) : bad->norm()) / loss_scale;
+  if (bad == scans.end()) {
+    update(optimizers, scans, options, stats);
     committed();
     before_nan_.reset();
     stats.committed = true;
   } else {
-    lower_for(scan, stats, optimizer.parameters());
+    lower_for(*bad, stats, optimizers[static_cast<std::size_t>(bad - scans.begin())]->parameters());
   }
   stats.skipped_total = state_.overflows;
   return stats;
+}
+
+/// All of them, once each is known to come out finite.
+void LossScaler::update(std::span<optim::Optimizer* const> optimizers, std::span<const optim::GradientScan> scans,
+                        const StepOptions& options, const StepStats& stats) {
+  std::vector<optim::StepInput> inputs;
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    optim::StepInput& input = inputs.emplace_back();
+    input.inverse_scale = 1 / stats.loss_scale;
+    input.lr = options.lr < 0 ? optimizers[i]->lr() : options.lr;
+    if (options.clip_norm > 0) input.clip_factor = optim::clip_factor(stats.grad_norm, options.clip_norm);
+    const optim::UpdateProof proof = optimizers[i]->prove_finite(input, scans[i]);
+    check<NumericError>(
+        proof.finite,
+        "step {}: the update would bring {} to {}, beyond {}; nothing was changed; lower the learning rate", stats.step,
+        proof.parameter, proof.largest, proof.limit);
+  }
+  optim::Optimizer::step_together(optimizers, inputs);
 }
 
 void LossScaler::lower_for(const optim::GradientScan& scan, const StepStats& stats,

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,14 +104,26 @@ class LossScaler {
   };
   /// binade::backward with the scale as seed. Throws NumericError for a loss that is not finite: that is news of
   /// forward or the data, and no loss scale is lowered for it. Nothing has changed then; the batch can be left out.
-  void backward(const Variable& loss) const;
+  /// Several calls before a step() add their gradients up.
+  void backward(const Variable& loss);
   /// Judges the gradients, updates or leaves everything as it is, moves the scale, forgets the gradients. The result's
   /// loss is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more).
   ///
   /// A NaN in gradients of a finite loss may be an overflow inside a fused backward. Only the replay that a Trainer has
   /// can tell; here the scale is lowered for it step by step, and put back if it is still there at the floor.
-  StepStats step(optim::Optimizer& optimizer, const StepOptions& options);
-  StepStats step(optim::Optimizer& optimizer) { return step(optimizer, StepOptions{}); }
+  ///
+  /// Every step() wants a backward() of this scaler since the one before: that one forgot the gradients of its
+  /// optimizers and may have moved the scale. Optimizers that share a loss go into one call, `step({&a, &b})`: all
+  /// gradients are judged and clipped as one, and all of them are updated or none. Options' lr is for all; the result's
+  /// step and lr are those of the first. Throws AutogradError without a backward(), ArgumentError for no optimizer or
+  /// one that is given twice.
+  StepStats step(std::span<optim::Optimizer* const> optimizers, const StepOptions& options);
+  StepStats step(std::initializer_list<optim::Optimizer*> optimizers, const StepOptions& options) {
+    return step(std::span(optimizers.begin(), optimizers.size()), options);
+  }
+  StepStats step(std::initializer_list<optim::Optimizer*> optimizers) { return step(optimizers, StepOptions{}); }
+  StepStats step(optim::Optimizer& optimizer, const StepOptions& options) { return step({&optimizer}, options); }
+  StepStats step(optim::Optimizer& optimizer) { return step({&optimizer}, StepOptions{}); }
 
   // ---- state ------------------------------------------------------------------------------------
 
@@ -137,12 +151,15 @@ class LossScaler {
  private:
   void note_headroom(double headroom);
   void set_scale(double scale);
+  void update(std::span<optim::Optimizer* const> optimizers, std::span<const optim::GradientScan> scans,
+              const StepOptions& options, const StepStats& stats);
   void lower_for(const optim::GradientScan& scan, const StepStats& stats, const optim::FlatParameters& parameters);
   State decode(const StateDict& state) const;
 
   LossScaleOptions options_;
   State state_;
-  std::optional<State> before_nan_;  // of step(), since the last commit
+  std::optional<State> before_nan_;    // of step(), since the last commit
+  std::optional<double> backward_at_;  // the scale of the gradients that wait for step()
 };
 
 }  // namespace binade::amp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "core/step_context.h"
@@ -89,31 +90,35 @@ UpdateArguments Optimizer::update_arguments() const {
   return arguments;
 }
 
-std::vector<Optimizer::Magnitudes> Optimizer::run(const StepInput& input, bool write) {
+Optimizer::Pass Optimizer::prepared(const StepInput& input) {
   const std::vector<const float*> gradients = parameters_.gradients();
   parameters_.adopt_low_copies();
-  const std::vector<UpdateSlice> slices = update_slices(input, gradients);
+  Pass pass{.slices = update_slices(input, gradients)};
+  pass.extremes.resize(parameters_.blocks().size());
+  pass.largest.resize(pass.slices.size());
+  pass.magnitudes.resize(pass.slices.size());
+  for (const float* gradient : gradients) pass.updated.push_back(gradient != nullptr);
+  return pass;
+}
+
+void Optimizer::run(Pass& pass, bool write) {
   const std::vector<FlatBlock>& blocks = parameters_.blocks();
-  std::vector<BlockExtremes> extremes(blocks.size());
   UpdateArguments arguments = update_arguments();
-  arguments.slices = slices;
-  arguments.extremes = extremes;
+  arguments.slices = pass.slices;
+  arguments.extremes = pass.extremes;
   arguments.write = write;
   optimizer_kernels().on(parameters_.device(), kind_).update(arguments);
 
-  std::vector<BlockExtremes> largest(slices.size());
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    BlockExtremes& slice = largest[static_cast<std::size_t>(blocks[b].slice)];
-    slice.value = std::max(slice.value, extremes[b].value);
-    slice.moment1 = std::max(slice.moment1, extremes[b].moment1);
-    slice.moment2 = std::max(slice.moment2, extremes[b].moment2);
+    BlockExtremes& slice = pass.largest[static_cast<std::size_t>(blocks[b].slice)];
+    slice.value = std::max(slice.value, pass.extremes[b].value);
+    slice.moment1 = std::max(slice.moment1, pass.extremes[b].moment1);
+    slice.moment2 = std::max(slice.moment2, pass.extremes[b].moment2);
   }
-  std::vector<Magnitudes> magnitudes(slices.size());
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    magnitudes[i] = magnitudes_of(largest[i]);
-    if (slices[i].gradient == nullptr && !known_.empty()) magnitudes[i] = known_[i];
+  for (std::size_t i = 0; i < pass.slices.size(); ++i) {
+    pass.magnitudes[i] = magnitudes_of(pass.largest[i]);
+    if (!pass.updated[i] && !known_.empty()) pass.magnitudes[i] = known_[i];
   }
-  return magnitudes;
 }
 
 Optimizer::Magnitudes Optimizer::magnitudes_of(const BlockExtremes& extremes) {
@@ -121,10 +126,22 @@ Optimizer::Magnitudes Optimizer::magnitudes_of(const BlockExtremes& extremes) {
 }
 
 void Optimizer::step(const StepInput& input) {
-  if (!input.commit) return;
-  updated_.assign(parameters_.size(), false);
-  for (std::size_t i = 0; i < updated_.size(); ++i) updated_[i] = parameters_.has_gradient(i);
-  count_update(run(input, true));
+  if (input.commit) write(prepared(input));
+}
+
+void Optimizer::step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs) {
+  check<ArgumentError>(optimizers.size() == inputs.size(), "optimizers: wanted an input for each of {}, got {}",
+                       optimizers.size(), inputs.size());
+  std::vector<std::pair<Optimizer*, Pass>> passes;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].commit) passes.emplace_back(optimizers[i], optimizers[i]->prepared(inputs[i]));
+  for (auto& [optimizer, pass] : passes) optimizer->write(std::move(pass));
+}
+
+void Optimizer::write(Pass pass) {
+  run(pass, true);
+  updated_ = std::move(pass.updated);
+  count_update(std::move(pass.magnitudes));
 }
 
 /// The update that has just been written, of the parameters in updated_.
@@ -164,7 +181,9 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
                              input);
     if (fails(after) == after.size()) return {.finite = true, .by_bound = true};
   }
-  const std::vector<Magnitudes> after = run(input, false);
+  Pass pass = prepared(input);
+  run(pass, false);
+  const std::vector<Magnitudes>& after = pass.magnitudes;
   const std::size_t i = fails(after);
   if (i == after.size()) return {};
   const bool by_value = !(after[i].value <= value_limit(i));

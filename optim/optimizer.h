@@ -67,6 +67,9 @@ class Optimizer {
   void step(const StepInput& input);
   /// With lr() and gradients as they are.
   void step() { step({.lr = lr_}); }
+  /// One update of each, inputs[i] for optimizers[i], all of them or none: what the host may refuse (memory, a learning
+  /// rate) comes before the first write. REQUIRES optimizers of different parameters.
+  static void step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs);
 
   /// Proves, before anything is written, that values, moments and 16-bit copies (65504 for f16!) will be finite: from
   /// the largest gradient and the largest value of each parameter and a bound of the step; where the bound fails, a
@@ -137,8 +140,17 @@ class Optimizer {
   bool bound_speaks() const;
   Magnitudes bound_after(const Magnitudes& before, std::size_t slice, double gradient, const StepInput& input) const;
   double gradient_limit(std::size_t slice, const StepInput& input, double share) const;
+  /// A pass over the parameters, with the memory that it takes.
+  struct Pass {
+    std::vector<UpdateSlice> slices{};
+    std::vector<BlockExtremes> extremes{}, largest{};  // of blocks, of slices
+    std::vector<Magnitudes> magnitudes{};
+    std::vector<bool> updated{};  // which slices have a gradient
+  };
+  Pass prepared(const StepInput& input);
+  void run(Pass& pass, bool write);
+  void write(Pass pass);
   void count_update(std::vector<Magnitudes> magnitudes);
-  std::vector<Magnitudes> run(const StepInput& input, bool write);
   double value_limit(std::size_t slice) const;
   double moment_limit() const;
   bool within(const Magnitudes& magnitudes, std::size_t slice, double share = 1) const;

@@ -228,8 +228,77 @@ TEST(LossScaler, DrivesAHandWrittenLoop) {
   EXPECT_EQ(optimizer.updates(), 60 - aborted);
   EXPECT_LT(last, first);
   LossScaler off(LossScaleOptions::off());
+  off.backward(toy::loss(net, toy::batch(0)));
   toy::set_gradient_inf(net.bias);
   EXPECT_THROW(off.step(optimizer), NumericError);
+}
+
+/// A network in two halves, each with an optimizer.
+struct Halves {
+  toy::Net net;
+  optim::Sgd up{{{"up.weight", net.up}, {"up.bias", net.bias}}, {.lr = 0.1}};
+  optim::Sgd down{{{"down.weight", net.down}}, {.lr = 0.1}};
+  void backward(LossScaler& scaler, std::uint32_t k) { scaler.backward(toy::loss(net, toy::batch(k))); }
+};
+
+TEST(LossScaler, TwoOptimizersOfOneLossAreOneStep) {
+  const Runtime runtime;
+  // A scale that grows at every commit: had the second been un-scaled by what the first left, it would be half as
+  // large.
+  LossScaler scaler({.init_scale = 1024, .growth_interval = 1}), whole = scaler;
+  Halves halves;
+  toy::Net net;
+  optim::Sgd optimizer(net, {.lr = 0.1});
+  for (std::uint32_t k = 0; k < 5; ++k) {
+    halves.backward(scaler, k);
+    const StepStats stats = scaler.step({&halves.up, &halves.down}, {.clip_norm = 0.5});
+    whole.backward(toy::loss(net, toy::batch(k)));
+    const StepStats wanted = whole.step(optimizer, {.clip_norm = 0.5});
+    EXPECT_TRUE(stats.committed);
+    EXPECT_NEAR(stats.grad_norm, wanted.grad_norm, 1e-12 * wanted.grad_norm) << "the norm of all gradients";
+  }
+  EXPECT_EQ(halves.net.up.value().to_vector<float>(), net.up.value().to_vector<float>());
+  EXPECT_EQ(halves.net.down.value().to_vector<float>(), net.down.value().to_vector<float>());
+}
+
+TEST(LossScaler, AStepOfTwoOptimizersCommitsBothOrNeither) {
+  const Runtime runtime;
+  LossScaler scaler({.init_scale = 1024});
+  Halves halves;
+  const std::vector<float> up = halves.net.up.value().to_vector<float>();
+  halves.backward(scaler, 0);
+  toy::set_gradient_inf(halves.net.down);
+  EXPECT_FALSE(scaler.step({&halves.up, &halves.down}).committed);
+  EXPECT_EQ(scaler.scale(), 512);
+  EXPECT_EQ(scaler.overflows(), 1);
+  halves.backward(scaler, 0);
+  halves.down.set_lr(1e6);
+  halves.net.down.state()->grad.fill(1e38);
+  EXPECT_THROW(scaler.step({&halves.up, &halves.down}), NumericError) << "an update that is not finite";
+  EXPECT_EQ(halves.net.up.value().to_vector<float>(), up);
+  EXPECT_EQ(halves.up.updates(), 0);
+  EXPECT_THROW(scaler.step({&halves.up, &halves.up}), ArgumentError);
+  EXPECT_THROW(scaler.step(std::span<optim::Optimizer* const>{}, {}), ArgumentError);
+}
+
+TEST(LossScaler, ASecondStepAfterOneBackwardIsAnErrorThatSaysWhatToDo) {
+  const Runtime runtime;
+  LossScaler scaler({.init_scale = 1024, .growth_interval = 1});
+  Halves halves;
+  halves.backward(scaler, 0);
+  EXPECT_TRUE(scaler.step(halves.up).committed);
+  const std::vector<float> down = halves.net.down.value().to_vector<float>();
+  try {
+    scaler.step(halves.down);
+    FAIL() << "un-scaled by a scale that had grown";
+  } catch (const AutogradError& e) {
+    EXPECT_NE(std::string(e.what()).find("step({&a, &b})"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(halves.net.down.value().to_vector<float>(), down);
+  halves.backward(scaler, 1);
+  scaler.overflowed();
+  EXPECT_THROW(halves.backward(scaler, 2), AutogradError) << "gradients at two scales would be added";
+  EXPECT_EQ(scaler.step({&halves.up, &halves.down}).loss_scale, 2048) << "the scale that the gradients have";
 }
 
 TEST(LossScaler, ALossThatIsNotFiniteIsNoMatterOfScale) {

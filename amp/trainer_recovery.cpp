@@ -180,7 +180,7 @@ Trainer::Next Trainer::climb(Incident& incident, const StepState& state, Trial& 
   if (ladder &&
       (to_fitting_scale(incident, state, trial) || promote_ops(incident, state) || quarantine(incident, trial)))
     return Next::kAgain;
-  if (leave_out_micro_batch(incident, state, trial)) return Next::kAgain;
+  if (options_.on_nan != OnNan::kStop && leave_out_micro_batch(incident, state, trial)) return Next::kAgain;
   // Weights that are not finite make every batch fail.
   const bool by_state = d.cause == CauseClass::kCorruptedState || d.earlier_weights;
   if (ladder && by_state && roll_back(incident, trial)) return Next::kReturn;

@@ -220,6 +220,21 @@ TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
   EXPECT_EQ(with_bad, without);
 }
 
+TEST(StepTransaction, ABadMicroBatchStopsARunThatIsToStop) {
+  Training run({.state_hash = true, .on_nan = OnNan::kStop});
+  MicroBatches<toy::Batch> parts;
+  for (const std::uint32_t k : {0u, 1u, 2u}) parts.parts.push_back(toy::batch(k));
+  parts.parts[1] = toy::with_nan(parts.parts[1]);
+  const std::string before = run.trainer.state_hash();
+  EXPECT_THROW(run.step(parts), NumericError);
+  EXPECT_EQ(run.trainer.steps(), 0);
+  EXPECT_EQ(run.trainer.state_hash(), before);
+  const std::vector<StepResult> results = run.trainer.finished();
+  ASSERT_EQ(results.size(), 1u);
+  ASSERT_TRUE(results[0].incident.has_value());
+  EXPECT_EQ(results[0].incident->remedy.action, RemedyAction::kStop);
+}
+
 TEST(StepTransaction, AMicroBatchWhoseGradientsAreNanAtAnyScaleIsLeftOutAtTheOldScale) {
   Training run({.precision = Policy::fp16(), .state_hash = true});
   MicroBatches<toy::Batch> parts;

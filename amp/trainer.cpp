@@ -162,7 +162,7 @@ StepState Trainer::attempt(const Plan& plan, const StepFeed& feed, TapeObserver*
   const PolicyScope precision(plan.policy);
   const nn::TransactionScope transaction;
   const GradGuard recording;
-  optimizer_.zero_grad();
+  forget_gradients();
   try {
     run_parts(state, plan, feed);
     state.grad_norm = state.scan.norm() * state.inverse_scale();
@@ -240,6 +240,7 @@ void Trainer::judge_update(StepState& state) {
 }
 
 void Trainer::conclude(StepResult& result) {
+  forget_gradients();
   if (recorder_)
     for (std::string& note : recorder_->take_notes()) result.notes.push_back(std::move(note));
   result.skipped_total = skipped_;
@@ -282,7 +283,13 @@ void Trainer::price() {
 
 void Trainer::abandon() {
   for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
+  forget_gradients();
+}
+
+/// Those of parameters that no optimizer holds too: nothing else would.
+void Trainer::forget_gradients() {
   optimizer_.zero_grad();
+  for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
 }
 
 void Trainer::check_overrides(const Variable& loss) {

@@ -161,7 +161,8 @@ class Trainer {
   /// earlier checkpoint: go on with the next batch then. With options.ahead it may return before; where a step before
   /// it made the run go back, it returns the result of that one, and its own batch was not used. `closure(batch)`
   /// returns the loss, a mean over its batch: one element. A batch that has `origin` (io::BatchOrigin) and
-  /// `without(rows)` can lose samples.
+  /// `without(rows)` can lose samples. No gradient of the model's parameters is left when it returns or throws: those
+  /// of the step were multiplied by the loss scale.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
     return run_step(feed_of(std::span(&batch, 1), closure));
@@ -335,6 +336,7 @@ class Trainer {
   void tell(const StepState& state, StepResult& result) const;
   void price();
   void abandon();
+  void forget_gradients();
 
   // ---- trainer_signs.cpp: before a number goes bad
   void prevent();

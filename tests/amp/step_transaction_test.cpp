@@ -263,6 +263,25 @@ TEST(StepTransaction, WhenEveryMicroBatchIsBadNothingIsCommitted) {
   EXPECT_EQ(run.trainer.state_hash(), before);
 }
 
+TEST(StepTransaction, NoGradientOutlivesItsStep) {
+  Runtime runtime({.seed = 1});
+  toy::Net net;
+  optim::Sgd optimizer({{"down.weight", net.down}}, {.lr = 0.01});  // the first layer is not trained
+  Trainer trainer(
+      runtime, net, optimizer,
+      {.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p20), .on_nan = OnNan::kSkip});
+  const auto maths = [&](const toy::Batch& b) {
+    EXPECT_FALSE(net.up.grad().defined()) << "of the step or the attempt before";
+    return toy::loss(net, b);
+  };
+  for (const bool good : {true, true, false}) {
+    const StepResult result = trainer.step(good ? toy::batch(1) : toy::with_nan(toy::batch(1)), maths);
+    EXPECT_EQ(result.committed, good);
+    for (const auto& [name, parameter] : nn::named_parameters(net))
+      EXPECT_FALSE(parameter->grad().defined()) << name << ": it would be multiplied by the loss scale";
+  }
+}
+
 TEST(StepTransaction, EvaluationUsesAveragesAndLeavesTrainingUnharmed) {
   Training run(hashed(Policy::bf16()));
   for (std::uint32_t k = 0; k < 5; ++k) run.step(k);

@@ -53,7 +53,7 @@ struct Fault {
 Fault parse_fault(const std::string& spec);
 
 /// Plants faults in the steps of one Trainer. The owner of the run's folder says through `has_struck` what struck in
-/// earlier lives of the run, and is told through `on_strike` before a fault strikes for the first time in a step.
+/// earlier lives of the run; `on_strike` is called before a fault strikes for the first time in a step.
 class FireDrill final : public TapeObserver {
  public:
   FireDrill() = default;

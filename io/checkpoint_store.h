@@ -173,7 +173,7 @@ struct FoundCheckpoint : LoadedCheckpoint {
   std::string why;  ///< for people: "the best of 3 with a score", "the newest", "as asked for"
 };
 /// That checkpoint of a folder that somebody else may be writing: only reads. What cannot be read on the way to the
-/// best or the newest is told to `warn` and passed over. Throws NoCheckpointError, which names those that there are,
+/// best or the newest is passed over, with a line to `warn`. Throws NoCheckpointError, which names those that there are,
 /// when there is no such one, and CheckpointError as load_newest().
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
                                 const Warn& warn = warn_on_stderr);

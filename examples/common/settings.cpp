@@ -176,7 +176,7 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
 }
 
 std::vector<std::string> Settings::apply_flags_to_resumed() {
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   for (const Setting& s : settings_) {
     const auto last = std::ranges::find(given_.rbegin(), given_.rend(), s.name, &Given::name);
     if (last == given_.rend()) continue;
@@ -184,8 +184,8 @@ std::vector<std::string> Settings::apply_flags_to_resumed() {
     assign(s, last->values);
     const ordered_json after = json_of(s);
     if (before == after) continue;
-    if (s.on_resume == OnResume::kToldChange)
-      told.push_back(fmt::format("{} {} -> {}", s.name, plain_text(before), plain_text(after)));
+    if (s.on_resume == OnResume::kReportedChange)
+      reported.push_back(fmt::format("{} {} -> {}", s.name, plain_text(before), plain_text(after)));
     if (s.on_resume != OnResume::kFixed && s.on_resume != OnResume::kIncompatible) continue;
     const std::string text = fmt::format(
         "--{}: the run was started with {}, and a resume cannot change it to {}; leave the flag out, or start a new "
@@ -194,7 +194,7 @@ std::vector<std::string> Settings::apply_flags_to_resumed() {
     if (s.on_resume == OnResume::kIncompatible) throw CheckpointError(text);
     throw ArgumentError(text);
   }
-  return told;
+  return reported;
 }
 
 std::string Settings::json_members() const {

@@ -14,12 +14,12 @@ namespace binade::examples {
 
 /// What a resumed run may do with a setting that was given again.
 enum class OnResume {
-  kMayChange,     ///< takes the new value: the steps are the same
-  kToldChange,    ///< takes the new value, which the run says and writes down: the steps are others
-  kFixed,         ///< another value is an ArgumentError (exit 20)
-  kIncompatible,  ///< another value is a CheckpointError (exit 21): architecture, optimizer
-  kByContent,     ///< a path: what it holds is compared later, not its name
-  kNotASetting,   ///< belongs to one call (--resume, --config): neither stored nor compared
+  kMayChange,       ///< takes the new value: the steps are the same
+  kReportedChange,  ///< takes the new value, and the run reports the change: the steps are others
+  kFixed,           ///< another value is an ArgumentError (exit 20)
+  kIncompatible,    ///< another value is a CheckpointError (exit 21): architecture, optimizer
+  kByContent,       ///< a path: what it holds is compared later, not its name
+  kNotASetting,     ///< belongs to one call (--resume, --config): neither stored nor compared
 };
 
 /// One setting: its flag, its key in config.json, its variable, its range.
@@ -28,7 +28,7 @@ struct Setting {
   std::string name{};  ///< "checkpoint-every": the flag is --checkpoint-every, the key checkpoint_every
   Target target{};
   std::string help{};
-  OnResume on_resume = OnResume::kToldChange;
+  OnResume on_resume = OnResume::kReportedChange;
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  ///< allowed words; empty: any
@@ -53,7 +53,7 @@ class Settings {
   /// `program`, so that a run's own config.json can be given as --config.
   void apply_json(const std::string& json, const std::string& origin);
   /// After apply_json() of a run's config.json: applies the flags that may change and refuses the others when their
-  /// value differs. Returns what is to be told: "lr 0.001 -> 0.0005".
+  /// value differs. Returns what a run reports: "lr 0.001 -> 0.0005".
   std::vector<std::string> apply_flags_to_resumed();
 
   /// Members "name": value of every stored setting, without braces.

@@ -139,12 +139,12 @@ TEST(FireDrill, AFaultStrikesTheFirstTimeThatItsStepComes) {
 TEST(FireDrill, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
   Drill drill({"lr@step=2,every=2,factor=0.5"});
   drill.trainer.drill().has_struck("lr@step=2,every=2,factor=0.5", 2);
-  std::vector<std::pair<std::string, std::int64_t>> told;
-  drill.trainer.drill().on_strike = [&](const std::string& spec, std::int64_t step) { told.emplace_back(spec, step); };
+  std::vector<std::pair<std::string, std::int64_t>> seen;
+  drill.trainer.drill().on_strike = [&](const std::string& spec, std::int64_t step) { seen.emplace_back(spec, step); };
   std::vector<double> rates;
   for (std::uint32_t k = 1; k <= 4; ++k) rates.push_back(drill.step(k).lr);
   EXPECT_EQ(rates, (std::vector<double>{0.01, 0.01, 0.01, 0.005}));
-  EXPECT_EQ(told, (std::vector<std::pair<std::string, std::int64_t>>{{"lr@step=2,every=2,factor=0.5", 4}}));
+  EXPECT_EQ(seen, (std::vector<std::pair<std::string, std::int64_t>>{{"lr@step=2,every=2,factor=0.5", 4}}));
 }
 
 TEST(FireDrill, AGradient) {

@@ -134,7 +134,7 @@ class BadInput(ProgramTest):
         self.refuse(DOCTOR, ["inspect", ""], 20, "empty")
         self.refuse(UNET, ["predict", "--run", self.folder, "--input", self.images, "--output", ""], 20, "--output", "empty")
 
-    def test_a_plateau_that_nothing_is_told_to(self):
+    def test_a_plateau_without_evaluations(self):
         self.gpt(20, "--data", self.text, "--schedule", "plateau", words=["--schedule", "--eval-every"])
         self.assertFalse((self.folder / "run").exists())
         self.train(GPT, self.folder / "r", "--steps", 2, "--schedule", "plateau", "--eval-every", 1)

@@ -1,4 +1,4 @@
-"""What the programs show: on a terminal that a person sits at, and which model a command took."""
+"""What the programs show on a terminal that a person sits at."""
 import os
 import pty
 import re

@@ -2,10 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <new>
 
 #include "core/error.h"
+#include "core/standard_descriptors.h"
+#include "io/console.h"
 
 namespace binade::amp {
 namespace {
@@ -15,7 +16,7 @@ constexpr int kNoMemory = 50;
 constexpr int kOurFault = 70;
 
 int fail(const std::string& text, int code) {
-  std::fprintf(stderr, "%s\n", text.c_str());
+  io::say(text);
   return code;
 }
 
@@ -98,6 +99,7 @@ std::string nearest_word(const std::string& word, const std::vector<std::string>
 
 int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
   try {
+    open_standard_descriptors();
     app.parse(argc, argv);
     if (const std::string flag = given_empty(app); !flag.empty())
       return fail(
@@ -106,10 +108,10 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
           kBadArguments);
     return body();
   } catch (const CLI::CallForHelp&) {
-    std::fputs(innermost(app).help(&innermost(app) == &app ? "" : app.get_name()).c_str(), stdout);
+    io::print(innermost(app).help(&innermost(app) == &app ? "" : app.get_name()));
     return 0;
   } catch (const CLI::CallForVersion& version) {
-    std::printf("%s\n", version.what());
+    io::print(std::string(version.what()) + "\n");
     return 0;
   } catch (const CLI::ExtrasError&) {
     return fail(unknown_word_text(app), kBadArguments);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::amp {
 
@@ -83,7 +84,7 @@ StateDict Ladder::state() const {
 Ladder Ladder::decode(const StateDict& saved) const {
   Ladder ladder(options_);
   const std::string& targets = saved.text("promoted");
-  const StateDict::Integers& numbers = saved.integers("promoted_until");
+  const StateDict::Integers& numbers = read_counts(saved, "promoted_until");
   for (std::size_t begin = 0, i = 0; begin < targets.size(); ++i) {
     const std::size_t end = targets.find('\n', begin);
     check<CheckpointError>(end != targets.npos && 3 * i + 2 < numbers.size(),
@@ -92,8 +93,8 @@ Ladder Ladder::decode(const StateDict& saved) const {
         {targets.substr(begin, end - begin), numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2] != 0});
     begin = end + 1;
   }
-  ladder.rollbacks_ = saved.integers("rollbacks");
-  const StateDict::Integers& cut = saved.integers("lr_cut");
+  ladder.rollbacks_ = read_counts(saved, "rollbacks");
+  const StateDict::Integers& cut = read_counts(saved, "lr_cut");
   ladder.cut_factor_ = saved.number("lr_factor");
   check<CheckpointError>(ladder.rollbacks_.size() % 2 == 0 && cut.size() == 2 && ladder.cut_factor_ > 0 &&
                              ladder.cut_factor_ <= 1 && numbers.size() == 3 * ladder.promotions_.size(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/state_counts.h"
 #include "optim/clip.h"
 
 namespace binade::amp {
@@ -210,8 +211,9 @@ StateDict LossScaler::state() const {
 }
 
 LossScaler::State LossScaler::decode(const StateDict& saved) const {
-  State state{saved.number("scale"),     saved.integer("clean"),   saved.integer("commits"), saved.integer("overflows"),
-              saved.integer("in_a_row"), saved.integers("recent"), saved.numbers("waiting"), saved.numbers("least")};
+  State state{saved.number("scale"),          read_count(saved, "clean"),    read_count(saved, "commits"),
+              read_count(saved, "overflows"), read_count(saved, "in_a_row"), read_counts(saved, "recent"),
+              saved.numbers("waiting"),       saved.numbers("least")};
   check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}",
                          state.scale);
   if (!saved.contains("mode") || saved.text("mode") == to_string(options_)) return state;  // older ones do not say

@@ -6,12 +6,12 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "amp/incident/report.h"
 #include "core/error.h"
+#include "io/console.h"
 #include "io/file_ops.h"
 #include "io/progress_bar.h"
 #include "io/tensorboard.h"
@@ -231,7 +231,7 @@ void RunRecords::say(const std::string& line) {
   if (displays_)
     displays_->bar.message(line);
   else
-    std::fprintf(stderr, "%s\n", line.c_str());
+    io::say(line);
 }
 
 void RunRecords::event(std::string_view kind, std::int64_t step, const std::string& what) {

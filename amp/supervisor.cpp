@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -18,6 +17,7 @@
 
 #include "amp/incident/incident_folders.h"
 #include "core/error.h"
+#include "io/console.h"
 #include "io/json_lines.h"
 #include "io/manifest.h"
 #include "io/utc_time.h"
@@ -168,13 +168,13 @@ class Supervisor {
   }
 
   void tell(const char* kind, long long step, const std::string& what) {
-    std::fprintf(stderr, "supervisor: %s\n", what.c_str());
+    io::say("supervisor: " + what);
     if (!fs::is_directory(options_.folder)) return;
     try {
       io::JsonLines(options_.folder + "/events.jsonl")
           .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
     } catch (const StorageError& error) {  // the disk may be why the child died
-      std::fprintf(stderr, "supervisor: %s\n", error.what());
+      io::say(fmt::format("supervisor: {}", error.what()));
     }
   }
 

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "amp/trial.h"
 #include "core/error.h"
 #include "core/state_copy.h"
+#include "core/state_counts.h"
 
 namespace binade::amp {
 namespace {
@@ -58,25 +61,35 @@ std::vector<StateDict> Trainer::load_capsule(const StateDict& capsule) {
                          changes.empty() ? "" : changes.front());
   load_state(capsule);
   std::vector<StateDict> parts;
-  for (std::int64_t part = 0; part < capsule.integer("capsule/micro_batches"); ++part)
+  for (std::int64_t part = 0, count = read_count(capsule, "capsule/micro_batches", 1); part < count; ++part) {
     parts.push_back(capsule.section(fmt::format("batch/{}", part)));
+    check<CheckpointError>(!parts.back().empty(), "replay: the capsule has {} micro-batches, but no batch/{}", count,
+                           part);
+  }
   return parts;
 }
 
 CapsuleReplay Trainer::run_capsule(const StateDict& capsule, const StepFeed& feed) {
   const StepContextScope context(runtime_.seed(), steps_ + 1);
   Trial trial(feed);
-  const StateDict::Integers& parts = capsule.integers("capsule/parts");
+  const StateDict::Integers &parts = read_counts(capsule, "capsule/parts"),
+                            &rows = read_counts(capsule, "capsule/rows_left_out");
+  const std::int64_t count = std::ssize(feed.origins);
+  check<CheckpointError>(!parts.empty() &&
+                             std::ranges::all_of(parts, [&](std::int64_t part) { return part < count; }) &&
+                             std::ranges::adjacent_find(rows, std::ranges::greater_equal()) == rows.end() &&
+                             (rows.empty() || rows.back() < count * trial.plan.rows_per_part),
+                         "replay: the capsule's lists of micro-batches and of rows left out name some that it has not");
   trial.plan.parts.assign(parts.begin(), parts.end());
-  trial.plan.rows = capsule.integers("capsule/rows_left_out");
+  trial.plan.rows = rows;
   trial.plan.scale = capsule.number("capsule/loss_scale");
   trial.plan.policy = PrecisionPolicy::from_string(capsule.text("capsule/policy"));
-  first_run_ = capsule.integer("capsule/attempt") == 1;
+  first_run_ = read_count(capsule, "capsule/attempt", 1) == 1;
   const StepState state = attempt(trial.plan, feed, nullptr);
   abandon();
   CapsuleReplay replay{.same_bits = same(outcome_of(state), capsule.section("capsule/outcome"))};
   replay.incident = {.step = state.step,
-                     .attempt = capsule.integer("capsule/attempt"),
+                     .attempt = read_count(capsule, "capsule/attempt", 1),
                      .what = describe(state, optimizer_.parameters())};
   if (!state.commits()) replay.incident.diagnosis = investigate(state, trial);
   replay.incident.remedy = {.action = RemedyAction::kNone, .what = "nothing: this is a replay"};

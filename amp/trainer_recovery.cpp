@@ -162,7 +162,9 @@ Diagnosis Trainer::investigate(const StepState& state, Trial& trial) {
     FirstBad& bad = *diagnosis.first_bad;
     bad.sample = trial.original(*bad.sample);
     const io::BatchOrigin* origin = trial.feed.origins[static_cast<std::size_t>(*bad.sample / rows)];
-    if (origin != nullptr) bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % rows)];
+    // A capsule's micro-batches may have fewer rows than its first one.
+    if (origin != nullptr && *bad.sample % rows < std::ssize(origin->samples))
+      bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % rows)];
   }
   return diagnosis;
 }

@@ -2,6 +2,7 @@
 #include "amp/trainer.h"
 #include "core/error.h"
 #include "core/state_copy.h"
+#include "core/state_counts.h"
 
 namespace binade::amp {
 
@@ -45,9 +46,8 @@ void Trainer::check_state(const StateDict& state) const {
   check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(runtime_.seed()),
                          "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
                          runtime_.seed());
-  check<CheckpointError>(state.integer("rng/step") >= 0 && state.integer("progress/skipped_total") >= 0,
-                         "trainer: the checkpoint counts {} steps and {} skipped ones", state.integer("rng/step"),
-                         state.integer("progress/skipped_total"));
+  read_count(state, "rng/step");
+  read_count(state, "progress/skipped_total");
   optimizer_.check_state(state.section("optim"));
   if (ema_) ema_->check_state(state.section("optim/ema"));
   scaler_.check_state(state.section("amp/scaler"));
@@ -90,8 +90,8 @@ void Trainer::load_state(const StateDict& saved) {
   else
     ladder_.load_state(remedies);
   schedule_.load_state(state.section("sched"));
-  steps_ = state.integer("rng/step");
-  skipped_ = state.integer("progress/skipped_total");
+  steps_ = read_count(state, "rng/step");
+  skipped_ = read_count(state, "progress/skipped_total");
   attempts_ = incidents_ = skips_ = 0;
   changes_ = std::move(changes);
 }

@@ -14,6 +14,7 @@
 #include "amp/state_hash.h"
 #include "core/error.h"
 #include "core/kernels/dispatch.h"
+#include "core/state_counts.h"
 #include "core/version.h"
 #include "io/checkpoint_store.h"
 #include "io/forwarding_file_ops.h"
@@ -132,8 +133,8 @@ class TrainingRun::Journal {
     compare_environment(checkpoint.state);
     if (const std::string problem = plans_.restore(checkpoint.state); !problem.empty())
       records_.event("environment", trainer_.steps(), problem);
-    records_.cut_back_to(checkpoint.state.integer("progress/metrics_bytes"), trainer_.steps());
-    evaluated_ = checkpoint.state.integer(kEvaluated);
+    records_.cut_back_to(read_count(checkpoint.state, "progress/metrics_bytes"), trainer_.steps());
+    evaluated_ = read_count(checkpoint.state, kEvaluated, -1);
     saved_ = trainer_.steps();
     resumed_ = true;
     records_.event("resumed", trainer_.steps(),

@@ -5,6 +5,7 @@
 #include "core/gpus.h"
 #include "core/kernel_slot.h"
 #include "core/parallel.h"
+#include "core/standard_descriptors.h"
 #include "core/step_context.h"
 
 namespace binade {
@@ -16,6 +17,7 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
   check<ArgumentError>(g_current == nullptr, "Runtime: one is alive already; destroy it before making another");
   check<ArgumentError>(options.threads >= 0 && options.threads <= 1024, "Runtime: wanted 0 to 1024 threads, got {}",
                        options.threads);
+  open_standard_descriptors();
   register_cpu_kernels();
   set_num_threads(options.threads);
   backend_of(options.device);  // opens it, or says what is missing

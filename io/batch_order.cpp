@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/state_counts.h"
 
 namespace binade::io {
 namespace {
@@ -71,9 +72,12 @@ StateDict BatchOrigin::state() const {
 }
 
 BatchOrigin BatchOrigin::from_state(const StateDict& state) {
-  const StateDict::Integers& slots = state.integers("slots");
-  return {static_cast<std::uint64_t>(state.integer("begin")), static_cast<std::uint64_t>(state.integer("end")),
-          state.integer("epoch"), state.integers("samples"), std::vector<std::uint64_t>(slots.begin(), slots.end())};
+  const StateDict::Integers &slots = read_counts(state, "slots"), &samples = read_counts(state, "samples");
+  check<CheckpointError>(slots.empty() || slots.size() == samples.size(),
+                         "batch: wanted a slot for each of its samples, got {} samples and {} slots", samples.size(),
+                         slots.size());
+  return {static_cast<std::uint64_t>(read_count(state, "begin")), static_cast<std::uint64_t>(read_count(state, "end")),
+          read_count(state, "epoch"), samples, std::vector<std::uint64_t>(slots.begin(), slots.end())};
 }
 
 Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "io/json_reader.h"
 #include "io/read_file.h"
 #include "io/utf8.h"
 
@@ -40,13 +41,6 @@ bool to_bytes(const std::string& token, std::string& bytes) {
     at = point.end;
   }
   return !bytes.empty();
-}
-
-json parse(const std::string& text, const std::string& name) {
-  check_json_limits(text, name);
-  json parsed = json::parse(text, nullptr, false);
-  check<DataError>(!parsed.is_discarded(), "{}: wanted JSON, got a text that is none", name);
-  return parsed;
 }
 
 /// Member `key` of an object, or a null.
@@ -138,7 +132,7 @@ std::string proved(const json& canonical, const std::string& name) {
 
 BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
   const std::string name = "BPE vocabulary";
-  const json canonical = parse(text, name);
+  const json canonical = parse_json<json>(text, name);
   const json& vocab = member(canonical, "vocab");
   const json& added = member(canonical, "added");
   check<DataError>(vocab.is_object() && !vocab.empty() && added.is_object(),
@@ -185,12 +179,12 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
 }
 
 std::string bpe_from_tokenizer_json(const std::string& text, const std::string& name) {
-  return proved(from_tokenizer_json(parse(text, name), name), name);
+  return proved(from_tokenizer_json(parse_json<json>(text, name), name), name);
 }
 
 std::string bpe_from_vocab_and_merges(const std::string& vocab, const std::string& merges, const std::string& name) {
   check<DataError>(find_bad_utf8(merges) == std::string::npos, "{}: wanted merges in UTF-8", name);
-  return proved(from_vocab_and_merges(parse(vocab, name), merges), name);
+  return proved(from_vocab_and_merges(parse_json<json>(vocab, name), merges), name);
 }
 
 std::string read_bpe_vocabulary(const std::string& path) {
@@ -202,8 +196,8 @@ std::string read_bpe_vocabulary(const std::string& path) {
   const std::string file =
       is_folder ? (folder / (fs::exists(folder / "tokenizer.json", error) ? "tokenizer.json" : "vocab.json")).string()
                 : path;
-  const std::string text = read_json_text(file);
-  const json parsed = parse(text, file);
+  const std::string text = read_file(file, JsonLimits().bytes);
+  const json parsed = parse_json<json>(text, file);
   if (parsed.contains("model")) return proved(from_tokenizer_json(parsed, file), file);
   return bpe_from_vocab_and_merges(text, read_file((folder / "merges.txt").string(), std::uint64_t{64} << 20), file);
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <system_error>
 
 #include "core/error.h"
 #include "core/state_copy.h"
+#include "io/console.h"
 
 namespace binade::io {
 
@@ -43,7 +43,7 @@ void must(int error, const std::string& path, const char* doing, const std::stri
 
 }  // namespace
 
-void warn_on_stderr(const std::string& line) { std::fprintf(stderr, "binade: %s\n", line.c_str()); }
+void warn_on_stderr(const std::string& line) { say("binade: " + line); }
 
 CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
     : options_(std::move(options)), path_(folder), folder_(open_folder(*options_.ops, folder)) {

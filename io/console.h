@@ -21,8 +21,15 @@ struct Console {
   std::string paint(std::string_view text, Color color) const;
 };
 
-/// Removes what would steer a terminal from text that comes from outside: control characters (C0 and C1) but newline
-/// and tab. Bytes that are not UTF-8 become U+FFFD.
+/// Text of which parts may come from a file, so that it cannot steer a terminal: control characters (C0 and C1) but
+/// newline and tab, and those that change the direction of text, as \u001b (which JSON reads back); bytes that are not
+/// UTF-8 as \xff. A carriage return before a newline stays.
 std::string printable(std::string_view text);
+
+/// The two ways out of a program, for all text, whatever it holds: both send printable().
+/// Lines for people, to stderr; a newline is added where none ends the text. An error is not told: where would it be?
+void say(std::string_view text);
+/// Results, to stdout. Throws StorageError when they cannot be written.
+void print(std::string_view text);
 
 }  // namespace binade::io

@@ -213,7 +213,15 @@ StateDict ImageBatch::state() const {
 }
 
 ImageBatch ImageBatch::from_state(const StateDict& state) {
-  return {state.tensor("images"), state.tensor("masks"), BatchOrigin::from_state(state)};
+  const Tensor &images = state.tensor("images"), &masks = state.tensor("masks");
+  BatchOrigin origin = BatchOrigin::from_state(state);
+  check<CheckpointError>(
+      images.rank() == 4 && images.dtype() == DType::f32 && masks.rank() == 3 && masks.dtype() == DType::u8 &&
+          images.dim(0) == masks.dim(0) && images.dim(1) == masks.dim(1) && images.dim(2) == masks.dim(2) &&
+          (origin.samples.empty() || std::ssize(origin.samples) == images.dim(0)),
+      "batch: wanted images (N, H, W, C) of f32, masks (N, H, W) of u8 and N samples, got {} {}, {} {} and {}",
+      name_of(images.dtype()), images.shape(), name_of(masks.dtype()), masks.shape(), origin.samples.size());
+  return {images, masks, std::move(origin)};
 }
 
 namespace {

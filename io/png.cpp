@@ -16,6 +16,7 @@ namespace binade::io {
 namespace {
 
 constexpr std::size_t kMessage = 200;
+constexpr std::int64_t kMostSide = 1'000'000;  // libpng writes no more, so no more is read: a mask must fit its image
 
 struct Source {
   const char* bytes;
@@ -181,8 +182,9 @@ Image decode_png(const std::string& bytes, const std::string& name, const PngRea
 
   const int channels = channels_of(header.color, options.palette_as_index);
   const std::int64_t pixels = static_cast<std::int64_t>(header.width) * header.height;
-  check<DataError>(header.width <= 1u << 24 && header.height <= 1u << 24 && pixels <= options.max_pixels,
-                   "{}: wanted at most {} pixels, got {} x {}", name, options.max_pixels, header.width, header.height);
+  check<DataError>(header.width <= kMostSide && header.height <= kMostSide && pixels <= options.max_pixels,
+                   "{}: wanted at most {} pixels and {} a side, got {} x {}; cut the image", name, options.max_pixels,
+                   kMostSide, header.width, header.height);
   // deflate expands at most 1032 times: more pixels than that promises are a lie of the header.
   const double file_bits = header.depth * (header.color == PNG_COLOR_TYPE_PALETTE ? 1 : channels);
   check<DataError>(static_cast<double>(pixels) * file_bits / 8 <= 1040.0 * static_cast<double>(bytes.size()),
@@ -220,11 +222,11 @@ std::string encode_png(const Image& image) {
   check<ArgumentError>(depth_fits && image.channels >= 1 && image.channels <= 4,
                        "png: wanted 8 or 16 bits (1, 2, 4 for grey) and 1 to 4 channels, got {} bits and {} channels",
                        image.depth, image.channels);
-  check<ArgumentError>(image.width >= 1 && image.height >= 1 && image.width <= 1 << 24 && image.height <= 1 << 24 &&
-                           static_cast<std::int64_t>(image.values.size()) ==
-                               image.width * image.height * image.channels,
-                       "png: wanted width x height x channels values, got {} for {} x {} x {}", image.values.size(),
-                       image.width, image.height, image.channels);
+  check<ArgumentError>(
+      image.width >= 1 && image.height >= 1 && image.width <= kMostSide && image.height <= kMostSide &&
+          static_cast<std::int64_t>(image.values.size()) == image.width * image.height * image.channels,
+      "png: wanted width x height x channels values and at most {} pixels a side, got {} values for {} x {} x {}",
+      kMostSide, image.values.size(), image.width, image.height, image.channels);
   const auto largest = *std::max_element(image.values.begin(), image.values.end());
   check<ArgumentError>(largest <= image.max_value(), "png: wanted values up to {}, got {}", image.max_value(), largest);
 

@@ -104,7 +104,7 @@ void ProgressBar::draw() {
 void ProgressBar::message(std::string_view text) {
   const bool ends = !text.empty() && text.back() == '\n';
   if (on_screen_) out_ << "\r\x1b[K";
-  out_ << text << (ends ? "" : "\n") << std::flush;
+  out_ << printable(text) << (ends ? "" : "\n") << std::flush;
   if (on_screen_) draw();
 }
 

@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "core/error.h"
-#include "io/utf8.h"
 
 namespace binade::io {
 namespace {
@@ -65,35 +64,6 @@ std::string read_file(const std::string& path, std::uint64_t max_bytes) {
     done += static_cast<std::size_t>(count);
   }
   return bytes;
-}
-
-void check_json_limits(const std::string& text, const std::string& name, int max_depth) {
-  const std::size_t bad = find_bad_utf8(text);
-  check<DataError>(bad == std::string::npos, "{}: wanted JSON in UTF-8, got a bad byte at offset {}", name, bad);
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '{' || c == '[') {
-      check<DataError>(++depth <= max_depth, "{}: wanted JSON nested at most {} deep, got more at offset {}", name,
-                       max_depth, i);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-}
-
-std::string read_json_text(const std::string& path, std::uint64_t max_bytes, int max_depth) {
-  std::string text = read_file(path, max_bytes);
-  check_json_limits(text, path, max_depth);
-  return text;
 }
 
 std::vector<std::string> list_files(const std::string& folder) {

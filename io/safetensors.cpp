@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "io/extents.h"
 #include "io/file_ops.h"
+#include "io/json_reader.h"
 
 namespace binade::io {
 
@@ -35,53 +36,40 @@ struct Entry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// Text of a file as it may be shown: short, and without what steers a terminal.
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < ' ' || c == 0x7f ? '?' : c;
-  return out;
-}
-std::string shown(const Entry& e) { return "tensor \"" + printable(e.name) + "\""; }
+/// A name from the file, as much of it as helps.
+std::string cut(const std::string& text) { return text.substr(0, 80); }
+std::string shown(const Entry& e) { return "tensor \"" + cut(e.name) + "\""; }
 
 /// Takes the header's events as they come and allows nothing but {"name": {"dtype": …, "shape": […], "data_offsets":
 /// […]}}. No tree of JSON values is built, so depth and size of what a hostile header says cost nothing.
-class HeaderReader {
+class HeaderReader final : public JsonEvents {
  public:
-  using number_integer_t = std::int64_t;
-  using number_unsigned_t = std::uint64_t;
-  using number_float_t = double;
-  using string_t = std::string;
-  using binary_t = nlohmann::json::binary_t;
-
   std::vector<Entry> entries;
   std::map<std::string, std::string> metadata;
 
-  bool null() { wrong("null"); }
-  bool boolean(bool) { wrong("a boolean"); }
-  bool number_integer(number_integer_t) { wrong("a negative number"); }
-  bool number_float(number_float_t, const string_t&) { wrong("a fraction"); }
-  bool binary(binary_t&) { wrong("binary data"); }
-  bool number_unsigned(number_unsigned_t value) {
+  void null() override { wrong("null"); }
+  void boolean(bool) override { wrong("a boolean"); }
+  void negative(std::int64_t) override { wrong("a negative number"); }
+  void fraction(double) override { wrong("a fraction"); }
+  void natural(std::uint64_t value) override {
     if (place_ != Place::kList) wrong("a number");
     if (list_->size() >= limit_) wrong("a longer list");
     list_->push_back(value);
-    return true;
   }
-  bool string(string_t& value) {
+  void text(const std::string& value) override {
     if (place_ == Place::kMetadata) {
-      if (!metadata.emplace(key_, value).second) refuse("metadata names \"" + printable(key_) + "\" twice");
-      return true;
+      if (!metadata.emplace(key_, value).second) refuse("metadata names \"" + cut(key_) + "\" twice");
+      return;
     }
     if (place_ != Place::kTensor || key_ != "dtype" || entries.back().dtype) wrong("a text");
     for (const NamedType& t : kTypes)
       if (value == t.name) entries.back().dtype = t.dtype;
     if (!entries.back().dtype)
-      refuse(where() + ": dtype " + printable(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
-    return true;
+      refuse(where() + ": dtype " + cut(value) + " is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL");
   }
-  bool start_object(std::size_t) {
+  void begin_object() override {
     switch (place_) {
-      case Place::kStart: place_ = Place::kTop; return true;
+      case Place::kStart: place_ = Place::kTop; return;
       case Place::kTop:
         if (key_ == kMetadataName) {
           if (metadata_seen_) refuse("two metadata objects");
@@ -92,20 +80,19 @@ class HeaderReader {
           entries.back().name = key_;
           place_ = Place::kTensor;
         }
-        return true;
+        return;
       default: wrong("an object");
     }
   }
-  bool end_object() {
+  void end_object() override {
     if (place_ == Place::kTensor) {
       const Entry& e = entries.back();
       if (!e.dtype || !e.has_shape || e.offsets.size() != 2)
         refuse(where() + ": wanted dtype, shape and two data_offsets");
     }
     place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
-    return true;
   }
-  bool start_array(std::size_t) {
+  void begin_array() override {
     if (place_ != Place::kTensor) wrong("a list");
     Entry& e = entries.back();
     if (key_ == "shape" && !e.has_shape) {
@@ -119,26 +106,16 @@ class HeaderReader {
       wrong("a list");
     }
     place_ = Place::kList;
-    return true;
   }
-  bool end_array() {
-    place_ = Place::kTensor;
-    return true;
-  }
-  bool key(string_t& value) {
-    key_ = value;
-    return true;
-  }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) {
-    refuse(fmt::format("the header is not JSON at byte {}", at));
-  }
+  void end_array() override { place_ = Place::kTensor; }
+  void key(const std::string& value) override { key_ = value; }
 
  private:
   enum class Place { kStart, kTop, kMetadata, kTensor, kList, kEnd };
 
   std::string where() const { return entries.empty() ? "header" : shown(entries.back()); }
   [[noreturn]] void wrong(const std::string& got) {
-    refuse(where() + ": " + got + " where it does not belong (\"" + printable(key_) + "\")");
+    refuse(where() + ": " + got + " where it does not belong (\"" + cut(key_) + "\")");
   }
 
   Place place_ = Place::kStart;
@@ -187,10 +164,10 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
   if (header_bytes > kMostHeader || header_bytes > file.size() - sizeof(header_bytes))
     refuse(fmt::format("a header of {} bytes in a file of {}", header_bytes, file.size()));
-  const auto* text = reinterpret_cast<const char*>(file.data()) + sizeof(header_bytes);
-  if (header_bytes == 0 || text[0] != '{') refuse("the header does not begin with {");
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof(header_bytes), header_bytes);
+  if (!text.starts_with('{')) refuse("the header does not begin with {");
   HeaderReader header;
-  nlohmann::json::sax_parse(text, text + header_bytes, &header);
+  read_json_events(text, "safetensors: the header", header, {.bytes = kMostHeader});
   const std::span<const std::byte> data = file.subspan(sizeof(header_bytes) + header_bytes);
 
   Safetensors content;
@@ -199,7 +176,7 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   for (const Entry& e : header.entries) names.push_back(e.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    refuse("tensor \"" + printable(*twice) + "\" is there twice");
+    refuse("tensor \"" + cut(*twice) + "\" is there twice");
   for (const Entry& e : header.entries) shape_of(e, data.size());
   check_coverage(header.entries, data.size());
   for (const Entry& e : header.entries) {

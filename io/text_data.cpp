@@ -199,7 +199,15 @@ StateDict TextBatch::state() const {
 }
 
 TextBatch TextBatch::from_state(const StateDict& state) {
-  return {state.tensor("tokens"), state.tensor("targets"), BatchOrigin::from_state(state)};
+  const Tensor &tokens = state.tensor("tokens"), &targets = state.tensor("targets");
+  BatchOrigin origin = BatchOrigin::from_state(state);
+  check<CheckpointError>(tokens.rank() == 2 && tokens.dtype() == DType::i32 && targets.dtype() == DType::i32 &&
+                             tokens.shape() == targets.shape() &&
+                             (origin.samples.empty() || std::ssize(origin.samples) == tokens.dim(0)),
+                         "batch: wanted tokens and targets (B, T) of i32 and B samples, got {} {}, {} {} and {}",
+                         name_of(tokens.dtype()), tokens.shape(), name_of(targets.dtype()), targets.shape(),
+                         origin.samples.size());
+  return {tokens, targets, std::move(origin)};
 }
 
 namespace {

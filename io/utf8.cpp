@@ -1,5 +1,7 @@
 #include "io/utf8.h"
 
+#include <algorithm>
+
 namespace binade::io {
 
 CodePoint decode_utf8(std::string_view text, std::size_t offset) {
@@ -48,6 +50,16 @@ std::size_t find_bad_utf8(std::string_view text) {
     at = point.end;
   }
   return std::string_view::npos;
+}
+
+std::size_t whole_utf8(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;  // belongs to what begins before it
+    const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    return back < wanted ? text.size() - back : text.size();
+  }
+  return text.size();
 }
 
 void append_utf8(std::string& text, char32_t c) {

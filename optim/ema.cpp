@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::optim {
 
@@ -64,7 +65,7 @@ StateDict Ema::state() const {
 }
 
 void Ema::check_state(const StateDict& state) const {
-  state.integer("updates");
+  read_count(state, "updates");
   for (const FlatParameters::Slice& slice : parameters_->slices()) {
     const Tensor& saved = state.tensor("average/" + slice.name);
     check<CheckpointError>(saved.shape() == slice.variable.shape() && saved.dtype() == DType::f32,
@@ -75,7 +76,7 @@ void Ema::check_state(const StateDict& state) const {
 
 void Ema::load_state(const StateDict& state) {
   check_state(state);
-  updates_ = state.integer("updates");
+  updates_ = read_count(state, "updates");
   for (std::size_t i = 0; i < parameters_->size(); ++i)
     average(i).copy_from(state.tensor("average/" + parameters_->slices()[i].name));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/state_counts.h"
 #include "core/step_context.h"
 
 namespace binade::optim {
@@ -293,7 +294,8 @@ void Optimizer::check_state(const StateDict& state) const {
   check<CheckpointError>(state.integers("parameter_updates").size() == parameters_.size(),
                          "{}: the checkpoint holds {} parameters, this model has {}", kind_,
                          state.integers("parameter_updates").size(), parameters_.size());
-  state.integer("updates");
+  read_count(state, "updates");
+  read_counts(state, "parameter_updates");
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::string name = fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name);
@@ -307,7 +309,7 @@ void Optimizer::check_state(const StateDict& state) const {
 
 void Optimizer::load_state(const StateDict& state) {
   check_state(state);
-  updates_ = state.integer("updates");
+  updates_ = read_count(state, "updates");
   slice_updates_ = state.integers("parameter_updates");
   for (std::size_t m = 0; m < moments_.size(); ++m)
     for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::optim {
 namespace {
@@ -86,7 +87,7 @@ void Schedule::check_state(const StateDict& state) const {
                          "schedule: the checkpoint's is '{}', which is none", kind);
   state.number("plateau_lr");
   state.numbers("best");
-  state.integer("bad");
+  read_count(state, "bad");
 }
 
 void Schedule::load_state(const StateDict& state) {
@@ -103,7 +104,7 @@ void Schedule::load_state(const StateDict& state) {
   }
   const StateDict::Numbers& best = state.numbers("best");
   best_ = best.empty() ? std::numeric_limits<double>::infinity() : best.front();
-  bad_ = state.integer("bad");
+  bad_ = read_count(state, "bad");
 }
 
 }  // namespace binade::optim

@@ -1,10 +1,10 @@
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include "amp/doctor/commands.h"
 #include "amp/doctor/subject.h"
+#include "io/console.h"
 
 namespace binade::doctor {
 
@@ -64,7 +64,7 @@ int diff(const std::string& a, const std::string& b, bool all) {
   const StateDict before = load(a).checkpoint.state, after = load(b).checkpoint.state;
   int differing = 0;
   const auto tell = [&](const std::string& name, const std::string& what) {
-    if (++differing <= kScreen || all) std::printf("%-48s %s\n", name.c_str(), what.c_str());
+    if (++differing <= kScreen || all) io::print(fmt::format("{:<48} {}\n", one_line(name), what));
   };
   for (const auto& [name, value] : before.values()) {
     const auto found = after.values().find(name);
@@ -75,11 +75,11 @@ int diff(const std::string& a, const std::string& b, bool all) {
   }
   for (const auto& [name, value] : after.values())
     if (!before.contains(name)) tell(name, "only in the second: " + type_text(value));
-  if (differing > kScreen && !all) std::printf("… and %d more: --all\n", differing - kScreen);
+  if (differing > kScreen && !all) io::print(fmt::format("… and {} more: --all\n", differing - kScreen));
   if (differing == 0)
-    std::printf("the same state to the bit, %zu entries\n", before.values().size());
+    io::print(fmt::format("the same state to the bit, {} entries\n", before.values().size()));
   else
-    std::printf("%d entries differ\n", differing);
+    io::print(fmt::format("{} entries differ\n", differing));
   return differing == 0 ? 0 : 1;
 }
 

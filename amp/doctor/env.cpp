@@ -1,4 +1,3 @@
-#include <cstdio>
 
 #include "amp/doctor/commands.h"
 #include "core/backend.h"
@@ -7,6 +6,7 @@
 #include "core/parallel.h"
 #include "core/runtime.h"
 #include "core/version.h"
+#include "io/console.h"
 #include "io/library_versions.h"
 
 namespace binade::doctor {
@@ -14,19 +14,19 @@ namespace binade::doctor {
 int env() {
   const Device device = Device::best();
   const Runtime runtime({.device = device});
-  std::printf("build     %s\n", std::string(build_id()).c_str());
-  std::printf("hdf5      %s\n", io::hdf5_version().c_str());
-  std::printf("json      %s\n", io::json_version().c_str());
-  std::printf("threads   %d\n", num_threads());
+  io::print(fmt::format("build     {}\n", build_id()));
+  io::print(fmt::format("hdf5      {}\n", io::hdf5_version()));
+  io::print(fmt::format("json      {}\n", io::json_version()));
+  io::print(fmt::format("threads   {}\n", num_threads()));
   std::string levels;
   for (const std::string_view level : cpu::isa_levels()) levels += " " + std::string(level);
-  std::printf("kernels   %s (built:%s)\n", std::string(cpu::kernels().isa).c_str(), levels.c_str());
-  std::printf("cpu       %s\n", backend_of(Device::cpu()).description().c_str());
+  io::print(fmt::format("kernels   {} (built:{})\n", cpu::kernels().isa, levels));
+  io::print(fmt::format("cpu       {}\n", backend_of(Device::cpu()).description()));
   if (device == Device::cpu())
-    std::printf("device    cpu: %s\n", gpus::why_none().c_str());
+    io::print(fmt::format("device    cpu: {}\n", gpus::why_none()));
   else
-    std::printf("device    %s: %s\n", device.to_string().c_str(), backend_of(device).description().c_str());
-  for (const auto& [name, found] : gpus::versions()) std::printf("%-9s %s\n", name.c_str(), found.c_str());
+    io::print(fmt::format("device    {}: {}\n", device, backend_of(device).description()));
+  for (const auto& [name, found] : gpus::versions()) io::print(fmt::format("{:<9} {}\n", name, found));
   return 0;
 }
 

@@ -1,10 +1,10 @@
-#include <cstdio>
 #include <cstring>
 
 #include "amp/doctor/commands.h"
 #include "amp/doctor/subject.h"
 #include "core/error.h"
 #include "io/checkpoint_store.h"
+#include "io/console.h"
 #include "io/file_ops.h"
 #include "io/name_maps/hf_gpt2.h"
 #include "io/name_maps/pytorch_unet.h"
@@ -45,7 +45,7 @@ int export_weights(const ExchangeOptions& options) {
   if (options.names == "hf-gpt2") content.tensors = io::gpt2_to_hugging_face(content.tensors, options.vocabulary);
   content.metadata = {{"format", "pt"}, {"writer", checkpoint.info.writer}};
   io::write_safetensors(options.to, content);
-  std::printf("%zu tensors in %s\n", content.tensors.size(), options.to.c_str());
+  io::print(fmt::format("{} tensors in {}\n", content.tensors.size(), options.to));
   return 0;
 }
 
@@ -68,7 +68,7 @@ int import_weights(const ExchangeOptions& options) {
   const io::FileHandle folder = io::open_folder(ops, folder_path);
   const int error = io::write_file_atomically(ops, folder.get(), name, image.bytes());
   check<StorageError>(error == 0, "{}: cannot write: {}", options.to, io::error_text(error));
-  std::printf("%zu tensors in %s\n", tensors.size(), options.to.c_str());
+  io::print(fmt::format("{} tensors in {}\n", tensors.size(), options.to));
   return 0;
 }
 

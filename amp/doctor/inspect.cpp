@@ -1,5 +1,4 @@
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "amp/doctor/commands.h"
@@ -7,6 +6,7 @@
 #include "amp/state_hash.h"
 #include "core/error.h"
 #include "io/checkpoint_store.h"
+#include "io/console.h"
 #include "io/file_ops.h"
 
 namespace binade::doctor {
@@ -31,25 +31,23 @@ void print_run(const std::string& path) {
     reading = io::manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
   else
     reading.whole = false;
-  std::printf("%s\n", folder.c_str());
-  if (!reading.whole) std::printf("  MANIFEST is missing or damaged; the next run rebuilds it from the files\n");
+  io::print(folder + "\n");
+  if (!reading.whole) io::print("  MANIFEST is missing or damaged; the next run rebuilds it from the files\n");
   for (const io::ManifestEntry& e : reading.manifest.entries)
-    std::printf("  step %-10lld %-9s %-10s %s%s\n", static_cast<long long>(e.step),
-                std::string(name_of(e.status)).c_str(), bytes_text(e.bytes).c_str(), e.file.c_str(),
-                e.score ? fmt::format("  score {:.6g}", *e.score).c_str() : "");
+    io::print(fmt::format("  step {:<10} {:<9} {:<10} {}{}\n", e.step, name_of(e.status), bytes_text(e.bytes),
+                          one_line(e.file), e.score ? fmt::format("  score {:.6g}", *e.score) : ""));
   if (reading.manifest.last_trouble > 0)
-    std::printf("  last trouble at step %lld\n", static_cast<long long>(reading.manifest.last_trouble));
+    io::print(fmt::format("  last trouble at step {}\n", reading.manifest.last_trouble));
 }
 
 void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
   const auto& [state, info] = checkpoint;
-  std::printf("  format %lld.%lld, written by %s, %s, whole\n", static_cast<long long>(info.major),
-              static_cast<long long>(info.minor), info.writer.c_str(), bytes_text(info.bytes).c_str());
-  const std::optional<std::string> sick = io::first_non_finite(state);
-  std::printf("  %s\n", sick ? sick->c_str() : "every number is finite");
+  io::print(fmt::format("  format {}.{}, written by {}, {}, whole\n", info.major, info.minor, one_line(info.writer),
+                        bytes_text(info.bytes)));
+  io::print(fmt::format("  {}\n", one_line(io::first_non_finite(state).value_or("every number is finite"))));
   if (!info.state_hash.empty())
-    std::printf("  state hash %s%s\n", info.state_hash.c_str(),
-                amp::state_hash(state) == info.state_hash ? "" : " (its contents give another)");
+    io::print(fmt::format("  state hash {}{}\n", one_line(info.state_hash),
+                          amp::state_hash(state) == info.state_hash ? "" : " (its contents give another)"));
   std::map<std::string, Group> groups;
   for (const auto& [name, value] : state.values()) {
     Group& group = groups[name.substr(0, name.find('/'))];
@@ -62,20 +60,19 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
     }
   }
   for (const auto& [name, group] : groups)
-    std::printf("  %-10s %4lld tensors %12lld elements %9s, %lld other values\n", name.c_str(),
-                static_cast<long long>(group.tensors), static_cast<long long>(group.elements),
-                bytes_text(group.bytes).c_str(), static_cast<long long>(group.values));
+    io::print(fmt::format("  {:<10} {:4} tensors {:12} elements {:>9}, {} other values\n", one_line(name),
+                          group.tensors, group.elements, bytes_text(group.bytes), group.values));
   int left = all ? static_cast<int>(state.values().size()) : kScreen;
   const auto list = [&](bool tensors) {
     for (const auto& [name, value] : state.values()) {
       if (std::holds_alternative<Tensor>(value) != tensors) continue;
       if (left-- <= 0) continue;
-      std::printf("  %-48s %s\n", name.c_str(), value_text(value).c_str());
+      io::print(fmt::format("  {:<48} {}\n", one_line(name), value_text(value)));
     }
   };
   list(false);
   list(true);
-  if (left < 0) std::printf("  … and %d more entries: --all\n", -left);
+  if (left < 0) io::print(fmt::format("  … and {} more entries: --all\n", -left));
 }
 
 }  // namespace
@@ -83,7 +80,7 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
 int inspect(const std::string& path, const std::string& checkpoint, bool all) {
   if (is_folder(path)) print_run(path);
   const Subject subject = load(path, checkpoint);
-  std::printf("%s\n", subject.what.c_str());
+  io::print(subject.what + "\n");
   print_checkpoint(subject.checkpoint, all);
   return 0;
 }

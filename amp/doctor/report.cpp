@@ -1,9 +1,9 @@
-#include <cstdio>
 
 #include "amp/doctor/commands.h"
 #include "amp/doctor/report/page.h"
 #include "core/error.h"
 #include "core/version.h"
+#include "io/console.h"
 #include "io/file_ops.h"
 #include "io/utc_time.h"
 
@@ -19,7 +19,7 @@ int write_report(const std::string& run, const std::string& output) {
   const io::FileHandle folder = io::open_folder(ops, folder_path);
   const int error = io::write_file_atomically(ops, folder.get(), name, io::bytes_of(html));
   check<StorageError>(error == 0, "{}: cannot be written: {}", path, io::error_text(error));
-  std::printf("%s\n", output.empty() ? (run + "/report.html").c_str() : output.c_str());
+  io::print((output.empty() ? run + "/report.html" : output) + "\n");
   return 0;
 }
 

@@ -67,6 +67,12 @@ std::string bytes_text(std::uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, '?');
+  return text;
+}
+
 std::string type_text(const StateDict::Value& value) {
   if (const auto* t = std::get_if<Tensor>(&value))
     return fmt::format("{} {}", name_of(t->dtype()), t->shape().to_string());
@@ -80,9 +86,7 @@ std::string value_text(const StateDict::Value& value) {
   if (const auto* integers = std::get_if<StateDict::Integers>(&value)) return list_text(*integers);
   if (const auto* numbers = std::get_if<StateDict::Numbers>(&value)) return list_text(*numbers);
   if (const auto* text = std::get_if<std::string>(&value)) {
-    std::string shown;  // a file from elsewhere may hold escape sequences for the terminal
-    for (const char c : text->substr(0, 60)) shown += c >= 0 && c < ' ' ? '?' : c == 0x7f ? '?' : c;
-    return fmt::format("\"{}{}\"", shown, text->size() > 60 ? "…" : "");
+    return fmt::format("\"{}{}\"", one_line(text->substr(0, 60)), text->size() > 60 ? "…" : "");
   }
   return type_text(value);
 }

@@ -28,6 +28,8 @@ std::string checkpoints_folder(const std::string& run);
 
 /// "1.5 GB": for people, three digits.
 std::string bytes_text(std::uint64_t bytes);
+/// A name or text out of a file without what would make it more than one line.
+std::string one_line(std::string text);
 /// One line of text for a value that is not a tensor, cut to a width.
 std::string value_text(const StateDict::Value& value);
 /// "f32 (256, 128)"

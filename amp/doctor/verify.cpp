@@ -1,10 +1,10 @@
-#include <cstdio>
 
 #include "amp/doctor/commands.h"
 #include "amp/doctor/subject.h"
 #include "amp/state_hash.h"
 #include "core/error.h"
 #include "io/checkpoint_store.h"
+#include "io/console.h"
 
 namespace binade::doctor {
 
@@ -19,10 +19,10 @@ int verify(const std::string& path) {
                                "checkpoint {}: its contents do not give the state hash that is written in it", file);
       const std::optional<std::string> sick = io::first_non_finite(checkpoint.state);
       check<NoCheckpointError>(!sick, "checkpoint {}: {}", file, sick.value_or(""));
-      std::printf("whole    %s  %s  %s\n", file.c_str(), bytes_text(checkpoint.info.bytes).c_str(),
-                  checkpoint.info.state_hash.c_str());
+      io::print(
+          fmt::format("whole    {}  {}  {}\n", file, bytes_text(checkpoint.info.bytes), checkpoint.info.state_hash));
     } catch (const NoCheckpointError& e) {
-      std::printf("damaged  %s\n", file.c_str());
+      io::print(fmt::format("damaged  {}\n", file));
       last = e.what();
       ++broken;
     }
@@ -33,8 +33,8 @@ int verify(const std::string& path) {
 
 int hash(const std::string& path, const std::string& checkpoint) {
   const Subject subject = load(path, checkpoint);
-  if (is_folder(path)) std::fprintf(stderr, "%s\n", subject.what.c_str());
-  std::printf("%s\n", amp::state_hash(subject.checkpoint.state).c_str());
+  if (is_folder(path)) io::say(subject.what);
+  io::print(amp::state_hash(subject.checkpoint.state) + "\n");
   return 0;
 }
 

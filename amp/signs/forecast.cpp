@@ -7,6 +7,7 @@
 #include "amp/signs/names.h"
 #include "amp/signs/trend.h"
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::amp {
 namespace {
@@ -133,9 +134,9 @@ void Forecast::load_state(const StateDict& state) {
   const StateDict::Integers& dtypes = state.integers("dtypes");
   const StateDict::Numbers &alarmed = state.numbers("alarmed"), &samples = state.numbers("samples");
   const std::vector<std::string> names = lines_of(state.text("places"));
-  loaded.count_ = state.integer("count");
-  loaded.steps_ = state.integers("steps");
-  check<CheckpointError>(loaded.count_ >= 0 && loaded.steps_.size() == kWindow && alarmed.size() == dtypes.size() &&
+  loaded.count_ = read_count(state, "count");
+  loaded.steps_ = read_counts(state, "steps");
+  check<CheckpointError>(loaded.steps_.size() == kWindow && alarmed.size() == dtypes.size() &&
                              samples.size() == kWindow * dtypes.size() && names.size() == 2 * dtypes.size(),
                          "forecast: the checkpoint holds {} places, {} samples and {} steps; they do not fit together",
                          dtypes.size(), samples.size(), loaded.steps_.size());

@@ -7,6 +7,7 @@
 #include "amp/loss_scaler.h"
 #include "amp/signs/names.h"
 #include "core/error.h"
+#include "core/state_counts.h"
 #include "optim/gradient_scan.h"
 
 namespace binade::amp {
@@ -201,7 +202,7 @@ void Signs::load_state(const StateDict& state) {
   loaded.stagnation_.load_state(state.section("stagnation"));
   if (!state.empty()) {
     const std::vector<std::string> targets = lines_of(state.text("planned/targets"));
-    const StateDict::Integers& steps = state.integers("planned/steps");
+    const StateDict::Integers& steps = read_counts(state, "planned/steps");
     check<CheckpointError>(targets.size() == steps.size(), "signs: the checkpoint plans {} promotions in {} steps",
                            targets.size(), steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) loaded.planned_.push_back({steps[i], targets[i]});

@@ -5,6 +5,7 @@
 
 #include "amp/signs/names.h"
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::amp {
 namespace {
@@ -129,7 +130,7 @@ void SilentUnderflow::load_state(const StateDict& state) {
     for (const auto& [name, places] : {std::pair("forward", &loaded.forward_), {"backward", &loaded.backward_}}) {
       const StateDict part = state.section(name);
       const std::vector<std::string> names = lines_of(part.text("places"));
-      const StateDict::Integers &looks = part.integers("looks"), &flags = part.integers("flags");
+      const StateDict::Integers &looks = read_counts(part, "looks"), &flags = read_counts(part, "flags");
       const StateDict::Numbers& legal = part.numbers("legal");
       check<CheckpointError>(names.size() == 2 * looks.size() && flags.size() == looks.size() &&
                                  legal.size() == looks.size(),

@@ -5,6 +5,7 @@
 
 #include "amp/signs/trend.h"
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::amp {
 namespace {
@@ -111,7 +112,7 @@ StateDict Stagnation::state() const {
 void Stagnation::load_state(const StateDict& state) {
   Stagnation loaded;
   if (!state.empty()) {
-    const StateDict::Integers &looks = state.integers("looks"), &told = state.integers("told");
+    const StateDict::Integers &looks = read_counts(state, "looks"), &told = read_counts(state, "told");
     check<CheckpointError>(looks.size() == groups_.size() && told.size() == groups_.size(),
                            "stagnation: wanted {} groups, the checkpoint holds {}", groups_.size(), looks.size());
     for (std::size_t i = 0; i < groups_.size(); ++i) loaded.groups_[i] = {looks[i], told[i]};

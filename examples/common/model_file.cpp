@@ -69,7 +69,11 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
 }
 
 PrecisionPolicy policy_of(const StateDict& checkpoint) {
-  return PrecisionPolicy::from_string(checkpoint.text("amp/policy"));
+  try {
+    return PrecisionPolicy::from_string(checkpoint.text("amp/policy"));
+  } catch (const ArgumentError& error) {
+    throw CheckpointError(fmt::format("checkpoint: {}", error.what()));
+  }
 }
 
 void load_weights(nn::Module& model, const std::string& path) {

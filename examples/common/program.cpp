@@ -1,9 +1,8 @@
 #include "examples/common/program.h"
 
-#include <cstdio>
-
 #include "core/gpus.h"
 #include "core/kernels/dispatch.h"
+#include "io/console.h"
 #include "io/json_lines.h"
 
 namespace binade::examples {
@@ -35,9 +34,9 @@ amp::Policy choose_policy(TrainSettings& s) {
     const bool on_gpu = Runtime::current_device() != Device::cpu();
     s.precision = on_gpu || cpu::kernels().multiplies_bf16 ? "bf16" : "fp32";
     const std::string what = on_gpu ? "GPU" : "processor";
-    std::fprintf(stderr, "precision %s: %s\n", s.precision.c_str(),
-                 s.precision == "bf16" ? fmt::format("this {} multiplies bf16 in hardware", what).c_str()
-                                       : "products of bf16 are no faster on this processor");
+    io::say(fmt::format("precision {}: {}", s.precision,
+                        s.precision == "bf16" ? fmt::format("this {} multiplies bf16 in hardware", what)
+                                              : "products of bf16 are no faster on this processor"));
   }
   amp::Policy policy = amp::Policy::by_name(s.precision);
   for (const std::string& o : s.overrides) {
@@ -83,7 +82,7 @@ optim::Schedule make_schedule(const TrainSettings& s) {
 
 Device choose_device(const std::string& name) {
   const Device device = Device::parse(name);
-  if (name == "auto" && device == Device::cpu()) std::fprintf(stderr, "device cpu: %s\n", gpus::why_none().c_str());
+  if (name == "auto" && device == Device::cpu()) io::say("device cpu: " + gpus::why_none());
   return device;
 }
 

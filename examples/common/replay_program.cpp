@@ -1,9 +1,8 @@
 #include "examples/common/replay_program.h"
 
-#include <cstdio>
-
 #include "amp/incident/report.h"
 #include "io/checkpoint_file.h"
+#include "io/console.h"
 #include "io/json_lines.h"
 
 namespace binade::examples {
@@ -19,14 +18,14 @@ StateDict open_capsule(const std::string& path, Settings& table) {
 }
 
 int tell_replay(const amp::CapsuleReplay& replay) {
-  std::fprintf(stderr, "%s\n%s\n", replay.same_bits ? "the same bits came out" : "other bits came out",
-               amp::report_markdown(replay.incident).c_str());
-  std::printf("%s\n", io::JsonObject()
-                          .add("step", replay.incident.step)
-                          .add("same_bits", replay.same_bits)
-                          .add_raw("report", amp::report_json(replay.incident))
-                          .text()
-                          .c_str());
+  io::say(fmt::format("{}\n{}", replay.same_bits ? "the same bits came out" : "other bits came out",
+                      amp::report_markdown(replay.incident)));
+  io::print(io::JsonObject()
+                .add("step", replay.incident.step)
+                .add("same_bits", replay.same_bits)
+                .add_raw("report", amp::report_json(replay.incident))
+                .text() +
+            "\n");
   return 0;
 }
 

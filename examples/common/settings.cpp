@@ -8,12 +8,15 @@
 
 #include "amp/command_line.h"
 #include "core/error.h"
-#include "io/read_file.h"
+#include "io/json_reader.h"
+#include "io/utf8.h"
 
 namespace binade::examples {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::size_t kMostMembers = 10'000;  // ordered_json compares a key with all before it
 
 std::string key_of(std::string name) {
   std::ranges::replace(name, '-', '_');
@@ -74,6 +77,16 @@ std::vector<std::string> texts_of(const ordered_json& value, const std::string& 
   std::vector<std::string> texts;
   for (const auto& item : value) texts.push_back(text_of(item, key, origin));
   return texts;
+}
+
+/// A path may be any bytes to the system; config.json, which keeps it, is UTF-8.
+void check_utf8(const Setting& s) {
+  const auto check_word = [&](const std::string& word) {
+    check<ArgumentError>(io::find_bad_utf8(word) == std::string::npos,
+                         "--{}: wanted UTF-8, got bytes that are none: '{}'; rename the file or folder", s.name, word);
+  };
+  if (auto* const* word = std::get_if<std::string*>(&s.target)) check_word(**word);
+  if (auto* const* list = std::get_if<std::vector<std::string>*>(&s.target)) std::ranges::for_each(**list, check_word);
 }
 
 ordered_json json_of(const Setting& s) {
@@ -156,8 +169,7 @@ void Settings::apply_flags() {
 }
 
 void Settings::apply_json(const std::string& json, const std::string& origin) {
-  io::check_json_limits(json, origin);
-  const ordered_json object = ordered_json::parse(json, nullptr, false);
+  const auto object = io::parse_json<ordered_json>(json, origin, {.members = kMostMembers});
   check<ArgumentError>(object.is_object(), "{}: wanted a JSON object of settings", origin);
   for (const auto& [key, value] : object.items()) {
     if (key == "environment" || key == "program") continue;
@@ -199,8 +211,11 @@ std::vector<std::string> Settings::apply_flags_to_resumed() {
 
 std::string Settings::json_members() const {
   ordered_json object;
-  for (const Setting& s : settings_)
-    if (s.on_resume != OnResume::kNotASetting) object[key_of(s.name)] = json_of(s);
+  for (const Setting& s : settings_) {
+    if (s.on_resume == OnResume::kNotASetting) continue;
+    check_utf8(s);
+    object[key_of(s.name)] = json_of(s);
+  }
   const std::string text = object.dump(2);
   return text.substr(2, text.size() - 4);  // without "{\n" and "\n}"
 }

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <optional>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "core/random.h"
 #include "core/runtime.h"
 #include "core/version.h"
+#include "io/console.h"
 #include "io/json_lines.h"
 
 namespace binade::examples {
@@ -66,10 +66,7 @@ class Timer {
   std::optional<double> first_loss_;
 };
 
-void say(const io::JsonObject& line) {
-  std::printf("%s\n", line.text().c_str());
-  std::fflush(stdout);
-}
+void say(const io::JsonObject& line) { io::print(line.text() + "\n"); }
 
 /// The count in "step N"; nothing for another line.
 std::optional<int> requested(std::string_view line) {

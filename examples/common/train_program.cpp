@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <sstream>
 
+#include "io/console.h"
+#include "io/json_reader.h"
 #include "io/read_file.h"
 #include "io/run_folder.h"
 
 namespace binade::examples {
 namespace {
 
-std::string read_config_file(const std::string& path) {
+void apply_config_file(Settings& table, const std::string& path) {
   try {
-    return io::read_json_text(path);
+    table.apply_json(io::read_file(path, io::JsonLimits().bytes), path);
   } catch (const DataError& error) {  // a file named on the command line is an argument, not training data
     throw ArgumentError(fmt::format("--config: {}", error.what()));
   }
@@ -58,7 +59,8 @@ amp::OnNan on_nan_of(const std::string& name) {
 
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
   table.apply_flags();  // --run, --resume and --config themselves, and every range check
-  s.resume = s.resume || (s.life > 0 && std::filesystem::exists(s.run + "/config.json"));
+  std::error_code ignored;
+  s.resume = s.resume || (s.life > 0 && std::filesystem::exists(s.run + "/config.json", ignored));
   if (s.resume) {
     check<ArgumentError>(!s.run.empty(), "--resume: wanted --run DIR with it, the folder of the run to go on with");
     check<ArgumentError>(s.config.empty() || s.life > 0,
@@ -66,7 +68,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
     s.changes = table.apply_flags_to_resumed();
   } else if (!s.config.empty()) {
-    table.apply_json(read_config_file(s.config), s.config);
+    apply_config_file(table, s.config);
     table.apply_flags();
   }
   complete();
@@ -126,20 +128,20 @@ StateDict run_constants(const std::string& content, const std::string& architect
 void tell_preflight(const amp::PreflightReport& report) {
   std::ostringstream text;
   for (const amp::PreflightFinding& finding : report.findings) text << "preflight: " << finding << '\n';
-  std::fputs(text.str().c_str(), stderr);
+  if (!report.findings.empty()) io::say(text.str());
 }
 
 int tell_as_json(const amp::PreflightReport& report) {
-  if (report.findings.empty()) std::fprintf(stderr, "preflight: nothing found in %.2f s\n", report.seconds);
-  std::fprintf(stdout, "%s\n", amp::preflight_json(report).c_str());
+  if (report.findings.empty()) io::say(fmt::format("preflight: nothing found in {:.2f} s", report.seconds));
+  io::print(amp::preflight_json(report) + "\n");
   return 0;
 }
 
 int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end) {
   const bool done = end == amp::RunEnd::kDone;
-  std::fprintf(stderr, "run folder %s\n", folder.c_str());
-  std::fprintf(stderr, "go on with: %s train --run %s --resume --steps %lld\n", program_invocation_name, folder.c_str(),
-               static_cast<long long>(done ? 2 * s.steps : s.steps));
+  io::say("run folder " + folder);
+  io::say(fmt::format("go on with: {} train --run {} --resume --steps {}", program_invocation_name, folder,
+                      done ? 2 * s.steps : s.steps));
   return done ? 0 : 10;
 }
 

@@ -1,12 +1,13 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
+#include "core/state_counts.h"
 #include "examples/common/eval_settings.h"
 #include "examples/common/program.h"
 #include "examples/transformer/evaluation.h"
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/text_source.h"
+#include "io/console.h"
 #include "io/json_lines.h"
 
 namespace binade::examples {
@@ -20,19 +21,19 @@ int eval(Settings& table, EvalSettings& s) {
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
   const StateDict checkpoint = read_checkpoint(s.model, "binade-gpt", kGptRunOfWeights);
   const nn::init::SkipScope skip;
-  Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
+  Gpt model(read_gpt_architecture(checkpoint));
   load_model(model, checkpoint);
   const TextSource source = read_text_source(s.data, "",
                                              io::restore_tokenizer(checkpoint.section("progress/tokenizer")));
   const PolicyScope policy(policy_of(checkpoint));
   const TextScore score = evaluate(model, source.split.validation, s.data.batch);
-  std::printf("%s\n", io::JsonObject()
-                          .add("step", checkpoint.integer("progress/step"))
-                          .add("val_loss", static_cast<float>(score.loss))
-                          .add("val_accuracy", static_cast<float>(score.accuracy))
-                          .add("tokens", score.tokens)
-                          .text()
-                          .c_str());
+  io::print(io::JsonObject()
+                .add("step", read_count(checkpoint, "progress/step"))
+                .add("val_loss", static_cast<float>(score.loss))
+                .add("val_accuracy", static_cast<float>(score.accuracy))
+                .add("tokens", score.tokens)
+                .text() +
+            "\n");
   return 0;
 }
 

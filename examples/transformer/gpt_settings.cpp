@@ -2,6 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "examples/common/architecture.h"
+#include "io/tokenizer.h"
+
 namespace binade::examples {
 namespace {
 
@@ -18,6 +21,9 @@ const Preset& preset_of(const std::string& name) {
     if (p.name == name) return p;
   throw ArgumentError("--preset: wanted tiny, char or gpt2, got '" + name + "'");
 }
+
+constexpr std::int64_t kMostLayers = 1000, kMostHeads = 1000, kMostDim = 1 << 16, kMostContext = 1 << 20;
+constexpr std::int64_t kMostTokens = 1 << 24;  // as io/bpe_vocabulary.h has it
 
 constexpr std::int64_t kTableMultiple = 128;  // large tables are padded: whole tiles for the head's product
 constexpr std::int64_t kLargeTable = 4096;
@@ -48,25 +54,25 @@ void add_gpt_settings(Settings& t, GptSettings& s) {
          .help = "blocks (the preset's)",
          .on_resume = kShape,
          .low = 1,
-         .high = 1000});
+         .high = kMostLayers});
   t.add({.name = "heads",
          .target = &s.heads,
          .help = "attention heads (the preset's)",
          .on_resume = kShape,
          .low = 1,
-         .high = 1000});
+         .high = kMostHeads});
   t.add({.name = "dim",
          .target = &s.dim,
          .help = "width (the preset's)",
          .on_resume = kShape,
          .low = 1,
-         .high = 1 << 16});
+         .high = kMostDim});
   t.add({.name = "context",
          .target = &s.context,
          .help = "tokens seen at once (the preset's)",
          .on_resume = kShape,
          .low = 1,
-         .high = 1 << 20});
+         .high = kMostContext});
   t.add({.name = "dropout",
          .target = &s.dropout,
          .help = "share dropped after embeddings, attention and MLP",
@@ -119,22 +125,34 @@ std::string architecture_json(const GptOptions& o) {
       .dump();
 }
 
-GptOptions parse_architecture(const std::string& json) {
-  const auto object = nlohmann::json::parse(json, nullptr, false);
-  check<CheckpointError>(object.is_object() && object.value("model", "") == "gpt",
-                         "checkpoint: it holds no transformer but '{}'", json);
+GptOptions read_gpt_architecture(const StateDict& checkpoint) {
+  const Architecture a(checkpoint, "gpt");
   GptOptions o;
-  try {
-    o.layers = object.at("layers");
-    o.heads = object.at("heads");
-    o.dim = object.at("dim");
-    o.context = object.at("context");
-    o.vocabulary = object.at("vocabulary");
-    o.table = object.at("table");
-    o.bias = object.at("bias");
-    o.tanh_gelu = object.at("tanh_gelu");
-  } catch (const nlohmann::json::exception& error) {
-    throw CheckpointError(fmt::format("checkpoint: its description of the transformer is damaged: {}", error.what()));
+  o.layers = a.whole("layers", 1, kMostLayers);
+  o.heads = a.whole("heads", 1, kMostHeads);
+  o.dim = a.whole("dim", 1, kMostDim);
+  o.context = a.whole("context", 1, kMostContext);
+  o.vocabulary = a.whole("vocabulary", 1, kMostTokens);
+  o.table = a.whole("table", 1, padded_table(kMostTokens));
+  o.bias = a.flag("bias");
+  o.tanh_gelu = a.flag("tanh_gelu");
+  a.expect_fit(o.dim % o.heads == 0, "'heads' that divide 'dim'");
+  a.expect_fit(o.table == padded_table(o.vocabulary), "a 'table' that fits 'vocabulary'");
+  a.expect("tokens.weight", {o.table, o.dim});
+  a.expect("positions.weight", {o.context, o.dim});
+  for (std::int64_t i = 0; i < o.layers; ++i) {
+    const std::string block = fmt::format("blocks.{}.", i);
+    for (const char* name : {"query", "key", "value", "out"})
+      a.expect(block + "attention." + name + ".weight", {o.dim, o.dim});
+    a.expect(block + "mlp.up.weight", {4 * o.dim, o.dim});
+    a.expect(block + "mlp.down.weight", {o.dim, 4 * o.dim});
+    if (!o.bias) a.expect_none(block + "mlp.down.bias");
+  }
+  a.expect_none(fmt::format("blocks.{}.mlp.up.weight", o.layers));
+  if (checkpoint.contains("progress/tokenizer/kind")) {  // not in what was imported
+    const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
+    a.expect_fit(tokenizer->vocabulary_size() == o.vocabulary,
+                 fmt::format("a 'vocabulary' of {}, which its tokenizer has,", tokenizer->vocabulary_size()));
   }
   return o;
 }

@@ -32,6 +32,6 @@ GptOptions gpt_options(const GptSettings& s, std::int64_t tokens);
 /// Shape as one line of JSON, kept in checkpoints: what `eval` and `sample` rebuild the model from.
 std::string architecture_json(const GptOptions& options);
 /// The inverse. Throws CheckpointError when it describes no transformer.
-GptOptions parse_architecture(const std::string& json);
+GptOptions read_gpt_architecture(const StateDict& checkpoint);
 
 }  // namespace binade::examples

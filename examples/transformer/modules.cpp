@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "examples/common/model_file.h"
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/probe.h"
+#include "io/console.h"
 
 namespace binade::examples {
 
@@ -21,7 +21,7 @@ int modules(Settings& table, GptSettings& s, std::int64_t vocabulary) {
   complete_gpt_settings(s);
   Runtime runtime;
   Gpt model(gpt_options(s, vocabulary));
-  std::fputs(describe_modules(model, probe_loss(model)).c_str(), stdout);
+  io::print(describe_modules(model, probe_loss(model)));
   return 0;
 }
 

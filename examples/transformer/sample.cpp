@@ -1,11 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/sampling.h"
+#include "io/console.h"
+#include "io/utf8.h"
 
 namespace binade::examples {
 namespace {
@@ -26,11 +27,16 @@ int sample_text(Settings& table, SampleSettings& s) {
   const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
   const std::vector<std::int32_t> prompt = tokenizer->encode(s.prompt, io::TextOrigin::kPrompt);
   const nn::init::SkipScope skip;
-  Gpt model(parse_architecture(checkpoint.text("progress/architecture")));
+  Gpt model(read_gpt_architecture(checkpoint));
   load_model(model, checkpoint);
   model.eval();
   const PolicyScope policy(policy_of(checkpoint));
-  std::fputs(s.prompt.c_str(), stdout);
+  std::string text = s.prompt;
+  const auto show = [&text](std::size_t bytes) {
+    io::print(text.substr(0, bytes));
+    text.erase(0, bytes);
+  };
+  show(text.size());
   sample(model, prompt,
          {.tokens = s.tokens,
           .temperature = s.temperature,
@@ -38,10 +44,11 @@ int sample_text(Settings& table, SampleSettings& s) {
           .seed = static_cast<std::uint64_t>(s.seed),
           .cache = s.cache},
          [&](std::int32_t token) {
-           std::fputs(tokenizer->decode(std::span(&token, 1)).c_str(), stdout);
-           std::fflush(stdout);
+           text += tokenizer->decode(std::span(&token, 1));
+           show(io::whole_utf8(text));  // a token may end within a character
          });
-  std::fputs("\n", stdout);
+  text += '\n';
+  show(text.size());
   return 0;
 }
 

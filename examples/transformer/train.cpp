@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "amp/known_programs.h"
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
 #include "examples/transformer/evaluation.h"
@@ -49,7 +50,7 @@ int train(Settings& table, GptSettings& s, Purpose purpose) {
 
   StateDict constants = run_constants(source.content, architecture_json(model.options()));
   constants.merge("progress/tokenizer", io::tokenizer_state(*source.tokenizer));
-  amp::RunOptions run = run_options("binade-gpt", "gpt", table, t, runtime, constants);
+  amp::RunOptions run = run_options(std::string(amp::kBinadeGpt.name), "gpt", table, t, runtime, constants);
   run.unit = "tokens";
   run.units_per_step = static_cast<double>(t.batch * t.accumulate * s.context);
   run.score = "val_loss";

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 
+#include "core/state_counts.h"
 #include "examples/common/eval_settings.h"
 #include "examples/common/program.h"
 #include "examples/unet/evaluation.h"
@@ -9,6 +9,7 @@
 #include "examples/unet/picture.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
+#include "io/console.h"
 #include "io/json_lines.h"
 
 namespace binade::examples {
@@ -38,21 +39,21 @@ int eval(Settings& table, UNetEvalSettings& s) {
   Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
   const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetRunOfWeights);
   const nn::init::SkipScope skip;
-  UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
+  UNet model(read_unet_architecture(checkpoint));
   load_model(model, checkpoint);
   const ImageSource source = read_image_source(s.data, model.options().classes, static_cast<int>(model.options().in));
   const PolicyScope policy(policy_of(checkpoint));
   const MaskScore score = evaluate(model, source.split.validation, checkpoint.text("progress/loss"),
                                    picture_writer(s.pictures, model.options().classes));
-  std::printf("%s\n", io::JsonObject()
-                          .add("step", checkpoint.integer("progress/step"))
-                          .add("val_loss", static_cast<float>(score.loss))
-                          .add("val_dice", static_cast<float>(score.dice))
-                          .add("val_iou", static_cast<float>(score.iou))
-                          .add("background_dice", static_cast<float>(score.background_dice))
-                          .add("images", source.split.validation.size())
-                          .text()
-                          .c_str());
+  io::print(io::JsonObject()
+                .add("step", read_count(checkpoint, "progress/step"))
+                .add("val_loss", static_cast<float>(score.loss))
+                .add("val_dice", static_cast<float>(score.dice))
+                .add("val_iou", static_cast<float>(score.iou))
+                .add("background_dice", static_cast<float>(score.background_dice))
+                .add("images", source.split.validation.size())
+                .text() +
+            "\n");
   return 0;
 }
 

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include "examples/common/model_file.h"
@@ -8,7 +7,9 @@
 #include "examples/unet/prediction.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
+#include "io/console.h"
 #include "io/image_data.h"
+#include "io/read_file.h"
 
 namespace binade::examples {
 namespace {
@@ -33,11 +34,9 @@ std::vector<Job> jobs_of(const PredictSettings& s) {
   const fs::path folder = fs::is_directory(fs::path(s.input) / "images", error) ? fs::path(s.input) / "images"
                                                                                 : fs::path(s.input);
   std::vector<Job> jobs;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".png")
-      jobs.push_back({entry.path(), fs::path(s.output) / entry.path().filename()});
+  for (const std::string& name : io::list_files(folder.string()))
+    if (name.ends_with(".png")) jobs.push_back({folder / name, fs::path(s.output) / name});
   check<DataError>(!jobs.empty(), "predict: no .png files in {}", folder.string());
-  std::ranges::sort(jobs, {}, &Job::from);
   fs::create_directories(s.output, error);
   check<StorageError>(!error, "predict: cannot make the folder {}: {}", s.output, error.message());
   return jobs;
@@ -57,7 +56,7 @@ int predict(Settings& table, PredictSettings& s) {
   Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
   const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetRunOfWeights);
   const nn::init::SkipScope skip;
-  UNet model(parse_unet_architecture(checkpoint.text("progress/architecture")));
+  UNet model(read_unet_architecture(checkpoint));
   load_model(model, checkpoint);
   model.eval();
   const PolicyScope policy(policy_of(checkpoint));
@@ -66,7 +65,7 @@ int predict(Settings& table, PredictSettings& s) {
     const Tensor image = io::to_tensor(io::read_png(job.from.string()), channels, true);
     const Tensor logits = predict_logits(model, image.reshape({1, image.dim(0), image.dim(1), channels}));
     io::write_png(job.to.string(), mask_image(classes_of(logits), model.options().classes));
-    std::printf("%s\n", job.to.string().c_str());
+    io::print(job.to.string() + "\n");
   }
   return 0;
 }

@@ -21,7 +21,7 @@ int replay(const std::string& path) {
                    .deterministic = t.deterministic,
                    .timed_plans = t.plans == "timed"});
   const nn::init::SkipScope skip;
-  UNet model(parse_unet_architecture(capsule.text("progress/architecture")));
+  UNet model(read_unet_architecture(capsule));
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, choose_policy(s.train)));
   return tell_replay(trainer.replay<io::ImageBatch>(capsule, [&](const io::ImageBatch& b) {

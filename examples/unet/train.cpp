@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "amp/known_programs.h"
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
 #include "examples/unet/evaluation.h"
@@ -7,6 +8,7 @@
 #include "examples/unet/picture.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
+#include "io/console.h"
 
 namespace binade::examples {
 namespace {
@@ -58,7 +60,7 @@ int train(Settings& table, UNetSettings& s, Purpose purpose) {
 
   StateDict constants = run_constants(source.content, architecture_json(model.options()));
   constants.put("progress/loss", s.loss);
-  amp::RunOptions run = run_options("binade-unet", "unet", table, t, runtime, constants);
+  amp::RunOptions run = run_options(std::string(amp::kBinadeUnet.name), "unet", table, t, runtime, constants);
   run.unit = "images";
   run.units_per_step = static_cast<double>(t.batch * t.accumulate);
   run.score = "val_dice";
@@ -79,7 +81,7 @@ int modules(Settings& table, UNetSettings& s, std::int64_t channels) {
   complete_unet_settings(s);
   Runtime runtime;
   UNet model(unet_options(s, channels));
-  std::fputs(describe_modules(model, probe_loss(model, s)).c_str(), stdout);
+  io::print(describe_modules(model, probe_loss(model, s)));
   return 0;
 }
 

@@ -2,7 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "examples/common/architecture.h"
+
 namespace binade::examples {
+namespace {
+
+constexpr std::int64_t kMostBase = 4096, kMostDepth = 8, kMostClasses = 255, kMostChannels = 4096;
+
+}  // namespace
 
 void add_unet_settings(Settings& t, UNetSettings& s) {
   constexpr OnResume kShape = OnResume::kIncompatible;
@@ -17,13 +24,13 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
          .help = "channels of the first level",
          .on_resume = kShape,
          .low = 1,
-         .high = 4096});
+         .high = kMostBase});
   t.add({.name = "depth",
          .target = &s.depth,
          .help = "how often the image is halved",
          .on_resume = kShape,
          .low = 1,
-         .high = 8});
+         .high = kMostDepth});
   t.add({.name = "size",
          .target = &s.size,
          .help = "side of the random training crop; evaluation sees whole images",
@@ -34,7 +41,7 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
          .help = "1: a binary mask; more: the pixel value is the class",
          .on_resume = kShape,
          .low = 1,
-         .high = 255});
+         .high = kMostClasses});
   t.add({.name = "loss",
          .target = &s.loss,
          .help = "what is minimized (bce+dice for a binary mask, ce for more classes)",
@@ -91,21 +98,34 @@ std::string architecture_json(const UNetOptions& o) {
       .dump();
 }
 
-UNetOptions parse_unet_architecture(const std::string& json) {
-  const auto object = nlohmann::json::parse(json, nullptr, false);
-  check<CheckpointError>(object.is_object() && object.value("model", "") == "unet",
-                         "checkpoint: it holds no U-Net but '{}'", json);
-  try {
-    return {
-        .in = object.at("in"), .classes = object.at("classes"), .base = object.at("base"), .depth = object.at("depth")};
-  } catch (const nlohmann::json::exception& error) {
-    throw CheckpointError(fmt::format("checkpoint: its description of the U-Net is damaged: {}", error.what()));
+UNetOptions read_unet_architecture(const StateDict& checkpoint) {
+  const Architecture a(checkpoint, "unet");
+  const UNetOptions o{.in = a.whole("in", 1, kMostChannels),
+                      .classes = a.whole("classes", 1, kMostClasses),
+                      .base = a.whole("base", 1, kMostBase),
+                      .depth = a.whole("depth", 1, kMostDepth)};
+  const auto expect_pair = [&](const std::string& path, std::int64_t in, std::int64_t out) {
+    a.expect(path + ".conv1.weight", {out, 3, 3, in});
+    a.expect(path + ".conv2.weight", {out, 3, 3, out});
+  };
+  for (std::int64_t level = 0; level < o.depth; ++level) {
+    const std::int64_t width = o.base << level;
+    expect_pair(fmt::format("encoder.{}", level), level == 0 ? o.in : width / 2, width);
+    expect_pair(fmt::format("decoder.{}", level), 2 * width, width);
+    a.expect(fmt::format("decoder.{}.up.weight", level), {2 * width, 2, 2, width});
   }
+  expect_pair("middle", o.base << (o.depth - 1), o.base << o.depth);
+  a.expect("head.weight", {o.classes, 1, 1, o.base});
+  a.expect_none(fmt::format("encoder.{}.conv1.weight", o.depth));
+  return o;
 }
 
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks) {
   const ModulePathScope path("loss");
   if (name == "ce") return cross_entropy(logits, masks.to(DType::i32));
+  // Not a setting, whose words are checked: a checkpoint's text.
+  check<CheckpointError>(name == "bce" || name == "dice" || name == "bce+dice",
+                         "loss: wanted ce, bce, dice or bce+dice, the checkpoint was trained with '{}'", name);
   const Tensor truth = masks.reshape(logits.shape()).to(DType::f32);
   if (name == "bce") return bce_with_logits(logits, truth);
   const Variable overlap = dice(sigmoid(cast(logits, DType::f32)), truth);

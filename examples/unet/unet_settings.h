@@ -31,7 +31,7 @@ UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
 
 /// Shape as one line of JSON, kept in checkpoints; and the inverse (CheckpointError when it describes no U-Net).
 std::string architecture_json(const UNetOptions& options);
-UNetOptions parse_unet_architecture(const std::string& json);
+UNetOptions read_unet_architecture(const StateDict& checkpoint);
 
 /// The loss that --loss names. logits (N, H, W, classes); masks u8 (N, H, W): 0 or 1, or class ids.
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks);

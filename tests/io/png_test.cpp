@@ -132,6 +132,18 @@ TEST(Png, WhatIsWrittenIsReadBack) {
   }
 }
 
+// libpng's limit for what it writes: an image beyond it was read, and its mask could not be written.
+TEST(Png, WhatIsReadIsNoLongerThanWhatCanBeWritten) {
+  const std::uint32_t side = 1 << 20;
+  const PngBytes wide{.width = side, .height = 1, .depth = 1, .rows = std::string(1 + side / 8, '\0')};
+  const PngBytes tall{.width = 1, .height = side, .rows = std::string(2 * side, '\0')};
+  EXPECT_THAT(error_of<DataError>([&] { decode_png(wide.file(), "wide.png"); }), HasSubstr("1000000 a side"));
+  EXPECT_THAT(error_of<DataError>([&] { decode_png(tall.file(), "tall.png"); }), HasSubstr("1000000 a side"));
+  EXPECT_THROW(encode_png({side, 1, 1, 8, std::vector<std::uint16_t>(side)}), ArgumentError);
+  const Image longest{1, 1000000, 1, 1, std::vector<std::uint16_t>(1000000)};
+  EXPECT_EQ(decode_png(encode_png(longest), "longest.png").height, longest.height);
+}
+
 TEST(Png, WhatIsNoImageIsNotWritten) {
   EXPECT_THROW(encode_png({2, 2, 1, 8, {1, 2, 3}}), ArgumentError);
   EXPECT_THROW(encode_png({1, 1, 1, 8, {256}}), ArgumentError);

@@ -7,6 +7,8 @@
 #include <limits>
 #include <sstream>
 
+#include "io/utf8.h"
+
 namespace binade::io {
 namespace {
 
@@ -121,9 +123,26 @@ TEST(Console, ColorsOnlyWhereTheyAreWanted) {
   ::unsetenv("NO_COLOR");
 }
 
+TEST(ProgressBar, AMessageCannotSteerTheTerminal) {
+  Shown shown({.total = 25}, {});
+  shown.bar.message("loaded \x1b]0;owned\x07");
+  EXPECT_EQ(shown.out.str(), "loaded \\u001b]0;owned\\u0007\n");
+}
+
+TEST(Console, ACharacterThatIsNotWholeWaitsForItsRest) {
+  EXPECT_EQ(whole_utf8("ab"), 2u);
+  EXPECT_EQ(whole_utf8("a\xc3"), 1u);
+  EXPECT_EQ(whole_utf8("a\xc3\xa9"), 3u);
+  EXPECT_EQ(whole_utf8("\xf0\x9f\x98"), 0u);
+  EXPECT_EQ(whole_utf8("\xf0\x9f\x98\x80"), 4u);
+  EXPECT_EQ(whole_utf8("a\x80\x80\x80\x80"), 5u);  // no rest makes a character of these
+  EXPECT_EQ(whole_utf8(""), 0u);
+}
+
 TEST(Console, TextFromOutsideCannotSteerTheTerminal) {
-  EXPECT_EQ(printable("a\x1b[2Jb\tc\nd\r\x7f"), "a[2Jb\tc\nd");
-  EXPECT_EQ(printable("a\u009b2Jb\xff"), "a2Jb\uFFFD");
+  EXPECT_EQ(printable("a\x1b[2Jb\tc\nd\r\x7f"), "a\\u001b[2Jb\tc\nd\\u000d\\u007f");
+  EXPECT_EQ(printable("a\u009b2Jb\xff"), "a\\u009b2Jb\\xff");
+  EXPECT_EQ(printable("a\u202etxt.exe\r\n"), "a\\u202etxt.exe\r\n");
   EXPECT_EQ(printable("d\u00e9j\u00e0"), "d\u00e9j\u00e0");
 }
 

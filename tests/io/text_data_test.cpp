@@ -85,17 +85,6 @@ TEST(ReadText, TheEmbeddedTextIsThereAndHoldsEachFileOnce) {
   EXPECT_EQ(text.bytes.find(title, first + 1), std::string::npos);
 }
 
-TEST(ReadJsonText, DepthSizeAndEncodingAreLimited) {
-  const ScratchFolder folder;
-  EXPECT_EQ(read_json_text(folder.write("good.json", R"({"a":["[[[[", 1]})"), 1000, 2), R"({"a":["[[[[", 1]})");
-  EXPECT_THAT(error_of<DataError>([&] { read_json_text(folder.write("deep.json", std::string(100, '[')), 1000, 32); }),
-              HasSubstr("32 deep"));
-  EXPECT_THAT(error_of<DataError>([&] { read_json_text(folder.write("long.json", std::string(1001, ' ')), 1000); }),
-              HasSubstr("1000 bytes"));
-  EXPECT_THAT(error_of<DataError>([&] { read_json_text(folder.write("bad.json", "\"\xFF\"")); }),
-              HasSubstr("offset 1"));
-}
-
 TEST(SplitText, HoldsOutTheLastTokensRoundedDownAndAtLeastOne) {
   const TextSplit split = split_text(counting(1115394), 0.1);
   EXPECT_EQ(split.validation.size(), 111539);

@@ -41,7 +41,7 @@ THIRD_PARTY = (
     (r"gtest/|gmock/", r"tests/", "tests/"),
 )
 
-GENERATED = {"core/build_config.h", "core/version_text.h"}
+GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/module_place.h"}
 MAX_LINES = 600
 BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)
@@ -180,6 +180,26 @@ def named_files_exist(tree):
                     yield path, line_of(text, comment.start() + match.start()), f"there is no file {match.group()}: name the one that is meant"
 
 
+def one_json_reader(tree):
+    """Only one file has the JSON library parse a text: it refuses what the library lets pass."""
+    for path, text in tree.cpp(*LIBRARY, "examples", "bench"):
+        if path == "io/json_reader.cpp":
+            continue
+        code = code_only(text)
+        for match in re.finditer(r"\b\w*[jJ]son\w*::(parse|accept|sax_parse|from_\w+)\s*[<(]", code):
+            yield path, line_of(code, match.start()), f"{match[1]}(): call parse_json() or read_json_events() of io/json_reader.h"
+
+
+def one_way_out(tree):
+    """Text for a terminal goes out by io/console.h, which takes out of it what would steer the terminal."""
+    for path, text in tree.cpp(*LIBRARY, "examples"):
+        if path in ("io/console.cpp", "io/progress_bar.cpp") or re.match(r"examples/\d", path):  # lessons are users' programs
+            continue
+        code = code_only(text)
+        for match in re.finditer(r"\b(?:std::)?(v?printf|puts|putchar|perror)\s*\(|\b(stdout|stderr)\b|\bstd::(cout|cerr|clog)\b", code):
+            yield path, line_of(code, match.start()), f"{match.group().rstrip('( ')}: call say() or print() of io/console.h"
+
+
 def file_size(tree):
     for path, text in tree.files.items():
         lines = text.count("\n")
@@ -264,7 +284,7 @@ def built(tree):
 
 
 RULES = (floors, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
-         named_files_exist, file_size, names, spelling,
+         named_files_exist, one_json_reader, one_way_out, file_size, names, spelling,
          finished, macros, header_guards, no_sudden_death, nan_blind, built)
 
 

@@ -3,9 +3,16 @@ import json
 import os
 import random
 import shutil
+import struct
 import unittest
 
 from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, png, run
+
+
+# Every byte that the test's text has, as Hugging Face's tokenizers write a vocabulary of GPT-2's kind.
+TOKENIZER = json.dumps({"model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(
+    [chr(c) for c in range(0x21, 0x7F)] + [chr(0x100 + c) for c in range(0x21)])}, "merges": []},
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}).encode()
 
 
 class BadInput(ProgramTest):
@@ -102,7 +109,38 @@ class BadInput(ProgramTest):
     def test_missing_image_folder(self):
         self.unet(40, self.folder / "nowhere", ["nowhere"])
 
+    def test_an_image_that_is_too_long_to_be_written_again(self):
+        self.train(UNET, self.folder / "r", "--steps", 1)
+        for width, height in ((1, 2**20), (2**20, 1)):
+            with self.subTest(width=width, height=height):
+                path = self.folder / f"{width}.png"
+                png(path, width, height, lambda x, y: 0)
+                self.refuse(UNET, ["predict", "--run", self.folder / "r", "--input", path, "--output", self.folder / "mask.png"], 40,
+                            path.name, "a side")
+
+    def test_a_folder_of_images_that_cannot_be_listed(self):
+        self.train(UNET, self.folder / "r", "--steps", 1)
+        command = ["predict", "--run", self.folder / "r", "--output", self.folder / "masks", "--input"]
+        (self.folder / "empty").mkdir()
+        self.refuse(UNET, [*command, self.folder / "empty"], 40, "no .png files")
+        strange = os.fsencode(self.folder) + b"/caf\xe9"
+        shutil.copytree(os.fsencode(self.images), strange)
+        os.rename(strange + b"/images/00.png", strange + b"/images/\xff.png")
+        done = run(UNET, *command, os.fsdecode(strange))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("\\xff.png", done.stdout)
+
     # ---- flags
+
+    def test_a_path_that_is_no_utf8(self):
+        strange = os.fsdecode(os.fsencode(self.folder) + b"/caf\xe9")
+        for program, tiny, data in ((GPT, GPT_TINY, self.text), (UNET, UNET_TINY, self.images)):
+            common = ["train", "--steps", 1, *tiny]
+            self.refuse(program, [*common, "--run", strange, "--data", data], 20, "--run", "UTF-8", "caf\\xe9")
+            self.assertFalse(os.path.exists(strange))
+            self.refuse(program, [*common, "--run", self.folder / "r", "--data", data, "--override", "\udce9=fp32"], 20)
+        os.symlink(self.text, strange)
+        self.refuse(GPT, ["train", "--steps", 1, *GPT_TINY, "--run", self.folder / "r", "--data", strange], 20, "--data", "UTF-8")
 
     def test_batch_zero(self):
         self.gpt(20, "--data", self.text, "--batch", "0", words=["--batch"])
@@ -243,6 +281,28 @@ class BadInput(ProgramTest):
         config = self.folder / "c.json"
         config.write_text(json.dumps({"learning_rat": 1}))
         self.gpt(20, "--data", self.text, "--config", config, words=["learning_rat"])
+
+    # ---- JSON
+
+    def test_nothing_may_follow_a_json_text(self):
+        """Not even behind a zero byte, where a parser that works on C strings ends."""
+        for tail in (b"\0", b"\0{}", b"x"):
+            with self.subTest(tail=tail):
+                config = self.folder / "c.json"
+                config.write_bytes(b'{"batch": 4}' + tail)
+                self.gpt(20, "--data", self.text, "--config", config, words=["c.json", "JSON"])
+                tokenizer = self.folder / "t.json"
+                tokenizer.write_bytes(TOKENIZER + tail)
+                self.gpt(40, "--data", self.text, "--tokenizer", f"bpe:{tokenizer}", words=["t.json", "JSON"])
+                weights = self.folder / "w.safetensors"
+                header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' + tail
+                weights.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+                self.refuse(DOCTOR, ["import", weights, self.folder / "w.h5"], 40, "w.safetensors", "JSON")
+
+    def test_a_setting_that_is_given_twice_in_a_file(self):
+        config = self.folder / "c.json"
+        config.write_text('{"batch": 4, "batch": 8}')
+        self.gpt(20, "--data", self.text, "--config", config, words=["c.json", '"batch" twice'])
 
 
 if __name__ == "__main__":

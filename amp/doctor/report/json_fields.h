@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "io/read_file.h"
+#include "io/json_reader.h"
 
 /// Members of a JSON object that anybody may have written: a value of the wrong kind is as good as none. Templates, so
 /// that this header needs no JSON library.
@@ -66,16 +66,15 @@ Json object_in(const Json& object, const char* name) {
   return value != nullptr && value->is_object() ? *value : Json::object();
 }
 
-/// Parses `text`; a null value where that is no object, or one nested too deep.
+/// Parses `text`; a null value where that is no object, or no JSON that io/json_reader.h takes.
 template <class Json>
 Json object_from(const std::string& text) {
   try {
-    io::check_json_limits(text, "");
+    Json value = io::parse_json<Json>(text, "", {.members = 10'000});
+    return value.is_object() ? value : Json();
   } catch (const DataError&) {
     return Json();
   }
-  Json value = Json::parse(text, nullptr, false);
-  return value.is_object() ? value : Json();
 }
 
 }  // namespace binade::doctor::report

@@ -1,0 +1,41 @@
+// forge_checkpoint FROM TO [ENTRY KIND VALUE]...: a copy of a checkpoint in which entries have other values, and every
+// checksum fits, as an enemy would write it. KIND is text, integer, number, none (which takes the entry away; VALUE is
+// not read) or show (which prints it, a text; then nothing is written).
+#include <cstdio>
+#include <fstream>
+
+#include "amp/state_hash.h"
+#include "io/checkpoint_file.h"
+
+int main(int argc, char** argv) {
+  using namespace binade;
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (arguments.size() < 2 || arguments.size() % 3 != 2) throw ArgumentError("wanted FROM TO [ENTRY KIND VALUE]...");
+    std::map<std::string, StateDict::Value> entries = io::load_checkpoint(arguments[0]).state.values();
+    for (std::size_t i = 2; i < arguments.size(); i += 3) {
+      const std::string &entry = arguments[i], &kind = arguments[i + 1], &text = arguments[i + 2];
+      if (kind == "text")
+        entries[entry] = text;
+      else if (kind == "integer")
+        entries[entry] = std::int64_t{std::stoll(text)};
+      else if (kind == "number")
+        entries[entry] = std::stod(text);
+      else if (kind == "none")
+        entries.erase(entry);
+      else if (kind == "show")
+        return std::puts(std::get<std::string>(entries.at(entry)).c_str()) < 0 ? 1 : 0;
+      else
+        throw ArgumentError("no such kind: " + kind);
+    }
+    StateDict state;
+    for (auto& [name, value] : entries) state.put(name, value);
+    const io::CheckpointImage image = io::encode_checkpoint(state, amp::state_hash(state));
+    std::ofstream file(arguments[1], std::ios::binary | std::ios::trunc);
+    file.write(reinterpret_cast<const char*>(image.bytes().data()), static_cast<std::streamsize>(image.bytes().size()));
+    return file.flush() ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "forge_checkpoint: %s\n", error.what());
+    return 1;
+  }
+}

@@ -55,7 +55,7 @@ class Folder:
 
     def module(self, emulated):
         name = "libbinade_simt.so" if emulated else "libbinade_cuda.so"
-        place = "cuda" if self.bundle or not emulated else "tests/cuda"
+        place = ("cuda" if emulated else "lib") if self.bundle else ("tests/cuda" if emulated else "cuda")
         return self.root / place / name
 
     def golden(self):

@@ -1,12 +1,15 @@
 #include "cuda/module.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
 
+#include "core/code_file.h"
 #include "core/error.h"
+#include "cuda/module_place.h"
 
 namespace binade::cuda {
 namespace {
@@ -15,21 +18,34 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "libbinade_cuda.so";
 
-/// Where the module may lie: beside the file that holds this code, or where a build folder has it.
-std::vector<fs::path> places() {
+/// The folder of the file that holds this code; empty where that cannot be told for certain. A relative name would be
+/// looked up from the working folder, where anybody's file may lie.
+fs::path own_folder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&module), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code ignored;
-  const fs::path here = fs::absolute(info.dli_fname, ignored).parent_path();
-  std::vector<fs::path> places{here / kFileName};
-  for (fs::path up = here; !up.empty() && up != up.root_path() && places.size() < 5; up = up.parent_path())
-    places.push_back(up.parent_path() / "cuda" / kFileName);
+  link_map* map = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(&module), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) return {};
+  std::error_code error;
+  fs::path file = map->l_name;
+  if (file.empty()) file = fs::read_symlink("/proc/self/exe", error);  // linked into the program itself
+  return file.is_absolute() ? file.parent_path() : fs::path();
+}
+
+/// Where the module may lie: beside the file that holds this code, or where the build folder has it.
+std::vector<fs::path> places() {
+  const fs::path folder = own_folder();
+  std::vector<fs::path> places;
+  if (!folder.empty()) places.push_back(folder / kFileName);
+  places.emplace_back(kBuiltModule);
   return places;
 }
 
 /// Opens `path` into `found`, or says in it why not.
 void open_module(Module& found, const fs::path& path) {
   found.path = path.string();
+  if (const std::string why = why_no_code(found.path); !why.empty()) {
+    found.why_none = "the CUDA backend is not loaded: " + why;
+    return;
+  }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/state_counts.h"
 
 namespace binade::io {
 namespace {
@@ -198,8 +199,8 @@ void LoaderBase::load_state(const StateDict& state) {
                          "data: the checkpoint's seed is {}, this loader's {}", state.integer("seed"),
                          static_cast<std::int64_t>(wanted.seed));
   state.integer("batch");  // may be another one: the cursor counts samples
-  const std::int64_t epoch = state.integer("epoch");
-  const std::int64_t position = state.integer("position");
+  const std::int64_t epoch = read_count(state, "epoch");
+  const std::int64_t position = read_count(state, "position");
   check<CheckpointError>(
       position >= 0 && position < wanted.epoch && epoch >= 0 && epoch < (std::int64_t{1} << 40) / wanted.epoch,
       "data: the checkpoint's cursor is outside the data: epoch {}, position {} of {}", epoch, position, wanted.epoch);

@@ -26,8 +26,8 @@ int diff(const std::string& a, const std::string& b, bool all);
 /// A run folder told as one HTML page (report.html in it where `output` is empty), whose path is printed.
 int write_report(const std::string& run, const std::string& output);
 
-/// Runs the program that a capsule names with `replay CAPSULE`: `program` where it is given, else the one of that name
-/// beside this program, or where a build leaves it. Returns only when it cannot: throws ArgumentError.
+/// Runs a program with `replay CAPSULE`: `program` where it is given, else the one that the capsule names, which must
+/// be one that amp/known_programs.h lists. Returns only when it cannot: throws ArgumentError.
 int replay(const std::string& capsule, const std::string& program);
 
 struct ExchangeOptions {

@@ -33,7 +33,7 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
 
 int export_weights(const ExchangeOptions& options) {
   const auto [checkpoint, what] = load(options.from, options.checkpoint, io::CheckpointChoice{});
-  if (is_folder(options.from)) std::fprintf(stderr, "%s\n", what.c_str());
+  if (is_folder(options.from)) io::say(what);
   io::Safetensors content;
   for (const char* group : {"model", "norm"}) {
     const StateDict section = checkpoint.state.section(group);

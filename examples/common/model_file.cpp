@@ -1,10 +1,10 @@
 #include "examples/common/model_file.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "autograd/trace.h"
 #include "io/checkpoint_store.h"
+#include "io/console.h"
 #include "io/safetensors.h"
 
 namespace binade::examples {
@@ -25,7 +25,7 @@ Chosen choose(const ModelChoice& choice) {
                        name.empty() ? "wanted --run DIR or --checkpoint FILE"
                                     : fmt::format("--checkpoint {}: wanted --run DIR with it", name));
   io::FoundCheckpoint found = io::find_checkpoint(choice.run + "/checkpoints", *of_run);
-  std::fprintf(stderr, "checkpoint %s: %s\n", found.file.c_str(), found.why.c_str());
+  io::say(fmt::format("checkpoint {}: {}", found.file, found.why));
   return {fmt::format("{}/checkpoints/{}", choice.run, found.file), std::move(found.state)};
 }
 

@@ -3,12 +3,14 @@
 The device is the emulated one (tests/cuda/simt), or a GPU where BINADE_TEST_DEVICE names one.
 """
 import os
+import shutil
 import subprocess
 import unittest
 
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run
 
 MODULES = BUILD / "cuda" if (BUILD / "bin").is_dir() else BUILD / "tests/cuda"
+LIBRARIES = list((BUILD / ("lib" if (BUILD / "bin").is_dir() else "amp")).glob("libbinade.so*[0-9]"))
 EMULATED = {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}  # the only one that fails on demand
 # A module that is named already is used; so is a real GPU, where BINADE_TEST_DEVICE asks for it.
 IS_NAMED = "BINADE_CUDA_MODULE" in os.environ or "BINADE_TEST_DEVICE" in os.environ
@@ -108,6 +110,41 @@ class WithoutADevice(ProgramTest):
 
     def test_a_module_of_another_version(self):
         self.assertIn("another version of Binade", self.refused(MODULES / "libother_version.so"))
+
+    def copy_module(self, path, mode=0o644):
+        """One of another version: that it was opened is told with its path."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(MODULES / "libother_version.so", path)
+        path.chmod(mode)
+        return path
+
+    def test_a_module_that_others_may_write(self):
+        self.assertIn("every user may write", self.refused(self.copy_module(self.folder / "module.so", 0o666)))
+        open_folder = self.folder / "open"
+        module = self.copy_module(open_folder / "module.so")
+        open_folder.chmod(0o777)
+        self.assertIn("every user may write", self.refused(module))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a file away")
+    def test_a_module_of_another_user(self):
+        module = self.copy_module(self.folder / "module.so")
+        os.chown(module, 65534, 65534)
+        self.assertIn("belongs to user 65534", self.refused(module))
+
+    def test_folders_above_the_library_are_not_searched(self):
+        """A program in a folder of folders, with a module planted where an enemy could have put it, and a driver."""
+        root = self.folder / "root"
+        lib = root / "a/b/lib"
+        lib.mkdir(parents=True)
+        for library in LIBRARIES:
+            shutil.copy(library, lib)
+        shutil.copy(MODULES / "libother_version.so", lib / "libcuda.so.1")  # any library: a driver is looked for by its name
+        for place in ("a/b/cuda", "a/cuda", "cuda", "a/b", "a", "."):
+            self.copy_module(root / place / "libbinade_cuda.so")
+        env = {"LD_LIBRARY_PATH": str(lib), "BINADE_CUDA_MODULE": ""}
+        self.assertNotIn("another version", run(DOCTOR, "env", env=env, cwd=root).stdout)
+        self.copy_module(lib / "libbinade_cuda.so")
+        self.assertIn(f"{lib}/libbinade_cuda.so belongs to another version", run(DOCTOR, "env", env=env, cwd=root).stdout)
 
     def test_auto_says_why_it_uses_the_cpu(self):
         ended = run(GPT, "train", "--data", self.text, "--run", self.folder / "run", *GPT_TINY, "--steps", 1,

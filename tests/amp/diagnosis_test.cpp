@@ -70,10 +70,8 @@ TEST(Diagnosis, TheMicroBatchCountsIntoTheSample) {
   toy::Batch bad = toy::batch(1);
   bad.x.mutable_data<float>()[5 * 4 + 2] = std::nanf("");
   const MicroBatches<toy::Batch> parts{{toy::batch(2), bad}};
-  EXPECT_TRUE(run.trainer.step(parts, [&](const toy::Batch& x) { return run.loss(x); }).committed) << "left out";
-  const std::vector<StepResult> results = run.trainer.finished();
-  ASSERT_TRUE(results.front().incident.has_value());
-  const FirstBad& first = results.front().incident->diagnosis.first_bad.value();
+  const Incident incident = run.failed_step(parts, [&](const toy::Batch& x) { return run.loss(x); });
+  const FirstBad& first = incident.diagnosis.first_bad.value();
   EXPECT_EQ(first.micro_batch, 1);
   EXPECT_EQ(first.sample, 8 + 5);
 }

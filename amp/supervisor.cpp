@@ -168,7 +168,8 @@ class Supervisor {
   }
 
   void tell(const char* kind, long long step, const std::string& what) {
-    io::say("supervisor: " + what);
+    // On a terminal a child that died has left its progress line behind.
+    io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
     if (!fs::is_directory(options_.folder)) return;
     try {
       io::JsonLines(options_.folder + "/events.jsonl")

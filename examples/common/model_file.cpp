@@ -45,10 +45,9 @@ StateDict read_checkpoint(const ModelChoice& choice, const std::string& program,
   Chosen chosen = choose(choice);
   check<CheckpointError>(chosen.state.contains("progress/architecture"),
                          "checkpoint {0}: it holds weights alone, as binade-doctor import writes them; the shape of "
-                         "the model and what its "
-                         "inputs mean are missing. One step that changes nothing makes a run with both: {1} train "
-                         "--init-from {0} --run RUN "
-                         "{2} --batch 1 --steps 1 --lr 0 --min-lr 0; then use --run RUN",
+                         "the model and what its inputs mean are missing. One step that changes nothing makes a run "
+                         "with both: {1} train --init-from {0} --run RUN {2} --batch 1 --steps 1 --lr 0 --min-lr 0; "
+                         "then use --run RUN",
                          chosen.path, program, flags);
   return std::move(chosen.state);
 }

@@ -84,6 +84,16 @@ class OnATerminal(ProgramTest):
         self.assertEqual(places, sorted(places), lines)
         self.assertLess(bars[0], places[1], lines)
 
+    def test_a_supervisor_begins_a_line_where_its_child_died(self):
+        folder = self.folder / "run"
+        shown = Terminal(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 40, "--checkpoint-every", 1,
+                         "--supervise", "--inject", "kill@step=20")
+        self.assertEqual(shown.wait(), 0, shown.output[-2000:])
+        lines = [line.rstrip() for line in shown.lines() if line.strip()]
+        died = [line for line in lines if "killed by signal 9" in line]
+        self.assertEqual(len(died), 1, lines)
+        self.assertTrue(died[0].startswith("supervisor: "), lines)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -167,7 +167,7 @@ StepState Trainer::attempt(const Plan& plan, const StepFeed& feed, TapeObserver*
     run_parts(state, plan, feed);
     state.grad_norm = state.scan.norm() * state.inverse_scale();
     if (state.commits()) judge_update(state);
-    if (state.commits() && options_.on_nan == OnNan::kLadder && spikes_.absurd(state.loss))
+    if (state.commits() && options_.on_nan == OnNan::kLadder && spikes_.absurd(state.loss, state.grad_norm))
       state.cause = AbortCause::kSpike;
   } catch (...) {
     abandon();
@@ -256,7 +256,7 @@ void Trainer::write(const StepState& state) {
 
 void Trainer::account(const StepState& state, const Trial& trial, StepResult& result) {
   scaler_.committed(result.backward_headroom.binades);
-  spikes_.accepted(state.loss);
+  spikes_.accepted(state.loss, state.grad_norm);
   ++steps_;
   attempts_ = incidents_ = skips_ = 0;
   if (trial.feed.origins.back() != nullptr && data_.commit) data_.commit(*trial.feed.origins.back());

@@ -62,8 +62,8 @@ class Runs:
 
     def absurd(self, attempts):
         """"STEP LOSS BOUND" of each committed loss that the guard would not have let pass."""
-        losses = [a["loss"] for a in attempts if a["committed"]]
-        done = subprocess.run([str(self.guard)], input="\n".join(map(str, losses)), capture_output=True, text=True, check=True)
+        steps = [f"{a['loss']} {a['grad_norm']}" for a in attempts if a["committed"]]
+        done = subprocess.run([str(self.guard)], input="\n".join(steps), capture_output=True, text=True, check=True)
         return done.stdout.splitlines()
 
 

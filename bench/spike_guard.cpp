@@ -1,16 +1,16 @@
-// Reads losses from stdin, one a line, in the order of a run's steps, and prints the number of each (from 1) that
-// amp::SpikeGuard would not have let pass. Called by bench/signs.py.
+// Reads losses and norms of gradients from stdin, both of a step in a line, in the order of a run's steps, and prints
+// the number of each (from 1) that amp::SpikeGuard would not have let pass. Called by bench/signs.py.
 #include "amp/signs/spike_guard.h"
 
 #include <cstdio>
 
 int main() {
   binade::amp::SpikeGuard guard;
-  double loss = 0;
-  for (int step = 1; std::scanf("%lf", &loss) == 1; ++step) {
-    if (guard.absurd(loss))
+  double loss = 0, norm = 0;
+  for (int step = 1; std::scanf("%lf %lf", &loss, &norm) == 2; ++step) {
+    if (guard.absurd(loss, norm))
       std::printf("%d %g %g\n", step, loss, guard.bound());
     else
-      guard.accepted(loss);
+      guard.accepted(loss, norm);
   }
 }

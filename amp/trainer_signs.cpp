@@ -50,6 +50,7 @@ void Trainer::watch_commit(const StepState& state, const Trial& trial, StepResul
                                       .raised = trial.raised ? &*trial.raised : nullptr,
                                       .optimizer = optimizer_,
                                       .input = input,
+                                      .loss = state.loss,
                                       .grad_norm = state.grad_norm,
                                       .loss_scale = state.loss_scale,
                                       .least_scale = scaler_.adjustable() ? scaler_.options().floor : state.loss_scale,

@@ -9,6 +9,7 @@ std::string_view name_of(SignKind kind) {
     case SignKind::kOverflow: return "overflow ahead";
     case SignKind::kPole: return "pole ahead";
     case SignKind::kCollapse: return "attention collapse ahead";
+    case SignKind::kDivergence: return "divergence";
     case SignKind::kGradients: return "gradients grow";
     case SignKind::kUnderflow: return "silent underflow";
     case SignKind::kStagnation: return "stagnation";
@@ -17,7 +18,7 @@ std::string_view name_of(SignKind kind) {
 }
 
 std::string place_of(const Sign& sign) {
-  if (sign.kind == SignKind::kGradients) return "the whole model";
+  if (sign.kind == SignKind::kGradients || sign.kind == SignKind::kDivergence) return "the whole model";
   std::string text = sign.op.empty() ? "" : fmt::format("'{}' in ", sign.op);
   return text + fmt::format("{} ({})", sign.module.empty() ? "the root" : sign.module, sign.direction);
 }

@@ -10,6 +10,7 @@ enum class SignKind : std::uint8_t {
   kOverflow,    ///< a tensor will leave the range of its dtype
   kPole,        ///< an operand will reach the pole of its op
   kCollapse,    ///< attention narrows to single keys
+  kDivergence,  ///< the loss is far above the one that the run began with
   kGradients,   ///< gradients are larger than the run's history explains
   kUnderflow,   ///< gradients vanish on their way to 16 bits
   kStagnation,  ///< updates are too small to change the weights

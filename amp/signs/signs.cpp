@@ -52,6 +52,7 @@ Signs::Signs() : collapse_({.worth = 3, .recovered = 1}) {}
 
 std::vector<Sign> Signs::after_commit(const Committed& step) {
   std::vector<Sign> signs;
+  judge_loss(step, signs);
   judge_gradients(step, signs);
   if (overflow_.due(step.step)) {
     foresee_overflow(step, signs);
@@ -122,6 +123,17 @@ void Signs::foresee_collapse(const Committed& step, std::vector<Sign>& signs) {
   }
 }
 
+void Signs::judge_loss(const Committed& step, std::vector<Sign>& signs) {
+  const std::optional<Divergence::Growth> growth = divergence_.observe(step.loss);
+  if (!growth) return;
+  Sign sign{.kind = SignKind::kDivergence, .step = step.step, .direction = "forward", .dtype = "f32"};
+  sign.what = fmt::format(
+      "diverges: a loss of {:.4g}, {:.0f} times the {:.4g} that the run began with, and no lower for 5 steps",
+      step.loss, growth->ratio, growth->first);
+  sign.advice = "lower the learning rate, warm it up (--warmup), or clip by norm (--clip)";
+  signs.push_back(std::move(sign));
+}
+
 void Signs::judge_gradients(const Committed& step, std::vector<Sign>& signs) {
   const std::optional<GradientHistory::Growth> growth = gradients_.observe(step.grad_norm);
   if (!growth) return;
@@ -178,6 +190,7 @@ StateDict Signs::state() const {
   state.merge("forecast", overflow_.state());
   state.merge("poles", poles_.state());
   state.merge("collapse", collapse_.state());
+  state.merge("divergence", divergence_.state());
   state.merge("gradients", gradients_.state());
   state.merge("underflow", underflow_.state());
   state.merge("stagnation", stagnation_.state());
@@ -197,6 +210,7 @@ void Signs::load_state(const StateDict& state) {
   loaded.overflow_.load_state(state.section("forecast"));
   loaded.poles_.load_state(state.section("poles"));
   loaded.collapse_.load_state(state.section("collapse"));
+  loaded.divergence_.load_state(state.section("divergence"));
   loaded.gradients_.load_state(state.section("gradients"));
   loaded.underflow_.load_state(state.section("underflow"));
   loaded.stagnation_.load_state(state.section("stagnation"));

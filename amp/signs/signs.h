@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "amp/signs/divergence.h"
 #include "amp/signs/forecast.h"
 #include "amp/signs/gradient_history.h"
 #include "amp/signs/sign.h"
@@ -18,10 +19,10 @@
 namespace binade::amp {
 
 /// What a run shows before a number goes bad, found from the telemetry of its committed steps: overflow, a pole or an
-/// attention collapse ahead (Forecast), gradients that their history does not explain (GradientHistory), values that
-/// vanish (SilentUnderflow), updates that vanish (Stagnation). A function of the run alone: the state is part of the
-/// checkpoint, and a resumed run finds the same. What is decided from the telemetry of step k applies at step
-/// k + kTelemetryDelay.
+/// attention collapse ahead (Forecast), a loss far above the first (Divergence), gradients that their history does not
+/// explain (GradientHistory), values that vanish (SilentUnderflow), updates that vanish (Stagnation). A function of the
+/// run alone: the state is part of the checkpoint, and a resumed run finds the same. What is decided from the telemetry
+/// of step k applies at step k + kTelemetryDelay.
 class Signs {
  public:
   Signs();
@@ -46,6 +47,7 @@ class Signs {
     const Telemetry* raised{};  ///< of the extra run; null where there was none
     const optim::Optimizer& optimizer;
     const optim::StepInput& input;
+    double loss = 0;
     double grad_norm{};  ///< before clipping
     double loss_scale{};
     double least_scale{};  ///< that the loss scaler could go down to: room that gradients have beside their headroom
@@ -79,6 +81,7 @@ class Signs {
   void foresee_overflow(const Committed& step, std::vector<Sign>& signs);
   void foresee_poles(const Committed& step, std::vector<Sign>& signs);
   void foresee_collapse(const Committed& step, std::vector<Sign>& signs);
+  void judge_loss(const Committed& step, std::vector<Sign>& signs);
   void judge_gradients(const Committed& step, std::vector<Sign>& signs);
   void plan_promotion(Sign& sign);
 
@@ -87,6 +90,7 @@ class Signs {
     std::string target{};
   };
   Forecast overflow_, poles_, collapse_;
+  Divergence divergence_;
   GradientHistory gradients_;
   SilentUnderflow underflow_;
   Stagnation stagnation_;

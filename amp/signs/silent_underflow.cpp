@@ -33,12 +33,15 @@ Sign sign_of(const Telemetry::Slot& slot, Direction direction, std::int64_t step
                           SilentUnderflow::kEvery * (SilentUnderflow::kLooks - 1), dtype,
                           backward ? fmt::format(" at loss scale {}", scale) : "");
   if (others > 0) sign.what += fmt::format("; so have those of {} other op{}", others, others == 1 ? "" : "s");
-  sign.advice = backward ? fmt::format(
-                               "raise the loss scale (--loss-scale dynamic), or compute in bf16 or fp32 here "
-                               "(--override '{}=fp32')",
-                               slot.module.empty() ? slot.op : slot.module)
-                         : fmt::format("compute it in bf16 or fp32 (--override '{}=fp32'), or keep its input larger",
-                                       slot.module.empty() ? slot.op : slot.module);
+  const std::string op = slot.module.empty() ? slot.op : slot.module;
+  const bool widest = slot.low == DType::bf16;  // the range of f32 already, and runs in bf16 leave the loss scale at 1
+  sign.advice = fmt::format("compute in {} here (--override '{}=fp32')", widest ? "fp32" : "bf16 or fp32", op);
+  if (backward)
+    sign.advice = (widest ? "scale the loss by a number (--loss-scale 65536), or "
+                          : "raise the loss scale (--loss-scale dynamic), or ") +
+                  sign.advice;
+  else
+    sign.advice += ", or keep its input larger";
   return sign;
 }
 

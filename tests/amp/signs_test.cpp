@@ -231,10 +231,12 @@ TEST(Signs, GradientsThatTheirHistoryDoesNotExplainAreTold) {
   EXPECT_TRUE(run.signs.empty());
   run.shrink = 60;
   run.to(260);
-  ASSERT_EQ(run.signs.size(), 1u);
-  EXPECT_EQ(run.signs[0].kind, SignKind::kGradients);
-  EXPECT_EQ(run.signs[0].step, 208);
-  EXPECT_EQ(run.signs[0].direction, "backward");
+  ASSERT_EQ(run.signs.size(), 2u);
+  EXPECT_EQ(run.signs[0].kind, SignKind::kDivergence) << "the loss is that of 60 times the run's";
+  EXPECT_EQ(run.signs[0].step, 205);
+  EXPECT_EQ(run.signs[1].kind, SignKind::kGradients);
+  EXPECT_EQ(run.signs[1].step, 208);
+  EXPECT_EQ(run.signs[1].direction, "backward");
 }
 
 TEST(Signs, TheChangeOfWeightsIsToldEvery50Steps) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "amp/doctor/report/sections.h"
 #include "amp/doctor/report/summary.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr double kNear = 2;      // binades
 constexpr double kWorse = 1.02;  // validation, against its best
 constexpr double kSkipShare = 0.05;
+constexpr double kHigher = 1.5;     // times the first loss: each of the latest
+constexpr std::size_t kLatest = 3;  // steps
 constexpr std::size_t kMostNamed = 4;
 constexpr std::size_t kMostFindings = 8;  // of incidents; a few more follow
 
@@ -42,6 +45,20 @@ void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
     if (!incidents.back()->advice.empty()) finding += text(" To do: " + incidents.back()->advice + ".");
     findings.push_back(finding);
   }
+}
+
+/// A loss that ended above the one that the run began with.
+void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
+  const std::vector<Attempt>& steps = history.committed;
+  const std::size_t latest = std::min(kLatest, steps.size() - std::min<std::size_t>(steps.size(), 1));
+  if (latest == 0 || !(steps.front().loss > 0)) return;
+  const double lowest = std::ranges::min(std::span(steps).last(latest), {}, &Attempt::loss).loss;
+  if (!(lowest > kHigher * steps.front().loss)) return;
+  findings.push_back(element("b", text("The loss ended higher than it began: ")) +
+                     text(fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up "
+                                      "(--warmup), or clip by norm (--clip).",
+                                      number_text(steps.front().loss), count_text(steps.front().step),
+                                      number_text(steps.back().loss), count_text(steps.back().step))));
 }
 
 /// The latest of what healthy steps showed (docs/signs.md).
@@ -101,8 +118,8 @@ void find_checkpoints(const RunHistory& history, std::vector<Markup>& findings) 
 
 Markup findings_section(const RunHistory& history) {
   std::vector<Markup> findings;
-  for (const auto find :
-       {find_end, find_incidents, find_signs, find_headroom, find_skips, find_overfit, find_checkpoints})
+  for (const auto find : {find_end, find_divergence, find_incidents, find_signs, find_headroom, find_skips,
+                          find_overfit, find_checkpoints})
     find(history, findings);
   if (findings.empty()) return section("Worth a look", element("p", {{"class", "empty"}}, text("Nothing stands out.")));
   Markup list;

@@ -7,6 +7,7 @@
 #include "core/copy_pieces.h"
 #include "core/kernels/dispatch.h"
 #include "core/kernels/elementwise.h"
+#include "core/one_rounding.h"
 #include "core/parallel.h"
 
 namespace binade {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;
 
-/// One rounding from any dtype to any other. Integers reach a half through float, as every count that matters fits.
+/// One rounding from any dtype to any other. Integers reach a half through double, as every count that matters fits.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, From>)
@@ -22,7 +23,7 @@ To convert(From x) {
   else if constexpr (std::is_same_v<To, bool>)
     return load(x) != 0;
   else if constexpr (requires { To::from_float(0.0f); })
-    return To::from_float(static_cast<float>(load(x)));
+    return store_once<To>(static_cast<double>(load(x)));
   else if constexpr (requires { x.to_float(); })
     return static_cast<To>(x.to_float());
   else
@@ -83,7 +84,8 @@ void accumulate_cpu(const TensorRows& into, const TensorRows& from, std::int64_t
       const auto add = [](To* to, const From* source, std::int64_t n) {
         if constexpr (!std::is_same_v<To, double> && !std::is_same_v<From, double>)
           return cpu::kernels().accumulate.run(kDTypeOf<From>, source, kDTypeOf<To>, to, n);
-        for (std::int64_t i = 0; i < n; ++i) to[i] = store<To>(static_cast<Compute<To>>(load(to[i]) + load(source[i])));
+        for (std::int64_t i = 0; i < n; ++i)
+          to[i] = store_once<To>(static_cast<double>(load(to[i])) + static_cast<double>(load(source[i])));
       };
       if (rows == 1)
         parallel_for(cols, kGrain,

@@ -41,7 +41,7 @@ class Schedule {
   const ScheduleOptions& options() const { return options_; }
   /// Of update `k`, from 1.
   double lr(std::int64_t k) const;
-  /// Plateau: tells it an evaluation's loss. A NaN counts as no improvement. Other kinds ignore it.
+  /// Plateau: tells it an evaluation's loss. One that is not finite does not count. Other kinds ignore it.
   void observe(double loss);
 
   /// Kind and peak, plateau's rate, best and count of bad observations; the options are the run's settings, not state.

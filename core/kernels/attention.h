@@ -28,8 +28,9 @@ struct AttentionArgs {
   };
   Tokens q, k, v;
 
-  /// Added to the logits; -inf hides a key. Null: none. Strides in elements, 0 where it repeats; keys lie side by side.
-  const float* mask = nullptr;
+  /// Added to the logits; -inf hides a key. f32 (f64 for f64), as logits are. Null: none. Strides in elements, 0 where
+  /// it repeats; keys lie side by side.
+  const void* mask = nullptr;
   std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;
 
   float dropout = 0;  ///< share of p set to 0; the rest is divided by 1 - dropout

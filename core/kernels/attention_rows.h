@@ -74,8 +74,10 @@ class AttentionRows {
   }
 
  private:
-  const float* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
-    return a_.mask == nullptr ? nullptr : a_.mask + b * a_.mask_batch + h * a_.mask_head + t * a_.mask_query;
+  const C* mask_row(std::int64_t b, std::int64_t h, std::int64_t t) const {
+    return a_.mask == nullptr
+               ? nullptr
+               : static_cast<const C*>(a_.mask) + b * a_.mask_batch + h * a_.mask_head + t * a_.mask_query;
   }
 
   /// f(s, std::false_type) for vectors of keys that all rows see whole, from `whole` on f(s, std::true_type), up to
@@ -98,13 +100,13 @@ class AttentionRows {
 
   /// Products scaled and masked, in units of ln 2: 2^x takes less than e^x.
   template <bool kEdge>
-  [[gnu::always_inline]] Vector<C> logits(const C* row, const float* mask, std::int64_t s, std::int64_t count,
+  [[gnu::always_inline]] Vector<C> logits(const C* row, const C* mask, std::int64_t s, std::int64_t count,
                                           std::bool_constant<kEdge>) const {
     const Vector<C> x = load_vector<C>(row + s);
     if (mask == nullptr) return x * scale_;
     Vector<C> added;
     if constexpr (std::is_same_v<C, double>) {
-      for (int i = 0; i < kN; ++i) added[i] = s + i < count ? static_cast<double>(mask[s + i]) : 0;
+      for (int i = 0; i < kN; ++i) added[i] = s + i < count ? mask[s + i] : 0;
     } else if constexpr (kEdge) {
       added = load_part(mask + s, static_cast<int>(std::clamp<std::int64_t>(count - s, 0, kN)));
     } else {
@@ -131,7 +133,7 @@ class AttentionRows {
   }
 
   /// The largest of a row's logits by lanes; a NaN is left out here and comes back through its exponential.
-  Vector<C> largest(const C* row, std::int64_t count, const float* mask) const {
+  Vector<C> largest(const C* row, std::int64_t count, const C* mask) const {
     Vector<C> top = splat(kLowest);
     each_vector(
         count, count, [&](std::int64_t s, auto edge) __attribute__((always_inline)) {
@@ -141,10 +143,10 @@ class AttentionRows {
     return top;
   }
 
-  static bool hides_all(const float* mask, std::int64_t count) {
+  static bool hides_all(const C* mask, std::int64_t count) {
     if (mask == nullptr) return count == 0;
     for (std::int64_t s = 0; s < count; ++s)
-      if (mask[s] != -std::numeric_limits<float>::infinity()) return false;
+      if (mask[s] != -std::numeric_limits<C>::infinity()) return false;
     return true;
   }
 
@@ -161,7 +163,7 @@ class AttentionRows {
       of_row[i] = Vector<C>{};
       if (i >= rows) continue;
       const std::int64_t t = at.first + i, count = visible(t);
-      const float* mask = mask_row(at.b, at.h, t);
+      const C* mask = mask_row(at.b, at.h, t);
       if (shift[i] == kLowest && hides_all(mask, count)) shift[i] = 0;
       if (a_.dropout > 0) fill_factors(at.b, at.h, t, factors);
       of_row[i] = exponentials(x.row(i), operand.row(i), count, at.width, mask, shift[i], factors);
@@ -177,7 +179,7 @@ class AttentionRows {
 
   /// Returns their sums by lanes.
   [[gnu::always_inline]] Vector<C> exponentials(C* row, Stored* operand, std::int64_t count, std::int64_t width,
-                                                const float* mask, C shift, const C* factors) const {
+                                                const C* mask, C shift, const C* factors) const {
     const bool drops = a_.dropout > 0;
     Vector<C> sums{};
     each_vector(
@@ -207,7 +209,7 @@ class AttentionRows {
                      const C* delta, const Rows<C>& factors, const Operands& to) const {
     constexpr int kRows = Lane::kDepth;
     std::int64_t count[kRows];
-    const float* mask[kRows];
+    const C* mask[kRows];
     C shift[kRows];
     for (int i = 0; i < kRows; ++i) {
       const std::int64_t t = at.first + r + i;

@@ -6,6 +6,7 @@
 #include "core/kernels/lanes.h"
 #include "core/kernels/run.h"
 #include "core/kernels/seen.h"
+#include "core/one_rounding.h"
 
 /// How the elementwise loops meet storage types: a chunk at a time is widened into a buffer of the computing type that
 /// stays in the first cache, worked on there, and rounded once on its way out. Where the stored type is the computing
@@ -77,7 +78,8 @@ template <class C, class T>
     return;
   }
   float narrow[kChunk];
-  for (std::int64_t i = 0; i < n; ++i) narrow[i] = static_cast<float>(from[i]);
+  const bool twice = y.dtype != DType::f32;  // narrow[i] is rounded again
+  for (std::int64_t i = 0; i < n; ++i) narrow[i] = twice ? rounded_to_odd(from[i]) : static_cast<float>(from[i]);
   round(narrow, y, n, seen);
 }
 

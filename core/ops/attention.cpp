@@ -90,30 +90,38 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
                        p.dropout);
 }
 
-void additive_cpu(const TensorRows& mask, float* to, std::int64_t rows, std::int64_t cols) {
-  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+template <class C>
+void add_mask(const TensorRows& mask, C* to, std::int64_t rows, std::int64_t cols) {
+  constexpr C kHidden = -std::numeric_limits<C>::infinity();
   dispatch_any(mask.dtype, kName, [&]<class T>(TypeTag<T>) {
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t c = 0; c < cols; ++c) {
         using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;  // any byte but 0 is true
         const Stored value = static_cast<const Stored*>(mask.data)[r * mask.pitch + c];
         if constexpr (is_floating(kDTypeOf<T>))
-          to[r * cols + c] = static_cast<float>(load(value));
+          to[r * cols + c] = static_cast<C>(load(value));
         else
-          to[r * cols + c] = value != 0 ? 0.0f : kHidden;
+          to[r * cols + c] = value != 0 ? C{0} : kHidden;
       }
   });
 }
 
-/// The mask as values to add.
-Tensor additive(const Tensor& mask) {
-  if (mask.dtype() == DType::f32 && mask.contiguous()) return mask;
-  Tensor sum = Tensor::empty(mask.shape(), DType::f32, mask.device());
+void additive_cpu(const TensorRows& mask, const TensorRows& to, std::int64_t rows, std::int64_t cols) {
+  if (to.dtype == DType::f64)
+    add_mask(mask, static_cast<double*>(to.data), rows, cols);
+  else
+    add_mask(mask, static_cast<float*>(to.data), rows, cols);
+}
+
+/// The mask as values to add to logits of `dtype`.
+Tensor additive(const Tensor& mask, DType dtype) {
+  if (mask.dtype() == dtype && mask.contiguous()) return mask;
+  Tensor sum = Tensor::empty(mask.shape(), dtype, mask.device());
   if (mask.numel() == 0) return sum;
   mask_slot()
       .on(mask.device(), kName)
-      .additive({const_cast<void*>(mask.raw()), mask.dtype(), mask.pitch()}, sum.mutable_data<float>(),
-                mask.shape().rows(), mask.shape().cols());
+      .additive({const_cast<void*>(mask.raw()), mask.dtype(), mask.pitch()},
+                {sum.mutable_raw(), dtype, mask.shape().cols()}, mask.shape().rows(), mask.shape().cols());
   return sum;
 }
 
@@ -151,7 +159,7 @@ cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, 
   };
   check<ShapeError>((mask.rank() == 2 || mask.rank() == 4) && mask.dim(-1) == b.tokens,
                     "{}: wanted mask (B, S) or (B, H, T, S) with S {}, got {}", where(kName), b.tokens, mask.shape());
-  args.mask = mask.data<float>();
+  args.mask = mask.raw();
   if (mask.rank() == 2) {
     args.mask_batch = stride(0, a.batch, b.tokens);
   } else {
@@ -166,10 +174,10 @@ std::vector<double> logits_of(const cpu::AttentionArgs& args, std::int64_t batch
                               std::int64_t query) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
   const std::int64_t key_head = head / (args.heads / args.key_heads);
-  const float* mask = args.mask;
-  if (mask != nullptr) mask += batch * args.mask_batch + head * args.mask_head + query * args.mask_query;
+  const std::int64_t in_mask = batch * args.mask_batch + head * args.mask_head + query * args.mask_query;
   std::vector<double> logits(static_cast<std::size_t>(args.keys), kHidden);
   dispatch_float(args.dtype, kName, [&]<class T>(TypeTag<T>) {
+    const Compute<T>* mask = args.mask != nullptr ? static_cast<const Compute<T>*>(args.mask) + in_mask : nullptr;
     const auto vector_of = [&](const cpu::AttentionArgs::Tokens& x, std::int64_t length, std::int64_t t,
                                std::int64_t h) {
       return static_cast<const T*>(x.data) + (batch * length + t) * x.token + h * x.head;
@@ -194,7 +202,8 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
   check_inputs(in, p);
   const Device host = Device::cpu();
   const auto [q, k, v] = tokens_of(in, p);
-  const Tensor there_q = q.to(host), there_k = k.to(host), mask = in[3].defined() ? additive(in[3].to(host)) : Tensor();
+  const Tensor there_q = q.to(host), there_k = k.to(host),
+               mask = in[3].defined() ? additive(in[3].to(host), accumulate_dtype(q.dtype())) : Tensor();
   const cpu::AttentionArgs args = arguments(there_q, there_k, v, mask, p, {});  // v is not read
   const std::int64_t rows = args.batch * args.heads * args.queries;
   std::vector<std::vector<double>> logits;
@@ -210,8 +219,8 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
 AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p) {
   check_inputs(in, p);
   AttentionCall call;
-  if (in[3].defined()) call.mask = additive(in[3]);
   const auto [q, k, v] = tokens_of(in, p);
+  if (in[3].defined()) call.mask = additive(in[3], accumulate_dtype(q.dtype()));
   call.args = arguments(q, k, v, call.mask, p, {});
   return call;
 }
@@ -236,7 +245,7 @@ void register_attention_cpu() {
 Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check_inputs(in, p);
   const auto [q, k, v] = tokens_of(in, p);
-  const Tensor mask = in[3].defined() ? additive(in[3]) : Tensor();
+  const Tensor mask = in[3].defined() ? additive(in[3], accumulate_dtype(q.dtype())) : Tensor();
   const Layout a(q, p.heads);
   Tensor y = Tensor::empty(q.shape(), q.dtype(), q.device());
   Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, accumulate_dtype(q.dtype()), q.device());

@@ -63,10 +63,10 @@ AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params
 
 KernelSlot<cpu::AttentionKernels>& attention_slot();
 
-/// A mask as values to add: to (rows, cols), contiguous = the mask's floating values, or 0 where it is true and -inf
-/// where it is not. Nothing is observed: -inf is legal there, and no result.
+/// A mask as values to add: to (rows, cols), contiguous, f32 or f64 = the mask's floating values, or 0 where it is true
+/// and -inf where it is not. Nothing is observed: -inf is legal there, and no result.
 struct MaskKernels {
-  void (*additive)(const TensorRows& mask, float* to, std::int64_t rows, std::int64_t cols);
+  void (*additive)(const TensorRows& mask, const TensorRows& to, std::int64_t rows, std::int64_t cols);
 };
 KernelSlot<MaskKernels>& mask_slot();
 void register_attention_cpu();

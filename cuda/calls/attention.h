@@ -8,8 +8,7 @@ namespace binade::cuda {
 /// AttentionKernels as calls are cpu::AttentionForward and cpu::AttentionBackward themselves; this is MaskKernels
 /// (core/ops/attention.h).
 struct AdditiveMaskCall {
-  TensorRows mask;
-  float* to = nullptr;
+  TensorRows mask, to;
   std::int64_t rows = 0, cols = 0;
 };
 

@@ -191,9 +191,11 @@ struct Results {
   }
 };
 
-__device__ __forceinline__ const float* mask_row(const cpu::AttentionArgs& a, std::int64_t b, std::int64_t h,
-                                                 std::int64_t t) {
-  return a.mask == nullptr ? nullptr : a.mask + b * a.mask_batch + h * a.mask_head + t * a.mask_query;
+template <class C>
+__device__ __forceinline__ const C* mask_row(const cpu::AttentionArgs& a, std::int64_t b, std::int64_t h,
+                                             std::int64_t t) {
+  return a.mask == nullptr ? nullptr
+                           : static_cast<const C*>(a.mask) + b * a.mask_batch + h * a.mask_head + t * a.mask_query;
 }
 
 /// Factors of dropout of elements that are asked for in rising order: neighbors share a Philox block.

@@ -37,10 +37,10 @@ __device__ __forceinline__ T& element(const cpu::AttentionBackward::Gradient& g,
 
 /// One element: from the products q . k and gy . v to dropout(p) and the gradient of the logit.
 template <class T, class C = Compute<T>>
-__device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, const float* mask, std::int64_t s, C scale,
+__device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, const C* mask, std::int64_t s, C scale,
                                                C lse, C delta, C factor, C& p, C& gp) {
   C x = p * scale;
-  if (mask != nullptr) x += static_cast<C>(mask[s]);
+  if (mask != nullptr) x += mask[s];
   const C probability = math::exp(x - lse);
   if (a.dropout > 0) {
     gp = rounded<T>(probability * (gp * factor - delta));
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) query_gradients(cpu::AttentionBackwa
 #pragma unroll
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
-        const float* mask = mask_row(a, b, h, t);
+        const C* mask = mask_row<C>(a, b, h, t);
         Dropout<C> dropout(a, step_offset);
 #pragma unroll
         for (int j = 0; j < kSide; ++j) {
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(cpu::AttentionBackward
         for (int j = 0; j < kSide; ++j) {
           const std::int64_t t = t0 + own_column() + j, row = (b * a.heads + h) * a.queries + t;
           const std::int64_t sees = visible(a, t);
-          const float* mask = mask_row(a, b, h, t);
+          const C* mask = mask_row<C>(a, b, h, t);
           const C lse = t < a.queries ? static_cast<const C*>(w.lse)[row] : C(0);
           const C delta = t < a.queries ? deltas[row] : C(0);
           Dropout<C> dropout(a, step_offset);
@@ -240,7 +240,7 @@ void run_attention_backward(const cpu::AttentionBackward& w) {
 
 void run_additive_mask(const AdditiveMaskCall& call) {
   const Source in[] = {{call.mask.data, call.mask.dtype}};
-  const Target out{call.to, DType::f32};
+  const Target out{call.to.data, call.to.dtype};
   const Walk walk = row_walk(call.rows, call.cols, {call.mask.pitch, call.cols});
   if (is_floating(call.mask.dtype)) return map<1>(attention::Widened{}, in, out, walk, nullptr);
   map<1>(attention::Hidden{}, in, out, walk, nullptr);

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
       for (int i = 0; i < kSide; ++i) {
         const std::int64_t t = first + own_row() + i;
         const std::int64_t sees = visible(a, t);
-        const float* mask = mask_row(a, b, h, t);
+        const C* mask = mask_row<C>(a, b, h, t);
         Row<C>& row = rows[i];
         C largest = row.largest;
 #pragma unroll
@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
           const std::int64_t s = s0 + own_column() + j;
           C x = p[i][j] * scale;
           if (s < sees) {
-            const float added = mask != nullptr ? mask[s] : 0.0f;
-            if (mask != nullptr) x += static_cast<C>(added);
-            if (added != -std::numeric_limits<float>::infinity()) open |= 1u << i;
+            const C added = mask != nullptr ? mask[s] : C(0);
+            if (mask != nullptr) x += added;
+            if (added != -std::numeric_limits<C>::infinity()) open |= 1u << i;
           } else {
             x = Row<C>::kLowest;
           }

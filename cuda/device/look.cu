@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads) attention_logits(cpu::AttentionArgs 
       for (std::int64_t d = lane; d < a.depth; d += kWarp)
         dot += load_at<double>(a.q.data, a.dtype, q + d) * load_at<double>(a.k.data, a.dtype, k + d);
       logit = a.scale * fold_warp<Adding>(dot);
-      if (a.mask != nullptr) logit += static_cast<double>(a.mask[mask + s]);
+      if (a.mask != nullptr) logit += load_at<double>(a.mask, accumulate_dtype(a.dtype), mask + s);
     }
     if (lane == 0) logits[blockIdx.y * a.keys + s] = logit;
   }

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "core/one_rounding.h"
 #include "cuda/device/calls.cuh"
 #include "cuda/device/map.cuh"
 
@@ -29,8 +30,8 @@ Bytes16 repeated(DType dtype, double value) {
   };
   switch (dtype) {
     case DType::f32: return all(static_cast<float>(value));
-    case DType::f16: return all(float16::from_float(static_cast<float>(value)));
-    case DType::bf16: return all(bfloat16::from_float(static_cast<float>(value)));
+    case DType::f16: return all(store_once<float16>(value));
+    case DType::bf16: return all(store_once<bfloat16>(value));
     case DType::f64: return all(value);
     case DType::i64: return all(static_cast<std::int64_t>(value));
     case DType::i32: return all(static_cast<std::int32_t>(value));

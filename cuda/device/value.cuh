@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "core/dtype.h"
+#include "core/one_rounding.h"
 #include "cuda/calls/elementwise.h"
 #include "cuda/device/half.cuh"
 
@@ -35,12 +36,21 @@ __device__ __forceinline__ C load_at(const Source& x, std::int64_t i) {
   return load_at<C>(x.data, x.dtype, i);
 }
 
+/// A float that a half is rounded from: of a double, so that it is rounded once.
+template <class C>
+__device__ __forceinline__ float before_half(C x) {
+  if constexpr (std::is_same_v<C, double>)
+    return rounded_to_odd(x);
+  else
+    return static_cast<float>(x);
+}
+
 template <class C>
 __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i, C value) {
   switch (dtype) {
     case DType::f32: static_cast<float*>(data)[i] = static_cast<float>(value); return;
-    case DType::f16: static_cast<float16*>(data)[i] = narrowed<float16>(static_cast<float>(value)); return;
-    case DType::bf16: static_cast<bfloat16*>(data)[i] = narrowed<bfloat16>(static_cast<float>(value)); return;
+    case DType::f16: static_cast<float16*>(data)[i] = narrowed<float16>(before_half(value)); return;
+    case DType::bf16: static_cast<bfloat16*>(data)[i] = narrowed<bfloat16>(before_half(value)); return;
     case DType::f64: static_cast<double*>(data)[i] = static_cast<double>(value); return;
     case DType::i64: static_cast<std::int64_t*>(data)[i] = static_cast<std::int64_t>(value); return;
     case DType::i32: static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value); return;

@@ -8,7 +8,7 @@ namespace {
 
 void forward(const cpu::AttentionForward& f) { run(Call::kAttentionForward, f, ops::Attention::info.name); }
 void backward(const cpu::AttentionBackward& b) { run(Call::kAttentionBackward, b, ops::Attention::info.name); }
-void additive(const TensorRows& mask, float* to, std::int64_t rows, std::int64_t cols) {
+void additive(const TensorRows& mask, const TensorRows& to, std::int64_t rows, std::int64_t cols) {
   run(Call::kAdditiveMask, AdditiveMaskCall{mask, to, rows, cols}, ops::Attention::info.name);
 }
 

@@ -66,8 +66,8 @@ struct Problem {
     if (c.mask) {
       for (std::int64_t b = 0; b < c.batch; ++b)
         for (std::int64_t s = 0; s < c.keys; ++s)
-          mask.push_back(b == 2 || (b == 1 && s % 3 == 0) ? -std::numeric_limits<float>::infinity()
-                                                          : 0.1f * static_cast<float>(s % 2));
+          mask.push_back(b == 2 || (b == 1 && s % 3 == 0) ? -std::numeric_limits<Compute<T>>::infinity()
+                                                          : Compute<T>(0.1) * static_cast<Compute<T>>(s % 2));
       args.mask = mask.data();
       args.mask_batch = c.keys;
     }
@@ -76,9 +76,10 @@ struct Problem {
   /// Another mask for each query, which hides a quarter of the keys.
   void mask_each_query(unsigned seed) {
     std::mt19937 generator(seed);
-    std::normal_distribution<float> normal;
+    std::normal_distribution<Compute<T>> normal;
     mask.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * c.keys));
-    for (float& x : mask) x = generator() % 4 == 0 ? -std::numeric_limits<float>::infinity() : normal(generator);
+    for (Compute<T>& x : mask)
+      x = generator() % 4 == 0 ? -std::numeric_limits<Compute<T>>::infinity() : normal(generator);
     args.mask = mask.data();
     args.mask_query = c.keys;
     args.mask_head = c.queries * c.keys;
@@ -86,7 +87,8 @@ struct Problem {
   }
   double masked(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) const {
     if (args.mask == nullptr) return 0;
-    return static_cast<double>(args.mask[b * args.mask_batch + h * args.mask_head + t * args.mask_query + s]);
+    const std::int64_t at = b * args.mask_batch + h * args.mask_head + t * args.mask_query + s;
+    return static_cast<double>(mask[static_cast<std::size_t>(at)]);
   }
 
   void reference() {
@@ -172,7 +174,7 @@ struct Problem {
   Case c;
   AttentionArgs args;
   Fenced<T> q, k, v, gy;
-  Fenced<float> mask;
+  Fenced<Compute<T>> mask;
   std::vector<double> y, gq, gk, gv;
 };
 
@@ -443,6 +445,20 @@ TEST(AttentionOp, ScalesInDoubleForF64) {
   EXPECT_NEAR(share_of_first(DType::f64, 0.1, 3), 1 / (1 + std::exp(-0.3)), 1e-15) << "0.1 is no float";
   EXPECT_EQ(share_of_first(DType::f32, 0, 3), share_of_first(DType::f32, 1 / std::sqrt(3.0f), 3));
   EXPECT_EQ(share_of_first(DType::f32, 0.1, 3), share_of_first(DType::f32, 0.1f, 3));
+}
+
+TEST(AttentionOp, AMaskOfF64IsAddedInDouble) {
+  const Runtime runtime({.seed = 1, .threads = 1});
+  const Shape one{1, 1, 1, 1}, two{1, 2, 1, 1};
+  const auto of = [](std::vector<double> values, const Shape& shape) { return Tensor::from(values, shape); };
+  Variable q(of({0}, one), true), v(of({1, 0}, two), true);
+  const Variable mask(of({0.1, 0}, {1, 2}));  // 0.1 is no float
+  const Variable y = attention(q, Variable(of({1, -1}, two)), v, {}, mask);
+  const double p = 1 / (1 + std::exp(-0.1));
+  EXPECT_NEAR(y.value().at(0), p, 1e-15);
+  backward(y, of({1}, one));
+  EXPECT_NEAR(q.grad().at(0), 2 * p * (1 - p), 1e-15);
+  EXPECT_NEAR(v.grad().at(0), p, 1e-15);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "core/one_rounding.h"
+
 namespace binade {
 namespace {
 
@@ -54,6 +56,33 @@ TEST(Float16, RandomFloatsRoundAsTheCompilerDoes) {
     if (std::isnan(x)) continue;
     ASSERT_EQ(float16::from_float(x).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))) << x << " seed 1";
   }
+}
+
+/// Of doubles the compiler's _Float16 rounds once; nothing but a search tells of bfloat16.
+TEST(Float16, RandomDoublesNearTiesRoundOnce) {
+  std::mt19937_64 random(3);
+  int differ = 0;
+  for (int k = 0; k < 200000; ++k) {
+    const auto half = float16{static_cast<std::uint16_t>(random() % 0xfc00)};
+    if ((half.bits & 0x7fff) >= 0x7bff) continue;
+    const double low = half.to_float(), high = float16{static_cast<std::uint16_t>(half.bits + 1)}.to_float();
+    const double near = (low + high) / 2 + std::ldexp(high - low, -static_cast<int>(14 + random() % 28)) *
+                                               (static_cast<double>(random() % 3) - 1);
+    EXPECT_EQ(store_once<float16>(near).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(near))) << near;
+    differ += store_once<float16>(near).bits != float16::from_float(static_cast<float>(near)).bits ? 1 : 0;
+    const auto brain = bfloat16{static_cast<std::uint16_t>(random() % 0x7f7f)};
+    const double from = brain.to_float(), to = bfloat16{static_cast<std::uint16_t>(brain.bits + 1)}.to_float();
+    for (const double side : {-1.0, 1.0}) {
+      const double x = (from + to) / 2 + std::ldexp(to - from, -40) * side;
+      EXPECT_EQ(store_once<bfloat16>(x).bits, brain.bits + (side > 0 ? 1 : 0)) << x;
+      EXPECT_EQ(store_once<bfloat16>(-x).bits, (brain.bits + (side > 0 ? 1 : 0)) | 0x8000) << x;
+    }
+  }
+  EXPECT_GT(differ, 1000) << "a test of what a second rounding spoils";
+  for (const double x : {1e300, -1e300, 65520.0, 0.0, -0.0, 1e-300, -1e-300, std::numeric_limits<double>::infinity()})
+    EXPECT_EQ(store_once<float16>(x).bits, std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))) << x;
+  EXPECT_TRUE(std::isnan(store_once<float16>(std::nan("")).to_float()));
+  EXPECT_EQ(store_once<bfloat16>(1e300).bits, 0x7f80);
 }
 
 TEST(BFloat16, RandomFloatsRoundToTheNearestEven) {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/accumulate.h"
 #include "core/cpu_backend.h"
+#include "core/kernels/dispatch.h"
+#include "core/kernels/elementwise.h"
 #include "core/state_dict.h"
 
 namespace binade {
@@ -102,6 +105,24 @@ TEST(Tensor, ConvertsBetweenAllDTypes) {
     EXPECT_EQ(x.to(d).to_vector<double>(), x.to_vector<double>()) << name_of(d);
   }
   EXPECT_EQ(x.to(DType::boolean).to_vector<float>(), (std::vector<float>{0, 1, 1, 1, 1, 1}));
+}
+
+/// 1752.5 + 2^-30 lies above the tie of two halves, and a float would make it the tie.
+TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
+  const double above_a_tie = 1752.5 + 0x1p-30, below_a_tie = 1753.5 - 0x1p-30;
+  const Tensor x = Tensor::from(std::vector<double>{above_a_tie, below_a_tie, -above_a_tie}, {3});
+  EXPECT_EQ(x.to(DType::f16).to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));
+  const Tensor brain = Tensor::from(std::vector<double>{1 + 0x1p-8 + 0x1p-40, -1 - 0x1p-8 - 0x1p-40}, {2});
+  EXPECT_EQ(brain.to(DType::bf16).to_vector<double>(), (std::vector<double>{1 + 0x1p-7, -1 - 0x1p-7}));
+  EXPECT_EQ(Tensor::full({1}, above_a_tie, DType::f16).at(0), 1753);
+  EXPECT_EQ(Tensor::scalar(above_a_tie, DType::f16).item(), 1753);
+  Tensor sum = Tensor::full({1}, 1752, DType::f16);
+  accumulate(sum, Tensor::from(std::vector<double>{0.5 + 0x1p-30}, {1}));
+  EXPECT_EQ(sum.at(0), 1753);
+  // An op that reads f64 and stores a half: what the kernels round themselves.
+  Tensor stored = Tensor::empty({3}, DType::f16);
+  cpu::kernels().pointwise.elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
+  EXPECT_EQ(stored.to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));
 }
 
 TEST(Tensor, WrongUseIsATypedError) {

@@ -62,7 +62,9 @@ struct Problem {
       return Tensor::from(values, shape).to(dtype).to(computed).to(device);
     };
     const Tensor tq = there(q, queries), tk = there(k, keys), tv = there(v, keys), tgy = there(gy, queries);
-    const Tensor added = mask.empty() ? Tensor() : Tensor::from(mask, Shape(mask_shape)).to(DType::f32).to(device);
+    const Tensor added =
+        mask.empty() ? Tensor()
+                     : Tensor::from(mask, Shape(mask_shape)).to(DType::f32).to(accumulate_dtype(computed)).to(device);
     Tensor y = Tensor::full(queries, kNan, computed, device), gq = y.clone();
     // Gradients of keys and values side by side, as those of one projection lie.
     const Tensor pairs = Tensor::full(keys.with_dim(-1, 2 * c.depth), kNan, computed, device);
@@ -84,7 +86,7 @@ struct Problem {
     a.dropout = c.dropout;
     a.rng = {.seed = 5, .purpose = RngPurpose::kDropout, .step = 3, .index = 2};
     if (added.defined()) {
-      a.mask = added.data<float>();
+      a.mask = added.raw();
       a.mask_query = mask_shape[2] > 1 ? c.keys : 0;
       a.mask_head = mask_shape[1] > 1 ? mask_shape[2] * c.keys : 0;
       a.mask_batch = mask_shape[0] > 1 ? mask_shape[1] * mask_shape[2] * c.keys : 0;
@@ -243,12 +245,14 @@ TEST(CudaAttentionMask, BecomesWhatIsAdded) {
   const Tensor there = Tensor::from(std::vector<double>{1, 0, 0, 1, 1, 0}, {2, 3});
   for (const DType dtype : {DType::boolean, DType::u8, DType::bf16, DType::f64}) {
     const Tensor mask = there.to(dtype).to(test_device());
-    Tensor added = Tensor::empty({2, 2}, DType::f32, test_device());
-    ops::mask_slot()
-        .on(test_device(), "test")
-        .additive({const_cast<void*>(mask.raw()), dtype, 3}, added.mutable_data<float>(), 2, 2);
     const double hidden = is_floating(dtype) ? 0 : -kInfinity, seen = is_floating(dtype) ? 1 : 0;
-    EXPECT_EQ(added.to(Device::cpu()).to_vector<double>(), (std::vector<double>{seen, hidden, seen, seen}));
+    for (const DType logits : {DType::f32, DType::f64}) {
+      Tensor added = Tensor::empty({2, 2}, logits, test_device());
+      ops::mask_slot()
+          .on(test_device(), "test")
+          .additive({const_cast<void*>(mask.raw()), dtype, 3}, {added.mutable_raw(), logits, 2}, 2, 2);
+      EXPECT_EQ(added.to(Device::cpu()).to_vector<double>(), (std::vector<double>{seen, hidden, seen, seen}));
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 #include "autograd/apply.h"
 
 #include <optional>
+#include <utility>
 
+#include "autograd/trained_scope.h"
 #include "core/ops/cast.h"
 #include "core/step_context.h"
 
@@ -75,6 +77,7 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Variable x = inputs[i];
     OpContext::Input seen;
+    if (x.requires_grad()) TrainedScope::note();
     Tensor tensor;
     if (x.defined()) {
       tensor = x.value();
@@ -102,6 +105,21 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
   context_.tf32 = precision.tf32;
   tape_index_ = step_context().tape_index++;
   context_.rng = random_stream(RngPurpose::kDropout, tape_index_);
+}
+
+namespace {
+thread_local TrainedScope* trained_scope = nullptr;
+}  // namespace
+
+TrainedScope::TrainedScope() : outer_(std::exchange(trained_scope, this)) {}
+
+TrainedScope::~TrainedScope() {
+  trained_scope = outer_;
+  if (found_) note();
+}
+
+void TrainedScope::note() {
+  if (trained_scope != nullptr) trained_scope->found_ = true;
 }
 
 void throw_no_memory(const OpInfo& info, std::string_view module_path) {

@@ -1,6 +1,7 @@
 #include "autograd/recompute.h"
 
 #include "autograd/apply.h"
+#include "autograd/trained_scope.h"
 #include "core/step_context.h"
 
 namespace binade {
@@ -40,7 +41,9 @@ class RecomputeNode final : public Node {
     const GradGuard grad;
     const Variable x(context_.saved(0, kInfo.name), input_needs_grad_);
     x.state()->activation = true;
-    binade::backward(segment_(x), gy[0]);
+    const Variable y = segment_(x);
+    if (!y.requires_grad()) return;  // nothing that is trained led to it after all
+    binade::backward(y, gy[0]);
     const Tensor gradient = x.grad();
     if (gx.needs(0) && gradient.defined()) gx.set(0, gradient.to(context_.inputs[0].grad_dtype));
   }
@@ -58,10 +61,14 @@ Variable recompute(Segment segment, const Variable& x) {
   if (!grad_enabled()) return segment(x);
   const StepContext start = step_context();
   Variable y;
+  bool trained = x.requires_grad();
   {
     const NoGradGuard no_grad;
+    const detail::TrainedScope scope;
     y = segment(x);
+    trained = trained || scope.found();
   }
+  if (!trained) return y;  // data alone led to it, as without recompute
   OpContext context;
   context.grad_enabled = true;
   context.save(x.value());

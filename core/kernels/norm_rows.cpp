@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/kernels/lanes.h"
 #include "core/kernels/norm.h"
+#include "core/kernels/scratch.h"
 #include "core/parallel.h"
 
 namespace binade::cpu::BINADE_ISA {
@@ -12,28 +14,68 @@ namespace {
 std::int64_t row_grain(std::int64_t cols) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols)); }
 
 template <class T>
-struct RowStatistics {
-  Compute<T> mean;
-  Compute<T> rstd;
-};
+Compute<T> average(const T* h, std::int64_t cols) {
+  const Wide<T> sum = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
+    return so_far + get(h + c, part);
+  });
+  return sum_lanes(sum) / static_cast<Compute<T>>(cols);
+}
 
 template <class T>
-RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double eps) {
-  using C = Compute<T>;
-  C mean = 0;
-  if (!rms) {
-    const Wide<T> sum = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
-      return so_far + get(h + c, part);
-    });
-    mean = sum_lanes(sum) / static_cast<C>(cols);
-  }
+Compute<T> average_square(const T* h, std::int64_t cols, Compute<T> mean) {
   const Wide<T> center = splat(mean);
   const Wide<T> squares = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
     const Wide<T> d = keep(get(h + c, part) - center, part);
     return multiply_add(d, d, so_far);
   });
-  const C variance = sum_lanes(squares) / static_cast<C>(cols);
-  return {mean, C{1} / std::sqrt(variance + static_cast<C>(eps))};
+  return sum_lanes(squares) / static_cast<Compute<T>>(cols);
+}
+
+/// What a row is normalized by: y = (h - mean) rstd of h as `row` holds it.
+template <class T>
+struct RowStatistics {
+  const T* row;
+  Compute<T> mean, rstd;
+  Compute<T> unit = 1;    ///< of `row`, a power of two: the row that was given times this
+  bool constant = false;  ///< in another unit: every h is the mean, and rstd that of eps alone
+};
+
+/// Of a row whose squares C does not hold: taken of the row times a power of two, which is exact but for elements that
+/// are nothing beside the largest. Squares too large for C are of deviations above 2^60 (in f32), those too small of
+/// deviations below 2^-50; either fit in the other unit. NaN and infinities stay what they are.
+template <class T>
+[[gnu::noinline]] RowStatistics<T> statistics_in_unit(const T* h, std::int64_t cols, bool rms, Compute<T> eps,
+                                                      bool large) {
+  using C = Compute<T>;
+  constexpr int kShift = std::numeric_limits<C>::max_exponent - 28;
+  const C unit = std::ldexp(C{1}, large ? -kShift : kShift);
+  T* row = scratch_of<T>(ScratchSlot::kShared, static_cast<std::size_t>(cols));
+  for (std::int64_t c = 0; c < cols; ++c) row[c] = store<T>(load(h[c]) * unit);
+  C mean = 0;
+  if (!rms) {
+    mean = average(row, cols);
+    // In a constant row nothing may be left: eps, in this unit, would not hide it.
+    const Wide<T> center = splat(mean);
+    const Wide<T> rest = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
+      return so_far + keep(get(row + c, part) - center, part);
+    });
+    mean += sum_lanes(rest) / static_cast<C>(cols);
+  }
+  const C variance = average_square(row, cols, mean);
+  if (variance == 0) return {row, mean, C{1} / std::sqrt(eps), unit, true};
+  return {row, mean, C{1} / std::sqrt(variance + eps * unit * unit), unit};
+}
+
+template <class T>
+RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double given_eps) {
+  using C = Compute<T>;
+  const C eps = static_cast<C>(given_eps), mean = rms ? C{0} : average(h, cols);
+  const C variance = average_square(h, cols, mean);
+  const bool large = !(variance <= std::numeric_limits<C>::max());
+  const bool small = variance + eps < std::numeric_limits<C>::min() * C(0x1p26);
+  if (large || small) [[unlikely]]
+    return statistics_in_unit(h, cols, rms, eps, large);
+  return {h, mean, C{1} / std::sqrt(variance + eps)};
 }
 
 /// Fetches what the next row will read, while this one, which lies in the first cache by then, leaves memory idle.
@@ -53,17 +95,18 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
     put_row(sum, a.cols, seen, [&](std::int64_t c, auto part) { return get(x + c, part) + get(r + c, part); });
     h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
   }
-  const auto [mean, rstd] = row_statistics(h, a.cols, a.rms, a.eps);
-  if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean;
-  if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;
+  const RowStatistics<T> s = row_statistics(h, a.cols, a.rms, a.eps);
+  if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = s.mean / s.unit;
+  if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = s.constant ? s.rstd : s.rstd * s.unit;
   const auto* w = static_cast<const C*>(a.weight);
   const auto* b = static_cast<const C*>(a.bias);
   T* y = static_cast<T*>(a.y) + row * a.cols;
-  const Wide<T> center = splat(mean), factor = splat(rstd);
+  const T* of = s.row;
+  const Wide<T> center = splat(s.mean), factor = splat(s.rstd);
   put_row(y, a.cols, seen, [&](std::int64_t c, auto part) {
     fetch_next(x, a.x_pitch, c);
     fetch_next(r, a.residual_pitch, c);
-    const Wide<T> v = (get(h + c, part) - center) * factor;
+    const Wide<T> v = (get(of + c, part) - center) * factor;
     if (w != nullptr && b != nullptr) return multiply_add(v, get(w + c, part), get(b + c, part));
     if (w != nullptr) return v * get(w + c, part);
     return b != nullptr ? v + get(b + c, part) : v;

@@ -18,10 +18,10 @@ namespace binade::ops {
 ///   training: gx = weight rstd (gy' - avg(gy') - xhat avg(gy' xhat)); else gx = weight rstd gy'
 ///
 /// Statistics: two passes per block of rows in f32, blocks combined in double in block order (Chan, Golub, LeVeque,
-/// 1983). Parameters and statistics are f32 (f64 for f64). x and residual may be channel slices. A NaN in a channel
-/// makes the channel's statistics and y NaN; the ReLU keeps NaN. eps = 0 and a constant channel is the pole. Saved: x,
-/// mean, rstd, weight, bias, and y where a residual and a ReLU meet (the mask). Throws ShapeError on (C) or residual
-/// mismatches, and when training on no values.
+/// 1983). Parameters and statistics are f32 (f64 for f64). x and residual may be channel slices. A NaN in a channel, or
+/// a variance beyond f32, makes the channel's statistics and y NaN; the ReLU keeps NaN. eps = 0 and a constant channel
+/// is the pole. Saved: x, mean, rstd, weight, bias, and y where a residual and a ReLU meet (the mask). Throws
+/// ShapeError on (C) or residual mismatches, and when training on no values.
 struct BatchNorm {
   struct Params {
     double eps = 1e-5;

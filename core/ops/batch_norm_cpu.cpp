@@ -27,7 +27,7 @@ void forward_typed(const BatchNormForward& a) {
   }
   std::vector<C> scale(cols), bias(cols);
   for (std::size_t c = 0; c < cols; ++c) {
-    const C rstd = C{1} / std::sqrt(values<C>(a.var)[c] + static_cast<C>(a.eps));
+    const C rstd = reciprocal_deviation(values<C>(a.var)[c], static_cast<C>(a.eps));
     static_cast<C*>(a.rstd)[c] = rstd;
     scale[c] = a.weight != nullptr ? rstd * values<C>(a.weight)[c] : rstd;
     bias[c] = a.bias != nullptr ? values<C>(a.bias)[c] : C{0};

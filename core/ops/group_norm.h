@@ -15,9 +15,10 @@ namespace binade::ops {
 ///   gx = rstd (g - avg(g) - xhat avg(g xhat)); gweight = sum gy' xhat; gbias = sum gy'; gresidual = gy'
 ///
 /// Statistics as batch_norm's: f32 in blocks, combined in double in block order. Parameters f32 (f64 for f64). x and
-/// residual may be channel slices. NaN spreads over its group; the ReLU keeps NaN. eps = 0 and a constant group is the
-/// pole. Saved: x, mean, rstd, weight, bias, and y where a residual and a ReLU meet (the mask). Throws ShapeError when
-/// C is not a multiple of groups, and on parameters that are not (C) or a residual of another shape.
+/// residual may be channel slices. A group whose variance is beyond f32 is NaN. NaN spreads over its group; the ReLU
+/// keeps NaN. eps = 0 and a constant group is the pole. Saved: x, mean, rstd, weight, bias, and y where a residual and
+/// a ReLU meet (the mask). Throws ShapeError when C is not a multiple of groups, and on parameters that are not (C) or
+/// a residual of another shape.
 struct GroupNorm {
   struct Params {
     std::int64_t groups = 1;

@@ -35,7 +35,7 @@ void forward_typed(const GroupNormForward& a) {
   C* rstd = static_cast<C*>(a.rstd);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     mean[g] = static_cast<C>(groups[g].mean);
-    rstd[g] = C{1} / std::sqrt(static_cast<C>(groups[g].squares / groups[g].count) + static_cast<C>(a.eps));
+    rstd[g] = reciprocal_deviation(static_cast<C>(groups[g].squares / groups[g].count), static_cast<C>(a.eps));
   }
   const auto values = static_cast<std::size_t>(a.samples * a.cols);
   std::vector<C> center(values), scale(values), bias(values);

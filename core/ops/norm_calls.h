@@ -1,11 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "core/dtype.h"
+#include "core/ops/math.h"
 
 /// What batch norm and group norm ask of a device, over raw memory: plain structs, which kernels of any compiler read.
 namespace binade::ops {
+
+/// 1 / sqrt(variance + eps). NaN of a variance that C does not hold: the 0 that the formula gives would turn values
+/// into a bias without a word.
+template <class C>
+BINADE_HD C reciprocal_deviation(C variance, C eps) {
+  return variance <= std::numeric_limits<C>::max() ? C(1) / math::sqrt(variance + eps)
+                                                   : std::numeric_limits<C>::quiet_NaN();
+}
 
 /// A norm over channels: `samples` x `rows` positions of `cols` channels. x, residual, y and their gradients are of
 /// `dtype`; the rest is of its computing type. Null leaves a part out. Batch norm takes all positions for one sample.

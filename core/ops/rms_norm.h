@@ -9,8 +9,9 @@ namespace binade::ops {
 ///   y = x rstd weight, rstd = 1 / sqrt(avg(x^2) + eps)
 ///   xhat = x rstd, g = gy weight: gx = rstd (g - xhat avg(g xhat)); gweight = sum gy xhat
 ///
-/// Sums, weight and its gradient in f32 (f64 for f64). x may be a channel slice. NaN in a row makes the row NaN; a row
-/// of zeros is a pole when eps = 0. Saved: x, rstd. Throws ShapeError when weight is not (C).
+/// Sums, weight and its gradient in f32 (f64 for f64); squares beyond that range as in layer_norm. x may be a channel
+/// slice. NaN in a row makes the row NaN; a row of zeros is a pole when eps = 0. Saved: x, rstd. Throws ShapeError when
+/// weight is not (C).
 struct RmsNorm {
   struct Params {
     double eps = 1e-6;

@@ -21,7 +21,7 @@ __global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* part
     static_cast<C*>(a.mean)[c] = static_cast<C>(total.first);
     var[c] = static_cast<C>(total.second / static_cast<double>(a.rows));
   }
-  static_cast<C*>(a.rstd)[c] = C(1) / math::sqrt(var[c] + static_cast<C>(a.eps));
+  static_cast<C*>(a.rstd)[c] = ops::reciprocal_deviation(var[c], static_cast<C>(a.eps));
 }
 
 /// gweight, gbias, and what gradient_apply takes of the sums when training.

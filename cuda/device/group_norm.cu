@@ -57,7 +57,7 @@ __global__ void statistics(ops::GroupNormForward a, const double* totals, C* mea
   }
   warp.sum(squares);
   const C variance = static_cast<C>(squares[0] / (rows * static_cast<double>(group.width)));
-  const C rstd = C(1) / math::sqrt(variance + static_cast<C>(a.eps));
+  const C rstd = ops::reciprocal_deviation(variance, static_cast<C>(a.eps));
   if (group.lane == 0) {
     static_cast<C*>(a.mean)[group.index] = static_cast<C>(average);
     static_cast<C*>(a.rstd)[group.index] = rstd;

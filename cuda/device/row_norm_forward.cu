@@ -1,4 +1,4 @@
-#include "core/ops/math.h"
+#include "core/ops/norm_calls.h"
 #include "cuda/device/calls.cuh"
 #include "cuda/device/rows.cuh"
 #include "cuda/device/seen.cuh"
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
       }
     });
     team.sum(squares);
-    const C rstd = C(1) / math::sqrt(squares[0] / count + eps);
+    const C rstd = ops::reciprocal_deviation(squares[0] / count, eps);
     if (team.rank() == 0 && row < a.rows) {
       if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean[0];
       if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;

@@ -151,6 +151,17 @@ TEST(Recompute, ParametersInsideTheSegmentGetTheirGradient) {
   EXPECT_EQ(grad_of(w), (std::vector<float>{5}));
 }
 
+TEST(Recompute, OfDataAloneIsData) {
+  const Variable w = leaf({2}), data(Tensor::full(Shape{1}, 5));
+  const Variable doubled = recompute([&](const Variable& x) { return scale(x, 2); }, data);
+  EXPECT_FALSE(doubled.requires_grad()) << "as without recompute";
+  backward(product(doubled, w));
+  EXPECT_EQ(grad_of(w), (std::vector<float>{10}));
+  EXPECT_THROW(backward(doubled), AutogradError);
+  const Variable beside = recompute([&](const Variable&) { return scale(data, 2); }, leaf({1}));  // its input is unused
+  backward(product(beside, leaf({3})));
+}
+
 std::string text_of(const std::function<void()>& f) {
   try {
     f();

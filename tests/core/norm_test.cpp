@@ -48,6 +48,65 @@ TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
   cpu::select_isa(before);
 }
 
+/// Squares of 1e30 are no float, nor are those of 1e-30; what is normalized is as if x were 1e30 times smaller.
+TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
+  const std::string_view before = cpu::kernels().isa;
+  const Tensor w = noise({37}, 2, DType::f32), b = noise({37}, 3, DType::f32), gy = noise({4, 37}, 4, DType::f32);
+  for (const std::string_view level : cpu::isa_levels()) {
+    cpu::select_isa(level);
+    for (const auto& [dtype, unit, eps] : {std::tuple(DType::f32, 0x1p100, 1e-5),
+                                           {DType::bf16, 0x1p100, 1e-5},
+                                           {DType::f32, 0x1p126, 1e-5},
+                                           {DType::f32, 0x1p-100, 0.0},
+                                           {DType::f64, 0x1p1000, 1e-5},
+                                           {DType::f64, 0x1p-900, 0.0}}) {
+      const auto in = [&](const Tensor& t) { return t.to(accumulate_dtype(dtype)); };
+      Tensor x = noise({4, 37}, 1, dtype, 1).to(DType::f64), far = x.clone();
+      for (double& v : std::span(far.mutable_data<double>(), 3 * 37)) v *= unit;  // the last row is an ordinary one
+      for (const bool rms : {false, true}) {
+        const auto run = [&](const Tensor& of, double given) {
+          const Variable v(of.to(dtype), true);
+          const Variable y = rms ? rms_norm(v, in(w), given) : layer_norm(v, in(w), in(b), given);
+          backward(y, gy.to(dtype));
+          return std::pair(y.value(), v.grad());
+        };
+        const auto [y, gx] = run(far, eps);
+        const auto [plain, plain_gx] = run(x, 0);  // eps is nothing beside 1e30
+        const auto [ordinary, ordinary_gx] = run(x, eps);
+        for (std::int64_t i = 0; i < y.numel(); ++i) {
+          const bool scaled = i < 3 * 37;
+          // What is scaled goes another way through the same sums: a few roundings, of a bf16 one.
+          const double near = dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f32 ? 2e-6 : 1e-14;
+          EXPECT_NEAR(y.at(i), (scaled ? plain : ordinary).at(i), scaled ? 4 * near : 0) << level << " " << i;
+          const double gradient = (scaled ? plain_gx : ordinary_gx).at(i);
+          if (scaled && unit > 0x1p120) continue;  // gradients are subnormal
+          EXPECT_NEAR(gx.at(i) * (scaled ? unit : 1), gradient, scaled ? 64 * near : 0) << level << " " << i;
+        }
+      }
+    }
+    const Tensor same = Tensor::full({1, 37}, 1e30), low = Tensor::full({1, 37}, -3e38);
+    EXPECT_EQ(layer_norm(same, w, b).value().to_vector<float>(), b.to_vector<float>()) << "a constant row";
+    EXPECT_EQ(layer_norm(low, w, b).value().to_vector<float>(), b.to_vector<float>());
+    Tensor ends = Tensor::full({1, 2}, 3e38);
+    ends.mutable_data<float>()[1] = -3e38f;
+    EXPECT_EQ(layer_norm(ends, {}, {}).value().to_vector<float>(), (std::vector<float>{1, -1}));
+    ends.mutable_data<float>()[1] = INFINITY;
+    EXPECT_TRUE(std::isnan(layer_norm(ends, {}, {}).value().at(0)));
+    EXPECT_TRUE(std::isnan(rms_norm(ends, {}).value().at(1)));
+  }
+  cpu::select_isa(before);
+}
+
+TEST_F(Norms, AChannelOrGroupWhoseVarianceIsNoFloatIsNanAndNotItsBias) {
+  Tensor x = noise({2, 3, 2, 4}, 1, DType::f32);
+  for (std::int64_t i = 0; i < x.numel(); i += 4) x.mutable_data<float>()[i] *= 1e30f;
+  const Tensor y = batch_norm(x, {}, {}).y.value(), z = group_norm(x, 2).value();
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    EXPECT_EQ(std::isnan(y.at(i)), i % 4 == 0) << i;
+    EXPECT_EQ(std::isnan(z.at(i)), i % 4 < 2) << i;
+  }
+}
+
 TEST_F(Norms, RowNormGradientsEqualDifferences) {
   for (const std::int64_t cols : {1, 2, 7, 17}) {
     const Tensor x = noise({2, 3, cols}, 1), r = noise({2, 3, cols}, 2), w = noise({cols}, 3), b = noise({cols}, 4);

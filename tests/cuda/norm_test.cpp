@@ -162,6 +162,20 @@ TEST(CudaBatchNorm2d, MovesItsStatisticsOnTheDevice) {
   expect_moved(1);
 }
 
+/// The CPU scales rows first; here nothing is silently a bias.
+TEST(CudaNorms, WhatHasAVarianceThatIsNoFloatIsNan) {
+  const Shape shape{3, 8};
+  std::vector<double> values(24, 1.0);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i < 8 && i % 2 == 0 ? 1e30 : static_cast<double>(i % 5);
+  const Tensor x = Tensor::from(values, shape).to(DType::f32).to(test_device());
+  for (const Tensor& y : {layer_norm(x).value(), rms_norm(x).value(), group_norm(x, 1).value()}) {
+    const std::vector<double> got = y.to(Device::cpu()).to_vector<double>();
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i < 8) << i;
+  }
+  const std::vector<double> got = batch_norm(x, {}, {}).y.value().to(Device::cpu()).to_vector<double>();
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i % 8 % 2 == 0) << i;
+}
+
 TEST(CudaModules, ParametersHaveTheBitsThatTheHostDraws) {
   RandomStream stream = Runtime::current().next_init_stream();
   ++stream.index;

@@ -27,7 +27,8 @@ struct Console {
 std::string printable(std::string_view text);
 
 /// The two ways out of a program, for all text, whatever it holds: both send printable().
-/// Lines for people, to stderr; a newline is added where none ends the text. An error is not told: where would it be?
+/// Lines for people, to stderr; a newline is added where none ends the text. Errors are ignored: there is no other
+/// place to report them.
 void say(std::string_view text);
 /// Results, to stdout. Throws StorageError when they cannot be written.
 void print(std::string_view text);

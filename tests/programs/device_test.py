@@ -112,7 +112,7 @@ class WithoutADevice(ProgramTest):
         self.assertIn("another version of Binade", self.refused(MODULES / "libother_version.so"))
 
     def copy_module(self, path, mode=0o644):
-        """One of another version: that it was opened is told with its path."""
+        """One of another version: who opens it says so, with its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(MODULES / "libother_version.so", path)
         path.chmod(mode)

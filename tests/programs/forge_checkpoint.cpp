@@ -1,11 +1,23 @@
 // forge_checkpoint FROM TO [ENTRY KIND VALUE]...: a copy of a checkpoint in which entries have other values, and every
-// checksum fits, as an enemy would write it. KIND is text, integer, number, none (which takes the entry away; VALUE is
-// not read) or show (which prints it, a text; then nothing is written).
+// checksum fits, as an enemy would write it. KIND is text, integer, integers (with commas between), number, none
+// (which takes the entry away; VALUE is not read) or show (which prints it, a text; then nothing is written).
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 
 #include "amp/state_hash.h"
 #include "io/checkpoint_file.h"
+
+namespace {
+
+binade::StateDict::Integers integers_of(const std::string& text) {
+  binade::StateDict::Integers list;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) list.push_back(std::stoll(word));
+  return list;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace binade;
@@ -19,6 +31,8 @@ int main(int argc, char** argv) {
         entries[entry] = text;
       else if (kind == "integer")
         entries[entry] = std::int64_t{std::stoll(text)};
+      else if (kind == "integers")
+        entries[entry] = integers_of(text);
       else if (kind == "number")
         entries[entry] = std::stod(text);
       else if (kind == "none")

@@ -77,11 +77,15 @@ class ForgedCapsules(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.witness.read_text().split()[0], "replay")
 
-    def test_counts_of_what_the_capsule_does_not_hold(self):
-        for entry, value in (("capsule/micro_batches", 0), ("capsule/micro_batches", -1), ("capsule/micro_batches", 2**40),
-                             ("capsule/attempt", -2**63), ("batch/0/begin", -1), ("batch/0/epoch", -2**63)):
+    def test_counts_and_places_of_what_the_capsule_does_not_hold(self):
+        integers = (("capsule/micro_batches", 0), ("capsule/micro_batches", -1), ("capsule/micro_batches", 2**40),
+                    ("capsule/attempt", -2**63), ("batch/0/begin", -1), ("batch/0/epoch", -2**63))
+        lists = (("capsule/parts", "5"), ("capsule/parts", "-1"), ("capsule/parts", ""), ("capsule/rows_left_out", "-1"),
+                 ("capsule/rows_left_out", "1000"), ("capsule/rows_left_out", "2,1"), ("batch/0/samples", "1"), ("batch/0/slots", "1,2"),
+                 ("batch/0/samples", "-1,1,2,3"))
+        for kind, entry, value in [("integer", *case) for case in integers] + [("integers", *case) for case in lists]:
             with self.subTest(entry=entry, value=value):
-                capsule = forge(self.capsule, self.folder / "capsule.h5", entry, "integer", value)
+                capsule = forge(self.capsule, self.folder / "capsule.h5", entry, kind, value)
                 done = run(GPT, "replay", capsule, timeout=PATIENCE)
                 self.assertEqual(done.returncode, 21, done.stderr)
 

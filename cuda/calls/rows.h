@@ -9,8 +9,8 @@ namespace binade::cuda {
 struct SoftmaxCall {
   bool log = false, backward = false;
   std::int64_t rows = 0, cols = 0, pitch = 0;  ///< of x; the others are contiguous
-  Source x, gy;
-  Target y;
+  Source x{}, gy{};
+  Target y{};
 };
 
 /// Dropout::Kernels (core/ops/dropout.h), all contiguous.

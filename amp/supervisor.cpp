@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -34,6 +35,34 @@ struct Progress {
   long long step = 0;        // of the last line of metrics.jsonl
   long long checkpoint = 0;  // the newest
 };
+
+/// How long its logs are.
+struct LogSizes {
+  std::uintmax_t events = 0, metrics = 0;
+};
+
+std::uintmax_t size_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return 0;
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
+LogSizes log_sizes_of(const std::string& folder) {
+  return {size_of(folder + "/events.jsonl"), size_of(folder + "/metrics.jsonl")};
+}
+
+/// Whether a child began the run, went on with it or made a step, since its logs were so long.
+bool has_worked(const std::string& folder, const LogSizes& before) {
+  if (size_of(folder + "/metrics.jsonl") != before.metrics) return true;
+  const std::string path = folder + "/events.jsonl";
+  if (size_of(path) <= before.events) return false;
+  std::ifstream events(path);
+  events.seekg(static_cast<std::streamoff>(before.events));
+  for (std::string line; std::getline(events, line);)
+    if (line.find("\"kind\":\"begun\"") != line.npos || line.find("\"kind\":\"resumed\"") != line.npos) return true;
+  return false;
+}
 
 Progress progress_of(const std::string& folder) {
   Progress progress;
@@ -64,12 +93,16 @@ struct Death {
   }
 };
 
-/// The signals that the supervisor waits for, held back from everything else in this process.
+/// The signals that the supervisor waits for, held back from everything else in this process. A SIGHUP that is ignored,
+/// as nohup has it, is none of them: one that is held back would arrive all the same.
 class HeldSignals {
  public:
   HeldSignals() {
     ::sigemptyset(&held_);
     for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&held_, signal);
+    struct sigaction hangup {};
+    ::sigaction(SIGHUP, nullptr, &hangup);
+    if (hangup.sa_handler != SIG_IGN) ::sigaddset(&held_, SIGHUP);
     ::sigprocmask(SIG_BLOCK, &held_, &before_);
   }
   ~HeldSignals() { release(); }
@@ -84,6 +117,8 @@ class HeldSignals {
     limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
     return std::max(0, ::sigtimedwait(&held_, nullptr, &limit));
   }
+  /// Whether it asks to stop.
+  static bool stops(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
  private:
   sigset_t held_{}, before_{};
@@ -95,6 +130,7 @@ class Supervisor {
 
   int run(const std::function<int(int)>& work) {
     for (int life = 0;; ++life) {
+      before_ = log_sizes_of(options_.folder);
       std::fflush(nullptr);  // or the child would print it again
       const pid_t parent = ::getpid(), child = ::fork();
       check<OutOfMemoryError>(child >= 0, "supervisor: no process can be started: {}", std::strerror(errno));
@@ -106,7 +142,13 @@ class Supervisor {
       const Death death = wait_for(child);
       if (asked_to_stop_) return death.by_signal() ? kInterrupted : death.code();
       if (!death.worth_another()) return death.code();
-      if (given_up(death) || !pause()) return death.code();
+      if (given_up(death)) return death.code();
+      if (const int signal = pause(); signal != 0) {
+        tell("stopped", newest_.step,
+             fmt::format("stopped by signal {} between two lives; what is committed is checkpoint {}", signal,
+                         newest_.checkpoint));
+        return kPreempted;
+      }
     }
   }
 
@@ -124,7 +166,7 @@ class Supervisor {
       int status = 0;
       if (::waitpid(child, &status, WNOHANG) == child) return {status};
       const int signal = signals_.wait(3600);
-      if (signal != SIGTERM && signal != SIGINT) continue;
+      if (!HeldSignals::stops(signal)) continue;
       asked_to_stop_ = true;
       ::kill(child, signal);
     }
@@ -135,8 +177,11 @@ class Supervisor {
     const Progress now = progress_of(options_.folder);
     in_a_row_ = now.checkpoint > newest_.checkpoint ? 1 : in_a_row_ + 1;
     newest_ = now;
-    const int here = ++deaths_[now.step];
-    const std::string what = fmt::format("{} after step {}", death.text(), now.step);
+    // A child that died before it went on says nothing about the step.
+    const bool worked = has_worked(options_.folder, before_);
+    const int here = worked ? ++deaths_[now.step] : 0;
+    const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
+                                         now.step);
     if (here >= options_.deaths_at_a_step)
       return give_up(now.step, fmt::format("{}, {} times there: another start would come to the same end", what, here));
     if (in_a_row_ >= options_.deaths_in_a_row)
@@ -179,8 +224,8 @@ class Supervisor {
     }
   }
 
-  /// False when somebody asked to stop meanwhile.
-  bool pause() {
+  /// The signal by which somebody asked to stop meanwhile, or 0.
+  int pause() {
     const auto now = [] {
       timespec t{};
       ::clock_gettime(CLOCK_MONOTONIC, &t);
@@ -188,14 +233,15 @@ class Supervisor {
     };
     for (const double end = now() + wait_; now() < end;) {
       const int signal = signals_.wait(end - now());
-      if (signal == SIGTERM || signal == SIGINT) return false;
+      if (HeldSignals::stops(signal)) return signal;
     }
-    return true;
+    return 0;
   }
 
   const SupervisorOptions& options_;
   HeldSignals signals_;
   Progress newest_;
+  LogSizes before_;                  // when the newest child was started
   std::map<long long, int> deaths_;  // by step
   int in_a_row_ = 0;                 // without a new checkpoint
   double wait_ = 0;

@@ -28,8 +28,8 @@ class Supervise : public testing::Test {
   ~Supervise() override { fs::remove_all(folder_); }
 
   /// What a child does ends in its exit code: it must not come back into the test.
-  int supervise(const std::function<int(int)>& work) const {
-    return amp::supervise({.folder = folder_, .pause = 0.001, .longest_pause = 0.002}, [&](int life) -> int {
+  int supervise(const std::function<int(int)>& work, double pause = 0.001) const {
+    return amp::supervise({.folder = folder_, .pause = pause, .longest_pause = 2 * pause}, [&](int life) -> int {
       append("lives", std::to_string(life));
       const int code = work(life);
       ::_exit(code);
@@ -94,6 +94,36 @@ TEST_F(Supervise, TheSameStepThreeTimesIsTheEnd) {
   EXPECT_NE(text("events.jsonl").find("\"kind\":\"given-up\""), std::string::npos);
   EXPECT_NE(text("incidents/000000000017/report.md").find("killed by signal 9"), std::string::npos);
   EXPECT_NE(text("incidents/000000000017/report.json").find("\"kind\":\"crash\""), std::string::npos);
+}
+
+TEST_F(Supervise, ChildrenThatDieBeforeTheyGoOnSayNothingAboutTheStep) {
+  reach(17);
+  EXPECT_EQ(supervise([&](int life) -> int { return life < 5 ? ::raise(SIGKILL) : 0; }), 0);
+  EXPECT_EQ(lives(), 6);
+}
+
+TEST_F(Supervise, ChildrenThatDieWhenTheyHaveGoneOnDo) {
+  reach(17);
+  EXPECT_EQ(supervise([&](int) -> int {
+              append("events.jsonl", R"({"step":17,"kind":"resumed","what":"resumed from ckpt-000000000017.h5"})");
+              return ::raise(SIGKILL);
+            }),
+            70);
+  EXPECT_EQ(lives(), 3);
+}
+
+TEST_F(Supervise, AnOrderToStopBetweenTwoLivesIsAPreemption) {
+  const pid_t supervisor = ::fork();
+  if (supervisor == 0) ::_exit(supervise([&](int) -> int { return ::raise(SIGKILL); }, 3600));
+  while (text("events.jsonl").find("\"kind\":\"died\"") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  ::kill(supervisor, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(::waitpid(supervisor, &status, 0), supervisor);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 10);
+  EXPECT_EQ(lives(), 1);
+  EXPECT_NE(text("events.jsonl").find("\"kind\":\"stopped\""), std::string::npos);
 }
 
 TEST_F(Supervise, TenDeathsWithoutACheckpointAreTheEndWhereverTheyAre) {

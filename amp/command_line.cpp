@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <new>
 
 #include "core/error.h"
@@ -97,7 +98,9 @@ std::string nearest_word(const std::string& word, const std::vector<std::string>
   return best;
 }
 
-int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
+namespace {
+
+int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
   try {
     open_standard_descriptors();
     app.parse(argc, argv);
@@ -132,6 +135,19 @@ int run_command_line(CLI::App& app, int argc, const char* const* argv, const std
     return fail("out of memory: use a smaller --batch, --context or --size", kNoMemory);
   } catch (const std::exception& error) {
     return fail(fmt::format("internal error, please report it: {}", error.what()), kOurFault);
+  }
+}
+
+}  // namespace
+
+int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
+  // A reader that has gone and a limit on the size of files are errors of the write, not deaths.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return parse_and_run(app, argc, argv, body);
+  } catch (const Error& error) {  // help that could not be printed
+    return fail(error.what(), error.exit_code());
   }
 }
 

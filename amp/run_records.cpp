@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "amp/incident/report.h"
 #include "core/error.h"
@@ -34,6 +35,8 @@ std::string as_markdown(const std::string& text) {
   return block;
 }
 
+constexpr const char* kTensorBoard = "TensorBoard's events";
+
 std::string hundredths(double binades) { return io::json_number(std::round(binades * 100) / 100); }
 
 }  // namespace
@@ -54,8 +57,8 @@ bool last_event_is_an_end(const std::string& path) {
 }  // namespace
 
 struct RunRecords::Displays {
-  io::TensorBoardWriter events;
   io::ProgressBar bar;
+  std::optional<io::TensorBoardWriter> events{};
 };
 
 RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled)
@@ -70,13 +73,45 @@ RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, b
       ended_well_(last_event_is_an_end(folder.file("events.jsonl"))) {}
 
 void RunRecords::begin(std::int64_t step) {
-  displays_.reset(new Displays{
-      io::TensorBoardWriter(folder_, step + 1),
-      io::ProgressBar(
-          {.first = step, .total = options_.steps, .every = options_.log_every, .unit = options_.unit + "/s"})});
+  displays_.reset(new Displays{io::ProgressBar(
+      {.first = step, .total = options_.steps, .every = options_.log_every, .unit = options_.unit + "/s"})});
+  log(kTensorBoard, [&] { displays_->events.emplace(folder_, step + 1); });
 }
 
 RunRecords::~RunRecords() = default;
+
+void RunRecords::log(const std::string& name, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    log_failed(name, error.what());
+  }
+}
+
+void RunRecords::log_failed(const std::string& name, const std::string& problem) {
+  if (++failures_[name] == 1) say(fmt::format("{}; the run goes on, and {} misses lines", problem, name));
+}
+
+void RunRecords::tell_later_failures() {
+  std::vector<std::pair<std::string, std::string>> untold;
+  {
+    const std::scoped_lock lock(mutex_);
+    untold.swap(untold_);
+  }
+  for (const auto& [name, problem] : untold) log_failed(name, problem);
+}
+
+void RunRecords::tell_losses(std::int64_t step) {
+  tell_later_failures();
+  for (const auto& [name, times] : failures_)
+    event("log", step,
+          fmt::format("{}: {} time{} something could not be written to it", name, times, times == 1 ? "" : "s"));
+}
+
+void RunRecords::scalar(std::string_view tag, std::int64_t step, double value) {
+  if (!displays_->events) return;
+  log(kTensorBoard, [&] { displays_->events->scalar(tag, step, static_cast<float>(value)); });
+}
 
 void RunRecords::attempts(std::span<const StepResult> attempts) {
   for (const StepResult& one : attempts) {
@@ -100,7 +135,8 @@ void RunRecords::headroom(std::span<const StepResult> attempts) {
   io::JsonObject line;
   line.add("step", attempts.back().step);
   if (incident) line.add("incident", true);
-  headroom_.write(line.add_raw("headroom", modules.text()));
+  line.add_raw("headroom", modules.text());
+  log("headroom.jsonl", [&] { headroom_.write(line); });
 }
 
 void RunRecords::tell(const Incident& incident, const std::string& report) {
@@ -139,8 +175,8 @@ std::string RunRecords::write_report(const Incident& incident) {
   const std::int64_t step = incident.step, attempt = incident.attempt;
   std::string problem = incidents_.write(step, attempt, "report.json", report_json(incident) + "\n");
   if (problem.empty()) problem = incidents_.write(step, attempt, "report.md", report_markdown(incident));
-  return problem.empty() ? fmt::format("report: {}/report.md", incidents_.of(step, attempt))
-                         : fmt::format("there is no report: {}", problem);
+  const std::string folder = incidents_.of(step, attempt);
+  return problem.empty() ? fmt::format("report: {}/report.md", folder) : fmt::format("there is no report: {}", problem);
 }
 
 void RunRecords::capsule(std::int64_t step, std::int64_t attempt, StateDict capsule) {
@@ -161,23 +197,22 @@ void RunRecords::attempt(const StepResult& s) {
       .add("skipped_total", s.skipped_total);
   if (!s.state_hash_before.empty())
     line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
-  metrics_.write(line);
+  log("metrics.jsonl", [&] { metrics_.write(line); });
   if (!s.committed) return;
-  displays_->events.scalar("train/loss", s.step, static_cast<float>(s.loss));
-  displays_->events.scalar("train/grad_norm", s.step, static_cast<float>(s.grad_norm));
-  displays_->events.scalar("train/loss_scale", s.step, static_cast<float>(s.loss_scale));
-  displays_->events.scalar("train/lr", s.step, static_cast<float>(s.lr));
-  if (s.attention_logits)
-    displays_->events.scalar("signs/attention_logits", s.step, static_cast<float>(*s.attention_logits));
-  if (s.attention_entropy)
-    displays_->events.scalar("signs/attention_entropy", s.step, static_cast<float>(*s.attention_entropy));
-  if (s.update_rms) displays_->events.scalar("signs/update_rms", s.step, static_cast<float>(*s.update_rms));
+  scalar("train/loss", s.step, s.loss);
+  scalar("train/grad_norm", s.step, s.grad_norm);
+  scalar("train/loss_scale", s.step, s.loss_scale);
+  scalar("train/lr", s.step, s.lr);
+  if (s.attention_logits) scalar("signs/attention_logits", s.step, *s.attention_logits);
+  if (s.attention_entropy) scalar("signs/attention_entropy", s.step, *s.attention_entropy);
+  if (s.update_rms) scalar("signs/update_rms", s.step, *s.update_rms);
   for (const auto& [name, headroom] :
        {std::pair("headroom/forward", &s.forward_headroom), {"headroom/backward", &s.backward_headroom}})
-    if (std::isfinite(headroom->binades)) displays_->events.scalar(name, s.step, static_cast<float>(headroom->binades));
+    if (std::isfinite(headroom->binades)) scalar(name, s.step, headroom->binades);
 }
 
 void RunRecords::timing(const StepStats& stats, double seconds, const Saving& saving) {
+  tell_later_failures();
   const double rate = options_.units_per_step / seconds;
   io::JsonObject line;
   line.add("step", stats.step)
@@ -190,7 +225,8 @@ void RunRecords::timing(const StepStats& stats, double seconds, const Saving& sa
     if (save.committed)
       line.add("saved_mb", static_cast<float>(static_cast<double>(save.bytes) * 1e-6))
           .add("saved_s", static_cast<float>(save.seconds));
-  timing_.write(line.add("time", io::utc_now()));
+  line.add("time", io::utc_now());
+  log("timing.jsonl", [&] { timing_.write(line); });
   displays_->bar.update({.step = stats.step,
                          .loss = stats.loss,
                          .scale = scaled_ ? std::optional<double>(stats.loss_scale) : std::nullopt,
@@ -204,16 +240,17 @@ void RunRecords::evaluation(std::int64_t step, const Evaluation& evaluation) {
   for (const auto& [name, value] : evaluation.numbers) {
     line.add(name, static_cast<float>(value));
     text += fmt::format(" {} {:.4f}", name, value);
-    displays_->events.scalar("eval/" + name, step, static_cast<float>(value));
+    scalar("eval/" + name, step, value);
   }
-  metrics_.write(line);
+  log("metrics.jsonl", [&] { metrics_.write(line); });
+  std::optional<io::TensorBoardWriter>& events = displays_->events;
   if (evaluation.picture) {
-    displays_->events.image("eval/picture", step, *evaluation.picture);
-    keep_sample(step, "png", io::encode_png(*evaluation.picture));
+    log("samples/", [&] { keep_sample(step, "png", io::encode_png(*evaluation.picture)); });
+    if (events) log(kTensorBoard, [&] { events->image("eval/picture", step, *evaluation.picture); });
   }
   if (!evaluation.sample.empty()) {
-    displays_->events.text("eval/sample", step, as_markdown(evaluation.sample));
-    keep_sample(step, "txt", evaluation.sample);
+    log("samples/", [&] { keep_sample(step, "txt", evaluation.sample); });
+    if (events) log(kTensorBoard, [&] { events->text("eval/sample", step, as_markdown(evaluation.sample)); });
   }
   say(text);
 }
@@ -240,7 +277,9 @@ void RunRecords::event(std::string_view kind, std::int64_t step, const std::stri
 }
 
 void RunRecords::keep_event(std::string_view kind, std::int64_t step, const std::string& what) {
-  events_.write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
+  io::JsonObject line;
+  line.add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now());
+  log("events.jsonl", [&] { events_.write(line); });
 }
 
 void RunRecords::cut_back_to(std::int64_t bytes, std::int64_t step) {
@@ -253,8 +292,8 @@ void RunRecords::cut_back_to(std::int64_t bytes, std::int64_t step) {
 
 void RunRecords::finish() {
   displays_->bar.finish();
-  displays_->events.flush();
-  metrics_.sync();
+  if (displays_->events) log(kTensorBoard, [&] { displays_->events->flush(); });
+  log("metrics.jsonl", [&] { metrics_.sync(); });
 }
 
 }  // namespace binade::amp

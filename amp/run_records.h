@@ -1,14 +1,20 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "amp/incident/incident_folders.h"
 #include "amp/training_run.h"
+#include "core/error.h"
 #include "io/checkpoint_store.h"
 #include "io/json_lines.h"
 #include "io/run_folder.h"
@@ -19,6 +25,9 @@ namespace binade::amp {
 /// writes the same bytes), timing.jsonl (everything that depends on the clock), events.jsonl (what happened to the run,
 /// lives that were cut off included), headroom.jsonl (of sampled steps and of those with an incident), samples/ (what
 /// evaluations show), TensorBoard events, and the terminal.
+///
+/// A log that cannot be written ends no run: the first failure of each is told, later ones are counted, and lines are
+/// missing from it. Only opening one throws.
 class RunRecords {
  public:
   /// What checkpoints had to do with a step's time.
@@ -53,9 +62,23 @@ class RunRecords {
   bool ended_well() const { return ended_well_; }
   /// Completes the terminal's picture of the run.
   void finish();
+  /// Tells of which logs something is missing.
+  void tell_losses(std::int64_t step);
 
   /// Waits until metrics.jsonl is on the disk. From any thread.
-  void sync() { metrics_.sync(); }
+  void sync() {
+    log_later("metrics.jsonl", [this] { metrics_.sync(); });
+  }
+  /// Runs `write`, of a log of that name. Where it fails with a StorageError that is told by the next step's timing().
+  /// From any thread.
+  void log_later(const std::string& name, const std::invocable auto& write) {
+    try {
+      write();
+    } catch (const StorageError& error) {
+      const std::scoped_lock lock(mutex_);
+      untold_.emplace_back(name, error.what());
+    }
+  }
   /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back. Where somebody took lines
   /// away it goes on with what is there, and says so: a log is no reason to lose a training.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
@@ -63,6 +86,10 @@ class RunRecords {
 
  private:
   struct Displays;
+  void log(const std::string& name, const std::function<void()>& write);
+  void log_failed(const std::string& name, const std::string& problem);
+  void tell_later_failures();
+  void scalar(std::string_view tag, std::int64_t step, double value);
   void attempt(const StepResult& attempt);
   void headroom(std::span<const StepResult> attempts);
   void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
@@ -82,6 +109,9 @@ class RunRecords {
   io::JsonLines events_;
   bool ended_well_;
   std::unique_ptr<Displays> displays_;
+  std::map<std::string, std::int64_t> failures_;  // of logs, by name
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, std::string>> untold_;  // failures in other threads: log and problem
 };
 
 }  // namespace binade::amp

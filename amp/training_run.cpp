@@ -8,9 +8,11 @@
 #include <cmath>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "amp/library_plans.h"
 #include "amp/run_records.h"
+#include "amp/save_times.h"
 #include "amp/state_hash.h"
 #include "core/error.h"
 #include "core/kernels/dispatch.h"
@@ -30,6 +32,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kEnvironment = "env/made_by";
 constexpr std::int64_t kHeadroomLines = 200;              // about; those of incidents come on top
 constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
+constexpr double kPatienceAtASignal = 5;                  // seconds: who sent it may send SIGKILL soon
 
 /// Everything that bits may depend on beside the state.
 std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
@@ -40,6 +43,8 @@ std::int64_t headroom_every(std::int64_t steps) {
   const std::int64_t every = std::max<std::int64_t>(1, steps / kHeadroomLines);
   return every < kKnown ? every : every / kKnown * kKnown;
 }
+
+double steady_seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
@@ -120,6 +125,10 @@ class TrainingRun::Journal {
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
     trainer_.keep_headroom_every(headroom_every(options_.steps));
+    save_times_.emplace(SaveTimes::Options{.every_steps = options_.checkpoint_every,
+                                           .seconds = 60 * options_.checkpoint_minutes,
+                                           .saved_before = saved_ >= 0},
+                        steady_seconds());
     opened_ = true;
     signals_.emplace();
     if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off
@@ -178,8 +187,10 @@ class TrainingRun::Journal {
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {
-      save_now();
+      if (saved_ != trainer_.steps())
+        save_now({.patience = std::min(options_.save_patience, kPatienceAtASignal), .supersedes = true});
       records_.finish();
+      records_.tell_losses(trainer_.steps());
       records_.event("stopped", trainer_.steps(),
                      fmt::format("stopped by signal {} after step {}; the state is committed",
                                  io::StopSignals::signal_received(), trainer_.steps()));
@@ -191,12 +202,12 @@ class TrainingRun::Journal {
 
   /// Writes down what became known by `step`. The result of the last batch that is done with.
   StepResult record(const std::function<void()>& step) {
+    const bool save_by_clock = save_times_->due_by_clock(steady_seconds()) && !store_.saving();
     try {
       step();
-      if (is_boundary(trainer_.steps() + trainer_.under_way())) trainer_.settle();
+      if (save_by_clock || is_boundary(trainer_.steps() + trainer_.under_way())) trainer_.settle();
     } catch (const NumericError&) {
-      record_attempts();
-      store_.wait();  // the save in flight is of an earlier, healthy step
+      keep_what_is_good(record_attempts());
       throw;
     }
     const std::vector<StepResult> ended = record_attempts();
@@ -211,6 +222,7 @@ class TrainingRun::Journal {
         go_on_from_there();
     }
     if (ended.empty()) return {};
+    if (save_by_clock && ended.back().committed && trainer_.steps() < options_.steps) start_save(By::kClock);
     mark_ = Clock::now();
     return ended.back();
   }
@@ -227,27 +239,60 @@ class TrainingRun::Journal {
  private:
   /// Whether something is to be done with the state as it is after this step, before the next one.
   bool is_boundary(std::int64_t step) const {
-    return due(step, options_.eval_every) || due(step, options_.checkpoint_every) || step >= options_.steps;
+    return due(step, options_.eval_every) || save_times_->due_at_step(step) || step >= options_.steps;
   }
 
   void after_commit(const StepResult& last, double seconds) {
     saving_.ended = collect_saves();
     records_.timing(last, seconds, std::exchange(saving_, {}));
     if (due(last.step, options_.eval_every)) evaluate(last.step);
-    // While a save is in flight this one is left out: a slow disk makes checkpoints rarer, never steps slower.
-    if (due(last.step, options_.checkpoint_every) && last.step < options_.steps && !store_.saving()) {
-      const Clock::time_point held_up = Clock::now();
-      store_.start_save(request());
-      saving_.stall_seconds = std::chrono::duration<double>(Clock::now() - held_up).count();
-    }
+    if (save_times_->due_at_step(last.step) && last.step < options_.steps) start_save(By::kStep);
     saving_.beside = store_.saving();
+  }
+
+  enum class By { kStep, kClock };
+
+  /// While a save is in flight one that is due is left out: a slow disk makes checkpoints rarer, never steps slower.
+  /// But one that steps ask for waits for one that the clock began, so that it is there whatever the time is.
+  void start_save(By by) {
+    const Clock::time_point held_up = Clock::now();
+    if (by == By::kStep && saving_by_clock_) store_.wait();
+    if (store_.saving()) return;
+    saving_by_clock_ = by == By::kClock;
+    store_.start_save(request());
+    save_times_->began(steady_seconds());
+    saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - held_up).count();
+    saving_.beside = true;
   }
 
   /// From here on the run is the one that went back: a resume must not find the one it left.
   void go_on_from_there() {
     store_.abandon_after(trainer_.steps());
     evaluated_ = std::min(evaluated_, trainer_.steps());
-    save_now();
+    try {
+      save_now({});
+    } catch (const StorageError& error) {  // the checkpoint that it went back to is there
+      if (options_.save_failure == SaveFailure::kStop) throw;
+      save_times_->failed(steady_seconds());
+      records_.event("checkpoint", trainer_.steps(), error.what());
+    }
+  }
+
+  /// What was committed before a step that ends the run, unless the state is what made that step fail.
+  void keep_what_is_good(const std::vector<StepResult>& ended) noexcept {
+    store_.wait();  // the save in flight is of an earlier, healthy step
+    try {
+      const Incident* incident = ended.empty() || !ended.back().incident ? nullptr : &*ended.back().incident;
+      const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
+                                                    incident->diagnosis.earlier_weights);
+      if (to_blame || saved_ == trainer_.steps()) return;
+      save_now({.patience = options_.save_patience});
+      records_.event("checkpoint", trainer_.steps(),
+                     fmt::format("the state after step {} is committed; a resume goes on from there",
+                                 trainer_.steps()));
+    } catch (const std::exception& error) {  // the run ends in the error of the step, which says more
+      records_.say(error.what());
+    }
   }
 
   /// The last attempts at the batches that are done with.
@@ -311,7 +356,7 @@ class TrainingRun::Journal {
     // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
     result.before = [this, plans, full = trainer_.drill().fills_disk(step)] {
       records_.sync();
-      plans_.write(folder_, plans);
+      records_.log_later("plans.txt", [&] { plans_.write(folder_, plans); });
       disk_.set_full(full);
     };
     return result;
@@ -331,18 +376,48 @@ class TrainingRun::Journal {
     for (const std::string& note : plans_.untold_notes()) records_.event("library", trainer_.steps(), note);
   }
 
-  void save_now() {
+  struct SaveNow {
+    double patience = 0;      ///< seconds for which a save that fails is tried again
+    bool supersedes = false;  ///< a checkpoint of this step that this run made may go
+  };
+
+  void save_now(const SaveNow& how) {
     store_.wait();
-    store_.save(request());
     collect_saves();
+    const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
+    for (double pause = 0.25;; pause *= 2) {
+      save_times_->began(steady_seconds());
+      io::SaveRequest now = request();
+      now.supersedes = how.supersedes;
+      try {
+        store_.save(std::move(now));
+        break;
+      } catch (const StorageError& error) {
+        if (const double left = end - steady_seconds(); left <= 0 || !wait(std::min(pause, left))) throw;
+        records_.event("checkpoint", trainer_.steps(), fmt::format("{}; it is tried again", error.what()));
+      }
+    }
+    save_times_->committed();
     saved_ = trainer_.steps();
   }
 
-  /// False when a signal came first.
+  /// False when a signal came that had not come before.
+  static bool wait(double seconds) {
+    const bool before = io::StopSignals::stop_requested();
+    for (const double end = steady_seconds() + seconds; steady_seconds() < end;) {
+      if (io::StopSignals::stop_requested() != before) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+
+  /// False when a signal came first. What is committed here is so before anything is done that may fail.
   bool finish() {
+    if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience});
     if (!evaluate(trainer_.steps())) return false;
-    if (saved_ != trainer_.steps()) save_now();
+    if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience, .supersedes = true});
     records_.finish();
+    records_.tell_losses(trainer_.steps());
     records_.keep_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
     return true;
   }
@@ -357,24 +432,32 @@ class TrainingRun::Journal {
 
   std::vector<io::SaveOutcome> collect_saves() {
     std::vector<io::SaveOutcome> ended = store_.finished();
-    for (const io::SaveOutcome& outcome : ended)
-      if (!outcome.committed)
-        records_.event("checkpoint", outcome.step,
-                       fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
+    for (const io::SaveOutcome& outcome : ended) {
+      if (outcome.committed) {
+        save_times_->committed();
+        continue;
+      }
+      save_times_->failed(steady_seconds());
+      records_.event("checkpoint", outcome.step,
+                     fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
+      if (options_.save_failure == SaveFailure::kStop) std::rethrow_exception(outcome.error);
+    }
     return ended;
   }
 
   const RunOptions& options_;
   Trainer& trainer_;
+  std::optional<io::StopSignals> signals_;  // outlives what writes files: a limit on their size is no death
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
   LibraryPlans plans_;  // as do they
   DiskOfDrills disk_;
   io::CheckpointStore store_;
-  std::optional<io::StopSignals> signals_;
   std::optional<io::JsonLines> drills_;
-  Clock::time_point mark_;     // the end of the step before
-  RunRecords::Saving saving_;  // since then
+  Clock::time_point mark_;               // the end of the step before
+  RunRecords::Saving saving_;            // since then
+  std::optional<SaveTimes> save_times_;  // from open() on
+  bool saving_by_clock_ = false;         // the save in flight, or the last one
   std::int64_t started_at_ = 0;
   std::int64_t evaluated_ = -1;
   std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows

@@ -26,12 +26,21 @@ struct Evaluation {
 /// resumed run makes the evaluation up.
 struct EvaluationStopped {};
 
+/// What a checkpoint that could not be written leads to.
+enum class SaveFailure {
+  kContinue,  ///< it is told and tried again, first after 10 s, then after twice as long each time; the run goes on
+  kStop,      ///< the run ends in the error
+};
+
 /// Where a run writes, how often, and what differs from program to program. Files: see io/run_folder.h.
 struct RunOptions {
   std::string folder{};
   std::int64_t steps = 0;             ///< committed updates in the run's whole life
-  std::int64_t checkpoint_every = 0;  ///< 0: at the end only
-  std::int64_t eval_every = 0;        ///< 0: at the end only
+  std::int64_t checkpoint_every = 0;  ///< updates between checkpoints, 0: by the clock alone
+  double checkpoint_minutes = 10;     ///< longest time between checkpoints (amp/save_times.h), 0: by steps alone
+  SaveFailure save_failure = SaveFailure::kContinue;
+  double save_patience = 60;    ///< seconds for which the last save of a run is tried again, at a signal at most 5
+  std::int64_t eval_every = 0;  ///< 0: at the end only
   std::int64_t log_every = 10;
   int keep = 5;          ///< newest checkpoints that stay, see io/checkpoint_store.h
   std::string config{};  ///< the text of config.json; left out: what the trainer can tell about itself
@@ -69,14 +78,14 @@ enum class RunEnd { kDone, kPreempted };
 ///     run.resume_if_possible();
 ///     for (const auto& batch : run.batches(loader)) run.step(batch, closure);
 ///
-/// The loop ends when `steps` updates are committed, or early on SIGTERM or SIGINT; the state is committed in both
-/// cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl, headroom.jsonl, samples/ and TensorBoard
-/// events are written, the model is evaluated and checkpoints are committed as planned and at the end. A loop that is
-/// left in another way commits nothing more.
+/// The loop ends when `steps` updates are committed, or early on SIGTERM, SIGINT or SIGHUP; the state is committed in
+/// all cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl, headroom.jsonl, samples/ and
+/// TensorBoard events are written, the model is evaluated and checkpoints are committed as planned and at the end,
+/// there before the evaluation and after it. A loop that is left in another way commits nothing more.
 ///
-/// A step that cannot be committed ends in the trainer's NumericError, after its attempts are written down. Throws
-/// LockError, StorageError and CheckpointError as io/ does, and whatever the hooks throw; the last commit is intact in
-/// every case.
+/// A step that cannot be committed ends in the trainer's NumericError, after its attempts are written down and, unless
+/// the state itself was found to be bad, after the steps before it are saved. Throws LockError, StorageError and
+/// CheckpointError as io/ does, and whatever the hooks throw; the last commit is intact in every case.
 class TrainingRun {
  public:
   /// Touches nothing on the disk yet. The trainer must outlive the run. Throws ArgumentError without a folder or steps.

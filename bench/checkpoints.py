@@ -41,7 +41,7 @@ def train(workload, precision, threads, steps, every, folder):
     """Trains in `folder`/run and returns the lines of its timing.jsonl by step."""
     name, flags = WORKLOADS[workload]
     command = [program(name), "train", "--run", os.path.join(folder, "run"), "--steps", str(steps), "--checkpoint-every",
-               str(every), "--keep", "1", "--log-every", "1000000", "--precision", precision, "--threads", str(threads), *flags]
+               str(every), "--checkpoint-minutes", "0", "--keep", "1", "--log-every", "1000000", "--precision", precision, "--threads", str(threads), *flags]
     if name == "binade-gpt":
         text = os.path.join(folder, "text.txt")
         with open(text, "w", encoding="ascii") as file:

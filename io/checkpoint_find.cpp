@@ -47,7 +47,9 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
 
 [[noreturn]] void none_left(const std::string& path, std::size_t tried) {
   throw NoCheckpointError(tried == 0
-                              ? fmt::format("checkpoints in {}: there is none; start a run without --resume", path)
+                              ? fmt::format("checkpoints in {}: there is none yet; where its run has ended, start it "
+                                            "again with --resume auto (TrainingRun::resume_if_possible())",
+                                            path)
                               : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
 }
 

@@ -223,14 +223,14 @@ void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
   request.state = StateDict();
   verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
   if (request.before) request.before();
-  write_and_publish(image, outcome.file);
+  write_and_publish(image, outcome.file, request.supersedes);
   outcome.committed = true;
   outcome.bytes = image.bytes().size();
   record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,
           true, request.score});
 }
 
-void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name) {
+void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes) {
   FileOps& ops = *options_.ops;
   if (same_on_disk(image, name)) return sync_folder(name);  // an attempt before this one may have failed to
   const std::string temporary = temporary_name(name);
@@ -249,7 +249,9 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
     }
   }
   int error = forget_in_manifest(name);
-  if (error == 0) error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
+  if (error == 0)
+    error = supersedes ? ops.rename_over(folder_.get(), temporary, name)
+                       : move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
   if (error == EEXIST) error = take_the_place(temporary, name);
   if (error != 0) ops.unlink(folder_.get(), temporary);
   must(error, path_, "rename into place", name);

@@ -41,6 +41,9 @@ struct SaveRequest {
   StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
   std::string state_hash{};
   std::optional<double> score{};  ///< what "best" is judged by, lower is better
+  /// A checkpoint of this step is one of the same run, of which this one knows more: it makes way, and is not set
+  /// aside. At every instant one of both is there.
+  bool supersedes = false;
   /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
   /// When it throws nothing is written. May be left out.
   std::function<void()> before{};
@@ -121,7 +124,7 @@ class CheckpointStore {
   void write_loop();
   void commit(SaveRequest& request, SaveOutcome& outcome) noexcept;
   void carry_out(SaveRequest& request, SaveOutcome& outcome);
-  void write_and_publish(const CheckpointImage& image, const std::string& name);
+  void write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes);
   int forget_in_manifest(const std::string& name);
   int take_the_place(const std::string& temporary, const std::string& name);
   void sync_folder(const std::string& name);

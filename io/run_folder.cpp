@@ -85,8 +85,8 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   if (run_lies_in(ops, folder.get(), path)) {
     check<LockError>(!RunLock::is_held(ops, folder.get()),
                      "run folder {}: another process is writing a run to it; use another --run", path);
-    throw ArgumentError(
-        fmt::format("run folder {}: it holds a run already; go on with it by --resume, or use another --run", path));
+    throw ArgumentError(fmt::format(
+        "run folder {}: it holds a run already; go on with it by --resume auto, or use another --run", path));
   }
   RunLock lock(ops, folder.get(), path);
   error = ops.create_folder(path + "/checkpoints");
@@ -99,10 +99,13 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
 RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
   int descriptor = -1;
   int error = ops.open_folder(path, descriptor);
-  check<NoCheckpointError>(error == 0, "run folder {}: {}; there is nothing to resume", path, error_text(error));
+  check<NoCheckpointError>(error == 0,
+                           "run folder {}: {}; there is nothing to resume; --resume auto begins a run there", path,
+                           error_text(error));
   FileHandle folder(ops, descriptor);
   check<NoCheckpointError>(run_lies_in(ops, descriptor, path),
-                           "run folder {}: it holds no run; there is nothing to resume", path);
+                           "run folder {}: it holds no run; there is nothing to resume; --resume auto begins one",
+                           path);
   RunLock lock(ops, descriptor, path);
   error = ops.create_folder(path + "/checkpoints");
   check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
@@ -119,10 +122,18 @@ bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
   return run_lies_in(ops, descriptor, path);
 }
 
-bool RunFolder::holds_checkpoints() const {
+bool RunFolder::holds_checkpoints(const std::string& path, FileOps& ops) {
   // Damaged ones are set aside under names that begin alike.
-  return std::ranges::any_of(checkpoint_names(*ops_, path_),
-                             [](const std::string& n) { return n.starts_with("ckpt-"); });
+  return std::ranges::any_of(checkpoint_names(ops, path), [](const std::string& n) { return n.starts_with("ckpt-"); });
+}
+
+bool RunFolder::holds_config(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  must_tell(error, path);
+  if (error != 0) return false;
+  const FileHandle folder(ops, descriptor);
+  return exists(ops, descriptor, path, kConfigName);
 }
 
 std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
@@ -147,7 +158,7 @@ void RunFolder::must_be_where_it_was() const {
                     (seen && (opened.device != now.device || opened.inode != now.inode));
   check<StorageError>(!gone,
                       "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
-                      "where it was moved to: go on there by --resume",
+                      "where it was moved to: go on there by --resume auto",
                       path_);
 }
 

@@ -29,6 +29,11 @@ class RunFolder {
   /// Whether somebody began a run at `path`. Only looks. Throws StorageError when the system does not let it.
   static bool holds_a_run(const std::string& path, FileOps& ops = FileOps::real());
 
+  /// Whether a checkpoint was ever committed at `path`, be it damaged since, and whether a config.json is there. Only
+  /// look. Throw StorageError when the system does not let them.
+  static bool holds_checkpoints(const std::string& path, FileOps& ops = FileOps::real());
+  static bool holds_config(const std::string& path, FileOps& ops = FileOps::real());
+
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoints() const { return file("checkpoints"); }
@@ -38,8 +43,7 @@ class RunFolder {
   /// Throws StorageError when the path leads to another folder by now, or to none: what is written by names from here
   /// on would land in somebody else's.
   void must_be_where_it_was() const;
-  /// Whether a checkpoint was ever committed here, be it damaged since. Throws StorageError when that cannot be seen.
-  bool holds_checkpoints() const;
+  bool holds_checkpoints() const { return holds_checkpoints(path_, *ops_); }
   /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.
   void write_config(const std::string& json) const;
   /// The same for another file of the run.

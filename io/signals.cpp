@@ -45,6 +45,8 @@ StopSignals::StopSignals() {
   const struct sigaction stop = action_of(on_stop), ignore = action_of(SIG_IGN);
   ::sigaction(SIGTERM, &stop, &term_);
   ::sigaction(SIGINT, &stop, &interrupt_);
+  ::sigaction(SIGHUP, nullptr, &hangup_);
+  if (hangup_.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
   ::sigaction(SIGPIPE, &ignore, &pipe_);
   ::sigaction(SIGXFSZ, &ignore, &size_);
 }
@@ -52,6 +54,7 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   ::sigaction(SIGTERM, &term_, nullptr);
   ::sigaction(SIGINT, &interrupt_, nullptr);
+  ::sigaction(SIGHUP, &hangup_, nullptr);
   ::sigaction(SIGPIPE, &pipe_, nullptr);
   ::sigaction(SIGXFSZ, &size_, nullptr);
   installed = false;

@@ -4,10 +4,11 @@
 
 namespace binade::io {
 
-/// While one lives, the first SIGTERM or SIGINT asks the training loop to stop (stop_requested() turns true, and the
-/// loop finishes its step, commits and exits 10) and the second ends the process at once with exit 11: the last commit
-/// is intact whatever it interrupts. SIGPIPE and SIGXFSZ are ignored, so that a closed log or a file-size limit is an
-/// error of the write and not a death. The destructor puts back what was there. One at a time.
+/// While one lives, the first SIGTERM, SIGINT or SIGHUP asks the training loop to stop (stop_requested() turns true,
+/// and the loop finishes its step, commits and exits 10) and the second ends the process at once with exit 11: the last
+/// commit is intact whatever it interrupts. A SIGHUP that is ignored, as nohup has it, stays ignored. SIGPIPE and
+/// SIGXFSZ are ignored, so that a closed log or a file-size limit is an error of the write and not a death. The
+/// destructor puts back what was there. One at a time.
 class StopSignals {
  public:
   /// Throws ArgumentError when another one lives.
@@ -22,7 +23,7 @@ class StopSignals {
 
  private:
   struct sigaction term_ {
-  }, interrupt_{}, pipe_{}, size_{};
+  }, interrupt_{}, hangup_{}, pipe_{}, size_{};
 };
 
 }  // namespace binade::io

@@ -109,18 +109,23 @@ void TensorBoardWriter::event(const std::string& content) {
 }
 
 void TensorBoardWriter::flush() {
+  last_flush_ = now();
   std::size_t done = 0;
   while (done < pending_.size()) {
     const ssize_t count = ::write(file_, pending_.data() + done, pending_.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      pending_.erase(0, done);
-      throw StorageError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
+      const int reason = errno;
+      // Half a record would make what follows unreadable.
+      const bool restored = ::ftruncate(file_, written_) == 0;
+      pending_.clear();
+      throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
+                                     restored ? "" : " (its last record is incomplete)"));
     }
     done += static_cast<std::size_t>(count);
   }
+  written_ += static_cast<std::int64_t>(done);
   pending_.clear();
-  last_flush_ = now();
 }
 
 void TensorBoardWriter::scalar(std::string_view tag, std::int64_t step, float value) {

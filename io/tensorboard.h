@@ -25,6 +25,8 @@ class TensorBoardWriter {
   void image(std::string_view tag, std::int64_t step, const Image& picture);
   void text(std::string_view tag, std::int64_t step, std::string_view markdown);
   /// Brings what was written to the system. Lines are collected until then; done every few seconds and at the end too.
+  /// Throws StorageError when the disk refuses, as all of these may; what was collected is lost then, and the file ends
+  /// where it ended before.
   void flush();
 
   const std::string& path() const { return path_; }
@@ -35,6 +37,7 @@ class TensorBoardWriter {
   std::string path_;
   std::string pending_;
   int file_ = -1;
+  std::int64_t written_ = 0;
   double last_flush_ = 0;
 };
 

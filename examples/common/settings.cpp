@@ -106,9 +106,10 @@ void Settings::declare(CLI::App& app) {
   for (const Setting& s : settings_) {
     const std::string flag = "--" + s.name;
     const bool is_switch = std::holds_alternative<bool*>(s.target);
-    const auto remember = [this, is_switch, name = s.name](const CLI::results_t& values) {
-      const bool bare = is_switch && (values.empty() || values.front().empty());
-      given_.push_back({name, bare ? CLI::results_t{"on"} : values});
+    const std::string bare = is_switch ? "on" : s.bare;  // `--state-hash` alone means on
+    const auto remember = [this, bare, name = s.name](const CLI::results_t& values) {
+      const bool alone = !bare.empty() && (values.empty() || values.front().empty());
+      given_.push_back({name, alone ? CLI::results_t{bare} : values});
       return true;
     };
     if (is_switch && s.on_resume == OnResume::kNotASetting) {
@@ -122,8 +123,12 @@ void Settings::declare(CLI::App& app) {
     }
     CLI::Option* option = app.add_option(flag, remember, s.help);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // who sets defaults in a script adds flags behind
-    if (auto* const* on = std::get_if<bool*>(&s.target)) {          // `--state-hash` alone means on
+    if (auto* const* on = std::get_if<bool*>(&s.target)) {
       option->expected(0, 1)->type_name(**on ? "[on|off]=on" : "[on|off]=off");
+      continue;
+    }
+    if (!bare.empty()) {
+      option->expected(0, 1)->type_name("[" + value_text(s) + "]");
       continue;
     }
     if (std::holds_alternative<std::vector<std::string>*>(s.target))

@@ -32,6 +32,7 @@ struct Setting {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  ///< allowed words; empty: any
+  std::string bare{};                  ///< the word that a flag without one means; empty: it wants one
   std::string value{};                 ///< what --help calls the value: "PATH"; empty: by its type
 };
 

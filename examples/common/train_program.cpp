@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <sstream>
 
 #include "io/console.h"
@@ -59,12 +58,16 @@ amp::OnNan on_nan_of(const std::string& name) {
 
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
   table.apply_flags();  // --run, --resume and --config themselves, and every range check
-  std::error_code ignored;
-  s.resume = s.resume || (s.life > 0 && std::filesystem::exists(s.run + "/config.json", ignored));
-  if (s.resume) {
-    check<ArgumentError>(!s.run.empty(), "--resume: wanted --run DIR with it, the folder of the run to go on with");
-    check<ArgumentError>(s.config.empty() || s.life > 0,
-                         "--config: a resumed run takes its settings from its own config.json; leave it out");
+  const bool may_begin = s.resume == "auto";
+  check<ArgumentError>(s.resume.empty() || !s.run.empty(),
+                       "--resume: wanted --run DIR with it, the folder of the run to go on with");
+  check<ArgumentError>(s.resume != "must" || s.config.empty(),
+                       "--config: a resumed run takes its settings from its own config.json; leave it out");
+  s.loads = s.resume == "must" || (may_begin && io::RunFolder::holds_checkpoints(s.run));
+  // A run that was stopped before its first checkpoint keeps its settings, where it had come to write them down.
+  if (s.loads || (may_begin && io::RunFolder::holds_config(s.run))) {
+    if (!s.config.empty())
+      io::say(fmt::format("--config: not read; the run goes on with the settings of {}/config.json", s.run));
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
     s.changes = table.apply_flags_to_resumed();
   } else if (!s.config.empty()) {
@@ -80,7 +83,7 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, con
   if (!s.supervise) return train();
   if (s.run.empty()) s.run = io::RunFolder::next_free("runs", name);
   return amp::supervise({.folder = s.run}, [&](int life) {
-    s.life = life;
+    if (life > 0 && s.resume.empty()) s.resume = "auto";
     return train();
   });
 }
@@ -90,6 +93,8 @@ amp::RunOptions run_options(const std::string& program, const std::string& name,
   return {.folder = s.run.empty() ? io::RunFolder::next_free("runs", name) : s.run,
           .steps = s.steps,
           .checkpoint_every = s.checkpoint_every,
+          .checkpoint_minutes = s.checkpoint_minutes,
+          .save_failure = s.save_failure == "stop" ? amp::SaveFailure::kStop : amp::SaveFailure::kContinue,
           .eval_every = s.eval_every,
           .log_every = s.log_every,
           .keep = static_cast<int>(s.keep),
@@ -140,8 +145,8 @@ int tell_as_json(const amp::PreflightReport& report) {
 int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end) {
   const bool done = end == amp::RunEnd::kDone;
   io::say("run folder " + folder);
-  io::say(fmt::format("go on with: {} train --run {} --resume --steps {}", program_invocation_name, folder,
-                      done ? 2 * s.steps : s.steps));
+  io::say(fmt::format("go on with: {} train --run {} --resume {}", program_invocation_name, folder,
+                      done ? fmt::format("--steps {}", 2 * s.steps) : "auto"));
   return done ? 0 : 10;
 }
 

@@ -7,8 +7,9 @@
 
 namespace binade::examples {
 
-/// Settles where a training's settings come from, in this order: defaults, the run's config.json (with --resume) or
-/// --config, then flags. `complete` fills what follows from them. Throws as Settings and io/run_folder do.
+/// Settles where a training's settings come from, in this order: defaults, the run's config.json (of a run that goes
+/// on) or --config, then flags; and whether the run loads a checkpoint. `complete` fills what follows from them. Throws
+/// as Settings and io/run_folder do.
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
 /// Runs `train` here or, with --supervise, in a child process that is started again when it dies (amp/supervisor.h).
@@ -19,10 +20,6 @@ int run_training(Settings& table, TrainSettings& s, const std::string& name, con
 /// resume from must hold.
 amp::RunOptions run_options(const std::string& program, const std::string& name, const Settings& table,
                             const TrainSettings& s, const Runtime& runtime, const StateDict& constants);
-
-/// Whether the model gets its values from a checkpoint or the program ends: then none need be drawn. A child that its
-/// supervisor started again may begin anew.
-inline bool values_are_loaded(const TrainSettings& s) { return s.resume && s.life == 0; }
 
 amp::TrainerOptions trainer_options(const TrainSettings& s, const amp::Policy& policy);
 
@@ -57,11 +54,14 @@ int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOption
   const std::string folder = options.folder;
   trainer.attach(loader);
   amp::TrainingRun run(trainer, std::move(options));
-  if (s.life > 0)
-    run.resume_if_possible();
+  bool loaded = s.loads;
+  if (s.loads)
+    run.resume();
+  else if (s.resume == "auto")
+    loaded = run.resume_if_possible();
   else
-    s.resume ? run.resume() : run.begin();
-  if (!s.resume && s.life == 0) {
+    run.begin();
+  if (!loaded) {
     const auto batch = loader.next();
     loader.rewind();
     run.forecast(batch, maths);  // before a pre-flight needs the memory

@@ -16,9 +16,9 @@ struct TrainSettings {
   std::string data{}, val_data{};
   double val_fraction = 0.1;
   std::string run{};
-  bool resume = false;
+  std::string resume{};  ///< empty: a run begins; "must": it goes on; "auto": it goes on where there is one
+  bool loads = false;    ///< settled: the run goes on from a checkpoint, which gives the model its values
   bool supervise = false;
-  int life = 0;                        ///< of a supervised run: how many processes worked on it before
   std::vector<std::string> changes{};  ///< of a resumed run: settings that the command line changed
   std::string init_from{}, config{};
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
@@ -39,6 +39,8 @@ struct TrainSettings {
 
   std::string device = "auto";
   std::int64_t checkpoint_every = 0, keep = 5, eval_every = 0, log_every = 10;
+  double checkpoint_minutes = 10;
+  std::string save_failure = "continue";
   bool state_hash = false;
   bool forecast_memory = true;
 };

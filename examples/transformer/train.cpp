@@ -35,10 +35,10 @@ int train(Settings& table, GptSettings& s, Purpose purpose) {
   const amp::Policy policy = choose_policy(s.train);
   const TextSource source = read_text_source(t, s.tokenizer);
 
-  const nn::init::SkipScope skip(values_are_loaded(t));
+  const nn::init::SkipScope skip(t.loads);
   Gpt model(gpt_options(s, source.tokenizer->vocabulary_size()));
   check_overrides(policy, model, probe_loss(model));
-  if (!t.init_from.empty() && !t.resume) load_weights(model, t.init_from);
+  if (!t.init_from.empty() && !t.loads) load_weights(model, t.init_from);
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 

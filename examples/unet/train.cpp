@@ -43,13 +43,13 @@ int train(Settings& table, UNetSettings& s, Purpose purpose) {
   const amp::Policy policy = choose_policy(s.train);
   const ImageSource source = read_image_source(t, s.classes);
 
-  const nn::init::SkipScope skip(values_are_loaded(t));
+  const nn::init::SkipScope skip(t.loads);
   UNet model(unet_options(s, source.split.train.channels));
   {
     const PolicyScope scope(policy);
     check_overrides(policy, model, probe_loss(model, s));
   }
-  if (!t.init_from.empty() && !t.resume) load_weights(model, t.init_from);
+  if (!t.init_from.empty() && !t.loads) load_weights(model, t.init_from);
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 

@@ -1,15 +1,20 @@
 #include "amp/training_run.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "amp/state_hash.h"
 #include "core/error.h"
 #include "io/checkpoint_store.h"
+#include "io/forwarding_file_ops.h"
 #include "io/loader.h"
 #include "tests/amp/toy.h"
 #include "tests/io/scratch_folder.h"
@@ -33,8 +38,19 @@ TrainerOptions trainer_options() {
   return {.precision = Policy::fp16(), .schedule = optim::Schedule::cosine(0.02, kSteps, 0.001, 3), .accumulate = 2};
 }
 
+/// Saves after every second step and never by the clock: which checkpoints there are does not depend on the time.
 RunOptions run_options(const ScratchFolder& folder) {
-  return {.folder = folder.path("run"), .steps = kSteps, .checkpoint_every = 2, .log_every = 1000};
+  return {
+      .folder = folder.path("run"), .steps = kSteps, .checkpoint_every = 2, .checkpoint_minutes = 0, .log_every = 1000};
+}
+
+/// What a run has where nobody says when to save.
+RunOptions plain_options(const ScratchFolder& folder, std::int64_t steps) {
+  return {.folder = folder.path("run"), .steps = steps, .log_every = 1000};
+}
+
+std::int64_t newest_checkpoint(const ScratchFolder& folder) {
+  return io::find_newest_checkpoint(folder.path("run/checkpoints")).step;
 }
 
 /// A user's whole program. Leaves the loop without a word after `cut` steps, as a killed process does.
@@ -113,6 +129,197 @@ TEST(TrainingRun, ASignalEndsTheLoopWithTheStateCommitted) {
     EXPECT_EQ(net.trainer.steps(), 4);
   }
   EXPECT_EQ(io::find_newest_checkpoint(options.folder + "/checkpoints").step, 4);
+}
+
+TEST(TrainingRun, ATerminalThatIsClosedEndsTheLoopWithTheStateCommitted) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  auto loader = make_loader();
+  TrainingRun run(net.trainer, plain_options(folder, kSteps));
+  for (const auto& batch : run.batches(loader)) {
+    run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+    if (net.trainer.steps() == 4) std::raise(SIGHUP);
+  }
+  EXPECT_EQ(run.end(), RunEnd::kPreempted);
+  EXPECT_EQ(newest_checkpoint(folder), 4);
+}
+
+TEST(TrainingRun, ADamagedWeightHasACheckpointToGoBackToWhereNobodySaidWhenToSave) {
+  const ScratchFolder folder;
+  const auto train = [&](const char* name, std::vector<std::string> inject) {
+    TrainerOptions options = trainer_options();
+    options.inject = std::move(inject);
+    Training net(options);
+    auto loader = make_loader();
+    RunOptions plain = plain_options(folder, 310);
+    plain.folder = folder.path(name);
+    TrainingRun run(net.trainer, plain);
+    for (const auto& batch : run.batches(loader))
+      run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+    return net.trainer.state_hash();
+  };
+  const std::string whole = train("whole", {});
+  EXPECT_EQ(train("harmed", {"nan-weight@step=300,path=down.weight,once=1"}), whole);
+  EXPECT_NE(folder.read("harmed/events.jsonl").find("back to step "), std::string::npos);
+}
+
+TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
+  const ScratchFolder folder;
+  TrainerOptions options = trainer_options();
+  options.on_nan = OnNan::kStop;
+  options.accumulate = 1;
+  Training net(options);
+  TrainingRun run(net.trainer, plain_options(folder, 400));
+  run.begin();
+  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  for (std::uint32_t k = 0; k < 300; ++k) run.step(toy::batch(k % 10), maths);
+  EXPECT_THROW(run.step(toy::with_nan(toy::batch(1)), maths), NumericError);
+  EXPECT_EQ(newest_checkpoint(folder), 300);
+}
+
+TEST(TrainingRun, AStateThatIsToBlameItselfIsNotSavedWhenItEndsTheRun) {
+  const ScratchFolder folder;
+  TrainerOptions options = trainer_options();
+  options.on_nan = OnNan::kStop;
+  options.accumulate = 1;
+  options.inject = {"nan-weight@step=30,path=down.weight"};
+  Training net(options);
+  TrainingRun run(net.trainer, plain_options(folder, 40));
+  run.begin();
+  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  for (std::uint32_t k = 0; k < 30; ++k) run.step(toy::batch(k % 10), maths);
+  EXPECT_THROW(run.step(toy::batch(1), maths), NumericError);
+  EXPECT_LT(newest_checkpoint(folder), 30);
+}
+
+TEST(TrainingRun, ARunThatIsDoneIsSavedBeforeItIsEvaluated) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  auto loader = make_loader();
+  RunOptions options = plain_options(folder, kSteps);
+  options.evaluate = []() -> Evaluation { throw DataError("the held-out data is gone"); };
+  TrainingRun run(net.trainer, options);
+  const auto loop = [&] {
+    for (const auto& batch : run.batches(loader))
+      run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  };
+  EXPECT_THROW(loop(), DataError);
+  EXPECT_EQ(newest_checkpoint(folder), kSteps);
+}
+
+TEST(TrainingRun, TheSaveAfterTheLastEvaluationTakesThePlaceOfTheOneBeforeIt) {
+  const ScratchFolder folder;
+  Training net(trainer_options());
+  auto loader = make_loader();
+  RunOptions options = plain_options(folder, kSteps);
+  options.score = "val_loss";
+  options.evaluate = [] { return Evaluation{.numbers = {{"val_loss", 0.5}}}; };
+  TrainingRun run(net.trainer, options);
+  for (const auto& batch : run.batches(loader))
+    run.step(batch, [&](const toy::Batch& b) { return toy::loss(net.net, b); });
+  EXPECT_EQ(
+      io::load_checkpoint(folder.path("run/checkpoints/ckpt-000000000009.h5")).state.integer("progress/evaluated"),
+      kSteps);
+  for (const auto& file : std::filesystem::directory_iterator(folder.path("run/checkpoints")))
+    EXPECT_EQ(file.path().string().find("abandoned"), std::string::npos) << file.path();
+}
+
+/// Checkpoints cannot be begun, so many times.
+class RefusingDisk final : public io::ForwardingFileOps {
+ public:
+  explicit RefusingDisk(int times) : ForwardingFileOps(io::FileOps::real()), times_(times) {}
+  int create_exclusive(int folder, const std::string& name, int& file) override {
+    if (name.ends_with(".saving") && times_-- > 0) return EDQUOT;
+    return ForwardingFileOps::create_exclusive(folder, name, file);
+  }
+
+ private:
+  std::atomic<int> times_;
+};
+
+TEST(TrainingRun, TheLastSaveIsTriedAgainWhereTheDiskRefusesIt) {
+  const ScratchFolder folder;
+  RunOptions options = run_options(folder);
+  options.checkpoint_every = 0;
+  RefusingDisk disk(2);
+  options.disk = &disk;
+  program(options);
+  EXPECT_EQ(newest_checkpoint(folder), kSteps);
+  EXPECT_NE(folder.read("run/events.jsonl").find("(EDQUOT); the last commit is intact; it is tried again"),
+            std::string::npos)
+      << folder.read("run/events.jsonl");
+}
+
+TEST(TrainingRun, ALastSaveThatStaysRefusedIsAStorageErrorInTheEnd) {
+  const ScratchFolder folder;
+  RunOptions options = run_options(folder);
+  options.checkpoint_every = 0;
+  options.save_patience = 0.01;
+  RefusingDisk disk(1'000'000);
+  options.disk = &disk;
+  EXPECT_THROW(program(options), StorageError);
+}
+
+TEST(TrainingRun, ASaveThatFailsEndsARunOnlyWhereThatIsAsked) {
+  const ScratchFolder folder;
+  for (const SaveFailure answer : {SaveFailure::kContinue, SaveFailure::kStop}) {
+    const bool stops = answer == SaveFailure::kStop;
+    RunOptions options = run_options(folder);
+    options.folder = folder.path(stops ? "stops" : "goes on");
+    options.save_failure = answer;
+    RefusingDisk disk(1);
+    options.disk = &disk;
+    if (stops)
+      EXPECT_THROW(program(options), StorageError);
+    else
+      program(options);
+    EXPECT_EQ(std::filesystem::exists(options.folder + "/checkpoints/ckpt-000000000009.h5"), !stops);
+    EXPECT_NE(folder.read((stops ? "stops" : "goes on") + std::string("/events.jsonl"))
+                  .find("checkpoint of step 2 was not committed"),
+              std::string::npos);
+  }
+}
+
+/// The largest file that may be written, for as long as it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(std::uintmax_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(TrainingRun, LogsThatCannotBeWrittenEndNoRun) {
+  const ScratchFolder folder;
+  RunOptions options = plain_options(folder, 3);
+  options.folder = folder.path("probe");
+  program(options);
+  const std::uintmax_t checkpoint = std::filesystem::file_size(folder.path("probe/checkpoints/ckpt-000000000003.h5"));
+  options = plain_options(folder, static_cast<std::int64_t>(checkpoint / 40));  // a step's lines are longer than that
+  options.evaluate = []() -> Evaluation { return {.numbers = {{"val_loss", 1.0}}, .sample = "Once upon"}; };
+  options.save_patience = 0;
+  folder.write("run/samples", "in the way of a folder");
+  testing::internal::CaptureStderr();
+  {
+    const FileSizeLimit limit(2 * checkpoint);  // which grows with the histories in it
+    program(options);
+  }
+  const std::string words = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(newest_checkpoint(folder), options.steps);
+  for (const char* log : {"metrics.jsonl", "timing.jsonl", "samples/", "TensorBoard's events"}) {
+    const std::string once = fmt::format("the run goes on, and {} misses lines", log);
+    const std::size_t first = words.find(once);
+    EXPECT_NE(first, std::string::npos) << log << "\n" << words;
+    EXPECT_EQ(words.find(once, first + 1), std::string::npos) << log << " is told once\n" << words;
+    EXPECT_NE(folder.read("run/events.jsonl").find(fmt::format("{}: ", log)), std::string::npos) << log;
+  }
 }
 
 TEST(TrainingRun, ASignalAfterASkippedBatchWaitsForTheStep) {

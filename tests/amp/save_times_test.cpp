@@ -1,0 +1,74 @@
+#include "amp/save_times.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace binade::amp {
+namespace {
+
+/// When a run saves by the clock that makes a step each second, for so long.
+std::vector<int> saves(SaveTimes& times, int seconds) {
+  std::vector<int> at;
+  for (int now = 1; now <= seconds; ++now)
+    if (times.due_by_clock(now)) {
+      at.push_back(now);
+      times.began(now);
+      times.committed();
+    }
+  return at;
+}
+
+TEST(SaveTimes, TheFirstFollowsTheFirstStepAndPausesDoubleUpToTheLongest) {
+  SaveTimes times({.seconds = 100}, 0);
+  EXPECT_EQ(saves(times, 400), (std::vector<int>{1, 16, 46, 106, 206, 306}));
+}
+
+TEST(SaveTimes, ALongestPauseBelowTheFirstOneHoldsFromTheBeginning) {
+  SaveTimes times({.seconds = 6}, 0);
+  EXPECT_EQ(saves(times, 20), (std::vector<int>{1, 7, 13, 19}));
+}
+
+TEST(SaveTimes, ARunThatHasACheckpointWaits) {
+  SaveTimes times({.seconds = 600, .saved_before = true}, 100);
+  EXPECT_FALSE(times.due_by_clock(114));
+  EXPECT_TRUE(times.due_by_clock(115));
+}
+
+TEST(SaveTimes, ASaveThatStepsAskedForPutsTheNextOneOff) {
+  SaveTimes times({.every_steps = 10, .seconds = 15}, 0);
+  times.began(5);
+  EXPECT_FALSE(times.due_by_clock(19));
+  EXPECT_TRUE(times.due_by_clock(20));
+  EXPECT_TRUE(times.due_at_step(20));
+  EXPECT_FALSE(times.due_at_step(21));
+}
+
+TEST(SaveTimes, WithoutAClockThereIsNoneByTheClock) {
+  SaveTimes times({.every_steps = 10}, 0);
+  EXPECT_FALSE(times.due_by_clock(1e9));
+  times.began(0);
+  EXPECT_FALSE(times.due_by_clock(1e9));
+  SaveTimes never({}, 0);
+  EXPECT_FALSE(never.due_at_step(0));
+}
+
+TEST(SaveTimes, WhatFailedIsTriedAgainEvenWithoutAClockAndLessAndLessOften) {
+  SaveTimes times({.every_steps = 10}, 0);
+  std::vector<int> at;
+  times.began(0);
+  times.failed(0);
+  for (int now = 1; now <= 100; ++now)
+    if (times.due_by_clock(now)) {
+      at.push_back(now);
+      times.began(now);
+      times.failed(now);
+    }
+  EXPECT_EQ(at, (std::vector<int>{10, 30, 70}));
+  times.began(200);
+  times.committed();
+  EXPECT_FALSE(times.due_by_clock(1e9));
+}
+
+}  // namespace
+}  // namespace binade::amp

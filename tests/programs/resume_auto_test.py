@@ -1,0 +1,138 @@
+"""One command line for every start of a run: `--resume auto` begins where there is nothing and goes on where there is something.
+
+Killed at random instants of its first ten seconds, and started again by the same words until it ends, a run comes to the state of
+one that nobody killed. Kills are drawn from SEED.
+"""
+import json
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from programs import DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, kill_after_step, metrics, run, start
+
+SEED = 11
+PATIENCE = 300
+
+
+class SameCommandLine(ProgramTest):
+    def command(self, program, folder, *args):
+        tiny, data = (GPT_TINY, self.text) if program == GPT else (UNET_TINY, self.images)
+        return ["train", "--data", data, "--run", folder, *tiny, "--threads", 1, "--resume", "auto", *args]
+
+    def state_hash(self, folder):
+        done = run(DOCTOR, "hash", checkpoints(folder)[-1])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_run_that_is_killed_at_any_instant_is_started_again_by_the_same_command_line(self):
+        source = random.Random(SEED)
+        settings = ["--steps", 400, "--warmup", 5, "--checkpoint-minutes", 0.003, "--dropout", 0.1]
+        whole, cut = self.folder / "whole", self.folder / "cut"
+        begun = time.monotonic()
+        self.assertEqual(run(GPT, *self.command(GPT, whole, *settings)).returncode, 0)
+        length = min(10.0, time.monotonic() - begun)
+        # The first instants often: where a run has a folder and no settings, settings and no checkpoint, half a checkpoint.
+        instants = [source.uniform(0, 0.15) for _ in range(12)] + [source.uniform(0, length) for _ in range(6)]
+        killed = 0
+        for instant in instants:
+            process = start(GPT, *self.command(GPT, cut, *settings))
+            try:
+                process.communicate(timeout=instant)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                killed += 1
+                process.communicate()
+            self.assertIn(process.returncode, (0, -signal.SIGKILL), f"killed after {instant:.3f} s")
+        last = run(GPT, *self.command(GPT, cut, *settings), timeout=PATIENCE)
+        self.assertEqual(last.returncode, 0, last.stderr)
+        self.assertGreaterEqual(killed, 6)
+        self.assertEqual(checkpoints(cut)[-1].name, checkpoints(whole)[-1].name)
+        self.assertEqual(self.state_hash(cut), self.state_hash(whole))
+        self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes())
+
+    def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again_with_the_weights_it_was_given(self):
+        weights = self.folder / "weights"
+        self.assertEqual(run(UNET, *self.command(UNET, weights, "--steps", 2)).returncode, 0)
+        settings = ["--steps", 6, "--init-from", checkpoints(weights)[-1], "--checkpoint-minutes", 0]
+        whole, cut = self.folder / "whole", self.folder / "cut"
+        self.assertEqual(run(UNET, *self.command(UNET, whole, *settings)).returncode, 0)
+        first = run(UNET, *self.command(UNET, cut, *settings, "--inject", "kill@step=3"))
+        self.assertEqual((first.returncode, checkpoints(cut)), (-signal.SIGKILL, []), first.stderr)
+
+        for words, code in ((["--resume"], 22), ([], 20)):
+            refused = run(UNET, "train", "--run", cut, "--data", self.images, *UNET_TINY, "--steps", 6, *words)
+            self.assertEqual(refused.returncode, code, refused.stderr)
+            self.assertIn("--resume auto", refused.stderr.splitlines()[-1])
+
+        second = run(UNET, *self.command(UNET, cut, *settings))
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertIn("it begins again", second.stderr)
+        self.assertEqual(self.state_hash(cut), self.state_hash(whole))
+
+    def test_supervised_too(self):
+        folder = self.folder / "r"
+        settings = ["--steps", 6, "--checkpoint-minutes", 0]
+        self.assertEqual(run(GPT, *self.command(GPT, folder, *settings, "--inject", "kill@step=3")).returncode, -signal.SIGKILL)
+        again = run(GPT, *self.command(GPT, folder, *settings, "--supervise", "--inject", "kill@step=5"))
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual([m["step"] for m in metrics(folder) if m.get("committed")], [1, 2, 3, 4, 5, 6])
+
+    def test_settings_from_a_file_are_read_at_the_first_start_alone(self):
+        config = self.folder / "settings.json"
+        config.write_text(json.dumps({"steps": 4, "lr": 0.002}))
+        folder = self.folder / "r"
+        words = self.command(GPT, folder, "--config", config)
+        self.assertEqual(run(GPT, *words).returncode, 0)
+        config.write_text("{}")
+        again = run(GPT, *words)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("--config: not read", again.stderr)
+        self.assertEqual(json.loads((folder / "config.json").read_text())["lr"], 0.002)
+
+    def test_nothing_is_begun_on_top_of_checkpoints_that_cannot_be_read(self):
+        folder = self.folder / "r"
+        self.assertEqual(run(GPT, *self.command(GPT, folder, "--steps", 2)).returncode, 0)
+        for path in checkpoints(folder):
+            path.write_bytes(b"no checkpoint")
+        again = run(GPT, *self.command(GPT, folder, "--steps", 2))
+        self.assertEqual(again.returncode, 22, again.stderr)
+
+
+class ByTheClock(ProgramTest):
+    def test_a_run_that_nobody_told_when_to_save_can_be_gone_on_with_after_a_kill(self):
+        folder = self.folder / "r"
+        process = start(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 1000000)
+        self.assertEqual(kill_after_step(process, folder, 20), -signal.SIGKILL, process.stderr_text)
+        steps = int(checkpoints(folder)[-1].stem.split("-")[1]) + 3
+        more = run(GPT, "train", "--run", folder, "--resume", "--steps", steps)
+        self.assertEqual(more.returncode, 0, more.stderr)
+
+    def test_a_terminal_that_closes_commits_and_says_so(self):
+        folder = self.folder / "r"
+        process = start(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 1000000)
+        self.assertEqual(kill_after_step(process, folder, 5, signal.SIGHUP), 10, process.stderr_text)
+        last = [m["step"] for m in metrics(folder) if m.get("committed")][-1]
+        self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
+        self.assertIn("--resume auto", process.stderr_text.splitlines()[-1])
+
+    def test_under_nohup_a_closed_terminal_is_nothing(self):
+        for how in ([], ["--supervise"]):
+            with self.subTest(how):
+                folder = self.folder / f"r{len(how)}"
+                command = [GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, "--steps", 1000000, *how]
+                process = subprocess.Popen(["nohup", *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                end = time.monotonic() + PATIENCE
+                while not checkpoints(folder) and time.monotonic() < end:
+                    time.sleep(0.01)
+                process.send_signal(signal.SIGHUP)
+                time.sleep(0.2)
+                process.send_signal(signal.SIGTERM)
+                _, words = process.communicate(timeout=PATIENCE)
+                self.assertEqual(process.returncode, 10, words)
+                self.assertIn("stopped by signal 15", words)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -176,6 +176,7 @@ std::string RunRecords::write_report(const Incident& incident) {
   std::string problem = incidents_.write(step, attempt, "report.json", report_json(incident) + "\n");
   if (problem.empty()) problem = incidents_.write(step, attempt, "report.md", report_markdown(incident));
   const std::string folder = incidents_.of(step, attempt);
+  incidents_.close(step, attempt);
   return problem.empty() ? fmt::format("report: {}/report.md", folder) : fmt::format("there is no report: {}", problem);
 }
 

@@ -15,8 +15,11 @@ class IncidentFolders {
  public:
   explicit IncidentFolders(std::string run) : parent_(std::move(run) + "/incidents") {}
 
-  /// The folder of one attempt's incident.
+  /// The folder of one attempt's incident, the same one until the incident is closed.
   std::string of(std::int64_t step, std::int64_t attempt);
+  /// Nothing more is written about it. When the run went back and comes to the same attempt again, an incident there is
+  /// another one, with its own folder.
+  void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
   /// Empty, or what went wrong: a run goes on without a report.
   std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);
   /// The same for a capsule. Those beyond 1 GiB, and all after the first 16 of this process, are left out.
@@ -26,7 +29,7 @@ class IncidentFolders {
   std::string put(const std::string& folder, const std::string& file, std::span<const std::byte> bytes) const;
 
   std::string parent_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;  // of open incidents
   int capsules_ = 0;
 };
 

@@ -322,6 +322,38 @@ TEST(TrainingRun, LogsThatCannotBeWrittenEndNoRun) {
   }
 }
 
+TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
+  const ScratchFolder folder;
+  TrainerOptions trainer = trainer_options();
+  trainer.accumulate = 1;
+  Training net(trainer);
+  auto loader = make_loader();
+  RunOptions options = run_options(folder);
+  options.steps = 20;
+  TrainingRun run(net.trainer, options);
+  FireDrill drill({"nan-weight@step=12,path=up.weight"}, net.net);
+  bool harmed = false, went_back = false, poisoned = false;
+  for (const auto& batch : run.batches(loader)) {
+    const bool poison = went_back && net.trainer.steps() == 12 && !std::exchange(poisoned, true);
+    const StepResult result = run.step(batch, [&](const toy::Batch& b) {
+      return toy::loss(net.net, poison ? toy::with_nan(b) : b);
+    });
+    went_back = went_back || result.went_back();
+    if (net.trainer.steps() == 12 && !std::exchange(harmed, true)) drill.after_commit(12, net.optimizer);
+  }
+  EXPECT_EQ(net.trainer.steps(), 20);
+  EXPECT_TRUE(poisoned);
+  const auto action = [&](const char* name) {
+    const std::string report = folder.read(fmt::format("run/incidents/{}/report.json", name));
+    const std::size_t at = report.find(R"("action":")");
+    return at == std::string::npos ? "no report" : report.substr(at + 10, report.find('"', at + 10) - at - 10);
+  };
+  EXPECT_EQ(action("000000000013"), "rollback");
+  EXPECT_EQ(action("000000000013-2"), "skip-batch");
+  EXPECT_NE(folder.read("run/incidents/000000000013/report.md").find("back to step "), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("run/incidents/000000000013-3")));
+}
+
 TEST(TrainingRun, ASignalAfterASkippedBatchWaitsForTheStep) {
   const ScratchFolder folder;
   const auto train = [&](const std::string& name, bool stop) {

@@ -26,8 +26,8 @@ namespace binade::amp {
 /// lives that were cut off included), headroom.jsonl (of sampled steps and of those with an incident), samples/ (what
 /// evaluations show), TensorBoard events, and the terminal.
 ///
-/// A log that cannot be written ends no run: the first failure of each is told, later ones are counted, and lines are
-/// missing from it. Only opening one throws.
+/// A log that cannot be written ends no run: the first failure of each is reported, later ones are counted, and lines
+/// are missing from it. Only opening one throws.
 class RunRecords {
  public:
   /// What checkpoints had to do with a step's time.
@@ -69,7 +69,7 @@ class RunRecords {
   void sync() {
     log_later("metrics.jsonl", [this] { metrics_.sync(); });
   }
-  /// Runs `write`, of a log of that name. Where it fails with a StorageError that is told by the next step's timing().
+  /// Runs `write`, of a log of that name. Where it fails with a StorageError the next timing() reports that.
   /// From any thread.
   void log_later(const std::string& name, const std::invocable auto& write) {
     try {

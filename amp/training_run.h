@@ -28,7 +28,7 @@ struct EvaluationStopped {};
 
 /// What a checkpoint that could not be written leads to.
 enum class SaveFailure {
-  kContinue,  ///< it is told and tried again, first after 10 s, then after twice as long each time; the run goes on
+  kContinue,  ///< it is reported and tried again, after 10 s, then after twice as long each time; the run goes on
   kStop,      ///< the run ends in the error
 };
 

@@ -317,7 +317,7 @@ TEST(TrainingRun, LogsThatCannotBeWrittenEndNoRun) {
     const std::string once = fmt::format("the run goes on, and {} misses lines", log);
     const std::size_t first = words.find(once);
     EXPECT_NE(first, std::string::npos) << log << "\n" << words;
-    EXPECT_EQ(words.find(once, first + 1), std::string::npos) << log << " is told once\n" << words;
+    EXPECT_EQ(words.find(once, first + 1), std::string::npos) << log << " is reported once\n" << words;
     EXPECT_NE(folder.read("run/events.jsonl").find(fmt::format("{}: ", log)), std::string::npos) << log;
   }
 }

@@ -177,7 +177,8 @@ void Story::promise_save(int version) {
   const std::vector<bool> stays = io::kept_by_ring(entries, keep_);
   std::erase_if(during.kept, [&](int old) {
     const std::int64_t s = versions_[static_cast<std::size_t>(old)].step;
-    if (s == step && old != version) add(during.aside, old);  // it makes way, and is never deleted
+    // It makes way, and is never deleted but for one that knows more.
+    if (s == step && old != version && !supersedes_) add(during.aside, old);
     for (std::size_t i = 0; i < entries.size(); ++i)
       if (entries[i].step == s) return old != version && (s == step || !stays[i]);
     return true;
@@ -201,6 +202,7 @@ void Story::promise_what_is_there() {
 void Story::save_version(int version) {
   const Version& v = versions_[static_cast<std::size_t>(version)];
   io::SaveRequest request = request_for(v.step, version, v.score);
+  request.supersedes = supersedes_;
   if (behind_) return save_behind(std::move(request));
   ask([&] { store_->save(std::move(request)); });
 }
@@ -230,6 +232,7 @@ void Story::save() {
   const bool again = draws_.one_in(12) && promises_.back().loadable.back() != Promise::kNone;
   const int version = again ? promises_.back().loadable.back() : make_version(clean_ = clean_ + 1);
   const Promise before = promises_.back();
+  supersedes_ = false;
   promise_save(version);
   const bool full = draws_.one_in(6) && !faulty_.armed();  // one trouble at a time, or nobody knows which it was
   stage_.set_manifest_full(full);
@@ -254,6 +257,7 @@ void Story::save() {
 void Story::save_another_of_the_same_step() {
   const int old = promises_.back().kept.back();
   const int version = make_version(versions_[static_cast<std::size_t>(old)].step);
+  supersedes_ = version % 2 == 1;
   promise_save(version);
   stage_.set_manifest_full(false);
   save_version(version);

@@ -130,7 +130,8 @@ class Story {
   Stage stage_;
   UncountedDisk outside_;
   std::optional<Shortage> shortage_;
-  bool behind_ = false;  // saves are left to the store's own thread
+  bool behind_ = false;      // saves are left to the store's own thread
+  bool supersedes_ = false;  // another state of a step takes the place of the one there, as after a last evaluation
   std::vector<Version> versions_;
   std::vector<Promise> promises_;
   std::vector<std::string> warnings_;

@@ -56,6 +56,7 @@ Trainer::Next Trainer::recover(const StepState& state, Trial& trial, StepResult&
   Incident incident{.step = result.step, .attempt = result.attempt, .what = describe(state, optimizer_.parameters())};
   if (!why.empty()) incident.what += "; " + why;
   incident.no_capsule = fill_capsule(state, trial, result.attempt);
+  trial.trouble = state.cause;
   incident.diagnosis = investigate(state, trial);
   incident.drill = drill_.concerns(result.step);
   incident.headroom = telemetry_.by_module();
@@ -139,6 +140,8 @@ StepState Trainer::replay_with_earlier_weights(const Plan& plan, Trial& trial, T
     put(point->state);
     outcome = attempt(plan, trial.feed, observer);
     abandon();
+    // The loss of weights of long ago is far from those of today: only where that was the trouble does it count.
+    if (outcome.cause == AbortCause::kSpike && trial.trouble != AbortCause::kSpike) outcome.cause = AbortCause::kNone;
     if (outcome.commits()) trial.recovery = std::move(point);
   }
   put(now);

@@ -163,6 +163,22 @@ TEST(TrainingRun, ADamagedWeightHasACheckpointToGoBackToWhereNobodySaidWhenToSav
   EXPECT_NE(folder.read("harmed/events.jsonl").find("back to step "), std::string::npos);
 }
 
+TEST(TrainingRun, WeightsOfLongAgoMendADamagedOneThoughTheirLossIsFarFromTodays) {
+  const ScratchFolder folder;
+  TrainerOptions options = trainer_options();
+  options.schedule = optim::Schedule::constant(0.02);
+  options.accumulate = 1;
+  options.inject = {"nan-weight@step=250,path=down.weight,once=1"};
+  Training net(options);
+  TrainingRun run(net.trainer, plain_options(folder, 300));
+  run.begin();
+  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  const double first = run.step(toy::batch(0), maths).loss;
+  for (int k = 2; k < 250; ++k) run.step(toy::batch(0), maths);
+  EXPECT_LT(run.step(toy::batch(0), maths).loss, first / 20) << "or the first loss is nothing to be surprised at";
+  EXPECT_TRUE(run.step(toy::batch(0), maths).went_back());
+}
+
 TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
   const ScratchFolder folder;
   TrainerOptions options = trainer_options();

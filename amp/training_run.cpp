@@ -326,10 +326,10 @@ class TrainingRun::Journal {
     saved_ = -1;
     score_.reset();
     for (const auto& [name, value] : evaluation.numbers)
-      if (name == options_.score && std::isfinite(value)) score_ = options_.higher_is_better ? -value : value;
+      if (name == options_.score && std::isfinite(value)) score_ = io::Score{value, options_.higher_is_better};
     const auto bad = std::ranges::find_if(evaluation.numbers, [](const auto& n) { return !std::isfinite(n.second); });
     if (bad != evaluation.numbers.end()) warn(*bad);
-    if (score_) trainer_.observe(*score_);
+    if (score_) trainer_.observe(score_->higher_is_better ? -score_->value : score_->value);
     return true;
   }
 
@@ -461,7 +461,7 @@ class TrainingRun::Journal {
   std::int64_t started_at_ = 0;
   std::int64_t evaluated_ = -1;
   std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows
-  std::optional<double> score_;
+  std::optional<io::Score> score_;
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false;
   bool mid_step_ = false;  // a batch was skipped: the step it was for is not made yet, and its attempts count on

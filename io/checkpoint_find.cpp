@@ -183,14 +183,12 @@ std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const List
 }
 
 /// Files with a score, the best first. None where MANIFEST cannot be read: it alone knows the scores.
-std::vector<std::string> best_first(const FileHandle& folder) {
+std::vector<std::string> names_best_first(const FileHandle& folder) {
   std::vector<std::byte> text;
   if (read_file(FileOps::real(), folder.get(), kManifestName, kManifestLimit, text) != 0) return {};
-  Manifest manifest = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()}).manifest;
-  std::erase_if(manifest.entries, [](const ManifestEntry& e) { return !e.score || !step_of_file_name(e.file); });
-  std::ranges::stable_sort(manifest.entries, {}, [](const ManifestEntry& e) { return *e.score; });
+  const Manifest manifest = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()}).manifest;
   std::vector<std::string> names;
-  for (const ManifestEntry& e : manifest.entries) names.push_back(e.file);
+  for (const std::size_t i : best_first(manifest.entries)) names.push_back(manifest.entries[i].file);
   return names;
 }
 
@@ -236,7 +234,7 @@ FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoic
   std::size_t tried = 0;
   if (choice.kind != kNewest) {
     if (auto best = first_whole(
-            handle, [&] { return best_first(handle); }, warn, tried))
+            handle, [&] { return names_best_first(handle); }, warn, tried))
       return {*std::move(best), fmt::format("the best of {} with a score", tried)};
     check<NoCheckpointError>(choice.kind == kUsual,
                              "checkpoints in {}: {}, so none is the best; take the newest, or name a step", folder,

@@ -40,7 +40,7 @@ struct SaveRequest {
   std::int64_t step = 0;
   StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
   std::string state_hash{};
-  std::optional<double> score{};  ///< what "best" is judged by, lower is better
+  std::optional<Score> score{};  ///< what "best" is judged by
   /// A checkpoint of this step is one of the same run, of which this one knows more: it makes way, and is not set
   /// aside. At every instant one of both is there.
   bool supersedes = false;
@@ -176,8 +176,8 @@ struct FoundCheckpoint : LoadedCheckpoint {
   std::string why;  ///< for people: "the best of 3 with a score", "the newest", "as asked for"
 };
 /// That checkpoint of a folder that somebody else may be writing: only reads. What cannot be read on the way to the
-/// best or the newest is passed over, with a line to `warn`. Throws NoCheckpointError, which names those that there are,
-/// when there is no such one, and CheckpointError as load_newest().
+/// best or the newest is passed over, with a line to `warn`. Throws NoCheckpointError, which names those that there
+/// are, when there is no such one, and CheckpointError as load_newest().
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
                                 const Warn& warn = warn_on_stderr);
 

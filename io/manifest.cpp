@@ -13,11 +13,17 @@ namespace binade::io {
 namespace {
 
 constexpr std::string_view kHead = "binade-manifest 1 ";
+constexpr std::string_view kHigher = "higher:";  // before a score of which higher is better
 constexpr std::string_view kPrefix = "ckpt-", kSuffix = ".h5";
 constexpr std::size_t kDigits = 12;
 
 std::string sealed(const std::string& line) {
   return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size()));
+}
+
+/// "-" for none; a bare number where lower is better, as in every MANIFEST before there was a direction.
+std::string score_text(const std::optional<Score>& score) {
+  return score ? fmt::format("{}{}", score->higher_is_better ? kHigher : "", score->value) : "-";
 }
 
 /// The line without its CRC, or nothing when it does not fit.
@@ -59,17 +65,33 @@ std::optional<ManifestEntry> entry_from(std::string_view line) {
   const std::string_view health = next_word(line);
   e.finite = health == "finite";
   if (!known || (!e.finite && health != "non-finite")) return std::nullopt;
-  const std::string_view score = next_word(line);
-  double value = 0;
+  std::string_view score = next_word(line);
   if (score != "-") {
-    if (!parse(score, value) || !std::isfinite(value)) return std::nullopt;
-    e.score = value;
+    e.score = Score{.higher_is_better = score.starts_with(kHigher)};
+    if (e.score->higher_is_better) score.remove_prefix(kHigher.size());
+    if (!parse(score, e.score->value) || !std::isfinite(e.score->value)) return std::nullopt;
   }
   if (!line.empty()) return std::nullopt;
   return e;
 }
 
 }  // namespace
+
+std::string_view direction_of(const Score& score) {
+  return score.higher_is_better ? "higher is better" : "lower is better";
+}
+
+std::vector<std::size_t> best_first(const std::vector<ManifestEntry>& entries) {
+  const auto newest = std::ranges::find_if(entries.rbegin(), entries.rend(),
+                                           [](const ManifestEntry& e) { return e.score.has_value(); });
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (entries[i].score && entries[i].score->higher_is_better == newest->score->higher_is_better) order.push_back(i);
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return entries[a].score->better_than(*entries[b].score);
+  });
+  return order;
+}
 
 std::string_view name_of(CheckpointStatus status) {
   switch (status) {
@@ -85,7 +107,7 @@ std::string to_text(const Manifest& manifest) {
       fmt::format("{}entries {} trouble {}", kHead, manifest.entries.size(), manifest.last_trouble));
   for (const ManifestEntry& e : manifest.entries)
     text += sealed(fmt::format("{} {} {} {} {} {} {}", e.step, e.file, e.bytes, e.sha256, name_of(e.status),
-                               e.finite ? "finite" : "non-finite", e.score ? fmt::format("{}", *e.score) : "-"));
+                               e.finite ? "finite" : "non-finite", score_text(e.score)));
   return text;
 }
 

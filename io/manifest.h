@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,15 +16,35 @@ inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< bytes that are 
 enum class CheckpointStatus : std::uint8_t { kCommitted, kVerified, kGood };
 std::string_view name_of(CheckpointStatus status);
 
+/// What an evaluation came to.
+struct Score {
+  double value = 0;
+  bool higher_is_better = false;
+
+  /// False where the two are judged in different directions.
+  bool better_than(const Score& other) const {
+    if (higher_is_better != other.higher_is_better) return false;
+    return higher_is_better ? value > other.value : value < other.value;
+  }
+  bool operator==(const Score&) const = default;
+};
+
+/// "higher is better" or "lower is better".
+std::string_view direction_of(const Score& score);
+
 struct ManifestEntry {
   std::int64_t step = 0;
   std::string file{};
   std::uint64_t bytes = 0;
   std::string sha256{};  ///< of the whole file, 64 hex digits
   CheckpointStatus status = CheckpointStatus::kCommitted;
-  bool finite = true;             ///< the health gate found only finite numbers
-  std::optional<double> score{};  ///< lower is better
+  bool finite = true;            ///< the health gate found only finite numbers
+  std::optional<Score> score{};  ///< of the evaluation at this step
 };
+
+/// Indices of the entries that have a score, the best first, the earlier of equals first. Where a run changed the
+/// direction of its score, only those in the direction of the newest.
+std::vector<std::size_t> best_first(const std::vector<ManifestEntry>& entries);
 
 /// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at
 /// the end of every line. A hint: what it says about a file is checked against the file, and it is rebuilt when it is

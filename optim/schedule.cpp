@@ -59,7 +59,7 @@ double Schedule::lr(std::int64_t k) const {
 
 void Schedule::observe(double loss) {
   if (options_.kind != ScheduleKind::kPlateau || !std::isfinite(loss)) return;
-  if (loss < best_ * (1 - options_.threshold)) {
+  if (loss < best_ * (best_ < 0 ? 1 + options_.threshold : 1 - options_.threshold)) {
     best_ = loss;
     bad_ = 0;
     return;

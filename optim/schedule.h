@@ -19,7 +19,7 @@ struct ScheduleOptions {
   std::int64_t steps = 0;      ///< linear, cosine: the update that reaches min_lr
   double factor = 0.1;         ///< plateau: each drop
   std::int64_t patience = 10;  ///< plateau: observations without a better one before a drop
-  double threshold = 1e-4;     ///< plateau: better means below best x (1 - threshold)
+  double threshold = 1e-4;     ///< plateau: better means lower by more than threshold x |best|
 };
 
 /// The learning rate of every update, as a value with state. With W = warmup, N = steps, for update k from 1:

@@ -33,9 +33,17 @@ void print_run(const std::string& path) {
     reading.whole = false;
   io::print(folder + "\n");
   if (!reading.whole) io::print("  MANIFEST is missing or damaged; the next run rebuilds it from the files\n");
-  for (const io::ManifestEntry& e : reading.manifest.entries)
+  const std::vector<io::ManifestEntry>& entries = reading.manifest.entries;
+  const std::vector<std::size_t> best = io::best_first(entries);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const io::ManifestEntry& e = entries[i];
+    std::string score;
+    if (e.score)
+      score = fmt::format("  score {:.6g} ({}){}", e.score->value, direction_of(*e.score),
+                          best[0] == i ? ", the best" : "");
     io::print(fmt::format("  step {:<10} {:<9} {:<10} {}{}\n", e.step, name_of(e.status), bytes_text(e.bytes),
-                          one_line(e.file), e.score ? fmt::format("  score {:.6g}", *e.score) : ""));
+                          one_line(e.file), score));
+  }
   if (reading.manifest.last_trouble > 0)
     io::print(fmt::format("  last trouble at step {}\n", reading.manifest.last_trouble));
 }

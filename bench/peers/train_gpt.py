@@ -12,7 +12,7 @@ binade-gpt's validation loss is held against.
   batches      12 windows of 64 characters at random places in the first 90 % of the text
   validation   the last 10 %, whole, in non-overlapping windows of 64 (each window predicts its 64 next characters), mean
                cross-entropy in nats
-Prints JSON lines; the last one is the result.
+--init-from FILE starts from the weights that `binade-gpt init FILE` wrote. Prints JSON lines; the last one is the result.
 """
 import argparse
 import contextlib
@@ -26,6 +26,8 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+import first_weights
 
 
 class Block(nn.Module):
@@ -102,6 +104,7 @@ def main():
     ap.add_argument("--warmup", type=int, default=100)
     ap.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     ap.add_argument("--log-every", type=int, default=100)
+    ap.add_argument("--init-from", help="safetensors file of binade-gpt init")
     a = ap.parse_args()
 
     torch.manual_seed(a.seed)
@@ -112,6 +115,8 @@ def main():
     cut = int(0.9 * len(ids))
     train, held = ids[:cut], ids[cut:]
     model = Gpt(len(characters), a.layers, a.heads, a.dim, a.context)
+    if a.init_from:
+        first_weights.load_gpt(model, a.init_from)
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Trains Binade's U-Net in PyTorch on the CPU: the reference that binade-unet's validation Dice is held against.
 
-    train_unet.py --data FOLDER --split isbi|nuclei --seed 1            (OMP_NUM_THREADS=2)
+    train_unet.py --data FOLDER --split isbi|nuclei|chase --seed 1      (OMP_NUM_THREADS=2)
 
 FOLDER holds images/ and masks/ of the same names. The recipe, the same for both sets and both frameworks:
 
-  network       unet_model.py, base 16, depth 3, one input channel, one logit; He-normal initial values
+  network       unet_model.py, base 16, depth 3, one logit; He-normal initial values, the head at the prior of the training masks
   images        float32, each image brought to mean 0 and standard deviation 1 (population) on its own
   targets       mask > 127 is 1
   training      one random 256 x 256 crop an image and step (the whole image when it is 256 x 256); flip left-right and
@@ -19,7 +19,8 @@ FOLDER holds images/ and masks/ of the same names. The recipe, the same for both
   validation    after the last step, whole images, batch norm in evaluation mode, probability > 0.5 (logit > 0) is class 1;
                 val_dice = 2 TP / (2 TP + FP + FN) of class 1, counts pooled over the set
 
---split isbi: 00-23 train, 24-29 validation (the last 20 % by name). --split nuclei: 03, 07, 11, ... are held out.
+--split isbi and chase: the last 20 % by name are held out. --split nuclei: 03, 07, 11, ... are. --init-from FILE starts from the
+weights that `binade-unet init FILE` wrote.
 Prints JSON lines: one a log interval, the last one with the result. --masks DIR writes the predicted masks as PNG.
 """
 import argparse
@@ -36,7 +37,8 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from unet_model import UNet
+import first_weights
+from unet_model import UNet, prior_logits
 
 
 def load(folder, names):
@@ -44,14 +46,15 @@ def load(folder, names):
     for name in names:
         image = np.asarray(Image.open(os.path.join(folder, "images", name)), dtype=np.float32)
         image = (image - image.mean()) / max(float(image.std()), 1e-6)
-        images.append(torch.from_numpy(image)[None])
-        masks.append(torch.from_numpy((np.asarray(Image.open(os.path.join(folder, "masks", name))) > 127).astype(np.float32))[None])
+        images.append(torch.from_numpy(image)[None] if image.ndim == 2 else torch.from_numpy(image).permute(2, 0, 1))
+        mask = np.asarray(Image.open(os.path.join(folder, "masks", name)).convert("L"))  # a 1-bit file holds 0 and 255 then
+        masks.append(torch.from_numpy((mask > 127).astype(np.float32))[None])
     return images, masks
 
 
 def split_names(folder, split):
     names = sorted(os.listdir(os.path.join(folder, "images")))
-    if split == "isbi":
+    if split in ("isbi", "chase"):
         held = set(names[len(names) - len(names) // 5:])
     else:
         held = set(names[3::4])
@@ -67,7 +70,7 @@ def augment(image, mask, size, rng):
     if rng.random() < 0.5:
         pair = pair.flip(1)
     pair = torch.rot90(pair, int(rng.integers(0, 4)), (1, 2))
-    return pair[:1], pair[1:]
+    return pair[:-1], pair[-1:]
 
 
 def loss_of(logits, target):
@@ -104,7 +107,7 @@ def evaluate(model, images, masks, names, precision, folder):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--data", required=True)
-    ap.add_argument("--split", choices=["isbi", "nuclei"], required=True)
+    ap.add_argument("--split", choices=["isbi", "nuclei", "chase"], required=True)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--steps", type=int, default=300)
     ap.add_argument("--batch", type=int, default=4)
@@ -117,6 +120,7 @@ def main():
     ap.add_argument("--log-every", type=int, default=50)
     ap.add_argument("--eval-every", type=int, default=0)
     ap.add_argument("--masks")
+    ap.add_argument("--init-from", help="safetensors file of binade-unet init")
     a = ap.parse_args()
 
     torch.manual_seed(a.seed)
@@ -124,7 +128,10 @@ def main():
     train_names, val_names = split_names(a.data, a.split)
     images, masks = load(a.data, train_names)
     val = load(a.data, val_names)
-    model = UNet(a.base, a.depth).to(memory_format=torch.channels_last)  # the same numbers, a third faster
+    model = UNet(a.base, a.depth, inputs=images[0].shape[0], first_logits=prior_logits(masks))
+    if a.init_from:
+        first_weights.load_unet(model, a.init_from)
+    model.to(memory_format=torch.channels_last)  # the same numbers, a third faster
     optimizer = torch.optim.Adam(model.parameters(), lr=a.lr)
     order, start = [], time.time()
     for step in range(1, a.steps + 1):

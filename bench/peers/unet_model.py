@@ -8,10 +8,20 @@
 
 Initial values: every convolution He normal, std = sqrt(2 / fan_in), fan_in = in_channels * kh * kw (for `up`, whose
 stride equals its size, an output pixel sees in_channels values, so fan_in = in_channels); biases 0; batch norm weight 1,
-bias 0, momentum 0.1, eps 1e-5.
+bias 0, momentum 0.1, eps 1e-5. The head's weights are less their mean for each class, its biases are prior_logits() of
+the training masks where those are given (docs/decisions/0050).
 """
+import math
+
 import torch
 import torch.nn as nn
+
+
+def prior_logits(masks):
+    """Binary masks (0 and 1) -> the log-odds of the foreground, both classes counted once more than they occur."""
+    foreground = sum(float(mask.sum()) for mask in masks)
+    pixels = sum(mask.numel() for mask in masks)
+    return [math.log((foreground + 1) / (pixels - foreground + 1))]
 
 
 class Pair(nn.Module):
@@ -32,7 +42,7 @@ class Pair(nn.Module):
 
 
 class UNet(nn.Module):
-    def __init__(self, base=16, depth=3, inputs=1, classes=1):
+    def __init__(self, base=16, depth=3, inputs=1, classes=1, first_logits=None):
         super().__init__()
         widths = [base << n for n in range(depth + 1)]
         self.encoder = nn.ModuleList([Pair(i, o) for i, o in zip([inputs] + widths[:-2], widths[:-1])])
@@ -46,6 +56,10 @@ class UNet(nn.Module):
                 nn.init.normal_(m.weight, 0.0, (2.0 / m.weight.shape[0]) ** 0.5)
             if isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) and m.bias is not None:
                 nn.init.zeros_(m.bias)
+        with torch.no_grad():
+            self.head.weight.sub_(self.head.weight.mean(1, keepdim=True))
+            if first_logits is not None:
+                self.head.bias.copy_(torch.tensor(first_logits))
 
     def forward(self, x):
         skips = []

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "autograd/trace.h"
+#include "core/version.h"
 #include "io/checkpoint_store.h"
 #include "io/console.h"
 #include "io/safetensors.h"
@@ -65,6 +66,14 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
   }
   for (const auto& [name, value] : statistics.values()) merged.put(name, value);
   nn::load_state_dict(model, merged);
+}
+
+void write_weights(nn::Module& model, const std::string& path) {
+  io::Safetensors content{.metadata = {{"format", "pt"}, {"writer", std::string(build_id())}}};
+  const StateDict state = nn::state_dict(model);
+  for (const auto& [name, value] : state.values())
+    if (const auto* tensor = std::get_if<Tensor>(&value)) content.tensors.emplace(name, *tensor);
+  io::write_safetensors(path, content);
 }
 
 PrecisionPolicy policy_of(const StateDict& checkpoint) {

@@ -27,6 +27,10 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = 
 /// one from PyTorch's and Hugging Face's). Throws CheckpointError listing both sides when they do not fit.
 void load_weights(nn::Module& model, const std::string& path);
 
+/// Every parameter and statistic of a model as a safetensors file, by the model's names and in its layouts:
+/// load_weights() reads it back. Throws StorageError.
+void write_weights(nn::Module& model, const std::string& path);
+
 /// The policy that the checkpoint was trained under.
 PrecisionPolicy policy_of(const StateDict& checkpoint);
 

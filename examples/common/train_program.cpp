@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <sstream>
 
+#include "examples/common/model_file.h"
 #include "io/console.h"
 #include "io/json_reader.h"
 #include "io/read_file.h"
@@ -139,6 +140,16 @@ void tell_preflight(const amp::PreflightReport& report) {
 int tell_as_json(const amp::PreflightReport& report) {
   if (report.findings.empty()) io::say(fmt::format("preflight: nothing found in {:.2f} s", report.seconds));
   io::print(amp::preflight_json(report) + "\n");
+  return 0;
+}
+
+int write_first_weights(nn::Module& model, const TrainSettings& s, const std::string& path) {
+  check<ArgumentError>(
+      s.run.empty() && s.resume.empty() && !s.supervise,
+      "init: wanted neither --run nor --resume nor --supervise: no run is made, and the weights of one "
+      "are written by binade-doctor export");
+  write_weights(model, path);
+  io::print(fmt::format("{} parameters in {}\n", nn::count_parameters(model), path));
   return 0;
 }
 

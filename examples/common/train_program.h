@@ -46,6 +46,10 @@ amp::PreflightReport preflight_and_tell(amp::Trainer& trainer, Loader& loader, M
 /// the exit code is 0.
 int tell_as_json(const amp::PreflightReport& report);
 
+/// What the sub-command `init` does: `model`, as a training would start with it, into a safetensors file; says so on
+/// stdout. Throws ArgumentError where the settings ask for a run (--run, --resume, --supervise), and StorageError.
+int write_first_weights(nn::Module& model, const TrainSettings& s, const std::string& path);
+
 /// Opens the run, goes through the batches of `loader` with `maths`, says at the end what a person wants to know, and
 /// returns the exit code.
 template <class Loader, class Maths>

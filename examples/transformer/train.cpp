@@ -22,9 +22,10 @@ std::string sample_of(Gpt& model, const TextSource& source) {
   return source.tokenizer->decode(sample(model, prompt, {.tokens = kTokens}));
 }
 
-enum class Purpose { kTrain, kPreflight };
+enum class Purpose { kTrain, kPreflight, kInit };
 
-int train(Settings& table, GptSettings& s, Purpose purpose) {
+/// `to`: the file that Purpose::kInit writes.
+int train(Settings& table, GptSettings& s, Purpose purpose, const std::string& to) {
   settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
   const TrainSettings& t = s.train;
   Runtime runtime({.device = choose_device(t.device),
@@ -39,6 +40,7 @@ int train(Settings& table, GptSettings& s, Purpose purpose) {
   Gpt model(gpt_options(s, source.tokenizer->vocabulary_size()));
   check_overrides(policy, model, probe_loss(model));
   if (!t.init_from.empty() && !t.loads) load_weights(model, t.init_from);
+  if (purpose == Purpose::kInit) return write_first_weights(model, t, to);
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 
@@ -69,9 +71,11 @@ Command add(CLI::App& program, const char* name, const char* help, Purpose purpo
   auto table = std::make_shared<Settings>();
   add_gpt_settings(*table, *settings);
   table->declare(*app);
-  return [app, settings, table, purpose] {
+  auto to = std::make_shared<std::string>();
+  if (purpose == Purpose::kInit) app->add_option("file", *to, "safetensors file to write")->required();
+  return [app, settings, table, purpose, to] {
     if (!app->parsed()) return 0;
-    return run_training(*table, settings->train, "gpt", [&] { return train(*table, *settings, purpose); });
+    return run_training(*table, settings->train, "gpt", [&] { return train(*table, *settings, purpose, *to); });
   };
 }
 
@@ -83,6 +87,11 @@ Command add_train(CLI::App& program) {
 
 Command add_preflight(CLI::App& program) {
   return add(program, "preflight", "Lists what is risky about a training before its first step", Purpose::kPreflight);
+}
+
+Command add_init(CLI::App& program) {
+  return add(program, "init", "Writes the weights that a training with these settings would start from",
+             Purpose::kInit);
 }
 
 }  // namespace binade::examples

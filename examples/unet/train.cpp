@@ -6,6 +6,7 @@
 #include "examples/unet/evaluation.h"
 #include "examples/unet/image_source.h"
 #include "examples/unet/picture.h"
+#include "examples/unet/prior.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
 #include "io/console.h"
@@ -30,9 +31,10 @@ io::ImageLoaderOptions loader_options(const UNetSettings& s) {
           .augment = augment_options(s)};
 }
 
-enum class Purpose { kTrain, kPreflight };
+enum class Purpose { kTrain, kPreflight, kInit };
 
-int train(Settings& table, UNetSettings& s, Purpose purpose) {
+/// `to`: the file that Purpose::kInit writes.
+int train(Settings& table, UNetSettings& s, Purpose purpose, const std::string& to) {
   settle_settings(table, s.train, [&] { complete_unet_settings(s); });
   const TrainSettings& t = s.train;
   Runtime runtime({.device = choose_device(t.device),
@@ -50,6 +52,8 @@ int train(Settings& table, UNetSettings& s, Purpose purpose) {
     check_overrides(policy, model, probe_loss(model, s));
   }
   if (!t.init_from.empty() && !t.loads) load_weights(model, t.init_from);
+  if (t.init_from.empty() && !t.loads) model.start_at(prior_logits(source.split.train, s.classes));
+  if (purpose == Purpose::kInit) return write_first_weights(model, t, to);
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 
@@ -92,9 +96,11 @@ Command add(CLI::App& program, const char* name, const char* help, Purpose purpo
   auto table = std::make_shared<Settings>();
   add_unet_settings(*table, *settings);
   table->declare(*app);
-  return [app, settings, table, purpose] {
+  auto to = std::make_shared<std::string>();
+  if (purpose == Purpose::kInit) app->add_option("file", *to, "safetensors file to write")->required();
+  return [app, settings, table, purpose, to] {
     if (!app->parsed()) return 0;
-    return run_training(*table, settings->train, "unet", [&] { return train(*table, *settings, purpose); });
+    return run_training(*table, settings->train, "unet", [&] { return train(*table, *settings, purpose, *to); });
   };
 }
 
@@ -107,6 +113,11 @@ Command add_train(CLI::App& program) {
 
 Command add_preflight(CLI::App& program) {
   return add(program, "preflight", "Lists what is risky about a training before its first step", Purpose::kPreflight);
+}
+
+Command add_init(CLI::App& program) {
+  return add(program, "init", "Writes the weights that a training with these settings would start from",
+             Purpose::kInit);
 }
 
 Command add_modules(CLI::App& program) {

@@ -1,8 +1,27 @@
 #include "examples/unet/unet.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace binade::examples {
+
+namespace {
+
+/// Draws the head: He-normal less its mean over the inputs. They are what a batch norm's ReLU gives, positive and alike
+/// on average, so that weights of any other sum move all logits by an amount that the seed decides.
+void draw_head(nn::Parameter& weight) {
+  nn::init::kaiming_normal(weight);
+  Tensor values = weight.value().on_host().clone();
+  const std::int64_t inputs = values.shape().cols();
+  float* row = values.mutable_data<float>();
+  for (std::int64_t k = 0; k < values.numel() / inputs; ++k, row += inputs) {
+    const float mean = std::accumulate(row, row + inputs, 0.0f) / static_cast<float>(inputs);
+    for (std::int64_t c = 0; c < inputs; ++c) row[c] -= mean;
+  }
+  weight.mutable_value().copy_from(values.to(weight.device()));
+}
+
+}  // namespace
 
 DoubleConv::DoubleConv(std::int64_t in, std::int64_t out)
     : conv1({.in = in, .out = out, .kernel = 3, .padding = 1, .bias = false}),
@@ -57,8 +76,15 @@ UNet::UNet(const UNetOptions& o)
     encoder_.emplace_back(level == 0 ? o.in : width / 2, width);
     decoder_.emplace_back(2 * width, width);
   }
-  nn::init::kaiming_normal(head_.weight);
+  draw_head(head_.weight);
   nn::init::zeros(head_.bias);
+}
+
+void UNet::start_at(std::span<const double> logits) {
+  check<ShapeError>(std::ssize(logits) == options_.classes, "unet: wanted {} first logits, got {}", options_.classes,
+                    logits.size());
+  const std::vector<float> values(logits.begin(), logits.end());
+  head_.bias.mutable_value().copy_from(Tensor::from(values, {options_.classes}).to(head_.bias.device()));
 }
 
 void UNet::visit(nn::Visitor& v) {

@@ -6,6 +6,7 @@ namespace binade::examples {
 
 Command add_train(CLI::App& program);
 Command add_preflight(CLI::App& program);
+Command add_init(CLI::App& program);
 Command add_eval(CLI::App& program);
 Command add_predict(CLI::App& program);
 Command add_modules(CLI::App& program);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -453,6 +454,10 @@ TEST(TrainingRun, TheBestCheckpointIsTheOneOfTheBestScore) {
   }
   EXPECT_TRUE(std::filesystem::exists(folder.path("run/checkpoints/ckpt-000000000004.h5")));
   EXPECT_FALSE(std::filesystem::exists(folder.path("run/checkpoints/ckpt-000000000006.h5")));
+  const io::ManifestReading kept = io::manifest_from(folder.read("run/checkpoints/MANIFEST"));
+  const auto fourth = std::ranges::find(kept.manifest.entries, 4, &io::ManifestEntry::step);
+  ASSERT_NE(fourth, kept.manifest.entries.end());
+  EXPECT_EQ(fourth->score, (io::Score{.value = 0.9, .higher_is_better = true}));
   EXPECT_NE(folder.read("run/metrics.jsonl").find("{\"step\":4,\"val_dice\":0.9}"), std::string::npos);
 }
 

@@ -19,7 +19,7 @@ void add(std::vector<int>& versions, int version) {
   if (!holds(versions, version)) versions.push_back(version);
 }
 
-io::SaveRequest request_for(std::int64_t step, int version, std::optional<double> score) {
+io::SaveRequest request_for(std::int64_t step, int version, std::optional<io::Score> score) {
   StateDict state;
   std::vector<float> values(500);
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -141,8 +141,8 @@ void Story::recover(MemoryDisk& disk) const {
 
 int Story::make_version(std::int64_t step) {
   const int version = static_cast<int>(versions_.size());
-  const std::optional<double> score = draws_.one_in(3) ? std::optional(static_cast<double>(draws_.below(100)))
-                                                       : std::nullopt;
+  std::optional<io::Score> score;
+  if (draws_.one_in(3)) score = io::Score{static_cast<double>(draws_.below(100))};
   versions_.push_back({step, score, file_of(step, version)});
   return version;
 }

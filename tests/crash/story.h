@@ -16,7 +16,7 @@ namespace binade::crash {
 /// A checkpoint that a story saves. Steps are saved again after a rollback: a version is one state of one step.
 struct Version {
   std::int64_t step = 0;
-  std::optional<double> score{};
+  std::optional<io::Score> score{};
   Bytes image{};  ///< the file that must come of it
 };
 

@@ -191,7 +191,7 @@ std::string make_manifest(Draws& draws) {
                         .sha256 = std::string(64, 'a'),
                         .finite = draws.one_in(2)};
     e.status = static_cast<io::CheckpointStatus>(draws.below(3));
-    if (draws.one_in(2)) e.score = static_cast<double>(draws.below(1000)) / 7;
+    if (draws.one_in(2)) e.score = io::Score{static_cast<double>(draws.below(1000)) / 7, draws.one_in(2)};
     manifest.entries.push_back(e);
   }
   const std::string text = io::to_text(manifest);

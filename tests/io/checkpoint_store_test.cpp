@@ -34,7 +34,7 @@ class CheckpointStoreTest : public ::testing::Test {
     state.put("progress/step", step);
     return state;
   }
-  static SaveRequest request(std::int64_t step, std::optional<double> score = {}) {
+  static SaveRequest request(std::int64_t step, std::optional<Score> score = {}) {
     return {step, state_at(step), std::string(64, '0'), score};
   }
   StoreOptions options(int keep = 3) {
@@ -84,9 +84,9 @@ TEST_F(CheckpointStoreTest, TheBestTheNewestOrOneOfAStepIsFound) {
   expect_state(found({}), 10);
   EXPECT_THROW(found({.kind = kBest}), NoCheckpointError) << "there is no score yet";
 
-  store.save(request(20, 0.2));
-  store.save(request(30, 0.5));
-  store.save(request(40, 0.9));
+  store.save(request(20, Score{0.2}));
+  store.save(request(30, Score{0.5}));
+  store.save(request(40, Score{0.9}));
   store.save(request(50));
   EXPECT_EQ(steps_on_disk(), (Steps{10, 20, 30, 40, 50}));
   expect_state(found({}), 20);
@@ -231,13 +231,16 @@ TEST_F(CheckpointStoreTest, ManifestIsRebuiltWhenLostOrTorn) {
 
 TEST_F(CheckpointStoreTest, EveryChangedByteOfManifestIsSeen) {
   Manifest manifest;
-  manifest.entries = {{10, checkpoint_file_name(10), 5, std::string(64, 'a'), CheckpointStatus::kGood, true, 0.25},
-                      {20, checkpoint_file_name(20), 6, std::string(64, 'b'), CheckpointStatus::kVerified, true, {}}};
+  manifest.entries = {
+      {10, checkpoint_file_name(10), 5, std::string(64, 'a'), CheckpointStatus::kGood, true, Score{0.25}},
+      {20, checkpoint_file_name(20), 6, std::string(64, 'b'), CheckpointStatus::kVerified, true, {}},
+      {30, checkpoint_file_name(30), 6, std::string(64, 'c'), CheckpointStatus::kGood, true, Score{0.5, true}}};
   manifest.last_trouble = 15;
   const std::string text = to_text(manifest);
   const ManifestReading whole = manifest_from(text);
   EXPECT_TRUE(whole.whole);
   EXPECT_EQ(to_text(whole.manifest), text);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(whole.manifest.entries[i].score, manifest.entries[i].score);
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string changed = text;
     changed[i] = static_cast<char>(changed[i] ^ 1);
@@ -255,15 +258,33 @@ TEST_F(CheckpointStoreTest, LeftoversOfADeadWriterGoAndForeignFilesStay) {
   EXPECT_EQ(names_on_disk(), (std::vector<std::string>{"ckpt-20.h5", "notes.txt"}));
 }
 
+TEST_F(CheckpointStoreTest, TheBestIsTheHighestOrTheLowestAsTheNewestScoreSays) {
+  const auto entries = [](std::vector<std::optional<Score>> scores) {
+    std::vector<ManifestEntry> list(scores.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) list[i].score = scores[i];
+    return list;
+  };
+  using Order = std::vector<std::size_t>;
+  const auto low = [](double value) { return Score{value, false}; };
+  const auto high = [](double value) { return Score{value, true}; };
+  EXPECT_EQ(best_first(entries({low(0.5), low(0.2), low(0.2), std::nullopt})), (Order{1, 2, 0}));
+  EXPECT_EQ(best_first(entries({high(0.5), high(0.7), high(0.6)})), (Order{1, 2, 0}));
+  // An older Binade kept a Dice as its negative.
+  EXPECT_EQ(best_first(entries({low(-0.9), high(0.7), high(0.6)})), (Order{1, 2}));
+  EXPECT_EQ(best_first(entries({std::nullopt})), Order{});
+  EXPECT_EQ(kept_by_ring(entries({high(0.5), high(0.7), high(0.6), high(0.1)}), 1),
+            (std::vector<bool>{false, true, false, true}));
+}
+
 TEST_F(CheckpointStoreTest, RingKeepsTheNewestTheBestTheGoodAndTheNextToBecomeGood) {
   CheckpointStore store(folder_, options(2));
   auto clean_to = [&, step = std::int64_t{0}](std::int64_t end) mutable {
     while (step < end) store.step_was_clean(++step);
   };
-  store.save(request(1, 0.9));
+  store.save(request(1, Score{0.9}));
   for (std::int64_t step = 10; step <= 40; step += 10) {
     clean_to(step);
-    store.save(request(step, step == 20 ? 0.1 : 0.5));
+    store.save(request(step, Score{step == 20 ? 0.1 : 0.5}));
   }
   EXPECT_EQ(steps_on_disk(), (Steps{1, 20, 30, 40}));  // 1 is on probation, 20 is the best
   clean_to(60);

@@ -37,6 +37,19 @@ TEST(Schedule, PlateauDropsAfterPatienceAndNeverBelowItsFloor) {
   EXPECT_DOUBLE_EQ(s.lr(1), 0.2);
 }
 
+// A run whose score is better when higher observes its negative, as PyTorch's mode max does.
+TEST(Schedule, PlateauOfNegativeValuesDropsWhereTheyStayOrRise) {
+  for (const double later : {-0.7, -0.69995}) {
+    Schedule s = Schedule::plateau(1, 0.5, 2);
+    s.observe(-0.7);
+    for (int i = 0; i < 3; ++i) s.observe(later);
+    EXPECT_DOUBLE_EQ(s.lr(1), 0.5) << later;
+  }
+  Schedule s = Schedule::plateau(1, 0.5, 0);
+  for (const double value : {-0.7, -0.71, -0.72}) s.observe(value);
+  EXPECT_DOUBLE_EQ(s.lr(1), 1) << "each is better by more than the threshold";
+}
+
 TEST(Schedule, StateGoesOnWhereItWas) {
   Schedule s = Schedule::plateau(1, 0.5, 1), twin = Schedule::plateau(1, 0.5, 1);
   for (const double loss : {3.0, 2.0, 2.5, 2.4}) s.observe(loss);

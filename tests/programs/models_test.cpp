@@ -8,6 +8,7 @@
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/sampling.h"
 #include "examples/unet/prediction.h"
+#include "examples/unet/prior.h"
 #include "examples/unet/unet.h"
 #include "io/name_maps/hf_gpt2.h"
 #include "io/name_maps/pytorch_unet.h"
@@ -154,6 +155,60 @@ TEST(Recompute, AUNetHasTheSameBitsForLessMemory) {
   const auto [kept_hash, kept_peak] = trained_unet(false);
   EXPECT_EQ(hash, kept_hash);
   EXPECT_LT(peak, kept_peak);
+}
+
+// ---- where a U-Net starts -----------------------------------------------------------------------
+
+/// Masks of 32 x 32 pixels that hold so many of each class.
+io::ImageSet masks_of(const std::vector<std::int64_t>& pixels) {
+  std::vector<std::uint8_t> ids;
+  for (std::size_t id = 0; id < pixels.size(); ++id)
+    ids.insert(ids.end(), static_cast<std::size_t>(pixels[id]), static_cast<std::uint8_t>(id));
+  io::ImageSet set;
+  set.samples.resize(1);
+  set.samples[0].pair.mask = Tensor::from(ids, {32, 32});
+  return set;
+}
+
+Tensor random_images(std::uint64_t seed) {
+  const RandomStream numbers{.seed = seed, .purpose = RngPurpose::kData};
+  std::vector<float> values(2 * 32 * 32);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(numbers.normal(i));
+  return Tensor::from(values, {2, 32, 32, 1});
+}
+
+TEST(UNetStart, ThePriorIsTheLogOddsOfTheForegroundOrTheLogarithmOfEachShare) {
+  const std::vector<double> one = prior_logits(masks_of({954, 70}), 1);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_DOUBLE_EQ(one[0], std::log(71.0 / 955.0));
+  const std::vector<double> four = prior_logits(masks_of({900, 24, 100}), 4);
+  const double counted[] = {901, 25, 101, 1};  // a class that does not occur has a finite logit
+  ASSERT_EQ(four.size(), 4u);
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_DOUBLE_EQ(four[k], std::log(counted[k] / 1028.0));
+}
+
+// Over seeds the average first logit of a head that is He-normal, with biases 0, has a standard deviation of 1.4 about
+// 0.
+TEST(UNetStart, TheFirstLogitsLieAtThePriorWhateverTheSeed) {
+  for (const std::int64_t classes : {1, 3}) {
+    const std::vector<double> prior = prior_logits(masks_of({900, 74, 50}), classes);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      Runtime runtime({.seed = seed});
+      UNet model({.classes = classes, .base = 8, .depth = 3});
+      model.start_at(prior);
+      const std::vector<float> logits = model(random_images(seed)).value().to_vector<float>();
+      std::vector<double> mean(prior.size(), 0);
+      for (std::size_t i = 0; i < logits.size(); ++i) mean[i % mean.size()] += logits[i] / (2 * 32 * 32);
+      for (std::size_t k = 0; k < mean.size(); ++k)
+        EXPECT_NEAR(mean[k], prior[k], 0.35) << "class " << k << " of " << classes << ", seed " << seed;
+    }
+  }
+}
+
+TEST(UNetStart, OneLogitAClassIsWanted) {
+  Runtime runtime({.seed = 1});
+  UNet model({.classes = 3, .base = 4, .depth = 1});
+  EXPECT_THROW(model.start_at(std::vector<double>{-2}), ShapeError);
 }
 
 // ---- images of any size -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 import shutil
 import unittest
 
-from programs import DOCTOR, GPT, UNET, ProgramTest, run
+from programs import DOCTOR, GPT, UNET, ProgramTest, metrics, run
 
 VOID = {"meta", "img", "br"}
 LIMIT = 2 << 20
@@ -107,6 +107,16 @@ class Report(ProgramTest):
         for words in ("The run stopped.", "stopped by an incident", "activation-overflow", "decoder.0.conv1", "the step once more, with"):
             self.assertIn(words, page.text)
         self.assertEqual(sum(address.startswith("data:") for address in page.addresses), 1)
+
+    def test_a_dice_is_higher_for_better_and_a_loss_lower(self):
+        for program, number, direction in ((UNET, "val_dice", "higher is better"), (GPT, "val_loss", "lower is better")):
+            with self.subTest(program=program.name):
+                folder = self.folder / number
+                self.train(program, folder, "--steps", 4, "--eval-every", 2)
+                value = [line[number] for line in metrics(folder) if number in line][-1]
+                row = next(line for line in run(DOCTOR, "inspect", folder).stdout.splitlines() if line.startswith("  step 4"))
+                self.assertTrue(row.endswith(f"  score {float(f'{value:.6g}'):g} ({direction}), the best"), row)
+                self.assertIn(f"score ({direction})", self.page(folder).text)
 
     def test_what_is_no_run_is_one_line_and_exit_20(self):
         for folder, words in ((self.folder / "missing", "nothing there"), (self.text, "a file"), (self.folder, "holds no run")):

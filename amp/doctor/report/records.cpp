@@ -74,18 +74,16 @@ Markup samples_section(const RunHistory& history) {
 Markup checkpoints_section(const RunHistory& history) {
   const std::vector<io::ManifestEntry>& entries = history.checkpoints.entries;
   if (entries.empty()) return section("Checkpoints", empty("None is listed in checkpoints/MANIFEST."));
-  const auto best = std::ranges::min_element(entries, {}, [](const io::ManifestEntry& e) {
-    return e.score.value_or(std::numeric_limits<double>::infinity());
-  });
-  Markup rows = row("th", {text("step"), text("file"), text("size"), text("trust"), text("score (lower is better)"),
-                           text("")});
+  const std::vector<std::size_t> best = io::best_first(entries);
+  const std::string score = best.empty() ? "score" : fmt::format("score ({})", direction_of(*entries[best[0]].score));
+  Markup rows = row("th", {text("step"), text("file"), text("size"), text("trust"), text(score), text("")});
   const std::size_t first = entries.size() - std::min(entries.size(), kMostCheckpoints);
   for (std::size_t n = first; n < entries.size(); ++n) {
     const io::ManifestEntry& e = entries[n];
-    std::string remark = &e == &*best && e.score ? "best" : "";
+    std::string remark = !best.empty() && best[0] == n ? "best" : "";
     if (!e.finite) remark += remark.empty() ? "holds non-finite numbers" : ", holds non-finite numbers";
     rows += row("td", {text(count_text(e.step)), element("code", text(e.file)), text(bytes_text(e.bytes)),
-                       text(name_of(e.status)), text(e.score ? number_text(*e.score) : "–"), text(remark)});
+                       text(name_of(e.status)), text(e.score ? number_text(e.score->value) : "–"), text(remark)});
   }
   return section("Checkpoints", folded(entries.size() > kOpenRows, counted(std::ssize(entries), "checkpoint"),
                                        element("table", {{"class", "list numbers"}}, rows)));

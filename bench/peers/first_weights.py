@@ -1,0 +1,40 @@
+"""The weights that `binade-unet init` and `binade-gpt init` write, for the same networks in PyTorch: both frameworks then train from
+the same start. Standard library and PyTorch only.
+"""
+import json
+import struct
+
+import torch
+
+
+def read(path):
+    """Tensors by name of a safetensors file that holds f32 alone."""
+    with open(path, "rb") as file:
+        content = file.read()
+    size, = struct.unpack("<Q", content[:8])
+    tensors = {}
+    for name, entry in json.loads(content[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] != "F32":
+            raise SystemExit(f"{path}: wanted F32 alone, {name} is {entry['dtype']}")
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=torch.float32).view(entry["shape"])
+    return tensors
+
+
+def load_unet(model, path):
+    """Convolutions of Binade have their input channels last: (K, R, S, C) for PyTorch's (K, C, R, S)."""
+    tensors = {name: t.permute(0, 3, 1, 2) if t.dim() == 4 else t for name, t in read(path).items()}
+    tensors.update({name: t for name, t in model.state_dict().items() if name.endswith("num_batches_tracked")})
+    model.load_state_dict(tensors)
+
+
+def load_gpt(model, path):
+    """PyTorch's blocks hold query, key and value as one matrix; Binade's table of tokens may have unused rows at its end."""
+    ours = {name.replace(".attention.", ".").replace(".mlp.", "."): t for name, t in read(path).items()}
+    for name in [name for name in ours if ".query." in name]:
+        parts = [ours.pop(name.replace(".query.", f".{part}.")) for part in ("query", "key", "value")]
+        ours[name.replace(".query.", ".qkv.")] = torch.cat(parts)
+    ours["tokens.weight"] = ours["tokens.weight"][:model.tokens.num_embeddings]
+    model.load_state_dict(ours)

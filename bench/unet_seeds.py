@@ -51,8 +51,9 @@ def main():
     parser.add_argument("--mean", type=float, default=0, help="what the mean must reach")
     parser.add_argument("--least", type=float, default=0, help="what every seed must reach")
     parser.add_argument("--build", default=os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build"))
-    parser.add_argument("flags", nargs="*", help="after --: more flags for binade-unet train")
-    a = parser.parse_args()
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    a = parser.parse_args(sys.argv[1:cut])
+    a.flags = sys.argv[cut + 1:]
     print(environment(a.build), flush=True)
     values = []
     for seed in a.seeds.split(","):

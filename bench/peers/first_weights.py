@@ -6,9 +6,11 @@ import struct
 
 import torch
 
+DTYPES = {"F32": torch.float32, "I64": torch.int64}
+
 
 def read(path):
-    """Tensors by name of a safetensors file that holds f32 alone."""
+    """Tensors by name of a safetensors file that holds f32 and counts alone."""
     with open(path, "rb") as file:
         content = file.read()
     size, = struct.unpack("<Q", content[:8])
@@ -16,18 +18,18 @@ def read(path):
     for name, entry in json.loads(content[8:8 + size]).items():
         if name == "__metadata__":
             continue
-        if entry["dtype"] != "F32":
-            raise SystemExit(f"{path}: wanted F32 alone, {name} is {entry['dtype']}")
+        if entry["dtype"] not in DTYPES:
+            raise SystemExit(f"{path}: wanted F32 or I64, {name} is {entry['dtype']}")
         begin, end = (8 + size + offset for offset in entry["data_offsets"])
-        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=torch.float32).view(entry["shape"])
+        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=DTYPES[entry["dtype"]]).view(entry["shape"])
     return tensors
 
 
 def load_unet(model, path):
     """Convolutions of Binade have their input channels last: (K, R, S, C) for PyTorch's (K, C, R, S)."""
     tensors = {name: t.permute(0, 3, 1, 2) if t.dim() == 4 else t for name, t in read(path).items()}
-    tensors.update({name: t for name, t in model.state_dict().items() if name.endswith("num_batches_tracked")})
-    model.load_state_dict(tensors)
+    shapes = {name: t.shape for name, t in model.state_dict().items()}  # a count is (1) for Binade and () for PyTorch
+    model.load_state_dict({name: t.view(shapes[name]) if t.numel() == 1 else t for name, t in tensors.items()})
 
 
 def load_gpt(model, path):

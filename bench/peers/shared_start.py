@@ -60,8 +60,9 @@ def main():
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--torch", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("flags", nargs="*", help="after --: flags for both trainers")
-    a = parser.parse_args()
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    a = parser.parse_args(sys.argv[1:cut])
+    a.flags = sys.argv[cut + 1:]
     number = WORK[a.model][-1]
     print(environment(a.build), flush=True)
     results = []

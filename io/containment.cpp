@@ -1,6 +1,7 @@
 #include "io/containment.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <limits>
 
 #include "core/error.h"
 
@@ -87,7 +89,7 @@ void confine(const ContainmentLimits& limits) {
 
 Containment::Containment(std::string what, const ContainmentLimits& limits,
                          const std::function<void(const Send&)>& work)
-    : what_(std::move(what)) {
+    : what_(std::move(what)), wall_seconds_(limits.wall_seconds), patience_(std::chrono::seconds(limits.wall_seconds)) {
   std::array<int, 2> findings{-1, -1}, complaint{-1, -1};
   bool ready = ::pipe2(findings.data(), O_CLOEXEC) == 0 && ::pipe2(complaint.data(), O_CLOEXEC) == 0;
   if (ready) {
@@ -119,12 +121,29 @@ Containment::~Containment() {
 void Containment::take(void* to, std::size_t count) {
   auto* at = static_cast<char*>(to);
   while (count > 0) {
+    wait_for_findings();
     const ssize_t got = ::read(findings_, at, count);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) tell_end();
     at += got;
     count -= static_cast<std::size_t>(got);
   }
+}
+
+/// Only the time that passes in here counts: what the caller does between two findings is the caller's.
+void Containment::wait_for_findings() {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience_ - (Clock::now() - begin));
+    check<DataError>(left.count() > 0,
+                     "{}: reading it waits for something and is given up after {} s; is it on a disk that answers?",
+                     what_, wall_seconds_);
+    pollfd findings{.fd = findings_, .events = POLLIN, .revents = 0};
+    const auto limit = std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max());
+    if (::poll(&findings, 1, static_cast<int>(limit)) > 0) break;
+  }
+  patience_ -= Clock::now() - begin;
 }
 
 void Containment::tell_end() {

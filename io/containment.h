@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@ namespace binade::io {
 /// What a contained piece of work may use.
 struct ContainmentLimits {
   std::uint64_t seconds = 10;                     ///< of processor time
+  std::uint64_t wall_seconds = 120;               ///< for which the caller waits, of the clock
   std::uint64_t memory = std::uint64_t{1} << 30;  ///< bytes of address space beyond what the process has already
 };
 
@@ -36,9 +38,12 @@ class Containment {
   void take(void* to, std::size_t count);
 
  private:
+  void wait_for_findings();
   [[noreturn]] void tell_end();
 
   std::string what_;
+  std::uint64_t wall_seconds_;
+  std::chrono::nanoseconds patience_;  // of them
   pid_t child_ = -1;
   int findings_ = -1;  // pipes to read from
   int complaint_ = -1;

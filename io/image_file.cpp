@@ -20,12 +20,44 @@ struct Dataset {
   std::size_t bytes = 0;  // of one element in the file
 };
 
+/// The same path by hard links alone. The library would follow a link into any file, a FIFO too, so the kind of each
+/// link on the way is looked at before the link is taken; soft links are replaced by where they lead.
+std::string hard_path(hid_t file, const std::string& name, const std::string& what) {
+  constexpr int kMostSoftLinks = 16;
+  int soft_links = 0;
+  std::string done;
+  for (std::string rest = name; !rest.empty();) {
+    const std::size_t slash = std::min(rest.find('/'), rest.size());
+    const std::string part = rest.substr(0, slash);
+    rest.erase(0, slash + 1);
+    if (part.empty() || part == ".") continue;
+    const std::string at = done + "/" + part;
+    H5L_info_t link{};
+    check<DataError>(H5Lexists(file, at.c_str(), H5P_DEFAULT) > 0, "{} is missing; wanted \"images\" and \"masks\"",
+                     what);
+    hdf5::checked(H5Lget_info(file, at.c_str(), &link, H5P_DEFAULT), what);
+    if (link.type == H5L_TYPE_HARD) {
+      done = at;
+      continue;
+    }
+    check<DataError>(link.type == H5L_TYPE_SOFT,
+                     "{} lies behind \"{}\", an external link; links to other files are not followed: copy the dataset",
+                     what, at);
+    check<DataError>(++soft_links <= kMostSoftLinks, "{} lies behind more than {} soft links", what, kMostSoftLinks);
+    std::string target(link.u.val_size, '\0');  // ends with a zero byte
+    hdf5::checked(H5Lget_val(file, at.c_str(), target.data(), target.size(), H5P_DEFAULT), what);
+    target.resize(std::min(target.find('\0'), target.size()));
+    if (target.starts_with('/')) done.clear();
+    rest = target + "/" + rest;
+  }
+  return done.empty() ? "/" : done;
+}
+
 Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const char* name) {
   const std::string what = path + ": dataset \"" + name + "\"";
-  check<DataError>(H5Lexists(file.get(), name, H5P_DEFAULT) > 0, "{} is missing; wanted \"images\" and \"masks\"",
-                   what);
+  const std::string at = hard_path(file.get(), name, what);
   Dataset data;
-  data.id = hdf5::own(H5Dopen2(file.get(), name, H5P_DEFAULT), H5Dclose, what);
+  data.id = hdf5::own(H5Dopen2(file.get(), at.c_str(), H5P_DEFAULT), H5Dclose, what);
   const auto plist = hdf5::own(H5Dget_create_plist(data.id.get()), H5Pclose, what);
   check<DataError>(H5Pget_external_count(plist.get()) == 0 && H5Pget_layout(plist.get()) != H5D_VIRTUAL,
                    "{} keeps its values in other files, which are not followed", what);
@@ -99,10 +131,11 @@ void check_pair(const Dataset& images, const Dataset& masks, const std::string& 
                    "{}: \"images\": wanted u8, u16 or float, got integers of {} bytes", path, images.bytes);
 }
 
-/// The child's part: sends Contents, every mask as int32, then every image as float.
-void send_datasets(const std::string& path, int wanted_channels, const Containment::Send& send) {
+/// The child's part, on a file that is open: sends Contents, every mask as int32, then every image as float.
+void send_datasets(const std::string& path, int opened, int wanted_channels, const Containment::Send& send) {
   hdf5::disable_plugins();
-  const auto file = hdf5::own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
+  const std::string same_file = fmt::format("/proc/self/fd/{}", opened);  // whatever has taken the name meanwhile
+  const auto file = hdf5::own(H5Fopen(same_file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
                               path + ": wanted a folder with images/ and masks/ or an HDF5 file");
   const Dataset images = open_dataset(file, path, "images");
   const Dataset masks = open_dataset(file, path, "masks");
@@ -137,16 +170,20 @@ void settle_mask(std::vector<std::int32_t>& ids, int classes, std::int32_t thres
 
 ContainmentLimits limits_for(std::uint64_t file_bytes) {
   constexpr std::uint64_t kBytesPerSecond = 4u << 20;  // the slowest decompression under a sanitizer
-  return {.seconds = 2 + file_bytes / kBytesPerSecond, .memory = (std::uint64_t{1} << 30) + 8 * file_bytes};
+  constexpr std::uint64_t kSlowestDisk = 1u << 20;     // of a network, while others work
+  return {.seconds = 2 + file_bytes / kBytesPerSecond,
+          .wall_seconds = 120 + file_bytes / kSlowestDisk,
+          .memory = (std::uint64_t{1} << 30) + 8 * file_bytes};
 }
 
 }  // namespace
 
 ImageSet read_image_file(const std::string& path, const ImageReadOptions& options) {
-  const std::uint64_t bytes = regular_file_size(path);
+  const RegularFile file(path);
   const hdf5::QuietErrors alone;  // no thread is inside the library while the child is made
-  Containment child(path, limits_for(bytes),
-                    [&](const Containment::Send& send) { send_datasets(path, options.channels, send); });
+  Containment child(path, limits_for(file.bytes()), [&](const Containment::Send& send) {
+    send_datasets(path, file.descriptor(), options.channels, send);
+  });
   Contents contents;
   child.take(&contents, sizeof contents);
   const bool plausible = contents.count >= 1 && contents.height >= 1 && contents.width >= 1 &&

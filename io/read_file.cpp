@@ -14,54 +14,41 @@
 #include "core/error.h"
 
 namespace binade::io {
-namespace {
+namespace {}  // namespace
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-void check_regular(const struct stat& status, const std::string& path) {
-  check<DataError>(S_ISREG(status.st_mode), "{}: wanted a regular file, got {}", path,
-                   S_ISDIR(status.st_mode) ? "a folder" : "something else");
-}
-
-}  // namespace
-
-std::uint64_t regular_file_size(const std::string& path) {
-  struct stat status {};
-  check<DataError>(::stat(path.c_str(), &status) == 0, "{}: cannot be opened: {}", path, std::strerror(errno));
-  check_regular(status, path);
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-std::string read_file(const std::string& path, std::uint64_t max_bytes) {
+RegularFile::RegularFile(const std::string& path) {
   // O_NONBLOCK so that a FIFO of that name is refused below and not waited for.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  check<DataError>(file.get() >= 0, "{}: cannot be opened: {}", path, std::strerror(errno));
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  check<DataError>(descriptor_ >= 0, "{}: cannot be opened: {}", path, std::strerror(errno));
   struct stat status {};
-  check<DataError>(::fstat(file.get(), &status) == 0, "{}: cannot be examined: {}", path, std::strerror(errno));
-  check_regular(status, path);
-  const auto size = static_cast<std::uint64_t>(status.st_size);
+  const int error = ::fstat(descriptor_, &status) == 0 ? 0 : errno;
+  bytes_ = static_cast<std::uint64_t>(status.st_size);
+  if (error == 0 && S_ISREG(status.st_mode)) return;
+  ::close(descriptor_);
+  check<DataError>(error == 0, "{}: cannot be examined: {}", path, std::strerror(error));
+  throw DataError(
+      fmt::format("{}: wanted a regular file, got {}", path, S_ISDIR(status.st_mode) ? "a folder" : "something else"));
+}
+
+RegularFile::~RegularFile() { ::close(descriptor_); }
+
+std::string read_file(const std::string& path, std::uint64_t max_bytes, std::string_view magic) {
+  const RegularFile file(path);
+  const std::uint64_t size = file.bytes();
   check<DataError>(size <= max_bytes, "{}: wanted at most {} bytes, got {}", path, max_bytes, size);
 
-  std::string bytes(size, '\0');
+  std::string bytes;
   std::size_t done = 0;
-  while (done < size) {
-    const ssize_t count = ::read(file.get(), bytes.data() + done, size - done);
-    if (count < 0 && errno == EINTR) continue;
-    check<DataError>(count >= 0, "{}: cannot be read at byte {}: {}", path, done, std::strerror(errno));
-    check<DataError>(count > 0, "{}: became shorter while it was read: {} of {} bytes", path, done, size);
-    done += static_cast<std::size_t>(count);
+  for (const std::size_t part : {std::min<std::size_t>(size, magic.size()), static_cast<std::size_t>(size)}) {
+    bytes.resize(part);
+    while (done < part) {
+      const ssize_t count = ::read(file.descriptor(), bytes.data() + done, part - done);
+      if (count < 0 && errno == EINTR) continue;
+      check<DataError>(count >= 0, "{}: cannot be read at byte {}: {}", path, done, std::strerror(errno));
+      check<DataError>(count > 0, "{}: became shorter while it was read: {} of {} bytes", path, done, size);
+      done += static_cast<std::size_t>(count);
+    }
+    if (!bytes.starts_with(magic)) return bytes;
   }
   return bytes;
 }

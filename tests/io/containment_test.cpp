@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -47,6 +48,13 @@ TEST(Containment, WorkWithoutEndIsEnded) {
     while (true) i = i + 1;
   };
   EXPECT_THAT(end_of(forever, {.seconds = 1}), HasSubstr("does not come to an end"));
+}
+
+TEST(Containment, WorkThatWaitsForSomethingIsEndedToo) {
+  const auto asleep = [](const Containment::Send&) {
+    while (true) ::pause();
+  };
+  EXPECT_THAT(end_of(asleep, {.wall_seconds = 1}), HasSubstr("a.h5: reading it waits for something"));
 }
 
 TEST(Containment, SendingTooLittleIsTold) {

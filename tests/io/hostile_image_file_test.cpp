@@ -1,6 +1,9 @@
 // Damaged HDF5 image sets: libhdf5 sees whatever bytes a file has, so every one must end in data or in a DataError.
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/stat.h>
+
+#include <functional>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -93,6 +96,84 @@ TEST(HostileImageFile, AKilobyteThatPromisesTerabytesIsRefused) {
   H5Fclose(file);
   const std::string why = error_of<DataError>([&] { read_image_file(path); });
   EXPECT_NE(why.find("it promises 17179869184 elements and holds 0 bytes"), why.npos) << why;
+}
+
+/// A file with "masks" in it, and "images" made by `add`.
+std::string file_with(const ScratchFolder& folder, const std::function<void(hid_t)>& add) {
+  const std::string path = folder.path("links.h5");
+  const hid_t file = H5Fopen((image_file(folder, H5F_LIBVER_V18, false), folder.path("whole.h5").c_str()), H5F_ACC_RDWR,
+                             H5P_DEFAULT);
+  H5Lmove(file, "images", file, "kept", H5P_DEFAULT, H5P_DEFAULT);
+  add(file);
+  H5Fclose(file);
+  std::filesystem::rename(folder.path("whole.h5"), path);
+  return path;
+}
+
+/// "images" whose values lie elsewhere.
+void add_dataset(hid_t file, const std::function<void(hid_t, hid_t)>& elsewhere) {
+  const hsize_t dims[] = {3, 16, 12};
+  const hid_t space = H5Screate_simple(3, dims, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+  elsewhere(create, space);
+  H5Dclose(H5Dcreate2(file, "images", H5T_NATIVE_UINT8, space, H5P_DEFAULT, create, H5P_DEFAULT));
+  H5Pclose(create);
+  H5Sclose(space);
+}
+
+TEST(HostileImageFile, NothingBehindALinkOutOfTheFileIsOpened) {
+  const ScratchFolder folder;
+  image_file(folder, H5F_LIBVER_V18, false);
+  std::filesystem::rename(folder.path("whole.h5"), folder.path("target"));
+  const std::string regular = folder.path("target"), fifo = folder.path("fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& target : {regular, fifo}) {
+    const char* other = target.c_str();
+    const std::pair<const char*, std::function<void(hid_t)>> kinds[] = {
+        {"an external link",
+         [&](hid_t file) { H5Lcreate_external(other, "/images", file, "images", H5P_DEFAULT, H5P_DEFAULT); }},
+        {"an external link",
+         [&](hid_t file) {
+           H5Lcreate_external(other, "/images", file, "out", H5P_DEFAULT, H5P_DEFAULT);
+           H5Lcreate_soft("out", file, "images", H5P_DEFAULT, H5P_DEFAULT);
+         }},
+        {"an external link",
+         [&](hid_t file) {
+           const hid_t group = H5Gcreate2(file, "inner", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+           H5Lcreate_external(other, "/", group, "out", H5P_DEFAULT, H5P_DEFAULT);
+           H5Gclose(group);
+           H5Lcreate_soft("/inner/./out/images", file, "images", H5P_DEFAULT, H5P_DEFAULT);
+         }},
+        {"in other files",
+         [&](hid_t file) {
+           add_dataset(file, [&](hid_t create, hid_t) { H5Pset_external(create, other, 0, 3 * 16 * 12); });
+         }},
+        {"in other files",
+         [&](hid_t file) {
+           add_dataset(file, [&](hid_t create, hid_t space) { H5Pset_virtual(create, space, other, "images", space); });
+         }},
+    };
+    for (const auto& [word, add] : kinds) {
+      const std::string path = file_with(folder, add);
+      const std::string why = error_of<DataError>([&] { read_image_file(path, {.classes = 256}); });
+      EXPECT_NE(why.find(word), why.npos) << why;
+      EXPECT_NE(why.find("links.h5"), why.npos) << why;
+    }
+  }
+}
+
+TEST(HostileImageFile, SoftLinksInsideTheFileAreFollowedAsOftenAsAPersonWould) {
+  const ScratchFolder folder;
+  const std::string inside = file_with(folder, [](hid_t file) {
+    const hid_t group = H5Gcreate2(file, "a", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/kept", group, "b", H5P_DEFAULT, H5P_DEFAULT);
+    H5Gclose(group);
+    H5Lcreate_soft("a/b", file, "images", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  EXPECT_EQ(read_image_file(inside, {.classes = 256}).samples.size(), 3u);
+  const std::string loop = file_with(
+      folder, [](hid_t file) { H5Lcreate_soft("images", file, "images", H5P_DEFAULT, H5P_DEFAULT); });
+  const std::string why = error_of<DataError>([&] { read_image_file(loop); });
+  EXPECT_NE(why.find("soft links"), why.npos) << why;
 }
 
 TEST(HostileImageFile, WhatIsNoFileIsNotWaitedFor) {

@@ -81,7 +81,7 @@ Tensor to_tensor(const Image& image, int channels, bool normalized) {
 }
 
 Image read_mask_png(const std::string& path, int classes) {
-  const std::string bytes = read_file(path, std::uint64_t{1} << 31);
+  const std::string bytes = read_png_bytes(path);
   const Image indexed = decode_png(bytes, path, {.palette_as_index = true});
   // In a binary task a palette is a way to write black and white, but for a 1-bit file, whose bit is the label.
   return classes > 1 || indexed.depth == 1 ? indexed : decode_png(bytes, path);

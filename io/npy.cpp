@@ -208,7 +208,7 @@ NpyArray decode_npy(std::span<const std::byte> file, const std::string& name) {
 bool is_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
 
 NpyArray read_npy(const std::string& path) {
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file(path, std::uint64_t{1} << 40, kMagic);
   return decode_npy(std::as_bytes(std::span(bytes)), path);
 }
 

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "io/file_ops.h"
+#include "io/output_file.h"
 #include "io/read_file.h"
 
 // libpng reports errors by longjmp. Every function below that calls setjmp holds plain data only, so that no destructor
@@ -212,8 +214,12 @@ Image decode_png(const std::string& bytes, const std::string& name, const PngRea
   return image;
 }
 
+std::string read_png_bytes(const std::string& path) {
+  return read_file(path, std::uint64_t{1} << 31, "\x89PNG\r\n\x1a\n");
+}
+
 Image read_png(const std::string& path, const PngReadOptions& options) {
-  return decode_png(read_file(path, std::uint64_t{1} << 31), path, options);
+  return decode_png(read_png_bytes(path), path, options);
 }
 
 std::string encode_png(const Image& image) {
@@ -251,14 +257,6 @@ std::string encode_png(const Image& image) {
   return out;
 }
 
-void write_png(const std::string& path, const Image& image) {
-  const std::string bytes = encode_png(image);
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  check<StorageError>(file != nullptr, "{}: cannot be opened to write: {}", path, std::strerror(errno));
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  const int reason = errno;
-  const bool closed = std::fclose(file) == 0;
-  check<StorageError>(written && closed, "{}: cannot be written: {}", path, std::strerror(written ? errno : reason));
-}
+void write_png(const std::string& path, const Image& image) { write_output_file(path, bytes_of(encode_png(image))); }
 
 }  // namespace binade::io

@@ -1,6 +1,7 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "io/extents.h"
 #include "io/file_ops.h"
 #include "io/json_reader.h"
+#include "io/output_file.h"
 
 namespace binade::io {
 
@@ -150,6 +152,29 @@ void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor", data_bytes - at));
 }
 
+/// The length that a file of `size` bytes with these first ones gives its header.
+std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size) {
+  std::uint64_t length = 0;
+  if (begin.size() < sizeof(length)) refuse(fmt::format("{} bytes are too few for a file", size));
+  std::memcpy(&length, begin.data(), sizeof(length));
+  if (length > kMostHeader || length > size - sizeof(length))
+    refuse(fmt::format("a header of {} bytes in a file of {}", length, size));
+  if (length == 0 || begin[sizeof(length)] != std::byte{'{'}) refuse("the header does not begin with {");
+  return length;
+}
+
+/// Refuses a file by its first bytes, before the rest is read. What the system refuses is left to the reader.
+void check_begin(FileOps& ops, int folder, const std::string& name) {
+  int descriptor = -1;
+  if (ops.open_read(folder, name, descriptor) != 0) return;
+  const FileHandle file(ops, descriptor);
+  FileStatus status;
+  if (ops.status(descriptor, status) != 0 || !status.regular) return;
+  std::array<std::byte, sizeof(std::uint64_t) + 1> begin{};
+  const auto first = std::span(begin).first(std::min<std::size_t>(begin.size(), status.bytes));
+  if (read_exactly(ops, descriptor, 0, first) == 0) header_length(first, status.bytes);
+}
+
 const char* type_name(DType dtype) {
   for (const NamedType& t : kTypes)
     if (t.dtype == dtype) return t.name;
@@ -159,13 +184,8 @@ const char* type_name(DType dtype) {
 }  // namespace
 
 Safetensors decode_safetensors(std::span<const std::byte> file) {
-  std::uint64_t header_bytes = 0;
-  if (file.size() < sizeof(header_bytes)) refuse(fmt::format("{} bytes are too few for a file", file.size()));
-  std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
-  if (header_bytes > kMostHeader || header_bytes > file.size() - sizeof(header_bytes))
-    refuse(fmt::format("a header of {} bytes in a file of {}", header_bytes, file.size()));
+  const std::uint64_t header_bytes = header_length(file, file.size());
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof(header_bytes), header_bytes);
-  if (!text.starts_with('{')) refuse("the header does not begin with {");
   HeaderReader header;
   read_json_events(text, "safetensors: the header", header, {.bytes = kMostHeader});
   const std::span<const std::byte> data = file.subspan(sizeof(header_bytes) + header_bytes);
@@ -232,9 +252,10 @@ Safetensors read_safetensors(const std::string& path, std::uint64_t limit) {
   check<DataError>(error == 0, "{}: {}", path, error_text(error));
   const FileHandle folder(ops, descriptor);
   std::vector<std::byte> bytes;
-  error = read_file(ops, folder.get(), name, limit, bytes);
-  check<DataError>(error == 0, "{}: {}", path, error_text(error));
   try {
+    check_begin(ops, folder.get(), name);
+    error = read_file(ops, folder.get(), name, limit, bytes);
+    check<DataError>(error == 0, "{}", error_text(error));
     return decode_safetensors(bytes);
   } catch (const DataError& e) {
     throw DataError(fmt::format("{}: {}", path, e.what()));
@@ -242,11 +263,7 @@ Safetensors read_safetensors(const std::string& path, std::uint64_t limit) {
 }
 
 void write_safetensors(const std::string& path, const Safetensors& content) {
-  const auto [folder_path, name] = split_path(path);
-  FileOps& ops = FileOps::real();
-  const FileHandle folder = open_folder(ops, folder_path);
-  const int error = write_file_atomically(ops, folder.get(), name, encode_safetensors(content));
-  check<StorageError>(error == 0, "{}: cannot write: {}", path, error_text(error));
+  write_output_file(path, encode_safetensors(content));
 }
 
 }  // namespace binade::io

@@ -31,7 +31,7 @@ std::vector<std::byte> encode_safetensors(const Safetensors& content);
 
 /// A regular file, no link followed in its last component. Throws DataError naming it.
 Safetensors read_safetensors(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
-/// Written beside and renamed over. Throws StorageError naming it.
+/// As io/output_file.h writes. Throws StorageError naming it.
 void write_safetensors(const std::string& path, const Safetensors& content);
 
 }  // namespace binade::io

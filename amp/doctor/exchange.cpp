@@ -5,9 +5,9 @@
 #include "core/error.h"
 #include "io/checkpoint_store.h"
 #include "io/console.h"
-#include "io/file_ops.h"
 #include "io/name_maps/hf_gpt2.h"
 #include "io/name_maps/pytorch_unet.h"
+#include "io/output_file.h"
 #include "io/safetensors.h"
 
 namespace binade::doctor {
@@ -63,11 +63,8 @@ int import_weights(const ExchangeOptions& options) {
   const std::optional<std::string> sick = io::first_non_finite(state);
   check<DataError>(!sick, "{}: {}", options.from, sick.value_or(""));
   const io::CheckpointImage image = io::encode_checkpoint(state, "");
-  const auto [folder_path, name] = io::split_path(options.to);
-  io::FileOps& ops = io::FileOps::real();
-  const io::FileHandle folder = io::open_folder(ops, folder_path);
-  const int error = io::write_file_atomically(ops, folder.get(), name, image.bytes());
-  check<StorageError>(error == 0, "{}: cannot write: {}", options.to, io::error_text(error));
+  io::verify_checkpoint(image.bytes(), options.from);  // no file that nobody can read is left behind
+  io::write_output_file(options.to, image.bytes());
   io::print(fmt::format("{} tensors in {}\n", tensors.size(), options.to));
   return 0;
 }

@@ -112,6 +112,13 @@ TEST(Png, OtherFilesAreRefused) {
   EXPECT_THAT(error_of<DataError>([] { read_png("/no/such.png"); }), HasSubstr("/no/such.png"));
 }
 
+TEST(Png, AnotherFileIsNotReadBeyondItsFirstBytes) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("large.png", std::string(100'000, 'x'));
+  EXPECT_EQ(read_png_bytes(path), "xxxxxxxx");
+  EXPECT_THAT(error_of<DataError>([&] { read_png(path); }), HasSubstr("large.png"));
+}
+
 TEST(Png, WhatIsWrittenIsReadBack) {
   const RandomStream random{.seed = 3};
   const ScratchFolder folder;

@@ -69,6 +69,14 @@ TEST(SafetensorsTest, FilesComeBackAndTheirNamesAreInErrors) {
   EXPECT_THROW(write_safetensors(folder.path("missing/x"), content), StorageError);
 }
 
+TEST(SafetensorsTest, AFileIsRefusedByItsFirstBytesBeforeItIsRead) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("large", "");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 36);  // more than there is memory for
+  EXPECT_NE(error_of<DataError>([&] { read_safetensors(path); }).find("large: safetensors: the header"),
+            std::string::npos);
+}
+
 TEST(SafetensorsTest, MalformedFilesAreRefusedByName) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_NO_THROW(decode_safetensors(file_of(good, 8)));

@@ -1,5 +1,6 @@
 """binade-doctor on files that were made for it: what it prints, what it refuses, and with which exit code."""
 import base64
+import fcntl
 import json
 import os
 import pathlib
@@ -113,6 +114,41 @@ class Doctor(ProgramTest):
         self.refuse(40, "import", fixture(self.shared, "unet_torch"), self.folder / "x.h5", "--names", "hf-gpt2", words=["missing"])
         self.refuse(24, "import", fixture(self.shared, "gpt2_hub"), self.folder / "no" / "x.h5", words=["No such file"])
         self.assertFalse((self.folder / "x.h5").exists())
+
+    def test_what_is_no_regular_file_is_written_to_and_stays_what_it_is(self):
+        checkpoint = self.imported("gpt2_hub", "hf-gpt2")
+        self.doctor("export", checkpoint, self.folder / "w.safetensors")
+        run_folder = self.folder / "run"
+        (run_folder / "checkpoints").mkdir(parents=True)
+        (run_folder / "checkpoints" / "ckpt-000000000005.h5").write_bytes(checkpoint.read_bytes())
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        end = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+        self.addCleanup(os.close, end)
+        fcntl.fcntl(end, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)  # all of a file, so that nobody waits for a reader
+        for begins, args in ((self.folder / "w.safetensors", ["export", checkpoint, fifo]),
+                             (checkpoint, ["import", fixture(self.shared, "gpt2_hub"), fifo, "--names", "hf-gpt2"]),
+                             (b"<!DOCTYPE html>", ["report", run_folder, "--output", fifo])):
+            with self.subTest(command=args[0]):
+                wanted = begins if isinstance(begins, bytes) else begins.read_bytes()
+                self.doctor(*args)
+                self.assertTrue(fifo.is_fifo(), "the FIFO was replaced")
+                self.assertEqual(os.read(end, 1 << 20)[:len(wanted)], wanted)
+        os.mkfifo(self.folder / "alone")
+        self.refuse(24, "export", checkpoint, self.folder / "alone", words=["start the reader first"])
+
+    def test_more_tensors_than_a_checkpoint_holds_are_not_imported(self):
+        names = [f"t{i}" for i in range(70000)]
+        head = json.dumps({n: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, n in enumerate(names)}).encode()
+        many = self.folder / "many.safetensors"
+        many.write_bytes(struct.pack("<Q", len(head)) + head + bytes(4 * len(names)))
+        self.refuse(20, "import", many, self.folder / "x.h5", words=["at most 65536, got 70005"])
+        self.assertFalse((self.folder / "x.h5").exists())
+
+    def test_a_checkpoint_under_a_false_name(self):
+        path = self.folder / "ckpt-000000000100.h5"
+        path.write_bytes(self.imported("gpt2_hub", "hf-gpt2").read_bytes())
+        self.assertIn("whole", self.doctor("verify", path).stdout)  # weights alone say no step
 
     def test_misspelt_words_are_put_right(self):
         self.refuse(20, "verfy", "x", words=["verfy", "verify"])

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "amp/incident/report.h"
 #include "core/error.h"
@@ -44,10 +42,11 @@ std::string hundredths(double binades) { return io::json_number(std::round(binad
 namespace {
 
 /// Whether the last line of events.jsonl is of an end; true where there is none.
-bool last_event_is_an_end(const std::string& path) {
-  std::ifstream file(path);
+bool last_event_is_an_end(const io::FilesBelow& files) {
+  constexpr std::uint64_t kLongestLine = 1u << 16;
+  std::istringstream end(files.read_end("events.jsonl", kLongestLine));
   std::string last;
-  for (std::string line; std::getline(file, line);) last = line;
+  for (std::string line; std::getline(end, line);) last = line;
   constexpr std::array kEnds = {"stopped", "finished", "left", "died", "given-up"};
   return last.empty() || std::ranges::any_of(kEnds, [&](const char* kind) {
            return last.find(fmt::format("\"kind\":\"{}\"", kind)) != std::string::npos;
@@ -62,20 +61,20 @@ struct RunRecords::Displays {
 };
 
 RunRecords::RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled)
-    : folder_(folder.path()),
+    : files_(folder.files()),
       options_(options),
       scaled_(scaled),
-      incidents_(folder.path()),
-      metrics_(folder.metrics()),
-      timing_(folder.timing()),
-      headroom_(folder.file("headroom.jsonl")),
-      events_(folder.file("events.jsonl")),
-      ended_well_(last_event_is_an_end(folder.file("events.jsonl"))) {}
+      incidents_(files_),
+      metrics_(files_, "metrics.jsonl"),
+      timing_(files_, "timing.jsonl"),
+      headroom_(files_, "headroom.jsonl"),
+      events_(files_, "events.jsonl"),
+      ended_well_(last_event_is_an_end(files_)) {}
 
 void RunRecords::begin(std::int64_t step) {
   displays_.reset(new Displays{io::ProgressBar(
       {.first = step, .total = options_.steps, .every = options_.log_every, .unit = options_.unit + "/s"})});
-  log(kTensorBoard, [&] { displays_->events.emplace(folder_, step + 1); });
+  log(kTensorBoard, [&] { displays_->events.emplace(files_, step + 1); });
 }
 
 RunRecords::~RunRecords() = default;
@@ -257,12 +256,7 @@ void RunRecords::evaluation(std::int64_t step, const Evaluation& evaluation) {
 }
 
 void RunRecords::keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes) {
-  const std::string folder = folder_ + "/samples", name = fmt::format("{:012}.{}", step, extension);
-  io::FileOps& ops = io::FileOps::real();
-  int error = ops.create_folder(folder);
-  if (error == 0 || error == EEXIST)
-    error = io::write_file_atomically(ops, io::open_folder(ops, folder).get(), name, io::bytes_of(bytes));
-  check<StorageError>(error == 0, "{}/{}: cannot be written: {}", folder, name, io::error_text(error));
+  files_.replace(fmt::format("samples/{:012}.{}", step, extension), io::bytes_of(bytes));
 }
 
 void RunRecords::say(const std::string& line) {

@@ -37,7 +37,7 @@ class RunRecords {
     std::vector<io::SaveOutcome> ended{};  ///< since the step before
   };
 
-  /// `scaled`: there is a loss scale worth showing. The options must outlive this.
+  /// `scaled`: there is a loss scale worth showing. The folder and the options must outlive this.
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
@@ -99,7 +99,7 @@ class RunRecords {
   /// Returns where it is, for people.
   std::string write_report(const Incident& incident);
 
-  std::string folder_;
+  const io::FilesBelow& files_;
   const RunOptions& options_;
   bool scaled_;
   IncidentFolders incidents_;

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "amp/incident/incident_folders.h"
 #include "core/error.h"
@@ -65,15 +65,18 @@ bool has_worked(const std::string& folder, const LogSizes& before) {
 }
 
 Progress progress_of(const std::string& folder) {
+  constexpr std::uint64_t kEnoughForALine = 1u << 16;
   Progress progress;
-  std::error_code error;
-  std::ifstream metrics;
-  if (const std::string path = folder + "/metrics.jsonl"; fs::is_regular_file(path, error)) metrics.open(path);
-  for (std::string line; std::getline(metrics, line);)
-    if (line.ends_with('}')) std::sscanf(line.c_str(), "{\"step\":%lld,", &progress.step);
-  for (fs::directory_iterator at(folder + "/checkpoints", error), end; !error && at != end; at.increment(error))
-    if (const auto step = io::step_of_file_name(at->path().filename().string()))
-      progress.checkpoint = std::max<long long>(progress.checkpoint, *step);
+  try {
+    const io::FilesBelow files(folder);
+    std::istringstream metrics(files.read_end("metrics.jsonl", kEnoughForALine));
+    for (std::string line; std::getline(metrics, line);)
+      if (line.ends_with('}')) std::sscanf(line.c_str(), "{\"step\":%lld,", &progress.step);
+    for (const std::string& name : files.names_in("checkpoints"))
+      if (const auto step = io::step_of_file_name(name))
+        progress.checkpoint = std::max<long long>(progress.checkpoint, *step);
+  } catch (const StorageError&) {  // not there yet, or what the child itself will refuse with words
+  }
   return progress;
 }
 
@@ -194,7 +197,8 @@ class Supervisor {
   bool give_up(long long step, const std::string& what) {
     tell("given-up", step, what);
     if (!fs::is_directory(options_.folder)) return true;
-    IncidentFolders incidents(options_.folder);
+    const io::FilesBelow files(options_.folder);
+    IncidentFolders incidents(files);
     const std::string remedy = "the supervisor gave the run up; the last commit is intact";
     incidents.write(step, 1, "report.json",
                     io::JsonObject()
@@ -217,7 +221,7 @@ class Supervisor {
     io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
     if (!fs::is_directory(options_.folder)) return;
     try {
-      io::JsonLines(options_.folder + "/events.jsonl")
+      io::JsonLines(io::FilesBelow(options_.folder), "events.jsonl")
           .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
     } catch (const StorageError& error) {  // the disk may be why the child died
       io::say(fmt::format("supervisor: {}", error.what()));

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "amp/library_plans.h"
@@ -155,9 +155,9 @@ class TrainingRun::Journal {
   void open_drills() {
     FireDrill& drill = trainer_.drill();
     if (!drill.planted()) return;
-    const std::string path = folder_.file("drills.jsonl");
-    drills_.emplace(path);  // first: it refuses what is no file
-    std::ifstream before(path);
+    constexpr std::uint64_t kMostBytes = 16u << 20;
+    drills_.emplace(folder_.files(), "drills.jsonl");  // first: it refuses what is no file
+    std::istringstream before(folder_.files().read("drills.jsonl", kMostBytes).value_or(""));
     for (std::string line; std::getline(before, line);)
       for (const Fault& fault : drill.faults())
         if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))

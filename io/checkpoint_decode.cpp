@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -38,15 +39,20 @@ T number_at(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-void check_user_block(std::span<const std::byte> image) {
+/// What the first bytes of a file of `size` bytes say: enough to tell a foreign file or a torn one from the rest.
+void check_begin(std::span<const std::byte> begin, std::uint64_t size) {
   check<NoCheckpointError>(
-      image.size() >= kUserBlockBytes && std::memcmp(image.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
+      begin.size() >= kUserBlockBytes && std::memcmp(begin.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
       "not a Binade checkpoint: wanted a file of at least {} bytes that begins with \"{}\", got {} bytes",
-      kUserBlockBytes, layout::kMagic, image.size());
+      kUserBlockBytes, layout::kMagic, size);
+  const auto length = number_at<std::uint64_t>(begin, layout::kLengthAt);
+  check<NoCheckpointError>(length == size, "it is {}: it was written with {} bytes and has {}",
+                           size < length ? "cut short" : "longer than it was", length, size);
+}
+
+void check_user_block(std::span<const std::byte> image) {
+  check_begin(image, image.size());
   const auto version = number_at<std::uint32_t>(image, layout::kVersionAt);
-  const auto length = number_at<std::uint64_t>(image, layout::kLengthAt);
-  check<NoCheckpointError>(length == image.size(), "it is {}: it was written with {} bytes and has {}",
-                           image.size() < length ? "cut short" : "longer than it was", length, image.size());
   const Sha256::Digest digest = layout::guarded_digest(image);
   check<NoCheckpointError>(std::memcmp(digest.data(), image.data() + layout::kDigestAt, digest.size()) == 0,
                            "it is damaged: its SHA-256 does not fit its bytes");
@@ -202,6 +208,10 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
       bad_entry(name, "has a dtype that is not known");
     }
   }
+  if (const auto progress = tree.groups.find("progress"); progress != tree.groups.end())
+    if (const auto step = progress->second.find("step");
+        step != progress->second.end() && step->second.type == StoredType::kI64 && !step->second.list)
+      info.step = number_at<std::int64_t>(step->second.bytes, 0);
   const auto manifest = tree.datasets.find("manifest/tensors");
   if (manifest == tree.datasets.end() || manifest->second.type != StoredType::kText)
     bad_entry("manifest/tensors", "the list of tensors is missing");
@@ -212,7 +222,7 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
 }
 
 template <class F>
-CheckpointInfo naming(const std::string& name, F&& read) {
+auto naming(const std::string& name, F&& read) {
   try {
     return read();
   } catch (const NoCheckpointError& e) {
@@ -253,10 +263,14 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
                            shown, before.bytes);
   check<NoCheckpointError>(before.bytes <= limit, "checkpoint {}: {} bytes are more than the limit of {}", shown,
                            before.bytes, limit);
+  std::array<std::byte, kUserBlockBytes> begin{};
+  must(read_exactly(ops, file.get(), 0, begin));
+  naming("checkpoint " + shown, [&] { check_begin(begin, before.bytes); });
   auto* memory = static_cast<std::byte*>(std::malloc(before.bytes));
   check<OutOfMemoryError>(memory != nullptr, "checkpoint {}: no memory for its {} bytes", shown, before.bytes);
   CheckpointImage image(memory, before.bytes);
-  must(read_exactly(ops, file.get(), 0, image.mutable_bytes()));
+  std::ranges::copy(begin, image.mutable_bytes().begin());
+  must(read_exactly(ops, file.get(), begin.size(), image.mutable_bytes().subspan(begin.size())));
   must(ops.status(file.get(), after));
   check<NoCheckpointError>(after.bytes == before.bytes, "checkpoint {}: it changed size while it was read", shown);
   return image;

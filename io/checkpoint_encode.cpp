@@ -80,6 +80,38 @@ Handle space_of(std::span<const std::int64_t> dims) {
   return own<Error>(H5Screate_simple(static_cast<int>(dims.size()), extents, nullptr), H5Sclose, "space");
 }
 
+/// Whether a value becomes a dataset; else it is an attribute of its group.
+bool is_dataset(const StateDict::Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return text->size() + 1 > layout::kAttributeBytes;
+  if (const auto* list = std::get_if<StateDict::Integers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
+  if (const auto* list = std::get_if<StateDict::Numbers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
+  return std::holds_alternative<Tensor>(value);
+}
+
+/// What the reader would refuse is refused here, before the library has spent minutes on it.
+void check_counts(const StateDict& state) {
+  constexpr ProfileLimits kLimits;
+  std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // by group
+  std::size_t datasets = 1;                                                                     // manifest/tensors
+  for (const auto& [name, value] : state.values()) {
+    const bool dataset = is_dataset(value);
+    const std::string_view path = name;
+    std::size_t slash = path.rfind('/');
+    if (slash == path.npos) continue;  // refused with its name when it is written
+    attributes[path.substr(0, slash)] += dataset ? 0 : 1;
+    datasets += dataset ? 1 : 0;
+    while ((slash = path.rfind('/', slash - 1)) != path.npos && slash > 0)
+      attributes.try_emplace(path.substr(0, slash));
+  }
+  const std::size_t objects = datasets + attributes.size();
+  check<ArgumentError>(objects <= kLimits.objects, "checkpoint: wanted tensors and groups at most {}, got {}",
+                       kLimits.objects, objects);
+  for (const auto& [group, count] : attributes)
+    check<ArgumentError>(count <= kLimits.attributes,
+                         "checkpoint group \"{}\": wanted values that are no tensors at most {}, got {}", group,
+                         kLimits.attributes, count);
+}
+
 /// What a group will hold. Told in advance, its header is made in one piece: grown link by link it takes time with the
 /// square of their number.
 struct GroupContents {
@@ -133,18 +165,18 @@ class ImageWriter {
   void scalar(const std::string& name, double value) { attribute(name, H5T_IEEE_F64LE, {}, &value); }
   void text(const std::string& name, const std::string& value, bool as_dataset = false) {
     const Handle type = text_type(value.size() + 1);
-    if (as_dataset || value.size() + 1 > layout::kAttributeBytes)
+    if (as_dataset)
       dataset(name, type.get(), {}, value.c_str(), value.size() + 1, layout::kTextKind);
     else
       attribute(name, type.get(), {}, value.c_str());
   }
   template <class T>
-  void list(const std::string& name, const std::vector<T>& values) {
+  void list(const std::string& name, const std::vector<T>& values, bool as_dataset) {
     constexpr bool integers = std::is_same_v<T, std::int64_t>;
     const hid_t type = integers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
     const std::int64_t count = static_cast<std::int64_t>(values.size());
     const std::size_t bytes = values.size() * sizeof(T);
-    if (bytes > layout::kAttributeBytes)
+    if (as_dataset)
       dataset(name, type, {&count, 1}, values.data(), bytes, integers ? layout::kIntegersKind : layout::kNumbersKind);
     else
       attribute(name, type, {&count, 1}, values.data());
@@ -283,11 +315,11 @@ CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::st
     } else if (const auto* number = std::get_if<double>(&value)) {
       writer.scalar(name, *number);
     } else if (const auto* text = std::get_if<std::string>(&value)) {
-      writer.text(name, *text);
+      writer.text(name, *text, is_dataset(value));
     } else if (const auto* integers = std::get_if<StateDict::Integers>(&value)) {
-      writer.list(name, *integers);
+      writer.list(name, *integers, is_dataset(value));
     } else {
-      writer.list(name, std::get<StateDict::Numbers>(value));
+      writer.list(name, std::get<StateDict::Numbers>(value), is_dataset(value));
     }
   }
   writer.text("manifest/tensors", manifest, true);
@@ -298,6 +330,7 @@ CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::st
 }  // namespace
 
 CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash) {
+  check_counts(state);
   ImageWriter writer(expected_size(state), contents_of(state));
   try {
     return write(writer, state, state_hash);

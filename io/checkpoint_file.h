@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -42,9 +43,10 @@ class UnreadableCheckpointError : public NoCheckpointError {
 struct CheckpointInfo {
   std::int64_t major = kCheckpointMajor;
   std::int64_t minor = kCheckpointMinor;
-  std::string writer{};      ///< "binade 0.1.0"
-  std::string state_hash{};  ///< 64 hex digits, or empty when the writer gave none
-  std::string manifest{};    ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
+  std::string writer{};                ///< "binade 0.1.0"
+  std::string state_hash{};            ///< 64 hex digits, or empty when the writer gave none
+  std::optional<std::int64_t> step{};  ///< /progress/step; nothing where the file holds weights alone
+  std::string manifest{};              ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
   std::uint64_t bytes = 0;
   /// Groups of a newer minor version that this one does not know. They are optional (what is not would be a required
   /// feature) and not in the state; whoever loads says so.
@@ -68,7 +70,8 @@ class CheckpointImage {
 };
 
 /// The whole file for a state. Entries are called "group/name" or deeper; "format" and "manifest" are Binade's own.
-/// Copies tensors from their device when need be. Throws ArgumentError on names that a checkpoint cannot hold.
+/// Copies tensors from their device when need be. Throws ArgumentError on names that a checkpoint cannot hold, and on
+/// more of them than a reader accepts.
 CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash);
 
 struct DecodedCheckpoint {
@@ -86,7 +89,8 @@ DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std:
 /// The checks of decode_checkpoint() without making tensors; cheap in memory.
 CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
-/// A file of an open folder; messages call it `shown`. As below otherwise.
+/// A file of an open folder; messages call it `shown`. Its first bytes must say that it is a checkpoint of its length
+/// before the rest is read. As below otherwise.
 CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit,
                                       const std::string& shown);
 /// A file from anywhere: regular, no link followed, at most `limit` bytes. Throws NoCheckpointError naming it, or its

@@ -12,8 +12,8 @@ namespace binade::io {
 
 namespace {
 
-/// What stands in the way of a file: nothing, the system, or its bytes.
-enum class Obstacle { kNone, kUnreadable, kCorrupt };
+/// What stands in the way of a file: nothing, the system, its bytes, or its name.
+enum class Obstacle { kNone, kUnreadable, kCorrupt, kMisnamed };
 
 /// Loads one file of a folder; on a problem says which kind and fills `why`.
 Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded,
@@ -21,6 +21,7 @@ Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64
   try {
     const CheckpointImage image = read_checkpoint_image(ops, folder, name, limit, name);
     DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + name);
+    check_name_fits(name, decoded.info);
     loaded.state = std::move(decoded.state);
     loaded.info = std::move(decoded.info);
     loaded.file = name;
@@ -29,6 +30,9 @@ Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64
   } catch (const UnreadableCheckpointError& e) {
     why = e.what();
     return Obstacle::kUnreadable;
+  } catch (const MisnamedCheckpointError& e) {
+    why = e.what();
+    return Obstacle::kMisnamed;
   } catch (const NoCheckpointError& e) {
     why = e.what();
     return Obstacle::kCorrupt;
@@ -55,6 +59,15 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
 
 }  // namespace
 
+void check_name_fits(const std::string& name, const CheckpointInfo& info) {
+  const std::optional<std::int64_t> named = step_of_file_name(name);
+  if (named && info.step && *named != *info.step)
+    throw MisnamedCheckpointError(
+        fmt::format("checkpoint {}: its name says step {}, it holds step {}; {}", name, *named, *info.step,
+                    *info.step >= 0 ? "under the name " + checkpoint_file_name(*info.step) + " it can be resumed"
+                                    : "no run wrote it"));
+}
+
 void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn) {
   for (const std::string& group : info.left_out)
     warn(
@@ -72,8 +85,8 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     std::string why;
     const Obstacle obstacle = try_load(ops, folder_.get(), name, options_.largest_file, loaded, why);
     if (obstacle == Obstacle::kNone) break;
-    if (obstacle == Obstacle::kCorrupt) {
-      why += "; moved to " + set_aside(name, "corrupt");
+    if (obstacle != Obstacle::kUnreadable) {
+      why += "; moved to " + set_aside(name, obstacle == Obstacle::kMisnamed ? "misnamed" : "corrupt");
       lost.push_back(name);  // one that cannot be read today is still what MANIFEST says it is
     }
     options_.warn(why + "; trying the one before");
@@ -87,6 +100,7 @@ LoadedCheckpoint CheckpointStore::load_newest() {
       now = manifest_;
     }
     write_manifest(now);
+    prune_corrupt();
   }
   if (loaded.file.empty()) none_left(path_, names.size());
   tell_what_was_left_out(loaded.info, loaded.file, options_.warn);
@@ -145,7 +159,7 @@ namespace {
 
 FileHandle opened(const std::string& folder) {
   int descriptor = -1;
-  const int error = FileOps::real().open_folder(folder, descriptor);
+  const int error = open_checkpoints(FileOps::real(), folder, descriptor);
   check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, error_text(error));
   return {FileOps::real(), descriptor};
 }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/state_copy.h"
@@ -14,7 +15,8 @@ namespace binade::io {
 namespace {
 
 constexpr int kAttempts = 3;
-constexpr int kAsideNames = 10000;
+constexpr int kAsideNames = 10000;  // more attempts at a free name are no accident
+constexpr std::size_t kKeptAside = 8;
 
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
 
@@ -23,6 +25,23 @@ bool is_own_temporary(const std::string& name) {
   if (name == std::string(".") + kManifestName + ".tmp") return true;
   return name.size() > kEnd.size() + 1 && name.front() == '.' && name.ends_with(kEnd) &&
          step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
+}
+
+/// "ckpt-000000000500.h5.corrupt-2", in its parts.
+struct SetAside {
+  std::string file, why;
+  int number = 0;
+};
+std::optional<SetAside> set_aside_from(const std::string& name) {
+  static const std::size_t length = checkpoint_file_name(0).size();
+  const std::size_t dash = name.rfind('-');
+  if (name.size() <= length + 1 || name[length] != '.' || dash <= length || !step_of_file_name(name.substr(0, length)))
+    return std::nullopt;
+  const std::string why = name.substr(length + 1, dash - length - 1), digits = name.substr(dash + 1);
+  const bool ours = why == "corrupt" || why == "misnamed" || why == "abandoned";
+  if (!ours || digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != digits.npos)
+    return std::nullopt;
+  return SetAside{name.substr(0, length), why, std::stoi(digits)};
 }
 
 SaveOutcome outcome_of(const SaveRequest& request) {
@@ -41,12 +60,21 @@ void must(int error, const std::string& path, const char* doing, const std::stri
            error_text(error));
 }
 
+FileHandle opened(FileOps& ops, const std::string& path) {
+  int descriptor = -1;
+  const int error = open_checkpoints(ops, path, descriptor);
+  check<StorageError>(error == 0,
+                      "open folder {}: {}; wanted a folder that can be read and written, and no link to one", path,
+                      error_text(error));
+  return FileHandle(ops, descriptor);
+}
+
 }  // namespace
 
 void warn_on_stderr(const std::string& line) { say("binade: " + line); }
 
 CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
-    : options_(std::move(options)), path_(folder), folder_(open_folder(*options_.ops, folder)) {
+    : options_(std::move(options)), path_(folder), folder_(opened(*options_.ops, folder)) {
   check<ArgumentError>(options_.keep >= 1, "checkpoint store: wanted keep >= 1, got {}", options_.keep);
   take_stock();
   try {
@@ -110,7 +138,7 @@ void CheckpointStore::take_stock() {
       ManifestEntry entry{*step, name, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kCommitted,
                           true,  {}};
       try {
-        verify_checkpoint(image.bytes(), "checkpoint " + name);
+        check_name_fits(name, verify_checkpoint(image.bytes(), "checkpoint " + name));
         entry.status = CheckpointStatus::kVerified;
       } catch (const CheckpointError&) {
         // Whole, and of a version this one cannot read: load_newest() will say so.
@@ -118,12 +146,15 @@ void CheckpointStore::take_stock() {
       manifest_.entries.push_back(std::move(entry));
     } catch (const UnreadableCheckpointError& e) {
       options_.warn(fmt::format("{}; left as it is", e.what()));
+    } catch (const MisnamedCheckpointError& e) {
+      options_.warn(fmt::format("{}; moved to {}", e.what(), set_aside(name, "misnamed")));
     } catch (const NoCheckpointError& e) {
       options_.warn(fmt::format("{}; moved to {}", e.what(), set_aside(name, "corrupt")));
     }
   }
   changed = changed || manifest_.entries.size() != listed.size();
   if (changed && !(manifest_.entries.empty() && error == ENOENT)) write_manifest(manifest_);
+  prune_corrupt();
 }
 
 bool CheckpointStore::saving() const {
@@ -221,7 +252,11 @@ void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
   const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
   request.state = StateDict();
-  verify_checkpoint(image.bytes());  // what we wrote must pass what we ask of others, before it can replace anything
+  // What we wrote must pass what we ask of others, before it can replace anything.
+  const CheckpointInfo info = verify_checkpoint(image.bytes());
+  check<ArgumentError>(!info.step || *info.step == request.step,
+                       "checkpoint of step {}: wanted a state of that step, got one whose progress/step is {}",
+                       request.step, info.step.value_or(0));
   if (request.before) request.before();
   write_and_publish(image, outcome.file, request.supersedes);
   outcome.committed = true;
@@ -279,7 +314,8 @@ int CheckpointStore::take_the_place(const std::string& temporary, const std::str
   FileOps& ops = *options_.ops;
   std::string aside;
   int error = EEXIST;
-  for (int n = 1; error == EEXIST && n < kAsideNames; ++n) {
+  const int first = next_aside(name, "abandoned");
+  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
     aside = fmt::format("{}.abandoned-{}", name, n);
     error = ops.link(folder_.get(), name, aside);
   }
@@ -352,7 +388,8 @@ bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::stri
 
 int CheckpointStore::move_aside(const std::string& name, const std::string& why, std::string& aside) {
   int error = EEXIST;
-  for (int n = 1; error == EEXIST && n < kAsideNames; ++n) {
+  const int first = next_aside(name, why);
+  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
     aside = fmt::format("{}.{}-{}", name, why, n);
     error = move_without_replacing(*options_.ops, folder_.get(), name, aside);
   }
@@ -363,6 +400,33 @@ std::string CheckpointStore::set_aside(const std::string& name, const std::strin
   std::string aside;
   const int error = move_aside(name, why, aside);
   return error == 0 ? aside : fmt::format("nowhere ({})", error_text(error));
+}
+
+/// One more than the highest number that a name has: of two files the one with the higher number is the newer.
+int CheckpointStore::next_aside(const std::string& name, const std::string& why) {
+  std::vector<std::string> names;
+  options_.ops->list(folder_.get(), names);  // one that fails leaves the search for a free name to the caller
+  int next = 1;
+  for (const std::string& there : names)
+    if (const auto aside = set_aside_from(there); aside && aside->file == name && aside->why == why)
+      next = std::max(next, aside->number + 1);
+  return next;
+}
+
+/// Deletes all but the newest damaged ones: a run that is started again and again would fill its disk with them.
+void CheckpointStore::prune_corrupt() {
+  std::vector<std::string> names;
+  if (options_.ops->list(folder_.get(), names) != 0) return;
+  std::vector<std::tuple<std::string, int, std::string>> corrupt;  // file, number, name
+  for (const std::string& name : names)
+    if (const auto aside = set_aside_from(name); aside && aside->why == "corrupt")
+      corrupt.emplace_back(aside->file, aside->number, name);
+  if (corrupt.size() <= kKeptAside) return;
+  std::sort(corrupt.begin(), corrupt.end());
+  corrupt.resize(corrupt.size() - kKeptAside);
+  for (const auto& [file, number, name] : corrupt) options_.ops->unlink(folder_.get(), name);
+  options_.warn(fmt::format("checkpoints in {}: of the damaged ones the newest {} stay, {} were deleted", path_,
+                            kKeptAside, corrupt.size()));
 }
 
 void CheckpointStore::record(ManifestEntry entry) {

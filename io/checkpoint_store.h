@@ -27,6 +27,16 @@ void warn_on_stderr(const std::string& line);
 /// One line for each group that a load left out; see CheckpointInfo.
 void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
 
+/// A whole checkpoint under a name that says another step than it holds. It is not resumed, or a copied file would
+/// change what step a run is at.
+class MisnamedCheckpointError : public NoCheckpointError {
+ public:
+  using NoCheckpointError::NoCheckpointError;
+};
+/// Throws MisnamedCheckpointError when the file `name` and what is in it disagree about the step. Any name that is not
+/// of a checkpoint of a run fits, and so do weights without a step.
+void check_name_fits(const std::string& name, const CheckpointInfo& info);
+
 struct StoreOptions {
   int keep = 3;         ///< the newest files that stay, at least 1; see below for what stays beside them
   int good_after = 50;  ///< clean steps after which a checkpoint is good
@@ -77,7 +87,9 @@ std::optional<std::string> first_non_finite(const StateDict& state);
 /// made for it alone, mode 0600; written; synced; read back and compared; renamed without replacing; folder synced.
 /// Only then is it committed: MANIFEST is replaced, and what the ring does not keep is deleted.
 ///
-/// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best.
+/// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best. Set
+/// aside: damaged ones as "….corrupt-1", of which the newest 8 stay; those whose name says another step than they hold
+/// as "….misnamed-1" and those that a rollback left as "….abandoned-1", which are never deleted.
 ///
 /// The caller holds the run's lock. Step numbers, not clocks, order everything. Calls from one thread.
 class CheckpointStore {
@@ -101,8 +113,9 @@ class CheckpointStore {
   void save(SaveRequest request);
 
   /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1",
-  /// never deleted; those that the system cannot read are named and left. Throws NoCheckpointError when there is none,
-  /// CheckpointError when the newest is whole and of a format this version cannot read.
+  /// or "….misnamed-1" where only the name is wrong; those that the system cannot read are named and left. Throws
+  /// NoCheckpointError when there is none, CheckpointError when the newest is whole and of a format this version cannot
+  /// read.
   LoadedCheckpoint load_newest();
 
   /// Where a run may go back to: the newest good checkpoint of a step in (after, newest], or, where none is good, the
@@ -135,6 +148,8 @@ class CheckpointStore {
   int replace_manifest(const Manifest& manifest);
   void write_manifest(const Manifest& manifest);
   int move_aside(const std::string& name, const std::string& why, std::string& aside);
+  int next_aside(const std::string& name, const std::string& why);
+  void prune_corrupt();
   std::string set_aside(const std::string& name, const std::string& why);
 
   StoreOptions options_;

@@ -41,6 +41,13 @@ class RealFileOps final : public FileOps {
     return folder < 0 ? errno : 0;
   }
   int create_folder(const std::string& path) override { return ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno; }
+  int open_folder_in(int folder, const std::string& name, int& opened) override {
+    opened = ::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return opened < 0 ? errno : 0;
+  }
+  int create_folder_in(int folder, const std::string& name) override {
+    return ::mkdirat(folder, name.c_str(), 0777) == 0 ? 0 : errno;
+  }
   int create_exclusive(int folder, const std::string& name, int& file) override {
     return open_at(folder, name, O_WRONLY | O_CREAT | O_EXCL, file);
   }
@@ -213,6 +220,15 @@ std::pair<std::string, std::string> split_path(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {".", path};
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+int open_checkpoints(FileOps& ops, const std::string& path, int& folder) {
+  const std::size_t last = path.find_last_not_of('/');
+  const auto [run, name] = split_path(last == path.npos ? path : path.substr(0, last + 1));
+  int above = -1;
+  if (const int error = ops.open_folder(run, above)) return error;
+  const FileHandle handle(ops, above);
+  return ops.open_folder_in(above, name, folder);
 }
 
 FileHandle open_folder(FileOps& ops, const std::string& path) {

@@ -17,6 +17,12 @@ class ForwardingFileOps : public FileOps {
   int create_folder(const std::string& path) override {
     return pass([&] { return to_.create_folder(path); });
   }
+  int open_folder_in(int folder, const std::string& name, int& opened) override {
+    return pass([&] { return to_.open_folder_in(folder, name, opened); });
+  }
+  int create_folder_in(int folder, const std::string& name) override {
+    return pass([&] { return to_.create_folder_in(folder, name); });
+  }
   int create_exclusive(int folder, const std::string& name, int& file) override {
     return pass([&] { return to_.create_exclusive(folder, name, file); });
   }

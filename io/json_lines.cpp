@@ -1,7 +1,5 @@
 #include "io/json_lines.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -59,29 +57,23 @@ JsonObject& JsonObject::add_raw(std::string_view name, std::string_view json) {
   return *this;
 }
 
-JsonLines::JsonLines(const std::string& path) : path_(path) {
-  // O_NONBLOCK so that a FIFO of that name is refused and no reader of it waited for.
-  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
-  check<StorageError>(file_ >= 0, "{}: cannot be opened to write: {}", path, std::strerror(errno));
-  struct stat status {};
-  if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(file_);
-    throw StorageError(fmt::format("{}: wanted a regular file to write to", path));
-  }
-  offset_ = status.st_size;
+JsonLines::JsonLines(const FilesBelow& folder, const std::string& name)
+    : path_(folder.path_of(name)), file_(folder.append_to(name)) {
+  FileStatus status;
+  const int error = folder.ops().status(file_.get(), status);
+  check<StorageError>(error == 0, "{}: cannot be examined: {}", path_, error_text(error));
+  offset_ = static_cast<std::int64_t>(status.bytes);
 }
-
-JsonLines::~JsonLines() { ::close(file_); }
 
 void JsonLines::write_line(std::string_view json) {
   const std::string line = std::string(json) + '\n';
   std::size_t done = 0;
   while (done < line.size()) {
-    const ssize_t count = ::write(file_, line.data() + done, line.size() - done);
+    const ssize_t count = ::write(file_.get(), line.data() + done, line.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int reason = errno;
-      const bool restored = ::ftruncate(file_, offset_) == 0;
+      const bool restored = ::ftruncate(file_.get(), offset_) == 0;
       throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
                                      restored ? "" : " (its last line is incomplete)"));
     }
@@ -93,12 +85,12 @@ void JsonLines::write_line(std::string_view json) {
 void JsonLines::truncate(std::int64_t offset) {
   check<StorageError>(offset >= 0 && offset <= offset_,
                       "{}: wanted at least {} bytes to go on from, got {}; the log was cut", path_, offset, offset_);
-  check<StorageError>(::ftruncate(file_, offset) == 0, "{}: cannot be cut back: {}", path_, std::strerror(errno));
+  check<StorageError>(::ftruncate(file_.get(), offset) == 0, "{}: cannot be cut back: {}", path_, std::strerror(errno));
   offset_ = offset;
 }
 
 void JsonLines::sync() {
-  check<StorageError>(::fsync(file_) == 0, "{}: cannot be brought to the disk: {}", path_, std::strerror(errno));
+  check<StorageError>(::fsync(file_.get()) == 0, "{}: cannot be brought to the disk: {}", path_, std::strerror(errno));
 }
 
 }  // namespace binade::io

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "io/files_below.h"
+
 namespace binade::io {
 
 /// Shortest decimal that reads back as the same number, in the type's own precision (0.1f is 0.1); NaN and infinities,
@@ -41,11 +43,8 @@ class JsonObject {
 /// process leaves whole lines but for the last. A checkpoint keeps offset(); a resumed run cuts the file back to it.
 class JsonLines {
  public:
-  /// Opens or creates `path` to append. Throws StorageError.
-  explicit JsonLines(const std::string& path);
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
+  /// Opens or creates a file of a folder to append. Throws StorageError.
+  JsonLines(const FilesBelow& folder, const std::string& name);
 
   /// Throws StorageError when the disk refuses; the file then ends where it ended before.
   void write(const JsonObject& line) { write_line(line.text()); }
@@ -59,7 +58,7 @@ class JsonLines {
 
  private:
   std::string path_;
-  int file_ = -1;
+  FileHandle file_;
   std::int64_t offset_ = 0;
 };
 

@@ -53,7 +53,7 @@ bool exists(FileOps& ops, int folder, const std::string& path, const std::string
 
 std::vector<std::string> checkpoint_names(FileOps& ops, const std::string& path) {
   int descriptor = -1;
-  const int error = ops.open_folder(path + "/checkpoints", descriptor);
+  const int error = open_checkpoints(ops, path + "/checkpoints", descriptor);
   must_tell(error, path);
   if (error != 0) return {};
   const FileHandle checkpoints(ops, descriptor);
@@ -93,7 +93,7 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   if (error == 0) error = ops.sync(folder.get());
   check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
                       error_text(error));
-  return RunFolder(path, ops, std::move(folder), std::move(lock));
+  return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
 }
 
 RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
@@ -110,7 +110,7 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
   error = ops.create_folder(path + "/checkpoints");
   check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
                       error_text(error));
-  return RunFolder(path, ops, std::move(folder), std::move(lock));
+  return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
 }
 
 bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
@@ -150,26 +150,27 @@ std::string RunFolder::next_free(const std::string& parent, const std::string& n
 
 void RunFolder::must_be_where_it_was() const {
   int descriptor = -1;
-  const int error = ops_->open_folder(path_, descriptor);
-  const FileHandle found(*ops_, error == 0 ? descriptor : -1);
+  const int error = files_.ops().open_folder(path(), descriptor);
+  const FileHandle found(files_.ops(), error == 0 ? descriptor : -1);
   FileStatus opened, now;
-  const bool seen = error == 0 && ops_->status(folder_.get(), opened) == 0 && ops_->status(descriptor, now) == 0;
+  const bool seen = error == 0 && files_.ops().status(files_.descriptor(), opened) == 0 &&
+                    files_.ops().status(descriptor, now) == 0;
   const bool gone = error == ENOENT || error == ENOTDIR || error == ELOOP ||
                     (seen && (opened.device != now.device || opened.inode != now.inode));
   check<StorageError>(!gone,
                       "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
                       "where it was moved to: go on there by --resume auto",
-                      path_);
+                      path());
 }
 
 void RunFolder::write_config(const std::string& json) const { write_text(kConfigName, json); }
 
 void RunFolder::write_text(const std::string& name, const std::string& text) const {
-  const int error = write_file_atomically(*ops_, folder_.get(), name, bytes_of(text));
-  check<StorageError>(error == 0, "run folder {}: cannot write {}: {}", path_, name, error_text(error));
+  const int error = write_file_atomically(files_.ops(), files_.descriptor(), name, bytes_of(text));
+  check<StorageError>(error == 0, "run folder {}: cannot write {}: {}", path(), name, error_text(error));
 }
 
-std::string RunFolder::read_config() const { return config_in(*ops_, folder_.get(), path_); }
+std::string RunFolder::read_config() const { return config_in(files_.ops(), files_.descriptor(), path()); }
 
 std::string read_run_config(const std::string& path, FileOps& ops) {
   int descriptor = -1;

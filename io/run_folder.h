@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "io/file_ops.h"
+#include "io/files_below.h"
 #include "io/run_lock.h"
 
 namespace binade::io {
@@ -34,11 +34,10 @@ class RunFolder {
   static bool holds_checkpoints(const std::string& path, FileOps& ops = FileOps::real());
   static bool holds_config(const std::string& path, FileOps& ops = FileOps::real());
 
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-  std::string checkpoints() const { return file("checkpoints"); }
-  std::string metrics() const { return file("metrics.jsonl"); }
-  std::string timing() const { return file("timing.jsonl"); }
+  const std::string& path() const { return files_.path(); }
+  /// What lies in it.
+  const FilesBelow& files() const { return files_; }
+  std::string checkpoints() const { return files_.path_of("checkpoints"); }
 
   /// Throws StorageError when the path leads to another folder by now, or to none: what is written by names from here
   /// on would land in somebody else's.
@@ -52,12 +51,9 @@ class RunFolder {
   std::string read_config() const;
 
  private:
-  RunFolder(std::string path, FileOps& ops, FileHandle folder, RunLock lock)
-      : path_(std::move(path)), ops_(&ops), folder_(std::move(folder)), lock_(std::move(lock)) {}
+  RunFolder(FilesBelow files, RunLock lock) : files_(std::move(files)), lock_(std::move(lock)) {}
 
-  std::string path_;
-  FileOps* ops_;
-  FileHandle folder_;
+  FilesBelow files_;
   RunLock lock_;
 };
 

@@ -1,13 +1,13 @@
 #include "io/tensorboard.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <span>
+#include <optional>
+#include <utility>
 
 #include "core/crc32c.h"
 #include "core/error.h"
@@ -75,12 +75,12 @@ std::uint32_t masked_crc(std::string_view bytes) {
 
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(const std::string& folder, std::int64_t first_step) {
+TensorBoardWriter::TensorBoardWriter(const FilesBelow& folder, std::int64_t first_step) {
   const auto seconds = static_cast<std::int64_t>(now());
-  for (int number = 0; file_ < 0; ++number) {
-    path_ = fmt::format("{}/events.out.tfevents.{}.binade.{}", folder, seconds, number);
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-    check<StorageError>(file_ >= 0 || errno == EEXIST, "{}: cannot be created: {}", path_, std::strerror(errno));
+  for (int number = 0; !file_.open(); ++number) {
+    const std::string name = fmt::format("events.out.tfevents.{}.binade.{}", seconds, number);
+    path_ = folder.path_of(name);
+    if (std::optional<FileHandle> file = folder.create(name)) file_ = std::move(*file);
   }
   event(bytes_field(3, "brain.Event:2"));
   if (first_step > 0)
@@ -93,7 +93,6 @@ TensorBoardWriter::~TensorBoardWriter() {
     flush();
   } catch (const StorageError&) {  // a full disk must not end a run that is over
   }
-  ::close(file_);
 }
 
 void TensorBoardWriter::event(const std::string& content) {
@@ -112,12 +111,12 @@ void TensorBoardWriter::flush() {
   last_flush_ = now();
   std::size_t done = 0;
   while (done < pending_.size()) {
-    const ssize_t count = ::write(file_, pending_.data() + done, pending_.size() - done);
+    const ssize_t count = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int reason = errno;
       // Half a record would make what follows unreadable.
-      const bool restored = ::ftruncate(file_, written_) == 0;
+      const bool restored = ::ftruncate(file_.get(), written_) == 0;
       pending_.clear();
       throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
                                      restored ? "" : " (its last record is incomplete)"));

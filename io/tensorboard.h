@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/files_below.h"
 #include "io/png.h"
 
 namespace binade::io {
@@ -14,7 +15,7 @@ namespace binade::io {
 class TensorBoardWriter {
  public:
   /// Throws StorageError when the folder cannot be written to.
-  explicit TensorBoardWriter(const std::string& folder, std::int64_t first_step = 0);
+  explicit TensorBoardWriter(const FilesBelow& folder, std::int64_t first_step = 0);
   ~TensorBoardWriter();
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
@@ -36,7 +37,7 @@ class TensorBoardWriter {
 
   std::string path_;
   std::string pending_;
-  int file_ = -1;
+  FileHandle file_;
   std::int64_t written_ = 0;
   double last_flush_ = 0;
 };

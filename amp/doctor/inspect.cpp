@@ -24,7 +24,10 @@ struct Group {
 void print_run(const std::string& path) {
   const std::string folder = checkpoints_folder(path);
   io::FileOps& ops = io::FileOps::real();
-  const io::FileHandle handle = io::open_folder(ops, folder);
+  int descriptor = -1;
+  const int error = io::open_checkpoints(ops, folder, descriptor);
+  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, io::error_text(error));
+  const io::FileHandle handle(ops, descriptor);
   std::vector<std::byte> text;
   io::ManifestReading reading;
   if (io::read_file(ops, handle.get(), io::kManifestName, io::kManifestLimit, text) == 0)

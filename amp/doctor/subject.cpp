@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "io/file_ops.h"
 #include "io/manifest.h"
 
 namespace binade::doctor {
@@ -29,18 +30,25 @@ bool is_folder(const std::string& path) {
 
 std::string checkpoints_folder(const std::string& run) {
   const std::string inside = run + "/checkpoints";
-  return is_folder(inside) ? inside : run;
+  std::error_code error;
+  if (fs::symlink_status(inside, error).type() != fs::file_type::not_found) return inside;
+  const std::string itself = fs::canonical(run, error).string();  // a link that a person names is followed
+  return error ? run : itself;
 }
 
 std::vector<std::string> checkpoint_files(const std::string& path) {
   if (!is_folder(path)) return {path};
-  std::vector<std::string> files;
-  std::error_code error;
   const std::string folder = checkpoints_folder(path);
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (io::step_of_file_name(entry.path().filename().string())) files.push_back(entry.path().string());
+  io::FileOps& ops = io::FileOps::real();
+  int descriptor = -1;
+  std::vector<std::string> names, files;
+  int error = io::open_checkpoints(ops, folder, descriptor);
+  const io::FileHandle handle(ops, descriptor);
+  if (error == 0) error = ops.list(descriptor, names);
+  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, io::error_text(error));
+  for (const std::string& name : names)
+    if (io::step_of_file_name(name)) files.push_back(folder + "/" + name);
   check<NoCheckpointError>(!files.empty(), "{}: it holds no checkpoint", folder);
-  std::sort(files.begin(), files.end());
   return files;
 }
 

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "io/checkpoint_store.h"
 #include "io/console.h"
+#include "io/file_ops.h"
 
 namespace binade::doctor {
 
@@ -14,6 +15,7 @@ int verify(const std::string& path) {
   for (const std::string& file : checkpoint_files(path)) {
     try {
       const io::DecodedCheckpoint checkpoint = io::load_checkpoint(file);
+      io::check_name_fits(io::split_path(file).second, checkpoint.info);
       check<NoCheckpointError>(checkpoint.info.state_hash.empty() ||
                                    amp::state_hash(checkpoint.state) == checkpoint.info.state_hash,
                                "checkpoint {}: its contents do not give the state hash that is written in it", file);

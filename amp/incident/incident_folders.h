@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/state_dict.h"
+#include "io/files_below.h"
 
 namespace binade::amp {
 
@@ -13,7 +14,8 @@ namespace binade::amp {
 /// behind the name of a step that had several. Files are written whole or not at all.
 class IncidentFolders {
  public:
-  explicit IncidentFolders(std::string run) : parent_(std::move(run) + "/incidents") {}
+  /// The run's folder must outlive this.
+  explicit IncidentFolders(const io::FilesBelow& run) : run_(run) {}
 
   /// The folder of one attempt's incident, the same one until the incident is closed.
   std::string of(std::int64_t step, std::int64_t attempt);
@@ -26,9 +28,11 @@ class IncidentFolders {
   std::string write_capsule(std::int64_t step, std::int64_t attempt, const StateDict& capsule);
 
  private:
-  std::string put(const std::string& folder, const std::string& file, std::span<const std::byte> bytes) const;
+  /// The folder's name below the run's.
+  const std::string& name_of(std::int64_t step, std::int64_t attempt);
+  std::string put(std::int64_t step, std::int64_t attempt, const std::string& file, std::span<const std::byte> bytes);
 
-  std::string parent_;
+  const io::FilesBelow& run_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;  // of open incidents
   int capsules_ = 0;
 };

@@ -87,6 +87,22 @@ int MemoryDisk::create_folder(const std::string& path) {
   return 0;
 }
 
+int MemoryDisk::open_folder_in(int folder, const std::string& name, int& opened) {
+  const std::scoped_lock lock(mutex_);
+  const int found = name == "." ? node_of(folder) : entry(folder, name);
+  if (found < 0) return ENOENT;
+  return live_[static_cast<std::size_t>(found)].folder ? open_node(found, opened) : ENOTDIR;
+}
+
+int MemoryDisk::create_folder_in(int folder, const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  if (entry(folder, name) >= 0) return EEXIST;
+  live_.push_back({.folder = true});
+  const int made = static_cast<int>(live_.size()) - 1;
+  record({.kind = DiskEvent::Kind::kEntries, .node = node_of(folder), .entries = {{name, made}}});
+  return 0;
+}
+
 int MemoryDisk::create(int folder, const std::string& name, int& file) {
   live_.emplace_back();
   const int made = static_cast<int>(live_.size()) - 1;

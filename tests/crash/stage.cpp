@@ -37,7 +37,13 @@ bool Stage::forgets(const std::string& kind, int folder) {
 int Stage::open_folder(const std::string& path, int& folder) {
   const int error = ForwardingFileOps::open_folder(path, folder);
   if (error == 0) names_[folder] = path;
-  if (error == 0 && path.ends_with("/checkpoints")) opening_ = folder;
+  return error;
+}
+
+int Stage::open_folder_in(int folder, const std::string& name, int& opened) {
+  const int error = ForwardingFileOps::open_folder_in(folder, name, opened);
+  if (error == 0) names_[opened] = names_[folder] + "/" + name;
+  if (error == 0 && name == "checkpoints") opening_ = opened;
   return error;
 }
 

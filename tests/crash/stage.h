@@ -29,6 +29,7 @@ class Stage final : public io::ForwardingFileOps {
 
   int open_folder(const std::string& path, int& folder) override;
   int create_folder(const std::string& path) override;
+  int open_folder_in(int folder, const std::string& name, int& opened) override;
   int create_exclusive(int folder, const std::string& name, int& file) override;
   int open_read(int folder, const std::string& name, int& file) override;
   int open_or_create(int folder, const std::string& name, int& file) override;

@@ -1,14 +1,17 @@
 #include "io/checkpoint_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
 #include "core/error.h"
+#include "io/forwarding_file_ops.h"
 #include "io/hdf5_lookup3.h"
 #include "io/hdf5_profile.h"
 #include "tests/io/scratch_folder.h"
@@ -124,6 +127,47 @@ TEST(CheckpointFile, ManyTensorsInOneGroup) {
   for (int i = 0; i < 600; ++i) state.put("sched/value." + std::to_string(i), std::int64_t{i});
   const CheckpointImage image = encode_checkpoint(state, "");
   expect_same(state, decode_checkpoint(image.bytes()).state);
+}
+
+TEST(CheckpointFile, WhatNoReaderWouldAcceptIsNotWritten) {
+  StateDict many;
+  const Tensor one = Tensor::zeros({1});
+  for (int i = 0; i < 65536; ++i) many.put("model/" + std::to_string(i), one);
+  EXPECT_THAT(error_of<ArgumentError>([&] { encode_checkpoint(many, ""); }),
+              ::testing::HasSubstr("at most 65536, got 65541"));
+  StateDict values;
+  for (int i = 0; i < 1025; ++i) values.put("sched/" + std::to_string(i), std::int64_t{i});
+  EXPECT_THAT(error_of<ArgumentError>([&] { encode_checkpoint(values, ""); }),
+              ::testing::HasSubstr("at most 1024, got 1025"));
+}
+
+/// Counts what is read.
+class CountingOps final : public ForwardingFileOps {
+ public:
+  CountingOps() : ForwardingFileOps(FileOps::real()) {}
+  int read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, std::size_t& got) override {
+    const int error = ForwardingFileOps::read_at(file, offset, bytes, got);
+    read += got;
+    return error;
+  }
+  std::size_t read = 0;
+};
+
+TEST(CheckpointFile, WhatIsNoCheckpointIsNotReadBeyondItsFirstBytes) {
+  const ScratchFolder folder;
+  const auto refusal = [&](const std::string& begin) {
+    std::filesystem::resize_file(folder.write("large.h5", begin), std::uintmax_t{64} << 20);
+    CountingOps ops;
+    const FileHandle handle = open_folder(ops, folder.path());
+    const std::string why = error_of<NoCheckpointError>(
+        [&] { read_checkpoint_image(ops, handle.get(), "large.h5", std::uint64_t{1} << 40, "large.h5"); });
+    EXPECT_LE(ops.read, kUserBlockBytes) << why;
+    return why;
+  };
+  EXPECT_THAT(refusal(""), ::testing::HasSubstr("large.h5: not a Binade checkpoint"));
+  const CheckpointImage image = encode_checkpoint(everything(), kHash);
+  EXPECT_THAT(refusal({reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size()}),
+              ::testing::HasSubstr("large.h5: it is longer than it was"));
 }
 
 TEST(CheckpointFile, TruncationAtAnyLengthIsDetected) {

@@ -160,13 +160,59 @@ TEST_F(CheckpointStoreTest, AnotherStateOfTheSameStepSetsTheOldOneAside) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
   SaveRequest other = request(10);
-  other.state = state_at(11);
+  other.state.put("progress/version", std::int64_t{2});
   store.save(std::move(other));
   EXPECT_TRUE(fs::exists(path_of(10) + ".abandoned-1"));
-  EXPECT_EQ(store.load_newest().state.integer("progress/step"), 11);
+  EXPECT_EQ(store.load_newest().state.integer("progress/version"), 2);
 }
 
-TEST_F(CheckpointStoreTest, CorruptOnesAreNamedMovedAsideAndNeverDeleted) {
+TEST_F(CheckpointStoreTest, ANameThatSaysAnotherStepIsNotBelieved) {
+  {
+    CheckpointStore store(folder_, options());
+    for (const std::int64_t step : {10, 20}) store.save(request(step));
+  }
+  for (const std::int64_t step : {15LL, 100LL, 999'999'999'999LL}) fs::copy_file(path_of(20), path_of(step));
+  std::vector<std::string> told;
+  expect_state(find_newest_checkpoint(folder_, [&](const std::string& line) { told.push_back(line); }), 20);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_NE(told[1].find("its name says step 100, it holds step 20"), std::string::npos) << told[1];
+  EXPECT_EQ(steps_on_disk(), (Steps{10, 15, 20, 100, 999'999'999'999})) << "a reader changes nothing";
+
+  CheckpointStore store(folder_, options());
+  EXPECT_EQ(warnings_.size(), 3u);
+  EXPECT_EQ(steps_on_disk(), (Steps{10, 20}));
+  EXPECT_TRUE(fs::exists(path_of(100) + ".misnamed-1"));
+  expect_state(store.load_newest(), 20);
+  store.save(request(30));
+  expect_state(store.load_newest(), 30);
+
+  fs::copy_file(path_of(10), path_of(30), fs::copy_options::overwrite_existing);  // under a name that MANIFEST knows
+  expect_state(store.load_newest(), 20);
+  EXPECT_FALSE(fs::exists(path_of(30)));
+}
+
+TEST_F(CheckpointStoreTest, OfDamagedOnesTheNewestEightStay) {
+  {
+    CheckpointStore store(folder_, options());
+    store.save(request(10));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (std::int64_t step = 1; step <= 4; ++step) std::ofstream(path_of(step)) << "damaged " << round << step;
+    CheckpointStore(folder_, options());
+  }
+  std::vector<std::string> aside;
+  for (const std::string& name : names_on_disk())
+    if (name.find(".corrupt-") != std::string::npos) aside.push_back(name);
+  const auto name = [](int step, int n) { return fmt::format("{}.corrupt-{}", checkpoint_file_name(step), n); };
+  EXPECT_EQ(aside, (std::vector<std::string>{name(2, 2), name(2, 3), name(3, 1), name(3, 2), name(3, 3), name(4, 1),
+                                             name(4, 2), name(4, 3)}));
+  std::ofstream(path_of(2)) << "damaged again";
+  CheckpointStore(folder_, options());
+  EXPECT_TRUE(fs::exists(folder_ + "/" + name(2, 4))) << "the newest of a name has the highest number";
+  EXPECT_FALSE(fs::exists(folder_ + "/" + name(2, 2)));
+}
+
+TEST_F(CheckpointStoreTest, CorruptOnesAreNamedAndMovedAside) {
   CheckpointStore store(folder_, options());
   for (const std::int64_t step : {10, 20, 30}) store.save(request(step));
   damage(30);

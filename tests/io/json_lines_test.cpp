@@ -55,15 +55,16 @@ TEST(JsonObject, KeepsTheOrderOfItsMembers) {
 TEST(JsonLines, OffsetIsTheSizeAndTruncateGoesBackToIt) {
   const ScratchFolder folder;
   const std::string path = folder.path("metrics.jsonl");
+  const FilesBelow files(folder.path());
   std::int64_t offset = 0;
   {
-    JsonLines lines(path);
+    JsonLines lines(files, "metrics.jsonl");
     lines.write(JsonObject().add("step", 1));
     offset = lines.offset();
     lines.write(JsonObject().add("step", 2));
     EXPECT_EQ(lines.offset(), static_cast<std::int64_t>(std::filesystem::file_size(path)));
   }
-  JsonLines again(path);
+  JsonLines again(files, "metrics.jsonl");
   again.truncate(offset);
   again.write(JsonObject().add("step", 3));
   again.sync();
@@ -73,9 +74,9 @@ TEST(JsonLines, OffsetIsTheSizeAndTruncateGoesBackToIt) {
 
 TEST(JsonLines, ADiskThatRefusesIsAStorageError) {
   const ScratchFolder folder;
-  EXPECT_THAT(error_of<StorageError>([&] { JsonLines lines(folder.path("no/such/folder.jsonl")); }),
+  EXPECT_THAT(error_of<StorageError>([&] { JsonLines lines(FilesBelow(folder.path()), "no/such/folder.jsonl"); }),
               HasSubstr("folder.jsonl"));
-  EXPECT_THROW(JsonLines lines("/dev/full"), StorageError);
+  EXPECT_THROW(JsonLines lines(FilesBelow("/dev"), "full"), StorageError);
 }
 
 }  // namespace

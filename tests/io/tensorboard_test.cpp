@@ -43,13 +43,13 @@ TEST(TensorBoard, TheRealTensorBoardReadsEverythingBack) {
       << reader_python() << " (BINADE_PYTHON) cannot import tensorboard; run ./dev setup";
   std::filesystem::create_directory(folder.path("run"));
   {
-    TensorBoardWriter first(folder.path("run"));
+    TensorBoardWriter first(FilesBelow(folder.path("run")));
     for (int step = 1; step <= 5; ++step) first.scalar("loss", step, 1.0f / static_cast<float>(step));
     first.scalar("loss", 6, 99);  // orphaned by the resume below
     first.scalar("bad", 1, std::numeric_limits<float>::quiet_NaN());
   }
   {
-    TensorBoardWriter second(folder.path("run"), 6);
+    TensorBoardWriter second(FilesBelow(folder.path("run")), 6);
     second.scalar("loss", 6, 0.125f);
     second.image("mask", 6, {2, 1, 3, 8, {255, 0, 0, 1, 2, 3}});
     second.text("sample", 6, "To be\nor not");
@@ -95,7 +95,7 @@ TEST(TensorBoard, FramesOneRecordAsTfRecordPrescribes) {
   const ScratchFolder folder;
   std::string path;
   {
-    const TensorBoardWriter writer(folder.path());
+    const TensorBoardWriter writer((FilesBelow(folder.path())));
     path = writer.path();
   }
   const std::string bytes = folder.read(std::filesystem::path(path).filename().string());
@@ -108,7 +108,7 @@ TEST(TensorBoard, FramesOneRecordAsTfRecordPrescribes) {
 }
 
 TEST(TensorBoard, AnUnwritableFolderIsAStorageError) {
-  EXPECT_THAT(error_of<StorageError>([] { TensorBoardWriter writer("/no/such/folder"); }),
+  EXPECT_THAT(error_of<StorageError>([] { TensorBoardWriter writer(FilesBelow("/no/such/folder")); }),
               HasSubstr("/no/such/folder"));
 }
 

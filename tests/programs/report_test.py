@@ -6,7 +6,7 @@ import re
 import shutil
 import unittest
 
-from programs import DOCTOR, GPT, UNET, ProgramTest, metrics, run
+from programs import DOCTOR, GPT, UNET, UNET_TINY, ProgramTest, blobs, metrics, png, run
 
 VOID = {"meta", "img", "br"}
 LIMIT = 2 << 20
@@ -169,6 +169,21 @@ class Report(ProgramTest):
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.assertIn("running", self.page(folder).text)
         self.assertNotIn("running", self.page(folder).text)
+
+    def test_large_pictures_are_shown_and_a_score_is_the_number_of_its_evaluation(self):
+        folder = self.folder / "run"
+        images = blobs(self.folder / "large", count=3, size=64, seed=3)
+        done = run(UNET, "train", "--data", images, "--run", folder, *UNET_TINY, "--val-fraction", 0.34, "--steps", 2, "--eval-every", 1,
+                   "--checkpoint-every", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        large = folder / "samples/000000000001.png"
+        png(large, 600, 400, lambda x, y: (x * 2654435761 ^ y * 40503 * (x + 7)) >> 7 & 255)
+        self.assertGreater(large.stat().st_size, 200_000)
+        page = self.page(folder)
+        self.assertEqual(page.tags.count("img"), 2)
+        self.assertNotIn("could not be read", page.text)
+        self.assertRegex(page.text, r"val_dice 0\.\d")
+        self.assertNotIn("lower is better", page.text)
 
     def test_hostile_text_stays_text(self):
         evil = '</script><script>alert(1)</script><img src=x onerror=alert(2)>"\' &amp; \u202e'

@@ -91,6 +91,20 @@ class SomethingElseInPlace(ProgramTest):
                 steps = [m["step"] for m in metrics(folder) if m.get("committed")]
                 self.assertEqual(steps, [1, 2, 3, 4, 5])
 
+    def test_a_checkpoint_under_a_false_name_is_not_resumed(self):
+        folder = self.folder / "r"
+        self.train(GPT, folder, "--steps", 2)
+        false = folder / "checkpoints/ckpt-000000000100.h5"
+        shutil.copy(checkpoints(folder)[-1], false)
+        verify = run(DOCTOR, "verify", folder)
+        self.assertEqual(verify.returncode, 22, verify.stdout)
+        self.assertIn("its name says step 100, it holds step 2", verify.stderr)
+        again = run(GPT, "train", "--run", folder, "--resume", "--steps", 4)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("its name says step 100, it holds step 2", again.stderr)
+        self.assertEqual([c.name for c in checkpoints(folder)][-1], "ckpt-000000000004.h5")
+        self.assertTrue(false.with_name(false.name + ".misnamed-1").exists())
+
     def test_of_data(self):
         bpe = [*GPT_TINY[:-1], "byte"]
         for program, tiny, name in ((GPT, GPT_TINY, "text.txt"), (GPT, bpe, "tokens.npy"), (UNET, UNET_TINY, "data.h5"),
@@ -109,6 +123,77 @@ class SomethingElseInPlace(ProgramTest):
         done = run(GPT, "train", "--data", self.text, *GPT_TINY, "--steps", 1, timeout=PATIENCE, cwd=self.folder)
         self.assertEqual(done.returncode, 24, done.stderr)
         self.assertIn("folder of runs", done.stderr)
+
+
+class LinksInside(ProgramTest):
+    """A run folder from somebody else: nothing outside it is read or written through a symbolic link in it."""
+
+    def setUp(self):
+        super().setUp()
+        self.train(GPT, self.folder / "r", "--steps", 2, "--eval-every", 1)
+        self.outside = self.folder / "outside"
+        (self.outside / "folder").mkdir(parents=True)
+
+    def linked(self, name, content=None):
+        """A copy of the run in which `name` is a link to the same thing outside."""
+        folder = self.folder / f"linked-{name}"
+        shutil.copytree(self.folder / "r", folder)
+        target = self.outside / name
+        if content is not None:
+            target.write_text(content)
+        elif (folder / name).exists():
+            (folder / name).rename(target)
+        else:
+            target.mkdir()
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(target)
+        return folder, target
+
+    @staticmethod
+    def contents(path):
+        return path.read_bytes() if path.is_file() else sorted((p.name, p.read_bytes()) for p in path.iterdir())
+
+    def test_nothing_is_written_through_it(self):
+        for name in ("metrics.jsonl", "timing.jsonl", "events.jsonl", "headroom.jsonl", "checkpoints"):
+            with self.subTest(name=name):
+                folder, target = self.linked(name)
+                before = self.contents(target)
+                again = run(GPT, "train", "--run", folder, "--resume", "--steps", 4, timeout=PATIENCE)
+                self.assertIn(again.returncode, (22, 24), again.stderr)
+                self.assertIn(name, again.stderr)
+                self.assertEqual(self.contents(target), before)
+        for name, flags in (("samples", ["--eval-every", 1]), ("incidents", ["--inject", "nan-input@step=3,sample=1"])):
+            with self.subTest(name=name):
+                folder, target = self.linked(name)
+                before = self.contents(target)
+                again = run(GPT, "train", "--run", folder, "--resume", "--steps", 4, *flags, timeout=PATIENCE)
+                self.assertIn("symbolic link", again.stderr)
+                self.assertEqual(self.contents(target), before)
+
+    def test_nothing_is_read_through_it(self):
+        secret = "the-secret-of-somebody-else"
+        event = json.dumps({"step": 1, "kind": "sign", "what": secret, "time": ""}) + "\n"
+        for name, content in (("events.jsonl", event), ("config.json", json.dumps({"program": "x", "note": secret}))):
+            with self.subTest(name=name):
+                folder, _ = self.linked(name, content)
+                self.assertEqual(run(DOCTOR, "report", folder, timeout=PATIENCE).returncode, 0)
+                self.assertNotIn(secret, (folder / "report.html").read_text())
+        for name in ("samples", "incidents"):
+            with self.subTest(name=name):
+                folder, target = self.linked(name)
+                (target / "000000000001").mkdir(exist_ok=True)
+                (target / "000000000001/report.md").write_text(secret)
+                (target / "000000000001.txt").write_text(secret)
+                self.assertEqual(run(DOCTOR, "report", folder, timeout=PATIENCE).returncode, 0)
+                self.assertNotIn(secret, (folder / "report.html").read_text())
+        folder, _ = self.linked("checkpoints")
+        for word in ("verify", "inspect", "hash"):
+            self.assertEqual(run(DOCTOR, word, folder, timeout=PATIENCE).returncode, 22, word)
+
+    def test_files_of_a_run_are_their_owners(self):
+        for path in (self.folder / "r").rglob("*"):
+            if path.is_file():
+                self.assertEqual(path.stat().st_mode & 0o777, 0o600, path)
 
 
 class Clocks(ProgramTest):

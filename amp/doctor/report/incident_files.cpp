@@ -1,16 +1,15 @@
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "amp/doctor/report/json_fields.h"
 #include "amp/doctor/report/run_history.h"
 #include "amp/doctor/report/words.h"
+#include "io/files_below.h"
 
 namespace binade::doctor::report::detail {
 
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kReportLimit = 1u << 20;
@@ -96,12 +95,17 @@ IncidentRecord read_incident(RunHistory& history, const std::string& name) {
 }  // namespace
 
 void read_incidents(RunHistory& history) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (fs::directory_iterator at(history.folder + "/incidents", error), end; !error && at != end; at.increment(error))
-    if (std::error_code ignored; at->is_directory(ignored)) names.push_back(at->path().filename().string());
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) history.incidents.push_back(read_incident(history, name));
+  const auto listed = [&](const std::string& folder) -> std::optional<std::vector<std::string>> {
+    try {
+      return io::FilesBelow(history.folder).names_in(folder);
+    } catch (const Error& problem) {
+      history.troubles.push_back(problem.what());
+      return std::nullopt;
+    }
+  };
+  const auto names = listed("incidents");
+  for (const std::string& name : names.value_or(std::vector<std::string>()))
+    if (listed("incidents/" + name)) history.incidents.push_back(read_incident(history, name));
   std::ranges::stable_sort(history.incidents, {}, &IncidentRecord::step);
 }
 

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "io/png.h"
-#include "io/read_file.h"
 #include "io/run_folder.h"
 
 namespace binade::doctor::report {
@@ -14,9 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShownSamples = 4;  // of each kind
-constexpr std::uint64_t kSampleLimit = 128u << 10;
-constexpr std::int64_t kPixelLimit = 1 << 22;
+constexpr std::size_t kShownSamples = 4;            // of each kind
+constexpr std::uint64_t kSampleLimit = 128u << 10;  // what a page has room for
+constexpr std::uint64_t kPictureLimit = 64u << 20;
+constexpr std::int64_t kPixelLimit = 1 << 24;
 
 bool is_held(const std::string& folder) {
   io::FileOps& ops = io::FileOps::real();
@@ -51,6 +51,23 @@ std::vector<std::string> some_of(const std::vector<std::string>& names) {
   return some;
 }
 
+/// Every second row and column, each pixel the mean of four.
+io::Image half_as_large(const io::Image& image) {
+  io::Image half{.width = (image.width + 1) / 2,
+                 .height = (image.height + 1) / 2,
+                 .channels = image.channels,
+                 .depth = image.depth,
+                 .values = {}};
+  for (std::int64_t y = 0; y < image.height; y += 2)
+    for (std::int64_t x = 0; x < image.width; x += 2)
+      for (int c = 0; c < image.channels; ++c) {
+        const std::int64_t below = std::min(y + 1, image.height - 1), right = std::min(x + 1, image.width - 1);
+        const int sum = image.at(y, x, c) + image.at(y, right, c) + image.at(below, x, c) + image.at(below, right, c);
+        half.values.push_back(static_cast<std::uint16_t>((sum + 2) / 4));
+      }
+  return half;
+}
+
 /// Throws DataError for a picture that is none.
 Sample sample_from(const std::string& name, const std::string& bytes) {
   Sample sample{.step = step_of_sample(name).value_or(0)};
@@ -58,10 +75,11 @@ Sample sample_from(const std::string& name, const std::string& bytes) {
     sample.text = bytes;
     return sample;
   }
-  const io::Image image = io::decode_png(bytes, "samples/" + name, {.max_pixels = kPixelLimit});
+  io::Image image = io::decode_png(bytes, "samples/" + name, {.max_pixels = kPixelLimit});
+  for (sample.png = bytes; sample.png.size() > kSampleLimit; sample.png = io::encode_png(image))
+    image = half_as_large(image);
   sample.width = image.width;
   sample.height = image.height;
-  sample.png = bytes;
   return sample;
 }
 
@@ -70,11 +88,8 @@ Sample sample_from(const std::string& name, const std::string& bytes) {
 namespace detail {
 
 std::optional<std::string> file_text(RunHistory& history, const std::string& name, std::uint64_t limit) {
-  const std::string path = history.folder + "/" + name;
-  std::error_code error;
-  if (!fs::exists(path, error)) return std::nullopt;
   try {
-    return io::read_file(path, limit);
+    return io::FilesBelow(history.folder).read(name, limit);
   } catch (const Error& problem) {
     history.troubles.push_back(problem.what());
     return std::nullopt;
@@ -82,19 +97,17 @@ std::optional<std::string> file_text(RunHistory& history, const std::string& nam
 }
 
 void read_samples(RunHistory& history) {
-  std::error_code error;
-  const std::string folder = history.folder + "/samples";
-  if (!fs::is_directory(folder, error)) return;
   std::vector<std::string> texts, pictures;
   try {
-    for (const std::string& name : io::list_files(folder))
+    for (const std::string& name : io::FilesBelow(history.folder).names_in("samples"))
       if (step_of_sample(name)) (name.ends_with(".txt") ? texts : pictures).push_back(name);
   } catch (const Error& problem) {
     history.troubles.push_back(problem.what());
   }
   for (const std::vector<std::string>& names : {texts, pictures})
     for (const std::string& name : some_of(names)) {
-      const std::optional<std::string> bytes = file_text(history, "samples/" + name, kSampleLimit);
+      const std::optional<std::string> bytes = file_text(history, "samples/" + name,
+                                                         name.ends_with(".txt") ? kSampleLimit : kPictureLimit);
       if (!bytes) continue;
       try {
         history.samples.push_back(sample_from(name, *bytes));

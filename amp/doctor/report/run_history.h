@@ -56,7 +56,7 @@ struct IncidentRecord {
 struct Sample {
   std::int64_t step = 0;
   std::string text{};
-  std::string png{};                   ///< the file's bytes
+  std::string png{};                   ///< the file's bytes; of a picture too large for a page, those of a smaller one
   std::int64_t width = 0, height = 0;  ///< of the picture
 };
 

@@ -170,8 +170,9 @@ TEST(HostileImageFile, SoftLinksInsideTheFileAreFollowedAsOftenAsAPersonWould) {
     H5Lcreate_soft("a/b", file, "images", H5P_DEFAULT, H5P_DEFAULT);
   });
   EXPECT_EQ(read_image_file(inside, {.classes = 256}).samples.size(), 3u);
-  const std::string loop = file_with(
-      folder, [](hid_t file) { H5Lcreate_soft("images", file, "images", H5P_DEFAULT, H5P_DEFAULT); });
+  const std::string loop = file_with(folder, [](hid_t file) {
+    H5Lcreate_soft("images", file, "images", H5P_DEFAULT, H5P_DEFAULT);
+  });
   const std::string why = error_of<DataError>([&] { read_image_file(loop); });
   EXPECT_NE(why.find("soft links"), why.npos) << why;
 }

@@ -55,13 +55,14 @@ LogSizes log_sizes_of(const std::string& folder) {
 /// Whether a child began the run, went on with it or made a step, since its logs were so long.
 bool has_worked(const std::string& folder, const LogSizes& before) {
   if (size_of(folder + "/metrics.jsonl") != before.metrics) return true;
-  const std::string path = folder + "/events.jsonl";
-  if (size_of(path) <= before.events) return false;
-  std::ifstream events(path);
-  events.seekg(static_cast<std::streamoff>(before.events));
-  for (std::string line; std::getline(events, line);)
-    if (line.find("\"kind\":\"begun\"") != line.npos || line.find("\"kind\":\"resumed\"") != line.npos) return true;
-  return false;
+  const std::uintmax_t now = size_of(folder + "/events.jsonl");
+  if (now <= before.events) return false;
+  try {
+    const std::string added = io::FilesBelow(folder).read_end("events.jsonl", now - before.events);
+    return added.find("\"kind\":\"begun\"") != added.npos || added.find("\"kind\":\"resumed\"") != added.npos;
+  } catch (const StorageError&) {  // what the child itself will refuse with words
+    return false;
+  }
 }
 
 Progress progress_of(const std::string& folder) {

@@ -42,7 +42,7 @@ class RunFolder {
   /// Throws StorageError when the path leads to another folder by now, or to none: what is written by names from here
   /// on would land in somebody else's.
   void must_be_where_it_was() const;
-  bool holds_checkpoints() const { return holds_checkpoints(path_, *ops_); }
+  bool holds_checkpoints() const { return holds_checkpoints(path(), files_.ops()); }
   /// Replaces config.json as a whole: the old or the new text is there whatever happens. Throws StorageError.
   void write_config(const std::string& json) const;
   /// The same for another file of the run.

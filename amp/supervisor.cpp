@@ -197,7 +197,7 @@ class Supervisor {
 
   bool give_up(long long step, const std::string& what) {
     tell("given-up", step, what);
-    if (!fs::is_directory(options_.folder)) return true;
+    if (!there_is_a_folder()) return true;
     const io::FilesBelow files(options_.folder);
     IncidentFolders incidents(files);
     const std::string remedy = "the supervisor gave the run up; the last commit is intact";
@@ -217,10 +217,16 @@ class Supervisor {
     return true;
   }
 
+  /// False too where the system cannot tell, as of a path that is too long: the child's words say why.
+  bool there_is_a_folder() const {
+    std::error_code ignored;
+    return fs::is_directory(options_.folder, ignored);
+  }
+
   void tell(const char* kind, long long step, const std::string& what) {
     // On a terminal a child that died has left its progress line behind.
     io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
-    if (!fs::is_directory(options_.folder)) return;
+    if (!there_is_a_folder()) return;
     try {
       io::JsonLines(io::FilesBelow(options_.folder), "events.jsonl")
           .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));

@@ -49,17 +49,20 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
     if (!a.rms) team.sum(mean);
     mean[0] = a.rms ? C(0) : mean[0] / count;
 
-    C squares[1] = {};
+    // An infinite value makes the others 0, as the formula says; squares that overflow must not.
+    C squares[2] = {}, &infinite = squares[1];
     each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
       again(c, k);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         const C d = h[k][e] - mean[0];
         squares[0] += d * d;
+        infinite += static_cast<C>(d * C(0) != C(0));
       }
     });
     team.sum(squares);
-    const C rstd = ops::reciprocal_deviation(squares[0] / count, eps);
+    const C variance = squares[0] / count;
+    const C rstd = infinite > 0 ? C(1) / math::sqrt(variance + eps) : ops::reciprocal_deviation(variance, eps);
     if (team.rank() == 0 && row < a.rows) {
       if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean[0];
       if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;

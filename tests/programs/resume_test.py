@@ -93,7 +93,7 @@ class RunLife(ProgramTest):
 
 # What each flag that Binade's advice names is changed to, and the setting that says the same for a run that begins.
 ADVISED = {"--override": "head=fp32", "--precision": "fp16", "--loss-scale": "dynamic", "--clip": "0.5", "--batch": "2", "--accumulate": "2",
-           "--recompute": "on"}
+           "--recompute": "on", "--warmup": "2"}
 
 
 class ChangedSettings(ProgramTest):

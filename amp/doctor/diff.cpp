@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "amp/doctor/commands.h"
@@ -30,6 +32,8 @@ std::string tensor_difference(const Tensor& a, const Tensor& b) {
   return fmt::format("{}: {} of {} elements differ, by {:.3g} at most", type_text(a), count, a.numel(), largest);
 }
 
+std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+
 /// Whether two values that are no tensors are the same to the bit: 0 and -0 are not, a NaN and itself are.
 bool same_value(const StateDict::Value& a, const StateDict::Value& b) {
   return std::visit(
@@ -39,9 +43,9 @@ bool same_value(const StateDict::Value& a, const StateDict::Value& b) {
         if constexpr (std::is_same_v<T, Tensor>)
           return false;
         else if constexpr (std::is_same_v<T, double>)
-          return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+          return bits_of(x) == bits_of(y);
         else if constexpr (std::is_same_v<T, StateDict::Numbers>)
-          return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0;
+          return std::ranges::equal(x, y, {}, bits_of, bits_of);
         else
           return x == y;
       },

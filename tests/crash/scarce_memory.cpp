@@ -113,8 +113,11 @@ void* obtain_aligned(std::size_t alignment, std::size_t bytes) { return __libc_m
 
 #endif
 
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return binade::crash::fails() ? nullptr : obtain(bytes == 0 ? 1 : bytes);
+}
 void* operator new(std::size_t bytes) {
-  void* memory = binade::crash::fails() ? nullptr : obtain(bytes == 0 ? 1 : bytes);
+  void* memory = operator new(bytes, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

@@ -185,13 +185,15 @@ TEST(UNetStart, ThePriorIsTheLogOddsOfTheForegroundOrTheLogarithmOfEachShare) {
   const double counted[] = {901, 25, 101, 1};  // a class that does not occur has a finite logit
   ASSERT_EQ(four.size(), 4u);
   for (std::size_t k = 0; k < 4; ++k) EXPECT_DOUBLE_EQ(four[k], std::log(counted[k] / 1028.0));
+  EXPECT_THROW(prior_logits(masks_of({900, 74, 50}), 1), DataError);
 }
 
 // Over seeds the average first logit of a head that is He-normal, with biases 0, has a standard deviation of 1.4 about
 // 0.
 TEST(UNetStart, TheFirstLogitsLieAtThePriorWhateverTheSeed) {
   for (const std::int64_t classes : {1, 3}) {
-    const std::vector<double> prior = prior_logits(masks_of({900, 74, 50}), classes);
+    const io::ImageSet masks = classes == 1 ? masks_of({900, 124}) : masks_of({900, 74, 50});
+    const std::vector<double> prior = prior_logits(masks, classes);
     for (std::uint64_t seed = 1; seed <= 8; ++seed) {
       Runtime runtime({.seed = seed});
       UNet model({.classes = classes, .base = 8, .depth = 3});

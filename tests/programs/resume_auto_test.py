@@ -1,6 +1,6 @@
 """One command line for every start of a run: `--resume auto` begins where there is nothing and goes on where there is something.
 
-Killed at random instants of its first ten seconds, and started again by the same words until it ends, a run comes to the state of
+Killed at random instants and steps, and started again by the same words until it ends, a run comes to the state of
 one that nobody killed. Kills are drawn from SEED.
 """
 import json
@@ -26,28 +26,38 @@ class SameCommandLine(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
+    def last_step(self, folder):
+        path = folder / "metrics.jsonl"
+        return max((m["step"] for m in metrics(folder) if m.get("committed")), default=0) if path.exists() else 0
+
     def test_a_run_that_is_killed_at_any_instant_is_started_again_by_the_same_command_line(self):
         source = random.Random(SEED)
-        settings = ["--steps", 400, "--warmup", 5, "--checkpoint-minutes", 0.003, "--dropout", 0.1]
+        settings = ["--steps", 800, "--warmup", 5, "--checkpoint-every", 7, "--dropout", 0.1]
         whole, cut = self.folder / "whole", self.folder / "cut"
-        begun = time.monotonic()
         self.assertEqual(run(GPT, *self.command(GPT, whole, *settings)).returncode, 0)
-        length = min(10.0, time.monotonic() - begun)
         # The first instants often: where a run has a folder and no settings, settings and no checkpoint, half a checkpoint.
-        instants = [source.uniform(0, 0.15) for _ in range(12)] + [source.uniform(0, length) for _ in range(6)]
-        killed = 0
-        for instant in instants:
+        # They are drawn from the time that a start takes here until its first step, so that the run is far from its end
+        # after them on a fast machine too.
+        begun = time.monotonic()
+        process = start(GPT, *self.command(GPT, self.folder / "first", *settings))
+        self.assertEqual(kill_after_step(process, self.folder / "first", 1), -signal.SIGKILL, process.stderr_text)
+        first_step = time.monotonic() - begun
+        for _ in range(12):
+            instant = source.uniform(0, first_step)
             process = start(GPT, *self.command(GPT, cut, *settings))
             try:
                 process.communicate(timeout=instant)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
-                killed += 1
                 process.communicate()
             self.assertIn(process.returncode, (0, -signal.SIGKILL), f"killed after {instant:.3f} s")
+        # Then between checkpoints, at steps that it has not come to before.
+        for _ in range(6):
+            step = self.last_step(cut) + source.randint(1, 40)
+            process = start(GPT, *self.command(GPT, cut, *settings))
+            self.assertEqual(kill_after_step(process, cut, step), -signal.SIGKILL, process.stderr_text)
         last = run(GPT, *self.command(GPT, cut, *settings), timeout=PATIENCE)
         self.assertEqual(last.returncode, 0, last.stderr)
-        self.assertGreaterEqual(killed, 6)
         self.assertEqual(checkpoints(cut)[-1].name, checkpoints(whole)[-1].name)
         self.assertEqual(self.state_hash(cut), self.state_hash(whole))
         self.assertEqual((cut / "metrics.jsonl").read_bytes(), (whole / "metrics.jsonl").read_bytes())

@@ -1,10 +1,11 @@
+#include "core/ops/fp8.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "amp/state_hash.h"
 #include "core/error.h"
-#include "core/ops/fp8.h"
 #include "io/checkpoint_file.h"
 #include "tests/amp/toy.h"
 

@@ -1,13 +1,13 @@
-#include "amp/loss_scaler.h"
+#include "binade/amp/loss_scaler.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
 
-#include "core/error.h"
-#include "core/state_counts.h"
-#include "optim/clip.h"
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
+#include "binade/optim/clip.h"
 
 namespace binade::amp {
 

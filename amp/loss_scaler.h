@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/state_dict.h"
-#include "core/step_stats.h"
-#include "optim/optimizer.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/state_dict.h"
+#include "binade/core/step_stats.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 

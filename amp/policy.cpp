@@ -1,9 +1,9 @@
-#include "amp/policy.h"
+#include "binade/amp/policy.h"
 
 #include <algorithm>
 #include <array>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/ops/op.h"
-#include "core/precision.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/precision.h"
 
 namespace binade::amp {
 

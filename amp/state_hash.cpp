@@ -1,10 +1,10 @@
-#include "amp/state_hash.h"
+#include "binade/amp/state_hash.h"
 
 #include <array>
 #include <bit>
 #include <string_view>
 
-#include "core/sha256.h"
+#include "binade/core/sha256.h"
 
 namespace binade::amp {
 namespace {

@@ -1,9 +1,9 @@
-#include "amp/verdict.h"
+#include "binade/amp/verdict.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/observation.h"
+#include "binade/core/observation.h"
 
 namespace binade::amp {
 namespace {

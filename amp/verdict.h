@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "nn/module.h"
-#include "optim/gradient_scan.h"
-#include "optim/optimizer.h"
+#include "binade/nn/module.h"
+#include "binade/optim/gradient_scan.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 

@@ -1,11 +1,11 @@
-#include "autograd/apply.h"
+#include "binade/autograd/apply.h"
 
 #include <optional>
 #include <utility>
 
-#include "autograd/trained_scope.h"
-#include "core/ops/cast.h"
-#include "core/step_context.h"
+#include "binade/autograd/trained_scope.h"
+#include "binade/core/ops/cast.h"
+#include "binade/core/step_context.h"
 
 namespace binade::detail {
 namespace {

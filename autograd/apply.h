@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "autograd/node.h"
-#include "autograd/observer.h"
-#include "autograd/variable.h"
-#include "core/ops/op.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/observer.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/op.h"
 
 namespace binade {
 

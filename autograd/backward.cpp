@@ -2,13 +2,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "autograd/apply.h"
-#include "autograd/node.h"
-#include "autograd/observer.h"
-#include "autograd/reachable.h"
-#include "autograd/variable.h"
-#include "core/accumulate.h"
-#include "core/error.h"
+#include "binade/autograd/apply.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/observer.h"
+#include "binade/autograd/reachable.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/error.h"
 
 namespace binade {
 namespace {

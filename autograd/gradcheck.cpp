@@ -1,13 +1,13 @@
-#include "autograd/gradcheck.h"
+#include "binade/autograd/gradcheck.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "autograd/node.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/step_context.h"
+#include "binade/autograd/node.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {

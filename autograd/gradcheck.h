@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "binade/autograd/variable.h"
 
 namespace binade {
 

@@ -1,4 +1,4 @@
-#include "autograd/low_buffer.h"
+#include "binade/autograd/low_buffer.h"
 
 namespace binade {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/tensor.h"
+#include "binade/core/tensor.h"
 
 namespace binade {
 

@@ -1,9 +1,9 @@
-#include "autograd/node.h"
+#include "binade/autograd/node.h"
 
 #include <new>
 
-#include "core/per_thread.h"
-#include "core/step_context.h"
+#include "binade/core/per_thread.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {

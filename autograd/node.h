@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/ops/op.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/op.h"
 
 namespace binade {
 

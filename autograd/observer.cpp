@@ -1,8 +1,8 @@
-#include "autograd/observer.h"
+#include "binade/autograd/observer.h"
 
 #include <vector>
 
-#include "core/per_thread.h"
+#include "binade/core/per_thread.h"
 
 namespace binade {
 namespace {

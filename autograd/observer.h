@@ -4,9 +4,9 @@
 #include <span>
 #include <string_view>
 
-#include "autograd/variable.h"
-#include "core/observation.h"
-#include "core/ops/op.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/observation.h"
+#include "binade/core/ops/op.h"
 
 namespace binade {
 

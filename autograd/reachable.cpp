@@ -1,4 +1,4 @@
-#include "autograd/reachable.h"
+#include "binade/autograd/reachable.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "autograd/node.h"
+#include "binade/autograd/node.h"
 
 namespace binade {
 

@@ -1,8 +1,8 @@
-#include "autograd/recompute.h"
+#include "binade/autograd/recompute.h"
 
-#include "autograd/apply.h"
-#include "autograd/trained_scope.h"
-#include "core/step_context.h"
+#include "binade/autograd/apply.h"
+#include "binade/autograd/trained_scope.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {

@@ -1,9 +1,9 @@
-#include "autograd/trace.h"
+#include "binade/autograd/trace.h"
 
 #include <algorithm>
 
-#include "autograd/node.h"
-#include "autograd/reachable.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/reachable.h"
 
 namespace binade {
 

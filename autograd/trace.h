@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "binade/autograd/variable.h"
 
 namespace binade {
 

@@ -1,7 +1,7 @@
-#include "autograd/variable.h"
+#include "binade/autograd/variable.h"
 
-#include "autograd/node.h"
-#include "core/error.h"
+#include "binade/autograd/node.h"
+#include "binade/core/error.h"
 
 namespace binade {
 namespace {

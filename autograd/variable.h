@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "autograd/low_buffer.h"
-#include "core/tensor.h"
+#include "binade/autograd/low_buffer.h"
+#include "binade/core/tensor.h"
 
 namespace binade {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "core/parallel.h"
-#include "core/tensor.h"
+#include "binade/core/parallel.h"
+#include "binade/core/tensor.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

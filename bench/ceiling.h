@@ -10,7 +10,7 @@
 #include <string_view>
 #include <thread>
 
-#include "core/parallel.h"
+#include "binade/core/parallel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/ceiling.h"
-#include "core/kernels/dispatch.h"
+#include "binade/core/kernels/dispatch.h"
 
 namespace binade::bench {
 namespace {

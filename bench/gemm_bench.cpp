@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/ceiling.h"
-#include "core/kernels/dispatch.h"
+#include "binade/core/kernels/dispatch.h"
 
 namespace binade::bench {
 namespace {

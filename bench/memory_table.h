@@ -13,7 +13,7 @@
 #include "bench/bandwidth.h"
 #include "bench/ceiling.h"
 #include "bench/op_call.h"
-#include "core/backend.h"
+#include "binade/core/backend.h"
 
 /// How memory_bench measures: a row of its table is an op's share of what the machine moves in its place.
 namespace binade::bench {

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/ops/op.h"
-#include "core/random.h"
-#include "core/runtime.h"
-#include "core/tensor.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/random.h"
+#include "binade/core/runtime.h"
+#include "binade/core/tensor.h"
 
 /// What benchmarks call single ops with: their inputs, and their two directions without a tape.
 namespace binade::bench {

@@ -133,7 +133,7 @@ def google_tests(report, name, command, env, seconds):
 
 def test(folder, args, report):
     env = environment(folder, args.emulated)
-    status, about, took = call([folder.program("amp/binade-doctor"), "env"], env, 120)
+    status, about, took = call([folder.program("doctor/binade-doctor"), "env"], env, 120)
     on_device = "device    cuda" in about
     report.add("binade-doctor env", took, status if on_device else status or 1, passed=int(on_device), text=about)
     report.about = about.strip().splitlines()
@@ -184,7 +184,7 @@ def main():
     args = parser.parse_args()
     folder = Folder(args.build.resolve())
     if args.what == "env":
-        status, text, _ = call([folder.program("amp/binade-doctor"), "env"], environment(folder, args.emulated), 120)
+        status, text, _ = call([folder.program("doctor/binade-doctor"), "env"], environment(folder, args.emulated), 120)
         print(text, end="")
         return status
     if args.what == "bench":

@@ -1,6 +1,6 @@
 // Reads losses and norms of gradients from stdin, both of a step in a line, in the order of a run's steps, and prints
 // the number of each (from 1) that amp::SpikeGuard would not have let pass. Called by bench/signs.py.
-#include "amp/signs/spike_guard.h"
+#include "binade/amp/warnings/spike_guard.h"
 
 #include <cstdio>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the CUDA backend costs at start-up where there is no GPU. Standard library only.
 
-    meson setup build-nocuda -Ddebug=false -Dcuda=disabled && ninja -C build-nocuda amp/binade-doctor
+    meson setup build-nocuda -Ddebug=false -Dcuda=disabled && ninja -C build-nocuda doctor/binade-doctor
     bench/startup.py --baseline build-nocuda [--build build] [--rounds 31]
 
 Runs `binade-doctor env`, which looks for a GPU and says why it uses none, of a build with the CUDA module and of one configured
@@ -19,7 +19,7 @@ import sys
 import time
 
 GOAL_MS = 10
-PROGRAM = "amp/binade-doctor"
+PROGRAM = "doctor/binade-doctor"
 OF_CUDA = ("cuda", "cublas", "cudnn", "nvrtc", "nvidia")
 
 

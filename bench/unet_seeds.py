@@ -24,7 +24,7 @@ def processor():
 
 def environment(build):
     """The processor, what `binade-doctor env` says of threads and kernels, the date."""
-    text = subprocess.run([os.path.join(build, "amp", "binade-doctor"), "env"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([os.path.join(build, "doctor", "binade-doctor"), "env"], check=True, capture_output=True, text=True).stdout
     fields = dict(line.split(None, 1) for line in text.splitlines())
     kernels = fields["kernels"].split()[0]
     return f"{processor()}, kernels {kernels}, {fields['threads'].strip()} threads, {datetime.date.today().isoformat()}"

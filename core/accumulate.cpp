@@ -1,7 +1,7 @@
-#include "core/accumulate.h"
+#include "binade/core/accumulate.h"
 
-#include "core/error.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/error.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 

@@ -1,9 +1,9 @@
-#include "core/arena.h"
+#include "binade/core/arena.h"
 
 #include <iterator>
 #include <utility>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade {
 namespace {

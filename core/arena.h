@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory_plan.h"
+#include "binade/core/memory_plan.h"
 
 namespace binade {
 

@@ -1,10 +1,10 @@
-#include "core/backend.h"
+#include "binade/core/backend.h"
 
 #include <cstdlib>
 
-#include "core/error.h"
-#include "core/memory_plan.h"
-#include "core/recording.h"
+#include "binade/core/error.h"
+#include "binade/core/memory_plan.h"
+#include "binade/core/recording.h"
 
 // What a device does whose work is done when it has been asked for.
 namespace binade {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "core/device.h"
+#include "binade/core/device.h"
 
 namespace binade {
 

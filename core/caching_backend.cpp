@@ -1,9 +1,9 @@
-#include "core/caching_backend.h"
+#include "binade/core/caching_backend.h"
 
 #include <algorithm>
 #include <new>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade {
 namespace {

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/arena.h"
-#include "core/backend.h"
-#include "core/memory_plan.h"
+#include "binade/core/arena.h"
+#include "binade/core/backend.h"
+#include "binade/core/memory_plan.h"
 
 namespace binade {
 

@@ -1,4 +1,4 @@
-#include "core/code_file.h"
+#include "binade/core/code_file.h"
 
 #include <fmt/core.h>
 #include <grp.h>

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor_kernels.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 

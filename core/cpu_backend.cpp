@@ -1,4 +1,4 @@
-#include "core/cpu_backend.h"
+#include "binade/core/cpu_backend.h"
 
 #include <sys/mman.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <thread>
 
-#include "core/caching_backend.h"
-#include "core/error.h"
+#include "binade/core/caching_backend.h"
+#include "binade/core/error.h"
 
 namespace binade {
 namespace {

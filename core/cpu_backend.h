@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/backend.h"
+#include "binade/core/backend.h"
 
 namespace binade {
 

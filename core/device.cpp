@@ -1,11 +1,11 @@
-#include "core/device.h"
+#include "binade/core/device.h"
 
 #include <charconv>
 
-#include "core/backend.h"
-#include "core/cpu_backend.h"
-#include "core/error.h"
-#include "core/gpus.h"
+#include "binade/core/backend.h"
+#include "binade/core/cpu_backend.h"
+#include "binade/core/error.h"
+#include "binade/core/gpus.h"
 
 namespace binade {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade {
 

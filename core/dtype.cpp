@@ -1,4 +1,4 @@
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 namespace binade {
 

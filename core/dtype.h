@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/float16.h"
-#include "core/host_device.h"
+#include "binade/core/error.h"
+#include "binade/core/float16.h"
+#include "binade/core/host_device.h"
 
 namespace binade {
 

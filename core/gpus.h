@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/backend.h"
-#include "core/observation.h"
+#include "binade/core/backend.h"
+#include "binade/core/observation.h"
 
 /// What `core/` asks about GPUs. Defined in cuda/gpu.cpp, the one place where the library reaches upwards: devices are
 /// named here, and who serves them is found at run time.

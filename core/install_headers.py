@@ -1,22 +1,24 @@
-"""Copies every public header to INCLUDEDIR/binade, as it lies in the source tree. Run by `meson install`.
+"""Copies the public headers to INCLUDEDIR/binade and binade.h to INCLUDEDIR. Run by `meson install`.
 
-A script, because a list of headers kept by hand would be the one that somebody forgets.
+Public is what binade.h includes, at first or at second hand; every other header is the library's own.
 """
 import os
+import re
 import shutil
 import sys
 
-FOLDERS = ("core", "autograd", "nn", "optim", "io", "amp")
-
 source, includedir = sys.argv[1:]
-target = os.path.join(os.environ["MESON_INSTALL_DESTDIR_PREFIX"], includedir, "binade")
-headers = ["binade.h"]
-for top in FOLDERS:
-    for folder, _, names in os.walk(os.path.join(source, top)):
-        headers += [os.path.relpath(os.path.join(folder, name), source) for name in names if name.endswith(".h")]
-for header in headers:
-    to = os.path.join(target, header)
+target = os.path.join(os.environ["MESON_INSTALL_DESTDIR_PREFIX"], includedir)
+public, waiting = set(), ["binade.h"]
+while waiting:
+    header = waiting.pop()
+    if header not in public:
+        public.add(header)
+        with open(os.path.join(source, header), encoding="utf-8") as file:
+            waiting += re.findall(r'^#include "binade/(.*)"$', file.read(), re.MULTILINE)
+for header in public:
+    to = os.path.join(target, header if header == "binade.h" else "binade/" + header)
     os.makedirs(os.path.dirname(to), exist_ok=True)
     shutil.copy2(os.path.join(source, header), to)
 if "MESON_INSTALL_QUIET" not in os.environ:
-    print(f"Installing {len(headers)} headers to {target}")
+    print(f"Installing {len(public)} headers to {target}")

@@ -3,8 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "core/device.h"
-#include "core/error.h"
+#include "binade/core/device.h"
+#include "binade/core/error.h"
 
 namespace binade {
 

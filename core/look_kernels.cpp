@@ -1,6 +1,6 @@
-#include "core/look_kernels.h"
+#include "binade/core/look_kernels.h"
 
-#include "core/tensor.h"
+#include "binade/core/tensor.h"
 
 namespace binade {
 

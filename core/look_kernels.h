@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/kernel_slot.h"
-#include "core/kernels/attention.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/tensor_kernels.h"
 
 /// Numbers that telemetry takes from tensors, found where the tensors lie: the host waits for none of them.
 namespace binade {

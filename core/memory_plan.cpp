@@ -1,4 +1,4 @@
-#include "core/memory_plan.h"
+#include "binade/core/memory_plan.h"
 
 #include <algorithm>
 #include <functional>

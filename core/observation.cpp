@@ -1,11 +1,11 @@
-#include "core/observation.h"
+#include "binade/core/observation.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/gpus.h"
-#include "core/tensor.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/gpus.h"
+#include "binade/core/tensor.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 namespace {

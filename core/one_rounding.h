@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/dtype.h"
-#include "core/host_device.h"
+#include "binade/core/dtype.h"
+#include "binade/core/host_device.h"
 
 namespace binade {
 

@@ -1,12 +1,12 @@
-#include "core/optimizer_kernels.h"
+#include "binade/core/optimizer_kernels.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/math.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/math.h"
+#include "binade/core/parallel.h"
 
 namespace binade {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "core/dtype.h"
-#include "core/kernel_slot.h"
-#include "core/random.h"
+#include "binade/core/dtype.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/random.h"
 
 namespace binade {
 

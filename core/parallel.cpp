@@ -1,4 +1,4 @@
-#include "core/parallel.h"
+#include "binade/core/parallel.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/observation.h"
+#include "binade/core/observation.h"
 
 namespace binade {
 namespace {

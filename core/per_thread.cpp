@@ -1,4 +1,4 @@
-#include "core/per_thread.h"
+#include "binade/core/per_thread.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
-#include "core/precision.h"
+#include "binade/core/precision.h"
 
 #include <algorithm>
 
-#include "core/per_thread.h"
+#include "binade/core/per_thread.h"
 
 namespace binade {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 namespace binade {
 

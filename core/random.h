@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/host_device.h"
+#include "binade/core/host_device.h"
 
 namespace binade {
 

@@ -1,12 +1,12 @@
-#include "core/runtime.h"
+#include "binade/core/runtime.h"
 
-#include "core/backend.h"
-#include "core/error.h"
-#include "core/gpus.h"
-#include "core/kernel_slot.h"
-#include "core/parallel.h"
-#include "core/standard_descriptors.h"
-#include "core/step_context.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
+#include "binade/core/gpus.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/parallel.h"
+#include "binade/core/standard_descriptors.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {

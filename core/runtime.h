@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/device.h"
-#include "core/random.h"
+#include "binade/core/device.h"
+#include "binade/core/random.h"
 
 namespace binade {
 

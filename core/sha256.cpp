@@ -1,8 +1,8 @@
-#include "core/sha256.h"
+#include "binade/core/sha256.h"
 
 #include <openssl/evp.h>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade {
 

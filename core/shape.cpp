@@ -1,10 +1,10 @@
-#include "core/shape.h"
+#include "binade/core/shape.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/error.h"
-#include "core/step_context.h"
+#include "binade/core/error.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 

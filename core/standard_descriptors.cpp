@@ -1,11 +1,11 @@
-#include "core/standard_descriptors.h"
+#include "binade/core/standard_descriptors.h"
 
 #include <fcntl.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade {
 

@@ -1,13 +1,13 @@
-#include "core/state_copy.h"
+#include "binade/core/state_copy.h"
 
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "core/backend.h"
-#include "core/gpus.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/backend.h"
+#include "binade/core/gpus.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 

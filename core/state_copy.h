@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/state_dict.h"
+#include "binade/core/state_dict.h"
 
 namespace binade {
 

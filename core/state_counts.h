@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "core/error.h"
-#include "core/state_dict.h"
+#include "binade/core/error.h"
+#include "binade/core/state_dict.h"
 
 namespace binade {
 

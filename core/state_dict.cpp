@@ -1,4 +1,4 @@
-#include "core/state_dict.h"
+#include "binade/core/state_dict.h"
 
 namespace binade {
 namespace {

@@ -1,6 +1,6 @@
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
-#include "core/per_thread.h"
+#include "binade/core/per_thread.h"
 
 namespace binade {
 

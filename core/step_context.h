@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
 
 namespace binade {
 

@@ -1,4 +1,4 @@
-#include "core/step_kernels.h"
+#include "binade/core/step_kernels.h"
 
 namespace binade {
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "core/kernel_slot.h"
-#include "core/optimizer_kernels.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/optimizer_kernels.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/float16.h"
-#include "core/host_device.h"
+#include "binade/core/float16.h"
+#include "binade/core/host_device.h"
 
 namespace binade {
 

@@ -1,4 +1,4 @@
-#include "core/storage.h"
+#include "binade/core/storage.h"
 
 namespace binade {
 

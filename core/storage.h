@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/backend.h"
+#include "binade/core/backend.h"
 
 namespace binade {
 

@@ -1,9 +1,9 @@
-#include "core/tensor.h"
+#include "binade/core/tensor.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/error.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 namespace {

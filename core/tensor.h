@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
-#include "core/dtype.h"
-#include "core/shape.h"
-#include "core/storage.h"
+#include "binade/core/device.h"
+#include "binade/core/dtype.h"
+#include "binade/core/shape.h"
+#include "binade/core/storage.h"
 
 namespace binade {
 

@@ -1,14 +1,14 @@
-#include "core/tensor_kernels.h"
+#include "binade/core/tensor_kernels.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "core/copy_pieces.h"
-#include "core/kernels/dispatch.h"
-#include "core/kernels/elementwise.h"
-#include "core/one_rounding.h"
-#include "core/parallel.h"
+#include "binade/core/copy_pieces.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/one_rounding.h"
+#include "binade/core/parallel.h"
 
 namespace binade {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "core/dtype.h"
-#include "core/kernel_slot.h"
+#include "binade/core/dtype.h"
+#include "binade/core/kernel_slot.h"
 
 namespace binade {
 

@@ -1,4 +1,4 @@
-#include "cuda/faults.h"
+#include "binade/cuda/faults.h"
 
 #include <array>
 #include <mutex>

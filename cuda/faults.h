@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/api.h"
+#include "binade/cuda/api.h"
 
 /// Data that an op has no result for (a target that is no class, an index outside a table) is found by a kernel, when
 /// the host has gone on. The kernel notes the first place and leaves NaN; the next time the host waits for the device

@@ -1,4 +1,4 @@
-#include "cuda/gpu.h"
+#include "binade/cuda/gpu.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,15 +9,15 @@
 #include <optional>
 #include <utility>
 
-#include "core/caching_backend.h"
-#include "core/error.h"
-#include "core/gpus.h"
-#include "core/recording.h"
-#include "cuda/faults.h"
-#include "cuda/module.h"
-#include "cuda/observations.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
+#include "binade/core/caching_backend.h"
+#include "binade/core/error.h"
+#include "binade/core/gpus.h"
+#include "binade/core/recording.h"
+#include "binade/cuda/faults.h"
+#include "binade/cuda/module.h"
+#include "binade/cuda/observations.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
 
 namespace binade {
 namespace cuda {

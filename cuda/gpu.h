@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/backend.h"
-#include "cuda/api.h"
+#include "binade/core/backend.h"
+#include "binade/cuda/api.h"
 
 namespace binade::cuda {
 

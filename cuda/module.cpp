@@ -1,4 +1,4 @@
-#include "cuda/module.h"
+#include "binade/cuda/module.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/code_file.h"
-#include "core/error.h"
+#include "binade/core/code_file.h"
+#include "binade/core/error.h"
 #include "cuda/module_place.h"
 
 namespace binade::cuda {

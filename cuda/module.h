@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cuda/api.h"
+#include "binade/cuda/api.h"
 
 namespace binade::cuda {
 

@@ -1,10 +1,10 @@
-#include "cuda/observations.h"
+#include "binade/cuda/observations.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/recording.h"
-#include "cuda/gpu.h"
+#include "binade/core/error.h"
+#include "binade/core/recording.h"
+#include "binade/cuda/gpu.h"
 
 namespace binade::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/observation.h"
-#include "cuda/api.h"
+#include "binade/core/observation.h"
+#include "binade/cuda/api.h"
 
 namespace binade::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/register.h"
+#include "binade/cuda/register.h"
 
 namespace binade::cuda {
 

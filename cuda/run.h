@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "cuda/calls.h"
+#include "binade/cuda/calls.h"
 
 namespace binade::cuda {
 

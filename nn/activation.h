@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/functions/elementwise.h"
-#include "nn/module.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/nn/module.h"
 
 /// The activations as modules, for Sequential; formulas in core/ops/unary.h. Each keeps NaN.
 namespace binade::nn {

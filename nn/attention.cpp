@@ -1,18 +1,18 @@
-#include "nn/attention.h"
+#include "binade/nn/attention.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/attention.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
-#include "core/error.h"
-#include "core/precision.h"
-#include "core/step_context.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/error.h"
+#include "binade/core/precision.h"
+#include "binade/core/step_context.h"
 
 namespace binade::nn {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "nn/dropout.h"
-#include "nn/linear.h"
+#include "binade/nn/dropout.h"
+#include "binade/nn/linear.h"
 
 namespace binade::nn {
 

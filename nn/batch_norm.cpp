@@ -1,8 +1,8 @@
-#include "nn/batch_norm.h"
+#include "binade/nn/batch_norm.h"
 
-#include "autograd/functions/norm.h"
-#include "core/error.h"
-#include "core/ops/batch_norm.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/core/error.h"
+#include "binade/core/ops/batch_norm.h"
 
 namespace binade::nn {
 

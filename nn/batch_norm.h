@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ops/room.h"
-#include "nn/module.h"
+#include "binade/core/ops/room.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

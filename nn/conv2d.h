@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ops/extent2.h"
-#include "nn/module.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

@@ -1,8 +1,8 @@
-#include "nn/conv_transpose2d.h"
+#include "binade/nn/conv_transpose2d.h"
 
-#include "autograd/functions/conv.h"
-#include "core/error.h"
-#include "nn/linear.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/core/error.h"
+#include "binade/nn/linear.h"
 
 namespace binade::nn {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/ops/extent2.h"
-#include "core/ops/room.h"
-#include "nn/module.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/core/ops/room.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

@@ -1,7 +1,7 @@
-#include "nn/dropout.h"
+#include "binade/nn/dropout.h"
 
-#include "autograd/functions/elementwise.h"
-#include "core/error.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/core/error.h"
 
 namespace binade::nn {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/module.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

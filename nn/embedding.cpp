@@ -1,8 +1,8 @@
-#include "nn/embedding.h"
+#include "binade/nn/embedding.h"
 
-#include "autograd/functions/embedding.h"
-#include "core/error.h"
-#include "nn/init.h"
+#include "binade/autograd/functions/embedding.h"
+#include "binade/core/error.h"
+#include "binade/nn/init.h"
 
 namespace binade::nn {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/functions/shape.h"
-#include "nn/module.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

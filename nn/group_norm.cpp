@@ -1,7 +1,7 @@
-#include "nn/group_norm.h"
+#include "binade/nn/group_norm.h"
 
-#include "autograd/functions/norm.h"
-#include "core/error.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/core/error.h"
 
 namespace binade::nn {
 

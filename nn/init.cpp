@@ -1,10 +1,10 @@
-#include "nn/init.h"
+#include "binade/nn/init.h"
 
 #include <cmath>
 
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/runtime.h"
+#include "binade/core/error.h"
+#include "binade/core/parallel.h"
+#include "binade/core/runtime.h"
 
 namespace binade::nn::init {
 namespace {

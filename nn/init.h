@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/module.h"
+#include "binade/nn/module.h"
 
 /// Initial values. Each call draws from the runtime's next init stream: the seed and the order of the calls fix the
 /// bits. Weights are (out, …, in): Linear (out, in), Conv2d (K, R, S, C / groups). The fans are fan_in = product of all

@@ -1,11 +1,11 @@
-#include "nn/linear.h"
+#include "binade/nn/linear.h"
 
 #include <cmath>
 
-#include "autograd/functions/matmul.h"
-#include "core/error.h"
-#include "core/precision.h"
-#include "nn/init.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/core/error.h"
+#include "binade/core/precision.h"
+#include "binade/nn/init.h"
 
 namespace binade::nn {
 

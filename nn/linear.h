@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ops/linear.h"
-#include "nn/module.h"
+#include "binade/core/ops/linear.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

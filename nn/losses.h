@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/functions/losses.h"
+#include "binade/autograd/functions/losses.h"
 
 /// The losses of autograd/functions/losses.h, where a reader of modules looks for them.
 namespace binade::nn {

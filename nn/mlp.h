@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/error.h"
-#include "nn/dropout.h"
-#include "nn/linear.h"
+#include "binade/core/error.h"
+#include "binade/nn/dropout.h"
+#include "binade/nn/linear.h"
 
 namespace binade::nn {
 

@@ -1,10 +1,10 @@
-#include "nn/module.h"
+#include "binade/nn/module.h"
 
 #include <algorithm>
 #include <functional>
 #include <set>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::nn {
 

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/runtime.h"
-#include "core/state_dict.h"
-#include "core/step_context.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/runtime.h"
+#include "binade/core/state_dict.h"
+#include "binade/core/step_context.h"
 
 namespace binade::nn {
 

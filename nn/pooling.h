@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/functions/pool.h"
-#include "nn/module.h"
+#include "binade/autograd/functions/pool.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

@@ -1,6 +1,6 @@
-#include "nn/rms_norm.h"
+#include "binade/nn/rms_norm.h"
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::nn {
 

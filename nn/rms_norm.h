@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/functions/norm.h"
-#include "nn/module.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

@@ -3,7 +3,7 @@
 #include <concepts>
 #include <memory>
 
-#include "nn/module.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

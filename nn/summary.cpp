@@ -1,13 +1,13 @@
-#include "nn/summary.h"
+#include "binade/nn/summary.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
 
-#include "autograd/node.h"
-#include "autograd/reachable.h"
-#include "core/error.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/reachable.h"
+#include "binade/core/error.h"
 
 namespace binade::nn {
 namespace {

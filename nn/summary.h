@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/module.h"
+#include "binade/nn/module.h"
 
 namespace binade::nn {
 

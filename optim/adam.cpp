@@ -1,4 +1,4 @@
-#include "optim/adam.h"
+#include "binade/optim/adam.h"
 
 #include <algorithm>
 #include <cmath>

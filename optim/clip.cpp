@@ -1,10 +1,10 @@
-#include "optim/clip.h"
+#include "binade/optim/clip.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/optimizer_kernels.h"
+#include "binade/core/error.h"
+#include "binade/core/optimizer_kernels.h"
 
 namespace binade::optim {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "optim/flat_parameters.h"
-#include "optim/gradient_scan.h"
+#include "binade/optim/flat_parameters.h"
+#include "binade/optim/gradient_scan.h"
 
 namespace binade::optim {
 

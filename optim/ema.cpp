@@ -1,11 +1,11 @@
-#include "optim/ema.h"
+#include "binade/optim/ema.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "core/error.h"
-#include "core/state_counts.h"
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
 
 namespace binade::optim {
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "core/state_dict.h"
-#include "core/step_kernels.h"
-#include "optim/flat_parameters.h"
+#include "binade/core/state_dict.h"
+#include "binade/core/step_kernels.h"
+#include "binade/optim/flat_parameters.h"
 
 namespace binade::optim {
 

@@ -1,10 +1,10 @@
-#include "optim/flat_parameters.h"
+#include "binade/optim/flat_parameters.h"
 
 #include <algorithm>
 #include <set>
 
-#include "core/backend.h"
-#include "core/error.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
 
 namespace binade::optim {
 namespace {

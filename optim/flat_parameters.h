@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/optimizer_kernels.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/optimizer_kernels.h"
 
 namespace binade::optim {
 

@@ -1,4 +1,4 @@
-#include "optim/gradient_scan.h"
+#include "binade/optim/gradient_scan.h"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "optim/flat_parameters.h"
+#include "binade/optim/flat_parameters.h"
 
 namespace binade::optim {
 

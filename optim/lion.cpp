@@ -1,4 +1,4 @@
-#include "optim/lion.h"
+#include "binade/optim/lion.h"
 
 #include <algorithm>
 #include <cmath>

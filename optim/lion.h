@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/optimizer.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::optim {
 

@@ -1,13 +1,13 @@
-#include "optim/optimizer.h"
+#include "binade/optim/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "core/error.h"
-#include "core/state_counts.h"
-#include "core/step_context.h"
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
+#include "binade/core/step_context.h"
 
 namespace binade::optim {
 namespace {

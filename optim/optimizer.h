@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/state_dict.h"
-#include "core/step_kernels.h"
-#include "optim/flat_parameters.h"
-#include "optim/gradient_scan.h"
+#include "binade/core/state_dict.h"
+#include "binade/core/step_kernels.h"
+#include "binade/optim/flat_parameters.h"
+#include "binade/optim/gradient_scan.h"
 
 namespace binade::optim {
 

@@ -1,12 +1,12 @@
-#include "optim/schedule.h"
+#include "binade/optim/schedule.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 
-#include "core/error.h"
-#include "core/state_counts.h"
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
 
 namespace binade::optim {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/state_dict.h"
+#include "binade/core/state_dict.h"
 
 namespace binade::optim {
 

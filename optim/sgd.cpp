@@ -1,8 +1,8 @@
-#include "optim/sgd.h"
+#include "binade/optim/sgd.h"
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::optim {
 

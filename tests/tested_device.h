@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "core/device.h"
+#include "binade/core/device.h"
 
 namespace binade {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "amp/incident/diagnosis.h"
-#include "core/error.h"
+#include "binade/amp/incident/diagnosis.h"
+#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {

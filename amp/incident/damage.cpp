@@ -1,4 +1,4 @@
-#include "amp/incident/damage.h"
+#include "binade/amp/incident/damage.h"
 
 #include <algorithm>
 #include <string_view>

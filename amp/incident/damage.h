@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "amp/incident/first_bad.h"
-#include "amp/verdict.h"
-#include "nn/module.h"
-#include "optim/optimizer.h"
+#include "binade/amp/incident/first_bad.h"
+#include "binade/amp/verdict.h"
+#include "binade/nn/module.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 

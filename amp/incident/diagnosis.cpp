@@ -1,4 +1,4 @@
-#include "amp/incident/diagnosis.h"
+#include "binade/amp/incident/diagnosis.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <tuple>
 
-#include "amp/incident/pole_guard.h"
-#include "core/error.h"
+#include "binade/amp/incident/pole_guard.h"
+#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "amp/incident/first_bad.h"
-#include "amp/verdict.h"
-#include "core/precision.h"
+#include "binade/amp/incident/first_bad.h"
+#include "binade/amp/verdict.h"
+#include "binade/core/precision.h"
 
 namespace binade::amp {
 

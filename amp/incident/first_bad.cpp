@@ -1,12 +1,12 @@
-#include "amp/incident/first_bad.h"
+#include "binade/amp/incident/first_bad.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "amp/incident/pole.h"
-#include "autograd/node.h"
-#include "core/step_context.h"
-#include "optim/gradient_scan.h"
+#include "binade/amp/incident/pole.h"
+#include "binade/autograd/node.h"
+#include "binade/core/step_context.h"
+#include "binade/optim/gradient_scan.h"
 
 namespace binade::amp {
 namespace {

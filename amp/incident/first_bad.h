@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/observer.h"
-#include "core/tensor.h"
+#include "binade/autograd/observer.h"
+#include "binade/core/tensor.h"
 
 namespace binade::amp {
 

@@ -1,10 +1,10 @@
-#include "amp/incident/pole.h"
+#include "binade/amp/incident/pole.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/look_kernels.h"
-#include "core/ops/unary.h"
+#include "binade/core/look_kernels.h"
+#include "binade/core/ops/unary.h"
 
 namespace binade::amp {
 namespace {

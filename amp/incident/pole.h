@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "amp/device_numbers.h"
-#include "autograd/observer.h"
+#include "binade/amp/watch/device_numbers.h"
+#include "binade/autograd/observer.h"
 
 namespace binade::amp {
 

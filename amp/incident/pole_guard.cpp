@@ -1,9 +1,9 @@
-#include "amp/incident/pole_guard.h"
+#include "binade/amp/incident/pole_guard.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "amp/incident/pole.h"
+#include "binade/amp/incident/pole.h"
 
 namespace binade::amp {
 namespace {

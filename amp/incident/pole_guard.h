@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "amp/incident/first_bad.h"
-#include "autograd/observer.h"
+#include "binade/amp/incident/first_bad.h"
+#include "binade/autograd/observer.h"
 
 namespace binade::amp {
 

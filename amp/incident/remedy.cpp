@@ -1,4 +1,4 @@
-#include "amp/incident/remedy.h"
+#include "binade/amp/incident/remedy.h"
 
 #include <array>
 

@@ -1,6 +1,6 @@
-#include "amp/incident/report.h"
+#include "binade/amp/incident/report.h"
 
-#include "io/json_lines.h"
+#include "binade/io/records/json_lines.h"
 
 namespace binade::amp {
 namespace {

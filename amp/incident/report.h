@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "amp/trainer.h"
+#include "binade/amp/step/trainer.h"
 
 namespace binade::amp {
 

@@ -1,11 +1,11 @@
-#include "amp/preflight/finding.h"
+#include "binade/amp/preflight/finding.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <ostream>
 
-#include "io/json_lines.h"
+#include "binade/io/records/json_lines.h"
 
 namespace binade::amp {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 namespace binade::amp {
 

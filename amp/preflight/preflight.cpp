@@ -1,12 +1,12 @@
-#include "amp/preflight/preflight.h"
+#include "binade/amp/preflight/preflight.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
-#include "amp/preflight/rules.h"
-#include "core/error.h"
+#include "binade/amp/preflight/rules.h"
+#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <functional>
 
-#include "amp/loss_scaler.h"
-#include "amp/policy.h"
-#include "amp/preflight/finding.h"
-#include "core/step_context.h"
-#include "nn/module.h"
-#include "optim/optimizer.h"
+#include "binade/amp/loss_scaler.h"
+#include "binade/amp/policy.h"
+#include "binade/amp/preflight/finding.h"
+#include "binade/core/step_context.h"
+#include "binade/nn/module.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 

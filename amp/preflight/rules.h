@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "amp/loss_scaler.h"
-#include "amp/preflight/finding.h"
-#include "amp/preflight/survey.h"
-#include "core/precision.h"
-#include "optim/gradient_scan.h"
-#include "optim/optimizer.h"
+#include "binade/amp/loss_scaler.h"
+#include "binade/amp/preflight/finding.h"
+#include "binade/amp/preflight/survey.h"
+#include "binade/core/precision.h"
+#include "binade/optim/gradient_scan.h"
+#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 

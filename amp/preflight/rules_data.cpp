@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "amp/preflight/rules.h"
+#include "binade/amp/preflight/rules.h"
 
 namespace binade::amp {
 namespace {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "amp/preflight/rules.h"
+#include "binade/amp/preflight/rules.h"
 
 namespace binade::amp {
 namespace {

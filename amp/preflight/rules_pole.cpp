@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "amp/preflight/rules.h"
-#include "amp/preflight/trigger.h"
+#include "binade/amp/preflight/rules.h"
+#include "binade/amp/preflight/trigger.h"
 
 namespace binade::amp {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <set>
 
-#include "amp/preflight/rules.h"
-#include "amp/telemetry.h"
+#include "binade/amp/preflight/rules.h"
+#include "binade/amp/watch/telemetry.h"
 
 namespace binade::amp {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amp/preflight/rules.h"
+#include "binade/amp/preflight/rules.h"
 
 namespace binade::amp {
 namespace {

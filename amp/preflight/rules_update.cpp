@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amp/preflight/rules.h"
-#include "optim/adam.h"
-#include "optim/lion.h"
+#include "binade/amp/preflight/rules.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
 
 namespace binade::amp {
 namespace {

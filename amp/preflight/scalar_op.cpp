@@ -1,6 +1,6 @@
-#include "amp/preflight/scalar_op.h"
+#include "binade/amp/preflight/scalar_op.h"
 
-#include "core/ops/lists.h"
+#include "binade/core/ops/lists.h"
 
 namespace binade::amp {
 namespace {

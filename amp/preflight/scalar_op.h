@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "autograd/observer.h"
+#include "binade/autograd/observer.h"
 
 namespace binade::amp {
 

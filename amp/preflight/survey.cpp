@@ -1,12 +1,12 @@
-#include "amp/preflight/survey.h"
+#include "binade/amp/preflight/survey.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/node.h"
-#include "core/ops/cross_entropy.h"
-#include "core/ops/dice.h"
-#include "core/step_context.h"
+#include "binade/autograd/node.h"
+#include "binade/core/ops/cross_entropy.h"
+#include "binade/core/ops/dice.h"
+#include "binade/core/step_context.h"
 
 namespace binade::amp {
 namespace {

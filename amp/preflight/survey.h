@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "amp/preflight/scalar_op.h"
-#include "amp/preflight/value_range.h"
-#include "autograd/observer.h"
+#include "binade/amp/preflight/scalar_op.h"
+#include "binade/amp/preflight/value_range.h"
+#include "binade/autograd/observer.h"
 
 namespace binade::amp {
 

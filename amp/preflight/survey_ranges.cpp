@@ -3,13 +3,13 @@
 #include <initializer_list>
 #include <optional>
 
-#include "amp/preflight/survey.h"
-#include "core/ops/attention.h"
-#include "core/ops/batch_norm.h"
-#include "core/ops/dropout.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/linear.h"
-#include "core/ops/softmax.h"
+#include "binade/amp/preflight/survey.h"
+#include "binade/core/ops/attention.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/dropout.h"
+#include "binade/core/ops/group_norm.h"
+#include "binade/core/ops/linear.h"
+#include "binade/core/ops/softmax.h"
 
 namespace binade::amp {
 namespace {

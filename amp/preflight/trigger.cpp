@@ -1,4 +1,4 @@
-#include "amp/preflight/trigger.h"
+#include "binade/amp/preflight/trigger.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "core/ops/lists.h"
+#include "binade/core/ops/lists.h"
 
 namespace binade::amp {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "amp/preflight/finding.h"
-#include "amp/preflight/survey.h"
+#include "binade/amp/preflight/finding.h"
+#include "binade/amp/preflight/survey.h"
 
 namespace binade::amp {
 

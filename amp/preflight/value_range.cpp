@@ -1,4 +1,4 @@
-#include "amp/preflight/value_range.h"
+#include "binade/amp/preflight/value_range.h"
 
 #include <algorithm>
 #include <cmath>

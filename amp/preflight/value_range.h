@@ -4,7 +4,7 @@
 #include <limits>
 #include <string_view>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 namespace binade::amp {
 

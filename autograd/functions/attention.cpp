@@ -1,6 +1,6 @@
-#include "autograd/functions/attention.h"
+#include "binade/autograd/functions/attention.h"
 
-#include "autograd/apply.h"
+#include "binade/autograd/apply.h"
 
 namespace binade {
 

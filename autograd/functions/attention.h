@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/variable.h"
-#include "core/ops/attention.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/attention.h"
 
 namespace binade {
 

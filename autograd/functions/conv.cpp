@@ -1,6 +1,6 @@
-#include "autograd/functions/conv.h"
+#include "binade/autograd/functions/conv.h"
 
-#include "autograd/apply.h"
+#include "binade/autograd/apply.h"
 
 namespace binade {
 

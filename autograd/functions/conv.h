@@ -1,8 +1,8 @@
 #pragma once
 
-#include "autograd/variable.h"
-#include "core/ops/conv2d.h"
-#include "core/ops/conv_transpose2d.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/conv2d.h"
+#include "binade/core/ops/conv_transpose2d.h"
 
 namespace binade {
 

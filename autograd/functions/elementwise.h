@@ -1,10 +1,10 @@
 #pragma once
 
-#include "autograd/apply.h"
-#include "core/ops/cast.h"
-#include "core/ops/dropout.h"
-#include "core/ops/lists.h"
-#include "core/ops/where.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/cast.h"
+#include "binade/core/ops/dropout.h"
+#include "binade/core/ops/lists.h"
+#include "binade/core/ops/where.h"
 
 /// Elementwise functions of variables. Formula, dtypes and errors: core/ops/unary.h, core/ops/binary.h and the headers
 /// named like the function.

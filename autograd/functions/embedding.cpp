@@ -1,7 +1,7 @@
-#include "autograd/functions/embedding.h"
+#include "binade/autograd/functions/embedding.h"
 
-#include "autograd/apply.h"
-#include "core/ops/embedding.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/embedding.h"
 
 namespace binade {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/variable.h"
+#include "binade/autograd/variable.h"
 
 namespace binade {
 

@@ -1,9 +1,9 @@
-#include "autograd/functions/losses.h"
+#include "binade/autograd/functions/losses.h"
 
 #include <optional>
 #include <string_view>
 
-#include "autograd/apply.h"
+#include "binade/autograd/apply.h"
 
 namespace binade {
 namespace {

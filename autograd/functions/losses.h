@@ -1,9 +1,9 @@
 #pragma once
 
-#include "autograd/variable.h"
-#include "core/ops/cross_entropy.h"
-#include "core/ops/dice.h"
-#include "core/ops/element_losses.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/cross_entropy.h"
+#include "binade/core/ops/dice.h"
+#include "binade/core/ops/element_losses.h"
 
 /// Losses: one f32 number each, whatever the inputs are stored in. Formulas in core/ops/cross_entropy.h, dice.h and
 /// element_losses.h. A loss computed outside every module carries the path "loss".

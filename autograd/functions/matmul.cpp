@@ -1,6 +1,6 @@
-#include "autograd/functions/matmul.h"
+#include "binade/autograd/functions/matmul.h"
 
-#include "autograd/apply.h"
+#include "binade/autograd/apply.h"
 
 namespace binade {
 

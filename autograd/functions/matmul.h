@@ -2,10 +2,10 @@
 
 #include <array>
 
-#include "autograd/variable.h"
-#include "core/ops/linear.h"
-#include "core/ops/matmul.h"
-#include "core/ops/projections.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/linear.h"
+#include "binade/core/ops/matmul.h"
+#include "binade/core/ops/projections.h"
 
 namespace binade {
 

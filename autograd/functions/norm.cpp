@@ -1,10 +1,10 @@
-#include "autograd/functions/norm.h"
+#include "binade/autograd/functions/norm.h"
 
-#include "autograd/apply.h"
-#include "core/ops/batch_norm.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/layer_norm.h"
-#include "core/ops/rms_norm.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/group_norm.h"
+#include "binade/core/ops/layer_norm.h"
+#include "binade/core/ops/rms_norm.h"
 
 namespace binade {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/variable.h"
-#include "core/ops/room.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/room.h"
 
 namespace binade {
 

@@ -1,9 +1,9 @@
-#include "autograd/functions/pool.h"
+#include "binade/autograd/functions/pool.h"
 
-#include "autograd/apply.h"
-#include "core/ops/avg_pool2d.h"
-#include "core/ops/max_pool2d.h"
-#include "core/step_context.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/avg_pool2d.h"
+#include "binade/core/ops/max_pool2d.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 

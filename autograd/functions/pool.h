@@ -1,8 +1,8 @@
 #pragma once
 
-#include "autograd/variable.h"
-#include "core/ops/extent2.h"
-#include "core/ops/upsample.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/core/ops/upsample.h"
 
 namespace binade {
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/apply.h"
-#include "core/ops/reduce.h"
-#include "core/ops/softmax.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/ops/softmax.h"
 
 /// Reductions of variables; contracts in core/ops/reduce.h and core/ops/softmax.h. No axes: over everything.
 namespace binade {

@@ -1,14 +1,14 @@
-#include "autograd/functions/shape.h"
+#include "binade/autograd/functions/shape.h"
 
 #include <numeric>
 
-#include "autograd/apply.h"
-#include "core/ops/concat.h"
-#include "core/ops/move.h"
-#include "core/ops/permute.h"
-#include "core/ops/reshape.h"
-#include "core/ops/slice.h"
-#include "core/step_context.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/concat.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/ops/permute.h"
+#include "binade/core/ops/reshape.h"
+#include "binade/core/ops/slice.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 

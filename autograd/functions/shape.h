@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "binade/autograd/variable.h"
 
 namespace binade {
 

@@ -96,7 +96,7 @@ class Bench:
 
     def about(self):
         self.document["before"] = machine.smi()
-        text = self.output([self.folder.program("amp/binade-doctor"), "env"], self.env, 120)
+        text = self.output([self.folder.program("doctor/binade-doctor"), "env"], self.env, 120)
         self.document["env"] = text.strip().splitlines()
         self.torch, version, has_gpu = torch_python(self.args.torch, self.here)
         if self.torch and not has_gpu and not self.args.emulated:

@@ -1,6 +1,6 @@
-#include "core/kernels/accumulate.h"
+#include "binade/core/kernels/accumulate.h"
 
-#include "core/kernels/lanes.h"
+#include "binade/core/kernels/lanes.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
-#include "core/kernels/vector_math.h"
-#include "core/ops/activation.h"
-#include "core/ops/math.h"
+#include "binade/core/kernels/vector_math.h"
+#include "binade/core/ops/activation.h"
+#include "binade/core/ops/math.h"
 
 /// The activations that products fuse, and their slopes. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

@@ -1,15 +1,15 @@
-#include "core/kernels/attention.h"
+#include "binade/core/kernels/attention.h"
 
 #include <algorithm>
 #include <type_traits>
 
-#include "core/kernels/attention_rows.h"
-#include "core/kernels/image.h"
-#include "core/kernels/lane_types.h"
-#include "core/kernels/lanes.h"
-#include "core/kernels/pack.h"
-#include "core/kernels/scratch.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/attention_rows.h"
+#include "binade/core/kernels/image.h"
+#include "binade/core/kernels/lane_types.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/pack.h"
+#include "binade/core/kernels/scratch.h"
+#include "binade/core/parallel.h"
 
 /// Attention by tiles of query rows: a tile's logits over all the keys it may see stay in cache, so memory grows with
 /// the number of keys, not with its square; tiles of a causal row stop at the diagonal. Backward makes them again from

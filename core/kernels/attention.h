@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
-#include "core/random.h"
+#include "binade/core/dtype.h"
+#include "binade/core/random.h"
 
 namespace binade::cpu {
 

@@ -6,11 +6,11 @@
 #include <limits>
 #include <numbers>
 
-#include "core/kernels/attention.h"
-#include "core/kernels/lanes.h"
-#include "core/kernels/tile.h"
-#include "core/kernels/vector_math.h"
-#include "core/ops/math.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/tile.h"
+#include "binade/core/kernels/vector_math.h"
+#include "binade/core/ops/math.h"
 
 /// Between the products of attention: the softmax of some queries' rows and its gradient, in whole vectors, each row up
 /// to the last key that its query sees. Only for sources in `kernel_sources`.

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/kernels/lanes.h"
-#include "core/kernels/run.h"
-#include "core/kernels/seen.h"
-#include "core/one_rounding.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/run.h"
+#include "binade/core/kernels/seen.h"
+#include "binade/core/one_rounding.h"
 
 /// How the elementwise loops meet storage types: a chunk at a time is widened into a buffer of the computing type that
 /// stays in the first cache, worked on there, and rounded once on its way out. Where the stored type is the computing

@@ -1,15 +1,15 @@
-#include "core/kernels/conv.h"
+#include "binade/core/kernels/conv.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "core/kernels/epilogue.h"
-#include "core/kernels/gemm.h"
-#include "core/kernels/image.h"
-#include "core/kernels/lane_types.h"
-#include "core/kernels/pack.h"
-#include "core/kernels/scratch.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/epilogue.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/image.h"
+#include "binade/core/kernels/lane_types.h"
+#include "binade/core/kernels/pack.h"
+#include "binade/core/kernels/scratch.h"
+#include "binade/core/parallel.h"
 
 /// Direct convolution: the pixels of a zero-bordered copy of a few image rows (in L2) are broadcast against packed
 /// filters; there is no im2col. The data gradient is the same sweep over gy with transposed filters, once for each

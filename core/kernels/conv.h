@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
-#include "core/host_device.h"
+#include "binade/core/dtype.h"
+#include "binade/core/host_device.h"
 
 namespace binade::cpu {
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/kernels/conv.h"
-#include "core/kernels/gemm.h"
-#include "core/kernels/gradient_panels.h"
-#include "core/kernels/lane_types.h"
-#include "core/kernels/scratch.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/gradient_panels.h"
+#include "binade/core/kernels/lane_types.h"
+#include "binade/core/kernels/scratch.h"
+#include "binade/core/parallel.h"
 
 /// gw[k, r, s, c] = sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c]: a product whose long dimension is
 /// the pixels. Pixels are worked through in blocks of a few rows, copied into panels of neighboring channels (x) and of

@@ -1,4 +1,4 @@
-#include "core/kernels/dispatch.h"
+#include "binade/core/kernels/dispatch.h"
 
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "binade/core/error.h"
 #include "core/build_config.h"
-#include "core/error.h"
 
 namespace binade::cpu {
 

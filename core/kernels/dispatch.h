@@ -3,16 +3,16 @@
 #include <string_view>
 #include <vector>
 
-#include "core/kernels/accumulate.h"
-#include "core/kernels/attention.h"
-#include "core/kernels/conv.h"
-#include "core/kernels/embedding.h"
-#include "core/kernels/fp8.h"
-#include "core/kernels/gemm.h"
-#include "core/kernels/norm.h"
-#include "core/kernels/optimizer.h"
-#include "core/kernels/pointwise.h"
-#include "core/kernels/pool.h"
+#include "binade/core/kernels/accumulate.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/embedding.h"
+#include "binade/core/kernels/fp8.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/norm.h"
+#include "binade/core/kernels/optimizer.h"
+#include "binade/core/kernels/pointwise.h"
+#include "binade/core/kernels/pool.h"
 
 namespace binade::cpu {
 

@@ -1,8 +1,8 @@
-#include "core/kernels/elementwise.h"
+#include "binade/core/kernels/elementwise.h"
 
-#include "core/kernels/activation.h"
-#include "core/kernels/chunk.h"
-#include "core/kernels/lanes.h"
+#include "binade/core/kernels/activation.h"
+#include "binade/core/kernels/chunk.h"
+#include "binade/core/kernels/lanes.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/kernels/run.h"
-#include "core/ops/lists.h"
+#include "binade/core/kernels/run.h"
+#include "binade/core/ops/lists.h"
 
 namespace binade::cpu {
 

@@ -1,9 +1,9 @@
-#include "core/kernels/embedding.h"
+#include "binade/core/kernels/embedding.h"
 
 #include <algorithm>
 
-#include "core/kernels/lanes.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/parallel.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 namespace binade::cpu {
 

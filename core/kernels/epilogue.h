@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/kernels/activation.h"
-#include "core/kernels/lanes.h"
+#include "binade/core/kernels/activation.h"
+#include "binade/core/kernels/lanes.h"
 
 /// What happens to a tile of sums on its way to memory. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

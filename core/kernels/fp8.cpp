@@ -1,4 +1,4 @@
-#include "core/kernels/fp8.h"
+#include "binade/core/kernels/fp8.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/float16.h"
-#include "core/float8.h"
+#include "binade/core/float16.h"
+#include "binade/core/float8.h"
 
 namespace binade::cpu {
 

@@ -1,11 +1,11 @@
-#include "core/kernels/gemm.h"
+#include "binade/core/kernels/gemm.h"
 
 #include <algorithm>
 
-#include "core/kernels/lane_types.h"
-#include "core/kernels/lanes.h"
-#include "core/kernels/product.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/lane_types.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/product.h"
+#include "binade/core/parallel.h"
 
 /// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B packed once
 /// into panels that all tasks share, A packed by each task for its rows, the sums of a tile in registers. Sizes of

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
-#include "core/float8.h"
-#include "core/ops/activation.h"
+#include "binade/core/dtype.h"
+#include "binade/core/float8.h"
+#include "binade/core/ops/activation.h"
 
 namespace binade::cpu {
 

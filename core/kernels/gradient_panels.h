@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/kernels/conv.h"
-#include "core/kernels/image.h"
-#include "core/kernels/pack.h"
-#include "core/kernels/tile.h"
+#include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/image.h"
+#include "binade/core/kernels/pack.h"
+#include "binade/core/kernels/tile.h"
 
 /// Blocks of pixels in the order in which the register tile sums over them: the operands of a convolution's weight
 /// gradient. Only for sources in `kernel_sources`.

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/kernels/lanes.h"
-#include "core/kernels/tile.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/tile.h"
 
 /// Copies of image rows with a border of zeros, in the lanes that the register tile reads. Only for sources in
 /// `kernel_sources`.

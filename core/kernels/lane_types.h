@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/tile.h"
+#include "binade/core/kernels/tile.h"
 
 /// Which register tile multiplies which stored type. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

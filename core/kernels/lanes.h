@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "core/kernels/seen.h"
-#include "core/kernels/simd.h"
+#include "binade/core/kernels/seen.h"
+#include "binade/core/kernels/simd.h"
 
 /// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

@@ -1,8 +1,8 @@
-#include "core/kernels/losses.h"
+#include "binade/core/kernels/losses.h"
 
-#include "core/kernels/chunk.h"
-#include "core/kernels/exponentials.h"
-#include "core/ops/math.h"
+#include "binade/core/kernels/chunk.h"
+#include "binade/core/kernels/exponentials.h"
+#include "binade/core/ops/math.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "core/kernels/run.h"
-#include "core/ops/element_losses.h"
-#include "core/ops/lists.h"
+#include "binade/core/kernels/run.h"
+#include "binade/core/ops/element_losses.h"
+#include "binade/core/ops/lists.h"
 
 namespace binade::cpu {
 

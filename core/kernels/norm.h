@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 /// CPU kernels of the norms. Pointers to values are of `dtype`; statistics, parameters and their gradients are of its
 /// computing type (f32, or f64 for f64). Pitches are in elements. A null pointer leaves that part out.

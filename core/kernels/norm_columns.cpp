@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "core/kernels/lanes.h"
-#include "core/kernels/norm.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/norm.h"
+#include "binade/core/parallel.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

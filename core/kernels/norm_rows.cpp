@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/kernels/lanes.h"
-#include "core/kernels/norm.h"
-#include "core/kernels/scratch.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/norm.h"
+#include "binade/core/kernels/scratch.h"
+#include "binade/core/parallel.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/kernels/optimizer.h"
+#include "binade/core/kernels/optimizer.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "core/kernels/seen.h"
-#include "core/stochastic_rounding.h"
+#include "binade/core/kernels/seen.h"
+#include "binade/core/stochastic_rounding.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

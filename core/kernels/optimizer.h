@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/optimizer_kernels.h"
+#include "binade/core/optimizer_kernels.h"
 
 namespace binade::cpu {
 

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/kernels/lanes.h"
-#include "core/kernels/tile.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/kernels/tile.h"
 
 /// Copying operands into the order in which the register tile reads them. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

@@ -1,4 +1,4 @@
-#include "core/kernels/pointwise.h"
+#include "binade/core/kernels/pointwise.h"
 
 namespace binade::cpu::BINADE_ISA {
 

@@ -1,10 +1,10 @@
-#include "core/kernels/pool.h"
+#include "binade/core/kernels/pool.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/kernels/lanes.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/lanes.h"
+#include "binade/core/parallel.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

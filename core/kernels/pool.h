@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 /// CPU kernels that move a window or taps over images (N, H, W, C), channels in vectors. Pitches are elements from
 /// pixel to pixel.

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/kernels/epilogue.h"
-#include "core/kernels/gemm.h"
-#include "core/kernels/pack.h"
-#include "core/kernels/scratch.h"
+#include "binade/core/kernels/epilogue.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/pack.h"
+#include "binade/core/kernels/scratch.h"
 
 /// What one task does of a product: a patch of C, some rows of A times some panels of B. Only for sources in
 /// `kernel_sources`.

@@ -1,8 +1,8 @@
-#include "core/kernels/reduce.h"
+#include "binade/core/kernels/reduce.h"
 
 #include <limits>
 
-#include "core/kernels/chunk.h"
+#include "binade/core/kernels/chunk.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

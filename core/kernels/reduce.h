@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/kernels/run.h"
+#include "binade/core/kernels/run.h"
 
 namespace binade::cpu {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 namespace binade::cpu {
 

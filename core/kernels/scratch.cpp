@@ -1,9 +1,9 @@
-#include "core/kernels/scratch.h"
+#include "binade/core/kernels/scratch.h"
 
 #include <cstdlib>
 #include <new>
 
-#include "core/per_thread.h"
+#include "binade/core/per_thread.h"
 
 namespace binade::cpu {
 namespace {

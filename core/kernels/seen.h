@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/kernels/simd.h"
-#include "core/observation.h"
+#include "binade/core/kernels/simd.h"
+#include "binade/core/observation.h"
 
 /// How kernels observe what they store (core/observation.h): a running maximum over the magnitudes' bits, one register
 /// per task, folded into the thread's observation when the task ends. An integer maximum keeps infinities and NaN. Only

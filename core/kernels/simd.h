@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>

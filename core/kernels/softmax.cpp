@@ -1,9 +1,9 @@
-#include "core/kernels/softmax.h"
+#include "binade/core/kernels/softmax.h"
 
-#include "core/kernels/chunk.h"
-#include "core/kernels/exponentials.h"
-#include "core/kernels/scratch.h"
-#include "core/ops/math.h"
+#include "binade/core/kernels/chunk.h"
+#include "binade/core/kernels/exponentials.h"
+#include "binade/core/kernels/scratch.h"
+#include "binade/core/ops/math.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

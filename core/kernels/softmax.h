@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/kernels/run.h"
-#include "core/random.h"
+#include "binade/core/kernels/run.h"
+#include "binade/core/random.h"
 
 namespace binade::cpu {
 

@@ -1,5 +1,5 @@
-#include "core/kernels/dispatch.h"
-#include "core/kernels/lane_types.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/lane_types.h"
 
 namespace binade::cpu::BINADE_ISA {
 

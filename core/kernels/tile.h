@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/kernels/seen.h"
-#include "core/kernels/simd.h"
+#include "binade/core/kernels/seen.h"
+#include "binade/core/kernels/simd.h"
 
 /// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

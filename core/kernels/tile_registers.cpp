@@ -1,4 +1,4 @@
-#include "core/kernels/tile.h"
+#include "binade/core/kernels/tile.h"
 
 #if defined(__AMX_BF16__)
 

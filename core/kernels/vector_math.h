@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/simd.h"
+#include "binade/core/kernels/simd.h"
 
 /// Elementary functions on vectors. They stand in core/ops/math.h too, for one value: as loops over those, which are
 /// scalar and without fused multiply-adds, they take more time. Only for sources in `kernel_sources`.

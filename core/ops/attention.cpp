@@ -1,14 +1,14 @@
-#include "core/ops/attention.h"
+#include "binade/core/ops/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
-#include "core/kernels/dispatch.h"
-#include "core/look_kernels.h"
-#include "core/ops/input_gradient.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/look_kernels.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

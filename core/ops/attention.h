@@ -1,9 +1,9 @@
 #pragma once
 
-#include "core/kernel_slot.h"
-#include "core/kernels/attention.h"
-#include "core/ops/op.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade::ops {
 

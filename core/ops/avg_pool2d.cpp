@@ -1,11 +1,11 @@
-#include "core/ops/avg_pool2d.h"
+#include "binade/core/ops/avg_pool2d.h"
 
 #include <algorithm>
 
-#include "core/ops/input_gradient.h"
-#include "core/ops/max_pool2d.h"
-#include "core/ops/resample.h"
-#include "core/step_context.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/max_pool2d.h"
+#include "binade/core/ops/resample.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

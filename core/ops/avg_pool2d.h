@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ops/extent2.h"
-#include "core/ops/op.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

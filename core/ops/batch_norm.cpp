@@ -1,8 +1,8 @@
-#include "core/ops/batch_norm.h"
+#include "binade/core/ops/batch_norm.h"
 
-#include "core/ops/channel_parameter.h"
-#include "core/ops/input_gradient.h"
-#include "core/step_context.h"
+#include "binade/core/ops/channel_parameter.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/batch_norm.h"
-#include "core/ops/column_blocks.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/column_blocks.h"
 
 namespace binade::ops {
 namespace {

@@ -1,6 +1,6 @@
-#include "core/ops/broadcast_plan.h"
+#include "binade/core/ops/broadcast_plan.h"
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::ops {
 namespace {

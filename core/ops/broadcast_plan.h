@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "core/parallel.h"
-#include "core/tensor.h"
+#include "binade/core/parallel.h"
+#include "binade/core/tensor.h"
 
 namespace binade::ops {
 

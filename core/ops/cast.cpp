@@ -1,6 +1,6 @@
-#include "core/ops/cast.h"
+#include "binade/core/ops/cast.h"
 
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

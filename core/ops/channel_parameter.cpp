@@ -1,6 +1,6 @@
-#include "core/ops/channel_parameter.h"
+#include "binade/core/ops/channel_parameter.h"
 
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/ops/op.h"
+#include "binade/core/ops/op.h"
 
 /// Weights, biases and statistics of one value per channel, as the norms take them; each may be left out.
 namespace binade::ops {

@@ -1,9 +1,9 @@
-#include "core/ops/column_blocks.h"
+#include "binade/core/ops/column_blocks.h"
 
 #include <algorithm>
 
-#include "core/kernels/dispatch.h"
-#include "core/tensor.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/tensor.h"
 
 namespace binade::ops {
 namespace {

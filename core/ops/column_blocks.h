@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/kernels/norm.h"
+#include "binade/core/kernels/norm.h"
 
 namespace binade::ops {
 

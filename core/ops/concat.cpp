@@ -1,11 +1,11 @@
-#include "core/ops/concat.h"
+#include "binade/core/ops/concat.h"
 
 #include <algorithm>
 
-#include "core/ops/input_gradient.h"
-#include "core/ops/move.h"
-#include "core/ops/room.h"
-#include "core/step_context.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/ops/room.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

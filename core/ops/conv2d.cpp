@@ -1,6 +1,6 @@
-#include "core/ops/conv2d.h"
+#include "binade/core/ops/conv2d.h"
 
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 Shape Conv2d::output_shape(const Shape& x, const Shape& w, const Params& p) {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ops/convolutions.h"
-#include "core/ops/op.h"
+#include "binade/core/ops/convolutions.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

@@ -1,8 +1,8 @@
-#include "core/ops/conv_transpose2d.h"
+#include "binade/core/ops/conv_transpose2d.h"
 
 #include <algorithm>
 
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

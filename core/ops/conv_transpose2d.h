@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/ops/convolutions.h"
-#include "core/ops/op.h"
-#include "core/ops/room.h"
+#include "binade/core/ops/convolutions.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/ops/room.h"
 
 namespace binade::ops {
 

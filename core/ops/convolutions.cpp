@@ -1,9 +1,9 @@
-#include "core/ops/convolutions.h"
+#include "binade/core/ops/convolutions.h"
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/input_gradient.h"
-#include "core/ops/products.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/products.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "core/kernel_slot.h"
-#include "core/kernels/conv.h"
-#include "core/ops/extent2.h"
-#include "core/ops/op.h"
-#include "core/ops/room.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/kernels/conv.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/ops/room.h"
 
 namespace binade::ops {
 

@@ -1,13 +1,13 @@
-#include "core/ops/cross_entropy.h"
+#include "binade/core/ops/cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/losses.h"
-#include "core/ops/elementwise.h"
-#include "core/ops/reduce.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/losses.h"
+#include "binade/core/ops/elementwise.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/parallel.h"
 
 namespace binade::ops {
 namespace {

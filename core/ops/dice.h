@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/ops/op.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

@@ -1,11 +1,11 @@
-#include "core/ops/dropout.h"
+#include "binade/core/ops/dropout.h"
 
 #include <cmath>
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/softmax.h"
-#include "core/ops/elementwise.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/softmax.h"
+#include "binade/core/ops/elementwise.h"
+#include "binade/core/parallel.h"
 
 namespace binade::ops {
 namespace {

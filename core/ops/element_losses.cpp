@@ -1,12 +1,12 @@
-#include "core/ops/element_losses.h"
+#include "binade/core/ops/element_losses.h"
 
 #include <algorithm>
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/losses.h"
-#include "core/ops/lists.h"
-#include "core/ops/reduce.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/losses.h"
+#include "binade/core/ops/lists.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/parallel.h"
 
 namespace binade::ops {
 

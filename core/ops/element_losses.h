@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/ops/elementwise.h"
-#include "core/ops/math.h"
+#include "binade/core/ops/elementwise.h"
+#include "binade/core/ops/math.h"
 
 /// Losses that are a sum over elements: each is one scalar function of a prediction x and a target t of the same shape,
 /// and its two derivatives. They read any dtype (targets may be integers), compute and add up in f32 (f64 when x is

@@ -1,11 +1,11 @@
-#include "core/ops/elementwise.h"
+#include "binade/core/ops/elementwise.h"
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/elementwise.h"
-#include "core/ops/broadcast_plan.h"
-#include "core/ops/lists.h"
-#include "core/ops/sum_to.h"
-#include "core/ops/where.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/ops/broadcast_plan.h"
+#include "binade/core/ops/lists.h"
+#include "binade/core/ops/sum_to.h"
+#include "binade/core/ops/where.h"
 
 namespace binade::ops {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "core/ops/op.h"
-#include "core/step_context.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

@@ -1,13 +1,13 @@
-#include "core/ops/embedding.h"
+#include "binade/core/ops/embedding.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/input_gradient.h"
-#include "core/parallel.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/parallel.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

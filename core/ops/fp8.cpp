@@ -1,12 +1,12 @@
-#include "core/ops/fp8.h"
+#include "binade/core/ops/fp8.h"
 
 #include <algorithm>
 #include <bit>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/parallel.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/parallel.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

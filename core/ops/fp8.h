@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "core/float8.h"
-#include "core/kernel_slot.h"
-#include "core/tensor.h"
+#include "binade/core/float8.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/tensor.h"
 
 namespace binade::ops {
 

@@ -1,10 +1,10 @@
-#include "core/ops/group_norm.h"
+#include "binade/core/ops/group_norm.h"
 
 #include <algorithm>
 
-#include "core/ops/channel_parameter.h"
-#include "core/ops/input_gradient.h"
-#include "core/step_context.h"
+#include "binade/core/ops/channel_parameter.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/ops/norm_calls.h"
-#include "core/ops/op.h"
-#include "core/ops/room.h"
+#include "binade/core/ops/norm_calls.h"
+#include "binade/core/ops/op.h"
+#include "binade/core/ops/room.h"
 
 namespace binade::ops {
 

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/column_blocks.h"
-#include "core/ops/group_norm.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/column_blocks.h"
+#include "binade/core/ops/group_norm.h"
 
 namespace binade::ops {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/accumulate.h"
-#include "core/ops/op.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

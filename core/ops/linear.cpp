@@ -1,8 +1,8 @@
-#include "core/ops/linear.h"
+#include "binade/core/ops/linear.h"
 
-#include "core/ops/input_gradient.h"
-#include "core/ops/products.h"
-#include "core/step_context.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/products.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

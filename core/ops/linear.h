@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "core/ops/activation.h"
-#include "core/ops/fp8.h"
-#include "core/ops/op.h"
+#include "binade/core/ops/activation.h"
+#include "binade/core/ops/fp8.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

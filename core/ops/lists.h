@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/ops/binary.h"
-#include "core/ops/element_losses.h"
-#include "core/ops/unary.h"
+#include "binade/core/ops/binary.h"
+#include "binade/core/ops/element_losses.h"
+#include "binade/core/ops/unary.h"
 
 namespace binade::ops {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/host_device.h"
+#include "binade/core/host_device.h"
 
 /// Scalar maths shared by host and device. Every function comes for float and for double. The float forms are
 /// branch-free (arithmetic and selects), so that a loop over them becomes vector code on any instruction set: no call

@@ -1,7 +1,7 @@
-#include "core/ops/matmul.h"
+#include "binade/core/ops/matmul.h"
 
-#include "core/ops/products.h"
-#include "core/step_context.h"
+#include "binade/core/ops/products.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

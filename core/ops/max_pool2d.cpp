@@ -1,8 +1,8 @@
-#include "core/ops/max_pool2d.h"
+#include "binade/core/ops/max_pool2d.h"
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/input_gradient.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

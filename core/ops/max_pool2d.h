@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/kernels/pool.h"
-#include "core/ops/extent2.h"
-#include "core/ops/op.h"
+#include "binade/core/kernels/pool.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

@@ -1,10 +1,10 @@
-#include "core/ops/move.h"
+#include "binade/core/ops/move.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/parallel.h"
-#include "core/step_context.h"
+#include "binade/core/parallel.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "core/ops/op.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/dtype.h"
-#include "core/ops/math.h"
+#include "binade/core/dtype.h"
+#include "binade/core/ops/math.h"
 
 /// What batch norm and group norm ask of a device, over raw memory: plain structs, which kernels of any compiler read.
 namespace binade::ops {

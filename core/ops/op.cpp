@@ -1,9 +1,9 @@
-#include "core/ops/op.h"
+#include "binade/core/ops/op.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 namespace {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/kernel_slot.h"
-#include "core/ops/activation.h"
-#include "core/precision.h"
-#include "core/random.h"
-#include "core/tensor.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/ops/activation.h"
+#include "binade/core/precision.h"
+#include "binade/core/random.h"
+#include "binade/core/tensor.h"
 
 namespace binade {
 

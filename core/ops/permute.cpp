@@ -1,11 +1,11 @@
-#include "core/ops/permute.h"
+#include "binade/core/ops/permute.h"
 
 #include <algorithm>
 #include <string>
 
-#include "core/ops/input_gradient.h"
-#include "core/ops/move.h"
-#include "core/step_context.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

@@ -1,7 +1,7 @@
-#include "core/ops/products.h"
+#include "binade/core/ops/products.h"
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/input_gradient.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/input_gradient.h"
 
 namespace binade::ops {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/kernel_slot.h"
-#include "core/kernels/gemm.h"
-#include "core/ops/op.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

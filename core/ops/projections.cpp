@@ -1,10 +1,10 @@
-#include "core/ops/projections.h"
+#include "binade/core/ops/projections.h"
 
 #include <algorithm>
 
-#include "core/ops/products.h"
-#include "core/ops/stacked.h"
-#include "core/step_context.h"
+#include "binade/core/ops/products.h"
+#include "binade/core/ops/stacked.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

@@ -1,15 +1,15 @@
-#include "core/ops/reduce.h"
+#include "binade/core/ops/reduce.h"
 
 #include <algorithm>
 #include <array>
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/elementwise.h"
-#include "core/kernels/reduce.h"
-#include "core/observation.h"
-#include "core/ops/broadcast_plan.h"
-#include "core/ops/lists.h"
-#include "core/ops/sum_to.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/kernels/reduce.h"
+#include "binade/core/observation.h"
+#include "binade/core/ops/broadcast_plan.h"
+#include "binade/core/ops/lists.h"
+#include "binade/core/ops/sum_to.h"
 
 namespace binade::ops {
 namespace {

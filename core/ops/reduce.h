@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/ops/op.h"
+#include "binade/core/ops/op.h"
 
 /// Reductions over chosen axes. Each adds up in f32 (f64 for f64) in a tree that depends on the shapes alone, never on
 /// the thread count: 16 lanes side by side in chunks of 512, at most 32 chunks in a row, those combined pairwise.

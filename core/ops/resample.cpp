@@ -1,9 +1,9 @@
-#include "core/ops/resample.h"
+#include "binade/core/ops/resample.h"
 
 #include <new>
 
-#include "core/ops/input_gradient.h"
-#include "core/ops/max_pool2d.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/max_pool2d.h"
 
 namespace binade::ops {
 namespace {

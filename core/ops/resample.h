@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "core/kernels/pool.h"
-#include "core/ops/op.h"
+#include "binade/core/kernels/pool.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

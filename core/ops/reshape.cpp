@@ -1,9 +1,9 @@
-#include "core/ops/reshape.h"
+#include "binade/core/ops/reshape.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/step_context.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

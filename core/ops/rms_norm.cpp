@@ -1,6 +1,6 @@
-#include "core/ops/rms_norm.h"
+#include "binade/core/ops/rms_norm.h"
 
-#include "core/ops/row_norm.h"
+#include "binade/core/ops/row_norm.h"
 
 namespace binade::ops {
 

@@ -1,4 +1,4 @@
-#include "core/ops/room.h"
+#include "binade/core/ops/room.h"
 
 #include <algorithm>
 

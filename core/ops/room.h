@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/tensor.h"
+#include "binade/core/tensor.h"
 
 /// Results of several ops that lie side by side from the beginning, so that their concatenation copies nothing.
 namespace binade::ops {

@@ -1,11 +1,11 @@
-#include "core/ops/row_norm.h"
+#include "binade/core/ops/row_norm.h"
 
 #include <algorithm>
 
-#include "core/kernels/dispatch.h"
-#include "core/ops/channel_parameter.h"
-#include "core/ops/input_gradient.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/ops/channel_parameter.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/kernels/norm.h"
-#include "core/ops/op.h"
+#include "binade/core/kernels/norm.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

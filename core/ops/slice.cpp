@@ -1,8 +1,8 @@
-#include "core/ops/slice.h"
+#include "binade/core/ops/slice.h"
 
-#include "core/ops/input_gradient.h"
-#include "core/ops/move.h"
-#include "core/step_context.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 

@@ -1,13 +1,13 @@
-#include "core/ops/softmax.h"
+#include "binade/core/ops/softmax.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/kernels/softmax.h"
-#include "core/ops/elementwise.h"
-#include "core/ops/move.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/softmax.h"
+#include "binade/core/ops/elementwise.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/parallel.h"
 
 namespace binade::ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/ops/stacked.h"
+#include "binade/core/ops/stacked.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/ops/op.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::ops {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/tensor.h"
+#include "binade/core/tensor.h"
 
 namespace binade::ops {
 

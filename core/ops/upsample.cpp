@@ -1,12 +1,12 @@
-#include "core/ops/upsample.h"
+#include "binade/core/ops/upsample.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/ops/extent2.h"
-#include "core/ops/input_gradient.h"
-#include "core/ops/resample.h"
-#include "core/step_context.h"
+#include "binade/core/ops/extent2.h"
+#include "binade/core/ops/input_gradient.h"
+#include "binade/core/ops/resample.h"
+#include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {

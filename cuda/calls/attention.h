@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/kernels/attention.h"
-#include "core/tensor_kernels.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade::cuda {
 

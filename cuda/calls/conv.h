@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/conv.h"
+#include "binade/core/kernels/conv.h"
 
 namespace binade::cuda {
 

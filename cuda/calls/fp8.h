@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/ops/fp8.h"
+#include "binade/core/ops/fp8.h"
 
 namespace binade::cuda {
 

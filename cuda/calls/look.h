@@ -1,5 +1,5 @@
 #pragma once
 
-#include "core/look_kernels.h"
+#include "binade/core/look_kernels.h"
 
 /// LookKernels (core/look_kernels.h) as calls are PoleLook, ZeroLook, SoftmaxLook and AttentionLook themselves.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/ops/move.h"
+#include "binade/core/ops/move.h"
 
 namespace binade::cuda {
 

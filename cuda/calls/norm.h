@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/kernels/norm.h"
-#include "core/ops/norm_calls.h"
+#include "binade/core/kernels/norm.h"
+#include "binade/core/ops/norm_calls.h"
 
 namespace binade::cuda {
 

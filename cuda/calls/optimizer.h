@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/optimizer_kernels.h"
+#include "binade/core/optimizer_kernels.h"
 
 namespace binade::cuda {
 

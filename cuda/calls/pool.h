@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/pool.h"
+#include "binade/core/kernels/pool.h"
 
 namespace binade::cuda {
 

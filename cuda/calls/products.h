@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/kernels/gemm.h"
+#include "binade/core/kernels/gemm.h"
 
 namespace binade::cuda {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/calls/elementwise.h"
+#include "binade/cuda/calls/elementwise.h"
 
 namespace binade::cuda {
 

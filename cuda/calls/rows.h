@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/random.h"
-#include "cuda/calls/elementwise.h"
+#include "binade/core/random.h"
+#include "binade/cuda/calls/elementwise.h"
 
 namespace binade::cuda {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/step_kernels.h"
+#include "binade/core/step_kernels.h"
 
 namespace binade::cuda {
 

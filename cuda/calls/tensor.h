@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/tensor_kernels.h"
+#include "binade/core/tensor_kernels.h"
 
 namespace binade::cuda {
 

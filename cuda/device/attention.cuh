@@ -1,10 +1,10 @@
 #pragma once
 
-#include "core/kernels/attention.h"
-#include "core/ops/math.h"
-#include "cuda/device/context.cuh"
-#include "cuda/device/live_stream.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/live_stream.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 

@@ -1,8 +1,8 @@
 #include <limits>
 
-#include "cuda/device/attention.cuh"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/map.cuh"
+#include "binade/cuda/device/attention.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/map.cuh"
 
 /// Backward makes the probabilities again from q, k and the saved log-sum-exp, twice: once by queries for gq, once by
 /// keys for gk and gv, so that every gradient is one chain of sums and no two blocks add to one place.

@@ -1,6 +1,6 @@
-#include "cuda/device/attention.cuh"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/products.cuh"
+#include "binade/cuda/device/attention.cuh"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/products.cuh"
 
 /// What a library leaves to do: it observes nothing.
 namespace binade::cuda {

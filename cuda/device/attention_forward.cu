@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "cuda/device/attention.cuh"
-#include "cuda/device/calls.cuh"
+#include "binade/cuda/device/attention.cuh"
+#include "binade/cuda/device/calls.cuh"
 
 namespace binade::cuda {
 namespace attention {

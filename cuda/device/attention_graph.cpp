@@ -1,4 +1,4 @@
-#include "cuda/device/attention_graph.h"
+#include "binade/cuda/device/attention_graph.h"
 
 #include <algorithm>
 

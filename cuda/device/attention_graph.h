@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/device/attention_plan.h"
-#include "cuda/device/cudnn_graph.h"
+#include "binade/cuda/device/attention_plan.h"
+#include "binade/cuda/device/cudnn_graph.h"
 
 /// Attention in cuDNN's graph interface. cuDNN 9.15 … 9.20 has no operation for the whole of it: its engines know
 /// flash attention by the operations that it consists of, in the order and with the layouts of this file.

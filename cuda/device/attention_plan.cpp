@@ -1,4 +1,4 @@
-#include "cuda/device/attention_plan.h"
+#include "binade/cuda/device/attention_plan.h"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/kernels/attention.h"
-#include "cuda/device/engine_choice.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/cuda/device/engine_choice.h"
 
 /// What a library is asked for an attention. Plain values: no library's header.
 namespace binade::cuda {

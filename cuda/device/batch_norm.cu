@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "core/ops/math.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/column_norm.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/piece.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/column_norm.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/piece.cuh"
 
 namespace binade::cuda {
 namespace {

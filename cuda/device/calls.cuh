@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/calls.h"
+#include "binade/cuda/calls.h"
 
 /// What module.cu runs: one function a call, defined in the file of its family. Each starts kernels on the context's
 /// stream and returns; each throws Failure.

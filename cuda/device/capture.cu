@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device/capture.cuh"
-#include "cuda/device/context.cuh"
+#include "binade/cuda/device/capture.cuh"
+#include "binade/cuda/device/context.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "cuda/device/column_norm.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/piece.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/cuda/device/column_norm.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/piece.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {

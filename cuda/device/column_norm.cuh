@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
-#include "core/ops/norm_calls.h"
-#include "cuda/device/column_fold.cuh"
+#include "binade/core/dtype.h"
+#include "binade/core/ops/norm_calls.h"
+#include "binade/cuda/device/column_fold.cuh"
 
 /// What batch norm and group norm share: passes over `samples` x `rows` rows of `cols` channels, each sample with its
 /// own channel vectors. Batch norm is one sample; group norm is one per image.

@@ -1,6 +1,6 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/map.cuh"
-#include "cuda/device/products.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/map.cuh"
+#include "binade/cuda/device/products.cuh"
 
 /// What a linear layer needs beside products: the sums of a bias's gradient, and the derivative of its activation, in
 /// one pass where both are wanted.

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
-#include "cuda/device/failure.h"
-#include "cuda/device/faults.cuh"
+#include "binade/cuda/device/failure.h"
+#include "binade/cuda/device/faults.cuh"
 
 /// What every file of the module works with.
 namespace binade::cuda {

@@ -1,8 +1,8 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/conv.cuh"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/products.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/conv.cuh"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/products.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 /// Forward and data gradient as implicit products: rows are result pixels, columns result channels, and k runs over the
 /// filter's taps and the source channels. The data gradient is the same sweep over gy with transposed filters, once for

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "cuda/calls/conv.h"
-#include "cuda/device/context.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/cuda/calls/conv.h"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// What Binade's own convolution kernels share: tiles of 16 steps of k in shared memory, 256 threads of which each
 /// keeps a small block of sums. f32 arithmetic (double for f64) on widened inputs, every sum one chain in the order of

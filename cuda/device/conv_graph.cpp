@@ -1,4 +1,4 @@
-#include "cuda/device/conv_graph.h"
+#include "binade/cuda/device/conv_graph.h"
 
 #include <algorithm>
 

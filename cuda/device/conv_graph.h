@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/device/conv_plan.h"
-#include "cuda/device/cudnn_graph.h"
+#include "binade/cuda/device/conv_plan.h"
+#include "binade/cuda/device/cudnn_graph.h"
 
 /// Convolutions in cuDNN's graph interface: one operation, or an operation and a pointwise one behind it.
 namespace binade::cuda {

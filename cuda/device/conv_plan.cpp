@@ -1,4 +1,4 @@
-#include "cuda/device/conv_plan.h"
+#include "binade/cuda/device/conv_plan.h"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "cuda/calls/conv.h"
-#include "cuda/device/engine_choice.h"
+#include "binade/cuda/calls/conv.h"
+#include "binade/cuda/device/engine_choice.h"
 
 /// What a library is asked for a convolution. Plain values: no library's header.
 namespace binade::cuda {

@@ -1,6 +1,6 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/conv.cuh"
-#include "cuda/device/libraries.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/conv.cuh"
+#include "binade/cuda/device/libraries.cuh"
 
 /// gw[f, r, s, c] = sum over pixels of gy[pixel, f] x[pixel shifted by (r, s), c]: rows are filters, columns (r, s, c),
 /// and k runs over the pixels. Runs of pixels, cut by size alone, are summed by different blocks; their sums are added

@@ -1,6 +1,6 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/copies.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/copies.cuh"
 
 namespace binade::cuda {
 namespace {

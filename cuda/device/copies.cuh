@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/copy_pieces.h"
-#include "cuda/device/value.cuh"
+#include "binade/core/copy_pieces.h"
+#include "binade/cuda/device/value.cuh"
 
 /// Copies of many tensors by one kernel, a block to a piece.
 namespace binade::cuda {

@@ -1,9 +1,9 @@
 #include <limits>
 
-#include "core/ops/math.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/rows.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/rows.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 /// Softmax and negative log-likelihood, a team of threads a row. Both directions read each logit once and take one
 /// exponential of it. Backward reads an element before it writes its gradient, by the same thread: `out` may lie where

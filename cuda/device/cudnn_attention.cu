@@ -1,8 +1,8 @@
 #include <limits>
 
-#include "cuda/device/attention_graph.h"
-#include "cuda/device/cudnn_plans.cuh"
-#include "cuda/device/libraries.cuh"
+#include "binade/cuda/device/attention_graph.h"
+#include "binade/cuda/device/cudnn_plans.cuh"
+#include "binade/cuda/device/libraries.cuh"
 
 /// Attention by cuDNN.
 namespace binade::cuda {

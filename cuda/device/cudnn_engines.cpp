@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "cuda/device/cudnn_graph.h"
-#include "cuda/device/failure.h"
+#include "binade/cuda/device/cudnn_graph.h"
+#include "binade/cuda/device/failure.h"
 
 /// Engines of cuDNN's: which there are for a graph, which of them may be used, and plans made of them.
 namespace binade::cuda {

@@ -1,8 +1,8 @@
-#include "cuda/device/cudnn_graph.h"
+#include "binade/cuda/device/cudnn_graph.h"
 
 #include <algorithm>
 
-#include "cuda/device/failure.h"
+#include "binade/cuda/device/failure.h"
 
 namespace binade::cuda {
 namespace {

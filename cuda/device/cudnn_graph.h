@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/dtype.h"
-#include "cuda/device/engine_choice.h"
+#include "binade/core/dtype.h"
+#include "binade/cuda/device/engine_choice.h"
 
 /// cuDNN's graph interface. Host code that needs no GPU: engines can be chosen for a device that is described in words
 /// (cuDNN 9.8 and later).

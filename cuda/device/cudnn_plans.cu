@@ -1,4 +1,4 @@
-#include "cuda/device/cudnn_plans.cuh"
+#include "binade/cuda/device/cudnn_plans.cuh"
 
 namespace binade::cuda {
 

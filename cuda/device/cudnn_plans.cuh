@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda/device/context.cuh"
-#include "cuda/device/cudnn_graph.h"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/plan_timing.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/cudnn_graph.h"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/plan_timing.cuh"
 
 /// Plans of cuDNN's. One is made once for each key and kept; making one and running one are two things, so that nothing
 /// is made while a graph is captured.

@@ -1,8 +1,8 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/fold.cuh"
-#include "cuda/device/map.cuh"
-#include "cuda/device/op_list.cuh"
-#include "cuda/device/rows.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/map.cuh"
+#include "binade/cuda/device/op_list.cuh"
+#include "binade/cuda/device/rows.cuh"
 
 namespace binade::cuda {
 namespace {

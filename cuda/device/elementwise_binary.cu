@@ -1,6 +1,6 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/map.cuh"
-#include "cuda/device/op_list.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/map.cuh"
+#include "binade/cuda/device/op_list.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -1,7 +1,7 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/rows.cuh"
-#include "cuda/device/seen.cuh"
-#include "cuda/device/sort.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/rows.cuh"
+#include "binade/cuda/device/seen.cuh"
+#include "binade/cuda/device/sort.cuh"
 
 namespace binade::cuda {
 namespace {

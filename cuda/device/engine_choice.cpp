@@ -1,4 +1,4 @@
-#include "cuda/device/engine_choice.h"
+#include "binade/cuda/device/engine_choice.h"
 
 #include <fmt/format.h>
 

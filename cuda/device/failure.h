@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "cuda/api.h"
+#include "binade/cuda/api.h"
 
 namespace binade::cuda {
 

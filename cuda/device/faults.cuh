@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/api.h"
+#include "binade/cuda/api.h"
 
 namespace binade::cuda {
 

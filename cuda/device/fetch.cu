@@ -2,8 +2,8 @@
 #include <cstring>
 #include <mutex>
 
-#include "cuda/device/context.cuh"
-#include "cuda/device/marks.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/marks.cuh"
 
 /// Copies to the host's ordinary memory beside the kernels (docs/decisions/0031): on a stream of their own, by way of
 /// two page-locked parts, so that one crosses the bus while the host takes the other out. Nothing here holds

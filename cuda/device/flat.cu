@@ -2,7 +2,7 @@
 #include <mutex>
 #include <vector>
 
-#include "cuda/device/flat.cuh"
+#include "binade/cuda/device/flat.cuh"
 
 namespace binade::cuda {
 namespace {

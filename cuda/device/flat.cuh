@@ -3,9 +3,9 @@
 #include <cstring>
 #include <span>
 
-#include "core/optimizer_kernels.h"
-#include "cuda/device/context.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/core/optimizer_kernels.h"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// What the passes over flat parameter storage share: a block of threads for each FlatBlock, a thread for 8 neighbors
 /// at a time.

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "cuda/device/context.cuh"
+#include "binade/cuda/device/context.cuh"
 
 /// How values are combined, and how the threads of a warp or block combine theirs: always in the same tree.
 namespace binade::cuda {

@@ -1,7 +1,7 @@
-#include "core/float8.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/core/float8.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread reads the 16 magnitudes
 /// it comes from. A largest magnitude does not depend on the order in which it is found, so one atomic a warp finds it.

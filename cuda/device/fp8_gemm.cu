@@ -1,9 +1,9 @@
 #include <string>
 
-#include "core/float8.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/products.cuh"
+#include "binade/core/float8.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/products.cuh"
 
 /// Products of 8-bit codes: which layers have them, and what becomes of those that a library does not compute. The
 /// codes are made in fp8.cu, the library is asked in gemm_library.cu.

@@ -1,8 +1,8 @@
 #include <string>
 
-#include "cuda/device/calls.cuh"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/products.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/products.cuh"
 
 /// Products. A library computes most of them on a GPU (libraries.cuh); the kernel of this file is what computes the
 /// rest (f64, irregular batches, odd layouts), everything where there is no library, and what the library is held

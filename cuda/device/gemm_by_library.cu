@@ -1,7 +1,7 @@
 #include <string>
 
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/products.cuh"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/products.cuh"
 
 /// What a library leaves to do: it observes nothing, its bias is of the result's dtype, its ReLU makes a NaN 0, and of
 /// the GELUs it has the tanh form. What it does not do with a product is done by a kernel of ours behind it.

@@ -1,4 +1,4 @@
-#include "cuda/device/products.cuh"
+#include "binade/cuda/device/products.cuh"
 
 /// Sums that were made elsewhere (by chunks of k, or by a library) on their way to being results.
 namespace binade::cuda {

@@ -4,10 +4,10 @@
 #include <set>
 #include <unordered_map>
 
-#include "cuda/device/context.cuh"
-#include "cuda/device/gemm_plan.h"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/plan_timing.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/gemm_plan.h"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/plan_timing.cuh"
 
 /// Products by cuBLASLt. An algorithm is chosen once for each key: the first that its heuristics name under fixed
 /// preferences, so that the same device and library version choose the same, or the fastest of those, once a machine.

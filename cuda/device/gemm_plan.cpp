@@ -1,4 +1,4 @@
-#include "cuda/device/gemm_plan.h"
+#include "binade/cuda/device/gemm_plan.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,8 +6,8 @@
 #include <span>
 #include <sstream>
 
-#include "cuda/calls/products.h"
-#include "cuda/device/failure.h"
+#include "binade/cuda/calls/products.h"
+#include "binade/cuda/device/failure.h"
 
 namespace binade::cuda {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/kernels/gemm.h"
+#include "binade/core/kernels/gemm.h"
 
 /// What cuBLASLt is asked for a product, and how it has chosen to compute it. Host code that needs no GPU.
 namespace binade::cuda {

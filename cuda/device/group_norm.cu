@@ -1,9 +1,9 @@
-#include "core/ops/math.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/column_norm.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/piece.cuh"
-#include "cuda/device/team.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/column_norm.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/piece.cuh"
+#include "binade/cuda/device/team.cuh"
 
 namespace binade::cuda {
 namespace {

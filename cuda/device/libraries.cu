@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "cuda/device/libraries.cuh"
+#include "binade/cuda/device/libraries.cuh"
 
 namespace binade::cuda {
 namespace {

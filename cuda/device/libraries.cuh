@@ -4,11 +4,11 @@
 #include <sstream>
 #include <string>
 
-#include "core/kernels/attention.h"
-#include "core/kernels/gemm.h"
-#include "cuda/api.h"
-#include "cuda/calls/conv.h"
-#include "cuda/device/plan_choice.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/cuda/api.h"
+#include "binade/cuda/calls/conv.h"
+#include "binade/cuda/device/plan_choice.h"
 
 namespace binade::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/random.h"
-#include "cuda/device/context.cuh"
+#include "binade/core/random.h"
+#include "binade/cuda/device/context.cuh"
 
 namespace binade::cuda {
 

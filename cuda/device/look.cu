@@ -1,10 +1,10 @@
 #include <bit>
 #include <limits>
 
-#include "core/ops/math.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/fold.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// What telemetry looks at in tensors (core/look_kernels.h).
 namespace binade::cuda {

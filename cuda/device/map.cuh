@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "cuda/device/context.cuh"
-#include "cuda/device/seen.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/seen.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// Kernels that compute every element from the elements of their inputs at the same place: what elementwise ops, casts,
 /// masks and most derivatives are. Compute in C, read and write any floating dtype, bandwidth-bound: 16-byte accesses

@@ -1,5 +1,5 @@
-#include "cuda/device/context.cuh"
-#include "cuda/device/marks.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/marks.cuh"
 
 namespace binade::cuda {
 namespace {

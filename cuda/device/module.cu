@@ -2,12 +2,12 @@
 #include <cstring>
 #include <new>
 
-#include "cuda/api.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/capture.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/libraries.cuh"
-#include "cuda/device/marks.cuh"
+#include "binade/cuda/api.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/capture.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/libraries.cuh"
+#include "binade/cuda/device/marks.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -1,9 +1,9 @@
 #include <limits>
 #include <utility>
 
-#include "cuda/device/calls.cuh"
-#include "cuda/device/context.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// Copies of whole elements. What is moved has no meaning here: units of 1 to 16 bytes, the widest that the call
 /// allows.

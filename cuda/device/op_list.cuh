@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "core/ops/lists.h"
-#include "cuda/calls/elementwise.h"
+#include "binade/core/ops/lists.h"
+#include "binade/cuda/calls/elementwise.h"
 
 /// How a call names an op of a list (core/ops/lists.h): by its position, with its options bit by bit.
 namespace binade::cuda {

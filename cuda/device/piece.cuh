@@ -2,7 +2,7 @@
 
 #include <type_traits>
 
-#include "cuda/device/value.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// Pieces of `V` neighbors of a dtype known when the kernel is compiled: kPack in 16-byte accesses, or 1.
 namespace binade::cuda {

@@ -1,4 +1,4 @@
-#include "cuda/device/plan_choice.h"
+#include "binade/cuda/device/plan_choice.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

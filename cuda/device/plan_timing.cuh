@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "cuda/device/context.cuh"
+#include "binade/cuda/device/context.cuh"
 
 namespace binade::cuda {
 

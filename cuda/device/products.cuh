@@ -1,11 +1,11 @@
 #pragma once
 
-#include "core/kernels/gemm.h"
-#include "core/ops/math.h"
-#include "cuda/calls/products.h"
-#include "cuda/device/context.cuh"
-#include "cuda/device/seen.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/calls/products.h"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/seen.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// What the files of the products share: where the results of a batch lie, and what happens to a sum on its way to
 /// memory.

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "cuda/device/calls.cuh"
-#include "cuda/device/fold.cuh"
-#include "cuda/device/map.cuh"
-#include "cuda/device/rows.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/map.cuh"
+#include "binade/cuda/device/rows.cuh"
 
 /// Reductions, one group of dimensions at a time from the innermost out, partial results in f32 (f64 for f64). How the
 /// work is cut into pieces depends on the sizes alone, so that the same shape gives the same bits.

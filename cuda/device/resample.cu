@@ -1,9 +1,9 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/device/calls.cuh"
-#include "cuda/device/pixels.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/pixels.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -1,7 +1,7 @@
-#include "cuda/device/calls.cuh"
-#include "cuda/device/column_fold.cuh"
-#include "cuda/device/rows.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/column_fold.cuh"
+#include "binade/cuda/device/rows.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {

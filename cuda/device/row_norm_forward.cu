@@ -1,7 +1,7 @@
-#include "core/ops/norm_calls.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/rows.cuh"
-#include "cuda/device/seen.cuh"
+#include "binade/core/ops/norm_calls.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/rows.cuh"
+#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "cuda/device/context.cuh"
-#include "cuda/device/piece.cuh"
-#include "cuda/device/team.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/piece.cuh"
+#include "binade/cuda/device/team.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// How the threads of a team go over a row. They take pieces of `V` neighbors, 8 in 16-byte accesses or 1, and keep up
 /// to `H` pieces each in registers from the first pass over the row to the second; with H = 0 they read the row again.

@@ -1,7 +1,7 @@
-#include "core/ops/math.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/flat.cuh"
-#include "cuda/device/fold.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/flat.cuh"
+#include "binade/cuda/device/fold.cuh"
 
 /// The scan that a verdict is made of, and clipping.
 namespace binade::cuda {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "binade/core/dtype.h"
 
 /// How kernels observe what they store (core/observation.h): each thread keeps the largest magnitude's bits in a
 /// register, the warp folds them, one atomic maximum a warp brings them to memory. A maximum does not depend on order.

@@ -1,4 +1,4 @@
-#include "cuda/device/sort.cuh"
+#include "binade/cuda/device/sort.cuh"
 
 namespace binade::cuda {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cuda/device/context.cuh"
+#include "binade/cuda/device/context.cuh"
 
 namespace binade::cuda {
 

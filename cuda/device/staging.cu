@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/device/context.cuh"
-#include "cuda/device/marks.cuh"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/marks.cuh"
 
 /// Copies from the host's ordinary memory: by way of page-locked memory that is used in turn, so that the host waits
 /// only where it is ahead of the device by all of it. Large ones cross to the device on a stream of their own, beside

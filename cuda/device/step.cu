@@ -1,10 +1,10 @@
 #include <limits>
 
-#include "core/ops/math.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/copies.cuh"
-#include "cuda/device/flat.cuh"
-#include "cuda/device/fold.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/copies.cuh"
+#include "binade/cuda/device/flat.cuh"
+#include "binade/cuda/device/fold.cuh"
 
 /// Steps that the device decides (core/step_kernels.h).
 namespace binade::cuda {

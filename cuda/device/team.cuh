@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/device/fold.cuh"
-#include "cuda/device/value.cuh"
+#include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/value.cuh"
 
 /// Threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a team follow
 /// a tree that depends on its width alone, and every thread of the team gets the same bits.

@@ -1,8 +1,8 @@
 #include <cstring>
 
-#include "core/one_rounding.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/map.cuh"
+#include "binade/core/one_rounding.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/map.cuh"
 
 namespace binade::cuda {
 namespace {

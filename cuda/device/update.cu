@@ -1,11 +1,11 @@
 #include <vector>
 
-#include "core/ops/math.h"
-#include "core/stochastic_rounding.h"
-#include "cuda/device/calls.cuh"
-#include "cuda/device/flat.cuh"
-#include "cuda/device/fold.cuh"
-#include "cuda/device/live_stream.cuh"
+#include "binade/core/ops/math.h"
+#include "binade/core/stochastic_rounding.h"
+#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/flat.cuh"
+#include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/live_stream.cuh"
 
 /// The fused update and the moving average: every value is read once and written once.
 namespace binade::cuda {

@@ -2,10 +2,10 @@
 
 #include <cuda_runtime.h>
 
-#include "core/dtype.h"
-#include "core/one_rounding.h"
-#include "cuda/calls/elementwise.h"
-#include "cuda/device/half.cuh"
+#include "binade/core/dtype.h"
+#include "binade/core/one_rounding.h"
+#include "binade/cuda/calls/elementwise.h"
+#include "binade/cuda/device/half.cuh"
 
 /// Values on their way between memory and registers: any floating dtype widens to C (float, or double for f64) and is
 /// rounded once on the way back.

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/device/capture.cuh"
-#include "cuda/device/context.cuh"
+#include "binade/cuda/device/capture.cuh"
+#include "binade/cuda/device/context.cuh"
 
 /// The memory that the kernels of a call work in: stacks that grow by blocks and never shrink. A call gives back what
 /// it took, and calls follow each other on one stream, so the next call may have the same bytes. Memory that is never

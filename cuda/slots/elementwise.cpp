@@ -1,10 +1,10 @@
-#include "core/ops/elementwise.h"
+#include "binade/core/ops/elementwise.h"
 
-#include "core/ops/where.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
-#include "cuda/slots/op_list.h"
-#include "cuda/slots/walk.h"
+#include "binade/core/ops/where.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
+#include "binade/cuda/slots/op_list.h"
+#include "binade/cuda/slots/walk.h"
 
 namespace binade::cuda {
 namespace {

@@ -1,10 +1,10 @@
-#include "core/ops/embedding.h"
+#include "binade/core/ops/embedding.h"
 
-#include "core/step_context.h"
-#include "cuda/faults.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
-#include "cuda/slots/walk.h"
+#include "binade/core/step_context.h"
+#include "binade/cuda/faults.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
+#include "binade/cuda/slots/walk.h"
 
 namespace binade::cuda {
 namespace {

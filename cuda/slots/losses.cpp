@@ -1,12 +1,12 @@
-#include "core/ops/cross_entropy.h"
-#include "core/ops/dice.h"
-#include "core/ops/element_losses.h"
-#include "core/step_context.h"
-#include "cuda/faults.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
-#include "cuda/slots/op_list.h"
-#include "cuda/slots/walk.h"
+#include "binade/core/ops/cross_entropy.h"
+#include "binade/core/ops/dice.h"
+#include "binade/core/ops/element_losses.h"
+#include "binade/core/step_context.h"
+#include "binade/cuda/faults.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
+#include "binade/cuda/slots/op_list.h"
+#include "binade/cuda/slots/walk.h"
 
 namespace binade::cuda {
 namespace {

@@ -1,7 +1,7 @@
-#include "core/ops/move.h"
+#include "binade/core/ops/move.h"
 
-#include "cuda/register.h"
-#include "cuda/run.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
 
 namespace binade::cuda {
 namespace {

@@ -1,8 +1,8 @@
-#include "core/ops/batch_norm.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/row_norm.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/group_norm.h"
+#include "binade/core/ops/row_norm.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
 
 namespace binade::cuda {
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/ops/lists.h"
-#include "cuda/calls/elementwise.h"
+#include "binade/core/ops/lists.h"
+#include "binade/cuda/calls/elementwise.h"
 
 /// How an op of a list (core/ops/lists.h) and its options are put into a call.
 namespace binade::cuda {

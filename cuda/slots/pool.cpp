@@ -1,6 +1,6 @@
-#include "core/ops/max_pool2d.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
+#include "binade/core/ops/max_pool2d.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
 
 namespace binade::cuda {
 

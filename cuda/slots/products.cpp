@@ -1,8 +1,8 @@
-#include "core/ops/products.h"
+#include "binade/core/ops/products.h"
 
-#include "cuda/gpu.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
+#include "binade/cuda/gpu.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
 
 namespace binade::cuda {
 namespace {

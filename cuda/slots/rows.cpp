@@ -1,8 +1,8 @@
-#include "core/ops/dropout.h"
-#include "core/ops/softmax.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
-#include "cuda/slots/walk.h"
+#include "binade/core/ops/dropout.h"
+#include "binade/core/ops/softmax.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
+#include "binade/cuda/slots/walk.h"
 
 namespace binade::cuda {
 namespace {

@@ -1,6 +1,6 @@
-#include "core/tensor_kernels.h"
-#include "cuda/register.h"
-#include "cuda/run.h"
+#include "binade/core/tensor_kernels.h"
+#include "binade/cuda/register.h"
+#include "binade/cuda/run.h"
 
 namespace binade::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "core/ops/broadcast_plan.h"
-#include "core/tensor.h"
-#include "cuda/calls/elementwise.h"
+#include "binade/core/ops/broadcast_plan.h"
+#include "binade/core/tensor.h"
+#include "binade/cuda/calls/elementwise.h"
 
 namespace binade::cuda {
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "io/json_reader.h"
+#include "binade/core/error.h"
+#include "binade/io/records/json_reader.h"
 
 namespace binade::examples {
 namespace {

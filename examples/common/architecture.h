@@ -5,8 +5,8 @@
 #include <string>
 #include <variant>
 
-#include "core/shape.h"
-#include "core/state_dict.h"
+#include "binade/core/shape.h"
+#include "binade/core/state_dict.h"
 
 namespace binade::examples {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amp/trainer.h"
+#include "binade/amp/step/trainer.h"
 #include "examples/common/settings.h"
 #include "examples/common/step_server.h"
 #include "examples/common/train_settings.h"

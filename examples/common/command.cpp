@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "amp/command_line.h"
-#include "core/version.h"
+#include "binade/core/version.h"
+#include "binade/run/command_line.h"
 
 namespace binade::examples {
 

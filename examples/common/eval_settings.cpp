@@ -1,6 +1,6 @@
 #include "examples/common/eval_settings.h"
 
-#include "io/run_folder.h"
+#include "binade/io/files/run_folder.h"
 
 namespace binade::examples {
 

@@ -2,11 +2,11 @@
 
 #include <optional>
 
-#include "autograd/trace.h"
-#include "core/version.h"
-#include "io/checkpoint_store.h"
-#include "io/console.h"
-#include "io/safetensors.h"
+#include "binade/autograd/trace.h"
+#include "binade/core/version.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/io/exchange/safetensors.h"
+#include "binade/io/terminal/console.h"
 
 namespace binade::examples {
 

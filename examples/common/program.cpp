@@ -1,9 +1,9 @@
 #include "examples/common/program.h"
 
-#include "core/gpus.h"
-#include "core/kernels/dispatch.h"
-#include "io/console.h"
-#include "io/json_lines.h"
+#include "binade/core/gpus.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/console.h"
 
 namespace binade::examples {
 namespace {

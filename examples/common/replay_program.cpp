@@ -1,9 +1,9 @@
 #include "examples/common/replay_program.h"
 
-#include "amp/incident/report.h"
-#include "io/checkpoint_file.h"
-#include "io/console.h"
-#include "io/json_lines.h"
+#include "binade/amp/incident/report.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/console.h"
 
 namespace binade::examples {
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "amp/command_line.h"
-#include "core/error.h"
-#include "io/json_reader.h"
-#include "io/utf8.h"
+#include "binade/core/did_you_mean.h"
+#include "binade/core/error.h"
+#include "binade/io/records/json_reader.h"
+#include "binade/io/text/utf8.h"
 
 namespace binade::examples {
 namespace {
@@ -61,7 +61,7 @@ void check_choice(const Setting& s, const std::string& word) {
   std::string wanted;
   for (const std::string& choice : s.choices) wanted += (wanted.empty() ? "" : ", ") + choice;
   throw ArgumentError(
-      fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word, amp::did_you_mean(word, s.choices)));
+      fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word, did_you_mean(word, s.choices)));
 }
 
 /// The text a flag would have carried, so that JSON and the command line share one parser.
@@ -185,8 +185,7 @@ void Settings::apply_json(const std::string& json, const std::string& origin) {
       std::vector<std::string> keys;
       for (const Setting& s : settings_) keys.push_back(key_of(s.name));
       const std::string word = key.substr(0, 60);  // a file's key may be as long as the file
-      throw ArgumentError(
-          fmt::format("{}: unknown setting '{}'{}", origin, word, amp::did_you_mean(key_of(word), keys)));
+      throw ArgumentError(fmt::format("{}: unknown setting '{}'{}", origin, word, did_you_mean(key_of(word), keys)));
     }
     assign(*it, texts_of(value, key, origin));
   }

@@ -11,14 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "core/backend.h"
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/random.h"
-#include "core/runtime.h"
-#include "core/version.h"
-#include "io/console.h"
-#include "io/json_lines.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
+#include "binade/core/parallel.h"
+#include "binade/core/random.h"
+#include "binade/core/runtime.h"
+#include "binade/core/version.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/console.h"
 
 namespace binade::examples {
 namespace {

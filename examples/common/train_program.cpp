@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <sstream>
 
+#include "binade/io/files/read_file.h"
+#include "binade/io/files/run_folder.h"
+#include "binade/io/records/json_reader.h"
+#include "binade/io/terminal/console.h"
 #include "examples/common/model_file.h"
-#include "io/console.h"
-#include "io/json_reader.h"
-#include "io/read_file.h"
-#include "io/run_folder.h"
 
 namespace binade::examples {
 namespace {

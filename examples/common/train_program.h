@@ -12,7 +12,7 @@ namespace binade::examples {
 /// as Settings and io/run_folder do.
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
-/// Runs `train` here or, with --supervise, in a child process that is started again when it dies (amp/supervisor.h).
+/// Runs `train` here or, with --supervise, in a child process that is started again when it dies (run/supervisor.h).
 /// `name` begins the name of a new run folder.
 int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train);
 

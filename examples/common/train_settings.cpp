@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::examples {
 namespace {

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 
+#include "binade/io/data/text_data.h"
 #include "examples/common/bench_settings.h"
 #include "examples/common/program.h"
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/gpt_commands.h"
-#include "io/text_data.h"
 
 namespace binade::examples {
 namespace {

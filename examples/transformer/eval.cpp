@@ -1,14 +1,14 @@
 #include <CLI/CLI.hpp>
 
-#include "core/state_counts.h"
+#include "binade/core/state_counts.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/console.h"
 #include "examples/common/eval_settings.h"
 #include "examples/common/program.h"
 #include "examples/transformer/evaluation.h"
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/text_source.h"
-#include "io/console.h"
-#include "io/json_lines.h"
 
 namespace binade::examples {
 namespace {

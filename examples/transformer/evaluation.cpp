@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/signals.h"
+#include "binade/io/terminal/signals.h"
 
 namespace binade::examples {
 namespace {

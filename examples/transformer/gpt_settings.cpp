@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "binade/io/text/tokenizer.h"
 #include "examples/common/architecture.h"
-#include "io/tokenizer.h"
 
 namespace binade::examples {
 namespace {
@@ -23,7 +23,7 @@ const Preset& preset_of(const std::string& name) {
 }
 
 constexpr std::int64_t kMostLayers = 1000, kMostHeads = 1000, kMostDim = 1 << 16, kMostContext = 1 << 20;
-constexpr std::int64_t kMostTokens = 1 << 24;  // as io/bpe_vocabulary.h has it
+constexpr std::int64_t kMostTokens = 1 << 24;  // as io/text/bpe_vocabulary.h has it
 
 constexpr std::int64_t kTableMultiple = 128;  // large tables are padded: whole tiles for the head's product
 constexpr std::int64_t kLargeTable = 4096;

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 
+#include "binade/io/terminal/console.h"
 #include "examples/common/model_file.h"
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/probe.h"
-#include "io/console.h"
 
 namespace binade::examples {
 

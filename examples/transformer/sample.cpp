@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
 
+#include "binade/io/terminal/console.h"
+#include "binade/io/text/utf8.h"
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
 #include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/sampling.h"
-#include "io/console.h"
-#include "io/utf8.h"
 
 namespace binade::examples {
 namespace {

@@ -1,8 +1,8 @@
 #include "examples/transformer/text_source.h"
 
-#include "core/error.h"
-#include "core/sha256.h"
-#include "io/read_file.h"
+#include "binade/core/error.h"
+#include "binade/core/sha256.h"
+#include "binade/io/files/read_file.h"
 
 namespace binade::examples {
 namespace {

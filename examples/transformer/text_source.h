@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "binade/io/data/text_data.h"
+#include "binade/io/text/tokenizer.h"
 #include "examples/common/train_settings.h"
-#include "io/text_data.h"
-#include "io/tokenizer.h"
 
 namespace binade::examples {
 

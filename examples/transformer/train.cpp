@@ -1,6 +1,6 @@
 #include <CLI/CLI.hpp>
 
-#include "amp/known_programs.h"
+#include "binade/run/known_programs.h"
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
 #include "examples/transformer/evaluation.h"

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 
+#include "binade/io/data/image_data.h"
 #include "examples/common/bench_settings.h"
 #include "examples/common/program.h"
 #include "examples/unet/unet.h"
 #include "examples/unet/unet_commands.h"
-#include "io/image_data.h"
 
 namespace binade::examples {
 namespace {

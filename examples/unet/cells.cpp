@@ -6,10 +6,10 @@
 #include <numeric>
 #include <vector>
 
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/random.h"
-#include "core/sha256.h"
+#include "binade/core/error.h"
+#include "binade/core/parallel.h"
+#include "binade/core/random.h"
+#include "binade/core/sha256.h"
 
 namespace binade::examples {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "io/image_data.h"
-#include "io/png.h"
+#include "binade/io/data/image_data.h"
+#include "binade/io/data/png.h"
 
 namespace binade::examples {
 

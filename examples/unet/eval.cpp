@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "core/state_counts.h"
+#include "binade/core/state_counts.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/console.h"
 #include "examples/common/eval_settings.h"
 #include "examples/common/program.h"
 #include "examples/unet/evaluation.h"
@@ -9,8 +11,6 @@
 #include "examples/unet/picture.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
-#include "io/console.h"
-#include "io/json_lines.h"
 
 namespace binade::examples {
 namespace {

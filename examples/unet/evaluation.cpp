@@ -1,7 +1,7 @@
 #include "examples/unet/evaluation.h"
 
+#include "binade/io/terminal/signals.h"
 #include "examples/unet/unet_settings.h"
-#include "io/signals.h"
 
 namespace binade::examples {
 

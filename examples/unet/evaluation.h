@@ -2,8 +2,8 @@
 
 #include <functional>
 
+#include "binade/io/data/image_data.h"
 #include "examples/unet/prediction.h"
-#include "io/image_data.h"
 
 namespace binade::examples {
 

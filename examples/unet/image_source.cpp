@@ -1,6 +1,6 @@
 #include "examples/unet/image_source.h"
 
-#include "core/sha256.h"
+#include "binade/core/sha256.h"
 #include "examples/unet/cells.h"
 
 namespace binade::examples {

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "binade/io/data/image_data.h"
 #include "examples/common/train_settings.h"
-#include "io/image_data.h"
 
 namespace binade::examples {
 

@@ -2,14 +2,14 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "binade/io/data/image_data.h"
+#include "binade/io/files/read_file.h"
+#include "binade/io/terminal/console.h"
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
 #include "examples/unet/prediction.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
-#include "io/console.h"
-#include "io/image_data.h"
-#include "io/read_file.h"
 
 namespace binade::examples {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/runtime.h"
-#include "io/augment.h"
+#include "binade/core/runtime.h"
+#include "binade/io/data/augment.h"
 
 namespace binade::examples {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::examples {
 

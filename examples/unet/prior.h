@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "io/image_data.h"
+#include "binade/io/data/image_data.h"
 
 namespace binade::examples {
 

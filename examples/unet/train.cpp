@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
-#include "amp/known_programs.h"
+#include "binade/io/terminal/console.h"
+#include "binade/run/known_programs.h"
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
 #include "examples/unet/evaluation.h"
@@ -9,7 +10,6 @@
 #include "examples/unet/prior.h"
 #include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
-#include "io/console.h"
 
 namespace binade::examples {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "binade/io/data/augment.h"
 #include "examples/common/train_settings.h"
 #include "examples/unet/unet.h"
-#include "io/augment.h"
 
 namespace binade::examples {
 

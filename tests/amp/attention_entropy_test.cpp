@@ -1,14 +1,14 @@
-#include "amp/signs/attention_entropy.h"
+#include "binade/amp/watch/attention_entropy.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "amp/telemetry.h"
-#include "core/runtime.h"
-#include "core/step_context.h"
-#include "nn/attention.h"
+#include "binade/amp/watch/telemetry.h"
+#include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
+#include "binade/nn/attention.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "amp/incident/report.h"
-#include "core/error.h"
+#include "binade/amp/incident/report.h"
+#include "binade/core/error.h"
 #include "tests/amp/lab.h"
 
 // What an incident leaves behind to be looked at elsewhere.

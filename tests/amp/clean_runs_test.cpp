@@ -6,9 +6,9 @@
 #include <cmath>
 #include <functional>
 
-#include "autograd/functions/losses.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

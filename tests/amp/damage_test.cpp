@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "amp/trainer.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/reduce.h"
-#include "core/error.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/error.h"
 #include "tests/amp/toy.h"
 
 // What is wrong before an op runs: weights, moments, buffers, the batch, its masks. And gradients without an op.

@@ -2,16 +2,16 @@
 
 #include <limits>
 
-#include "amp/incident/report.h"
-#include "amp/trainer.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/norm.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
-#include "core/error.h"
-#include "nn/attention.h"
-#include "optim/adam.h"
+#include "binade/amp/incident/report.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/error.h"
+#include "binade/nn/attention.h"
+#include "binade/optim/adam.h"
 #include "tests/amp/toy.h"
 
 // Faults planted where the test knows them, and what the diagnosis says.

@@ -1,4 +1,4 @@
-#include "amp/signs/divergence.h"
+#include "binade/amp/warnings/divergence.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <functional>
 #include <limits>
 
-#include "amp/doctor/report/sections.h"
-#include "core/error.h"
-#include "core/random.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
+#include "binade/doctor/report/sections.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

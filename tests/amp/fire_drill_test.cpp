@@ -1,14 +1,14 @@
-#include "amp/fire_drill.h"
+#include "binade/amp/incident/fire_drill.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "amp/incident/report.h"
-#include "autograd/functions/shape.h"
-#include "core/error.h"
-#include "nn/batch_norm.h"
-#include "nn/layer_norm.h"
+#include "binade/amp/incident/report.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/error.h"
+#include "binade/nn/batch_norm.h"
+#include "binade/nn/layer_norm.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

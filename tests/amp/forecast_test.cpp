@@ -1,4 +1,4 @@
-#include "amp/signs/forecast.h"
+#include "binade/amp/warnings/forecast.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <functional>
 #include <limits>
 
-#include "amp/signs/trend.h"
-#include "core/error.h"
-#include "core/random.h"
+#include "binade/amp/warnings/trend.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
 
 namespace binade::amp {
 namespace {

@@ -1,12 +1,12 @@
-#include "core/ops/fp8.h"
+#include "binade/core/ops/fp8.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "amp/state_hash.h"
-#include "core/error.h"
-#include "io/checkpoint_file.h"
+#include "binade/amp/state_hash.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

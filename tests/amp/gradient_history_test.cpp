@@ -1,4 +1,4 @@
-#include "amp/signs/gradient_history.h"
+#include "binade/amp/warnings/gradient_history.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/random.h"
+#include "binade/core/random.h"
 
 namespace binade::amp {
 namespace {

@@ -7,11 +7,11 @@
 #include <limits>
 #include <vector>
 
-#include "amp/signs/spike_guard.h"
-#include "autograd/functions/reduce.h"
-#include "core/error.h"
-#include "core/observation.h"
-#include "io/json_lines.h"
+#include "binade/amp/warnings/spike_guard.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/error.h"
+#include "binade/core/observation.h"
+#include "binade/io/records/json_lines.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/loader.h"
+#include "binade/io/data/loader.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp::toy {

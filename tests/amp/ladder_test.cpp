@@ -2,11 +2,11 @@
 
 #include <filesystem>
 
-#include "amp/training_run.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/reduce.h"
-#include "core/error.h"
-#include "io/checkpoint_file.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/run/training_run.h"
 #include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
 

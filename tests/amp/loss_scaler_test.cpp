@@ -1,11 +1,11 @@
-#include "amp/loss_scaler.h"
+#include "binade/amp/loss_scaler.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

@@ -1,10 +1,10 @@
-#include "amp/memory_forecast.h"
+#include "binade/amp/step/memory_forecast.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "amp/training_run.h"
+#include "binade/run/training_run.h"
 #include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
 

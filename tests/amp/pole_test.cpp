@@ -1,16 +1,16 @@
-#include "amp/incident/pole.h"
+#include "binade/amp/incident/pole.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "amp/telemetry.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/losses.h"
-#include "core/ops/unary.h"
-#include "core/runtime.h"
-#include "core/step_context.h"
+#include "binade/amp/watch/telemetry.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/core/ops/unary.h"
+#include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
 
 namespace binade::amp {
 namespace {

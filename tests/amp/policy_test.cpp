@@ -1,8 +1,8 @@
-#include "amp/policy.h"
+#include "binade/amp/policy.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

@@ -3,17 +3,17 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/attention.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/embedding.h"
-#include "autograd/functions/losses.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/norm.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
-#include "optim/adam.h"
-#include "optim/lion.h"
-#include "optim/sgd.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/sgd.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp::preflight_cases {

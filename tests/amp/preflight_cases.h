@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "amp/trainer.h"
-#include "autograd/apply.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/reduce.h"
-#include "nn/linear.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/apply.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/nn/linear.h"
 
 /// Small models with one fault each that can be seen before the first step, and models that look like them but are
 /// sound.

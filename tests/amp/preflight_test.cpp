@@ -1,4 +1,4 @@
-#include "amp/preflight/preflight.h"
+#include "binade/amp/preflight/preflight.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <sstream>
 
-#include "autograd/recompute.h"
-#include "core/error.h"
+#include "binade/autograd/recompute.h"
+#include "binade/core/error.h"
 #include "tests/amp/preflight_cases.h"
 #include "tests/amp/toy.h"
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "autograd/functions/losses.h"
-#include "autograd/functions/norm.h"
-#include "autograd/functions/shape.h"
-#include "optim/adam.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/optim/adam.h"
 #include "tests/amp/preflight_cases.h"
 
 // A finding names an input; here that input is fed to the ops, and they break.

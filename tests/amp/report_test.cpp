@@ -4,11 +4,11 @@
 #include <limits>
 #include <random>
 
-#include "amp/doctor/report/axis.h"
-#include "amp/doctor/report/heat_map.h"
-#include "amp/doctor/report/markup.h"
-#include "amp/doctor/report/series.h"
-#include "amp/doctor/report/words.h"
+#include "binade/doctor/report/axis.h"
+#include "binade/doctor/report/heat_map.h"
+#include "binade/doctor/report/markup.h"
+#include "binade/doctor/report/series.h"
+#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 namespace {

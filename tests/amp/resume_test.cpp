@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "amp/state_hash.h"
-#include "core/error.h"
-#include "io/checkpoint_file.h"
-#include "io/loader.h"
+#include "binade/amp/state_hash.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/data/loader.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

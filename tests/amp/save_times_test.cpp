@@ -1,4 +1,4 @@
-#include "amp/save_times.h"
+#include "binade/run/save_times.h"
 
 #include <gtest/gtest.h>
 

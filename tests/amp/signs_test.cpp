@@ -1,16 +1,16 @@
-#include "amp/signs/signs.h"
+#include "binade/amp/warnings/signs.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "amp/trainer.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/reduce.h"
-#include "nn/attention.h"
-#include "nn/linear.h"
-#include "nn/losses.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/nn/attention.h"
+#include "binade/nn/linear.h"
+#include "binade/nn/losses.h"
 #include "tests/amp/toy.h"
 
 /// Signs as a run shows them: small models, real steps, planted faults.

@@ -1,4 +1,4 @@
-#include "amp/signs/silent_underflow.h"
+#include "binade/amp/warnings/silent_underflow.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "amp/signs/stagnation.h"
-#include "autograd/functions/elementwise.h"
-#include "core/error.h"
+#include "binade/amp/warnings/stagnation.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/core/error.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

@@ -1,12 +1,12 @@
-#include "amp/signs/spike_guard.h"
+#include "binade/amp/warnings/spike_guard.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
 
 namespace binade::amp {
 namespace {

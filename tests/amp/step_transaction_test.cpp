@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "amp/state_hash.h"
-#include "core/error.h"
-#include "nn/batch_norm.h"
-#include "nn/linear.h"
+#include "binade/amp/state_hash.h"
+#include "binade/core/error.h"
+#include "binade/nn/batch_norm.h"
+#include "binade/nn/linear.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

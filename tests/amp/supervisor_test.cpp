@@ -1,4 +1,4 @@
-#include "amp/supervisor.h"
+#include "binade/run/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {

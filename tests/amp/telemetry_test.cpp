@@ -1,15 +1,15 @@
-#include "amp/telemetry.h"
+#include "binade/amp/watch/telemetry.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
-#include "core/runtime.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/runtime.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

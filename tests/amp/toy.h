@@ -4,14 +4,14 @@
 #include <limits>
 #include <vector>
 
-#include "amp/trainer.h"
-#include "autograd/apply.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/matmul.h"
-#include "core/step_context.h"
-#include "nn/linear.h"
-#include "optim/adam.h"
-#include "optim/sgd.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/apply.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/core/step_context.h"
+#include "binade/nn/linear.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/sgd.h"
 
 /// A two-layer network with a running statistic, a loss and a fault to plant: enough for every path of a step.
 namespace binade::amp::toy {

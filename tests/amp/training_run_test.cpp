@@ -1,4 +1,4 @@
-#include "amp/training_run.h"
+#include "binade/run/training_run.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -12,11 +12,11 @@
 #include <sstream>
 #include <utility>
 
-#include "amp/state_hash.h"
-#include "core/error.h"
-#include "io/checkpoint_store.h"
-#include "io/forwarding_file_ops.h"
-#include "io/loader.h"
+#include "binade/amp/state_hash.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/io/data/loader.h"
+#include "binade/io/files/forwarding_file_ops.h"
 #include "tests/amp/toy.h"
 #include "tests/io/scratch_folder.h"
 

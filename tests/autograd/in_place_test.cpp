@@ -4,10 +4,10 @@
 #include <limits>
 #include <stdexcept>
 
-#include "amp/incident/first_bad.h"
-#include "autograd/functions.h"
-#include "core/kernel_slot.h"
-#include "core/step_context.h"
+#include "binade/amp/incident/first_bad.h"
+#include "binade/autograd/functions.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions.h"
-#include "autograd/gradcheck.h"
-#include "core/kernel_slot.h"
+#include "binade/autograd/functions.h"
+#include "binade/autograd/gradcheck.h"
+#include "binade/core/kernel_slot.h"
 
 namespace binade {
 namespace {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "autograd/functions.h"
-#include "core/kernel_slot.h"
-#include "core/ops/room.h"
+#include "binade/autograd/functions.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/ops/room.h"
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
 

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "amp/incident/first_bad.h"
-#include "autograd/functions.h"
-#include "autograd/recompute.h"
-#include "core/kernel_slot.h"
-#include "core/ops/math.h"
-#include "core/step_context.h"
+#include "binade/amp/incident/first_bad.h"
+#include "binade/autograd/functions.h"
+#include "binade/autograd/recompute.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/ops/math.h"
+#include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
 // The slope of a layer's activation in the product that makes its gradient (GradSink::slope), and what that layer gave,

@@ -3,11 +3,11 @@
 #include <functional>
 #include <string>
 
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/shape.h"
-#include "autograd/recompute.h"
-#include "core/runtime.h"
-#include "core/step_context.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/autograd/recompute.h"
+#include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
 namespace binade {

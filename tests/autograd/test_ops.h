@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/apply.h"
-#include "core/ops/op.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::testing {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include "core/dtype.h"
-#include "core/ops/op.h"
+#include "binade/core/dtype.h"
+#include "binade/core/ops/op.h"
 
 namespace binade::conformance {
 

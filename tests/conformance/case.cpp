@@ -1,7 +1,7 @@
 #include "tests/conformance/case.h"
 
-#include "autograd/gradcheck.h"
-#include "core/random.h"
+#include "binade/autograd/gradcheck.h"
+#include "binade/core/random.h"
 
 namespace binade::conformance {
 

@@ -8,14 +8,14 @@
 #include <memory>
 #include <optional>
 
-#include "autograd/apply.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/gradcheck.h"
-#include "core/observation.h"
-#include "core/parallel.h"
-#include "core/precision.h"
-#include "core/runtime.h"
-#include "core/step_context.h"
+#include "binade/autograd/apply.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/gradcheck.h"
+#include "binade/core/observation.h"
+#include "binade/core/parallel.h"
+#include "binade/core/precision.h"
+#include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
 #include "tests/conformance/bound.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/levels.h"

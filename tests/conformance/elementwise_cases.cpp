@@ -1,4 +1,4 @@
-#include "autograd/functions/elementwise.h"
+#include "binade/autograd/functions/elementwise.h"
 #include "tests/conformance/reference.h"
 #include "tests/conformance/registry.h"
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "autograd/apply.h"
-#include "core/precision.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/precision.h"
 #include "tests/conformance/bound.h"
 #include "tests/conformance/levels.h"
 #include "tests/conformance/reference.h"

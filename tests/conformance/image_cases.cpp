@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/functions/conv.h"
-#include "autograd/functions/pool.h"
-#include "core/ops/avg_pool2d.h"
-#include "core/ops/max_pool2d.h"
-#include "core/ops/upsample.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/autograd/functions/pool.h"
+#include "binade/core/ops/avg_pool2d.h"
+#include "binade/core/ops/max_pool2d.h"
+#include "binade/core/ops/upsample.h"
 #include "tests/conformance/registry.h"
 
 namespace binade::conformance {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "core/kernels/dispatch.h"
+#include "binade/core/kernels/dispatch.h"
 #include "tests/conformance/case.h"
 
 namespace binade::conformance {

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "autograd/apply.h"
-#include "autograd/functions/losses.h"
+#include "binade/autograd/apply.h"
+#include "binade/autograd/functions/losses.h"
 #include "tests/conformance/reference.h"
 #include "tests/conformance/registry.h"
 

@@ -1,10 +1,10 @@
-#include "autograd/functions/embedding.h"
-#include "autograd/functions/shape.h"
-#include "core/ops/concat.h"
-#include "core/ops/embedding.h"
-#include "core/ops/permute.h"
-#include "core/ops/reshape.h"
-#include "core/ops/slice.h"
+#include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/ops/concat.h"
+#include "binade/core/ops/embedding.h"
+#include "binade/core/ops/permute.h"
+#include "binade/core/ops/reshape.h"
+#include "binade/core/ops/slice.h"
 #include "tests/conformance/registry.h"
 
 // Ops that move values and change none: the reference is where each output element comes from.

@@ -1,10 +1,10 @@
 #include <cmath>
 
-#include "autograd/functions/norm.h"
-#include "core/ops/batch_norm.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/layer_norm.h"
-#include "core/ops/rms_norm.h"
+#include "binade/autograd/functions/norm.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/group_norm.h"
+#include "binade/core/ops/layer_norm.h"
+#include "binade/core/ops/rms_norm.h"
 #include "tests/conformance/registry.h"
 
 namespace binade::conformance {

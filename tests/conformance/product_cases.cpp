@@ -1,8 +1,8 @@
 #include <array>
 #include <cmath>
 
-#include "autograd/functions/attention.h"
-#include "autograd/functions/matmul.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/matmul.h"
 #include "tests/conformance/registry.h"
 
 namespace binade::conformance {

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/reduce.h"
+#include "binade/autograd/functions/reduce.h"
 #include "tests/conformance/registry.h"
 
 namespace binade::conformance {

@@ -8,8 +8,8 @@
 #include <regex>
 #include <set>
 
-#include "core/kernel_slot.h"
-#include "core/precision.h"
+#include "binade/core/kernel_slot.h"
+#include "binade/core/precision.h"
 #include "tests/conformance/case.h"
 
 namespace binade::conformance {

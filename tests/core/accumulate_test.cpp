@@ -1,12 +1,12 @@
-#include "core/accumulate.h"
+#include "binade/core/accumulate.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/kernels/dispatch.h"
-#include "core/runtime.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
 namespace binade {

@@ -1,4 +1,4 @@
-#include "core/arena.h"
+#include "binade/core/arena.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <random>
 #include <thread>
 
-#include "core/caching_backend.h"
-#include "core/error.h"
-#include "core/recording.h"
+#include "binade/core/caching_backend.h"
+#include "binade/core/error.h"
+#include "binade/core/recording.h"
 
 // Memory that recordings share and lend: whatever is taken, given back, recorded, run and dropped, in any order,
 // nothing is written that somebody else holds.

@@ -1,4 +1,4 @@
-#include "autograd/functions/attention.h"
+#include "binade/autograd/functions/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/parallel.h"
-#include "core/runtime.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/parallel.h"
+#include "binade/core/runtime.h"
 #include "tests/core/fenced.h"
 
 namespace binade::cpu {

@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/parallel.h"
 #include "tests/core/fenced.h"
 
 namespace binade::cpu {

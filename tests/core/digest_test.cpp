@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/crc32c.h"
-#include "core/error.h"
-#include "core/sha256.h"
+#include "binade/core/crc32c.h"
+#include "binade/core/error.h"
+#include "binade/core/sha256.h"
 
 namespace binade {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/kernels/dispatch.h"
+#include "binade/core/kernels/dispatch.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::cpu {
 namespace {

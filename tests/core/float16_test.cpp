@@ -1,4 +1,4 @@
-#include "core/float16.h"
+#include "binade/core/float16.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "core/one_rounding.h"
+#include "binade/core/one_rounding.h"
 
 namespace binade {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/float8.h"
+#include "binade/core/float8.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "core/float16.h"
+#include "binade/core/float16.h"
 
 namespace binade {
 namespace {

@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/observation.h"
-#include "core/parallel.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/observation.h"
+#include "binade/core/parallel.h"
 #include "tests/core/fenced.h"
 
 namespace binade::cpu {

@@ -7,14 +7,14 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/losses.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/pool.h"
-#include "autograd/functions/reduce.h"
-#include "core/kernels/dispatch.h"
-#include "core/observation.h"
-#include "core/runtime.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/pool.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/observation.h"
+#include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
 namespace binade {

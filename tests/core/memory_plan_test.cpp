@@ -1,4 +1,4 @@
-#include "core/memory_plan.h"
+#include "binade/core/memory_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <deque>
 #include <random>
 
-#include "core/backend.h"
-#include "core/cpu_backend.h"
-#include "core/recording.h"
-#include "core/tensor.h"
+#include "binade/core/backend.h"
+#include "binade/core/cpu_backend.h"
+#include "binade/core/recording.h"
+#include "binade/core/tensor.h"
 
 namespace binade {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <limits>
 
-#include "autograd/functions/embedding.h"
-#include "autograd/functions/pool.h"
-#include "autograd/functions/shape.h"
-#include "core/precision.h"
-#include "core/runtime.h"
+#include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/pool.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/precision.h"
+#include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
 namespace binade {

@@ -1,12 +1,12 @@
-#include "autograd/functions/norm.h"
+#include "binade/autograd/functions/norm.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "core/accumulate.h"
-#include "core/kernels/dispatch.h"
-#include "core/runtime.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
 namespace binade {

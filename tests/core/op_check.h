@@ -6,9 +6,9 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/parallel.h"
-#include "core/random.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/parallel.h"
+#include "binade/core/random.h"
 
 namespace binade::test {
 

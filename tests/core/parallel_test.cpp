@@ -1,4 +1,4 @@
-#include "core/parallel.h"
+#include "binade/core/parallel.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

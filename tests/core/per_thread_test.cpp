@@ -1,4 +1,4 @@
-#include "core/per_thread.h"
+#include "binade/core/per_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/kernels/scratch.h"
-#include "core/precision.h"
-#include "core/step_context.h"
+#include "binade/core/kernels/scratch.h"
+#include "binade/core/precision.h"
+#include "binade/core/step_context.h"
 #include "tests/core/no_memory.h"
 
 namespace binade {

@@ -1,4 +1,4 @@
-#include "core/precision.h"
+#include "binade/core/precision.h"
 
 #include <gtest/gtest.h>
 

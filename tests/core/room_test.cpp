@@ -1,9 +1,9 @@
-#include "core/ops/room.h"
+#include "binade/core/ops/room.h"
 
 #include <gtest/gtest.h>
 
-#include "autograd/functions/shape.h"
-#include "core/runtime.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/core/runtime.h"
 #include "tests/core/op_check.h"
 
 // Results that are laid side by side, and concatenations of what lies so.

@@ -1,4 +1,4 @@
-#include "core/state_copy.h"
+#include "binade/core/state_copy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "core/stochastic_rounding.h"
+#include "binade/core/stochastic_rounding.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/random.h"
+#include "binade/core/random.h"
 
 namespace binade {
 namespace {

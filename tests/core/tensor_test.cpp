@@ -1,12 +1,12 @@
-#include "core/tensor.h"
+#include "binade/core/tensor.h"
 
 #include <gtest/gtest.h>
 
-#include "core/accumulate.h"
-#include "core/cpu_backend.h"
-#include "core/kernels/dispatch.h"
-#include "core/kernels/elementwise.h"
-#include "core/state_dict.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/cpu_backend.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/state_dict.h"
 
 namespace binade {
 namespace {

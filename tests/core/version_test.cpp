@@ -1,4 +1,4 @@
-#include "core/version.h"
+#include "binade/core/version.h"
 
 #include <gtest/gtest.h>
 

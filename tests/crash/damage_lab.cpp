@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "core/error.h"
-#include "io/checkpoint_file.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
 #include "tests/crash/experiments.h"
 
 namespace binade::crash {

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "io/forwarding_file_ops.h"
+#include "binade/io/files/forwarding_file_ops.h"
 #include "tests/crash/memory_disk.h"
 
 namespace binade::crash {

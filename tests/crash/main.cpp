@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 
-#include "amp/command_line.h"
+#include "binade/run/command_line.h"
 #include "tests/crash/experiments.h"
 
 namespace binade::crash {

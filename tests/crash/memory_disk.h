@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/file_ops.h"
+#include "binade/io/files/file_ops.h"
 
 namespace binade::crash {
 

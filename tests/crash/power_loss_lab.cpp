@@ -4,7 +4,7 @@
 #include <functional>
 #include <unordered_set>
 
-#include "core/crc32c.h"
+#include "binade/core/crc32c.h"
 #include "tests/crash/experiments.h"
 #include "tests/crash/power_loss.h"
 #include "tests/crash/story.h"

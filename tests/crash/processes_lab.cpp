@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/error.h"
-#include "io/checkpoint_store.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/store.h"
 #include "tests/crash/experiments.h"
 #include "tests/crash/trainee.h"
 

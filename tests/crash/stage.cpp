@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "io/manifest.h"
+#include "binade/io/checkpoint/manifest.h"
 
 namespace binade::crash {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "io/forwarding_file_ops.h"
+#include "binade/io/files/forwarding_file_ops.h"
 
 namespace binade::crash {
 

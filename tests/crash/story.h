@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "io/checkpoint_store.h"
-#include "io/run_folder.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/io/files/run_folder.h"
 #include "tests/crash/experiments.h"
 #include "tests/crash/faulty_disk.h"
 #include "tests/crash/memory_disk.h"

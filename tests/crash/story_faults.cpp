@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/crash/power_loss.h"
 #include "tests/crash/story.h"
 

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "amp/training_run.h"
-#include "core/error.h"
-#include "io/forwarding_file_ops.h"
-#include "io/loader.h"
-#include "io/manifest.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/manifest.h"
+#include "binade/io/data/loader.h"
+#include "binade/io/files/forwarding_file_ops.h"
+#include "binade/run/training_run.h"
 #include "tests/amp/toy.h"
 
 namespace binade::crash {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/precision.h"
-#include "core/random.h"
-#include "core/step_context.h"
+#include "binade/core/precision.h"
+#include "binade/core/random.h"
+#include "binade/core/step_context.h"
 #include "tests/cuda/device.h"
 
 namespace binade {

@@ -1,4 +1,4 @@
-#include "cuda/device/attention_plan.h"
+#include "binade/cuda/device/attention_plan.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <functional>
 #include <set>
 
-#include "cuda/device/attention_graph.h"
-#include "cuda/device/failure.h"
+#include "binade/cuda/device/attention_graph.h"
+#include "binade/cuda/device/failure.h"
 #include "tests/cuda/described_device.h"
 
 // What cuDNN is asked for an attention. Without a GPU every descriptor of a graph and the graph itself are built and

@@ -1,4 +1,4 @@
-#include "core/ops/attention.h"
+#include "binade/core/ops/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/observation.h"
-#include "core/random.h"
+#include "binade/core/observation.h"
+#include "binade/core/random.h"
 #include "tests/cuda/device.h"
 
 // What the conformance suite does not reach of attention: several tiles, masks of every layout, dropout, and where NaN

@@ -1,13 +1,13 @@
-#include "core/backend.h"
+#include "binade/core/backend.h"
 
 #include <gtest/gtest.h>
 
-#include "autograd/functions/elementwise.h"
-#include "core/accumulate.h"
-#include "core/error.h"
-#include "core/gpus.h"
-#include "core/observation.h"
-#include "cuda/gpu.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/error.h"
+#include "binade/core/gpus.h"
+#include "binade/core/observation.h"
+#include "binade/cuda/gpu.h"
 
 // What only a device can get wrong. Runs on a GPU, or on the emulated device that BINADE_CUDA_MODULE names.
 namespace binade {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 
-#include "cuda/device/conv_graph.h"
+#include "binade/cuda/device/conv_graph.h"
 #include "tests/cuda/conv_keys.h"
 #include "tests/cuda/described_device.h"
 

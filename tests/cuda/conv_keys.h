@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/device/conv_plan.h"
+#include "binade/cuda/device/conv_plan.h"
 
 /// Convolutions for tests of what a library is asked for.
 namespace binade::cuda {

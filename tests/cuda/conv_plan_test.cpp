@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "cuda/device/conv_graph.h"
-#include "cuda/device/failure.h"
+#include "binade/cuda/device/conv_graph.h"
+#include "binade/cuda/device/failure.h"
 #include "tests/cuda/conv_keys.h"
 #include "tests/cuda/described_device.h"
 

@@ -1,4 +1,4 @@
-#include "autograd/functions/conv.h"
+#include "binade/autograd/functions/conv.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "core/ops/convolutions.h"
-#include "core/precision.h"
-#include "core/random.h"
+#include "binade/core/ops/convolutions.h"
+#include "binade/core/precision.h"
+#include "binade/core/random.h"
 #include "tests/cuda/device.h"
 
 namespace binade {

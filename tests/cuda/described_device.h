@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/device/cudnn_graph.h"
+#include "binade/cuda/device/cudnn_graph.h"
 
 namespace binade::cuda {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "core/gpus.h"
-#include "core/runtime.h"
+#include "binade/core/gpus.h"
+#include "binade/core/runtime.h"
 
 namespace binade {
 namespace {

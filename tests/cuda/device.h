@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device.h"
+#include "binade/core/device.h"
 
 namespace binade {
 

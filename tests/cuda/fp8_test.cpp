@@ -1,4 +1,4 @@
-#include "core/ops/fp8.h"
+#include "binade/core/ops/fp8.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "amp/policy.h"
-#include "autograd/functions/matmul.h"
-#include "core/gpus.h"
-#include "core/memory_plan.h"
-#include "core/ops/products.h"
-#include "core/recording.h"
-#include "cuda/api.h"
-#include "cuda/calls/fp8.h"
-#include "cuda/gpu.h"
-#include "nn/linear.h"
+#include "binade/amp/policy.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/core/gpus.h"
+#include "binade/core/memory_plan.h"
+#include "binade/core/ops/products.h"
+#include "binade/core/recording.h"
+#include "binade/cuda/api.h"
+#include "binade/cuda/calls/fp8.h"
+#include "binade/cuda/gpu.h"
+#include "binade/nn/linear.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

@@ -1,10 +1,10 @@
-#include "cuda/device/gemm_plan.h"
+#include "binade/cuda/device/gemm_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "cuda/device/failure.h"
+#include "binade/cuda/device/failure.h"
 
 // What cuBLASLt is asked; no GPU is needed for it, nor to read the descriptors again.
 namespace binade::cuda {

@@ -5,17 +5,17 @@
 #include <limits>
 #include <vector>
 
-#include "amp/incident/pole.h"
-#include "amp/signs/attention_entropy.h"
-#include "amp/telemetry.h"
-#include "autograd/functions/attention.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/losses.h"
-#include "autograd/functions/reduce.h"
-#include "core/error.h"
-#include "core/look_kernels.h"
-#include "core/step_context.h"
-#include "cuda/gpu.h"
+#include "binade/amp/incident/pole.h"
+#include "binade/amp/watch/attention_entropy.h"
+#include "binade/amp/watch/telemetry.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/error.h"
+#include "binade/core/look_kernels.h"
+#include "binade/core/step_context.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

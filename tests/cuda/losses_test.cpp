@@ -1,4 +1,4 @@
-#include "autograd/functions/losses.h"
+#include "binade/autograd/functions/losses.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 #include <limits>
 #include <vector>
 
-#include "autograd/functions/embedding.h"
-#include "autograd/variable.h"
-#include "core/backend.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/step_context.h"
-#include "cuda/gpu.h"
+#include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
+#include "binade/core/step_context.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
 // Data errors that a device finds late, and sizes at which its work is cut.

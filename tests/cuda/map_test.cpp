@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "autograd/functions/elementwise.h"
-#include "autograd/variable.h"
-#include "core/random.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/random.h"
 #include "tests/cuda/device.h"
 
 // Broadcasts that go by packs, by elements, and where either ends; sizes at which a division has another form. Sums and

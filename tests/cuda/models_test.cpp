@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/backend.h"
-#include "core/gpus.h"
+#include "binade/core/backend.h"
+#include "binade/core/gpus.h"
 #include "examples/transformer/gpt.h"
 #include "examples/unet/unet.h"
 #include "tests/lab/pair_batch.h"

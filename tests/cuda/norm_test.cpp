@@ -1,12 +1,12 @@
-#include "autograd/functions/norm.h"
+#include "binade/autograd/functions/norm.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/runtime.h"
-#include "nn/batch_norm.h"
-#include "nn/linear.h"
+#include "binade/core/runtime.h"
+#include "binade/nn/batch_norm.h"
+#include "binade/nn/linear.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

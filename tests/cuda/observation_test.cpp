@@ -1,11 +1,11 @@
-#include "core/observation.h"
+#include "binade/core/observation.h"
 
 #include <gtest/gtest.h>
 
-#include "autograd/functions/conv.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/matmul.h"
-#include "core/gpus.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/core/gpus.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/kernels/dispatch.h"
-#include "core/optimizer_kernels.h"
-#include "core/tensor.h"
-#include "cuda/gpu.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/optimizer_kernels.h"
+#include "binade/core/tensor.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
 // The device's optimizer passes against the CPU's. The emulated device rounds each product as the CPU's generic level

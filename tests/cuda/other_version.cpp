@@ -1,4 +1,4 @@
-#include "cuda/api.h"
+#include "binade/cuda/api.h"
 
 /// A module of another version of Binade: the library must refuse it with words.
 extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binade_cuda_api() {

@@ -1,4 +1,4 @@
-#include "cuda/device/plan_choice.h"
+#include "binade/cuda/device/plan_choice.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/gpus.h"
-#include "core/memory_plan.h"
-#include "core/ops/products.h"
-#include "core/random.h"
-#include "core/recording.h"
-#include "core/tensor.h"
+#include "binade/core/gpus.h"
+#include "binade/core/memory_plan.h"
+#include "binade/core/ops/products.h"
+#include "binade/core/random.h"
+#include "binade/core/recording.h"
+#include "binade/core/tensor.h"
 #include "tests/io/scratch_folder.h"
 
 // How plans are chosen by time, from the outside: a program of its own, with a library whose plans need the times of

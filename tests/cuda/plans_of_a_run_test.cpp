@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <functional>
 
-#include "amp/state_hash.h"
-#include "amp/training_run.h"
-#include "core/gpus.h"
-#include "core/ops/products.h"
-#include "io/checkpoint_store.h"
+#include "binade/amp/state_hash.h"
+#include "binade/core/gpus.h"
+#include "binade/core/ops/products.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/run/training_run.h"
 #include "tests/amp/toy.h"
 #include "tests/io/scratch_folder.h"
 

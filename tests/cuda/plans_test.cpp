@@ -7,13 +7,13 @@
 #include <sstream>
 #include <string>
 
-#include "autograd/functions/attention.h"
-#include "autograd/functions/conv.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/reduce.h"
-#include "core/gpus.h"
-#include "core/precision.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/gpus.h"
+#include "binade/core/precision.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

@@ -1,4 +1,4 @@
-#include "autograd/functions/pool.h"
+#include "binade/autograd/functions/pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/ops/products.h"
+#include "binade/core/ops/products.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include <limits>
 #include <vector>
 
-#include "autograd/functions/matmul.h"
-#include "autograd/functions/reduce.h"
-#include "core/observation.h"
-#include "core/precision.h"
-#include "core/random.h"
-#include "cuda/gpu.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/core/observation.h"
+#include "binade/core/precision.h"
+#include "binade/core/random.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
 // What the conformance suite does not reach of products: sums cut into chunks with everything behind them, batches that

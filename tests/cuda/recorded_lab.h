@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "amp/trainer.h"
-#include "autograd/functions/attention.h"
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/losses.h"
-#include "autograd/functions/reduce.h"
-#include "autograd/functions/shape.h"
-#include "io/image_data.h"
-#include "nn/batch_norm.h"
-#include "nn/conv2d.h"
-#include "nn/dropout.h"
-#include "optim/adam.h"
-#include "optim/lion.h"
-#include "optim/sgd.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/autograd/functions/reduce.h"
+#include "binade/autograd/functions/shape.h"
+#include "binade/io/data/image_data.h"
+#include "binade/nn/batch_norm.h"
+#include "binade/nn/conv2d.h"
+#include "binade/nn/dropout.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/sgd.h"
 
 // A small run on a GPU, made op by op or recorded, to compare bit for bit.
 namespace binade::amp::recorded_lab {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/gpus.h"
-#include "cuda/gpu.h"
+#include "binade/core/gpus.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/recorded_lab.h"
 
 // Steps that the device makes by itself beside the same steps made op by op: every bit of the state must be the same.

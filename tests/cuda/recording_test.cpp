@@ -1,4 +1,4 @@
-#include "core/recording.h"
+#include "binade/core/recording.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "binade.h"
-#include "core/accumulate.h"
-#include "core/memory_plan.h"
-#include "core/observation.h"
-#include "cuda/gpu.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/memory_plan.h"
+#include "binade/core/observation.h"
+#include "binade/cuda/gpu.h"
 #include "examples/transformer/gpt.h"
 #include "examples/unet/unet.h"
 #include "tests/cuda/agree.h"

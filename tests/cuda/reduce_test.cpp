@@ -1,14 +1,14 @@
-#include "core/ops/reduce.h"
+#include "binade/core/ops/reduce.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "core/ops/move.h"
-#include "core/ops/sum_to.h"
-#include "core/random.h"
-#include "cuda/gpu.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/ops/sum_to.h"
+#include "binade/core/random.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
 // Sizes at which reductions and moves take another way, against the CPU.

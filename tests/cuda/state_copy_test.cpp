@@ -1,4 +1,4 @@
-#include "core/state_copy.h"
+#include "binade/core/state_copy.h"
 
 #include <gtest/gtest.h>
 
@@ -6,11 +6,11 @@
 #include <cstring>
 #include <thread>
 
-#include "core/backend.h"
-#include "core/gpus.h"
-#include "core/memory_plan.h"
-#include "core/recording.h"
-#include "cuda/gpu.h"
+#include "binade/core/backend.h"
+#include "binade/core/gpus.h"
+#include "binade/core/memory_plan.h"
+#include "binade/core/recording.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
 

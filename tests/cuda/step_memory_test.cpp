@@ -5,13 +5,13 @@
 #include <functional>
 #include <optional>
 
-#include "amp/trainer.h"
-#include "autograd/functions/losses.h"
-#include "core/backend.h"
-#include "core/gpus.h"
+#include "binade/amp/step/trainer.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/core/backend.h"
+#include "binade/core/gpus.h"
+#include "binade/io/data/text_data.h"
+#include "binade/optim/adam.h"
 #include "examples/transformer/gpt.h"
-#include "io/text_data.h"
-#include "optim/adam.h"
 
 // What a run holds of a device's memory: the most that any of its steps needs, and not the sum over recorded ones of
 // several sizes and those made op by op.

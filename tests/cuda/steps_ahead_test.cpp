@@ -3,11 +3,11 @@
 
 #include <limits>
 
-#include "amp/training_run.h"
-#include "core/error.h"
-#include "core/gpus.h"
-#include "cuda/gpu.h"
-#include "io/loader.h"
+#include "binade/core/error.h"
+#include "binade/core/gpus.h"
+#include "binade/cuda/gpu.h"
+#include "binade/io/data/loader.h"
+#include "binade/run/training_run.h"
 #include "tests/cuda/recorded_lab.h"
 #include "tests/io/scratch_folder.h"
 

@@ -7,12 +7,12 @@
 #include <random>
 #include <string_view>
 
-#include "core/accumulate.h"
-#include "core/backend.h"
-#include "core/memory_plan.h"
-#include "core/recording.h"
-#include "core/tensor.h"
-#include "cuda/gpu.h"
+#include "binade/core/accumulate.h"
+#include "binade/core/backend.h"
+#include "binade/core/memory_plan.h"
+#include "binade/core/recording.h"
+#include "binade/core/tensor.h"
+#include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
 
 // Copies from ordinary host memory arrive in the order in which they were sent, among kernels and copies that read and

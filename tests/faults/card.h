@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amp/incident/diagnosis.h"
+#include "binade/amp/incident/diagnosis.h"
 
 namespace binade::faults {
 

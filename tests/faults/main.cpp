@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "amp/command_line.h"
+#include "binade/run/command_line.h"
 #include "tests/faults/table.h"
 
 namespace binade::faults {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "core/crc32c.h"
+#include "binade/core/crc32c.h"
 #include "tests/faults/score.h"
 
 namespace binade::faults {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "amp/incident/report.h"
+#include "binade/amp/incident/report.h"
 
 namespace binade::faults {
 namespace {

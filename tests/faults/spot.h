@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/dtype.h"
-#include "core/random.h"
+#include "binade/core/dtype.h"
+#include "binade/core/random.h"
 
 namespace binade::faults {
 

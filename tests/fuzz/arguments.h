@@ -4,8 +4,8 @@
 #include <initializer_list>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/ops/extent2.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/ops/extent2.h"
 #include "tests/fuzz/draws.h"
 
 namespace binade::fuzz {

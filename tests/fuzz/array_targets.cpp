@@ -3,11 +3,11 @@
 
 #include <span>
 
-#include "core/error.h"
-#include "io/idx.h"
-#include "io/npy.h"
-#include "io/png.h"
-#include "io/text_data.h"
+#include "binade/core/error.h"
+#include "binade/io/data/idx.h"
+#include "binade/io/data/npy.h"
+#include "binade/io/data/png.h"
+#include "binade/io/data/text_data.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/fuzz/target.h"
 #include "tests/io/png_bytes.h"

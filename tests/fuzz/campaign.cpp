@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/fuzz/watch.h"
 
 namespace binade::fuzz {

@@ -3,9 +3,9 @@
 #include <span>
 #include <variant>
 
-#include "core/error.h"
-#include "io/checkpoint_file.h"
-#include "io/checkpoint_layout.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/layout.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/fuzz/target.h"
 

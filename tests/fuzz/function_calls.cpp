@@ -1,5 +1,5 @@
-#include "autograd/functions.h"
-#include "autograd/recompute.h"
+#include "binade/autograd/functions.h"
+#include "binade/autograd/recompute.h"
 #include "tests/fuzz/calls.h"
 #include "tests/fuzz/work.h"
 

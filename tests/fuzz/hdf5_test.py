@@ -1,7 +1,7 @@
 """What stock HDF5 can write and a checkpoint must not hold: hdf5_test.py BINADE_DOCTOR, with h5py (./dev setup).
 
 Each case takes a whole checkpoint, has h5py put one thing into it, and writes the guard in front anew (magic, length,
-SHA-256; io/checkpoint_file.h), so that the validator itself must find it. binade-doctor must refuse the file with words.
+SHA-256; io/checkpoint/file.h), so that the validator itself must find it. binade-doctor must refuse the file with words.
 """
 import hashlib
 import json

@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/fuzz/heap.h"
 
 namespace binade::fuzz::heap {

@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <fstream>
 
-#include "amp/command_line.h"
-#include "core/error.h"
+#include "binade/core/error.h"
+#include "binade/run/command_line.h"
 #include "tests/fuzz/campaign.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/watch.h"

@@ -3,12 +3,12 @@
 
 #include <limits>
 
-#include "autograd/functions.h"
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/runtime.h"
-#include "nn/attention.h"
-#include "nn/dropout.h"
+#include "binade/autograd/functions.h"
+#include "binade/core/error.h"
+#include "binade/core/parallel.h"
+#include "binade/core/runtime.h"
+#include "binade/nn/attention.h"
+#include "binade/nn/dropout.h"
 #include "tests/core/no_memory.h"
 
 namespace binade {

@@ -3,13 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <cstring>
 
-#include "amp/command_line.h"
-#include "core/backend.h"
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/precision.h"
-#include "core/runtime.h"
-#include "core/step_context.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
+#include "binade/core/parallel.h"
+#include "binade/core/precision.h"
+#include "binade/core/runtime.h"
+#include "binade/core/step_context.h"
+#include "binade/run/command_line.h"
 #include "tests/fuzz/calls.h"
 #include "tests/fuzz/campaign.h"
 #include "tests/fuzz/heap.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <span>
 
-#include "io/checkpoint_layout.h"
-#include "io/hdf5_lookup3.h"
+#include "binade/io/checkpoint/hdf5_lookup3.h"
+#include "binade/io/checkpoint/layout.h"
 
 namespace binade::fuzz {
 namespace {

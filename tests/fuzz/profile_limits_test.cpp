@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "core/error.h"
-#include "io/checkpoint_file.h"
-#include "io/hdf5_profile.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/hdf5_profile.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/io/scratch_folder.h"
 

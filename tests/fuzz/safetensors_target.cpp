@@ -1,8 +1,8 @@
 #include <cstring>
 #include <span>
 
-#include "core/error.h"
-#include "io/safetensors.h"
+#include "binade/core/error.h"
+#include "binade/io/exchange/safetensors.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/fuzz/target.h"
 

@@ -5,15 +5,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "amp/doctor/report/run_history.h"
-#include "core/crc32c.h"
-#include "core/error.h"
+#include "binade/core/crc32c.h"
+#include "binade/core/error.h"
+#include "binade/doctor/report/run_history.h"
+#include "binade/io/checkpoint/manifest.h"
+#include "binade/io/data/text_data.h"
+#include "binade/io/text/bpe.h"
+#include "binade/io/text/bpe_vocabulary.h"
+#include "binade/io/text/pretokenize.h"
 #include "examples/common/settings.h"
-#include "io/bpe.h"
-#include "io/bpe_vocabulary.h"
-#include "io/manifest.h"
-#include "io/pretokenize.h"
-#include "io/text_data.h"
 #include "tests/fuzz/target.h"
 
 namespace binade::fuzz {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <ctime>
 
-#include "core/backend.h"
-#include "core/error.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
 #include "tests/fuzz/heap.h"
 
 namespace binade::fuzz {

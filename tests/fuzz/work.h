@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "autograd/variable.h"
-#include "core/error.h"
+#include "binade/autograd/variable.h"
+#include "binade/core/error.h"
 
 namespace binade::fuzz {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/state_dict.h"
+#include "binade/core/state_dict.h"
 
 namespace binade::io {
 

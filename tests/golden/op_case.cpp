@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/runtime.h"
+#include "binade/core/error.h"
+#include "binade/core/runtime.h"
 
 namespace binade::golden {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "autograd/variable.h"
+#include "binade/autograd/variable.h"
 #include "tests/golden/golden_file.h"
 
 namespace binade::golden {

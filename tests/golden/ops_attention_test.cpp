@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "autograd/functions/attention.h"
-#include "autograd/functions/reduce.h"
+#include "binade/autograd/functions/attention.h"
+#include "binade/autograd/functions/reduce.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

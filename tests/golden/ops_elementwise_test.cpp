@@ -3,8 +3,8 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/reduce.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/reduce.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "autograd/functions/conv.h"
-#include "autograd/functions/pool.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/autograd/functions/pool.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "autograd/functions/elementwise.h"
-#include "autograd/functions/losses.h"
+#include "binade/autograd/functions/elementwise.h"
+#include "binade/autograd/functions/losses.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

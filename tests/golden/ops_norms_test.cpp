@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "autograd/functions/norm.h"
+#include "binade/autograd/functions/norm.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "autograd/functions/matmul.h"
+#include "binade/autograd/functions/matmul.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "autograd/functions/embedding.h"
-#include "autograd/functions/shape.h"
+#include "binade/autograd/functions/embedding.h"
+#include "binade/autograd/functions/shape.h"
 #include "tests/golden/op_case.h"
 
 namespace binade::golden {

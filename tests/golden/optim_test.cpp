@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime.h"
-#include "optim/adam.h"
-#include "optim/clip.h"
-#include "optim/ema.h"
-#include "optim/lion.h"
-#include "optim/schedule.h"
-#include "optim/sgd.h"
+#include "binade/core/runtime.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/clip.h"
+#include "binade/optim/ema.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/schedule.h"
+#include "binade/optim/sgd.h"
 #include "tests/golden/golden_file.h"
 
 namespace binade::golden {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "autograd/functions/losses.h"
-#include "core/runtime.h"
+#include "binade/autograd/functions/losses.h"
+#include "binade/core/runtime.h"
+#include "binade/optim/adam.h"
 #include "examples/transformer/gpt.h"
 #include "examples/unet/unet.h"
-#include "optim/adam.h"
 #include "tests/golden/golden_file.h"
 #include "tests/tested_device.h"
 

@@ -4,7 +4,7 @@
 //     build/tests/golden/write_checkpoint_format > tests/golden/data/checkpoint_format_1.hex
 #include <cstdio>
 
-#include "io/checkpoint_file.h"
+#include "binade/io/checkpoint/file.h"
 #include "tests/golden/checkpoint_format_1.h"
 
 int main() {

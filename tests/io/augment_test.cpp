@@ -1,4 +1,4 @@
-#include "io/augment.h"
+#include "binade/io/data/augment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <numbers>
 #include <set>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/bpe.h"
+#include "binade/io/text/bpe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "io/bpe_vocabulary.h"
-#include "io/pretokenize.h"
-#include "io/read_file.h"
-#include "io/unicode_classes.h"
+#include "binade/core/error.h"
+#include "binade/io/files/read_file.h"
+#include "binade/io/text/bpe_vocabulary.h"
+#include "binade/io/text/pretokenize.h"
+#include "binade/io/text/unicode_classes.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

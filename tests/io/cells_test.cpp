@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::examples {
 namespace {

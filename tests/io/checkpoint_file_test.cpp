@@ -1,5 +1,3 @@
-#include "io/checkpoint_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,10 +8,11 @@
 #include <fstream>
 #include <random>
 
-#include "core/error.h"
-#include "io/forwarding_file_ops.h"
-#include "io/hdf5_lookup3.h"
-#include "io/hdf5_profile.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/hdf5_lookup3.h"
+#include "binade/io/checkpoint/hdf5_profile.h"
+#include "binade/io/files/forwarding_file_ops.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

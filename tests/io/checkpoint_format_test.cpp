@@ -5,11 +5,11 @@
 #include <cstring>
 #include <fstream>
 
-#include "core/error.h"
-#include "io/checkpoint_file.h"
-#include "io/checkpoint_layout.h"
-#include "io/checkpoint_store.h"
-#include "io/hdf5_lookup3.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/hdf5_lookup3.h"
+#include "binade/io/checkpoint/layout.h"
+#include "binade/io/checkpoint/store.h"
 #include "tests/golden/checkpoint_format_1.h"
 #include "tests/io/scratch_folder.h"
 

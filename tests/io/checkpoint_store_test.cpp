@@ -1,5 +1,3 @@
-#include "io/checkpoint_store.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -15,8 +13,9 @@
 #include <random>
 #include <thread>
 
-#include "core/error.h"
-#include "core/state_copy.h"
+#include "binade/core/error.h"
+#include "binade/core/state_copy.h"
+#include "binade/io/checkpoint/store.h"
 #include "tests/core/no_threads.h"
 #include "tests/io/scratch_folder.h"
 
@@ -447,7 +446,7 @@ TEST_F(CheckpointStoreTest, OneSaveInFlightAndTheStateMayChangeMeanwhile) {
 TEST_F(CheckpointStoreTest, AFullDiskKeepsTheLastCommit) {
   CheckpointStore store(folder_, options());
   store.save(request(10));
-  ::signal(SIGXFSZ, SIG_IGN);  // programs ignore it too (io/signals.h): the write then fails with EFBIG
+  ::signal(SIGXFSZ, SIG_IGN);  // programs ignore it too (io/terminal/signals.h): the write then fails with EFBIG
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   for (const rlim_t limit : {rlim_t{0}, rlim_t{100}, rlim_t{4096}, rlim_t{100'000}}) {

@@ -1,4 +1,4 @@
-#include "io/containment.h"
+#include "binade/io/files/containment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -1,4 +1,4 @@
-#include "io/files_below.h"
+#include "binade/io/files/files_below.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 
 #include <filesystem>
 
-#include "core/error.h"
-#include "io/json_lines.h"
-#include "io/tensorboard.h"
+#include "binade/core/error.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/records/tensorboard.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "core/error.h"
-#include "core/random.h"
-#include "io/image_data.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
+#include "binade/io/data/image_data.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -1,9 +1,9 @@
-#include "io/idx.h"
+#include "binade/io/data/idx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

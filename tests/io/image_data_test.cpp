@@ -1,4 +1,4 @@
-#include "io/image_data.h"
+#include "binade/io/data/image_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/io/png_bytes.h"
 #include "tests/io/scratch_folder.h"
 

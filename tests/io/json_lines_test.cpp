@@ -1,4 +1,4 @@
-#include "io/json_lines.h"
+#include "binade/io/records/json_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

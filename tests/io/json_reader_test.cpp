@@ -1,10 +1,10 @@
-#include "io/json_reader.h"
+#include "binade/io/records/json_reader.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

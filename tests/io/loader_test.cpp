@@ -1,4 +1,4 @@
-#include "io/loader.h"
+#include "binade/io/data/loader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/core/no_threads.h"
 #include "tests/io/scratch_folder.h"
 

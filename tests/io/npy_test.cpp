@@ -1,4 +1,4 @@
-#include "io/npy.h"
+#include "binade/io/data/npy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <span>
 
-#include "core/error.h"
-#include "io/text_data.h"
+#include "binade/core/error.h"
+#include "binade/io/data/text_data.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -1,4 +1,4 @@
-#include "io/output_file.h"
+#include "binade/io/files/output_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/error.h"
-#include "io/file_ops.h"
-#include "io/png.h"
-#include "io/safetensors.h"
+#include "binade/core/error.h"
+#include "binade/io/data/png.h"
+#include "binade/io/exchange/safetensors.h"
+#include "binade/io/files/file_ops.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

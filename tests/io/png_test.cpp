@@ -1,10 +1,10 @@
-#include "io/png.h"
+#include "binade/io/data/png.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
 #include "tests/io/png_bytes.h"
 #include "tests/io/scratch_folder.h"
 

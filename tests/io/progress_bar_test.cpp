@@ -1,4 +1,4 @@
-#include "io/progress_bar.h"
+#include "binade/io/terminal/progress_bar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "io/utf8.h"
+#include "binade/io/text/utf8.h"
 
 namespace binade::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/run_folder.h"
+#include "binade/io/files/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/error.h"
-#include "io/signals.h"
+#include "binade/core/error.h"
+#include "binade/io/terminal/signals.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

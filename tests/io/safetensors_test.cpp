@@ -1,4 +1,4 @@
-#include "io/safetensors.h"
+#include "binade/io/exchange/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <fstream>
 #include <random>
 
-#include "core/error.h"
-#include "io/name_maps/hf_gpt2.h"
-#include "io/name_maps/pytorch_unet.h"
+#include "binade/core/error.h"
+#include "binade/io/exchange/name_maps/hf_gpt2.h"
+#include "binade/io/exchange/name_maps/pytorch_unet.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -5,11 +5,11 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "core/error.h"
-#include "io/checkpoint_store.h"
-#include "io/forwarding_file_ops.h"
-#include "io/json_lines.h"
-#include "io/run_folder.h"
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/io/files/forwarding_file_ops.h"
+#include "binade/io/files/run_folder.h"
+#include "binade/io/records/json_lines.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

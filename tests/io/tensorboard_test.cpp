@@ -1,4 +1,4 @@
-#include "io/tensorboard.h"
+#include "binade/io/records/tensorboard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -1,4 +1,4 @@
-#include "io/text_data.h"
+#include "binade/io/data/text_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/error.h"
-#include "io/read_file.h"
+#include "binade/core/error.h"
+#include "binade/io/files/read_file.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

@@ -1,12 +1,12 @@
-#include "io/tokenizer.h"
+#include "binade/io/text/tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "core/error.h"
-#include "io/utf8.h"
+#include "binade/core/error.h"
+#include "binade/io/text/utf8.h"
 #include "tests/io/scratch_folder.h"
 
 namespace binade::io {

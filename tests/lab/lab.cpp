@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::lab {
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "core/tensor.h"
-#include "io/batch_order.h"
+#include "binade/core/tensor.h"
+#include "binade/io/data/batch_order.h"
 
 namespace binade::lab {
 

@@ -7,8 +7,9 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import tempfile
 
-FOLDERS = ("core", "autograd", "nn", "optim", "io", "amp", "tests", "examples", "bench")
+FOLDERS = ("core", "autograd", "nn", "optim", "io", "amp", "run", "doctor", "tests", "examples", "bench")
 
 
 def headers_to_compile(root):
@@ -23,10 +24,14 @@ def headers_to_compile(root):
 
 def failures(root, compiler):
     """Yields (header, compiler's complaint)."""
+    public = tempfile.TemporaryDirectory()  # where "binade/core/tensor.h" is core/tensor.h
+    os.symlink(os.path.abspath(root), public.name + "/binade")
+
     def compile_alone(header):
-        unit = f'#include "{header}"\n#include "{header}"\n'
+        name = header if header.split("/")[0] in ("binade.h", "tests", "examples", "bench") else "binade/" + header
+        unit = f'#include "{name}"\n#include "{name}"\n'
         # From `root`: what comes from standard input finds quoted includes in the working folder first.
-        done = subprocess.run([*compiler, "-I" + os.path.abspath(root), "-fsyntax-only", "-x", "c++", "-"], input=unit, capture_output=True,
+        done = subprocess.run([*compiler, "-I" + public.name, "-I" + os.path.abspath(root), "-fsyntax-only", "-x", "c++", "-"], input=unit, capture_output=True,
                               text=True, cwd=root)
         return header, done.returncode, done.stderr
 

@@ -7,9 +7,9 @@ import os
 import re
 import sys
 
-LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "amp")
+LIBRARY = ("core", "autograd", "nn", "optim", "io", "cuda", "amp", "run", "doctor")
 ABOVE = ("tests", "examples", "bench")
-EVERY_FLOOR = {"core", "autograd", "nn", "optim", "io", "amp"}
+EVERY_FLOOR = {"core", "autograd", "nn", "optim", "io", "amp", "run"}
 
 # Who may include whom. A folder may always include itself.
 FLOORS = {
@@ -20,7 +20,9 @@ FLOORS = {
     "nn": {"autograd", "core"},
     "optim": {"autograd", "core"},
     "amp": {"nn", "optim", "io", "autograd", "core"},
-    "tests": EVERY_FLOOR | {"examples", "bench"},
+    "run": EVERY_FLOOR,
+    "doctor": EVERY_FLOOR,
+    "tests": EVERY_FLOOR | {"doctor", "examples", "bench"},
     "examples": EVERY_FLOOR,
     "bench": EVERY_FLOOR | {"examples"},
 }
@@ -34,8 +36,8 @@ THIRD_PARTY = (
     (r"immintrin\.h|x86intrin\.h", r"core/(kernels/.*|.*\.cpp)|bench/", "core/kernels/, the .cpp files of core/ and bench/"),
     (r"openssl/", r"core/.*\.cpp", "the .cpp files of core/"),
     (r"png\.h", r"(tests/)?io/.*\.cpp", "the .cpp files of io/"),
-    (r"CLI/", r"(amp|examples|bench|tests)/.*\.cpp", "the programs' .cpp files"),
-    (r"nlohmann/", r"(io|amp|examples|bench|tests)/.*\.cpp", ".cpp files above core/"),
+    (r"CLI/", r"(run|doctor|examples|bench|tests)/.*\.cpp", "the programs' .cpp files"),
+    (r"nlohmann/", r"(io|amp|run|doctor|examples|bench|tests)/.*\.cpp", ".cpp files above core/"),
     (r"fmt/(?!core\.h)", r".*\.cpp", ".cpp files (headers take fmt/core.h)"),
     (r"spdlog/", r".*\.cpp", ".cpp files"),
     (r"gtest/|gmock/", r"tests/", "tests/"),
@@ -88,9 +90,14 @@ def code_only(text):
 
 
 def includes(text):
-    """(line, quoted path or None, bracketed path or None)"""
+    """(line, quoted path in the tree or None, bracketed path or None); the library's folders are below "binade/"."""
     for match in INCLUDE.finditer(text):
-        yield line_of(text, match.start(1) if match[1] else match.start(2)), match[1], match[2]
+        quoted = match[1]
+        if quoted and quoted.startswith("binade/"):
+            quoted = quoted[len("binade/"):]
+        elif quoted and quoted.split("/")[0] in LIBRARY and quoted not in GENERATED:
+            quoted = "./" + quoted  # no header of an installed Binade is found by this name
+        yield line_of(text, match.start(1) if match[1] else match.start(2)), quoted, match[2]
 
 
 def floors(tree):
@@ -100,7 +107,7 @@ def floors(tree):
             continue
         allowed = FLOORS[top] | {top} | ({"cuda"} if path.startswith("tests/cuda/") else set())
         for line, quoted, _ in includes(text):
-            floor = quoted.split("/")[0] if quoted else top
+            floor = quoted.removeprefix("./").split("/")[0] if quoted else top
             if quoted == "binade.h" and top in ABOVE:
                 continue
             if floor not in allowed:
@@ -109,9 +116,9 @@ def floors(tree):
 
 def rooted_includes(tree):
     for path, text in tree.cpp():
-        for line, quoted, _ in includes(text):
+        for line, quoted, _ in () if path.startswith("tests/install/outside/") else includes(text):
             if quoted and quoted not in tree.files and quoted not in GENERATED:
-                yield path, line, f'"{quoted}" is no file: write includes from the repository root'
+                yield path, line, f'"{quoted}" is no file: write "binade/FOLDER/NAME.h" for the library, the path from the root for the rest'
 
 
 def third_party_places(tree):
@@ -128,8 +135,8 @@ def own_header_first(tree):
         own = re.sub(r"\.(cpp|cu)$", ".h", path)
         if own != path and own in tree.files:
             first = next(includes(text), None)
-            if not first or first[1] != own:
-                yield path, first[0] if first else 1, f'the first include must be "{own}": it proves that header whole'
+            if not first or (first[1] or "").removeprefix("./") != own:
+                yield path, first[0] if first else 1, f'the first include must be that of {own}: it proves that header whole'
 
 
 def one_policy_reader(tree):
@@ -183,21 +190,21 @@ def named_files_exist(tree):
 def one_json_reader(tree):
     """Only one file has the JSON library parse a text: it refuses what the library lets pass."""
     for path, text in tree.cpp(*LIBRARY, "examples", "bench"):
-        if path == "io/json_reader.cpp":
+        if path == "io/records/json_reader.cpp":
             continue
         code = code_only(text)
         for match in re.finditer(r"\b\w*[jJ]son\w*::(parse|accept|sax_parse|from_\w+)\s*[<(]", code):
-            yield path, line_of(code, match.start()), f"{match[1]}(): call parse_json() or read_json_events() of io/json_reader.h"
+            yield path, line_of(code, match.start()), f"{match[1]}(): call parse_json() or read_json_events() of io/records/json_reader.h"
 
 
 def one_way_out(tree):
-    """Text for a terminal goes out by io/console.h, which takes out of it what would steer the terminal."""
+    """Text for a terminal goes out by io/terminal/console.h, which takes out of it what would steer the terminal."""
     for path, text in tree.cpp(*LIBRARY, "examples"):
-        if path in ("io/console.cpp", "io/progress_bar.cpp") or re.match(r"examples/\d", path):  # lessons are users' programs
+        if path in ("io/terminal/console.cpp", "io/terminal/progress_bar.cpp") or re.match(r"examples/\d", path):  # lessons are users' programs
             continue
         code = code_only(text)
         for match in re.finditer(r"\b(?:std::)?(v?printf|puts|putchar|perror)\s*\(|\b(stdout|stderr)\b|\bstd::(cout|cerr|clog)\b", code):
-            yield path, line_of(code, match.start()), f"{match.group().rstrip('( ')}: call say() or print() of io/console.h"
+            yield path, line_of(code, match.start()), f"{match.group().rstrip('( ')}: call say() or print() of io/terminal/console.h"
 
 
 def file_size(tree):

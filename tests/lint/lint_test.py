@@ -13,19 +13,19 @@ import lint  # noqa: E402
 HEADER = "#pragma once\n\n"
 # A small tree in which every rule is kept.
 CLEAN = {
-    "binade.h": HEADER + '#include "core/tensor.h"\n',
+    "binade.h": HEADER + '#include "binade/core/tensor.h"\n',
     "core/meson.build": "files('tensor.cpp', 'precision.cpp')\n",
     "core/tensor.h": HEADER + "#include <cstdint>\n// a fast path; \"new\" in words is no name\nstruct Tensor { std::int64_t n; };\n",
-    "core/tensor.cpp": '#include "core/tensor.h"\n#include <Eigen/Core>\n',
+    "core/tensor.cpp": '#include "binade/core/tensor.h"\n#include <Eigen/Core>\n',
     "core/precision.h": HEADER + "int compute_dtype(int x);\n",
-    "core/precision.cpp": '#include "core/precision.h"\nint compute_dtype(int x) { return x; }\n',
+    "core/precision.cpp": '#include "binade/core/precision.h"\nint compute_dtype(int x) { return x; }\n',
     "autograd/meson.build": "files('apply.cpp')\n",
-    "autograd/apply.cpp": '#include "core/precision.h"\nint apply(int x) { return compute_dtype(x); }\n',
+    "autograd/apply.cpp": '#include "binade/core/precision.h"\nint apply(int x) { return compute_dtype(x); }\n',
     "io/meson.build": "files('checkpoint.cpp')\n",
     "io/checkpoint.cpp": "#include <hdf5.h>\n",
-    "nn/linear.h": HEADER + '#include "core/tensor.h"\n',
+    "nn/linear.h": HEADER + '#include "binade/core/tensor.h"\n',
     "optim/sgd.h": HEADER + "int renew(int news);\n",
-    "amp/trainer.h": HEADER + '#include "nn/linear.h"\n#include "optim/sgd.h"\n',
+    "amp/step/trainer.h": HEADER + '#include "binade/nn/linear.h"\n#include "binade/optim/sgd.h"\n',
     "tests/core/meson.build": "files('tensor_test.cpp')\n",
     "tests/core/tensor_test.cpp": '#include <gtest/gtest.h>\n#include "binade.h"\n',
     "examples/01_tensor.cpp": '#include "binade.h"\n#include <CLI/CLI.hpp>\n',
@@ -34,26 +34,26 @@ CLEAN = {
 # rule -> plantings: each is (file, text) put into the clean tree.
 PLANTED = {
     "floors": [
-        ("nn/loss.h", HEADER + '#include "optim/sgd.h"\n'),
-        ("optim/adam.h", HEADER + '#include "nn/linear.h"\n'),
-        ("core/shape.h", HEADER + '#include "nn/linear.h"\n'),
-        ("io/loader.h", HEADER + '#include "amp/trainer.h"\n'),
+        ("nn/loss.h", HEADER + '#include "binade/optim/sgd.h"\n'),
+        ("optim/adam.h", HEADER + '#include "binade/nn/linear.h"\n'),
+        ("core/shape.h", HEADER + '#include "binade/nn/linear.h"\n'),
+        ("io/data/loader.h", HEADER + '#include "binade/amp/step/trainer.h"\n'),
         ("autograd/tape.h", HEADER + '#include "examples/01_tensor.cpp"\n'),
         ("core/all.h", HEADER + '#include "binade.h"\n'),
     ],
-    "rooted_includes": [("nn/loss.h", HEADER + '#include "nn/gone.h"\n')],
+    "rooted_includes": [("nn/loss.h", HEADER + '#include "binade/nn/gone.h"\n'), ("nn/loss.h", HEADER + '#include "core/tensor.h"\n')],
     "third_party_places": [
         ("core/stream.h", HEADER + "#include <cuda_runtime.h>\n"),
         ("nn/loss.h", HEADER + "#include <cudnn.h>\n"),
         ("nn/loss.h", HEADER + "#include <hdf5.h>\n"),
         ("core/matrix.h", HEADER + "#include <Eigen/Core>\n"),
         ("nn/loss.h", HEADER + "#include <omp.h>\n"),
-        ("amp/settings.h", HEADER + "#include <CLI/CLI.hpp>\n"),
+        ("run/settings.h", HEADER + "#include <CLI/CLI.hpp>\n"),
         ("io/json.h", HEADER + "#include <nlohmann/json.hpp>\n"),
         ("core/shape.h", HEADER + "#include <fmt/format.h>\n"),
         ("core/check.h", HEADER + "#include <gtest/gtest.h>\n"),
     ],
-    "own_header_first": [("core/tensor.cpp", '#include <cstdint>\n#include "core/tensor.h"\n')],
+    "own_header_first": [("core/tensor.cpp", '#include <cstdint>\n#include "binade/core/tensor.h"\n')],
     "one_policy_reader": [("nn/loss.h", HEADER + "inline int f() { return compute_dtype(1); }\n")],
     "policy_readers": [("nn/loss.h", HEADER + "inline int f() { return current_policy().low; }\n")],
     "named_files_exist": [("nn/loss.h", HEADER + "// Defined in nn/gone.cpp.\n"), ("core/meson.build", "files('tensor.cpp', 'precision.cpp')  # see docs/gone.md\n")],
@@ -128,7 +128,7 @@ class Headers(unittest.TestCase):
         self.assertEqual(self.failures(CLEAN), [])
 
     def test_a_header_that_its_source_includes_first_is_left_to_the_build(self):
-        files = {"nn/loss.h": HEADER + "std::string f();\n", "nn/loss.cpp": '#include "nn/loss.h"\n'}
+        files = {"nn/loss.h": HEADER + "std::string f();\n", "nn/loss.cpp": '#include "binade/nn/loss.h"\n'}
         self.assertEqual(self.failures(files), [])
 
 

@@ -5,14 +5,14 @@
 #include <limits>
 #include <vector>
 
-#include "amp/policy.h"
-#include "autograd/functions/matmul.h"
-#include "autograd/recompute.h"
-#include "core/error.h"
-#include "core/random.h"
-#include "core/runtime.h"
-#include "nn/linear.h"
-#include "nn/sequential.h"
+#include "binade/amp/policy.h"
+#include "binade/autograd/functions/matmul.h"
+#include "binade/autograd/recompute.h"
+#include "binade/core/error.h"
+#include "binade/core/random.h"
+#include "binade/core/runtime.h"
+#include "binade/nn/linear.h"
+#include "binade/nn/sequential.h"
 
 namespace binade::nn {
 namespace {

@@ -1,14 +1,14 @@
-#include "nn/init.h"
+#include "binade/nn/init.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/runtime.h"
-#include "nn/linear.h"
+#include "binade/core/error.h"
+#include "binade/core/parallel.h"
+#include "binade/core/runtime.h"
+#include "binade/nn/linear.h"
 
 namespace binade::nn {
 namespace {

@@ -1,18 +1,18 @@
-#include "nn/module.h"
+#include "binade/nn/module.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "autograd/node.h"
-#include "autograd/recompute.h"
-#include "core/error.h"
-#include "core/runtime.h"
-#include "nn/batch_norm.h"
-#include "nn/embedding.h"
-#include "nn/layer_norm.h"
-#include "nn/linear.h"
+#include "binade/autograd/node.h"
+#include "binade/autograd/recompute.h"
+#include "binade/core/error.h"
+#include "binade/core/runtime.h"
+#include "binade/nn/batch_norm.h"
+#include "binade/nn/embedding.h"
+#include "binade/nn/layer_norm.h"
+#include "binade/nn/linear.h"
 
 namespace binade::nn {
 namespace {

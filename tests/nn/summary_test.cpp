@@ -1,18 +1,18 @@
-#include "nn/summary.h"
+#include "binade/nn/summary.h"
 
 #include <gtest/gtest.h>
 
-#include "core/precision.h"
-#include "core/runtime.h"
-#include "nn/activation.h"
-#include "nn/attention.h"
-#include "nn/batch_norm.h"
-#include "nn/conv2d.h"
-#include "nn/conv_transpose2d.h"
-#include "nn/layer_norm.h"
-#include "nn/linear.h"
-#include "nn/pooling.h"
-#include "nn/sequential.h"
+#include "binade/core/precision.h"
+#include "binade/core/runtime.h"
+#include "binade/nn/activation.h"
+#include "binade/nn/attention.h"
+#include "binade/nn/batch_norm.h"
+#include "binade/nn/conv2d.h"
+#include "binade/nn/conv_transpose2d.h"
+#include "binade/nn/layer_norm.h"
+#include "binade/nn/linear.h"
+#include "binade/nn/pooling.h"
+#include "binade/nn/sequential.h"
 
 namespace binade::nn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/backend.h"
-#include "core/gpus.h"
+#include "binade/core/backend.h"
+#include "binade/core/gpus.h"
 #include "examples/unet/unet.h"
 #include "tests/tested_device.h"
 

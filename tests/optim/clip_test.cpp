@@ -1,11 +1,11 @@
-#include "optim/clip.h"
+#include "binade/optim/clip.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/error.h"
-#include "optim/ema.h"
+#include "binade/core/error.h"
+#include "binade/optim/ema.h"
 #include "tests/optim/toy.h"
 
 namespace binade::optim {

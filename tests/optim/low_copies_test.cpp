@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "core/backend.h"
-#include "optim/adam.h"
+#include "binade/core/backend.h"
+#include "binade/optim/adam.h"
 #include "tests/optim/toy.h"
 
 // The 16-bit copies of parameters: made when they are read, where the optimizer then writes them.

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <functional>
 
-#include "core/error.h"
-#include "core/kernels/dispatch.h"
-#include "core/parallel.h"
-#include "optim/adam.h"
-#include "optim/lion.h"
-#include "optim/sgd.h"
+#include "binade/core/error.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/parallel.h"
+#include "binade/optim/adam.h"
+#include "binade/optim/lion.h"
+#include "binade/optim/sgd.h"
 #include "tests/optim/toy.h"
 
 namespace binade::optim {

@@ -1,10 +1,10 @@
-#include "optim/schedule.h"
+#include "binade/optim/schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/error.h"
+#include "binade/core/error.h"
 
 namespace binade::optim {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/random.h"
-#include "core/runtime.h"
-#include "optim/flat_parameters.h"
+#include "binade/core/random.h"
+#include "binade/core/runtime.h"
+#include "binade/optim/flat_parameters.h"
 
 /// A few parameters with seeded values, and gradients that a test writes itself.
 namespace binade::optim::toy {

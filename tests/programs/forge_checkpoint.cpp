@@ -5,8 +5,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "amp/state_hash.h"
-#include "io/checkpoint_file.h"
+#include "binade/amp/state_hash.h"
+#include "binade/io/checkpoint/file.h"
 
 namespace {
 

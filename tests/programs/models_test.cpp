@@ -4,15 +4,15 @@
 #include <fstream>
 #include <string_view>
 
-#include "core/backend.h"
+#include "binade/core/backend.h"
+#include "binade/io/exchange/name_maps/hf_gpt2.h"
+#include "binade/io/exchange/name_maps/pytorch_unet.h"
+#include "binade/io/exchange/safetensors.h"
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/sampling.h"
 #include "examples/unet/prediction.h"
 #include "examples/unet/prior.h"
 #include "examples/unet/unet.h"
-#include "io/name_maps/hf_gpt2.h"
-#include "io/name_maps/pytorch_unet.h"
-#include "io/safetensors.h"
 #include "tests/golden/golden_file.h"
 
 namespace binade::examples {

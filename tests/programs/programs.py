@@ -26,7 +26,7 @@ def built(path):
 
 GPT = built("examples/transformer/binade-gpt")
 UNET = built("examples/unet/binade-unet")
-DOCTOR = built("amp/binade-doctor")
+DOCTOR = built("doctor/binade-doctor")
 
 TEXT = "".join(f"{i}: the quick brown fox jumps over the lazy dog, {i * i} times.\n" for i in range(400))
 GPT_TINY = ["--layers", "2", "--heads", "2", "--dim", "16", "--context", "16", "--batch", "4", "--tokenizer", "char"]

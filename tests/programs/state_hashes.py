@@ -36,7 +36,7 @@ def call(command, **environment):
 
 def levels(build):
     """The kernel levels that were built and that this processor runs."""
-    environment = call([build / "amp/binade-doctor", "env"])
+    environment = call([build / "doctor/binade-doctor", "env"])
     built = re.search(r"\(built:([^)]*)\)", environment)[1].split()
     best = re.search(r"^kernels +(\S+)", environment, re.MULTILINE)[1]
     return built[:built.index(best) + 1]
@@ -47,7 +47,7 @@ def state_hash(build, program, policy, steps, device, **environment):
     with tempfile.TemporaryDirectory() as folder:
         run = folder + "/run"
         call([build / path, "train", "--run", run, "--steps", steps, "--precision", policy, "--device", device, *SHARED, *flags], **environment)
-        return call([build / "amp/binade-doctor", "hash", run]).split()[0]
+        return call([build / "doctor/binade-doctor", "hash", run]).split()[0]
 
 
 def main():

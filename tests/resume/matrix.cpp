@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "io/checkpoint_store.h"
+#include "binade/io/checkpoint/store.h"
 #include "tests/resume/run.h"
 
 namespace binade::resume {

@@ -7,8 +7,8 @@
 #include <map>
 #include <sstream>
 
-#include "amp/state_hash.h"
-#include "io/checkpoint_store.h"
+#include "binade/amp/state_hash.h"
+#include "binade/io/checkpoint/store.h"
 
 namespace binade::resume {
 

@@ -1,4 +1,4 @@
-#include "cuda/device/libraries.cuh"
+#include "binade/cuda/device/libraries.cuh"
 
 #include <cuda_runtime.h>
 
@@ -9,12 +9,12 @@
 #include <string>
 #include <string_view>
 
-#include "cuda/device/attention.cuh"
-#include "cuda/device/attention_plan.h"
-#include "cuda/device/context.cuh"
-#include "cuda/device/conv.cuh"
-#include "cuda/device/plan_choice.h"
-#include "cuda/device/products.cuh"
+#include "binade/cuda/device/attention.cuh"
+#include "binade/cuda/device/attention_plan.h"
+#include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/conv.cuh"
+#include "binade/cuda/device/plan_choice.h"
+#include "binade/cuda/device/products.cuh"
 
 namespace binade::cuda {
 void open_libraries(DeviceFacts&) {}

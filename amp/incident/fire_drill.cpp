@@ -1,0 +1,396 @@
+#include "binade/amp/incident/fire_drill.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <set>
+
+#include "binade/core/did_you_mean.h"
+#include "binade/core/error.h"
+#include "binade/core/step_context.h"
+
+namespace binade::amp {
+namespace {
+
+struct Kind {
+  const char* name;
+  std::vector<std::string> keys;  ///< beside step, once, again and every
+  std::vector<std::string> optional_keys{};
+  bool once = false;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {{"nan-input", {"sample"}},
+                                        {"scale-sample", {"sample", "factor"}},
+                                        {"constant-row", {"sample"}, {"path"}},
+                                        {"mask-row", {"sample"}, {"path"}},
+                                        {"drop-eps", {"path"}},
+                                        {"inf-grad", {"param"}, {"index"}},
+                                        {"scale-weight", {"path", "factor"}, {"view"}},
+                                        {"nan-weight", {"path"}},
+                                        {"nan-buffer", {"path"}},
+                                        {"bitflip", {"path", "op"}, {}, true},
+                                        {"lr", {"factor"}},
+                                        {"enospc", {}, {}, true},
+                                        {"sigterm", {}, {}, true},
+                                        {"kill", {}, {}, true}};
+  return all;
+}
+
+/// The nearest of `words`, or all of them.
+std::string hint(const std::string& word, const std::vector<std::string>& words) {
+  if (const std::string nearest = did_you_mean(word, words); !nearest.empty()) return nearest;
+  constexpr std::size_t kShown = 16;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(words.size(), kShown); ++i)
+    list += (list.empty() ? "; known: " : ", ") + words[i];
+  return words.size() <= kShown ? list : list + fmt::format(" and {} more", words.size() - kShown);
+}
+
+template <class T>
+T number(const std::string& spec, const std::string& key, const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check<ArgumentError>(error == std::errc() && end == text.data() + text.size(),
+                       "--inject {}: wanted a number for {}, got '{}'", spec, key, text);
+  return value;
+}
+
+void set_value(Fault& fault, const std::string& key, const std::string& text) {
+  if (key == "path" || key == "param")
+    fault.path = text;
+  else if (key == "op")
+    fault.op = text;
+  else if (key == "factor")
+    fault.factor = number<double>(fault.spec, key, text);
+  else if (key == "once" || key == "again" || key == "view")
+    (key == "once" ? fault.once : key == "again" ? fault.again : fault.view) = number<int>(fault.spec, key, text) != 0;
+  else
+    (key == "step"     ? fault.step
+     : key == "every"  ? fault.every
+     : key == "sample" ? fault.sample
+                       : fault.index) = number<std::int64_t>(fault.spec, key, text);
+}
+
+/// `path` as a name of `names`, or with ".weight" behind it.
+std::string resolved(const Fault& fault, const std::vector<std::string>& names, std::string_view what) {
+  std::vector<std::string> words = names;
+  constexpr std::string_view kWeight = ".weight";
+  for (const std::string& name : names) {
+    if (name == fault.path || name == fault.path + std::string(kWeight)) return name;
+    if (name.ends_with(kWeight)) words.push_back(name.substr(0, name.size() - kWeight.size()));
+  }
+  throw ArgumentError(
+      fmt::format("--inject {}: the model has no {} '{}'{}", fault.spec, what, fault.path, hint(fault.path, words)));
+}
+
+template <class Pairs>
+std::vector<std::string> names_in(const Pairs& pairs) {
+  std::vector<std::string> names;
+  for (const auto& [name, thing] : pairs) names.push_back(name);
+  return names;
+}
+
+/// The first buffer of a module that can hold a NaN; `path` itself where it is no module with one.
+std::string first_buffer_of(nn::Module& model, const std::string& path) {
+  for (const auto& [name, buffer] : nn::named_buffers(model))
+    if (name.starts_with(path + ".") && is_floating(buffer->committed().dtype())) return name;
+  return path;
+}
+
+/// Writes one element in place, wherever the tensor lies.
+void set_element(Tensor& tensor, std::int64_t at, float value) {
+  Tensor flat = tensor.view_at(at, Shape{1});
+  flat.copy_from(Tensor::full(Shape{1}, value).to(tensor.device()));
+}
+
+/// The highest bit of the exponent of the first element. `tensor` may be a channel slice.
+void flip_high_bit(Tensor& tensor) {
+  Tensor changed = tensor.on_host().clone();
+  static_cast<std::uint8_t*>(changed.mutable_raw())[size_of(tensor.dtype()) - 1] ^= 0x40u;
+  tensor.copy_from(changed);
+}
+
+/// A copy whose row `row` went through `f`.
+template <class F>
+Tensor with_row(const Tensor& tensor, std::int64_t row, F&& f) {
+  Tensor wide = tensor.to(DType::f32).on_host().clone();
+  const std::int64_t width = wide.numel() / wide.dim(0);
+  f(wide.mutable_data<float>() + row * width, width);
+  return wide.to(tensor.dtype()).to(tensor.device());
+}
+
+}  // namespace
+
+Fault parse_fault(const std::string& spec) {
+  Fault fault{.spec = spec};
+  const std::size_t at = spec.find('@');
+  fault.kind = spec.substr(0, at);
+  const auto kind = std::ranges::find(kinds(), fault.kind, [](const Kind& k) { return std::string(k.name); });
+  if (kind == kinds().end()) {
+    std::vector<std::string> names;
+    for (const Kind& k : kinds()) names.emplace_back(k.name);
+    throw ArgumentError(fmt::format("--inject {}: unknown kind '{}'{}", spec, fault.kind, hint(fault.kind, names)));
+  }
+  std::vector<std::string> keys = kind->keys;
+  keys.insert(keys.end(), kind->optional_keys.begin(), kind->optional_keys.end());
+  for (const char* common : {"step", "once", "again", "every"}) keys.emplace_back(common);
+  std::set<std::string> given;
+  for (std::size_t begin = at == spec.npos ? spec.size() : at + 1; begin < spec.size();) {
+    const std::size_t end = std::min(spec.find(',', begin), spec.size());
+    const std::string pair = spec.substr(begin, end - begin);
+    const std::size_t equals = pair.find('=');
+    const std::string key = pair.substr(0, equals);
+    check<ArgumentError>(equals != pair.npos && std::ranges::find(keys, key) != keys.end(),
+                         "--inject {}: '{}' takes no '{}'{}", spec, fault.kind, key, hint(key, keys));
+    set_value(fault, key, pair.substr(equals + 1));
+    given.insert(key);
+    begin = end + 1;
+  }
+  for (const std::string& key : kind->keys)
+    check<ArgumentError>(given.contains(key), "--inject {}: '{}' wants {}=…", spec, fault.kind, key);
+  check<ArgumentError>(fault.step >= 1 && fault.sample >= 0 && fault.index >= 0 && fault.every >= 0,
+                       "--inject {}: wanted step >= 1 and nothing negative", spec);
+  fault.once = fault.once || kind->once;
+  return fault;
+}
+
+FireDrill::FireDrill(const std::vector<std::string>& specs, nn::Module& model) : model_(&model) {
+  for (const std::string& spec : specs) plant(spec);
+}
+
+void FireDrill::plant(const std::string& spec) {
+  Fault fault = parse_fault(spec);
+  if (fault.kind == "inf-grad" || fault.kind == "scale-weight" || fault.kind == "nan-weight")
+    fault.path = resolved(fault, names_in(nn::named_parameters(*model_)), "parameter");
+  if (fault.kind == "inf-grad")
+    for (const auto& [name, parameter] : nn::named_parameters(*model_))
+      check<ArgumentError>(name != fault.path || fault.index < parameter->value().numel(),
+                           "--inject {}: '{}' has {} elements, none with index {}", spec, name,
+                           parameter->value().numel(), fault.index);
+  if (fault.kind == "nan-buffer") {
+    fault.path = first_buffer_of(*model_, fault.path);
+    fault.path = resolved(fault, names_in(nn::named_buffers(*model_)), "buffer");
+  }
+  const bool row = fault.kind == "constant-row" || fault.kind == "mask-row";
+  if (fault.kind == "bitflip" || fault.kind == "drop-eps" || (row && !fault.path.empty()))
+    fault.path = resolved(fault, names_in(nn::named_modules(*model_)), "module");
+  faults_.push_back(std::move(fault));
+}
+
+bool FireDrill::due(const Fault& fault, std::int64_t step) const {
+  const auto struck = struck_.find({fault.spec, step});
+  if (!fault.again && struck != struck_.end() && struck->second != call_) return false;
+  return step == fault.step || (fault.every > 0 && step > fault.step && (step - fault.step) % fault.every == 0);
+}
+
+bool FireDrill::concerns(std::int64_t step) const {
+  // nan-weight strikes after its step: the step behind it is the one that fails.
+  return std::ranges::any_of(faults_, [&](const Fault& f) {
+    return f.every > 0 ? step >= f.step : step == f.step || (f.kind == "nan-weight" && step == f.step + 1);
+  });
+}
+
+std::vector<const Fault*> FireDrill::active(std::string_view kind) const {
+  std::vector<const Fault*> found;
+  for (const Fault& fault : faults_)
+    if (fault.kind == kind && due(fault, step_) && (first_ || !fault.once)) found.push_back(&fault);
+  return found;
+}
+
+void FireDrill::strike(const Fault& fault, std::int64_t step) {
+  const bool first_time = !struck_.contains({fault.spec, step});
+  if (first_time && !fault.again && on_strike) on_strike(fault.spec, step);
+  struck_[{fault.spec, step}] = call_;
+}
+
+bool FireDrill::struck_in_this_call(const Fault& fault) const {
+  const auto struck = struck_.find({fault.spec, step_});
+  return struck != struck_.end() && struck->second == call_;
+}
+
+void FireDrill::change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f) {
+  for (const auto& [name, parameter] : nn::named_parameters(*model_)) {
+    if (name != fault.path) continue;
+    Tensor& value = parameter->mutable_value();
+    Tensor changed = value.to(DType::f32).on_host().clone();
+    const bool all = fault.kind == "scale-weight";
+    for (std::int64_t i = 0; i < (all ? changed.numel() : 1); ++i) {
+      float& x = changed.mutable_data<float>()[i];
+      x = f(x);
+    }
+    value.copy_from(changed.to(value.device()));
+    optimizer.weights_changed();
+  }
+}
+
+void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
+  ++call_;
+  step_ = step;
+  first_ = true;
+  for (const Fault* fault : active("scale-weight")) {
+    if (fault->view) continue;
+    strike(*fault);
+    change_weight(*fault, optimizer, [&](float x) { return static_cast<float>(x * fault->factor); });
+  }
+  for (const Fault* fault : active("nan-buffer")) {
+    strike(*fault);
+    for (const auto& [name, buffer] : nn::named_buffers(*model_))
+      if (name == fault->path && buffer->committed().dtype() == DType::f32)
+        set_element(buffer->mutable_committed(), 0, std::numeric_limits<float>::quiet_NaN());
+  }
+  for (const auto& [kind, signal] : {std::pair("sigterm", SIGTERM), {"kill", SIGKILL}})
+    for (const Fault* fault : active(kind)) {
+      strike(*fault);
+      std::raise(signal);
+    }
+}
+
+void FireDrill::before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out, std::int64_t rows) {
+  step_ = step;
+  first_ = first;
+  left_out_ = std::move(left_out);
+  rows_per_part_ = rows;
+  batch_ = nullptr;
+  micro_batch_ = -1;
+}
+
+void FireDrill::after_gradients(optim::FlatParameters& parameters) {
+  for (const Fault* fault : active("inf-grad")) {
+    strike(*fault);
+    for (const optim::FlatParameters::Slice& slice : parameters.slices()) {
+      Variable::State& state = *slice.variable.state();
+      if (slice.name == fault->path && state.grad_defined && fault->index < state.grad.numel())
+        set_element(state.grad, fault->index, std::numeric_limits<float>::infinity());
+    }
+  }
+}
+
+void FireDrill::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
+  step_ = step;
+  first_ = true;
+  for (const Fault* fault : active("nan-weight")) {
+    strike(*fault);
+    change_weight(*fault, optimizer, [](float) { return std::numeric_limits<float>::quiet_NaN(); });
+  }
+}
+
+double FireDrill::lr_factor() {
+  double factor = 1;
+  for (const Fault* fault : active("lr")) {
+    strike(*fault);
+    factor *= fault->factor;
+  }
+  return factor;
+}
+
+bool FireDrill::fills_disk(std::int64_t step) {
+  for (const Fault& fault : faults_)
+    if (fault.kind == "enospc" && step >= fault.step && !struck_.contains({fault.spec, fault.step})) {
+      strike(fault, fault.step);
+      return true;
+    }
+  return false;
+}
+
+double FireDrill::eps_of(const OpCall& call, double eps) {
+  for (const Fault* fault : active("drop-eps"))
+    if (call.module_path == fault->path && call.info.family == OpFamily::kNorm) {
+      strike(*fault);
+      eps = 0;
+    }
+  return eps;
+}
+
+/// Fills the first row of the faults' samples: `tensor` has the batch, perhaps folded with more, in dimension 0.
+void FireDrill::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
+  if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
+  for (const Fault* fault : active(kind)) {
+    if (!fault->path.empty() && fault->path != call.module_path) continue;
+    if (const auto row = row_of(fault->sample, batch_rows_)) {
+      strike(*fault);
+      const std::int64_t width = tensor.dim(tensor.rank() - 1);
+      tensor = with_row(tensor, *row * (tensor.dim(0) / batch_rows_),
+                        [&](float* x, std::int64_t) { std::fill(x, x + width, value); });
+    }
+  }
+}
+
+void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
+  if (micro_batch_ != step_context().micro_batch) {
+    micro_batch_ = step_context().micro_batch;
+    batch_ = nullptr;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Variable& x = inputs[i];
+    if (!x.defined() || !x.is_leaf()) continue;
+    if (x.requires_grad()) {
+      for (const Fault* fault : active("scale-weight"))
+        if (fault->view && x.state()->name == fault->path) {
+          strike(*fault);
+          Tensor scaled = read[i].to(DType::f32).on_host().clone();
+          for (std::int64_t k = 0; k < scaled.numel(); ++k)
+            scaled.mutable_data<float>()[k] *= static_cast<float>(fault->factor);
+          read[i] = scaled.to(read[i].dtype()).to(read[i].device());
+        }
+      continue;
+    }
+    if (x.value().rank() < 2 || x.value().numel() == 0) continue;
+    if (batch_ == nullptr) {
+      batch_ = x.value().raw();
+      batch_rows_ = x.dim(0);
+    }
+    if (batch_ != x.value().raw() || !is_floating(read[i].dtype())) continue;
+    read[i] = planted_in(read[i], x.dim(0));
+  }
+  if (call.info.family == OpFamily::kNorm) {
+    fill_row("constant-row", call, read[0], 1);
+    const bool sums = std::string_view(call.info.inputs).starts_with("x, residual");  // and normalizes what comes out
+    if (sums) fill_row("constant-row", call, read[1], 0);
+  }
+  if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family == OpFamily::kOther)
+    fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
+}
+
+/// The row of a sample in a micro-batch that has `rows` now; nothing when it is not in there.
+std::optional<std::int64_t> FireDrill::row_of(std::int64_t sample, std::int64_t rows) const {
+  const std::int64_t per_part = rows_per_part_ > 0 ? rows_per_part_ : rows, first = micro_batch_ * per_part;
+  if (sample < first || sample >= first + per_part || std::ranges::count(left_out_, sample) > 0) return std::nullopt;
+  const auto gone = std::ranges::count_if(left_out_, [&](std::int64_t row) { return row >= first && row < sample; });
+  return sample - first - gone;
+}
+
+Tensor FireDrill::planted_in(const Tensor& batch, std::int64_t rows) {
+  Tensor planted = batch;
+  for (const Fault* fault : active("nan-input"))
+    if (const auto row = row_of(fault->sample, rows)) {
+      strike(*fault);
+      planted = with_row(planted, *row, [](float* x, std::int64_t) { x[0] = std::numeric_limits<float>::quiet_NaN(); });
+    }
+  for (const Fault* fault : active("scale-sample"))
+    if (const auto row = row_of(fault->sample, rows)) {
+      strike(*fault);
+      planted = with_row(planted, *row, [&](float* x, std::int64_t width) {
+        for (std::int64_t k = 0; k < width; ++k) x[k] *= static_cast<float>(fault->factor);
+      });
+    }
+  return planted;
+}
+
+void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) {
+  for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
+    if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
+      outputs[0] = planted_in(outputs[0], operand.dim(0));
+  if (call.info.name == std::string_view("attention"))
+    fill_row("mask-row", call, outputs[0], 0);  // what it defines there
+  for (const Fault* fault : active("bitflip"))
+    if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
+        !struck_in_this_call(*fault)) {
+      strike(*fault);
+      flip_high_bit(outputs[0]);
+    }
+}
+
+}  // namespace binade::amp

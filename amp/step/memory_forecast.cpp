@@ -1,0 +1,151 @@
+#include "binade/amp/step/memory_forecast.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "binade/amp/step/trial.h"
+#include "binade/core/backend.h"
+#include "binade/core/error.h"
+#include "binade/core/gpus.h"
+
+namespace binade::amp {
+namespace {
+
+using Block = MemoryTrace::Block;
+
+/// What is in use from event to event, at its most. `bytes_of(i)`: the size of block i.
+template <class BytesOf>
+double peak_of(const MemoryTrace& trace, const BytesOf& bytes_of) {
+  std::vector<double> changes(2 * trace.blocks.size(), 0);
+  for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
+    const Block& block = trace.blocks[i];
+    changes[static_cast<std::size_t>(block.taken)] += bytes_of(i);
+    if (block.given_back != MemoryTrace::kKept) changes[static_cast<std::size_t>(block.given_back)] -= bytes_of(i);
+  }
+  double in_use = 0, peak = 0;
+  for (const double change : changes) peak = std::max(peak, in_use += change);
+  return peak;
+}
+
+double size_of_block(const MemoryTrace& trace, std::size_t i) { return static_cast<double>(trace.blocks[i].bytes); }
+
+double peak_of(const MemoryTrace& trace) {
+  return peak_of(trace, [&](std::size_t i) { return size_of_block(trace, i); });
+}
+
+bool same_order(const MemoryTrace& a, const MemoryTrace& b) {
+  return std::ranges::equal(a.blocks, b.blocks, [](const Block& x, const Block& y) {
+    return x.taken == y.taken && x.given_back == y.given_back;
+  });
+}
+
+/// Of another number of rows, where nothing is known of it: not too little.
+MemoryTrace as_if_all_grew(MemoryTrace trace, std::size_t times) {
+  for (Block& block : trace.blocks) block.bytes *= times;
+  return trace;
+}
+
+std::string text_of(double bytes) {
+  return bytes >= 0.95e9 ? fmt::format("{:.3g} GB", bytes * 1e-9) : fmt::format("{:.3g} MB", bytes * 1e-6);
+}
+
+}  // namespace
+
+double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more) {
+  const double further = static_cast<double>(rows - more.rows) / static_cast<double>(more.rows - few.rows);
+  const auto drawn_out = [&](double low, double high) { return std::max(high + (high - low) * further, 0.0); };
+  if (!same_order(few.trace, more.trace)) return drawn_out(peak_of(few.trace), peak_of(more.trace));
+  return peak_of(more.trace,
+                 [&](std::size_t i) { return drawn_out(size_of_block(few.trace, i), size_of_block(more.trace, i)); });
+}
+
+std::int64_t MemoryForecast::rows_that_fit(double available) const {
+  if (bytes <= available) return rows;
+  if (bytes_per_row <= 0) return 0;
+  return std::max<std::int64_t>(0, rows - static_cast<std::int64_t>((bytes - available) / bytes_per_row) - 1);
+}
+
+double memory_of(Device device) {
+  if (device != Device::cpu()) return static_cast<double>(gpus::memory_bytes());
+  double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  std::ifstream group("/sys/fs/cgroup/memory.max");
+  if (double limit = 0; group >> limit) bytes = std::min(bytes, limit);  // "max" is no number
+  return bytes;
+}
+
+std::string to_string(const MemoryForecast& forecast, double available) {
+  return fmt::format("this step needs about {} of {}", text_of(forecast.bytes), text_of(available));
+}
+
+void check_fits(const MemoryForecast& forecast, double available, Device device) {
+  if (forecast.bytes <= available) return;
+  const std::int64_t fitting = forecast.rows_that_fit(available);
+  const std::string change = fitting > 0
+                                 ? fmt::format(
+                                       "{} of its {} rows fit: use --batch {} and --accumulate {} times as large, or",
+                                       fitting, forecast.rows, fitting, (forecast.rows + fitting - 1) / fitting)
+                                 : std::string("not one row fits: use a smaller model, image or context, or");
+  throw OutOfMemoryError(fmt::format("memory: {} needs about {}, {} for each of {} rows, and {} has {}; {} --recompute",
+                                     forecast.accumulates ? "a micro-batch" : "a step", text_of(forecast.bytes),
+                                     text_of(forecast.bytes_per_row), forecast.rows, device.to_string(),
+                                     text_of(available), change));
+}
+
+// ---- trial steps
+
+std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
+  // A fire drill's faults strike in the first run of their step: that one is theirs.
+  if (feed.origins.empty() || drill_.planted()) return std::nullopt;
+  const StepContextScope context(runtime_.seed(), steps_ + 1);
+  const Trial whole(feed);
+  const std::int64_t rows = whole.plan.rows_per_part;
+  if (!feed.can_lose_rows || rows == 0) return std::nullopt;
+  Backend& backend = backend_of(runtime_.device());
+  MemoryForecast forecast{.rows = rows, .accumulates = options_.accumulate > 1 || feed.origins.size() > 1};
+
+  bool whole_step = true;
+  const auto trial = [&](std::int64_t count) {
+    Plan plan = whole.plan;
+    plan.policy = ladder_.applied_to(options_.precision);
+    // A second micro-batch adds its gradients to those of the first.
+    plan.parts.assign(forecast.accumulates ? 2 : 1, 0);
+    for (std::int64_t row = count; row < rows; ++row) plan.rows.push_back(row);
+    TracedRows traced{.rows = count, .trace = backend.trace([&] {
+                        const StepState state = attempt(plan, feed, nullptr);
+                        whole_step = whole_step && state.commits();
+                        abandon();
+                      })};
+    return traced;
+  };
+  try {
+    TracedRows few = trial(1);
+    const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::given_back) > 0;
+    if (keeps) few = trial(1);  // without the 16-bit copies of the weights, which are made when they are first read
+    // More rows are tried only where they take half of the memory at most: a system that has none ends the process.
+    const double room = memory_of(runtime_.device()) / 2 - static_cast<double>(backend.bytes_in_use());
+    const auto tried = [&](std::int64_t count) {
+      return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= room;
+    };
+    TracedRows more = tried(2) ? trial(2) : TracedRows{.rows = 2, .trace = as_if_all_grew(few.trace, 2)};
+    // One row may be a special case: nothing to copy together, nothing to add up. Two are none.
+    if (tried(3) && !same_order(few.trace, more.trace)) {
+      few = std::move(more);
+      more = trial(3);
+    }
+    if (!whole_step) return std::nullopt;  // the step will say why
+    const auto in_use = static_cast<double>(backend.bytes_in_use());
+    const auto peak = [&](std::int64_t count) { return in_use + peak_with(count, few, more); };
+    forecast.bytes = peak(rows);
+    forecast.bytes_per_row = peak(rows + 1) - forecast.bytes;
+    return forecast;
+  } catch (const OutOfMemoryError&) {
+    throw;
+  } catch (const Error&) {
+    return std::nullopt;  // likewise
+  }
+}
+
+}  // namespace binade::amp

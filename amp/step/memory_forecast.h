@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "binade/core/device.h"
+#include "binade/core/memory_plan.h"
+
+namespace binade::amp {
+
+/// How much memory for tensors a step takes with a micro-batch of `rows` samples. The room of libraries and of threads
+/// is not in it.
+struct MemoryForecast {
+  std::int64_t rows = 0;
+  double bytes = 0;          ///< the most that is in use at once
+  double bytes_per_row = 0;  ///< what one more row adds to it
+  bool accumulates = false;  ///< a step has several micro-batches
+
+  /// How many rows fit into `available` bytes; 0: not one.
+  std::int64_t rows_that_fit(double available) const;
+};
+
+/// What a piece of work took with `few` and with `more` rows, as it would be with `rows`. Where both took the same
+/// blocks in the same order, as they do in a model whose ops do not depend on the data, each block grows by itself, so
+/// that it does not matter which op holds the most at which size. Else the peaks are drawn out.
+struct TracedRows {
+  std::int64_t rows = 0;
+  MemoryTrace trace{};
+};
+double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more);
+
+/// The memory that the device has for everybody: a GPU's, or the machine's where no control group allows less.
+double memory_of(Device device);
+
+/// "this step needs about 12.3 GB of 139 GB".
+std::string to_string(const MemoryForecast& forecast, double available);
+/// Throws OutOfMemoryError, saying what would fit, where it needs more than `available` bytes.
+void check_fits(const MemoryForecast& forecast, double available, Device device);
+
+}  // namespace binade::amp

@@ -1,0 +1,69 @@
+#include "binade/amp/warnings/divergence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "binade/amp/warnings/trend.h"
+#include "binade/core/error.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::size_t kLatest = 5, kHistory = 33;
+constexpr double kTimes = 8, kBack = 2;  // the first loss
+constexpr double kScatter = 8;           // times what neighbors differ by
+
+}  // namespace
+
+std::optional<Divergence::Growth> Divergence::observe(double loss) {
+  if (!std::isfinite(loss) || signed_) return std::nullopt;
+  if (loss <= 0) {
+    *this = Divergence();
+    signed_ = true;
+    return std::nullopt;
+  }
+  losses_.push_back(loss);
+  const bool full = losses_.size() > kHistory;
+  if (losses_.size() > 1 + kHistory) losses_.erase(losses_.begin() + 1);
+  if (losses_.size() < 1 + kLatest) return std::nullopt;
+  const double first = losses_.front();
+  const std::span<const double> latest = std::span(losses_).last(kLatest);
+  const auto [lowest, highest] = std::ranges::minmax(latest);
+  if (told_) {
+    told_ = highest >= kBack * first;
+    return std::nullopt;
+  }
+  if (!(lowest > kTimes * first)) return std::nullopt;
+  std::vector<double> logs, apart;
+  for (const double x : latest) logs.push_back(std::log(x / first));
+  for (std::size_t i = full ? 2 : 1; i < losses_.size(); ++i)
+    apart.push_back(std::abs(std::log(losses_[i] / losses_[i - 1])));
+  const double middle = median(logs);
+  told_ = middle > kScatter * median(apart);
+  return told_ ? std::optional(Growth{.first = first, .ratio = std::exp(middle)}) : std::nullopt;
+}
+
+StateDict Divergence::state() const {
+  StateDict state;
+  state.put("losses", losses_);
+  state.put("told", static_cast<std::int64_t>(told_));
+  state.put("signed", static_cast<std::int64_t>(signed_));
+  return state;
+}
+
+void Divergence::load_state(const StateDict& state) {
+  Divergence loaded;
+  if (!state.empty()) {
+    loaded.losses_ = state.numbers("losses");
+    loaded.told_ = state.integer("told") != 0;
+    loaded.signed_ = state.integer("signed") != 0;
+    check<CheckpointError>(loaded.losses_.size() <= 1 + kHistory &&
+                               std::ranges::all_of(loaded.losses_, [](double x) { return std::isfinite(x) && x > 0; }),
+                           "divergence: wanted at most {} finite losses above 0, got {}", 1 + kHistory,
+                           loaded.losses_.size());
+  }
+  *this = std::move(loaded);
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,149 @@
+#include "binade/amp/warnings/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "binade/amp/warnings/names.h"
+#include "binade/amp/warnings/trend.h"
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+
+/// Probability that a normal variable of mean 0 and deviation 1 is below x.
+double normal_below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+}  // namespace
+
+Forecast::Forecast(const Options& options) : options_(options), steps_(kWindow, 0) {
+  check<ArgumentError>(options.every >= 1 && options.horizon > 0 && options.worth > 0 && options.confidence > 0 &&
+                           options.confidence < 1 && options.agreement > 0 && options.agreement <= 1 &&
+                           options.slope_error > 0 && options.recovered > 0,
+                       "forecast: wanted every >= 1, agreement in (0, 1], confidence in (0, 1) and the rest above 0");
+}
+
+bool Forecast::Place::is(const HeadroomReading& reading) const {
+  return module == reading.module && op == reading.op && dtype == reading.dtype;
+}
+
+std::vector<Forecast::Alarm> Forecast::observe(std::int64_t step, std::span<const HeadroomReading> readings) {
+  const auto column = static_cast<std::size_t>(count_++ % kWindow);
+  steps_[column] = step;
+  if (places_.size() < readings.size()) {
+    places_.resize(readings.size());
+    samples_.resize(readings.size() * kWindow, kNone);
+  }
+  std::vector<Alarm> alarms;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (i < readings.size())
+      enter(i, readings[i], column);
+    else
+      sample(i, column) = kNone;
+    Alarm alarm{.place = i};
+    if (judge(i, alarm)) alarms.push_back(alarm);
+  }
+  return alarms;
+}
+
+void Forecast::enter(std::size_t index, const HeadroomReading& reading, std::size_t column) {
+  Place& place = places_[index];
+  if (!std::isfinite(reading.binades)) {
+    sample(index, column) = kNone;
+    return;
+  }
+  if (!place.is(reading)) {
+    place = {std::string(reading.module), std::string(reading.op), reading.dtype};
+    forget(index);
+  }
+  sample(index, column) = static_cast<float>(reading.binades);
+}
+
+void Forecast::forget(std::size_t index) {
+  for (std::size_t column = 0; column < kWindow; ++column) sample(index, column) = kNone;
+}
+
+bool Forecast::judge(std::size_t index, Alarm& alarm) {
+  Place& place = places_[index];
+  const auto newest = static_cast<std::size_t>((count_ - 1) % kWindow);
+  const float now = sample(index, newest);
+  if (place.alarmed_at >= 0 && now >= place.alarmed_at + options_.recovered) {
+    place.alarmed_at = -1;
+    forget(index);
+    sample(index, newest) = now;
+  }
+  // Most places are far from their limit: this is all that they cost.
+  if (place.alarmed_at >= 0 || !(now <= 2 * options_.worth)) return false;
+
+  std::vector<Sample> series;
+  for (std::size_t c = 1; c <= kWindow; ++c) {
+    const std::size_t column = (newest + c) % kWindow;  // oldest first
+    if (const float value = sample(index, column); std::isfinite(value))
+      series.push_back({static_cast<double>(steps_[column]), value});
+  }
+  if (series.size() < kLeast) return false;
+  const std::optional<Trend> trend = trend_of(series);
+  const auto [steepest, flattest] = std::minmax({trend->first_half, trend->second_half, trend->last_quarter});
+  const bool steady = flattest < 0 && flattest <= options_.agreement * steepest;
+  if (!(trend->level <= options_.worth && steady)) return false;
+
+  alarm.binades = std::max(trend->level, 0.0);
+  alarm.per_step = std::min(-trend->slope, -trend->second_half);  // one that flattens out is believed to
+  alarm.steps = alarm.binades / alarm.per_step;
+  const double doubt = std::hypot(trend->slope_error, options_.slope_error * alarm.per_step);
+  alarm.confidence = normal_below((alarm.per_step - alarm.binades / options_.horizon) / doubt);
+  if (!(alarm.confidence >= options_.confidence)) return false;
+  place.alarmed_at = alarm.binades;
+  return true;
+}
+
+// ---- state ------------------------------------------------------------------------------------------------------
+
+StateDict Forecast::state() const {
+  StateDict state;
+  std::string names;
+  StateDict::Integers dtypes;
+  StateDict::Numbers alarmed;
+  for (const Place& place : places_) {
+    add_line(names, place.module);
+    add_line(names, place.op);
+    dtypes.push_back(static_cast<std::int64_t>(place.dtype));
+    alarmed.push_back(place.alarmed_at);
+  }
+  state.put("count", count_);
+  state.put("steps", steps_);
+  state.put("places", names);
+  state.put("dtypes", dtypes);
+  state.put("alarmed", alarmed);
+  // A headroom is finite and at most 276 binades: 999 stands for "no sample".
+  StateDict::Numbers samples(samples_.begin(), samples_.end());
+  for (double& x : samples) x = std::isfinite(x) ? x : 999;
+  state.put("samples", samples);
+  return state;
+}
+
+void Forecast::load_state(const StateDict& state) {
+  Forecast loaded(options_);
+  if (state.empty()) {
+    *this = loaded;
+    return;
+  }
+  const StateDict::Integers& dtypes = state.integers("dtypes");
+  const StateDict::Numbers &alarmed = state.numbers("alarmed"), &samples = state.numbers("samples");
+  const std::vector<std::string> names = lines_of(state.text("places"));
+  loaded.count_ = read_count(state, "count");
+  loaded.steps_ = read_counts(state, "steps");
+  check<CheckpointError>(loaded.steps_.size() == kWindow && alarmed.size() == dtypes.size() &&
+                             samples.size() == kWindow * dtypes.size() && names.size() == 2 * dtypes.size(),
+                         "forecast: the checkpoint holds {} places, {} samples and {} steps; they do not fit together",
+                         dtypes.size(), samples.size(), loaded.steps_.size());
+  for (std::size_t i = 0; i < dtypes.size(); ++i)
+    loaded.places_.push_back({names[2 * i], names[2 * i + 1], static_cast<DType>(dtypes[i]), alarmed[i]});
+  for (const double x : samples) loaded.samples_.push_back(x < 999 ? static_cast<float>(x) : kNone);
+  *this = loaded;
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,67 @@
+#include "binade/amp/warnings/gradient_history.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "binade/amp/warnings/trend.h"
+#include "binade/core/error.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::size_t kHistory = 128, kNewest = 8;
+constexpr double kBack = 1;                    // binades above the median
+constexpr double kDeviationOfMedian = 1.4826;  // median absolute deviation -> standard deviation
+
+/// What is too much: so many binades above the median, and so many robust deviations. Eight in a row need less.
+struct Bound {
+  double binades, deviations;
+  double of(double deviation) const { return std::max(binades, deviations * deviation); }
+};
+constexpr Bound kLasting{3, 4}, kAlone{7, 12};
+
+}  // namespace
+
+std::optional<GradientHistory::Growth> GradientHistory::observe(double norm) {
+  if (!(norm > 0 && std::isfinite(norm))) return std::nullopt;
+  norms_.push_back(std::log2(norm));
+  if (norms_.size() > kHistory + kNewest) norms_.erase(norms_.begin());
+  if (norms_.size() < kHistory + kNewest) return std::nullopt;
+
+  std::vector<double> before(norms_.begin(), norms_.begin() + kHistory);
+  const double middle = median(before);
+  for (double& x : before) x = std::abs(x - middle);
+  const double deviation = kDeviationOfMedian * median(before);
+  const auto [lowest, highest] = std::minmax_element(norms_.begin() + kHistory, norms_.end());
+  if (told_) {
+    told_ = *highest > middle + kBack;
+    return std::nullopt;
+  }
+  const double newest = norms_.back() - middle;
+  const bool lasts = *lowest - middle > kLasting.of(deviation);
+  told_ = lasts || newest > kAlone.of(deviation);
+  if (!told_) return std::nullopt;
+  return Growth{.binades = newest, .median = std::exp2(middle), .lasts = lasts};
+}
+
+StateDict GradientHistory::state() const {
+  StateDict state;
+  state.put("norms", norms_);
+  state.put("told", static_cast<std::int64_t>(told_));
+  return state;
+}
+
+void GradientHistory::load_state(const StateDict& state) {
+  GradientHistory loaded;
+  if (!state.empty()) {
+    loaded.norms_ = state.numbers("norms");
+    loaded.told_ = state.integer("told") != 0;
+    check<CheckpointError>(loaded.norms_.size() <= kHistory + kNewest &&
+                               std::ranges::all_of(loaded.norms_, [](double x) { return std::isfinite(x); }),
+                           "gradient history: wanted at most {} finite norms, got {}", kHistory + kNewest,
+                           loaded.norms_.size());
+  }
+  *this = std::move(loaded);
+}
+
+}  // namespace binade::amp

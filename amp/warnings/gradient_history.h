@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "binade/core/state_dict.h"
+
+namespace binade::amp {
+
+/// Tells a gradient norm that the run's own history does not explain: one that stays high, or one that is out of all
+/// proportion.
+///
+/// Norms are judged in binades (log2) by the median of the 128 committed steps before the newest 8. Told is when all of
+/// those 8 lie 3 binades and 4 robust deviations above it, or the newest alone 7 binades and 12 deviations: a run whose
+/// norms always scatter widely is left in peace. Once, until 8 norms in a row are back within a binade. A norm that is
+/// 0 or not finite is neither judged nor remembered.
+class GradientHistory {
+ public:
+  struct Growth {
+    double binades = 0;  ///< above the median
+    double median = 0;   ///< norm
+    bool lasts = false;  ///< eight steps in a row; otherwise this one alone
+  };
+  /// The norm, before clipping, of a committed step.
+  std::optional<Growth> observe(double norm);
+
+  StateDict state() const;
+  /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.
+  void load_state(const StateDict& state);
+
+ private:
+  std::vector<double> norms_;  // log2, oldest first
+  bool told_ = false;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "binade/amp/warnings/sign.h"
+#include "binade/core/state_dict.h"
+#include "binade/optim/optimizer.h"
+
+namespace binade::amp {
+
+/// Finds training that stands still because updates are too small for the weights: a loss that does not move although
+/// gradients are there.
+///
+/// At every 50th step it compares a sample of the weights before and after the update. When more than 99 % of those
+/// with a gradient kept their bits at three looks in a row (100 steps), it is told, once per dtype and run, with the
+/// learning rate from which on they would move. Weights that are rounded stochastically move on average and are left
+/// out, as are steps whose learning rate is 100 times below the largest one so far: a schedule that ends near 0 means
+/// to.
+class Stagnation {
+ public:
+  static constexpr std::int64_t kEvery = 50;
+  static constexpr int kLooks = 3;
+
+  bool due(std::int64_t step) const { return step % kEvery == 0; }
+  /// Before the update of a step that is due.
+  void before_update(optim::FlatParameters& parameters);
+  /// After it, with what it was given. `stochastic`: 16-bit weights are rounded so.
+  std::optional<Sign> after_update(std::int64_t step, const optim::Optimizer& optimizer, const optim::StepInput& input,
+                                   bool stochastic);
+  /// Root mean square of what the last update that was looked at changed; 0 before the first.
+  double update_rms() const { return update_rms_; }
+
+  StateDict state() const;
+  /// An empty state starts over. Throws CheckpointError on one that no run leaves behind.
+  void load_state(const StateDict& state);
+
+ private:
+  struct Weight {
+    std::size_t slice{};
+    std::int64_t index{};
+    double value{}, gradient{};  // gradient as it lies there: scaled, not clipped
+  };
+  struct Group {
+    std::int64_t looks = 0;  // in a row at which it stood still
+    std::int64_t told = 0;
+  };
+  Group& group_of(DType dtype) { return groups_[static_cast<std::size_t>(dtype)]; }
+
+  std::vector<Weight> sample_;   // only between before and after
+  std::array<Group, 3> groups_;  // by dtype: f32, f16, bf16
+  double largest_lr_ = 0;
+  double update_rms_ = 0;
+};
+
+}  // namespace binade::amp

@@ -1,0 +1,97 @@
+#include "binade/amp/watch/attention_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "binade/core/look_kernels.h"
+#include "binade/core/ops/attention.h"
+#include "binade/core/ops/softmax.h"
+
+namespace binade::amp {
+namespace {
+
+/// Whether it is a softmax of attention that is composed.
+bool is_composed(const OpCall& call) {
+  return call.params_of<ops::Softmax>() != nullptr && call.module_path.find("attention") != call.module_path.npos;
+}
+
+/// Rows of a softmax over the last axis, evenly spread.
+std::vector<std::vector<double>> rows_of(const Tensor& logits) {
+  const Tensor flat = logits.on_host();
+  const std::int64_t width = flat.shape().cols();
+  const RowSample rows(flat.shape().rows());
+  std::vector<std::vector<double>> sample;
+  dispatch_float(flat.dtype(), "attention entropy", [&]<class T>(TypeTag<T>) {
+    for (std::int64_t i = 0; i < rows.size; ++i) {
+      const T* row = flat.data<T>() + rows.of(i) * width;
+      std::vector<double>& values = sample.emplace_back();
+      for (std::int64_t s = 0; s < width; ++s) values.push_back(static_cast<double>(load(row[s])));
+    }
+  });
+  return sample;
+}
+
+}  // namespace
+
+std::optional<double> relative_entropy(std::span<const double> logits) {
+  std::vector<double> visible;
+  for (const double l : logits)
+    if (!VisibleKeys::masked(l)) visible.push_back(l);
+  if (visible.size() < VisibleKeys::kLeast) return std::nullopt;
+  const double top = *std::ranges::max_element(visible);
+  double sum = 0, weighted = 0;
+  for (const double l : visible) {
+    const double e = std::exp(l - top);
+    sum += e;
+    weighted += e * (l - top);
+  }
+  const double entropy = std::log(sum) - weighted / sum;
+  if (!std::isfinite(entropy)) return std::nullopt;
+  return std::max(entropy, 0.0) / std::log(static_cast<double>(visible.size()));
+}
+
+std::optional<double> mean_entropy(std::span<const double> entropies) {
+  double sum = 0;
+  int count = 0;
+  for (const double entropy : entropies)
+    if (!std::isnan(entropy)) {
+      sum += entropy;
+      ++count;
+    }
+  return count > 0 ? std::optional(sum / count) : std::nullopt;
+}
+
+std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read) {
+  std::vector<std::vector<double>> rows;
+  if (const auto* params = call.params_of<ops::Attention>())
+    rows = ops::attention_logits(read, *params, RowSample::kMost);
+  else if (is_composed(call))
+    rows = rows_of(read[0]);
+  std::vector<double> entropies;
+  for (const std::vector<double>& row : rows) entropies.push_back(relative_entropy(row).value_or(std::nan("")));
+  return mean_entropy(entropies);
+}
+
+std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read,
+                                              DeviceNumbers& numbers) {
+  const auto* params = call.params_of<ops::Attention>();
+  if (params == nullptr && !is_composed(call)) return std::nullopt;
+  const Device device = read[0].device();
+  const LookKernels& kernels = look_kernels().on(device, "attention entropy");
+  const auto places = [&](std::int64_t rows) { return numbers.take(RowSample(rows).size, device); };
+  if (params == nullptr) {
+    const LookedAt logits = looked_at(read[0]);
+    const DeviceNumbers::Place place = places(logits.rows);
+    kernels.softmax({logits, place.at});
+    return EntropiesThere{place.number, RowSample(logits.rows).size};
+  }
+  const ops::AttentionCall attention = ops::attention_call(read, *params);
+  AttentionLook look{.args = attention.args};
+  const DeviceNumbers::Place place = places(look.rows());
+  look.entropies = place.at;
+  kernels.attention(look);
+  return EntropiesThere{place.number, RowSample(look.rows()).size};
+}
+
+}  // namespace binade::amp

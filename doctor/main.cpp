@@ -1,0 +1,80 @@
+#include <CLI/CLI.hpp>
+
+#include "binade/core/error.h"
+#include "binade/core/version.h"
+#include "binade/doctor/commands.h"
+#include "binade/run/command_line.h"
+
+int main(int argc, char** argv) {
+  using namespace binade;
+  CLI::App app("Looks after Binade's checkpoints and runs.", "binade-doctor");
+  app.set_version_flag("--version", std::string(build_id()));
+  app.require_subcommand(1);
+
+  CLI::App* env = app.add_subcommand("env", "versions, processor, threads and device");
+
+  std::string path, other;
+  bool all = false;
+  CLI::App* inspect = app.add_subcommand("inspect", "what a checkpoint or a run folder holds");
+  inspect->add_option("path", path, "checkpoint file or run folder")->required();
+  inspect->add_flag("--all", all, "every entry, not one screen");
+  std::string checkpoint;
+  const auto chooses = [&](CLI::App* command, std::string& which, const char* usual) {
+    command->add_option("--checkpoint", which, fmt::format("of a run folder: best, newest or a step ({})", usual));
+  };
+  chooses(inspect, checkpoint, "newest");
+
+  CLI::App* verify = app.add_subcommand("verify",
+                                        "whether a checkpoint, or every one of a run, is whole; exit 22 when not");
+  verify->add_option("path", path, "checkpoint file or run folder")->required();
+
+  CLI::App* hash = app.add_subcommand("hash", "the state hash of a checkpoint, as --state-hash prints it in a run");
+  hash->add_option("path", path, "checkpoint file or run folder")->required();
+  chooses(hash, checkpoint, "newest");
+
+  CLI::App* diff = app.add_subcommand("diff", "what differs between two checkpoints; exit 1 when something does");
+  diff->add_option("a", path, "checkpoint file")->required();
+  diff->add_option("b", other, "checkpoint file")->required();
+  diff->add_flag("--all", all, "every entry that differs, not one screen");
+
+  std::string output;
+  CLI::App* report = app.add_subcommand("report", "one HTML page about a run: curves, headroom, incidents, samples");
+  report->add_option("run", path, "run folder; the run may be going on")->required();
+  report->add_option("--output", output, "the page's file (report.html in the run folder)");
+
+  CLI::App* replay = app.add_subcommand("replay", "runs the failed attempt of an incident's capsule again");
+  replay->add_option("capsule", path, "capsule.h5 of an incident")->required();
+  replay->add_option("--program", other, "the program that wrote it (the one of that name beside this one)");
+
+  doctor::ExchangeOptions exchange;
+  const auto exchanges = [&](CLI::App* command, const char* from, const char* to, const char* rows) {
+    command->add_option("from", exchange.from, from)->required();
+    command->add_option("to", exchange.to, to)->required();
+    command
+        ->add_option("--names", exchange.names,
+                     "names and layouts in the safetensors file: binade, pytorch-unet or hf-gpt2")
+        ->check(CLI::IsMember({"binade", "pytorch-unet", "hf-gpt2"}))
+        ->capture_default_str();
+    command->add_option("--vocabulary", exchange.vocabulary, rows)->check(CLI::PositiveNumber);
+  };
+  CLI::App* export_weights = app.add_subcommand("export", "weights and statistics of a checkpoint as safetensors");
+  exchanges(export_weights, "checkpoint file or run folder", "safetensors file to write",
+            "cut the token table to this many rows (hf-gpt2)");
+  chooses(export_weights, exchange.checkpoint, "the best where one with a score is kept, else the newest");
+  CLI::App* import_weights = app.add_subcommand("import",
+                                                "safetensors as a checkpoint of weights alone, for --init-from");
+  exchanges(import_weights, "safetensors file", "checkpoint file to write",
+            "pad the token table with zeros to this many rows (hf-gpt2)");
+
+  return amp::run_command_line(app, argc, argv, [&] {
+    if (env->parsed()) return doctor::env();
+    if (inspect->parsed()) return doctor::inspect(path, checkpoint, all);
+    if (verify->parsed()) return doctor::verify(path);
+    if (hash->parsed()) return doctor::hash(path, checkpoint);
+    if (diff->parsed()) return doctor::diff(path, other, all);
+    if (report->parsed()) return doctor::write_report(path, output);
+    if (replay->parsed()) return doctor::replay(path, other);
+    if (export_weights->parsed()) return doctor::export_weights(exchange);
+    return doctor::import_weights(exchange);
+  });
+}

@@ -1,0 +1,130 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "binade/doctor/report/sections.h"
+#include "binade/doctor/report/summary.h"
+#include "binade/doctor/report/words.h"
+
+namespace binade::doctor::report {
+
+namespace {
+
+constexpr double kNear = 2;      // binades
+constexpr double kWorse = 1.02;  // validation, against its best
+constexpr double kSkipShare = 0.05;
+constexpr double kHigher = 1.5;     // times the first loss: each of the latest
+constexpr std::size_t kLatest = 3;  // steps
+constexpr std::size_t kMostNamed = 4;
+constexpr std::size_t kMostFindings = 8;  // of incidents; a few more follow
+
+Markup link_to(const RunHistory& history, const IncidentRecord& incident) {
+  return element("a", {{"href", anchor_of(history, incident)}}, text(title_of(incident)));
+}
+
+void find_end(const RunHistory& history, std::vector<Markup>& findings) {
+  if (history.committed.empty() && !history.running) findings.push_back(element("b", text("No step was committed.")));
+  const IncidentRecord* fatal = history.fatal_incident();
+  if (fatal == nullptr) return;
+  Markup finding = element("b", text("The run stopped. ")) + link_to(history, *fatal) + text(".");
+  if (!fatal->advice.empty()) finding += text(" To do: " + fatal->advice + ".");
+  findings.push_back(finding);
+}
+
+void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
+  std::map<std::string, std::vector<const IncidentRecord*>> by_class;
+  for (const IncidentRecord& i : history.incidents)
+    if (!i.drill) by_class[i.cause.empty() ? "not told" : i.cause].push_back(&i);
+  for (const auto& [cause, incidents] : by_class) {
+    if (findings.size() == kMostFindings) return;
+    Markup finding = element("b", text(counted(std::ssize(incidents), "incident") + " of class " + cause + ". "));
+    finding += text("The latest: ") + link_to(history, *incidents.back()) + text(".");
+    if (!incidents.back()->advice.empty()) finding += text(" To do: " + incidents.back()->advice + ".");
+    findings.push_back(finding);
+  }
+}
+
+/// A loss that ended above the one that the run began with.
+void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
+  const std::vector<Attempt>& steps = history.committed;
+  const std::size_t latest = std::min(kLatest, steps.size() - std::min<std::size_t>(steps.size(), 1));
+  if (latest == 0 || !(steps.front().loss > 0)) return;
+  const double lowest = std::ranges::min(std::span(steps).last(latest), {}, &Attempt::loss).loss;
+  if (!(lowest > kHigher * steps.front().loss)) return;
+  findings.push_back(element("b", text("The loss ended higher than it began: ")) +
+                     text(fmt::format("{} at step {}, {} at step {}. To do: lower the learning rate, warm it up "
+                                      "(--warmup), or clip by norm (--clip).",
+                                      number_text(steps.front().loss), count_text(steps.front().step),
+                                      number_text(steps.back().loss), count_text(steps.back().step))));
+}
+
+/// The latest of what healthy steps showed (docs/signs.md).
+void find_signs(const RunHistory& history, std::vector<Markup>& findings) {
+  std::vector<const EventRecord*> signs;
+  for (const EventRecord& event : history.events)
+    if (event.kind == "sign") signs.push_back(&event);
+  const std::size_t first = signs.size() > kMostNamed ? signs.size() - kMostNamed : 0;
+  if (first > 0)
+    findings.push_back(
+        element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier sign") + " besides these.")));
+  for (std::size_t i = first; i < signs.size(); ++i)
+    findings.push_back(element("b", text("A sign: ")) + text(signs[i]->what + "."));
+}
+
+void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
+  std::vector<Nearest> near = nearest_forward(history);
+  std::erase_if(near, [](const Nearest& n) { return !(n.binades < kNear); });
+  if (near.empty()) return;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(near.size(), kMostNamed); ++i)
+    names += fmt::format("{}{} ({}, step {})", i == 0 ? "" : ", ",
+                         near[i].module.empty() ? "outside of modules" : near[i].module, binades_text(near[i].binades),
+                         count_text(near[i].step));
+  if (near.size() > kMostNamed)
+    names += " and " + counted(std::ssize(near) - static_cast<std::ptrdiff_t>(kMostNamed), "more module");
+  findings.push_back(element("b", text("Forward comes near to overflow: ")) +
+                     text(names + ". Compute there in fp32 (--override 'PATH=fp32'), or keep the values smaller."));
+}
+
+void find_skips(const RunHistory& history, std::vector<Markup>& findings) {
+  const double attempts = static_cast<double>(history.committed.size() + history.aborted.size());
+  if (static_cast<double>(history.aborted.size()) <= kSkipShare * attempts) return;
+  findings.push_back(element("b", text("Many attempts were not committed: ")) +
+                     text(fmt::format("{} of {}. A lower --init-scale saves the first ones.",
+                                      count_text(std::ssize(history.aborted)), count_text(std::llround(attempts)))));
+}
+
+void find_overfit(const RunHistory& history, std::vector<Markup>& findings) {
+  const Series* validation = evaluation_of(history, "val_loss");
+  if (validation == nullptr) return;
+  const Point best = lowest(*validation), last = validation->back();
+  if (!(best.value > 0 && last.value > best.value * kWorse)) return;
+  findings.push_back(
+      element("b", text("Validation was better before: ")) +
+      text(fmt::format("{} at step {}, {} at step {}.", number_text(best.value), count_text(std::llround(best.step)),
+                       number_text(last.value), count_text(std::llround(last.step)))));
+}
+
+void find_checkpoints(const RunHistory& history, std::vector<Markup>& findings) {
+  if (history.committed.empty() || !history.checkpoints.entries.empty()) return;
+  findings.push_back(element("b", text("No checkpoint is listed: ")) +
+                     text("what was trained may be lost with the process."));
+}
+
+}  // namespace
+
+Markup findings_section(const RunHistory& history) {
+  std::vector<Markup> findings;
+  for (const auto find : {find_end, find_divergence, find_incidents, find_signs, find_headroom, find_skips,
+                          find_overfit, find_checkpoints})
+    find(history, findings);
+  if (findings.empty()) return section("Worth a look", element("p", {{"class", "empty"}}, text("Nothing stands out.")));
+  Markup list;
+  for (const Markup& finding : findings) list += element("li", finding);
+  return section("Worth a look", element("ul", {{"class", "findings"}}, list));
+}
+
+}  // namespace binade::doctor::report

@@ -1,0 +1,160 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "binade/doctor/report/sections.h"
+#include "binade/doctor/report/words.h"
+
+namespace binade::doctor::report {
+
+namespace {
+
+constexpr std::size_t kMostCards = 40;
+constexpr std::size_t kMostRows = 400;
+
+std::string place_of(const IncidentRecord& i) {
+  if (i.op.empty() && i.tensor.empty()) return "no single op is to blame";
+  std::string place = i.op.empty() ? "" : "'" + i.op + "'";
+  if (!i.module.empty()) place += " in " + i.module;
+  if (!i.direction.empty()) place += " (" + i.direction + ")";
+  place += ": " + i.tensor + " is " + i.value;
+  if (!i.index.empty()) place += " at " + i.index;
+  if (i.sample) place += fmt::format(", sample {}", *i.sample);
+  if (i.sample_id) place += fmt::format(" (number {} of the data set)", *i.sample_id);
+  return place;
+}
+
+/// What the remedy costs, in words.
+std::string price_of(const IncidentRecord& i) {
+  std::vector<std::string> prices;
+  if (i.action == "stop") prices.push_back("the run ended here");
+  if (i.action == "skip-batch") prices.push_back("nothing was learned from this batch");
+  if (i.action == "quarantine-sample") prices.push_back("this sample is not seen again");
+  if (i.action == "lower-scale") prices.push_back("gradients lose a binade of range at their small end");
+  if (i.throughput_ratio > 0) prices.push_back(fmt::format("{:.2f} of the speed", i.throughput_ratio));
+  if (i.memory_ratio > 0) prices.push_back(fmt::format("{:.2f} of the memory", i.memory_ratio));
+  if (i.steps_lost > 0) prices.push_back(counted(i.steps_lost, "step") + " done again");
+  if (i.until_step > 0) prices.push_back("until step " + count_text(i.until_step));
+  if (i.replays > 0) prices.push_back(counted(i.replays, "run") + " of the step to find out why");
+  std::string list;
+  for (const std::string& price : prices) list += (list.empty() ? "" : "; ") + price;
+  return list;
+}
+
+Markup chip(const std::string& kind, const std::string& words) {
+  return words.empty() ? Markup() : element("span", {{"class", "chip " + kind}}, text(words));
+}
+
+std::string kind_of(const std::string& confidence) {
+  return confidence == "proven" || confidence == "likely" ? confidence : "unproven";
+}
+
+Markup entry(const char* name, const Markup& content) {
+  return content.empty() ? Markup() : element("dt", text(name)) + element("dd", content);
+}
+
+Markup proof_table(const IncidentRecord& i) {
+  if (i.proof.empty()) return {};
+  Markup rows = row("th", {text("the step once more, with"), text("finite")});
+  for (const auto& [variant, finite] : i.proof)
+    rows += row("td",
+                {text(variant), element("span", {{"class", finite ? "yes" : "no"}}, text(finite ? "yes" : "no"))});
+  return element("table", {{"class", "proof"}}, rows);
+}
+
+Markup operands(const IncidentRecord& i) {
+  std::string list;
+  for (const double x : i.operand_max) {
+    list += (list.empty() ? "" : ", ") + number_text(x);
+    if (std::isfinite(x) && x > 0) list += fmt::format(" (2^{:.1f})", std::log2(x));
+  }
+  return text(list);
+}
+
+Markup remedy(const IncidentRecord& i) {
+  Markup content = element("b", text(i.action.empty() ? "not told" : i.action));
+  if (!i.target.empty()) content += text(" ") + element("code", text(i.target));
+  if (!i.done.empty()) content += text(": ") + text(i.done);
+  if (i.verified) content += chip(*i.verified ? "proven" : "unproven", *i.verified ? "verified" : "not verified");
+  return content;
+}
+
+Markup evidence(const IncidentRecord& i) {
+  Markup content = i.reproducible ? text(*i.reproducible ? "run again, the step gave the same bits"
+                                                         : "run again, the step gave other bits")
+                                  : Markup();
+  return content + proof_table(i);
+}
+
+Markup details(const IncidentRecord& i) {
+  if (i.cause.empty() && i.what.empty())
+    return i.markdown.empty() ? element("p", {{"class", "empty"}}, text("Its report cannot be read."))
+                              : element("pre", text(i.markdown));
+  Markup list = entry("where", text(place_of(i))) + entry("what", text(i.what)) + entry("dtype", text(i.dtype)) +
+                entry("largest operands", operands(i)) + entry("evidence", evidence(i)) + entry("remedy", remedy(i)) +
+                entry("price", text(price_of(i))) + entry("to do", text(i.advice));
+  return element("dl", list);
+}
+
+Markup card(const RunHistory& history, const IncidentRecord& i) {
+  const Markup head = element("h3", element("span", {{"class", "step"}}, text("step " + count_text(i.step))) +
+                                        text(i.cause.empty() ? "unknown" : i.cause) +
+                                        chip(kind_of(i.confidence), i.confidence) +
+                                        chip("drill", i.drill ? "drill" : ""));
+  return element("article",
+                 {{"id", anchor_of(history, i).substr(1)}, {"class", i.drill ? "card drill" : "card incident"}},
+                 head + details(i));
+}
+
+/// Of the last `most` incidents.
+std::span<const IncidentRecord> latest(const RunHistory& history, std::size_t most) {
+  const std::span<const IncidentRecord> all(history.incidents);
+  return all.last(std::min(all.size(), most));
+}
+
+Markup overview_table(const RunHistory& history) {
+  Markup rows = row("th", {text("step"), text("class"), text("confidence"), text("where"), text("remedy"), text("")});
+  for (const IncidentRecord& i : latest(history, kMostRows))
+    rows += row("td", {element("a", {{"href", anchor_of(history, i)}}, text(count_text(i.step))), text(i.cause),
+                       text(i.confidence), text(i.module.empty() ? i.op : i.module), text(i.action),
+                       text(i.drill ? "drill" : "")});
+  return element("table", {{"class", "list"}}, rows);
+}
+
+}  // namespace
+
+std::string anchor_of(const RunHistory& history, const IncidentRecord& incident) {
+  const std::ptrdiff_t number = &incident - history.incidents.data() + 1;
+  const bool told = number + static_cast<std::ptrdiff_t>(kMostCards) > std::ssize(history.incidents);
+  return told ? fmt::format("#incident-{}", number) : "";
+}
+
+std::string title_of(const IncidentRecord& i) {
+  return fmt::format("step {}: {}{}{}", count_text(i.step), i.cause.empty() ? "an incident" : i.cause,
+                     i.module.empty() ? "" : " in " + i.module, i.drill ? " (drill)" : "");
+}
+
+std::vector<Mark> marks_of(const RunHistory& history) {
+  std::vector<Mark> marks;
+  for (const IncidentRecord& i : history.incidents)
+    marks.push_back({.step = i.step, .drill = i.drill, .title = title_of(i), .anchor = anchor_of(history, i)});
+  return marks;
+}
+
+Markup incidents_section(const RunHistory& history) {
+  if (history.incidents.empty())
+    return section("Incidents", element("p", {{"class", "empty"}},
+                                        text("None: every step was committed, or overflowed in "
+                                             "backward alone and was tried again.")));
+  Markup content;
+  if (history.incidents.size() > 3) content += overview_table(history);
+  for (const IncidentRecord& incident : latest(history, kMostCards)) content += card(history, incident);
+  if (history.incidents.size() > kMostCards)
+    content += element("p", text(fmt::format("The last {} of {}; all are in incidents/ of the run folder.", kMostCards,
+                                             count_text(std::ssize(history.incidents)))));
+  return section("Incidents", content);
+}
+
+}  // namespace binade::doctor::report

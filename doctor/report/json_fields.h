@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "binade/core/error.h"
+#include "binade/io/records/json_reader.h"
+
+/// Members of a JSON object that anybody may have written: a value of the wrong kind is as good as none. Templates, so
+/// that this header needs no JSON library.
+namespace binade::doctor::report {
+
+constexpr double kNotSaid = std::numeric_limits<double>::quiet_NaN();
+
+/// A number, or one of the strings that stand for what JSON does not have; NaN for anything else.
+template <class Json>
+double number_of(const Json& value) {
+  if (value.is_number()) return value.template get<double>();
+  if (!value.is_string()) return kNotSaid;
+  const auto& word = value.template get_ref<const std::string&>();
+  if (word == "inf") return std::numeric_limits<double>::infinity();
+  return word == "-inf" ? -std::numeric_limits<double>::infinity() : kNotSaid;
+}
+
+template <class Json>
+const Json* member_of(const Json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto at = object.find(name);
+  return at == object.end() ? nullptr : &*at;
+}
+
+template <class Json>
+double number_in(const Json& object, const char* name) {
+  const Json* value = member_of(object, name);
+  return value == nullptr ? kNotSaid : number_of(*value);
+}
+
+/// Whole numbers that a double holds, none below 0.
+template <class Json>
+std::optional<std::int64_t> count_in(const Json& object, const char* name) {
+  const double value = number_in(object, name);
+  if (!(value >= 0 && value <= 9007199254740992.0) || value != std::floor(value)) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+template <class Json>
+std::string text_in(const Json& object, const char* name) {
+  const Json* value = member_of(object, name);
+  return value != nullptr && value->is_string() ? value->template get<std::string>() : std::string();
+}
+
+template <class Json>
+std::optional<bool> flag_in(const Json& object, const char* name) {
+  const Json* value = member_of(object, name);
+  if (value == nullptr || !value->is_boolean()) return std::nullopt;
+  return value->template get<bool>();
+}
+
+/// The member where it is an object, else an empty one.
+template <class Json>
+Json object_in(const Json& object, const char* name) {
+  const Json* value = member_of(object, name);
+  return value != nullptr && value->is_object() ? *value : Json::object();
+}
+
+/// Parses `text`; a null value where that is no object, or no JSON that io/records/json_reader.h takes.
+template <class Json>
+Json object_from(const std::string& text) {
+  try {
+    Json value = io::parse_json<Json>(text, "", {.members = 10'000});
+    return value.is_object() ? value : Json();
+  } catch (const DataError&) {
+    return Json();
+  }
+}
+
+}  // namespace binade::doctor::report

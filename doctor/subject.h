@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "binade/io/checkpoint/store.h"
+
+namespace binade::doctor {
+
+/// The checkpoint files that a path means: itself; those of a run folder or of its checkpoints/, oldest first. Throws
+/// NoCheckpointError when there is none.
+std::vector<std::string> checkpoint_files(const std::string& path);
+
+inline constexpr io::CheckpointChoice kNewest{.kind = io::CheckpointChoice::Kind::kNewest};
+
+/// What a command looks at.
+struct Subject {
+  io::DecodedCheckpoint checkpoint;
+  std::string what;  ///< for people: its path, and of a run why this one
+};
+/// A checkpoint file, or of a run folder the one that `which` names: "best", "newest" or a step; "": `usual`. Throws
+/// ArgumentError for another word, and for one beside a file.
+Subject load(const std::string& path, const std::string& which = "", io::CheckpointChoice usual = kNewest);
+
+bool is_folder(const std::string& path);
+/// The folder that holds the checkpoints of a run folder.
+std::string checkpoints_folder(const std::string& run);
+
+/// "1.5 GB": for people, three digits.
+std::string bytes_text(std::uint64_t bytes);
+/// A name or text out of a file without what would make it more than one line.
+std::string one_line(std::string text);
+/// One line of text for a value that is not a tensor, cut to a width.
+std::string value_text(const StateDict::Value& value);
+/// "f32 (256, 128)"
+std::string type_text(const StateDict::Value& value);
+
+}  // namespace binade::doctor

@@ -1,0 +1,343 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "binade/core/version.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/hdf5.h"
+#include "binade/io/checkpoint/hdf5_profile.h"
+#include "binade/io/checkpoint/layout.h"
+
+namespace binade::io {
+
+namespace {
+
+using hdf5::checked;
+using hdf5::Handle;
+using hdf5::own;
+
+constexpr unsigned kMostCompact = 65535;  // links and attributes never move to the library's dense storage
+
+/// The library grows the image through these, and gives it to us instead of freeing it when the file is closed. What it
+/// will need is there before it begins: a file that it cannot grow it cannot close either, and would be left with.
+struct ImageOwner {
+  explicit ImageOwner(std::size_t expected) : bytes(std::malloc(expected)), capacity(expected) {
+    check<OutOfMemoryError>(bytes != nullptr, "checkpoint: no memory to build its {} bytes", expected);
+  }
+  ~ImageOwner() { std::free(bytes); }
+  ImageOwner(const ImageOwner&) = delete;
+  ImageOwner& operator=(const ImageOwner&) = delete;
+
+  void* bytes;
+  std::size_t capacity;
+  bool exhausted = false;  // the library tells no memory from any other failure
+};
+void* image_reallocate(void*, std::size_t bytes, H5FD_file_image_op_t, void* owner) {
+  auto& o = *static_cast<ImageOwner*>(owner);
+  if (bytes <= o.capacity) return o.bytes;
+  void* grown = std::realloc(o.bytes, bytes);
+  if (grown != nullptr) {
+    o.bytes = grown;
+    o.capacity = bytes;
+  } else {
+    o.exhausted = true;
+  }
+  return grown;
+}
+void* image_allocate(std::size_t bytes, H5FD_file_image_op_t operation, void* owner) {
+  return image_reallocate(nullptr, bytes, operation, owner);
+}
+void* image_copy(void* to, const void* from, std::size_t bytes, H5FD_file_image_op_t, void*) {
+  return std::memcpy(to, from, bytes);
+}
+herr_t image_keep(void*, H5FD_file_image_op_t, void*) { return 0; }
+void* owner_same(void* owner) { return owner; }
+herr_t owner_keep(void*) { return 0; }
+
+/// Creation properties that every object shares: no times, links and attributes inside the object header.
+Handle creation(hid_t kind, const char* what) {
+  Handle list = own<Error>(H5Pcreate(kind), H5Pclose, what);
+  checked<Error>(H5Pset_obj_track_times(list.get(), false), what);
+  checked<Error>(H5Pset_attr_phase_change(list.get(), kMostCompact, 0), what);
+  return list;
+}
+
+Handle text_type(std::size_t bytes) {
+  Handle type = own<Error>(H5Tcopy(H5T_C_S1), H5Tclose, "text type");
+  checked<Error>(H5Tset_size(type.get(), bytes), "text type");
+  checked<Error>(H5Tset_cset(type.get(), H5T_CSET_UTF8), "text type");
+  return type;
+}
+
+Handle space_of(std::span<const std::int64_t> dims) {
+  if (dims.empty()) return own<Error>(H5Screate(H5S_SCALAR), H5Sclose, "scalar space");
+  hsize_t extents[Shape::kMaxRank];
+  for (std::size_t i = 0; i < dims.size(); ++i) extents[i] = static_cast<hsize_t>(dims[i]);
+  return own<Error>(H5Screate_simple(static_cast<int>(dims.size()), extents, nullptr), H5Sclose, "space");
+}
+
+/// Whether a value becomes a dataset; else it is an attribute of its group.
+bool is_dataset(const StateDict::Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return text->size() + 1 > layout::kAttributeBytes;
+  if (const auto* list = std::get_if<StateDict::Integers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
+  if (const auto* list = std::get_if<StateDict::Numbers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
+  return std::holds_alternative<Tensor>(value);
+}
+
+/// What the reader would refuse is refused here, before the library has spent minutes on it.
+void check_counts(const StateDict& state) {
+  constexpr ProfileLimits kLimits;
+  std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // by group
+  std::size_t datasets = 1;                                                                     // manifest/tensors
+  for (const auto& [name, value] : state.values()) {
+    const bool dataset = is_dataset(value);
+    const std::string_view path = name;
+    std::size_t slash = path.rfind('/');
+    if (slash == path.npos) continue;  // refused with its name when it is written
+    attributes[path.substr(0, slash)] += dataset ? 0 : 1;
+    datasets += dataset ? 1 : 0;
+    while ((slash = path.rfind('/', slash - 1)) != path.npos && slash > 0)
+      attributes.try_emplace(path.substr(0, slash));
+  }
+  const std::size_t objects = datasets + attributes.size();
+  check<ArgumentError>(objects <= kLimits.objects, "checkpoint: wanted tensors and groups at most {}, got {}",
+                       kLimits.objects, objects);
+  for (const auto& [group, count] : attributes)
+    check<ArgumentError>(count <= kLimits.attributes,
+                         "checkpoint group \"{}\": wanted values that are no tensors at most {}, got {}", group,
+                         kLimits.attributes, count);
+}
+
+/// What a group will hold. Told in advance, its header is made in one piece: grown link by link it takes time with the
+/// square of their number.
+struct GroupContents {
+  unsigned links = 0;
+  std::size_t longest = 0;
+
+  void announce(hid_t creation_list) const {
+    checked<Error>(H5Pset_est_link_info(creation_list, std::min(links, kMostCompact), static_cast<unsigned>(longest)),
+                   "group");
+  }
+};
+
+std::map<std::string, GroupContents> contents_of(const StateDict& state) {
+  std::map<std::string, GroupContents> contents;
+  for (const auto& [name, value] : state.values()) {
+    if (!std::holds_alternative<Tensor>(value)) continue;
+    const std::size_t slash = name.rfind('/');
+    if (slash == std::string::npos) continue;
+    GroupContents& group = contents[name.substr(0, slash)];
+    ++group.links;
+    group.longest = std::max(group.longest, std::min<std::size_t>(name.size() - slash - 1, 255));
+  }
+  return contents;
+}
+
+/// Writes one state into one image.
+class ImageWriter {
+ public:
+  ImageWriter(std::size_t expected_bytes, std::map<std::string, GroupContents> contents)
+      : owner_(expected_bytes), contents_(std::move(contents)) {
+    hdf5::disable_plugins();
+    Handle access = own<Error>(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "checkpoint");
+    checked<Error>(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110), "checkpoint format 1.10");
+    checked<Error>(H5Pset_fapl_core(access.get(), expected_bytes, false), "checkpoint in memory");
+    checked<Error>(H5Pset_alignment(access.get(), 256, 64), "checkpoint alignment");
+    H5FD_file_image_callbacks_t callbacks{image_allocate, image_copy, image_reallocate, image_keep,
+                                          owner_same,     owner_keep, &owner_};
+    checked<Error>(H5Pset_file_image_callbacks(access.get(), &callbacks), "checkpoint in memory");
+    Handle file_creation = creation(H5P_FILE_CREATE, "checkpoint");
+    checked<Error>(H5Pset_userblock(file_creation.get(), kUserBlockBytes), "user block");
+    checked<Error>(H5Pset_link_phase_change(file_creation.get(), kMostCompact, 0), "root group");
+    file_ = own<Error>(H5Fcreate("checkpoint", H5F_ACC_TRUNC, file_creation.get(), access.get()), H5Fclose,
+                       "checkpoint");
+    groups_.emplace("", own<Error>(H5Gopen2(file_.get(), "/", H5P_DEFAULT), H5Gclose, "root group"));
+  }
+
+  void tensor(const std::string& name, const Tensor& t) {
+    dataset(name, hdf5::file_type(t.dtype()).get(), t.shape().dims(), t.raw(), t.bytes(), name_of(t.dtype()));
+  }
+  void scalar(const std::string& name, std::int64_t value) { attribute(name, H5T_STD_I64LE, {}, &value); }
+  void scalar(const std::string& name, double value) { attribute(name, H5T_IEEE_F64LE, {}, &value); }
+  void text(const std::string& name, const std::string& value, bool as_dataset = false) {
+    const Handle type = text_type(value.size() + 1);
+    if (as_dataset)
+      dataset(name, type.get(), {}, value.c_str(), value.size() + 1, layout::kTextKind);
+    else
+      attribute(name, type.get(), {}, value.c_str());
+  }
+  template <class T>
+  void list(const std::string& name, const std::vector<T>& values, bool as_dataset) {
+    constexpr bool integers = std::is_same_v<T, std::int64_t>;
+    const hid_t type = integers ? H5T_STD_I64LE : H5T_IEEE_F64LE;
+    const std::int64_t count = static_cast<std::int64_t>(values.size());
+    const std::size_t bytes = values.size() * sizeof(T);
+    if (as_dataset)
+      dataset(name, type, {&count, 1}, values.data(), bytes, integers ? layout::kIntegersKind : layout::kNumbersKind);
+    else
+      attribute(name, type, {&count, 1}, values.data());
+  }
+
+  bool exhausted() const { return owner_.exhausted; }
+
+  /// Closes the file and hands its bytes over, user block filled in.
+  CheckpointImage finish() {
+    groups_.clear();
+    checked<Error>(H5Fclose(file_.release()), "close checkpoint");
+    // The file ends where the superblock says; the buffer was grown in larger pieces.
+    std::uint64_t size = 0;
+    std::memcpy(&size, static_cast<const std::byte*>(owner_.bytes) + kUserBlockBytes + 28, sizeof(size));
+    check<Error>(size >= kUserBlockBytes + 48 && size <= owner_.capacity,
+                 "checkpoint: HDF5 left {} bytes and says the file has {}; this is a fault of Binade's own",
+                 owner_.capacity, size);
+    void* whole = std::realloc(owner_.bytes, size);
+    if (whole == nullptr) whole = owner_.bytes;
+    owner_.bytes = nullptr;
+    CheckpointImage image(static_cast<std::byte*>(whole), size);
+    fill_user_block(image.mutable_bytes());
+    return image;
+  }
+
+ private:
+  static void fill_user_block(std::span<std::byte> image) {
+    std::byte* block = image.data();
+    std::memset(block, 0, kUserBlockBytes);
+    const std::uint32_t version = layout::kUserBlockVersion, block_bytes = kUserBlockBytes;
+    const std::uint64_t length = image.size();
+    std::memcpy(block, layout::kMagic.data(), layout::kMagic.size());
+    std::memcpy(block + layout::kVersionAt, &version, sizeof(version));
+    std::memcpy(block + layout::kBlockSizeAt, &block_bytes, sizeof(block_bytes));
+    std::memcpy(block + layout::kLengthAt, &length, sizeof(length));
+    std::memcpy(block + layout::kNoteAt, layout::kNote.data(), layout::kNote.size());
+    const Sha256::Digest digest = layout::guarded_digest(image);
+    std::memcpy(block + layout::kDigestAt, digest.data(), digest.size());
+  }
+
+  /// The group that holds `name`, made with those above it, and the last component.
+  std::pair<hid_t, std::string> place(const std::string& name) {
+    check<ArgumentError>(taken_.insert(name).second, "checkpoint entry \"{}\": the name is taken", name);
+    const std::size_t slash = name.rfind('/');
+    const std::string leaf = slash == std::string::npos ? name : name.substr(slash + 1);
+    check<ArgumentError>(is_valid_name(leaf),
+                         "checkpoint entry \"{}\": wanted names of 1 to 255 bytes of UTF-8 without control characters",
+                         name);
+    return {group(slash == std::string::npos ? "" : name.substr(0, slash)), leaf};
+  }
+
+  hid_t group(const std::string& path) {
+    if (const auto found = groups_.find(path); found != groups_.end()) return found->second.get();
+    check<ArgumentError>(std::count(path.begin(), path.end(), '/') < ProfileLimits{}.depth - 1,
+                         "checkpoint group \"{}\": nested deeper than {}", path, ProfileLimits{}.depth - 1);
+    const auto [parent, leaf] = place(path);
+    Handle list = creation(H5P_GROUP_CREATE, "group");
+    checked<Error>(H5Pset_link_phase_change(list.get(), kMostCompact, 0), "group");
+    if (const auto found = contents_.find(path); found != contents_.end()) found->second.announce(list.get());
+    Handle made = own<Error>(H5Gcreate2(parent, leaf.c_str(), H5P_DEFAULT, list.get(), H5P_DEFAULT), H5Gclose,
+                             "checkpoint group " + path);
+    return groups_.emplace(path, std::move(made)).first->second.get();
+  }
+
+  void attribute_at(hid_t object, const std::string& leaf, const std::string& name, hid_t type,
+                    std::span<const std::int64_t> dims, const void* value) {
+    const Handle space = space_of(dims);
+    Handle made = own<Error>(H5Acreate2(object, leaf.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                             "checkpoint entry " + name);
+    if (dims.empty() || dims[0] > 0) checked<Error>(H5Awrite(made.get(), type, value), "checkpoint entry " + name);
+  }
+  void attribute(const std::string& name, hid_t type, std::span<const std::int64_t> dims, const void* value) {
+    const auto [parent, leaf] = place(name);
+    attribute_at(parent, leaf, name, type, dims, value);
+  }
+
+  void dataset(const std::string& name, hid_t type, std::span<const std::int64_t> dims, const void* bytes,
+               std::size_t count, std::string_view kind) {
+    const auto [parent, leaf] = place(name);
+    Handle list = creation(H5P_DATASET_CREATE, "dataset");
+    checked<Error>(H5Pset_layout(list.get(), H5D_CONTIGUOUS), "dataset");
+    checked<Error>(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "dataset");
+    checked<Error>(H5Pset_fill_time(list.get(), H5D_FILL_TIME_NEVER), "dataset");
+    const Handle space = space_of(dims);
+    Handle made = own<Error>(H5Dcreate2(parent, leaf.c_str(), type, space.get(), H5P_DEFAULT, list.get(), H5P_DEFAULT),
+                             H5Dclose, "checkpoint entry " + name);
+    if (count > 0)
+      checked<Error>(H5Dwrite(made.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes), "checkpoint entry " + name);
+    const std::string dtype(kind);
+    attribute_at(made.get(), layout::kDTypeAttribute, name, text_type(dtype.size() + 1).get(), {}, dtype.c_str());
+  }
+
+  hdf5::QuietErrors quiet_;
+  ImageOwner owner_;
+  Handle file_;
+  std::map<std::string, GroupContents> contents_;
+  std::map<std::string, Handle> groups_;
+  std::set<std::string> taken_;
+};
+
+std::span<const std::byte> bytes_of(const Tensor& t) {
+  return {t.bytes() == 0 ? nullptr : static_cast<const std::byte*>(t.raw()), t.bytes()};
+}
+
+std::size_t expected_size(const StateDict& state) {
+  std::size_t bytes = std::size_t{1} << 16;
+  for (const auto& [name, value] : state.values()) {
+    bytes += 1024 + 2 * name.size();
+    if (const auto* t = std::get_if<Tensor>(&value)) bytes += t->bytes();
+    if (const auto* t = std::get_if<std::string>(&value)) bytes += t->size();
+    if (const auto* t = std::get_if<StateDict::Integers>(&value)) bytes += t->size() * 8;
+    if (const auto* t = std::get_if<StateDict::Numbers>(&value)) bytes += t->size() * 8;
+  }
+  return bytes;
+}
+
+CheckpointImage write(ImageWriter& writer, const StateDict& state, const std::string& state_hash) {
+  writer.text("format/name", std::string(layout::kFormatName));
+  writer.scalar("format/major", kCheckpointMajor);
+  writer.scalar("format/minor", kCheckpointMinor);
+  writer.scalar("format/required_features", std::int64_t{0});
+  writer.scalar("format/optional_features", std::int64_t{0});
+  writer.text("format/writer", "binade " + std::string(version()));
+  std::string manifest;
+  for (const auto& [name, value] : state.values()) {
+    const std::string top = name.substr(0, name.find('/'));
+    check<ArgumentError>(
+        !top.empty() && top != name && top != "format" && top != "manifest",
+        "checkpoint entry \"{}\": wanted \"group/name\", where the groups format and manifest are Binade's own", name);
+    if (const auto* tensor = std::get_if<Tensor>(&value)) {
+      const Tensor host = tensor->on_host();
+      writer.tensor(name, host);
+      manifest += layout::manifest_line(name, host.dtype(), host.shape(), bytes_of(host));
+    } else if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+      writer.scalar(name, *integer);
+    } else if (const auto* number = std::get_if<double>(&value)) {
+      writer.scalar(name, *number);
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      writer.text(name, *text, is_dataset(value));
+    } else if (const auto* integers = std::get_if<StateDict::Integers>(&value)) {
+      writer.list(name, *integers, is_dataset(value));
+    } else {
+      writer.list(name, std::get<StateDict::Numbers>(value), is_dataset(value));
+    }
+  }
+  writer.text("manifest/tensors", manifest, true);
+  writer.text("manifest/state_hash", state_hash);
+  return writer.finish();
+}
+
+}  // namespace
+
+CheckpointImage encode_checkpoint(const StateDict& state, const std::string& state_hash) {
+  check_counts(state);
+  ImageWriter writer(expected_size(state), contents_of(state));
+  try {
+    return write(writer, state, state_hash);
+  } catch (const Error&) {
+    check<OutOfMemoryError>(!writer.exhausted(), "checkpoint: no memory to build its {} bytes", expected_size(state));
+    throw;
+  }
+}
+
+}  // namespace binade::io

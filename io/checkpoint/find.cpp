@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <functional>
+#include <ranges>
+#include <utility>
+
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/store.h"
+
+namespace binade::io {
+
+namespace {
+
+/// What stands in the way of a file: nothing, the system, its bytes, or its name.
+enum class Obstacle { kNone, kUnreadable, kCorrupt, kMisnamed };
+
+/// Loads one file of a folder; on a problem says which kind and fills `why`.
+Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded,
+                  std::string& why) {
+  try {
+    const CheckpointImage image = read_checkpoint_image(ops, folder, name, limit, name);
+    DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + name);
+    check_name_fits(name, decoded.info);
+    loaded.state = std::move(decoded.state);
+    loaded.info = std::move(decoded.info);
+    loaded.file = name;
+    loaded.step = *step_of_file_name(name);
+    return Obstacle::kNone;
+  } catch (const UnreadableCheckpointError& e) {
+    why = e.what();
+    return Obstacle::kUnreadable;
+  } catch (const MisnamedCheckpointError& e) {
+    why = e.what();
+    return Obstacle::kMisnamed;
+  } catch (const NoCheckpointError& e) {
+    why = e.what();
+    return Obstacle::kCorrupt;
+  }
+}
+
+/// Checkpoint files of a folder, newest first.
+std::vector<std::string> newest_first(FileOps& ops, int folder, const std::string& path) {
+  std::vector<std::string> names;
+  const int error = ops.list(folder, names);
+  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", path, error_text(error));
+  std::erase_if(names, [](const std::string& n) { return !step_of_file_name(n); });
+  std::reverse(names.begin(), names.end());  // list() sorts, and 12 digits sort as numbers do
+  return names;
+}
+
+[[noreturn]] void none_left(const std::string& path, std::size_t tried) {
+  throw NoCheckpointError(tried == 0
+                              ? fmt::format("checkpoints in {}: there is none yet; where its run has ended, start it "
+                                            "again with --resume auto (TrainingRun::resume_if_possible())",
+                                            path)
+                              : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
+}
+
+}  // namespace
+
+void check_name_fits(const std::string& name, const CheckpointInfo& info) {
+  const std::optional<std::int64_t> named = step_of_file_name(name);
+  if (named && info.step && *named != *info.step)
+    throw MisnamedCheckpointError(
+        fmt::format("checkpoint {}: its name says step {}, it holds step {}; {}", name, *named, *info.step,
+                    *info.step >= 0 ? "under the name " + checkpoint_file_name(*info.step) + " it can be resumed"
+                                    : "no run wrote it"));
+}
+
+void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn) {
+  for (const std::string& group : info.left_out)
+    warn(
+        fmt::format("checkpoint {}: it has format {}.{} and a group /{} that this Binade does not know; it is left out",
+                    file, info.major, info.minor, group));
+}
+
+LoadedCheckpoint CheckpointStore::load_newest() {
+  wait();
+  FileOps& ops = *options_.ops;
+  const std::vector<std::string> names = newest_first(ops, folder_.get(), path_);
+  LoadedCheckpoint loaded;
+  std::vector<std::string> lost;
+  for (const std::string& name : names) {
+    std::string why;
+    const Obstacle obstacle = try_load(ops, folder_.get(), name, options_.largest_file, loaded, why);
+    if (obstacle == Obstacle::kNone) break;
+    if (obstacle != Obstacle::kUnreadable) {
+      why += "; moved to " + set_aside(name, obstacle == Obstacle::kMisnamed ? "misnamed" : "corrupt");
+      lost.push_back(name);  // one that cannot be read today is still what MANIFEST says it is
+    }
+    options_.warn(why + "; trying the one before");
+  }
+  if (!lost.empty()) {
+    Manifest now;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::erase_if(manifest_.entries,
+                    [&](const ManifestEntry& e) { return std::find(lost.begin(), lost.end(), e.file) != lost.end(); });
+      now = manifest_;
+    }
+    write_manifest(now);
+    prune_corrupt();
+  }
+  if (loaded.file.empty()) none_left(path_, names.size());
+  tell_what_was_left_out(loaded.info, loaded.file, options_.warn);
+  return loaded;
+}
+
+std::optional<LoadedCheckpoint> CheckpointStore::load_to_go_back(std::int64_t newest, std::int64_t after) {
+  wait();
+  std::vector<ManifestEntry> candidates = entries();
+  std::erase_if(candidates, [&](const ManifestEntry& e) {
+    return e.step > newest || e.step <= after || e.status == CheckpointStatus::kCommitted;
+  });
+  const auto rank = [](const ManifestEntry& e) { return std::pair(e.status == CheckpointStatus::kGood, e.step); };
+  std::ranges::sort(candidates, std::greater<>(), rank);
+  for (const ManifestEntry& candidate : candidates) {
+    LoadedCheckpoint loaded;
+    std::string why;
+    if (try_load(*options_.ops, folder_.get(), candidate.file, options_.largest_file, loaded, why) == Obstacle::kNone)
+      return loaded;
+    options_.warn(why + "; trying another");
+  }
+  return std::nullopt;
+}
+
+void CheckpointStore::abandon_after(std::int64_t step) {
+  wait();
+  Manifest now;
+  std::vector<std::string> later;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto is_later = [&](const ManifestEntry& e) { return e.step > step; };
+    for (const ManifestEntry& e : manifest_.entries)
+      if (is_later(e)) later.push_back(e.file);
+    now = manifest_;
+    std::erase_if(now.entries, is_later);
+    std::erase_if(manifest_.entries, is_later);
+  }
+  // The newest first: at every instant the newest that is left is one that was committed.
+  for (const std::string& file : std::views::reverse(later)) {
+    std::string aside;
+    const int error = move_aside(file, "abandoned", aside);
+    check<StorageError>(error == 0 || error == ENOENT,
+                        "checkpoint {}/{}: it is of a run that was left, and cannot be renamed {}: {}; a resume would "
+                        "find it",
+                        path_, file, aside, error_text(error));
+  }
+  const int error = options_.ops->sync(folder_.get());
+  check<StorageError>(error == 0,
+                      "checkpoints in {}: those of a run that was left were moved, but the folder could not be synced: "
+                      "{}; a power cut may bring them back",
+                      path_, error_text(error));
+  write_manifest(now);
+}
+
+namespace {
+
+FileHandle opened(const std::string& folder) {
+  int descriptor = -1;
+  const int error = open_checkpoints(FileOps::real(), folder, descriptor);
+  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, error_text(error));
+  return {FileOps::real(), descriptor};
+}
+
+/// Names of files, the first to be tried first.
+using Listing = std::function<std::vector<std::string>()>;
+
+/// The first of them that is whole; nothing when there is none. `tried` is how many there were.
+std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const Listing& list, const Warn& warn,
+                                            std::size_t& tried) {
+  FileOps& ops = FileOps::real();
+  // A writer may prune what was just listed; it has committed another one then, so look again.
+  for (int round = 0; round < 10; ++round) {
+    bool vanished = false;
+    const std::vector<std::string> names = list();
+    tried = names.size();
+    for (const std::string& name : names) {
+      LoadedCheckpoint loaded;
+      std::string why;
+      const Obstacle obstacle = try_load(ops, folder.get(), name, StoreOptions{}.largest_file, loaded, why);
+      if (obstacle == Obstacle::kNone) {
+        tell_what_was_left_out(loaded.info, loaded.file, warn);
+        return loaded;
+      }
+      FileStatus status;
+      if (ops.status_of(folder.get(), name, status) == ENOENT) {
+        vanished = true;
+        break;
+      }
+      warn(why + "; trying the next");
+    }
+    if (!vanished) break;
+  }
+  return std::nullopt;
+}
+
+/// Files with a score, the best first. None where MANIFEST cannot be read: it alone knows the scores.
+std::vector<std::string> names_best_first(const FileHandle& folder) {
+  std::vector<std::byte> text;
+  if (read_file(FileOps::real(), folder.get(), kManifestName, kManifestLimit, text) != 0) return {};
+  const Manifest manifest = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()}).manifest;
+  std::vector<std::string> names;
+  for (const std::size_t i : best_first(manifest.entries)) names.push_back(manifest.entries[i].file);
+  return names;
+}
+
+LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std::int64_t step, const Warn& warn) {
+  FileOps& ops = FileOps::real();
+  const std::string name = checkpoint_file_name(step);
+  FileStatus status;
+  if (ops.status_of(folder.get(), name, status) == ENOENT) {
+    std::string there;
+    for (const std::string& other : std::views::reverse(newest_first(ops, folder.get(), path)))
+      there += fmt::format("{}{}", there.empty() ? "" : ", ", *step_of_file_name(other));
+    throw NoCheckpointError(fmt::format("checkpoints in {}: there is none of step {}; there are those of {}", path,
+                                        step, there.empty() ? "none" : there));
+  }
+  LoadedCheckpoint loaded;
+  std::string why;
+  check<NoCheckpointError>(
+      try_load(ops, folder.get(), name, StoreOptions{}.largest_file, loaded, why) == Obstacle::kNone, "{}", why);
+  tell_what_was_left_out(loaded.info, loaded.file, warn);
+  return loaded;
+}
+
+}  // namespace
+
+LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn) {
+  return find_checkpoint(folder, {.kind = CheckpointChoice::Kind::kNewest}, warn);
+}
+
+std::optional<CheckpointChoice> checkpoint_choice(std::string_view text) {
+  using enum CheckpointChoice::Kind;
+  if (text == "best") return CheckpointChoice{.kind = kBest};
+  if (text == "newest") return CheckpointChoice{.kind = kNewest};
+  CheckpointChoice choice{.kind = kStep};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), choice.step);
+  const bool step = error == std::errc() && end == text.data() + text.size() && choice.step >= 0;
+  return step ? std::optional(choice) : std::nullopt;
+}
+
+FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice, const Warn& warn) {
+  using enum CheckpointChoice::Kind;
+  const FileHandle handle = opened(folder);
+  if (choice.kind == kStep) return {of_step(handle, folder, choice.step, warn), "as asked for"};
+  std::size_t tried = 0;
+  if (choice.kind != kNewest) {
+    if (auto best = first_whole(
+            handle, [&] { return names_best_first(handle); }, warn, tried))
+      return {*std::move(best), fmt::format("the best of {} with a score", tried)};
+    check<NoCheckpointError>(choice.kind == kUsual,
+                             "checkpoints in {}: {}, so none is the best; take the newest, or name a step", folder,
+                             tried == 0 ? "none has the score of an evaluation"
+                                        : fmt::format("none of {} with a score could be verified", tried));
+  }
+  auto newest = first_whole(
+      handle, [&] { return newest_first(FileOps::real(), handle.get(), folder); }, warn, tried);
+  if (!newest) none_left(folder, tried);
+  return {*std::move(newest), "the newest"};
+}
+
+}  // namespace binade::io

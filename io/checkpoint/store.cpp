@@ -1,0 +1,491 @@
+#include "binade/io/checkpoint/store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <tuple>
+
+#include "binade/core/error.h"
+#include "binade/core/state_copy.h"
+#include "binade/io/terminal/console.h"
+
+namespace binade::io {
+
+namespace {
+
+constexpr int kAttempts = 3;
+constexpr int kAsideNames = 10000;  // more attempts at a free name are no accident
+constexpr std::size_t kKeptAside = 8;
+
+std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
+
+bool is_own_temporary(const std::string& name) {
+  constexpr std::string_view kEnd = ".saving";
+  if (name == std::string(".") + kManifestName + ".tmp") return true;
+  return name.size() > kEnd.size() + 1 && name.front() == '.' && name.ends_with(kEnd) &&
+         step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
+}
+
+/// "ckpt-000000000500.h5.corrupt-2", in its parts.
+struct SetAside {
+  std::string file, why;
+  int number = 0;
+};
+std::optional<SetAside> set_aside_from(const std::string& name) {
+  static const std::size_t length = checkpoint_file_name(0).size();
+  const std::size_t dash = name.rfind('-');
+  if (name.size() <= length + 1 || name[length] != '.' || dash <= length || !step_of_file_name(name.substr(0, length)))
+    return std::nullopt;
+  const std::string why = name.substr(length + 1, dash - length - 1), digits = name.substr(dash + 1);
+  const bool ours = why == "corrupt" || why == "misnamed" || why == "abandoned";
+  if (!ours || digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != digits.npos)
+    return std::nullopt;
+  return SetAside{name.substr(0, length), why, std::stoi(digits)};
+}
+
+SaveOutcome outcome_of(const SaveRequest& request) {
+  return {.step = request.step, .file = checkpoint_file_name(request.step)};
+}
+
+/// A storage failure after which another attempt with a fresh file makes sense.
+class Retry : public StorageError {
+ public:
+  using StorageError::StorageError;
+};
+
+template <class E = StorageError>
+void must(int error, const std::string& path, const char* doing, const std::string& name) {
+  check<E>(error == 0, "checkpoint {}/{}: cannot {}: {}; the last commit is intact", path, name, doing,
+           error_text(error));
+}
+
+FileHandle opened(FileOps& ops, const std::string& path) {
+  int descriptor = -1;
+  const int error = open_checkpoints(ops, path, descriptor);
+  check<StorageError>(error == 0,
+                      "open folder {}: {}; wanted a folder that can be read and written, and no link to one", path,
+                      error_text(error));
+  return FileHandle(ops, descriptor);
+}
+
+}  // namespace
+
+void warn_on_stderr(const std::string& line) { say("binade: " + line); }
+
+CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
+    : options_(std::move(options)), path_(folder), folder_(opened(*options_.ops, folder)) {
+  check<ArgumentError>(options_.keep >= 1, "checkpoint store: wanted keep >= 1, got {}", options_.keep);
+  take_stock();
+  try {
+    writer_ = std::thread([this] { write_loop(); });
+  } catch (const std::system_error& error) {
+    throw OutOfMemoryError(fmt::format(
+        "checkpoint store: the system starts no thread ({}); it is short of memory, or allows no more processes",
+        error.what()));
+  }
+}
+
+CheckpointStore::~CheckpointStore() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+}
+
+void CheckpointStore::take_stock() {
+  FileOps& ops = *options_.ops;
+  std::vector<std::string> names;
+  // What a killed process left may be seen here and still be lost: nothing is believed before it is on the disk.
+  must(ops.sync(folder_.get()), path_, "sync", ".");
+  must(ops.list(folder_.get(), names), path_, "list", ".");
+  std::vector<std::byte> text;
+  const int error = read_file(ops, folder_.get(), kManifestName, kManifestLimit, text);
+  // One that the system will not hand over now may know what the files do not: which are good, which is the best.
+  FileStatus status;
+  const bool readable = error == 0 || error == ENOENT || error == EFBIG ||
+                        (ops.status_of(folder_.get(), kManifestName, status) == 0 && !status.regular);
+  check<StorageError>(
+      readable, "checkpoints in {}: cannot read {}: {}; where that stays so, remove it: it is rebuilt from the files",
+      path_, kManifestName, error_text(error));
+  ManifestReading reading;
+  if (error == 0)
+    reading = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
+  else
+    reading.whole = false;
+  std::vector<ManifestEntry> listed = std::move(reading.manifest.entries);
+  manifest_.last_trouble = reading.manifest.last_trouble;
+  for (const ManifestEntry& e : listed) listed_on_disk_.insert(e.file);
+  bool changed = !reading.whole;
+  for (const std::string& name : names) {
+    if (is_own_temporary(name)) {
+      ops.unlink(folder_.get(), name);
+      continue;
+    }
+    const std::optional<std::int64_t> step = step_of_file_name(name);
+    if (!step) continue;  // not ours: left alone
+    const auto known = std::find_if(listed.begin(), listed.end(),
+                                    [&](const ManifestEntry& e) { return e.file == name; });
+    if (known != listed.end()) {
+      manifest_.entries.push_back(*known);
+      continue;
+    }
+    changed = true;
+    try {
+      const CheckpointImage image = read_checkpoint_image(ops, folder_.get(), name, options_.largest_file, name);
+      ManifestEntry entry{*step, name, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kCommitted,
+                          true,  {}};
+      try {
+        check_name_fits(name, verify_checkpoint(image.bytes(), "checkpoint " + name));
+        entry.status = CheckpointStatus::kVerified;
+      } catch (const CheckpointError&) {
+        // Whole, and of a version this one cannot read: load_newest() will say so.
+      }
+      manifest_.entries.push_back(std::move(entry));
+    } catch (const UnreadableCheckpointError& e) {
+      options_.warn(fmt::format("{}; left as it is", e.what()));
+    } catch (const MisnamedCheckpointError& e) {
+      options_.warn(fmt::format("{}; moved to {}", e.what(), set_aside(name, "misnamed")));
+    } catch (const NoCheckpointError& e) {
+      options_.warn(fmt::format("{}; moved to {}", e.what(), set_aside(name, "corrupt")));
+    }
+  }
+  changed = changed || manifest_.entries.size() != listed.size();
+  if (changed && !(manifest_.entries.empty() && error == ENOENT)) write_manifest(manifest_);
+  prune_corrupt();
+}
+
+bool CheckpointStore::saving() const {
+  const std::scoped_lock lock(mutex_);
+  return busy_;
+}
+
+bool CheckpointStore::start_save(SaveRequest request) {
+  std::list<SaveOutcome> outcome;
+  outcome.push_back(outcome_of(request));
+  {
+    const std::scoped_lock lock(mutex_);
+    if (busy_) return false;
+    busy_ = true;
+    request_ = std::move(request);
+    expected_ = std::move(outcome);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void CheckpointStore::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+}
+
+std::vector<SaveOutcome> CheckpointStore::finished() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<SaveOutcome> outcomes(finished_.begin(), finished_.end());
+  finished_.clear();
+  return outcomes;
+}
+
+void CheckpointStore::save(SaveRequest request) {
+  SaveOutcome outcome = outcome_of(request);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !busy_; });
+  busy_ = true;
+  lock.unlock();
+  commit(request, outcome);
+  lock.lock();
+  busy_ = false;
+  if (outcome.error) std::rethrow_exception(outcome.error);
+}
+
+void CheckpointStore::write_loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return request_.has_value() || closing_; });
+    if (!request_) return;
+    SaveRequest request = std::move(*request_);
+    request_.reset();
+    lock.unlock();
+    commit(request, expected_.front());
+    lock.lock();
+    finished_.splice(finished_.end(), expected_);
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+/// Whatever happens comes back as an outcome: there is nobody above the writer thread to catch it.
+void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcept {
+  constexpr const char* kNoMemory = "out of memory";  // short enough for a string that needs none
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    try {
+      carry_out(request, outcome);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step));
+    }
+  } catch (const std::bad_alloc&) {
+    outcome.error = std::current_exception();
+    outcome.problem = kNoMemory;
+  } catch (const std::exception& e) {
+    outcome.error = std::current_exception();
+    try {
+      outcome.problem = e.what();
+    } catch (const std::bad_alloc&) {
+      outcome.problem = kNoMemory;
+    }
+  } catch (...) {  // of a hook or a test, and no concern of ours
+    outcome.error = std::current_exception();
+    outcome.problem = "unknown error";
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
+  check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
+                       request.step);
+  request.state = on_host(request.state);  // once, and a device has its memory back
+  if (const std::optional<std::string> sick = first_non_finite(request.state))
+    throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
+  if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
+  const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
+  request.state = StateDict();
+  // What we wrote must pass what we ask of others, before it can replace anything.
+  const CheckpointInfo info = verify_checkpoint(image.bytes());
+  check<ArgumentError>(!info.step || *info.step == request.step,
+                       "checkpoint of step {}: wanted a state of that step, got one whose progress/step is {}",
+                       request.step, info.step.value_or(0));
+  if (request.before) request.before();
+  write_and_publish(image, outcome.file, request.supersedes);
+  outcome.committed = true;
+  outcome.bytes = image.bytes().size();
+  record({request.step, outcome.file, image.bytes().size(), image_sha256(image.bytes()), CheckpointStatus::kVerified,
+          true, request.score});
+}
+
+void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes) {
+  FileOps& ops = *options_.ops;
+  if (same_on_disk(image, name)) return sync_folder(name);  // an attempt before this one may have failed to
+  const std::string temporary = temporary_name(name);
+  for (int attempt = 1;; ++attempt) {
+    try {
+      write_temporary(image, temporary);
+      break;
+    } catch (const Retry&) {
+      ops.unlink(folder_.get(), temporary);
+      // A file that failed to sync may hold anything from now on; only a fresh one can be trusted.
+      if (attempt == kAttempts) throw;
+      std::this_thread::sleep_for(attempt * options_.pause);
+    } catch (const std::exception&) {
+      ops.unlink(folder_.get(), temporary);
+      throw;
+    }
+  }
+  int error = forget_in_manifest(name);
+  if (error == 0)
+    error = supersedes ? ops.rename_over(folder_.get(), temporary, name)
+                       : move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
+  if (error == EEXIST) error = take_the_place(temporary, name);
+  if (error != 0) ops.unlink(folder_.get(), temporary);
+  must(error, path_, "rename into place", name);
+  sync_folder(name);
+}
+
+/// Before a file takes a name, MANIFEST forgets what it says about another file of that name, which may have been good.
+/// 0 or errno.
+int CheckpointStore::forget_in_manifest(const std::string& name) {
+  if (!listed_on_disk_.contains(name)) return 0;
+  Manifest without;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto is_it = [&](const ManifestEntry& e) { return e.file == name; };
+    without = manifest_;
+    std::erase_if(without.entries, is_it);
+    std::erase_if(manifest_.entries, is_it);
+  }
+  return replace_manifest(without);
+}
+
+/// Another state of this step is there, as after a rollback. It stays under a second name, and the step never is
+/// without a checkpoint: the new file takes the name in one rename. 0 or errno.
+int CheckpointStore::take_the_place(const std::string& temporary, const std::string& name) {
+  FileOps& ops = *options_.ops;
+  std::string aside;
+  int error = EEXIST;
+  const int first = next_aside(name, "abandoned");
+  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
+    aside = fmt::format("{}.abandoned-{}", name, n);
+    error = ops.link(folder_.get(), name, aside);
+  }
+  if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // no second names here: a moment without is the price
+    aside = set_aside(name, "abandoned");
+    error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
+  } else if (error == 0) {
+    error = ops.sync(folder_.get());
+    if (error == 0) error = ops.rename_over(folder_.get(), temporary, name);
+  }
+  if (error == 0)
+    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name, aside));
+  return error;
+}
+
+void CheckpointStore::sync_folder(const std::string& name) {
+  const int error = options_.ops->sync(folder_.get());
+  check<StorageError>(error == 0,
+                      "checkpoint {}/{}: it is there, but the folder could not be synced: {}; a power cut may lose it",
+                      path_, name, error_text(error));
+}
+
+void CheckpointStore::write_temporary(const CheckpointImage& image, const std::string& temporary) {
+  FileOps& ops = *options_.ops;
+  int descriptor = -1;
+  int error = ops.create_exclusive(folder_.get(), temporary, descriptor);
+  if (error == EEXIST) {
+    must(ops.unlink(folder_.get(), temporary), path_, "remove a stale file", temporary);
+    error = ops.create_exclusive(folder_.get(), temporary, descriptor);
+  }
+  must(error, path_, "create", temporary);
+  FileHandle file(ops, descriptor);
+  must(write_all(ops, file.get(), image.bytes()), path_, "write", temporary);
+  must<Retry>(ops.sync(file.get()), path_, "sync", temporary);
+  ops.drop_cache(file.get());
+  must<Retry>(file.close(), path_, "close", temporary);
+  compare_with_disk(image, temporary);
+}
+
+void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std::string& name) {
+  FileOps& ops = *options_.ops;
+  int descriptor = -1;
+  must<Retry>(ops.open_read(folder_.get(), name, descriptor), path_, "open to read back", name);
+  const FileHandle file(ops, descriptor);
+  FileStatus status;
+  must<Retry>(ops.status(file.get(), status), path_, "read back", name);
+  bool same = status.regular && status.bytes == image.bytes().size();
+  std::vector<std::byte> piece(std::min(image.bytes().size(), std::size_t{4} << 20));
+  for (std::size_t at = 0; same && at < image.bytes().size(); at += piece.size()) {
+    const std::span<const std::byte> wanted = image.bytes().subspan(at,
+                                                                    std::min(piece.size(), image.bytes().size() - at));
+    const std::span<std::byte> got = std::span(piece).first(wanted.size());
+    must<Retry>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
+    same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
+  }
+  check<Retry>(same, "checkpoint {}/{}: what was read back is not what was written; the last commit is intact", path_,
+               name);
+}
+
+bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::string& name) {
+  FileStatus status;
+  if (options_.ops->status_of(folder_.get(), name, status) != 0) return false;
+  try {
+    compare_with_disk(image, name);
+    return true;
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+int CheckpointStore::move_aside(const std::string& name, const std::string& why, std::string& aside) {
+  int error = EEXIST;
+  const int first = next_aside(name, why);
+  for (int n = first; error == EEXIST && n < first + kAsideNames; ++n) {
+    aside = fmt::format("{}.{}-{}", name, why, n);
+    error = move_without_replacing(*options_.ops, folder_.get(), name, aside);
+  }
+  return error;
+}
+
+std::string CheckpointStore::set_aside(const std::string& name, const std::string& why) {
+  std::string aside;
+  const int error = move_aside(name, why, aside);
+  return error == 0 ? aside : fmt::format("nowhere ({})", error_text(error));
+}
+
+/// One more than the highest number that a name has: of two files the one with the higher number is the newer.
+int CheckpointStore::next_aside(const std::string& name, const std::string& why) {
+  std::vector<std::string> names;
+  options_.ops->list(folder_.get(), names);  // one that fails leaves the search for a free name to the caller
+  int next = 1;
+  for (const std::string& there : names)
+    if (const auto aside = set_aside_from(there); aside && aside->file == name && aside->why == why)
+      next = std::max(next, aside->number + 1);
+  return next;
+}
+
+/// Deletes all but the newest damaged ones: a run that is started again and again would fill its disk with them.
+void CheckpointStore::prune_corrupt() {
+  std::vector<std::string> names;
+  if (options_.ops->list(folder_.get(), names) != 0) return;
+  std::vector<std::tuple<std::string, int, std::string>> corrupt;  // file, number, name
+  for (const std::string& name : names)
+    if (const auto aside = set_aside_from(name); aside && aside->why == "corrupt")
+      corrupt.emplace_back(aside->file, aside->number, name);
+  if (corrupt.size() <= kKeptAside) return;
+  std::sort(corrupt.begin(), corrupt.end());
+  corrupt.resize(corrupt.size() - kKeptAside);
+  for (const auto& [file, number, name] : corrupt) options_.ops->unlink(folder_.get(), name);
+  options_.warn(fmt::format("checkpoints in {}: of the damaged ones the newest {} stay, {} were deleted", path_,
+                            kKeptAside, corrupt.size()));
+}
+
+void CheckpointStore::record(ManifestEntry entry) {
+  Manifest now;
+  std::vector<std::string> doomed;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::vector<ManifestEntry> entries = manifest_.entries;
+    const std::int64_t step = entry.step;
+    std::erase_if(entries, [&](const ManifestEntry& e) { return e.step == step; });
+    entries.push_back(std::move(entry));
+    std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+    const std::vector<bool> keep = kept_by_ring(entries, options_.keep);
+    std::vector<ManifestEntry> left;
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (keep[i])
+        left.push_back(entries[i]);
+      else
+        doomed.push_back(entries[i].file);
+    now = {.entries = left, .last_trouble = manifest_.last_trouble};
+    manifest_.entries = std::move(left);  // only when nothing can fail any more
+  }
+  write_manifest(now);
+  for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
+}
+
+int CheckpointStore::replace_manifest(const Manifest& manifest) {
+  std::set<std::string> listed;
+  for (const ManifestEntry& e : manifest.entries) listed.insert(e.file);
+  const int error = write_file_atomically(*options_.ops, folder_.get(), kManifestName, bytes_of(to_text(manifest)));
+  if (error == 0)
+    listed_on_disk_ = std::move(listed);
+  else  // either of both may be there
+    listed_on_disk_.merge(listed);
+  return error;
+}
+
+void CheckpointStore::write_manifest(const Manifest& manifest) {
+  if (const int error = replace_manifest(manifest))
+    options_.warn(fmt::format("{}/{}: {}; the checkpoints themselves are whole, and it is rebuilt from them", path_,
+                              kManifestName, error_text(error)));
+}
+
+void CheckpointStore::step_was_clean(std::int64_t step) {
+  const std::scoped_lock lock(mutex_);
+  for (ManifestEntry& e : manifest_.entries)
+    if (e.status == CheckpointStatus::kVerified && e.step < step &&
+        step - std::max(e.step, manifest_.last_trouble) >= options_.good_after)
+      e.status = CheckpointStatus::kGood;
+}
+
+void CheckpointStore::step_had_trouble(std::int64_t step) {
+  const std::scoped_lock lock(mutex_);
+  manifest_.last_trouble = std::max(manifest_.last_trouble, step);
+}
+
+std::vector<ManifestEntry> CheckpointStore::entries() const {
+  const std::scoped_lock lock(mutex_);
+  return manifest_.entries;
+}
+
+}  // namespace binade::io

@@ -1,0 +1,199 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "binade/core/state_dict.h"
+#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/manifest.h"
+#include "binade/io/files/file_ops.h"
+
+namespace binade::io {
+
+/// Called with one line for a person. The default prints it to stderr.
+using Warn = std::function<void(const std::string&)>;
+void warn_on_stderr(const std::string& line);
+/// One line for each group that a load left out; see CheckpointInfo.
+void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
+
+/// A whole checkpoint under a name that says another step than it holds. It is not resumed, or a copied file would
+/// change what step a run is at.
+class MisnamedCheckpointError : public NoCheckpointError {
+ public:
+  using NoCheckpointError::NoCheckpointError;
+};
+/// Throws MisnamedCheckpointError when the file `name` and what is in it disagree about the step. Any name that is not
+/// of a checkpoint of a run fits, and so do weights without a step.
+void check_name_fits(const std::string& name, const CheckpointInfo& info);
+
+struct StoreOptions {
+  int keep = 3;         ///< the newest files that stay, at least 1; see below for what stays beside them
+  int good_after = 50;  ///< clean steps after which a checkpoint is good
+  Warn warn = warn_on_stderr;
+  FileOps* ops = &FileOps::real();
+  std::uint64_t largest_file = std::uint64_t{1} << 40;
+  std::chrono::milliseconds pause{50};  ///< before the second attempt at a save, twice that before the third
+};
+
+struct SaveRequest {
+  std::int64_t step = 0;
+  StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
+  std::string state_hash{};
+  std::optional<Score> score{};  ///< what "best" is judged by
+  /// A checkpoint of this step is one of the same run, of which this one knows more: it makes way, and is not set
+  /// aside. At every instant one of both is there.
+  bool supersedes = false;
+  /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
+  /// When it throws nothing is written. May be left out.
+  std::function<void()> before{};
+  /// Makes `state_hash` where that is empty. Called by the writer, so that no step waits for it. May be left out.
+  std::function<std::string(const StateDict&)> hash{};
+};
+
+/// How a save went. `problem` is empty when it was committed.
+struct SaveOutcome {
+  std::int64_t step = 0;
+  bool committed = false;
+  std::string file{};
+  std::string problem{};
+  std::uint64_t bytes = 0;     ///< of a committed one
+  double seconds = 0;          ///< from the writer's first look at it to its end
+  std::exception_ptr error{};  ///< what save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
+};
+
+struct LoadedCheckpoint {
+  std::int64_t step = 0;
+  std::string file{};
+  StateDict state{};
+  CheckpointInfo info{};
+};
+
+/// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.
+std::optional<std::string> first_non_finite(const StateDict& state);
+
+/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint exists whole and verified or it
+/// does not exist. One writer thread, at most one save in flight. A save goes: all numbers finite; a temporary file
+/// made for it alone, mode 0600; written; synced; read back and compared; renamed without replacing; folder synced.
+/// Only then is it committed: MANIFEST is replaced, and what the ring does not keep is deleted.
+///
+/// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best. Set
+/// aside: damaged ones as "….corrupt-1", of which the newest 8 stay; those whose name says another step than they hold
+/// as "….misnamed-1" and those that a rollback left as "….abandoned-1", which are never deleted.
+///
+/// The caller holds the run's lock. Step numbers, not clocks, order everything. Calls from one thread.
+class CheckpointStore {
+ public:
+  /// Opens the folder (which must exist), deletes what a dead writer left half-made, and makes MANIFEST and files
+  /// agree: files that MANIFEST does not know are verified and taken in. Throws StorageError.
+  CheckpointStore(const std::string& folder, StoreOptions options = {});
+  ~CheckpointStore();  ///< waits for the save in flight
+  CheckpointStore(const CheckpointStore&) = delete;
+  CheckpointStore& operator=(const CheckpointStore&) = delete;
+
+  /// Hands a save to the writer thread and returns at once; false, and nothing happens, while one is in flight. What
+  /// goes wrong from here on is told by finished(), a lack of memory too.
+  bool start_save(SaveRequest request);
+  bool saving() const;
+  /// Outcomes since the last call, in order.
+  std::vector<SaveOutcome> finished();
+  /// Waits for the save in flight.
+  void wait();
+  /// Saves and waits; throws what went wrong. A checkpoint of this step with the same bytes is enough.
+  void save(SaveRequest request);
+
+  /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1",
+  /// or "….misnamed-1" where only the name is wrong; those that the system cannot read are named and left. Throws
+  /// NoCheckpointError when there is none, CheckpointError when the newest is whole and of a format this version cannot
+  /// read.
+  LoadedCheckpoint load_newest();
+
+  /// Where a run may go back to: the newest good checkpoint of a step in (after, newest], or, where none is good, the
+  /// newest verified one. Nothing when there is none that can be read.
+  std::optional<LoadedCheckpoint> load_to_go_back(std::int64_t newest, std::int64_t after);
+  /// The run went back to `step`: what was saved later is set aside under another name, never deleted. When this
+  /// returns no power cut brings it back. Throws StorageError when something later could not be moved: a resume may
+  /// find it, or `step`.
+  void abandon_after(std::int64_t step);
+
+  /// Tells the ladder that a step went through without incident, or not. MANIFEST follows with the next save.
+  void step_was_clean(std::int64_t step);
+  void step_had_trouble(std::int64_t step);
+
+  std::vector<ManifestEntry> entries() const;
+
+ private:
+  void take_stock();
+  void write_loop();
+  void commit(SaveRequest& request, SaveOutcome& outcome) noexcept;
+  void carry_out(SaveRequest& request, SaveOutcome& outcome);
+  void write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes);
+  int forget_in_manifest(const std::string& name);
+  int take_the_place(const std::string& temporary, const std::string& name);
+  void sync_folder(const std::string& name);
+  void write_temporary(const CheckpointImage& image, const std::string& temporary);
+  void compare_with_disk(const CheckpointImage& image, const std::string& name);
+  bool same_on_disk(const CheckpointImage& image, const std::string& name);
+  void record(ManifestEntry entry);
+  int replace_manifest(const Manifest& manifest);
+  void write_manifest(const Manifest& manifest);
+  int move_aside(const std::string& name, const std::string& why, std::string& aside);
+  int next_aside(const std::string& name, const std::string& why);
+  void prune_corrupt();
+  std::string set_aside(const std::string& name, const std::string& why);
+
+  StoreOptions options_;
+  std::string path_;
+  FileHandle folder_;
+  std::set<std::string> listed_on_disk_;  // by MANIFEST, as far as known; one thread at a time writes in the folder
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  Manifest manifest_;
+  std::optional<SaveRequest> request_;
+  bool busy_ = false;  // a request waits or is being written
+  bool closing_ = false;
+  std::list<SaveOutcome> expected_, finished_;  // expected: of the request; the writer needs no memory to report it
+  std::thread writer_;
+};
+
+/// Which entries the ring keeps, by the rule above.
+std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep);
+
+/// The newest whole checkpoint of a folder that somebody else may be writing: only reads. As load_newest() otherwise.
+LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
+
+/// Which checkpoint of a run is asked for.
+struct CheckpointChoice {
+  enum class Kind : std::uint8_t {
+    kUsual,   ///< the best where one with a score is kept, else the newest
+    kBest,    ///< the best by the score of its evaluation
+    kNewest,  ///< the newest that is whole
+    kStep,    ///< the one of `step`
+  };
+  Kind kind = Kind::kUsual;
+  std::int64_t step = 0;
+};
+/// "best", "newest" or a step ("500"); nothing for another text, which names a file.
+std::optional<CheckpointChoice> checkpoint_choice(std::string_view text);
+
+struct FoundCheckpoint : LoadedCheckpoint {
+  std::string why;  ///< for people: "the best of 3 with a score", "the newest", "as asked for"
+};
+/// That checkpoint of a folder that somebody else may be writing: only reads. What cannot be read on the way to the
+/// best or the newest is passed over, with a line to `warn`. Throws NoCheckpointError, which names those that there
+/// are, when there is no such one, and CheckpointError as load_newest().
+FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
+                                const Warn& warn = warn_on_stderr);
+
+}  // namespace binade::io

@@ -1,0 +1,220 @@
+#include "binade/io/data/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "binade/core/error.h"
+#include "binade/core/state_counts.h"
+
+namespace binade::io {
+namespace {
+
+std::string name_of(SampleOrder order) {
+  switch (order) {
+    case SampleOrder::kShuffled: return "shuffled";
+    case SampleOrder::kRandomOffset: return "random-offset";
+    case SampleOrder::kSequential: return "sequential";
+  }
+  return "?";
+}
+
+}  // namespace
+
+struct LoaderBase::Impl {
+  struct Made {
+    BatchOrigin origin;
+    std::shared_ptr<void> batch;
+  };
+
+  Impl(LoaderOptions options, Make make_batch) : make(std::move(make_batch)), order(std::move(options)) {}
+
+  ~Impl() {
+    if (!worker.joinable()) return;
+    worker.request_stop();
+    worker.join();  // here and not by the member's destructor: the worker uses every other member
+  }
+
+  Make make;
+  mutable std::mutex mutex;  // guards everything below; `make` runs outside it
+  std::condition_variable_any changed;
+  BatchOrder order;
+  std::uint64_t consumed = 0;
+  std::uint64_t read = 0;
+  std::uint64_t ahead = 0;       // the slot at which the worker makes its next batch
+  std::uint64_t generation = 0;  // raised when what the worker has in hand is no longer wanted
+  std::deque<Made> ready;
+  std::exception_ptr trouble;  // why there is no batch after those: the worker rests until next() has told
+  std::jthread worker;
+
+  /// Gives the lock up while it makes the batch; when that throws, for good.
+  Made make_at(std::uint64_t slot, std::unique_lock<std::mutex>& lock) {
+    Made made{order.batch_at(slot), nullptr};
+    lock.unlock();
+    made.batch = make(made.origin);
+    lock.lock();
+    return made;
+  }
+
+  void work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      const auto limit = static_cast<std::size_t>(order.options().prefetch);
+      if (!changed.wait(lock, stop, [&] { return !trouble && ready.size() < limit; })) return;
+      const std::uint64_t now = generation;
+      try {
+        Made made = make_at(ahead, lock);
+        if (now != generation) continue;
+        const std::uint64_t end = made.origin.end;
+        ready.push_back(std::move(made));
+        ahead = end;
+      } catch (...) {  // whatever it is, a lack of memory here too: next() tells it to who asks for the batch
+        if (!lock.owns_lock()) lock.lock();
+        if (now == generation) trouble = std::current_exception();
+      }
+      changed.notify_all();
+    }
+  }
+
+  /// REQUIRES the lock. Drops what was made from `read` on.
+  void restart() {
+    ready.clear();
+    ahead = read;
+    trouble = nullptr;
+    ++generation;
+    changed.notify_all();
+  }
+
+  bool works_ahead() {
+    if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
+    ahead = read;
+    try {
+      worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    } catch (const std::system_error&) {
+      return false;  // the system starts no thread: this batch is made here, and the next one asks again
+    }
+    return true;
+  }
+
+  Made take() {
+    std::unique_lock lock(mutex);
+    if (!works_ahead()) {
+      Made made = make_at(read, lock);
+      read = made.origin.end;
+      return made;
+    }
+    changed.wait(lock, [&] { return !ready.empty() || trouble; });
+    changed.notify_all();  // as soon as the lock is given up
+    if (ready.empty()) std::rethrow_exception(std::exchange(trouble, nullptr));
+    Made made = std::move(ready.front());
+    ready.pop_front();
+    read = made.origin.end;
+    return made;
+  }
+};
+
+LoaderBase::LoaderBase(LoaderOptions options, Make make)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(make))) {}
+LoaderBase::~LoaderBase() = default;
+LoaderBase::LoaderBase(LoaderBase&&) noexcept = default;
+LoaderBase& LoaderBase::operator=(LoaderBase&&) noexcept = default;
+
+std::shared_ptr<void> LoaderBase::next_batch() { return impl_->take().batch; }
+
+void LoaderBase::commit(const BatchOrigin& origin) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->consumed = std::max(impl_->consumed, origin.end);
+}
+
+void LoaderBase::rewind() {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->read == impl_->consumed) return;
+  impl_->read = impl_->consumed;
+  impl_->restart();
+}
+
+void LoaderBase::seek(std::uint64_t slot) {
+  const std::lock_guard lock(impl_->mutex);
+  const bool already_there = impl_->read == slot;
+  impl_->consumed = impl_->read = slot;
+  if (!already_there) impl_->restart();
+}
+
+void LoaderBase::quarantine(std::int64_t sample) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->order.quarantine(sample);
+  impl_->restart();
+}
+
+std::uint64_t LoaderBase::consumed() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->consumed;
+}
+
+std::int64_t LoaderBase::epoch() const {
+  return static_cast<std::int64_t>(consumed() / static_cast<std::uint64_t>(options().epoch));
+}
+
+std::int64_t LoaderBase::batches_per_epoch() const { return (options().epoch + options().batch - 1) / options().batch; }
+
+const LoaderOptions& LoaderBase::options() const { return impl_->order.options(); }
+
+StateDict LoaderBase::state() const {
+  const std::lock_guard lock(impl_->mutex);
+  const LoaderOptions& options = impl_->order.options();
+  const auto epoch = static_cast<std::uint64_t>(options.epoch);
+  StateDict state;
+  state.put("batch", options.batch);
+  state.put("content", options.content);
+  state.put("epoch", static_cast<std::int64_t>(impl_->consumed / epoch));
+  state.put("order", name_of(options.order));
+  state.put("position", static_cast<std::int64_t>(impl_->consumed % epoch));
+  state.put("quarantine", StateDict::Integers(impl_->order.quarantined()));
+  state.put("samples", options.samples);
+  state.put("seed", static_cast<std::int64_t>(options.seed));
+  return state;
+}
+
+void LoaderBase::load_state(const StateDict& state) {
+  const LoaderOptions& wanted = options();
+  const std::string& content = state.text("content");
+  check<DataError>(
+      content == wanted.content,
+      "data: the checkpoint was trained on other data (content {:.12}…, now {:.12}…); resume with the same "
+      "files, wherever they lie",
+      content, wanted.content);
+  check<DataError>(state.integer("samples") == wanted.samples,
+                   "data: the checkpoint's data set has {} samples, this one {}", state.integer("samples"),
+                   wanted.samples);
+  check<CheckpointError>(state.text("order") == name_of(wanted.order),
+                         "data: the checkpoint's order is {}, this loader's {}", state.text("order"),
+                         name_of(wanted.order));
+  check<CheckpointError>(static_cast<std::uint64_t>(state.integer("seed")) == wanted.seed,
+                         "data: the checkpoint's seed is {}, this loader's {}", state.integer("seed"),
+                         static_cast<std::int64_t>(wanted.seed));
+  state.integer("batch");  // may be another one: the cursor counts samples
+  const std::int64_t epoch = read_count(state, "epoch");
+  const std::int64_t position = read_count(state, "position");
+  check<CheckpointError>(
+      position >= 0 && position < wanted.epoch && epoch >= 0 && epoch < (std::int64_t{1} << 40) / wanted.epoch,
+      "data: the checkpoint's cursor is outside the data: epoch {}, position {} of {}", epoch, position, wanted.epoch);
+  for (const std::int64_t sample : state.integers("quarantine"))
+    check<CheckpointError>(sample >= 0 && sample < wanted.samples,
+                           "data: the checkpoint's quarantine list names sample {} of {}", sample, wanted.samples);
+
+  const std::lock_guard lock(impl_->mutex);
+  BatchOrder order(wanted);
+  for (const std::int64_t sample : state.integers("quarantine")) order.quarantine(sample);
+  impl_->order = std::move(order);
+  impl_->consumed = impl_->read = static_cast<std::uint64_t>(epoch) * static_cast<std::uint64_t>(wanted.epoch) +
+                                  static_cast<std::uint64_t>(position);
+  impl_->restart();
+}
+
+}  // namespace binade::io

@@ -1,0 +1,215 @@
+#include "binade/io/data/npy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "binade/core/error.h"
+#include "binade/io/files/extents.h"
+#include "binade/io/files/read_file.h"
+
+namespace binade::io {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::size_t kMostHeader = 64 << 10;
+
+struct Header {
+  std::optional<std::string> type;
+  std::optional<bool> fortran_order;
+  std::optional<std::vector<std::uint64_t>> shape;
+};
+
+/// The dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, keys in any order.
+class HeaderText {
+ public:
+  HeaderText(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
+
+  Header read() {
+    Header header;
+    expect('{');
+    while (!taken('}')) {
+      const std::string key = quoted();
+      expect(':');
+      if (key == "descr" && !header.type)
+        header.type = type();
+      else if (key == "fortran_order" && !header.fortran_order)
+        header.fortran_order = truth();
+      else if (key == "shape" && !header.shape)
+        header.shape = shape();
+      else
+        refuse("a key that does not belong there, or is there twice");
+      if (taken(',')) continue;
+      expect('}');
+      break;
+    }
+    skip_blanks();
+    if (!rest_.empty()) refuse("something behind the dictionary");
+    if (!header.type || !header.fortran_order || !header.shape) refuse("no descr, fortran_order or shape");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw DataError(fmt::format("{}: the .npy header is none that NumPy writes: {}", name_, what));
+  }
+  void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n\r"), rest_.size())); }
+  bool taken(char c) {
+    skip_blanks();
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  void expect(char c) {
+    if (!taken(c)) refuse(fmt::format("no '{}' where one must be", c));
+  }
+  bool taken_word(std::string_view word) {
+    skip_blanks();
+    if (!rest_.starts_with(word)) return false;
+    rest_.remove_prefix(word.size());
+    return true;
+  }
+  std::string quoted() {
+    skip_blanks();
+    const char quote = rest_.empty() ? '\0' : rest_[0];
+    const std::size_t end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : std::string_view::npos;
+    if (end == std::string_view::npos || end > 32) refuse("no short text in quotes where one must be");
+    const std::string text(rest_.substr(1, end - 1));
+    if (std::ranges::any_of(text, [](char c) { return c < ' ' || c > '~'; })) refuse("a text that is no plain ASCII");
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+  std::string type() {
+    skip_blanks();
+    check<DataError>(!rest_.starts_with('['),
+                     "{}: wanted an array of numbers, got one of records; save one field of it", name_);
+    return quoted();
+  }
+  bool truth() {
+    if (taken_word("True")) return true;
+    if (!taken_word("False")) refuse("fortran_order is neither True nor False");
+    return false;
+  }
+  std::vector<std::uint64_t> shape() {
+    std::vector<std::uint64_t> dims;
+    expect('(');
+    while (!taken(')')) {
+      std::uint64_t extent = 0;
+      skip_blanks();
+      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
+      if (error != std::errc()) refuse("an extent that is no number from 0 to 2^64 - 1");
+      rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+      dims.push_back(extent);
+      check<DataError>(dims.size() <= Shape::kMaxRank, "{}: wanted at most {} dimensions, got more", name_,
+                       int{Shape::kMaxRank});
+      if (taken(',')) continue;
+      if (dims.size() == 1) refuse("a shape that is no tuple");
+      expect(')');
+      break;
+    }
+    return dims;
+  }
+
+  std::string_view rest_;
+  const std::string& name_;
+};
+
+struct ElementType {
+  std::string_view name;
+  DType dtype;  // as which it is read
+  std::size_t bytes;
+};
+constexpr ElementType kTypes[] = {{"f2", DType::f16, 2},    {"f4", DType::f32, 4}, {"f8", DType::f64, 8},
+                                  {"i4", DType::i32, 4},    {"i8", DType::i64, 8}, {"u1", DType::u8, 1},
+                                  {"i1", DType::i32, 1},    {"i2", DType::i32, 2}, {"u2", DType::i32, 2},
+                                  {"b1", DType::boolean, 1}};
+
+ElementType type_for(const std::string& descr, const std::string& name) {
+  const char order = descr.empty() ? '\0' : descr[0];
+  const std::string_view type = std::string_view(descr).substr(std::min<std::size_t>(1, descr.size()));
+  check<DataError>(!type.starts_with('O'),
+                   "{}: it holds Python objects, which only a pickle can store; a pickle is a program, and none is run "
+                   "here: save an array of numbers",
+                   name);
+  check<DataError>(order != '>', "{}: wanted little-endian values, got big-endian ones ({}); save a.astype('<{}')",
+                   name, descr, type);
+  const auto* known = std::ranges::find(kTypes, type, &ElementType::name);
+  const bool fits = known != std::end(kTypes) && (order == '<' || (order == '|' && known->bytes == 1));
+  check<DataError>(fits,
+                   "{}: wanted f2 f4 f8 i1 i2 i4 i8 u1 u2 or b1, got '{}'; save a.astype('<f4'), or '<i8' for whole "
+                   "numbers",
+                   name, descr);
+  return *known;
+}
+
+template <class From>
+void widen(std::span<const std::byte> from, Tensor& to) {
+  auto* out = to.mutable_data<std::int32_t>();
+  for (std::size_t i = 0; i < from.size() / sizeof(From); ++i) {
+    From value{};
+    std::memcpy(&value, from.data() + i * sizeof(From), sizeof(From));
+    out[i] = value;
+  }
+}
+
+void fill(Tensor& to, const ElementType& type, std::span<const std::byte> data, const std::string& name) {
+  if (type.name == "i1") return widen<std::int8_t>(data, to);
+  if (type.name == "i2") return widen<std::int16_t>(data, to);
+  if (type.name == "u2") return widen<std::uint16_t>(data, to);
+  if (type.dtype == DType::boolean)
+    check<DataError>(std::ranges::all_of(data, [](std::byte b) { return b <= std::byte{1}; }),
+                     "{}: it holds a bool that is neither 0 nor 1", name);
+  if (!data.empty()) std::memcpy(to.mutable_raw(), data.data(), data.size());
+}
+
+/// Where the header's text lies.
+std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
+  const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
+  check<DataError>(is_npy(all) && all.size() >= kMagic.size() + 2, "{}: wanted a .npy file, got {}", name,
+                   all.empty() ? "an empty file" : "something else");
+  const auto major = static_cast<unsigned char>(all[6]), minor = static_cast<unsigned char>(all[7]);
+  check<DataError>(major >= 1 && major <= 3 && minor == 0, "{}: wanted .npy version 1.0, 2.0 or 3.0, got {}.{}", name,
+                   major, minor);
+  const std::size_t width = major == 1 ? 2 : 4, begin = kMagic.size() + 2 + width;
+  std::uint32_t length = 0;
+  check<DataError>(all.size() >= begin, "{}: the .npy file is truncated in its header", name);
+  std::memcpy(&length, file.data() + kMagic.size() + 2, width);
+  check<DataError>(length <= kMostHeader && length <= all.size() - begin,
+                   "{}: its .npy header of {} bytes is beyond the file or {} bytes", name, length, kMostHeader);
+  return all.substr(begin, length);
+}
+
+}  // namespace
+
+NpyArray decode_npy(std::span<const std::byte> file, const std::string& name) {
+  const std::string_view text = header_text(file, name);
+  const Header header = HeaderText(text, name).read();
+  const ElementType type = type_for(*header.type, name);
+  const auto end = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(text.data() + text.size()) -
+                                            file.data());
+  const std::span<const std::byte> data = file.subspan(end);
+  const std::optional<Shape> found = shape_from_extents(*header.shape);
+  check<DataError>(found.has_value(), "{}: its extents multiply to more than any file holds", name);
+  const Shape& shape = *found;
+  const auto count = static_cast<std::uint64_t>(shape.numel());
+  check<DataError>(count * type.bytes == data.size(),
+                   "{}: shape {} of {} needs {} values of {} bytes, the file has {} bytes for them", name, shape,
+                   *header.type, count, type.bytes, data.size());
+  check<DataError>(!*header.fortran_order || shape.rank() <= 1,
+                   "{}: it is in Fortran order; save np.ascontiguousarray(a)", name);
+  NpyArray array{Tensor::empty(shape, type.dtype), std::string(type.name)};
+  fill(array.values, type, data, name);
+  return array;
+}
+
+bool is_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
+
+NpyArray read_npy(const std::string& path) {
+  const std::string bytes = read_file(path, std::uint64_t{1} << 40, kMagic);
+  return decode_npy(std::as_bytes(std::span(bytes)), path);
+}
+
+}  // namespace binade::io

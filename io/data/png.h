@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace binade::io {
+
+/// Pixels as a PNG file holds them: integers, row by row, channels innermost (H, W, C), nothing scaled and no gamma
+/// applied. Values lie in 0 … max_value().
+struct Image {
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  int channels = 1;  ///< 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA
+  int depth = 8;     ///< bits per value in the file: 1, 2, 4, 8 or 16
+  std::vector<std::uint16_t> values{};
+
+  int max_value() const { return (1 << depth) - 1; }
+  std::uint16_t at(std::int64_t y, std::int64_t x, int channel) const {
+    return values[static_cast<std::size_t>((y * width + x) * channels + channel)];
+  }
+};
+
+struct PngReadOptions {
+  bool palette_as_index = false;  ///< a palette image gives its indices (class ids), not its colors
+  std::int64_t max_pixels = std::int64_t{1} << 28;
+};
+
+/// Reads a PNG of any color type and depth, interlaced or not; a palette gives 8-bit RGB. Throws DataError with `name`
+/// and the reason for anything that is no whole, sound PNG. Memory stays in proportion to bytes.size(): sizes that no
+/// compressed stream of that length can fill are refused before anything is allocated.
+Image decode_png(const std::string& bytes, const std::string& name, const PngReadOptions& options = {});
+/// The bytes of a PNG file for decode_png(); of any other file only the first. Throws DataError.
+std::string read_png_bytes(const std::string& path);
+Image read_png(const std::string& path, const PngReadOptions& options = {});
+
+/// The bytes of a PNG file of `image`, without time stamps: the same image gives the same bytes. Throws ArgumentError
+/// for extents, channels, depth or values that make no image.
+std::string encode_png(const Image& image);
+/// Writes a file, as io/files/output_file.h does. Throws StorageError.
+void write_png(const std::string& path, const Image& image);
+
+}  // namespace binade::io

@@ -1,0 +1,242 @@
+#include "binade/io/files/file_ops.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "binade/core/error.h"
+
+namespace binade::io {
+
+namespace {
+
+#if !defined(RENAME_NOREPLACE)
+constexpr unsigned kRenameNoReplace = 1;
+#else
+constexpr unsigned kRenameNoReplace = RENAME_NOREPLACE;
+#endif
+
+int open_at(int folder, const std::string& name, int flags, int& file) {
+  file = ::openat(folder, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+  return file < 0 ? errno : 0;
+}
+
+FileStatus status_from(const struct stat& s) {
+  return {S_ISREG(s.st_mode), S_ISDIR(s.st_mode), static_cast<std::uint64_t>(s.st_size), s.st_dev, s.st_ino};
+}
+
+class RealFileOps final : public FileOps {
+ public:
+  int open_folder(const std::string& path, int& folder) override {
+    folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder < 0 ? errno : 0;
+  }
+  int create_folder(const std::string& path) override { return ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno; }
+  int open_folder_in(int folder, const std::string& name, int& opened) override {
+    opened = ::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return opened < 0 ? errno : 0;
+  }
+  int create_folder_in(int folder, const std::string& name) override {
+    return ::mkdirat(folder, name.c_str(), 0777) == 0 ? 0 : errno;
+  }
+  int create_exclusive(int folder, const std::string& name, int& file) override {
+    return open_at(folder, name, O_WRONLY | O_CREAT | O_EXCL, file);
+  }
+  int open_read(int folder, const std::string& name, int& file) override {
+    return open_at(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, file);
+  }
+  int open_or_create(int folder, const std::string& name, int& file) override {
+    return open_at(folder, name, O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY, file);
+  }
+  int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
+    const ssize_t n = ::write(file, bytes.data(), bytes.size());
+    written = n < 0 ? 0 : static_cast<std::size_t>(n);
+    return n < 0 ? errno : 0;
+  }
+  int read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, std::size_t& got) override {
+    const ssize_t n = ::pread(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    got = n < 0 ? 0 : static_cast<std::size_t>(n);
+    return n < 0 ? errno : 0;
+  }
+  int truncate(int file, std::uint64_t bytes) override {
+    return ::ftruncate(file, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  }
+  int sync(int file) override { return ::fsync(file) == 0 ? 0 : errno; }
+  int close(int file) override { return ::close(file) == 0 ? 0 : errno; }
+  int drop_cache(int file) override { return ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED); }
+  int status(int file, FileStatus& status) override {
+    struct stat s {};
+    if (::fstat(file, &s) != 0) return errno;
+    status = status_from(s);
+    return 0;
+  }
+  int status_of(int folder, const std::string& name, FileStatus& status) override {
+    struct stat s {};
+    if (::fstatat(folder, name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0) return errno;
+    status = status_from(s);
+    return 0;
+  }
+  int rename_no_replace(int folder, const std::string& from, const std::string& to) override {
+    return ::syscall(SYS_renameat2, folder, from.c_str(), folder, to.c_str(), kRenameNoReplace) == 0 ? 0 : errno;
+  }
+  int rename_over(int folder, const std::string& from, const std::string& to) override {
+    return ::renameat(folder, from.c_str(), folder, to.c_str()) == 0 ? 0 : errno;
+  }
+  int link(int folder, const std::string& from, const std::string& to) override {
+    return ::linkat(folder, from.c_str(), folder, to.c_str(), 0) == 0 ? 0 : errno;
+  }
+  int unlink(int folder, const std::string& name) override {
+    return ::unlinkat(folder, name.c_str(), 0) == 0 ? 0 : errno;
+  }
+  int list(int folder, std::vector<std::string>& names) override {
+    names.clear();
+    // The stream owns its descriptor and starts where the descriptor stands, so it gets one of its own.
+    const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (copy < 0) return errno;
+    DIR* stream = ::fdopendir(copy);
+    if (stream == nullptr) {
+      const int error = errno;
+      ::close(copy);
+      return error;
+    }
+    const std::unique_ptr<DIR, int (*)(DIR*)> closed(stream, ::closedir);
+    errno = 0;
+    while (const dirent* entry = ::readdir(stream)) {
+      if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
+        names.emplace_back(entry->d_name);
+      errno = 0;
+    }
+    const int error = errno;
+    std::sort(names.begin(), names.end());
+    return error;
+  }
+  int lock_exclusive(int file) override { return ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
+};
+
+}  // namespace
+
+FileOps& FileOps::real() {
+  static RealFileOps ops;
+  return ops;
+}
+
+namespace {
+
+constexpr int kInterruptions = 1000;  // more than that in a row is no signal but a fault of the system
+
+}  // namespace
+
+int write_all(FileOps& ops, int file, std::span<const std::byte> bytes) {
+  constexpr std::size_t kPiece = std::size_t{64} << 20;  // some kernels write at most 2 GiB at once
+  for (int interrupted = 0; !bytes.empty();) {
+    std::size_t written = 0;
+    const int error = ops.write(file, bytes.first(std::min(bytes.size(), kPiece)), written);
+    if (error == EINTR && ++interrupted < kInterruptions) continue;
+    if (error != 0) return error;
+    if (written == 0) return EIO;  // a device that takes nothing and says nothing would loop for ever
+    interrupted = 0;
+    bytes = bytes.subspan(written);
+  }
+  return 0;
+}
+
+int read_exactly(FileOps& ops, int file, std::uint64_t offset, std::span<std::byte> bytes) {
+  constexpr std::size_t kPiece = std::size_t{64} << 20;
+  for (int interrupted = 0; !bytes.empty();) {
+    std::size_t got = 0;
+    const int error = ops.read_at(file, offset, bytes.first(std::min(bytes.size(), kPiece)), got);
+    if (error == EINTR && ++interrupted < kInterruptions) continue;
+    if (error != 0) return error;
+    if (got == 0) return EIO;
+    interrupted = 0;
+    offset += got;
+    bytes = bytes.subspan(got);
+  }
+  return 0;
+}
+
+int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, std::vector<std::byte>& bytes) {
+  int descriptor = -1;
+  if (const int error = ops.open_read(folder, name, descriptor)) return error;
+  FileHandle file(ops, descriptor);
+  FileStatus before;
+  if (const int error = ops.status(file.get(), before)) return error;
+  if (!before.regular) return before.folder ? EISDIR : EINVAL;
+  if (before.bytes > limit) return EFBIG;
+  bytes.resize(before.bytes);
+  if (const int error = read_exactly(ops, file.get(), 0, bytes)) return error;
+  FileStatus after;
+  if (const int error = ops.status(file.get(), after)) return error;
+  return after.bytes == before.bytes ? 0 : EIO;
+}
+
+int write_file_atomically(FileOps& ops, int folder, const std::string& name, std::span<const std::byte> bytes) {
+  const std::string temporary = "." + name + ".tmp";
+  int descriptor = -1;
+  int error = ops.create_exclusive(folder, temporary, descriptor);
+  if (error == EEXIST) {  // left by a process that died
+    if ((error = ops.unlink(folder, temporary)) != 0) return error;
+    error = ops.create_exclusive(folder, temporary, descriptor);
+  }
+  if (error != 0) return error;
+  FileHandle file(ops, descriptor);
+  error = write_all(ops, file.get(), bytes);
+  if (error == 0) error = ops.sync(file.get());
+  const int close_error = file.close();
+  if (error == 0) error = close_error;
+  if (error == 0) error = ops.rename_over(folder, temporary, name);
+  if (error != 0) {
+    ops.unlink(folder, temporary);
+    return error;
+  }
+  return ops.sync(folder);
+}
+
+int move_without_replacing(FileOps& ops, int folder, const std::string& from, const std::string& to, Moving safely) {
+  const int error = ops.rename_no_replace(folder, from, to);
+  if (error != EINVAL && error != ENOSYS && error != ENOTSUP) return error;
+  if (const int link_error = ops.link(folder, from, to)) return link_error;
+  if (safely == Moving::kSafely)
+    if (const int sync_error = ops.sync(folder)) return sync_error;
+  return ops.unlink(folder, from);
+}
+
+std::string error_text(int error) {
+  const char* name = ::strerrorname_np(error);
+  return fmt::format("{} ({})", ::strerrordesc_np(error) != nullptr ? ::strerrordesc_np(error) : "unknown error",
+                     name != nullptr ? name : std::to_string(error).c_str());
+}
+
+std::pair<std::string, std::string> split_path(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {".", path};
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+int open_checkpoints(FileOps& ops, const std::string& path, int& folder) {
+  const std::size_t last = path.find_last_not_of('/');
+  const auto [run, name] = split_path(last == path.npos ? path : path.substr(0, last + 1));
+  int above = -1;
+  if (const int error = ops.open_folder(run, above)) return error;
+  const FileHandle handle(ops, above);
+  return ops.open_folder_in(above, name, folder);
+}
+
+FileHandle open_folder(FileOps& ops, const std::string& path) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  check<StorageError>(error == 0, "open folder {}: {}; wanted a folder that can be read and written", path,
+                      error_text(error));
+  return FileHandle(ops, descriptor);
+}
+
+}  // namespace binade::io

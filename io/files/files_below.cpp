@@ -1,0 +1,140 @@
+#include "binade/io/files/files_below.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "binade/core/error.h"
+
+namespace binade::io {
+namespace {
+
+bool is_missing(int error) { return error == ENOENT; }
+
+}  // namespace
+
+FilesBelow::FilesBelow(const std::string& path, FileOps& ops)
+    : path_(path), folder_(open_folder(ops, path)), ops_(&ops) {}
+
+int FilesBelow::walk(const std::string& name, Missing missing, FileHandle& folder, std::string& last) const {
+  int opened = -1;
+  if (const int error = ops_->open_folder_in(folder_.get(), ".", opened)) return error;
+  folder = FileHandle(*ops_, opened);
+  std::size_t begin = 0;
+  for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', begin)) {
+    const std::string part = name.substr(begin, slash - begin);
+    begin = slash + 1;
+    if (missing == Missing::kIsMade)
+      if (const int error = ops_->create_folder_in(folder.get(), part); error != 0 && error != EEXIST) return error;
+    if (const int error = ops_->open_folder_in(folder.get(), part, opened)) return error;
+    folder = FileHandle(*ops_, opened);
+  }
+  last = name.substr(begin);
+  return 0;
+}
+
+void FilesBelow::refuse(const std::string& name, const char* doing, int error) const {
+  const char* why = error == ELOOP     ? "; it is a symbolic link, and none is followed below a run folder"
+                    : error == ENOTDIR ? "; a symbolic link in place of a folder is not followed either"
+                    : error == EINVAL || error == EISDIR || error == ENXIO ? "; wanted a regular file"
+                                                                           : "";
+  throw StorageError(fmt::format("{}: cannot be {}: {}{}", path_of(name), doing, error_text(error), why));
+}
+
+bool FilesBelow::holds(const std::string& name) const {
+  FileHandle folder;
+  std::string last;
+  FileStatus status;
+  int error = walk(name, Missing::kStays, folder, last);
+  if (error == 0) error = ops_->status_of(folder.get(), last, status);
+  if (error != 0 && !is_missing(error)) refuse(name, "looked for", error);
+  return error == 0;
+}
+
+std::vector<std::string> FilesBelow::names_in(const std::string& folder_name) const {
+  FileHandle folder;
+  std::string last;
+  std::vector<std::string> names;
+  int error = walk(folder_name + "/", Missing::kStays, folder, last);
+  if (error == 0) error = ops_->list(folder.get(), names);
+  if (error != 0 && !is_missing(error)) refuse(folder_name, "listed", error);
+  return names;
+}
+
+std::optional<FileHandle> FilesBelow::find_regular(const std::string& name, std::uint64_t& bytes) const {
+  FileHandle folder;
+  std::string last;
+  int descriptor = -1;
+  int error = walk(name, Missing::kStays, folder, last);
+  if (error == 0) error = ops_->open_read(folder.get(), last, descriptor);
+  if (is_missing(error)) return std::nullopt;
+  if (error != 0) refuse(name, "read", error);
+  FileHandle file(*ops_, descriptor);
+  FileStatus status;
+  error = ops_->status(descriptor, status);
+  if (error == 0 && !status.regular) error = status.folder ? EISDIR : EINVAL;
+  if (error != 0) refuse(name, "read", error);
+  bytes = status.bytes;
+  return file;
+}
+
+std::optional<std::string> FilesBelow::read(const std::string& name, std::uint64_t limit) const {
+  std::uint64_t bytes = 0;
+  const std::optional<FileHandle> file = find_regular(name, bytes);
+  if (!file) return std::nullopt;
+  check<StorageError>(bytes <= limit, "{}: cannot be read: wanted at most {} bytes, got {}", path_of(name), limit,
+                      bytes);
+  std::string text(bytes, '\0');
+  if (const int error = read_exactly(*ops_, file->get(), 0, std::as_writable_bytes(std::span(text))))
+    refuse(name, "read", error);
+  return text;
+}
+
+std::string FilesBelow::read_end(const std::string& name, std::uint64_t most) const {
+  std::uint64_t bytes = 0;
+  const std::optional<FileHandle> file = find_regular(name, bytes);
+  if (!file) return "";
+  const std::uint64_t count = std::min(bytes, most);
+  std::string text(count, '\0');
+  if (const int error = read_exactly(*ops_, file->get(), bytes - count, std::as_writable_bytes(std::span(text))))
+    refuse(name, "read", error);
+  return text;
+}
+
+void FilesBelow::replace(const std::string& name, std::span<const std::byte> bytes) const {
+  FileHandle folder;
+  std::string last;
+  int error = walk(name, Missing::kIsMade, folder, last);
+  if (error == 0) error = write_file_atomically(*ops_, folder.get(), last, bytes);
+  if (error != 0) refuse(name, "written", error);
+}
+
+FileHandle FilesBelow::append_to(const std::string& name) const {
+  FileHandle folder;
+  std::string last;
+  int error = walk(name, Missing::kStays, folder, last);
+  if (error != 0) refuse(name, "opened to write", error);
+  // O_NONBLOCK so that a FIFO of that name is refused and no reader of it waited for.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  FileHandle file(*ops_, ::openat(folder.get(), last.c_str(), kFlags, 0600));
+  if (!file.open()) refuse(name, "opened to write", errno);
+  FileStatus status;
+  error = ops_->status(file.get(), status);
+  if (error == 0 && !status.regular) error = EINVAL;
+  if (error != 0) refuse(name, "opened to write", error);
+  return file;
+}
+
+std::optional<FileHandle> FilesBelow::create(const std::string& name) const {
+  FileHandle folder;
+  std::string last;
+  int descriptor = -1;
+  int error = walk(name, Missing::kIsMade, folder, last);
+  if (error == 0) error = ops_->create_exclusive(folder.get(), last, descriptor);
+  if (error == EEXIST) return std::nullopt;
+  if (error != 0) refuse(name, "created", error);
+  return FileHandle(*ops_, descriptor);
+}
+
+}  // namespace binade::io

@@ -1,0 +1,183 @@
+#include "binade/io/files/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/manifest.h"
+
+namespace binade::io {
+
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+constexpr std::uint64_t kConfigLimit = 16u << 20;
+
+/// Makes one folder where there is none, and its name in the folder above permanent. 0 or errno.
+int create_one(FileOps& ops, const std::string& path) {
+  int above = -1;
+  const int error = ops.create_folder(path);
+  const int open_error = ops.open_folder(split_path(path).first, above);
+  const FileHandle handle(ops, open_error == 0 ? above : -1);
+  if (error != 0 && error != EEXIST) {
+    int there = -1;  // one that is there may be refused with another errno, as on a read-only system
+    if (ops.open_folder(path, there) != 0) return error;
+    ops.close(there);
+    return 0;
+  }
+  // One that was there may be ours, of a process that died before it could sync; it may also be nobody's to sync.
+  if (open_error != 0) return error == 0 ? open_error : 0;
+  const int sync_error = ops.sync(above);
+  return error == 0 ? sync_error : 0;
+}
+
+/// mkdir -p that a power cut does not undo. 0 or errno.
+int create_all(FileOps& ops, const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+    if (const int error = create_one(ops, path.substr(0, slash))) return error;
+  return create_one(ops, path);
+}
+
+/// A look that fails says nothing about what is there; a run must not begin on top of another because of it.
+void must_tell(int error, const std::string& path) {
+  check<StorageError>(error == 0 || error == ENOENT || error == ENOTDIR || error == ELOOP,
+                      "run folder {}: cannot see what is in it: {}", path, error_text(error));
+}
+
+bool exists(FileOps& ops, int folder, const std::string& path, const std::string& name) {
+  FileStatus status;
+  const int error = ops.status_of(folder, name, status);
+  must_tell(error, path);
+  return error == 0;
+}
+
+std::vector<std::string> checkpoint_names(FileOps& ops, const std::string& path) {
+  int descriptor = -1;
+  const int error = open_checkpoints(ops, path + "/checkpoints", descriptor);
+  must_tell(error, path);
+  if (error != 0) return {};
+  const FileHandle checkpoints(ops, descriptor);
+  std::vector<std::string> names;
+  must_tell(ops.list(descriptor, names), path);
+  return names;
+}
+
+bool run_lies_in(FileOps& ops, int folder, const std::string& path) {
+  if (exists(ops, folder, path, kConfigName) || exists(ops, folder, path, "metrics.jsonl")) return true;
+  return std::ranges::any_of(checkpoint_names(ops, path),
+                             [](const std::string& n) { return step_of_file_name(n).has_value(); });
+}
+
+std::string config_in(FileOps& ops, int folder, const std::string& path) {
+  std::vector<std::byte> bytes;
+  const int error = read_file(ops, folder, kConfigName, kConfigLimit, bytes);
+  check<NoCheckpointError>(error == 0, "run folder {}: cannot read {}: {}", path, kConfigName, error_text(error));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
+  check<ArgumentError>(!path.empty(), "run folder: wanted a path, got an empty one");
+  int error = create_all(ops, path);
+  check<StorageError>(error == 0, "run folder {}: cannot make it: {}", path, error_text(error));
+  FileHandle folder = open_folder(ops, path);
+  if (run_lies_in(ops, folder.get(), path)) {
+    check<LockError>(!RunLock::is_held(ops, folder.get()),
+                     "run folder {}: another process is writing a run to it; use another --run", path);
+    throw ArgumentError(fmt::format(
+        "run folder {}: it holds a run already; go on with it by --resume auto, or use another --run", path));
+  }
+  RunLock lock(ops, folder.get(), path);
+  error = ops.create_folder(path + "/checkpoints");
+  if (error == 0) error = ops.sync(folder.get());
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
+                      error_text(error));
+  return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
+}
+
+RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  int error = ops.open_folder(path, descriptor);
+  check<NoCheckpointError>(error == 0,
+                           "run folder {}: {}; there is nothing to resume; --resume auto begins a run there", path,
+                           error_text(error));
+  FileHandle folder(ops, descriptor);
+  check<NoCheckpointError>(run_lies_in(ops, descriptor, path),
+                           "run folder {}: it holds no run; there is nothing to resume; --resume auto begins one",
+                           path);
+  RunLock lock(ops, descriptor, path);
+  error = ops.create_folder(path + "/checkpoints");
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
+                      error_text(error));
+  return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
+}
+
+bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  must_tell(error, path);
+  if (error != 0) return false;
+  const FileHandle folder(ops, descriptor);
+  return run_lies_in(ops, descriptor, path);
+}
+
+bool RunFolder::holds_checkpoints(const std::string& path, FileOps& ops) {
+  // Damaged ones are set aside under names that begin alike.
+  return std::ranges::any_of(checkpoint_names(ops, path), [](const std::string& n) { return n.starts_with("ckpt-"); });
+}
+
+bool RunFolder::holds_config(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  must_tell(error, path);
+  if (error != 0) return false;
+  const FileHandle folder(ops, descriptor);
+  return exists(ops, descriptor, path, kConfigName);
+}
+
+std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(parent, descriptor);
+  check<StorageError>(error == 0 || error == ENOENT, "folder of runs {}: cannot see what is in it: {}", parent,
+                      error_text(error));
+  const FileHandle folder(ops, error == 0 ? descriptor : -1);
+  for (int n = 1;; ++n) {
+    const std::string candidate = fmt::format("{}-{}", name, n);
+    if (!folder.open() || !exists(ops, descriptor, parent, candidate)) return parent + "/" + candidate;
+  }
+}
+
+void RunFolder::must_be_where_it_was() const {
+  int descriptor = -1;
+  const int error = files_.ops().open_folder(path(), descriptor);
+  const FileHandle found(files_.ops(), error == 0 ? descriptor : -1);
+  FileStatus opened, now;
+  const bool seen = error == 0 && files_.ops().status(files_.descriptor(), opened) == 0 &&
+                    files_.ops().status(descriptor, now) == 0;
+  const bool gone = error == ENOENT || error == ENOTDIR || error == ELOOP ||
+                    (seen && (opened.device != now.device || opened.inode != now.inode));
+  check<StorageError>(!gone,
+                      "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
+                      "where it was moved to: go on there by --resume auto",
+                      path());
+}
+
+void RunFolder::write_config(const std::string& json) const { write_text(kConfigName, json); }
+
+void RunFolder::write_text(const std::string& name, const std::string& text) const {
+  const int error = write_file_atomically(files_.ops(), files_.descriptor(), name, bytes_of(text));
+  check<StorageError>(error == 0, "run folder {}: cannot write {}: {}", path(), name, error_text(error));
+}
+
+std::string RunFolder::read_config() const { return config_in(files_.ops(), files_.descriptor(), path()); }
+
+std::string read_run_config(const std::string& path, FileOps& ops) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  check<NoCheckpointError>(error == 0, "run folder {}: {}", path, error_text(error));
+  const FileHandle folder(ops, descriptor);
+  return config_in(ops, descriptor, path);
+}
+
+}  // namespace binade::io

@@ -1,0 +1,150 @@
+#include "binade/io/records/tensorboard.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "binade/core/crc32c.h"
+#include "binade/core/error.h"
+
+namespace binade::io {
+namespace {
+
+// ---- protocol buffers: a field is a key (number and wire type), then a varint, 4 or 8 bytes, or a length and bytes
+
+void put_varint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+template <class T>
+void put_little_endian(std::string& out, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+std::string varint_field(int number, std::uint64_t value) {
+  std::string out;
+  put_varint(out, static_cast<std::uint64_t>(number) << 3);
+  put_varint(out, value);
+  return out;
+}
+
+std::string bytes_field(int number, std::string_view bytes) {
+  std::string out;
+  put_varint(out, (static_cast<std::uint64_t>(number) << 3) | 2);
+  put_varint(out, bytes.size());
+  out += bytes;
+  return out;
+}
+
+std::string float_field(int number, float value) {
+  std::string out;
+  put_varint(out, (static_cast<std::uint64_t>(number) << 3) | 5);
+  put_little_endian(out, std::bit_cast<std::uint32_t>(value));
+  return out;
+}
+
+std::string double_field(int number, double value) {
+  std::string out;
+  put_varint(out, (static_cast<std::uint64_t>(number) << 3) | 1);
+  put_little_endian(out, std::bit_cast<std::uint64_t>(value));
+  return out;
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// SummaryMetadata (field 9 of Summary.Value) that names the plugin which shows the value.
+std::string metadata(std::string_view plugin) { return bytes_field(9, bytes_field(1, bytes_field(1, plugin))); }
+
+/// Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7.
+std::string summary_event(std::int64_t step, std::string_view tag, const std::string& value) {
+  return varint_field(2, static_cast<std::uint64_t>(step)) +
+         bytes_field(5, bytes_field(1, bytes_field(1, tag) + value));
+}
+
+/// A CRC of data that holds CRCs is weak: TFRecord rotates and offsets it.
+std::uint32_t masked_crc(std::string_view bytes) {
+  const std::uint32_t crc = crc32c(bytes.data(), bytes.size());
+  return std::rotr(crc, 15) + 0xA282EAD8u;
+}
+
+}  // namespace
+
+TensorBoardWriter::TensorBoardWriter(const FilesBelow& folder, std::int64_t first_step) {
+  const auto seconds = static_cast<std::int64_t>(now());
+  for (int number = 0; !file_.open(); ++number) {
+    const std::string name = fmt::format("events.out.tfevents.{}.binade.{}", seconds, number);
+    path_ = folder.path_of(name);
+    if (std::optional<FileHandle> file = folder.create(name)) file_ = std::move(*file);
+  }
+  event(bytes_field(3, "brain.Event:2"));
+  if (first_step > 0)
+    event(varint_field(2, static_cast<std::uint64_t>(first_step)) +
+          bytes_field(7, varint_field(1, 1)));  // SessionLog START
+}
+
+TensorBoardWriter::~TensorBoardWriter() {
+  try {
+    flush();
+  } catch (const StorageError&) {  // a full disk must not end a run that is over
+  }
+}
+
+void TensorBoardWriter::event(const std::string& content) {
+  const double time = now();
+  const std::string data = double_field(1, time) + content;
+  std::string length;
+  put_little_endian(length, static_cast<std::uint64_t>(data.size()));
+  pending_ += length;
+  put_little_endian(pending_, masked_crc(length));
+  pending_ += data;
+  put_little_endian(pending_, masked_crc(data));
+  if (time - last_flush_ > 5 || time < last_flush_) flush();
+}
+
+void TensorBoardWriter::flush() {
+  last_flush_ = now();
+  std::size_t done = 0;
+  while (done < pending_.size()) {
+    const ssize_t count = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const int reason = errno;
+      // Half a record would make what follows unreadable.
+      const bool restored = ::ftruncate(file_.get(), written_) == 0;
+      pending_.clear();
+      throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
+                                     restored ? "" : " (its last record is incomplete)"));
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  written_ += static_cast<std::int64_t>(done);
+  pending_.clear();
+}
+
+void TensorBoardWriter::scalar(std::string_view tag, std::int64_t step, float value) {
+  event(summary_event(step, tag, float_field(2, value)));
+}
+
+void TensorBoardWriter::image(std::string_view tag, std::int64_t step, const Image& picture) {
+  // Summary.Image: height = 1, width = 2, colorspace = 3 (the number of channels), encoded_image_string = 4.
+  const std::string content = varint_field(1, static_cast<std::uint64_t>(picture.height)) +
+                              varint_field(2, static_cast<std::uint64_t>(picture.width)) +
+                              varint_field(3, static_cast<std::uint64_t>(picture.channels)) +
+                              bytes_field(4, encode_png(picture));
+  event(summary_event(step, tag, bytes_field(4, content)));
+}
+
+void TensorBoardWriter::text(std::string_view tag, std::int64_t step, std::string_view markdown) {
+  // A text is a string tensor of one element, TensorProto: dtype = 1 (DT_STRING = 7), tensor_shape = 2, string_val = 8.
+  const std::string shape = bytes_field(2, bytes_field(2, varint_field(1, 1)));
+  const std::string tensor = varint_field(1, 7) + shape + bytes_field(8, markdown);
+  event(summary_event(step, tag, metadata("text") + bytes_field(8, tensor)));
+}
+
+}  // namespace binade::io

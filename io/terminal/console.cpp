@@ -1,0 +1,79 @@
+#include "binade/io/terminal/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "binade/core/error.h"
+#include "binade/io/text/utf8.h"
+
+namespace binade::io {
+
+Console Console::of(int descriptor) {
+  Console console;
+  const char* term = std::getenv("TERM");
+  console.terminal = ::isatty(descriptor) == 1 && term != nullptr && std::string_view(term) != "dumb";
+  const char* no_color = std::getenv("NO_COLOR");
+  console.color = console.terminal && (no_color == nullptr || *no_color == '\0');
+  winsize size{};
+  if (console.terminal && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) console.width = size.ws_col;
+  return console;
+}
+
+std::string Console::paint(std::string_view text, Color which) const {
+  if (!color || which == Color::kNone) return std::string(text);
+  const char* code = "";
+  switch (which) {
+    case Color::kBold: code = "1"; break;
+    case Color::kDim: code = "2"; break;
+    case Color::kRed: code = "31"; break;
+    case Color::kGreen: code = "32"; break;
+    case Color::kYellow: code = "33"; break;
+    case Color::kBlue: code = "34"; break;
+    case Color::kNone: break;
+  }
+  return std::string("\x1b[") + code + "m" + std::string(text) + "\x1b[0m";
+}
+
+namespace {
+
+/// Overrides and isolates: they show a name otherwise than its bytes are.
+bool turns_text(char32_t c) { return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069); }
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint point = decode_utf8(text, at);
+    const char32_t c = point.value;
+    const bool ends_line = text.substr(at, 2) == "\r\n";
+    if (!point.valid)
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    else if (c == '\n' || c == '\t' || ends_line || (c >= 0x20 && c < 0x7F) || (c >= 0xA0 && !turns_text(c)))
+      append_utf8(result, c);
+    else
+      result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+    at = point.end;
+  }
+  return result;
+}
+
+void say(std::string_view text) {
+  std::string line = printable(text);
+  if (!line.ends_with('\n')) line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void print(std::string_view text) {
+  const std::string shown = printable(text);
+  errno = 0;
+  const bool written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
+  check<StorageError>(written, "standard output: cannot be written: {}", std::strerror(errno));
+}
+
+}  // namespace binade::io

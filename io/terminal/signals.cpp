@@ -1,0 +1,66 @@
+#include "binade/io/terminal/signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "binade/core/error.h"
+
+namespace binade::io {
+
+namespace {
+
+constexpr int kNotCommitted = 11;
+
+std::atomic<int> received{0};
+std::atomic<bool> installed{false};
+static_assert(std::atomic<int>::is_always_lock_free, "the handler may not wait");
+
+/// Calls only what POSIX allows in a handler.
+void on_stop(int signal) {
+  const int saved = errno;
+  int none = 0;
+  if (!received.compare_exchange_strong(none, signal)) {
+    constexpr char kText[] = "\nstopped at once by a second signal; the last commit is intact\n";
+    [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
+    ::_exit(kNotCommitted);
+  }
+  errno = saved;
+}
+
+struct sigaction action_of(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  ::sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  return action;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  check<ArgumentError>(!installed.exchange(true), "stop signals: wanted one StopSignals at a time, got a second");
+  received = 0;
+  const struct sigaction stop = action_of(on_stop), ignore = action_of(SIG_IGN);
+  ::sigaction(SIGTERM, &stop, &term_);
+  ::sigaction(SIGINT, &stop, &interrupt_);
+  ::sigaction(SIGHUP, nullptr, &hangup_);
+  if (hangup_.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
+  ::sigaction(SIGPIPE, &ignore, &pipe_);
+  ::sigaction(SIGXFSZ, &ignore, &size_);
+}
+
+StopSignals::~StopSignals() {
+  ::sigaction(SIGTERM, &term_, nullptr);
+  ::sigaction(SIGINT, &interrupt_, nullptr);
+  ::sigaction(SIGHUP, &hangup_, nullptr);
+  ::sigaction(SIGPIPE, &pipe_, nullptr);
+  ::sigaction(SIGXFSZ, &size_, nullptr);
+  installed = false;
+}
+
+bool StopSignals::stop_requested() { return received.load(std::memory_order_relaxed) != 0; }
+int StopSignals::signal_received() { return received.load(std::memory_order_relaxed); }
+
+}  // namespace binade::io

@@ -1,0 +1,268 @@
+#include "binade/run/supervisor.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "binade/core/error.h"
+#include "binade/io/checkpoint/manifest.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/records/utc_time.h"
+#include "binade/io/terminal/console.h"
+#include "binade/run/incident_folders.h"
+
+namespace binade::amp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPreempted = 10, kInterrupted = 11, kStorage = 24, kMemory = 50, kDevice = 51, kInternal = 70;
+
+/// How far a run came, as far as its folder tells.
+struct Progress {
+  long long step = 0;        // of the last line of metrics.jsonl
+  long long checkpoint = 0;  // the newest
+};
+
+/// How long its logs are.
+struct LogSizes {
+  std::uintmax_t events = 0, metrics = 0;
+};
+
+std::uintmax_t size_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return 0;
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
+LogSizes log_sizes_of(const std::string& folder) {
+  return {size_of(folder + "/events.jsonl"), size_of(folder + "/metrics.jsonl")};
+}
+
+/// Whether a child began the run, went on with it or made a step, since its logs were so long.
+bool has_worked(const std::string& folder, const LogSizes& before) {
+  if (size_of(folder + "/metrics.jsonl") != before.metrics) return true;
+  const std::uintmax_t now = size_of(folder + "/events.jsonl");
+  if (now <= before.events) return false;
+  try {
+    const std::string added = io::FilesBelow(folder).read_end("events.jsonl", now - before.events);
+    return added.find("\"kind\":\"begun\"") != added.npos || added.find("\"kind\":\"resumed\"") != added.npos;
+  } catch (const StorageError&) {  // what the child itself will refuse with words
+    return false;
+  }
+}
+
+Progress progress_of(const std::string& folder) {
+  constexpr std::uint64_t kEnoughForALine = 1u << 16;
+  Progress progress;
+  try {
+    const io::FilesBelow files(folder);
+    std::istringstream metrics(files.read_end("metrics.jsonl", kEnoughForALine));
+    for (std::string line; std::getline(metrics, line);)
+      if (line.ends_with('}')) std::sscanf(line.c_str(), "{\"step\":%lld,", &progress.step);
+    for (const std::string& name : files.names_in("checkpoints"))
+      if (const auto step = io::step_of_file_name(name))
+        progress.checkpoint = std::max<long long>(progress.checkpoint, *step);
+  } catch (const StorageError&) {  // not there yet, or what the child itself will refuse with words
+  }
+  return progress;
+}
+
+/// How a child ended.
+struct Death {
+  int status = 0;  // of waitpid()
+
+  bool by_signal() const { return WIFSIGNALED(status); }
+  int code() const { return by_signal() ? kInternal : WEXITSTATUS(status); }
+  bool worth_another() const {
+    constexpr std::array kHealedByAnother = {kPreempted, kInterrupted, kStorage, kMemory, kDevice, kInternal};
+    return by_signal() || std::ranges::find(kHealedByAnother, code()) != kHealedByAnother.end();
+  }
+  std::string text() const {
+    return by_signal() ? fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
+                       : fmt::format("ended with exit code {}", code());
+  }
+};
+
+/// The signals that the supervisor waits for, held back from everything else in this process. A SIGHUP that is ignored,
+/// as nohup has it, is none of them: one that is held back would arrive all the same.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    ::sigemptyset(&held_);
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&held_, signal);
+    struct sigaction hangup {};
+    ::sigaction(SIGHUP, nullptr, &hangup);
+    if (hangup.sa_handler != SIG_IGN) ::sigaddset(&held_, SIGHUP);
+    ::sigprocmask(SIG_BLOCK, &held_, &before_);
+  }
+  ~HeldSignals() { release(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  /// The next one; 0 when `seconds` went by before.
+  int wait(double seconds) {
+    timespec limit{};
+    limit.tv_sec = static_cast<time_t>(seconds);
+    limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
+    return std::max(0, ::sigtimedwait(&held_, nullptr, &limit));
+  }
+  /// Whether it asks to stop.
+  static bool stops(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
+
+ private:
+  sigset_t held_{}, before_{};
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SupervisorOptions& options) : options_(options), newest_(progress_of(options.folder)) {}
+
+  int run(const std::function<int(int)>& work) {
+    for (int life = 0;; ++life) {
+      before_ = log_sizes_of(options_.folder);
+      std::fflush(nullptr);  // or the child would print it again
+      const pid_t parent = ::getpid(), child = ::fork();
+      check<OutOfMemoryError>(child >= 0, "supervisor: no process can be started: {}", std::strerror(errno));
+      if (child == 0) {
+        become_child(parent);
+        return work(life);
+      }
+      ::setpgid(child, child);  // here too: a signal may come before the child has done it
+      const Death death = wait_for(child);
+      if (asked_to_stop_) return death.by_signal() ? kInterrupted : death.code();
+      if (!death.worth_another()) return death.code();
+      if (given_up(death)) return death.code();
+      if (const int signal = pause(); signal != 0) {
+        tell("stopped", newest_.step,
+             fmt::format("stopped by signal {} between two lives; what is committed is checkpoint {}", signal,
+                         newest_.checkpoint));
+        return kPreempted;
+      }
+    }
+  }
+
+ private:
+  /// A group of its own, so that a terminal's Ctrl-C comes once: through the supervisor.
+  void become_child(pid_t parent) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signals_.release();
+    if (::getppid() != parent) ::raise(SIGTERM);
+  }
+
+  Death wait_for(pid_t child) {
+    for (;;) {
+      int status = 0;
+      if (::waitpid(child, &status, WNOHANG) == child) return {status};
+      const int signal = signals_.wait(3600);
+      if (!HeldSignals::stops(signal)) continue;
+      asked_to_stop_ = true;
+      ::kill(child, signal);
+    }
+  }
+
+  /// Counts a death, says what follows. True when nothing does.
+  bool given_up(const Death& death) {
+    const Progress now = progress_of(options_.folder);
+    in_a_row_ = now.checkpoint > newest_.checkpoint ? 1 : in_a_row_ + 1;
+    newest_ = now;
+    // A child that died before it went on says nothing about the step.
+    const bool worked = has_worked(options_.folder, before_);
+    const int here = worked ? ++deaths_[now.step] : 0;
+    const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
+                                         now.step);
+    if (here >= options_.deaths_at_a_step)
+      return give_up(now.step, fmt::format("{}, {} times there: another start would come to the same end", what, here));
+    if (in_a_row_ >= options_.deaths_in_a_row)
+      return give_up(now.step, fmt::format("{}, {} times without a new checkpoint", what, in_a_row_));
+    wait_ = std::min(options_.longest_pause, options_.pause * std::exp2(in_a_row_ - 1));
+    tell("died", now.step, fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, wait_));
+    return false;
+  }
+
+  bool give_up(long long step, const std::string& what) {
+    tell("given-up", step, what);
+    if (!there_is_a_folder()) return true;
+    const io::FilesBelow files(options_.folder);
+    IncidentFolders incidents(files);
+    const std::string remedy = "the supervisor gave the run up; the last commit is intact";
+    incidents.write(step, 1, "report.json",
+                    io::JsonObject()
+                            .add("schema", 1)
+                            .add("step", step)
+                            .add("kind", "crash")
+                            .add("what", what)
+                            .add_raw("remedy", io::JsonObject().add("action", "stop").add("what", remedy).text())
+                            .text() +
+                        "\n");
+    incidents.write(step, 1, "report.md",
+                    fmt::format("# Crash after step {}\n\n- **What**: {}\n- **Done**: {}\n- **To do**: run it without "
+                                "--supervise, under a debugger; what the programs said is on the terminal\n",
+                                step, what, remedy));
+    return true;
+  }
+
+  /// False too where the system cannot tell, as of a path that is too long: the child's words say why.
+  bool there_is_a_folder() const {
+    std::error_code ignored;
+    return fs::is_directory(options_.folder, ignored);
+  }
+
+  void tell(const char* kind, long long step, const std::string& what) {
+    // On a terminal a child that died has left its progress line behind.
+    io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
+    if (!there_is_a_folder()) return;
+    try {
+      io::JsonLines(io::FilesBelow(options_.folder), "events.jsonl")
+          .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
+    } catch (const StorageError& error) {  // the disk may be why the child died
+      io::say(fmt::format("supervisor: {}", error.what()));
+    }
+  }
+
+  /// The signal by which somebody asked to stop meanwhile, or 0.
+  int pause() {
+    const auto now = [] {
+      timespec t{};
+      ::clock_gettime(CLOCK_MONOTONIC, &t);
+      return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+    };
+    for (const double end = now() + wait_; now() < end;) {
+      const int signal = signals_.wait(end - now());
+      if (HeldSignals::stops(signal)) return signal;
+    }
+    return 0;
+  }
+
+  const SupervisorOptions& options_;
+  HeldSignals signals_;
+  Progress newest_;
+  LogSizes before_;                  // when the newest child was started
+  std::map<long long, int> deaths_;  // by step
+  int in_a_row_ = 0;                 // without a new checkpoint
+  double wait_ = 0;
+  bool asked_to_stop_ = false;
+};
+
+}  // namespace
+
+int supervise(const SupervisorOptions& options, const std::function<int(int life)>& work) {
+  return Supervisor(options).run(work);
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,525 @@
+#include "binade/run/training_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "binade/amp/state_hash.h"
+#include "binade/core/error.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/state_counts.h"
+#include "binade/core/version.h"
+#include "binade/io/checkpoint/store.h"
+#include "binade/io/files/forwarding_file_ops.h"
+#include "binade/io/files/run_folder.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/signals.h"
+#include "binade/run/library_plans.h"
+#include "binade/run/run_records.h"
+#include "binade/run/save_times.h"
+
+namespace binade::amp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kEnvironment = "env/made_by";
+constexpr std::int64_t kHeadroomLines = 200;              // about; those of incidents come on top
+constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
+constexpr double kPatienceAtASignal = 5;                  // seconds: who sent it may send SIGKILL soon
+
+/// Everything that bits may depend on beside the state.
+std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
+
+/// Steps from one line of headroom to the next: where they are far apart, of those whose headroom a GPU knows.
+std::int64_t headroom_every(std::int64_t steps) {
+  constexpr std::int64_t kKnown = Forecast::Options{}.every;
+  const std::int64_t every = std::max<std::int64_t>(1, steps / kHeadroomLines);
+  return every < kKnown ? every : every / kKnown * kKnown;
+}
+
+double steady_seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+/// A line of drills.jsonl, and the step in one of that fault; nothing where the line is of another.
+std::string strike_line(const std::string& spec, std::int64_t step) {
+  return io::JsonObject().add("struck", spec).add("step", step).text();
+}
+std::optional<std::int64_t> step_of_strike(const std::string& line, const std::string& spec) {
+  const std::size_t digits = strike_line(spec, 0).size() - 2;  // they end at "0}"
+  std::int64_t step = 0;
+  if (line.size() > digits) std::from_chars(line.data() + digits, line.data() + line.size(), step);
+  return line == strike_line(spec, step) ? std::optional(step) : std::nullopt;
+}
+
+/// config.json of a program that has no settings of its own to write down.
+std::string describe(const Trainer& trainer, const RunOptions& options) {
+  return io::JsonObject()
+             .add("steps", options.steps)
+             .add("precision", trainer.policy().to_string())
+             .add("accumulate", trainer.options().accumulate)
+             .add("build", build_id())
+             .add("revision", git_revision())
+             .text() +
+         "\n";
+}
+
+}  // namespace
+
+/// A disk that is full when a fire drill says so.
+class DiskOfDrills final : public io::ForwardingFileOps {
+ public:
+  explicit DiskOfDrills(io::FileOps& disk) : ForwardingFileOps(disk) {}
+  void set_full(bool full) { full_ = full; }
+  int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
+    return full_ ? ENOSPC : ForwardingFileOps::write(file, bytes, written);
+  }
+
+ private:
+  std::atomic<bool> full_ = false;
+};
+
+/// An open run: its folder, its checkpoints, what it writes down.
+class TrainingRun::Journal {
+ public:
+  Journal(const RunOptions& options, Trainer& trainer, io::RunFolder folder)
+      : options_(options),
+        trainer_(trainer),
+        folder_(std::move(folder)),
+        records_(folder_, options, trainer.scaler().options().mode != LossScaleMode::kOff),
+        disk_(*options.disk),
+        store_(folder_.checkpoints(), {.keep = options.keep, .ops = &disk_}) {
+    trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
+      std::optional<io::LoadedCheckpoint> found = store_.load_to_go_back(newest, after);
+      if (!found) return std::nullopt;
+      return RecoveryPoint{found->step, found->file, std::move(found->state)};
+    });
+    trainer_.set_capsule_sink([this](std::int64_t step, std::int64_t attempt, StateDict capsule) {
+      records_.capsule(step, attempt, std::move(capsule));
+    });
+  }
+
+  ~Journal() {
+    if (opened_ && !end_) leave();
+    trainer_.drill().on_strike = nullptr;
+    trainer_.set_capsule_sink(nullptr);
+    trainer_.set_recovery(nullptr);
+  }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  void open() {
+    started_at_ = trainer_.steps();
+    if (!resumed_) records_.keep_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
+    if (resumed_)
+      for (const std::string& change : options_.changes.empty() ? trainer_.changes() : options_.changes)
+        records_.event("changed", started_at_, fmt::format("changed: {}", change));
+    open_drills();
+    folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
+    records_.begin(started_at_);
+    trainer_.keep_headroom_every(headroom_every(options_.steps));
+    save_times_.emplace(SaveTimes::Options{.every_steps = options_.checkpoint_every,
+                                           .seconds = 60 * options_.checkpoint_minutes,
+                                           .saved_before = saved_ >= 0},
+                        steady_seconds());
+    opened_ = true;
+    signals_.emplace();
+    if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off
+    mark_ = Clock::now();
+  }
+
+  void load() {
+    io::LoadedCheckpoint checkpoint = store_.load_newest();
+    if (options_.check_constants) options_.check_constants(checkpoint.state);
+    trainer_.load_state(checkpoint.state);
+    compare_environment(checkpoint.state);
+    if (const std::string problem = plans_.restore(checkpoint.state); !problem.empty())
+      records_.event("environment", trainer_.steps(), problem);
+    records_.cut_back_to(read_count(checkpoint.state, "progress/metrics_bytes"), trainer_.steps());
+    evaluated_ = read_count(checkpoint.state, kEvaluated, -1);
+    saved_ = trainer_.steps();
+    resumed_ = true;
+    records_.event("resumed", trainer_.steps(),
+                   fmt::format("resumed from {} at step {}{}", checkpoint.file, trainer_.steps(),
+                               records_.ended_well() ? "" : "; the process before this one ended without a word"));
+  }
+
+  /// A fault strikes once in a step of the run's life: that it does is on the disk before.
+  void open_drills() {
+    FireDrill& drill = trainer_.drill();
+    if (!drill.planted()) return;
+    constexpr std::uint64_t kMostBytes = 16u << 20;
+    drills_.emplace(folder_.files(), "drills.jsonl");  // first: it refuses what is no file
+    std::istringstream before(folder_.files().read("drills.jsonl", kMostBytes).value_or(""));
+    for (std::string line; std::getline(before, line);)
+      for (const Fault& fault : drill.faults())
+        if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))
+          drill.has_struck(fault.spec, *step);
+    drill.on_strike = [this](const std::string& spec, std::int64_t step) {
+      drills_->write_line(strike_line(spec, step));
+      drills_->sync();
+    };
+    for (const Fault& fault : drill.faults()) {
+      records_.say(fmt::format("fire drill: {}", fault.spec));
+      if (!resumed_) records_.keep_event("drill", fault.step, fmt::format("planted: {}", fault.spec));
+    }
+  }
+
+  bool holds_checkpoints() const { return folder_.holds_checkpoints(); }
+
+  void begin_again() {
+    records_.event("resumed", 0, "no checkpoint was committed before the run was stopped; it begins again");
+    resumed_ = true;
+    records_.cut_back_to(0, 0);
+  }
+
+  bool goes_on() {
+    if (end_) return false;
+    folder_.must_be_where_it_was();
+    if (io::StopSignals::stop_requested()) record([&] { trainer_.settle(); });
+    if (trainer_.steps() >= options_.steps && finish()) {
+      end_ = RunEnd::kDone;
+    } else if (io::StopSignals::stop_requested() && !mid_step_) {
+      if (saved_ != trainer_.steps())
+        save_now({.patience = std::min(options_.save_patience, kPatienceAtASignal), .supersedes = true});
+      records_.finish();
+      records_.tell_losses(trainer_.steps());
+      records_.event("stopped", trainer_.steps(),
+                     fmt::format("stopped by signal {} after step {}; the state is committed",
+                                 io::StopSignals::signal_received(), trainer_.steps()));
+      end_ = RunEnd::kPreempted;
+    }
+    if (end_) signals_.reset();
+    return !end_;
+  }
+
+  /// Writes down what became known by `step`. The result of the last batch that is done with.
+  StepResult record(const std::function<void()>& step) {
+    const bool save_by_clock = save_times_->due_by_clock(steady_seconds()) && !store_.saving();
+    try {
+      step();
+      if (save_by_clock || is_boundary(trainer_.steps() + trainer_.under_way())) trainer_.settle();
+    } catch (const NumericError&) {
+      keep_what_is_good(record_attempts());
+      throw;
+    }
+    const std::vector<StepResult> ended = record_attempts();
+    tell_library_notes();
+    const auto committed = std::ranges::count(ended, true, &StepResult::committed);
+    const double seconds = std::chrono::duration<double>(Clock::now() - mark_).count();
+    for (const StepResult& last : ended) {
+      mid_step_ = !last.committed && !last.went_back();
+      if (last.committed)
+        after_commit(last, seconds / static_cast<double>(committed));
+      else if (last.went_back())
+        go_on_from_there();
+    }
+    if (ended.empty()) return {};
+    if (save_by_clock && ended.back().committed && trainer_.steps() < options_.steps) start_save(By::kClock);
+    mark_ = Clock::now();
+    return ended.back();
+  }
+
+  void tell(const MemoryForecast& forecast) {
+    const Device device = trainer_.device();
+    const double available = options_.memory_limit > 0 ? options_.memory_limit : memory_of(device);
+    check_fits(forecast, available, device);
+    records_.event("memory", trainer_.steps(), "memory: " + to_string(forecast, available));
+  }
+
+  RunEnd end() const { return end_.value_or(RunEnd::kDone); }
+
+ private:
+  /// Whether something is to be done with the state as it is after this step, before the next one.
+  bool is_boundary(std::int64_t step) const {
+    return due(step, options_.eval_every) || save_times_->due_at_step(step) || step >= options_.steps;
+  }
+
+  void after_commit(const StepResult& last, double seconds) {
+    saving_.ended = collect_saves();
+    records_.timing(last, seconds, std::exchange(saving_, {}));
+    if (due(last.step, options_.eval_every)) evaluate(last.step);
+    if (save_times_->due_at_step(last.step) && last.step < options_.steps) start_save(By::kStep);
+    saving_.beside = store_.saving();
+  }
+
+  enum class By { kStep, kClock };
+
+  /// While a save is in flight one that is due is left out: a slow disk makes checkpoints rarer, never steps slower.
+  /// But one that steps ask for waits for one that the clock began, so that it is there whatever the time is.
+  void start_save(By by) {
+    const Clock::time_point held_up = Clock::now();
+    if (by == By::kStep && saving_by_clock_) store_.wait();
+    if (store_.saving()) return;
+    saving_by_clock_ = by == By::kClock;
+    store_.start_save(request());
+    save_times_->began(steady_seconds());
+    saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - held_up).count();
+    saving_.beside = true;
+  }
+
+  /// From here on the run is the one that went back: a resume must not find the one it left.
+  void go_on_from_there() {
+    store_.abandon_after(trainer_.steps());
+    evaluated_ = std::min(evaluated_, trainer_.steps());
+    try {
+      save_now({});
+    } catch (const StorageError& error) {  // the checkpoint that it went back to is there
+      if (options_.save_failure == SaveFailure::kStop) throw;
+      save_times_->failed(steady_seconds());
+      records_.event("checkpoint", trainer_.steps(), error.what());
+    }
+  }
+
+  /// What was committed before a step that ends the run, unless the state is what made that step fail.
+  void keep_what_is_good(const std::vector<StepResult>& ended) noexcept {
+    store_.wait();  // the save in flight is of an earlier, healthy step
+    try {
+      const Incident* incident = ended.empty() || !ended.back().incident ? nullptr : &*ended.back().incident;
+      const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
+                                                    incident->diagnosis.earlier_weights);
+      if (to_blame || saved_ == trainer_.steps()) return;
+      save_now({.patience = options_.save_patience});
+      records_.event("checkpoint", trainer_.steps(),
+                     fmt::format("the state after step {} is committed; a resume goes on from there",
+                                 trainer_.steps()));
+    } catch (const std::exception& error) {  // the run ends in the error of the step, which says more
+      records_.say(error.what());
+    }
+  }
+
+  /// The last attempts at the batches that are done with.
+  std::vector<StepResult> record_attempts() {
+    std::vector<StepResult> attempts = trainer_.finished(), ended;
+    for (std::span<StepResult> rest = attempts; !rest.empty();) {
+      const auto last = std::ranges::find(rest, true, &StepResult::last);
+      const auto count = static_cast<std::size_t>(last - rest.begin()) + (last != rest.end() ? 1 : 0);
+      const std::span<StepResult> one = rest.first(count);
+      rest = rest.subspan(count);
+      records_.attempts(one);
+      const bool trouble = std::ranges::any_of(one, [](const StepResult& a) { return a.incident.has_value(); });
+      trouble ? store_.step_had_trouble(one.back().step) : store_.step_was_clean(one.back().step);
+      if (one.back().last) ended.push_back(std::move(one.back()));
+    }
+    return ended;
+  }
+
+  /// False when a signal came first: the evaluation is owed then. True when there is none to do.
+  bool evaluate(std::int64_t step) {
+    if (!options_.evaluate || step == evaluated_) return true;
+    Evaluation evaluation;
+    try {
+      if (io::StopSignals::stop_requested()) return false;
+      evaluation = trainer_.evaluate(options_.evaluate);
+    } catch (const EvaluationStopped&) {
+      return false;
+    }
+    records_.evaluation(step, evaluation);
+    evaluated_ = step;
+    saved_ = -1;
+    score_.reset();
+    for (const auto& [name, value] : evaluation.numbers)
+      if (name == options_.score && std::isfinite(value)) score_ = io::Score{value, options_.higher_is_better};
+    const auto bad = std::ranges::find_if(evaluation.numbers, [](const auto& n) { return !std::isfinite(n.second); });
+    if (bad != evaluation.numbers.end()) warn(*bad);
+    if (score_) trainer_.observe(score_->higher_is_better ? -score_->value : score_->value);
+    return true;
+  }
+
+  void warn(const std::pair<std::string, double>& number) {
+    const std::string what = fmt::format("{} of the evaluation is {}", number.first, number.second);
+    try {
+      records_.warn(trainer_.investigate_evaluation(what, [&] { options_.evaluate(); }));
+    } catch (const EvaluationStopped&) {  // by a signal: the run ends before the place is found
+      records_.say(what);
+    }
+  }
+
+  io::SaveRequest request() {
+    const std::int64_t step = trainer_.steps();
+    StateDict state = trainer_.state();
+    for (const auto& [name, value] : options_.constants.values()) state.put(name, value);
+    state.put(kEnvironment, environment());
+    state.put(kEvaluated, evaluated_);
+    state.put("progress/metrics_bytes", records_.metrics_bytes());
+    const std::string plans = LibraryPlans::put(state);
+    io::SaveRequest result{.step = step, .state = std::move(state)};
+    result.hash = state_hash;
+    if (evaluated_ == step) result.score = score_;
+    // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
+    result.before = [this, plans, full = trainer_.drill().fills_disk(step)] {
+      records_.sync();
+      records_.log_later("plans.txt", [&] { plans_.write(folder_, plans); });
+      disk_.set_full(full);
+    };
+    return result;
+  }
+
+  void compare_environment(const StateDict& state) {
+    const std::string then = state.contains(kEnvironment) ? state.text(kEnvironment) : "an unknown build";
+    if (then != environment())
+      records_.event(
+          "environment", trainer_.steps(),
+          fmt::format("the checkpoint was made by {}, this is {}: the same bits as an uninterrupted run are not "
+                      "promised any more",
+                      then, environment()));
+  }
+
+  void tell_library_notes() {
+    for (const std::string& note : plans_.untold_notes()) records_.event("library", trainer_.steps(), note);
+  }
+
+  struct SaveNow {
+    double patience = 0;      ///< seconds for which a save that fails is tried again
+    bool supersedes = false;  ///< a checkpoint of this step that this run made may go
+  };
+
+  void save_now(const SaveNow& how) {
+    store_.wait();
+    collect_saves();
+    const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
+    for (double pause = 0.25;; pause *= 2) {
+      save_times_->began(steady_seconds());
+      io::SaveRequest now = request();
+      now.supersedes = how.supersedes;
+      try {
+        store_.save(std::move(now));
+        break;
+      } catch (const StorageError& error) {
+        if (const double left = end - steady_seconds(); left <= 0 || !wait(std::min(pause, left))) throw;
+        records_.event("checkpoint", trainer_.steps(), fmt::format("{}; it is tried again", error.what()));
+      }
+    }
+    save_times_->committed();
+    saved_ = trainer_.steps();
+  }
+
+  /// False when a signal came that had not come before.
+  static bool wait(double seconds) {
+    const bool before = io::StopSignals::stop_requested();
+    for (const double end = steady_seconds() + seconds; steady_seconds() < end;) {
+      if (io::StopSignals::stop_requested() != before) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+
+  /// False when a signal came first. What is committed here is so before anything is done that may fail.
+  bool finish() {
+    if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience});
+    if (!evaluate(trainer_.steps())) return false;
+    if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience, .supersedes = true});
+    records_.finish();
+    records_.tell_losses(trainer_.steps());
+    records_.keep_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
+    return true;
+  }
+
+  /// Whoever made the steps ended in another way: in an error that it tells itself.
+  void leave() noexcept {
+    try {
+      records_.keep_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
+    } catch (const std::exception&) {  // a disk that is full, and the reason is known by now
+    }
+  }
+
+  std::vector<io::SaveOutcome> collect_saves() {
+    std::vector<io::SaveOutcome> ended = store_.finished();
+    for (const io::SaveOutcome& outcome : ended) {
+      if (outcome.committed) {
+        save_times_->committed();
+        continue;
+      }
+      save_times_->failed(steady_seconds());
+      records_.event("checkpoint", outcome.step,
+                     fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
+      if (options_.save_failure == SaveFailure::kStop) std::rethrow_exception(outcome.error);
+    }
+    return ended;
+  }
+
+  const RunOptions& options_;
+  Trainer& trainer_;
+  std::optional<io::StopSignals> signals_;  // outlives what writes files: a limit on their size is no death
+  io::RunFolder folder_;
+  RunRecords records_;  // outlives the store, whose writer calls into it
+  LibraryPlans plans_;  // as do they
+  DiskOfDrills disk_;
+  io::CheckpointStore store_;
+  std::optional<io::JsonLines> drills_;
+  Clock::time_point mark_;               // the end of the step before
+  RunRecords::Saving saving_;            // since then
+  std::optional<SaveTimes> save_times_;  // from open() on
+  bool saving_by_clock_ = false;         // the save in flight, or the last one
+  std::int64_t started_at_ = 0;
+  std::int64_t evaluated_ = -1;
+  std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows
+  std::optional<io::Score> score_;
+  std::optional<RunEnd> end_;
+  bool opened_ = false, resumed_ = false;
+  bool mid_step_ = false;  // a batch was skipped: the step it was for is not made yet, and its attempts count on
+};
+
+TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
+    : trainer_(trainer), options_(std::move(options)), forecast_due_(options_.forecast_memory) {
+  check<ArgumentError>(!options_.folder.empty() && options_.steps >= 1,
+                       "training run: wanted a folder and steps >= 1, got '{}' and {}", options_.folder,
+                       options_.steps);
+}
+
+TrainingRun::~TrainingRun() = default;
+
+void TrainingRun::begin() {
+  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::create(options_.folder, *options_.disk));
+  journal->open();
+  journal_ = std::move(journal);
+}
+
+void TrainingRun::resume() {
+  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
+  journal->load();
+  journal->open();
+  journal_ = std::move(journal);
+}
+
+bool TrainingRun::resume_if_possible() {
+  check<ArgumentError>(!journal_, "training run: it is open already; begin or resume once");
+  if (!io::RunFolder::holds_a_run(options_.folder, *options_.disk)) {
+    begin();
+    return false;
+  }
+  auto journal = std::make_unique<Journal>(options_, trainer_, io::RunFolder::resume(options_.folder, *options_.disk));
+  const bool loads = journal->holds_checkpoints();
+  loads ? journal->load() : journal->begin_again();
+  journal->open();
+  journal_ = std::move(journal);
+  return loads;
+}
+
+bool TrainingRun::goes_on() {
+  if (!journal_) begin();
+  return journal_->goes_on();
+}
+
+StepResult TrainingRun::record(const std::function<void()>& step) {
+  if (!journal_) begin();
+  return journal_->record(step);
+}
+
+void TrainingRun::tell(const std::optional<MemoryForecast>& forecast) {
+  if (!journal_) begin();
+  if (forecast) journal_->tell(*forecast);
+}
+
+RunEnd TrainingRun::end() const { return journal_ ? journal_->end() : RunEnd::kDone; }
+
+}  // namespace binade::amp

@@ -153,7 +153,7 @@ StepStats LossScaler::step(std::span<optim::Optimizer* const> optimizers, const 
   return stats;
 }
 
-/// All of them, once each is known to come out finite.
+/// Updates all optimizers, after checking that each result would be finite.
 void LossScaler::update(std::span<optim::Optimizer* const> optimizers, std::span<const optim::GradientScan> scans,
                         const StepOptions& options, const StepStats& stats) {
   std::vector<optim::StepInput> inputs;
@@ -216,7 +216,8 @@ LossScaler::State LossScaler::decode(const StateDict& saved) const {
               saved.numbers("waiting"),       saved.numbers("least")};
   check<CheckpointError>(std::isfinite(state.scale) && state.scale > 0, "loss scale: the checkpoint holds {}",
                          state.scale);
-  if (!saved.contains("mode") || saved.text("mode") == to_string(options_)) return state;  // older ones do not say
+  if (!saved.contains("mode") || saved.text("mode") == to_string(options_))
+    return state;  // older checkpoints do not record it
   State anew = LossScaler(options_).state_;
   anew.commits = state.commits;
   anew.overflows = state.overflows;

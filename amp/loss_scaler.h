@@ -64,9 +64,9 @@ enum class ScaleVerdict : std::uint8_t {
 /// A sentence for the report; empty for kLowered.
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& options);
 
-/// The loss scale as a state machine: x growth_factor after growth_interval clean commits (never beyond the ceiling),
-/// x backoff_factor on overflow, never below the floor. Where the headroom of scaled gradients is measured, growth is
-/// put off by an interval unless a binade would be left after it. One scale per loss. All scales are plain doubles;
+/// The loss scale as a state machine: x growth_factor after growth_interval clean commits (never beyond the ceiling), x
+/// backoff_factor on overflow, never below the floor. If the headroom of scaled gradients is measured, growth is
+/// postponed by an interval unless a binade would be left after it. One scale per loss. All scales are plain doubles;
 /// powers of two by default, so that scaling is exact.
 class LossScaler {
  public:
@@ -102,21 +102,21 @@ class LossScaler {
     double clip_norm = 0;  ///< 0: none
     double lr = -1;        ///< below 0: the optimizer's own
   };
-  /// binade::backward with the scale as seed. Throws NumericError for a loss that is not finite: that is news of
-  /// forward or the data, and no loss scale is lowered for it. Nothing has changed then; the batch can be left out.
-  /// Several calls before a step() add their gradients up.
+  /// binade::backward with the scale as seed. Throws NumericError for a loss that is not finite: forward or the data
+  /// caused it, so the loss scale is not lowered. Nothing has changed then; the caller can skip the batch. Several
+  /// calls before a step() accumulate their gradients.
   void backward(const Variable& loss);
-  /// Judges the gradients, updates or leaves everything as it is, moves the scale, forgets the gradients. The result's
+  /// Judges the gradients, updates all parameters or none, adjusts the scale and clears the gradients. The result's
   /// loss is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more).
   ///
-  /// A NaN in gradients of a finite loss may be an overflow inside a fused backward. Only the replay that a Trainer has
-  /// can tell; here the scale is lowered for it step by step, and put back if it is still there at the floor.
+  /// A NaN in gradients of a finite loss may be an overflow inside a fused backward. Only a Trainer's replay can decide
+  /// that. Here the scale is lowered step by step, and restored if the NaN is still there at the floor.
   ///
-  /// Every step() wants a backward() of this scaler since the one before: that one forgot the gradients of its
-  /// optimizers and may have moved the scale. Optimizers that share a loss go into one call, `step({&a, &b})`: all
-  /// gradients are judged and clipped as one, and all of them are updated or none. Options' lr is for all; the result's
-  /// step and lr are those of the first. Throws AutogradError without a backward(), ArgumentError for no optimizer or
-  /// one that is given twice.
+  /// Every step() requires a backward() of this scaler since the previous step(), which cleared the gradients of its
+  /// optimizers and may have changed the scale. Optimizers that share a loss go into one call, `step({&a, &b})`: all
+  /// gradients are judged and clipped as one, and all optimizers are updated or none. The lr in `options` applies to
+  /// all; the result's step and lr are those of the first. Throws AutogradError without a backward(), ArgumentError for
+  /// an empty list or an optimizer that is given twice.
   StepStats step(std::span<optim::Optimizer* const> optimizers, const StepOptions& options);
   StepStats step(std::initializer_list<optim::Optimizer*> optimizers, const StepOptions& options) {
     return step(std::span(optimizers.begin(), optimizers.size()), options);
@@ -145,7 +145,8 @@ class LossScaler {
   StateDict state() const;
   /// Throws CheckpointError on a state that no run leaves behind.
   void check_state(const StateDict& state) const { decode(state); }
-  /// Of another mode, or another fixed number, it takes the counts alone: the scale begins as the options say.
+  /// If the state has another mode or another fixed scale, only its counts are loaded, and the scale starts as the
+  /// options say.
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
@@ -159,7 +160,7 @@ class LossScaler {
   LossScaleOptions options_;
   State state_;
   std::optional<State> before_nan_;    // of step(), since the last commit
-  std::optional<double> backward_at_;  // the scale of the gradients that wait for step()
+  std::optional<double> backward_at_;  // the scale of the pending gradients, until step()
 };
 
 }  // namespace binade::amp

@@ -27,8 +27,8 @@ OpContext::Input input_of(const Variable& x, const Tensor& tensor);
 /// The part of apply() that does not depend on the op's type.
 class Application {
  public:
-  /// Consults the policy, casts inputs (a taped op), fills the context. The one caller of compute_dtype(). `inputs`
-  /// must outlive it.
+  /// Reads the policy, casts inputs (a taped op), fills the context. The only caller of compute_dtype(). `inputs` must
+  /// outlive it.
   Application(const OpInfo& info, std::span<const Variable> inputs);
   std::span<const Tensor> tensors() const { return tensors_; }
   OpContext& context() { return context_; }

@@ -42,7 +42,7 @@ class RecomputeNode final : public Node {
     const Variable x(context_.saved(0, kInfo.name), input_needs_grad_);
     x.state()->activation = true;
     const Variable y = segment_(x);
-    if (!y.requires_grad()) return;  // nothing that is trained led to it after all
+    if (!y.requires_grad()) return;  // the result depends on no trained variable after all
     binade::backward(y, gy[0]);
     const Tensor gradient = x.grad();
     if (gx.needs(0) && gradient.defined()) gx.set(0, gradient.to(context_.inputs[0].grad_dtype));
@@ -68,7 +68,7 @@ Variable recompute(Segment segment, const Variable& x) {
     y = segment(x);
     trained = trained || scope.found();
   }
-  if (!trained) return y;  // data alone led to it, as without recompute
+  if (!trained) return y;  // the result depends on data only, as without recompute
   OpContext context;
   context.grad_enabled = true;
   context.save(x.value());

@@ -2,7 +2,8 @@
 
 namespace binade::detail {
 
-/// While it lives: whether an op of this thread has read something that wants a gradient, recorded or not.
+/// During its lifetime, records whether an op of this thread has read a variable that requires a gradient, recorded on
+/// the tape or not.
 class TrainedScope {
  public:
   TrainedScope();
@@ -10,7 +11,7 @@ class TrainedScope {
   TrainedScope(const TrainedScope&) = delete;
   TrainedScope& operator=(const TrainedScope&) = delete;
   bool found() const { return found_; }
-  /// An op reads such a variable.
+  /// Call when an op reads such a variable.
   static void note();
 
  private:

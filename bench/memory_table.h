@@ -83,7 +83,7 @@ struct WorkingSet {
 };
 
 struct TableOptions {
-  int repeats = 7;     ///< samples that a median is of
+  int repeats = 7;     ///< samples per median
   std::string only{};  ///< rows with this text in their names; empty: all
 };
 

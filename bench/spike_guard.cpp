@@ -1,5 +1,5 @@
-// Reads losses and norms of gradients from stdin, both of a step in a line, in the order of a run's steps, and prints
-// the number of each (from 1) that amp::SpikeGuard would not have let pass. Called by bench/signs.py.
+// Reads losses and gradient norms from stdin, those of one step per line, in the order of a run's steps. Prints the
+// number (from 1) of each step that amp::SpikeGuard would have refused. Called by bench/signs.py.
 #include "binade/amp/warnings/spike_guard.h"
 
 #include <cstdio>

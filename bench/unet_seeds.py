@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How much a U-Net's held-out Dice depends on the seed: trains binade-unet once a seed on a folder of images. Standard library only.
+"""Measures how a U-Net's held-out Dice depends on the seed: trains binade-unet once per seed on a folder of images. Standard library only.
 
     bench/unet_seeds.py FOLDER [--mean 0.5] [--least 0.35] [--seeds 1,2,3] [--build build] [-- FLAGS OF binade-unet train]
 
 The setting: base 8, depth 3, crops of 128, batch 4, 200 steps, fp32; the last fifth of the images is held out. Prints the processor,
-the kernels and the date, a line a seed, and the mean and the least; exits 1 where one of them is below what --mean and --least ask for.
+the kernels and the date, one line per seed, and the mean and the minimum; exits 1 if one of them is below --mean or --least.
 """
 import argparse
 import datetime

@@ -14,7 +14,8 @@
 namespace binade {
 namespace {
 
-/// The group that a system gives to each user, under which new files are often writable to it: same name, no members.
+/// Whether this is the private group that a system gives to a user (same name, no other members); new files are often
+/// writable to it.
 bool only_holds(gid_t group, uid_t user) {
   std::array<char, 16384> user_text{}, group_text{};
   passwd user_entry{}, *user_found = nullptr;

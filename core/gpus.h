@@ -8,8 +8,8 @@
 #include "binade/core/backend.h"
 #include "binade/core/observation.h"
 
-/// What `core/` asks about GPUs. Defined in cuda/gpu.cpp, the one place where the library reaches upwards: devices are
-/// named here, and who serves them is found at run time.
+/// Queries of `core/` about GPUs. Defined in cuda/gpu.cpp, the only place where the library depends on a higher layer:
+/// devices are named here, and who serves them is found at run time.
 namespace binade::gpus {
 
 /// How many there are; 0 with the reason in why_none().

@@ -23,7 +23,7 @@ struct MemoryTrace {
 struct MemoryPlan {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  std::vector<std::size_t> offsets{};  ///< of each block of the trace; kNone: a kept one, which lies elsewhere
+  std::vector<std::size_t> offsets{};  ///< of each block of the trace; kNone: a kept block, which is outside the arena
   std::size_t bytes = 0;               ///< of the arena
   std::size_t bound = 0;               ///< the most that lives at once: no plan is smaller
 };

@@ -8,10 +8,10 @@
 
 namespace binade {
 
-/// The float next to `x` on the way to 0, its last bit set where that loses anything (rounding to odd). A format of at
-/// most 22 digits that this is rounded to gets what `x` itself would round to: a tie of the shorter format is never hit
-/// by rounding to float before. Source: Boldo, Melquiond, "Emulation of FMA and correctly rounded sums: proved
-/// algorithms using rounding to odd", 2008.
+/// Rounds `x` to odd: truncates it towards 0 to a float, and sets the last bit if that is not exact. Rounding the
+/// result to a format with a significand of at most 22 bits gives the same value as rounding `x` directly, because the
+/// float step never creates a tie of the shorter format. Source: Boldo, Melquiond, "Emulation of FMA and correctly
+/// rounded sums: proved algorithms using rounding to odd", 2008.
 constexpr BINADE_HD float rounded_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || x != x) return nearest;
@@ -20,7 +20,7 @@ constexpr BINADE_HD float rounded_to_odd(double x) {
   return std::bit_cast<float>((beyond ? bits - 1 : bits) | 1u);
 }
 
-/// `x` as it is stored in T (f32, f16, bf16, f64): rounded once, to nearest even.
+/// `x` converted to T (f32, f16, bf16, f64) with one rounding, to nearest even.
 template <class T>
 constexpr BINADE_HD T store_once(double x) {
   if constexpr (requires { T::from_float(0.0f); })

@@ -22,7 +22,8 @@ enum class PrecisionClass {
 /// presets; compute_dtype(), below, turns it into dtypes for `autograd/apply.cpp`.
 struct PrecisionPolicy {
   struct Override {
-    std::string glob{};  ///< of a module path, of an op, or with a slash "PATH/op" of both; `*` matches any characters
+    std::string
+        glob{};  ///< matches a module path, an op, or, with a slash, both ("PATH/op"); `*` matches any characters
     DType dtype = DType::f32;
     bool matches(std::string_view module_path, std::string_view op) const;
     friend bool operator==(const Override&, const Override&) = default;
@@ -52,7 +53,7 @@ bool glob_match(std::string_view glob, std::string_view text);
 
 /// How one op call reads and stores.
 struct OpPrecision {
-  std::optional<DType> read{};  ///< floating inputs under policy are cast to this; nothing: taken as they come
+  std::optional<DType> read{};  ///< floating inputs under policy are cast to this; nothing: no cast
   DType store{};                ///< dtype of the output
   bool tf32 = false;            ///< products of f32 may be computed in TF32
 };

@@ -2,9 +2,9 @@
 
 namespace binade {
 
-/// Opens descriptors 0, 1 and 2 on /dev/null where the process was started without them: the next files that it opens
-/// would get their numbers, and what is written for people would go into those. Called before a program's first file
-/// and by Runtime. Throws StorageError when /dev/null cannot be opened.
+/// Opens descriptors 0, 1 and 2 on /dev/null if the process was started without them. Otherwise the next files that it
+/// opens would get these numbers, and messages would be written into those files. Runtime calls it, and programs call
+/// it before they open their first file. Throws StorageError when /dev/null cannot be opened.
 void open_standard_descriptors();
 
 }  // namespace binade

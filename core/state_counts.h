@@ -7,12 +7,11 @@
 
 namespace binade {
 
-/// The largest count that a state may hold: a double holds it exactly, and nothing that is counted on from there
-/// overflows.
+/// The largest count that a state may hold: a double represents it exactly, and counting up from it does not overflow.
 inline constexpr std::int64_t kMostCount = 1'000'000'000'000'000;
 
-/// The integer `name` of a state that anybody may have written, where it counts something. Throws CheckpointError
-/// naming the entry when it is missing, of another kind, or outside `least` … kMostCount.
+/// Reads the count `name` from an untrusted state. Throws CheckpointError naming the entry when it is missing, of
+/// another kind, or outside `least` … kMostCount.
 inline std::int64_t read_count(const StateDict& state, const std::string& name, std::int64_t least = 0) {
   const std::int64_t value = state.integer(name);
   check<CheckpointError>(value >= least && value <= kMostCount, "state: wanted '{}' from {} to {}, got {}", name, least,
@@ -20,7 +19,7 @@ inline std::int64_t read_count(const StateDict& state, const std::string& name, 
   return value;
 }
 
-/// The same for a list.
+/// Reads a list of counts in the same way.
 inline const StateDict::Integers& read_counts(const StateDict& state, const std::string& name, std::int64_t least = 0) {
   const StateDict::Integers& values = state.integers(name);
   for (const std::int64_t value : values)

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;
 
-/// One rounding from any dtype to any other. Integers reach a half through double, as every count that matters fits.
+/// One rounding from any dtype to any other. Integers are converted to 16 bits through double, which holds every
+/// relevant count exactly.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, From>)

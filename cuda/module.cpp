@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "libbinade_cuda.so";
 
-/// The folder of the file that holds this code; empty where that cannot be told for certain. A relative name would be
-/// looked up from the working folder, where anybody's file may lie.
+/// The folder of the file that contains this code; empty if it cannot be determined. A relative name would be looked up
+/// in the working folder, which may contain anybody's file.
 fs::path own_folder() {
   Dl_info info{};
   link_map* map = nullptr;
@@ -30,7 +30,8 @@ fs::path own_folder() {
   return file.is_absolute() ? file.parent_path() : fs::path();
 }
 
-/// Where the module may lie: beside the file that holds this code, or where the build folder has it.
+/// Paths at which the module is looked for: beside the file that contains this code, and at its place in the build
+/// folder.
 std::vector<fs::path> places() {
   const fs::path folder = own_folder();
   std::vector<fs::path> places;

@@ -14,10 +14,10 @@ struct Module {
   std::string why_none;  ///< in words, with what to do; empty where api is there and devices > 0
 };
 
-/// The driver (libcuda.so.1) is looked for first: without one nothing else is opened. Then libbinade_cuda.so beside the
-/// file that holds this code (libbinade), or in the folder that it was built in; or the file that the environment
-/// variable BINADE_CUDA_MODULE names, for which no driver is asked. A file that other users could replace is refused
-/// (core/code_file.h).
+/// Looks for the driver (libcuda.so.1) first, and opens nothing else without one. Then it opens libbinade_cuda.so
+/// beside the file that contains this code (libbinade), or in its build folder. If the environment variable
+/// BINADE_CUDA_MODULE names a file, that file is opened instead, without a check for a driver. A file that other users
+/// could replace is refused (core/code_file.h).
 const Module& module();
 
 }  // namespace binade::cuda

@@ -10,8 +10,8 @@ namespace binade::doctor {
 /// Versions, processor, threads and device.
 int env();
 
-/// What a checkpoint or a run folder holds, in one screen; every entry with `all`. `checkpoint` of a run folder: see
-/// load() in subject.h.
+/// Prints the contents of a checkpoint or a run folder in one screen; with `all`, every entry. `checkpoint` selects one
+/// of a run folder: see load() in subject.h.
 int inspect(const std::string& path, const std::string& checkpoint, bool all);
 
 /// Whether a checkpoint, or every one of a run, is whole: 0, or 22 after naming those that are not.
@@ -26,8 +26,8 @@ int diff(const std::string& a, const std::string& b, bool all);
 /// A run folder told as one HTML page (report.html in it where `output` is empty), whose path is printed.
 int write_report(const std::string& run, const std::string& output);
 
-/// Runs a program with `replay CAPSULE`: `program` where it is given, else the one that the capsule names, which must
-/// be one that run/known_programs.h lists. Returns only when it cannot: throws ArgumentError.
+/// Replaces this process by a program with `replay CAPSULE`: `program` if it is given, otherwise the one that the
+/// capsule names, which must be listed in run/known_programs.h. Does not return; throws ArgumentError on failure.
 int replay(const std::string& capsule, const std::string& program);
 
 struct ExchangeOptions {

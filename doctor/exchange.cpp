@@ -63,7 +63,7 @@ int import_weights(const ExchangeOptions& options) {
   const std::optional<std::string> sick = io::first_non_finite(state);
   check<DataError>(!sick, "{}: {}", options.from, sick.value_or(""));
   const io::CheckpointImage image = io::encode_checkpoint(state, "");
-  io::verify_checkpoint(image.bytes(), options.from);  // no file that nobody can read is left behind
+  io::verify_checkpoint(image.bytes(), options.from);  // leaves no unreadable file behind
   io::write_output_file(options.to, image.bytes());
   io::print(fmt::format("{} tensors in {}\n", tensors.size(), options.to));
   return 0;

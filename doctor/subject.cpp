@@ -32,7 +32,8 @@ std::string checkpoints_folder(const std::string& run) {
   const std::string inside = run + "/checkpoints";
   std::error_code error;
   if (fs::symlink_status(inside, error).type() != fs::file_type::not_found) return inside;
-  const std::string itself = fs::canonical(run, error).string();  // a link that a person names is followed
+  const std::string itself =
+      fs::canonical(run, error).string();  // follows a symbolic link that a person gives as the run folder
   return error ? run : itself;
 }
 

@@ -11,7 +11,7 @@ namespace binade::nn {
 /// One module, or the ops that ran outside modules (the root's own path is "").
 struct SummaryRow {
   std::string path{}, kind{};
-  std::string output_shape{};   ///< of the last op in or below it; "" when none was recorded
+  std::string output_shape{};   ///< of the last op in the module or below it; "" when none was recorded
   std::int64_t parameters = 0;  ///< its own, not its children's; a tied one counts where it is named first
   std::int64_t flops = 0;       ///< of its own products, forward: 2 per multiply-add; element-wise work does not count
   std::int64_t activation_bytes = 0;  ///< kept for backward by its own ops; memory that two ops keep counts once

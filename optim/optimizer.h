@@ -33,9 +33,9 @@ struct StepInput {
 /// Whether an update would write finite numbers only, and if not, where.
 struct UpdateProof {
   bool finite = true;
-  bool by_bound = false;    ///< shown from magnitudes alone; else by a dry pass
-  std::string parameter{};  ///< the first that would not be finite
-  double largest = 0;       ///< what it would reach
+  bool by_bound = false;    ///< decided from magnitudes alone; otherwise by a dry pass
+  std::string parameter{};  ///< the first parameter that would not be finite
+  double largest = 0;       ///< the largest magnitude that it would reach
   double limit = 0;         ///< what its dtype (or its 16-bit copy) holds
 };
 
@@ -67,8 +67,8 @@ class Optimizer {
   void step(const StepInput& input);
   /// With lr() and gradients as they are.
   void step() { step({.lr = lr_}); }
-  /// One update of each, inputs[i] for optimizers[i], all of them or none: what the host may refuse (memory, a learning
-  /// rate) comes before the first write. REQUIRES optimizers of different parameters.
+  /// Updates each optimizer once, inputs[i] for optimizers[i], all of them or none: everything that can fail on the
+  /// host (memory, a learning rate) happens before the first write. REQUIRES optimizers of different parameters.
   static void step_together(std::span<Optimizer* const> optimizers, std::span<const StepInput> inputs);
 
   /// Proves, before anything is written, that values, moments and 16-bit copies (65504 for f16!) will be finite: from
@@ -140,7 +140,7 @@ class Optimizer {
   bool bound_speaks() const;
   Magnitudes bound_after(const Magnitudes& before, std::size_t slice, double gradient, const StepInput& input) const;
   double gradient_limit(std::size_t slice, const StepInput& input, double share) const;
-  /// A pass over the parameters, with the memory that it takes.
+  /// One pass over the parameters, with its buffers.
   struct Pass {
     std::vector<UpdateSlice> slices{};
     std::vector<BlockExtremes> extremes{}, largest{};  // of blocks, of slices

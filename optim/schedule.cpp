@@ -96,7 +96,7 @@ void Schedule::load_state(const StateDict& state) {
     *this = Schedule(options_);
     return;
   }
-  const double then = state.contains("lr") ? state.number("lr") : options_.lr;  // older checkpoints do not say
+  const double then = state.contains("lr") ? state.number("lr") : options_.lr;  // older checkpoints do not record it
   plateau_lr_ = state.number("plateau_lr");
   if (then != options_.lr) {
     const double share = then > 0 ? plateau_lr_ / then : 1;

@@ -41,14 +41,15 @@ class Schedule {
   const ScheduleOptions& options() const { return options_; }
   /// Of update `k`, from 1.
   double lr(std::int64_t k) const;
-  /// Plateau: tells it an evaluation's loss. One that is not finite does not count. Other kinds ignore it.
+  /// Plateau: takes an evaluation's loss; one that is not finite does not count. Other kinds ignore it.
   void observe(double loss);
 
   /// Kind and peak, plateau's rate, best and count of bad observations; the options are the run's settings, not state.
   StateDict state() const;
-  /// Throws CheckpointError when it is no schedule's.
+  /// Throws CheckpointError when it is not the state of a schedule.
   void check_state(const StateDict& state) const;
-  /// Of another kind it takes nothing; of another peak plateau's rate, by as much.
+  /// A state of another kind is ignored. A plateau state with another peak has its rate scaled by the ratio of the
+  /// peaks.
   void load_state(const StateDict& state);
 
  private:

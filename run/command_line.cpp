@@ -59,11 +59,11 @@ std::string unknown_word_text(CLI::App& app) {
                      near.empty() ? "" : ", did you mean " + near + "?");
 }
 
-/// The first flag or word that was given an empty text, as a script's unset variable gives it; empty when there is
-/// none. An empty text would read as the flag left out.
+/// The first flag or word with an empty value, for example from a script's unset variable; empty when there is none.
+/// Without this check, an empty value would look like a missing flag.
 std::string given_empty(CLI::App& app) {
   for (const CLI::Option* option : innermost(app).get_options()) {
-    const bool bare = option->get_expected_min() == 0;  // a switch, whose value may be left out
+    const bool bare = option->get_expected_min() == 0;  // a switch: its value is optional
     if (!bare && std::ranges::count(option->results(), "") > 0) return option->get_name();
   }
   return "";
@@ -114,7 +114,7 @@ int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::f
 }  // namespace
 
 int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
-  // A reader that has gone and a limit on the size of files are errors of the write, not deaths.
+  // A closed reader or a file-size limit makes the write fail; it does not kill the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {

@@ -19,8 +19,8 @@ class IncidentFolders {
 
   /// The folder of one attempt's incident, the same one until the incident is closed.
   std::string of(std::int64_t step, std::int64_t attempt);
-  /// Nothing more is written about it. When the run went back and comes to the same attempt again, an incident there is
-  /// another one, with its own folder.
+  /// Closes the incident: nothing more is written about it. If the run rolled back and reaches the same attempt again,
+  /// an incident there is a new one with its own folder.
   void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
   /// Empty, or what went wrong: a run goes on without a report.
   std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);

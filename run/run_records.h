@@ -26,8 +26,8 @@ namespace binade::amp {
 /// lives that were cut off included), headroom.jsonl (of sampled steps and of those with an incident), samples/ (what
 /// evaluations show), TensorBoard events, and the terminal.
 ///
-/// A log that cannot be written ends no run: the first failure of each is reported, later ones are counted, and lines
-/// are missing from it. Only opening one throws.
+/// A log that cannot be written does not end the run: the first failure of each log is reported, later ones are
+/// counted, and the log then lacks lines. Only opening a log throws.
 class RunRecords {
  public:
   /// What checkpoints had to do with a step's time.
@@ -41,11 +41,11 @@ class RunRecords {
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
-  /// The attempts at one step, in order. What was aborted and why is told to the person at the terminal too.
+  /// The attempts at one step, in order. Aborted attempts and their causes are also shown on the terminal.
   void attempts(std::span<const StepResult> attempts);
   void timing(const StepStats& stats, double seconds, const Saving& saving);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
-  /// Something that does not concern training: told, with a report.
+  /// An incident that does not affect training: shown on the terminal, with a report.
   void warn(const Incident& incident);
   /// Opens the displays; `step` updates were done before. Before the first attempt().
   void begin(std::int64_t step);
@@ -53,24 +53,24 @@ class RunRecords {
   void capsule(std::int64_t step, std::int64_t attempt, StateDict capsule);
   /// A line for the person at the terminal.
   void say(const std::string& line);
-  /// Something that happened to the run, for events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left,
-  /// died, given-up; drill, incident, warning, sign, overflow, remedy, checkpoint, environment, memory.
+  /// Writes an event of the run to events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left, died,
+  /// given-up; drill, incident, warning, sign, overflow, remedy, checkpoint, log, environment, memory, library.
   void keep_event(std::string_view kind, std::int64_t step, const std::string& what);
-  /// The same, said as well.
+  /// Writes the event and also prints it on the terminal.
   void event(std::string_view kind, std::int64_t step, const std::string& what);
-  /// Whether the process that wrote here before said how it ended.
+  /// Whether the previous process of this run recorded how it ended.
   bool ended_well() const { return ended_well_; }
   /// Completes the terminal's picture of the run.
   void finish();
-  /// Tells of which logs something is missing.
+  /// Reports which logs lack lines.
   void tell_losses(std::int64_t step);
 
   /// Waits until metrics.jsonl is on the disk. From any thread.
   void sync() {
     log_later("metrics.jsonl", [this] { metrics_.sync(); });
   }
-  /// Runs `write`, of a log of that name. Where it fails with a StorageError the next timing() reports that.
-  /// From any thread.
+  /// Runs `write` for the log `name`. If it fails with a StorageError, the next timing() reports the error. From any
+  /// thread.
   void log_later(const std::string& name, const std::invocable auto& write) {
     try {
       write();
@@ -79,8 +79,8 @@ class RunRecords {
       untold_.emplace_back(name, error.what());
     }
   }
-  /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back. Where somebody took lines
-  /// away it goes on with what is there, and says so: a log is no reason to lose a training.
+  /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back. If somebody removed lines,
+  /// the run goes on with the remaining ones and reports it: a log is no reason to lose a training.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
   void cut_back_to(std::int64_t bytes, std::int64_t step);
 

@@ -5,10 +5,11 @@
 
 namespace binade::amp {
 
-/// When a run saves: after every `every_steps` steps where that is asked for, and by the clock. By the clock the first
-/// save follows the run's first step, which shows at once whether checkpoints can be written there; the pauses between
-/// saves then double, from 15 s up to `seconds`. A run loses at most about half of its time that way while it is young,
-/// and `seconds` later. A save that failed is tried again, after 10 s, then 20 s, …, also without a clock.
+/// Decides when a run saves: every `every_steps` steps if that is set, and by the clock. By the clock, the first save
+/// follows the run's first step, which shows at once whether checkpoints can be written there; the intervals between
+/// saves then double from 15 s up to `seconds`. A run that dies early thus loses at most about half of its time; later
+/// it loses at most `seconds`. A failed save is tried again after 10 s, then 20 s, …, even if saves by the clock are
+/// off.
 ///
 /// Times are seconds of any steady clock.
 class SaveTimes {
@@ -22,11 +23,11 @@ class SaveTimes {
 
   bool due_at_step(std::int64_t step) const { return options_.every_steps > 0 && step % options_.every_steps == 0; }
   bool due_by_clock(double now) const { return now >= next_; }
-  /// A save was begun, for whatever reason.
+  /// Call when a save starts, for whatever reason.
   void began(double now);
-  /// It came to nothing.
+  /// Call when that save failed.
   void failed(double now);
-  /// It was committed.
+  /// Call when that save was committed.
   void committed() { retry_ = kFirstRetry; }
 
  private:

@@ -36,7 +36,7 @@ struct Progress {
   long long checkpoint = 0;  // the newest
 };
 
-/// How long its logs are.
+/// Sizes of a run's logs in bytes.
 struct LogSizes {
   std::uintmax_t events = 0, metrics = 0;
 };
@@ -52,7 +52,7 @@ LogSizes log_sizes_of(const std::string& folder) {
   return {size_of(folder + "/events.jsonl"), size_of(folder + "/metrics.jsonl")};
 }
 
-/// Whether a child began the run, went on with it or made a step, since its logs were so long.
+/// Whether a child began the run, resumed it or made a step since its logs had these sizes.
 bool has_worked(const std::string& folder, const LogSizes& before) {
   if (size_of(folder + "/metrics.jsonl") != before.metrics) return true;
   const std::uintmax_t now = size_of(folder + "/events.jsonl");
@@ -60,7 +60,7 @@ bool has_worked(const std::string& folder, const LogSizes& before) {
   try {
     const std::string added = io::FilesBelow(folder).read_end("events.jsonl", now - before.events);
     return added.find("\"kind\":\"begun\"") != added.npos || added.find("\"kind\":\"resumed\"") != added.npos;
-  } catch (const StorageError&) {  // what the child itself will refuse with words
+  } catch (const StorageError&) {  // the child itself will report this error
     return false;
   }
 }
@@ -76,7 +76,7 @@ Progress progress_of(const std::string& folder) {
     for (const std::string& name : files.names_in("checkpoints"))
       if (const auto step = io::step_of_file_name(name))
         progress.checkpoint = std::max<long long>(progress.checkpoint, *step);
-  } catch (const StorageError&) {  // not there yet, or what the child itself will refuse with words
+  } catch (const StorageError&) {  // not there yet, or the child itself will report the error
   }
   return progress;
 }
@@ -97,8 +97,8 @@ struct Death {
   }
 };
 
-/// The signals that the supervisor waits for, held back from everything else in this process. A SIGHUP that is ignored,
-/// as nohup has it, is none of them: one that is held back would arrive all the same.
+/// Blocks the signals that the supervisor waits for, so that only wait() receives them. A SIGHUP that is ignored, as
+/// under nohup, is not blocked: a blocked one would be delivered to wait() all the same.
 class HeldSignals {
  public:
   HeldSignals() {
@@ -121,7 +121,7 @@ class HeldSignals {
     limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
     return std::max(0, ::sigtimedwait(&held_, nullptr, &limit));
   }
-  /// Whether it asks to stop.
+  /// Whether the signal asks the supervisor to stop.
   static bool stops(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
  private:
@@ -181,7 +181,7 @@ class Supervisor {
     const Progress now = progress_of(options_.folder);
     in_a_row_ = now.checkpoint > newest_.checkpoint ? 1 : in_a_row_ + 1;
     newest_ = now;
-    // A child that died before it went on says nothing about the step.
+    // A child that died before it resumed says nothing about the step.
     const bool worked = has_worked(options_.folder, before_);
     const int here = worked ? ++deaths_[now.step] : 0;
     const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
@@ -217,14 +217,14 @@ class Supervisor {
     return true;
   }
 
-  /// False too where the system cannot tell, as of a path that is too long: the child's words say why.
+  /// Also false if the system cannot tell, for example for a path that is too long: the child's message says why.
   bool there_is_a_folder() const {
     std::error_code ignored;
     return fs::is_directory(options_.folder, ignored);
   }
 
   void tell(const char* kind, long long step, const std::string& what) {
-    // On a terminal a child that died has left its progress line behind.
+    // On a terminal, a child that died leaves its progress line behind.
     io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
     if (!there_is_a_folder()) return;
     try {
@@ -235,7 +235,7 @@ class Supervisor {
     }
   }
 
-  /// The signal by which somebody asked to stop meanwhile, or 0.
+  /// The signal that asked the supervisor to stop in the meantime, or 0.
   int pause() {
     const auto now = [] {
       timespec t{};

@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kEnvironment = "env/made_by";
 constexpr std::int64_t kHeadroomLines = 200;              // about; those of incidents come on top
 constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
-constexpr double kPatienceAtASignal = 5;                  // seconds: who sent it may send SIGKILL soon
+constexpr double kPatienceAtASignal = 5;                  // seconds: the sender of the signal may send SIGKILL soon
 
 /// Everything that bits may depend on beside the state.
 std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
@@ -48,7 +48,7 @@ double steady_seconds() { return std::chrono::duration<double>(Clock::now().time
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// A line of drills.jsonl, and the step in one of that fault; nothing where the line is of another.
+/// A line of drills.jsonl; and the step in such a line, or nothing if the line belongs to another fault.
 std::string strike_line(const std::string& spec, std::int64_t step) {
   return io::JsonObject().add("struck", spec).add("step", step).text();
 }
@@ -151,12 +151,12 @@ class TrainingRun::Journal {
                                records_.ended_well() ? "" : "; the process before this one ended without a word"));
   }
 
-  /// A fault strikes once in a step of the run's life: that it does is on the disk before.
+  /// A fault strikes once in a step of the run's life, so the strike is written to disk before it happens.
   void open_drills() {
     FireDrill& drill = trainer_.drill();
     if (!drill.planted()) return;
     constexpr std::uint64_t kMostBytes = 16u << 20;
-    drills_.emplace(folder_.files(), "drills.jsonl");  // first: it refuses what is no file
+    drills_.emplace(folder_.files(), "drills.jsonl");  // first: it throws if this is not a regular file
     std::istringstream before(folder_.files().read("drills.jsonl", kMostBytes).value_or(""));
     for (std::string line; std::getline(before, line);)
       for (const Fault& fault : drill.faults())
@@ -252,8 +252,9 @@ class TrainingRun::Journal {
 
   enum class By { kStep, kClock };
 
-  /// While a save is in flight one that is due is left out: a slow disk makes checkpoints rarer, never steps slower.
-  /// But one that steps ask for waits for one that the clock began, so that it is there whatever the time is.
+  /// Skips a save that is due while another is in flight: a slow disk makes checkpoints rarer, never steps slower. But
+  /// a save by step count waits for a save by the clock that is in flight, so that its checkpoint exists regardless of
+  /// timing.
   void start_save(By by) {
     const Clock::time_point held_up = Clock::now();
     if (by == By::kStep && saving_by_clock_) store_.wait();
@@ -271,14 +272,14 @@ class TrainingRun::Journal {
     evaluated_ = std::min(evaluated_, trainer_.steps());
     try {
       save_now({});
-    } catch (const StorageError& error) {  // the checkpoint that it went back to is there
+    } catch (const StorageError& error) {  // the checkpoint of the rollback still exists
       if (options_.save_failure == SaveFailure::kStop) throw;
       save_times_->failed(steady_seconds());
       records_.event("checkpoint", trainer_.steps(), error.what());
     }
   }
 
-  /// What was committed before a step that ends the run, unless the state is what made that step fail.
+  /// Saves the state before a step that ends the run, unless the state itself made that step fail.
   void keep_what_is_good(const std::vector<StepResult>& ended) noexcept {
     store_.wait();  // the save in flight is of an earlier, healthy step
     try {
@@ -290,7 +291,7 @@ class TrainingRun::Journal {
       records_.event("checkpoint", trainer_.steps(),
                      fmt::format("the state after step {} is committed; a resume goes on from there",
                                  trainer_.steps()));
-    } catch (const std::exception& error) {  // the run ends in the error of the step, which says more
+    } catch (const std::exception& error) {  // the run ends with the error of the step, which says more
       records_.say(error.what());
     }
   }
@@ -377,8 +378,8 @@ class TrainingRun::Journal {
   }
 
   struct SaveNow {
-    double patience = 0;      ///< seconds for which a save that fails is tried again
-    bool supersedes = false;  ///< a checkpoint of this step that this run made may go
+    double patience = 0;      ///< seconds during which a failed save is tried again
+    bool supersedes = false;  ///< may replace a checkpoint of this step that this run wrote
   };
 
   void save_now(const SaveNow& how) {
@@ -401,7 +402,7 @@ class TrainingRun::Journal {
     saved_ = trainer_.steps();
   }
 
-  /// False when a signal came that had not come before.
+  /// Returns false if a stop signal arrives meanwhile.
   static bool wait(double seconds) {
     const bool before = io::StopSignals::stop_requested();
     for (const double end = steady_seconds() + seconds; steady_seconds() < end;) {
@@ -411,7 +412,7 @@ class TrainingRun::Journal {
     return true;
   }
 
-  /// False when a signal came first. What is committed here is so before anything is done that may fail.
+  /// Returns false if a signal came first. Commits before it does anything that may fail.
   bool finish() {
     if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience});
     if (!evaluate(trainer_.steps())) return false;
@@ -447,14 +448,14 @@ class TrainingRun::Journal {
 
   const RunOptions& options_;
   Trainer& trainer_;
-  std::optional<io::StopSignals> signals_;  // outlives what writes files: a limit on their size is no death
+  std::optional<io::StopSignals> signals_;  // outlives everything that writes files: SIGXFSZ must stay ignored
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
   LibraryPlans plans_;  // as do they
   DiskOfDrills disk_;
   io::CheckpointStore store_;
   std::optional<io::JsonLines> drills_;
-  Clock::time_point mark_;               // the end of the step before
+  Clock::time_point mark_;               // end of the previous step
   RunRecords::Saving saving_;            // since then
   std::optional<SaveTimes> save_times_;  // from open() on
   bool saving_by_clock_ = false;         // the save in flight, or the last one

@@ -15,21 +15,21 @@
 
 namespace binade::amp {
 
-/// What an evaluation found out.
+/// The results of an evaluation.
 struct Evaluation {
   std::vector<std::pair<std::string, double>> numbers{};  ///< in the order in which they are written: {"val_loss", 1.9}
-  std::optional<io::Image> picture{};                     ///< what the model makes of an image
-  std::string sample{};                                   ///< what the model writes
+  std::optional<io::Image> picture{};                     ///< the model's output for an image
+  std::string sample{};                                   ///< text that the model generated
 };
 
 /// What an evaluation may throw when io::StopSignals::stop_requested() turns true: the run stops at once, and the
 /// resumed run makes the evaluation up.
 struct EvaluationStopped {};
 
-/// What a checkpoint that could not be written leads to.
+/// What a run does if a checkpoint cannot be written.
 enum class SaveFailure {
   kContinue,  ///< it is reported and tried again, after 10 s, then after twice as long each time; the run goes on
-  kStop,      ///< the run ends in the error
+  kStop,      ///< the run ends with the error
 };
 
 /// Where a run writes, how often, and what differs from program to program. Files: see io/files/run_folder.h.
@@ -39,12 +39,12 @@ struct RunOptions {
   std::int64_t checkpoint_every = 0;  ///< updates between checkpoints, 0: by the clock alone
   double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h), 0: by steps alone
   SaveFailure save_failure = SaveFailure::kContinue;
-  double save_patience = 60;    ///< seconds for which the last save of a run is tried again, at a signal at most 5
+  double save_patience = 60;  ///< seconds during which the last save of a run is tried again; after a signal at most 5
   std::int64_t eval_every = 0;  ///< 0: at the end only
   std::int64_t log_every = 10;
-  int keep = 5;          ///< newest checkpoints that stay, see io/checkpoint/store.h
-  std::string config{};  ///< the text of config.json; left out: what the trainer can tell about itself
-  /// Settings of a resumed run that its user changed: "lr 0.001 -> 0.0005". Left out: what the trainer can tell.
+  int keep = 5;          ///< number of newest checkpoints that are kept, see io/checkpoint/store.h
+  std::string config{};  ///< the text of config.json; left out: the trainer's own options
+  /// Settings of a resumed run that its user changed: "lr 0.001 -> 0.0005". Left out: Trainer::changes().
   std::vector<std::string> changes{};
 
   std::string unit = "samples";  ///< what rates count: "tokens", "images"
@@ -52,11 +52,11 @@ struct RunOptions {
 
   /// Called inside Trainer::evaluate. May be left out.
   std::function<Evaluation()> evaluate{};
-  std::string score{};  ///< the evaluation field that "best" and a plateau schedule are judged by
+  std::string score{};  ///< the evaluation field that selects the "best" checkpoint and drives a plateau schedule
   bool higher_is_better = false;
 
-  /// Says before the first step of each life what it needs, from two small ones that are not committed, and refuses one
-  /// that needs more than there is (OutOfMemoryError).
+  /// Before the first step of each process, estimates the memory of a step from two small ones that are not committed,
+  /// and throws OutOfMemoryError if it needs more than there is.
   bool forecast_memory = true;
   double memory_limit = 0;  ///< bytes that there are; 0: what the device has
 
@@ -72,7 +72,7 @@ struct RunOptions {
 /// How a run ended.
 enum class RunEnd { kDone, kPreempted };
 
-/// A training run that is written down and can be killed at any instant:
+/// A training run that is recorded on disk and can be killed at any instant:
 ///
 ///     amp::TrainingRun run(trainer, {.folder = "runs/shakespeare", .steps = 5000, .checkpoint_every = 500});
 ///     run.resume_if_possible();
@@ -80,12 +80,12 @@ enum class RunEnd { kDone, kPreempted };
 ///
 /// The loop ends when `steps` updates are committed, or early on SIGTERM, SIGINT or SIGHUP; the state is committed in
 /// all cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl, headroom.jsonl, samples/ and
-/// TensorBoard events are written, the model is evaluated and checkpoints are committed as planned and at the end,
-/// there before the evaluation and after it. A loop that is left in another way commits nothing more.
+/// TensorBoard events are written, the model is evaluated and checkpoints are committed as planned and at the end, both
+/// before and after the last evaluation. A loop that ends in another way commits nothing more.
 ///
-/// A step that cannot be committed ends in the trainer's NumericError, after its attempts are written down and, unless
-/// the state itself was found to be bad, after the steps before it are saved. Throws LockError, StorageError and
-/// CheckpointError as io/ does, and whatever the hooks throw; the last commit is intact in every case.
+/// A step that cannot be committed throws the trainer's NumericError. Before that, the run records its attempts and,
+/// unless the state itself is bad, saves the earlier steps. Throws LockError, StorageError and CheckpointError as io/
+/// does, and whatever the hooks throw; the last commit is intact in every case.
 class TrainingRun {
  public:
   /// Touches nothing on the disk yet. The trainer must outlive the run. Throws ArgumentError without a folder or steps.

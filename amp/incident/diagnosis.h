@@ -69,11 +69,11 @@ struct Diagnosis {
   Confidence confidence = Confidence::kNotProven;
   std::vector<Proof> proof{};
   std::string advice{};  ///< what to change, for the person who wrote the model
-  int replays = 0;       ///< runs of the step that finding all this out took
+  int replays = 0;       ///< number of replays that the diagnosis needed
   bool reproducible = true;
 
   // Changes that made the step finite, for whoever chooses a remedy.
-  std::vector<std::string> promote{};   ///< these ops in f32, as overrides name them; all of them together
+  std::vector<std::string> promote{};   ///< compute these ops in f32, all of them together; named as in overrides
   std::vector<std::int64_t> samples{};  ///< without these rows
   bool earlier_weights = false;         ///< with the weights of the newest good checkpoint
 };

@@ -21,8 +21,8 @@ struct Fault {
   std::string kind{};
   std::int64_t step = 0;
   std::int64_t every = 0;  ///< > 0: strikes again every so many steps
-  bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay of it
-  bool again = false;      ///< whenever its step comes again; else the first time it comes, in the run's life
+  bool once = false;       ///< only in the first attempt of its step; otherwise in every attempt and replay of it
+  bool again = false;      ///< each time the run reaches its step; otherwise only the first time in the run's life
   std::string path{};      ///< a module, a buffer or a parameter
   std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
@@ -48,12 +48,12 @@ struct Fault {
 ///   sigterm, kill                   the process gets that signal before the step
 ///
 /// A module's path stands for its weight. Every kind takes `once=1`, `again=1` and `every=N`. A fault strikes the first
-/// time that its step comes, in every attempt and replay of it; not when the step comes again, with another batch,
-/// after a rollback or in a resumed run.
+/// time that the run reaches its step, in every attempt and replay of the step. It does not strike when the run reaches
+/// the step again, with another batch, after a rollback or in a resumed run.
 Fault parse_fault(const std::string& spec);
 
-/// Plants faults in the steps of one Trainer. The owner of the run's folder says through `has_struck` what struck in
-/// earlier lives of the run; `on_strike` is called before a fault strikes for the first time in a step.
+/// Plants faults in the steps of one Trainer. The owner of the run's folder passes the strikes of the run's earlier
+/// processes to `has_struck`; `on_strike` is called before a fault strikes for the first time in a step.
 class FireDrill final : public TapeObserver {
  public:
   FireDrill() = default;
@@ -103,7 +103,7 @@ class FireDrill final : public TapeObserver {
   nn::Module* model_ = nullptr;
   std::vector<Fault> faults_;
   static constexpr std::int64_t kEarlierLife = -1;
-  /// In which call of before_step a fault struck in that step.
+  /// By fault and step: the call of before_step() in which the fault struck.
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> struck_;
   std::int64_t step_ = 0;
   std::int64_t call_ = 0;  // of before_step

@@ -30,12 +30,12 @@ void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position
 
 /// The first place of a step where what went in was finite and what came out was not.
 struct FirstBad {
-  std::string module{};          ///< innermost path of the op, or of the part of it that is meant; empty at the root
+  std::string module{};          ///< innermost path of the op, or of the part of it that is to blame; empty at the root
   std::string op{};              ///< its name
   const OpInfo* info = nullptr;  ///< its contract, which says what may go wrong in it
   std::string direction{};       ///< "input", "forward", "backward", "optimizer", "state"
   std::string tensor{};          ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
-  std::string parameter{};       ///< path, where a parameter or its gradient is meant
+  std::string parameter{};       ///< path of the parameter, if the bad tensor is a parameter or its gradient
   std::string dtype{};
   std::string value{};                      ///< "inf", "-inf", "nan"
   std::vector<std::int64_t> index{};        ///< of the element

@@ -21,7 +21,7 @@ std::string_view name_of(RemedyAction action);
 struct Remedy {
   RemedyAction action = RemedyAction::kStop;
   std::string what{};           ///< the same in words
-  std::string target{};         ///< what it was applied to: "blocks.2.attention/matmul", "sample 17", "step 400"
+  std::string target{};         ///< the target of the remedy: "blocks.2.attention/matmul", "sample 17", "step 400"
   std::int64_t until_step = 0;  ///< when it ends by itself; 0: it does not
   std::int64_t steps_lost = 0;  ///< committed updates that are done again, or batches passed over
   double throughput_ratio = 0;  ///< speed of the step with it over that of the step before; 0: not measured

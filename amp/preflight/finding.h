@@ -12,10 +12,10 @@ namespace binade::amp {
 
 /// An input that makes a risky place go wrong.
 struct Trigger {
-  std::string of{};              ///< what has to be `values`: "the input of 'sigmoid' in head"
+  std::string of{};              ///< the tensor that takes `values`: "the input of 'sigmoid' in head"
   std::vector<double> values{};  ///< one for every element alike, or a row
   DType dtype = DType::f32;      ///< in which they are given
-  double operand = 0;            ///< what reaches the finding's op then, where that is one number
+  double operand = 0;            ///< the resulting operand of the finding's op, if it is one number
   std::string chain{};           ///< how: "sigmoid of 17.3287 is 1 in f32"
 };
 
@@ -29,9 +29,9 @@ std::string_view name_of(Severity severity);
 struct PreflightFinding {
   std::string rule{};  ///< "bce-after-sigmoid"; docs/preflight.md lists them
   Severity severity = Severity::kPossible;
-  std::string module{};          ///< path; empty at the root, and where no op is meant
+  std::string module{};          ///< path; empty at the root, and if no op is concerned
   std::int64_t tape_index = -1;  ///< of the op; -1: no op is meant
-  std::string op{};              ///< its name; "optimizer", "loss scale", "step" where no op is meant
+  std::string op{};              ///< its name; "optimizer", "loss scale", "step" if no op is concerned
   std::string what{};            ///< what goes wrong there
   std::string advice{};          ///< what to change
   std::optional<Trigger> trigger{};

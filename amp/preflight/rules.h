@@ -17,11 +17,11 @@ struct Inspection {
   const PrecisionPolicy& policy;
   optim::Optimizer& optimizer;
   const LossScaleOptions& loss_scale;
-  double scale = 1;            ///< that the run begins with
-  double lr = 0;               ///< the highest of the schedule
+  double scale = 1;            ///< initial loss scale of the run
+  double lr = 0;               ///< the highest learning rate of the schedule
   double ema_decay = 0;        ///< 0: no averages
   bool backward = false;       ///< whether backward was run; then
-  double measured_at = 1;      ///< its loss scale: `scale`, or a lower one where gradients did not fit
+  double measured_at = 1;      ///< loss scale of that backward: `scale`, or a lower one if gradients overflowed
   optim::GradientScan scan{};  ///< of its gradients
 };
 

@@ -31,12 +31,12 @@ struct SurveyedOperand {
   bool given = false;          ///< false: an optional input that was left out
   int producer = -1;           ///< position of the op that made it; -1: a leaf
   const void* leaf = nullptr;  ///< where a leaf's values lie
-  std::string parameter{};     ///< its path, where it is one
+  std::string parameter{};     ///< its path, if it is a parameter
   bool varies = false;         ///< depends on weights; else on the batch and on constants alone
   DType dtype = DType::f32;    ///< as it was read
   std::int64_t numel = 0;
-  ValueRange range{};              ///< what it can be
-  std::optional<Extremes> seen{};  ///< what it was, where that matters
+  ValueRange range{};              ///< values that it can have
+  std::optional<Extremes> seen{};  ///< values that it had, if they matter
 };
 
 /// An op of the measured step: what it read, what it can give, what it gave.
@@ -52,13 +52,13 @@ struct SurveyedOp {
   std::optional<ScalarOp> scalar{};  ///< elementwise ops of one input
   std::optional<double> eps{};       ///< of norms; what a Dice loss calls smooth
   Observation seen{};                ///< of its results
-  std::optional<Extremes> result{};  ///< where something is beyond the dtype's range, or not finite
-  bool breaks = false;               ///< it made something non-finite of finite operands, or a NaN of masks
+  std::optional<Extremes> result{};  ///< set if a value is beyond the dtype's range, or not finite
+  bool breaks = false;               ///< it computed a non-finite result from finite operands, or a NaN from masks
   bool masked = false;               ///< a mask's large negative constants, or -inf, are among its results
   bool cancels = false;              ///< mean of squares minus square of mean
   std::int64_t masked_rows = 0;      ///< softmax, attention: rows in which every entry is masked
   bool no_label = false;             ///< cross entropy: every label is the ignored one
-  Observation gradients{};           ///< of what its backward gave
+  Observation gradients{};           ///< of the gradients that its backward computed
   DType gradient_dtype = DType::f32;
   bool backward_breaks = false;
 

@@ -45,19 +45,20 @@ class StepRecorder {
   struct Step {
     std::int64_t number = 0;
     std::string maths{};             ///< names the closure
-    std::vector<StateDict> batch{};  ///< of each micro-batch
+    std::vector<StateDict> batch{};  ///< one per micro-batch
     /// The closure on a batch that lies where recorded steps have theirs.
     std::function<Variable(int part, const StateDict& batch)> loss{};
     Policy policy{};
     double loss_scale = 1;
-    optim::StepInput input{};  ///< clip_factor is found by the device
+    optim::StepInput input{};  ///< the device computes clip_factor
     double clip_norm = 0;
     double loss_bound = 0;
     bool telemetry = true;
     Telemetry::Looks looks{};  ///< of its telemetry
-    bool compare = false;      ///< make it beside the caller, who makes it op by op, for made_op_by_op()
+    bool compare =
+        false;  ///< do not commit; the caller computes the step op by op and passes the result to made_op_by_op()
   };
-  /// What it came to.
+  /// The result of a step.
   struct Outcome {
     bool commits() const { return cause == Undecided::kNone; }
     Undecided cause = Undecided::kNone;  ///< kNone: committed, in the device's memory; see committed()

@@ -286,7 +286,7 @@ void Trainer::abandon() {
   forget_gradients();
 }
 
-/// Those of parameters that no optimizer holds too: nothing else would.
+/// Also clears gradients of parameters outside the optimizer: nothing else would.
 void Trainer::forget_gradients() {
   optimizer_.zero_grad();
   for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();

@@ -41,16 +41,16 @@
 
 namespace binade::amp {
 
-/// Something about a step that the loss scale does not explain.
+/// A failure of a step that the loss scale does not explain.
 struct Incident {
   std::int64_t step = 0;
   std::int64_t attempt = 1;
-  std::string what{};  ///< what is known, one line
+  std::string what{};  ///< a one-line summary of the failure
   Diagnosis diagnosis{};
-  Remedy remedy{};                         ///< what was done about it
+  Remedy remedy{};                         ///< the remedy that was applied
   bool drill = false;                      ///< a fault was planted in this step
-  bool warning = false;                    ///< training is unharmed: an evaluation
-  std::string no_capsule{};                ///< why there is none, where one was wanted (set_capsule_sink)
+  bool warning = false;                    ///< an evaluation failed; training is not affected
+  std::string no_capsule{};                ///< why there is no capsule, if one was wanted (set_capsule_sink)
   std::vector<ModuleHeadroom> headroom{};  ///< of the attempt, by module
 };
 std::ostream& operator<<(std::ostream& out, const Incident& incident);
@@ -70,7 +70,7 @@ struct StepResult : StepStats {
   std::optional<double> update_rms;         ///< root mean square of what the update changed; every 50th step
   std::vector<ModuleHeadroom> headroom;     ///< by module, in steps that keep_headroom_every() names
   bool last = false;                        ///< the next attempt is one at another batch
-  bool under_way = false;                   ///< it was sent; what it came to is told by finished()
+  bool under_way = false;                   ///< it was sent to the device; finished() returns its result
 
   /// Whether the run goes on from an earlier checkpoint.
   bool went_back() const { return incident && incident->remedy.action == RemedyAction::kRollback; }
@@ -158,11 +158,11 @@ class Trainer {
   auto batches(Loader& loader);
 
   /// One step. Returns when it is committed, or, with an incident, when its batch is skipped or the run went back to an
-  /// earlier checkpoint: go on with the next batch then. With options.ahead it may return before; where a step before
-  /// it made the run go back, it returns the result of that one, and its own batch was not used. `closure(batch)`
-  /// returns the loss, a mean over its batch: one element. A batch that has `origin` (io::BatchOrigin) and
-  /// `without(rows)` can lose samples. No gradient of the model's parameters is left when it returns or throws: those
-  /// of the step were multiplied by the loss scale.
+  /// earlier checkpoint: go on with the next batch then. With options.ahead it may return earlier; if an earlier step
+  /// made the run go back, it returns the result of that step, and its own batch was not used. `closure(batch)` returns
+  /// the loss, a mean over its batch: one element. A batch that has `origin` (io::BatchOrigin) and `without(rows)` can
+  /// lose samples. When it returns or throws, no parameter of the model has a gradient: the step's gradients were
+  /// multiplied by the loss scale.
   template <class Batch, class Maths>
   StepResult step(const Batch& batch, Maths&& closure) {
     return run_step(feed_of(std::span(&batch, 1), closure));
@@ -212,8 +212,8 @@ class Trainer {
     const EvaluationScope scope(*this);
     return std::forward<F>(f)();
   }
-  /// Where an evaluation that came to a number which is not finite went wrong: `again` makes it once more, under watch.
-  /// The report of it; nothing else changes.
+  /// Finds where an evaluation with a non-finite result went wrong: `again` repeats it while every op is checked.
+  /// Returns the report and changes nothing else.
   Incident investigate_evaluation(const std::string& what, const std::function<void()>& again);
   /// Tells a plateau schedule a validation loss.
   void observe(double loss) {
@@ -263,11 +263,11 @@ class Trainer {
   /// Everything that a bitwise resume needs, in the sections of a checkpoint: model, norm, optim, amp, sched, rng,
   /// data, progress. Tensors are copies.
   StateDict state();
-  /// Goes on from there; the data cursor waits for attach() where there is no loader yet. What the options say holds:
-  /// a state of another precision, loss scale, schedule, batch, or with or without averages is fitted to them. Throws
-  /// CheckpointError (another model, optimizer, seed) or DataError; then everything is as before.
+  /// Continues from `state`; the data cursor waits for attach() if there is no loader yet. The options take precedence:
+  /// a state with another precision, loss scale, schedule or batch, or with or without averages, is converted to them.
+  /// Throws CheckpointError (another model, optimizer, seed) or DataError, and then changes nothing.
   void load_state(const StateDict& state);
-  /// What the state that was loaded last was made with otherwise: "precision bf16 -> fp16".
+  /// Settings that differed in the state that was loaded last: "precision bf16 -> fp16".
   const std::vector<std::string>& changes() const { return changes_; }
   /// amp::state_hash of the state as it is.
   std::string state_hash();
@@ -294,7 +294,7 @@ class Trainer {
     std::optional<optim::Ema::Scope> averages_;
     LentArenas lending_;
   };
-  /// What an attempt counts and computes with.
+  /// The parts, scale and policy of an attempt.
   struct Plan {
     std::vector<int> parts{};          // micro-batches that count
     std::vector<std::int64_t> rows{};  // of the step's whole batch that are left out, ascending
@@ -375,7 +375,7 @@ class Trainer {
   bool roll_back(Incident& incident, Trial& trial);
 
   // ---- trainer_capsule.cpp
-  /// Returns why there is no capsule, where one was wanted.
+  /// Returns why there is no capsule, if one was wanted.
   std::string fill_capsule(const StepState& state, const Trial& trial, std::int64_t attempt) const;
   std::vector<StateDict> load_capsule(const StateDict& capsule);
   CapsuleReplay run_capsule(const StateDict& capsule, const StepFeed& feed);

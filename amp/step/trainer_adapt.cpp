@@ -3,11 +3,11 @@
 #include "binade/amp/step/trainer.h"
 #include "binade/core/error.h"
 
-// What a run may go on with from a state that was made otherwise.
+// Converts a state that was made with other settings, so that a run can continue from it.
 namespace binade::amp {
 namespace {
 
-/// "fp16 with head=f32", for people. Throws CheckpointError for a text that no policy writes.
+/// "fp16 with head=f32", for people. Throws CheckpointError for a text that is not the text of a policy.
 std::string words_of(const std::string& policy) {
   try {
     const PrecisionPolicy p = PrecisionPolicy::from_string(policy);
@@ -20,10 +20,10 @@ std::string words_of(const std::string& policy) {
   }
 }
 
-/// What 8-bit products are scaled by: kept where the precision has them (nn/linear.h).
+/// Whether the entry is a scale of 8-bit products: kept only if the precision has them (nn/linear.h).
 bool is_history(const std::string& entry) { return entry.starts_with("norm/") && entry.ends_with("fp8_amax"); }
 
-/// `value` in the dtype that `parameter` has now.
+/// `value`, converted to the current dtype of `parameter`.
 Tensor stored_as(const Tensor& value, const Variable& parameter, const std::string& name) {
   const DType dtype = parameter.dtype();
   if (value.dtype() == dtype || !is_floating(value.dtype())) return value;
@@ -38,8 +38,8 @@ Tensor stored_as(const Tensor& value, const Variable& parameter, const std::stri
 
 }  // namespace
 
-/// `saved` as a run with these options would have left it: weights in their dtype, averages where they are kept and
-/// only there, and nothing that was learned of headroom in another precision.
+/// `saved` as a run with these options would have written it: weights in the dtype of these options, averages only if
+/// these options keep them, and no headroom that was measured in another precision.
 StateDict Trainer::fitting(const StateDict& saved) const {
   const std::string policy = options_.precision.to_string();
   const bool other_policy = saved.text("amp/policy") != policy;
@@ -66,7 +66,7 @@ StateDict Trainer::fitting(const StateDict& saved) const {
   if (!ema_ || averages) return state;
   state.put("optim/ema/updates", std::int64_t{0});
   for (const auto& [name, parameter] : parameters)
-    if (saved.contains(name))  // else the model tells it, with everything else that does not fit
+    if (saved.contains(name))  // otherwise the model reports it, with all other mismatches
       state.put("optim/ema/average/" + name.substr(6), saved.tensor(name).to(DType::f32));
   return state;
 }

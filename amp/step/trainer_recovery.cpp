@@ -140,7 +140,7 @@ StepState Trainer::replay_with_earlier_weights(const Plan& plan, Trial& trial, T
     put(point->state);
     outcome = attempt(plan, trial.feed, observer);
     abandon();
-    // The loss of weights of long ago is far from those of today: only where that was the trouble does it count.
+    // Old weights give a loss far from the current losses. That counts as a spike only if a spike was the trouble.
     if (outcome.cause == AbortCause::kSpike && trial.trouble != AbortCause::kSpike) outcome.cause = AbortCause::kNone;
     if (outcome.commits()) trial.recovery = std::move(point);
   }

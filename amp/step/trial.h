@@ -40,7 +40,7 @@ struct Trainer::Trial {
   std::vector<int> parts_left_out;
   std::optional<LossScaler::State> before_overflow, before_nan;  // what to go back to if lowering was no help
   bool nan_is_overflow = false;                                  // settled: it is gone at the floor
-  AbortCause trouble = AbortCause::kNone;                        // of the attempt that is investigated
+  AbortCause trouble = AbortCause::kNone;                        // why the investigated attempt failed
   std::optional<RecoveryPoint> recovery;                         // the newest whose weights made the step finite
   std::optional<Telemetry> raised;  // of an extra run at a higher loss scale, see Signs::proof_factor
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLatest = 5, kHistory = 33;
 constexpr double kTimes = 8, kBack = 2;  // the first loss
-constexpr double kScatter = 8;           // times what neighbors differ by
+constexpr double kScatter = 8;           // times the median difference of neighbors
 
 }  // namespace
 

@@ -7,21 +7,21 @@
 
 namespace binade::amp {
 
-/// Tells a run that diverges: a loss that stays far above the one it began with.
+/// Detects divergence: a loss that stays far above the run's first loss.
 ///
-/// Told is when each of the latest 5 losses is more than 8 times the run's first, and their middle lies above the first
-/// by 8 times what neighbors among the latest 33 differ by (medians of logarithms): losses of single samples scatter as
-/// widely and mean nothing. Once, until 5 losses in a row are below twice the first. It speaks from step 6 on, when the
-/// guards that go by a window of losses have seen too little. A run whose first loss is not above 0, or that had a loss
-/// at or below 0, is not judged: ratios of such losses mean nothing. A loss that is not finite is neither judged nor
-/// remembered.
+/// Divergence is reported when each of the latest 5 losses is more than 8 times the run's first, and the median
+/// logarithm of their ratio to the first is more than 8 times the median difference between the logarithms of
+/// consecutive losses among the latest 33: losses of single samples scatter that widely without diverging. It is
+/// reported once, until 5 losses in a row are below twice the first. Detection starts at step 6, when the guards that
+/// use a window of losses have too few. A run that had a loss at or below 0 is not judged, because ratios of such
+/// losses mean nothing. A loss that is not finite is neither judged nor stored.
 class Divergence {
  public:
   struct Growth {
     double first = 0;
-    double ratio = 0;  ///< of the latest losses' median to the first
+    double ratio = 0;  ///< median of the latest losses, divided by the first
   };
-  /// The loss of a committed step.
+  /// Takes the loss of a committed step; returns a value when divergence is to be reported.
   std::optional<Growth> observe(double loss);
 
   StateDict state() const;

@@ -10,7 +10,7 @@ enum class SignKind : std::uint8_t {
   kOverflow,    ///< a tensor will leave the range of its dtype
   kPole,        ///< an operand will reach the pole of its op
   kCollapse,    ///< attention narrows to single keys
-  kDivergence,  ///< the loss is far above the one that the run began with
+  kDivergence,  ///< the loss is far above the run's first loss
   kGradients,   ///< gradients are larger than the run's history explains
   kUnderflow,   ///< gradients vanish on their way to 16 bits
   kStagnation,  ///< updates are too small to change the weights
@@ -20,16 +20,16 @@ std::string_view name_of(SignKind kind);
 /// Something that a healthy step shows before a number goes bad. Nothing was aborted; the run goes on.
 struct Sign {
   SignKind kind = SignKind::kOverflow;
-  std::int64_t step = 0;  ///< whose telemetry shows it
+  std::int64_t step = 0;  ///< the step whose telemetry shows the sign
   std::string module{};   ///< innermost path; empty at the root
   std::string op{};
   std::string direction{};  ///< "forward", "backward", "optimizer"
   std::string dtype{};
-  std::string what{};     ///< what was seen and what it leads to, one line
+  std::string what{};     ///< the observation and its consequence, one line
   std::string advice{};   ///< what to change
-  std::string remedy{};   ///< what will be done about it, one line; empty: nothing
-  double steps_left = 0;  ///< kOverflow, kPole, kCollapse: until it happens, if nothing changes
-  double confidence = 1;  ///< that it does
+  std::string remedy{};   ///< the planned remedy, one line; empty: none
+  double steps_left = 0;  ///< kOverflow, kPole, kCollapse: steps until it happens, if nothing changes
+  double confidence = 1;  ///< probability that it happens
 };
 
 /// "'matmul' in blocks.0.attention (forward)"

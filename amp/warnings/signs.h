@@ -18,16 +18,16 @@
 
 namespace binade::amp {
 
-/// What a run shows before a number goes bad, found from the telemetry of its committed steps: overflow, a pole or an
-/// attention collapse ahead (Forecast), a loss far above the first (Divergence), gradients that their history does not
-/// explain (GradientHistory), values that vanish (SilentUnderflow), updates that vanish (Stagnation). A function of the
-/// run alone: the state is part of the checkpoint, and a resumed run finds the same. What is decided from the telemetry
+/// Finds early signs of numeric trouble in the telemetry of a run's committed steps: overflow, a pole or an attention
+/// collapse ahead (Forecast), a loss far above the first (Divergence), gradients that their history does not explain
+/// (GradientHistory), values that vanish (SilentUnderflow), updates that vanish (Stagnation). The signs depend only on
+/// the run: the state is part of the checkpoint, and a resumed run finds the same signs. A decision from the telemetry
 /// of step k applies at step k + kTelemetryDelay.
 class Signs {
  public:
   Signs();
 
-  /// What the telemetry of this step must look at.
+  /// What the telemetry of this step must record.
   Telemetry::Looks looks(std::int64_t step) const {
     const bool zeros = underflow_.due(step), limits = overflow_.due(step);
     return {.zeros = zeros, .limits = limits, .libraries = zeros || limits || step == 1};
@@ -44,15 +44,16 @@ class Signs {
   struct Committed {
     std::int64_t step{};
     const Telemetry& seen;      ///< of the attempt that was committed
-    const Telemetry* raised{};  ///< of the extra run; null where there was none
+    const Telemetry* raised{};  ///< of the extra run; null if there was none
     const optim::Optimizer& optimizer;
     const optim::StepInput& input;
     double loss = 0;
     double grad_norm{};  ///< before clipping
     double loss_scale{};
-    double least_scale{};  ///< that the loss scaler could go down to: room that gradients have beside their headroom
-    bool stochastic{};     ///< 16-bit weights are rounded stochastically
-    bool prevents{};       ///< ops that will leave a 16-bit range are to be computed in f32 in time
+    double
+        least_scale{};  ///< lowest scale that the loss scaler can reach: extra room for gradients beside their headroom
+    bool stochastic{};  ///< 16-bit weights are rounded stochastically
+    bool prevents{};    ///< compute ops in f32 before they leave a 16-bit range
   };
   std::vector<Sign> after_commit(const Committed& step);
 
@@ -63,7 +64,7 @@ class Signs {
   /// Ops ("PATH/op") that are to be computed in f32 from this step on: what telemetry showed kTelemetryDelay steps ago.
   std::vector<std::string> take_due(std::int64_t step);
 
-  /// Root mean square of what an update changed, at the steps where it is looked at.
+  /// Root mean square of the changes of an update; only in steps that sample it.
   std::optional<double> update_rms(std::int64_t step) const;
 
   /// The largest product of queries and keys, where attention makes it in an op of its own (composed); nothing at most

@@ -34,7 +34,8 @@ Sign sign_of(const Telemetry::Slot& slot, Direction direction, std::int64_t step
                           backward ? fmt::format(" at loss scale {}", scale) : "");
   if (others > 0) sign.what += fmt::format("; so have those of {} other op{}", others, others == 1 ? "" : "s");
   const std::string op = slot.module.empty() ? slot.op : slot.module;
-  const bool widest = slot.low == DType::bf16;  // the range of f32 already, and runs in bf16 leave the loss scale at 1
+  const bool widest = slot.low ==
+                      DType::bf16;  // bf16 already has the range of f32, and runs in bf16 leave the loss scale at 1
   sign.advice = fmt::format("compute in {} here (--override '{}=fp32')", widest ? "fp32" : "bf16 or fp32", op);
   if (backward)
     sign.advice = (widest ? "scale the loss by a number (--loss-scale 65536), or "

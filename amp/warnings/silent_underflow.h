@@ -11,24 +11,24 @@
 
 namespace binade::amp {
 
-/// Finds values that vanish on their way to 16 bits and tells them from zeros that are meant.
+/// Finds values that underflow when they are rounded to 16 bits, and distinguishes them from intended zeros.
 ///
 /// It looks at every 50th step. A place is suspect when its largest magnitude rounds to 0, or when more than half of a
 /// sample of the gradients that it gives is 0. The first proves itself. The second may be a ReLU, a mask, an embedding
 /// row that no token used: a suspect of three looks (100 steps) is settled by running the step's backward once more at
-/// a higher loss scale. Zeros that were flushed come back there; if more than half of what is not zero then was zero
-/// before, it is told. Zeros that stay are remembered as legal.
+/// a higher loss scale. Zeros that were flushed become nonzero there; if more than half of the values that are then
+/// nonzero were zero before, the sign is reported. Zeros that stay are recorded as legal.
 class SilentUnderflow {
  public:
   static constexpr std::int64_t kEvery = 50;
   static constexpr int kLooks = 3;
 
   bool due(std::int64_t step) const { return step % kEvery == 0; }
-  /// By how much to raise the loss scale of a run of this step that settles a doubt; nothing while there is none, or no
-  /// room above. That run's telemetry, with zeros counted, belongs into look().
+  /// By how much to raise the loss scale of a run of this step that settles a doubt; nothing while there is no doubt,
+  /// or no room for a higher scale. Pass that run's telemetry, with zeros counted, to look().
   std::optional<double> proof_factor(std::int64_t step) const;
-  /// A committed step that is due; `seen` with zeros counted. At most one sign, for the place where values begin to
-  /// vanish; every place is told once in a run.
+  /// A committed step that is due; `seen` with zeros counted. Returns at most one sign, for the place where values
+  /// begin to vanish; every place is reported once in a run.
   std::optional<Sign> look(std::int64_t step, double loss_scale, const Telemetry& seen, const Telemetry* raised);
 
   StateDict state() const;
@@ -45,7 +45,7 @@ class SilentUnderflow {
   };
   struct Found {
     std::size_t place{};
-    double lost{};  // share
+    double lost{};  // share of the nonzero values that were lost
   };
   std::vector<Found> look_at(std::vector<Place>& places, std::span<const Telemetry::Slot> seen,
                              std::span<const Telemetry::Slot> raised, bool settled);

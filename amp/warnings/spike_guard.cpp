@@ -38,7 +38,8 @@ SpikeGuard::SpikeGuard(const Options& options) : options_(options) {
       options.norm_binades);
 }
 
-/// Of the values that count when `ahead` more are accepted, the newest; empty while they are too few.
+/// The newest values that count after `ahead` more are accepted, at most `window` of them; empty while there are too
+/// few.
 std::span<const double> SpikeGuard::window(const std::vector<double>& values, std::int64_t ahead) const {
   const std::int64_t count = std::ssize(values) - kTelemetryDelay + ahead;
   if (count < options_.least) return {};
@@ -97,7 +98,7 @@ StateDict SpikeGuard::state() const {
 
 void SpikeGuard::load_state(const StateDict& state) {
   SpikeGuard loaded(options_);
-  if (state.contains("norms")) {  // earlier versions kept losses alone: it starts over
+  if (state.contains("norms")) {  // earlier versions stored only losses: the guard starts over
     loaded.losses_ = state.numbers("losses");
     loaded.norms_ = state.numbers("norms");
     loaded.largest_ = state.number("largest");

@@ -8,23 +8,24 @@
 
 namespace binade::amp {
 
-/// Tells a step that no healthy run would show from ordinary noise: its loss is finite and absurd, and its gradients'
-/// norm lies as far from what it was.
+/// Distinguishes a step that no healthy run would show from ordinary noise: its loss is finite and absurd, and the norm
+/// of its gradients is far out as well.
 ///
-/// Both are judged by the `window` steps accepted before the latest kTelemetryDelay (a device may be that far ahead of
-/// the host). Median and median absolute deviation stay what they are when half of a window is wild. A loss is absurd
-/// when it exceeds the median by `spread` deviations and by `relative` of itself, and besides either
+/// Both are compared with the `window` steps accepted before the latest kTelemetryDelay (a device may be that far ahead
+/// of the host). Median and median absolute deviation are robust: outliers in up to half of a window hardly move them.
+/// A loss is absurd when it exceeds the median by `spread` deviations and by `relative` times the median, and in
+/// addition exceeds either
 ///
 /// - the median by `ratio_spread` deviations of the logarithm: small losses have long tails, as a batch without a
-///   single foreground pixel has, and what is 15 times the median there may be nothing, or
+/// single foreground pixel has, and 15 times the median may be normal there, or
 /// - every loss that counted so far: no batch makes a network worse than an untrained one.
 ///
-/// A window that is half of one number, or has losses at or below 0 and its median within a deviation of it, says
-/// nothing about what is usual: then no loss is absurd. That is one of both signs, and one that most batches bring to
-/// 0. A norm is far out when its logarithm lies `norm_spread` deviations, and the norm at least `norm_binades` factors
-/// of 2, from the median's, on either side: gradients explode, or a network is dead.
+/// If half of a window is one number, or if it has losses at or below 0 and its median is within a deviation of 0, it
+/// does not show what is usual, and no loss is absurd. Losses of both signs, and losses that are 0 for most batches,
+/// give such windows. A norm is far out when its logarithm differs from the median logarithm by more than `norm_spread`
+/// deviations and by more than `norm_binades` factors of 2, on either side: gradients explode, or a network is dead.
 ///
-/// A loss that is not finite is another check's business: it is neither absurd nor ever remembered.
+/// Another check handles a loss that is not finite: here it is neither absurd nor stored.
 class SpikeGuard {
  public:
   struct Options {
@@ -33,20 +34,21 @@ class SpikeGuard {
     double spread = 16;        ///< robust standard deviations
     double relative = 0.75;    ///< of the median: noise below this never counts, however quiet the window
     double ratio_spread = 12;  ///< robust standard deviations of the logarithm
-    double norm_spread = 6;    ///< of the logarithms of norms
-    double norm_binades = 1;   ///< nearer to the median a norm is never far out
+    double norm_spread = 6;    ///< robust standard deviations of the logarithms of norms
+    double norm_binades = 1;   ///< a norm nearer to the median is never far out
   };
 
   /// Throws ArgumentError naming the option that is out of range.
   explicit SpikeGuard(const Options& options);
   SpikeGuard() : SpikeGuard(Options{}) {}
 
-  /// Whether a step with this loss and norm of gradients (before clipping) is to be answered.
+  /// Whether a step with this loss and gradient norm (before clipping) is a spike.
   bool absurd(double loss, double grad_norm) const;
-  /// The largest loss that is not absurd now, whatever the norm, or when `ahead` more are accepted (fewer than
-  /// kTelemetryDelay, whatever they are); infinity while too few count and where the window says nothing.
+  /// The largest loss that is not absurd, whatever the norm, now or after `ahead` more steps are accepted (fewer than
+  /// kTelemetryDelay, whatever their losses); infinity while too few losses count, and if the window does not show what
+  /// is usual.
   double bound(std::int64_t ahead = 0) const;
-  /// A step was committed.
+  /// Call when a step was committed.
   void accepted(double loss, double grad_norm);
 
   StateDict state() const;

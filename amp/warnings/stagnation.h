@@ -12,14 +12,14 @@
 
 namespace binade::amp {
 
-/// Finds training that stands still because updates are too small for the weights: a loss that does not move although
-/// gradients are there.
+/// Detects training that stagnates because updates are too small for the weights: the loss does not change although
+/// there are gradients.
 ///
 /// At every 50th step it compares a sample of the weights before and after the update. When more than 99 % of those
-/// with a gradient kept their bits at three looks in a row (100 steps), it is told, once per dtype and run, with the
-/// learning rate from which on they would move. Weights that are rounded stochastically move on average and are left
-/// out, as are steps whose learning rate is 100 times below the largest one so far: a schedule that ends near 0 means
-/// to.
+/// with a gradient kept their bits in three checks in a row (100 steps), it reports this, once per dtype and run, with
+/// the learning rate above which they would move. Weights that are rounded stochastically move on average and are left
+/// out, as are steps whose learning rate is 100 times below the largest one so far: a schedule that ends near 0 is
+/// intended.
 class Stagnation {
  public:
   static constexpr std::int64_t kEvery = 50;
@@ -28,10 +28,10 @@ class Stagnation {
   bool due(std::int64_t step) const { return step % kEvery == 0; }
   /// Before the update of a step that is due.
   void before_update(optim::FlatParameters& parameters);
-  /// After it, with what it was given. `stochastic`: 16-bit weights are rounded so.
+  /// After that update, with the input it was given. `stochastic`: 16-bit weights are rounded stochastically.
   std::optional<Sign> after_update(std::int64_t step, const optim::Optimizer& optimizer, const optim::StepInput& input,
                                    bool stochastic);
-  /// Root mean square of what the last update that was looked at changed; 0 before the first.
+  /// Root mean square of the changes of the last sampled update; 0 before the first.
   double update_rms() const { return update_rms_; }
 
   StateDict state() const;
@@ -42,7 +42,7 @@ class Stagnation {
   struct Weight {
     std::size_t slice{};
     std::int64_t index{};
-    double value{}, gradient{};  // gradient as it lies there: scaled, not clipped
+    double value{}, gradient{};  // the stored gradient: multiplied by the loss scale, not clipped
   };
   struct Group {
     std::int64_t looks = 0;  // in a row at which it stood still

@@ -75,8 +75,9 @@ class Telemetry final : public TapeObserver {
     std::int64_t sampled = 0;             ///< elements of 16-bit gradients that were looked at
     std::int64_t zeros = 0;               ///< of these
     const void* stored = nullptr;         ///< where the first result of a forward call lies
-    std::optional<PoleDistance> pole{};   ///< of a forward call that has one, where limits were looked at
-    std::optional<double> entropy{};      ///< of an attention, likewise: least relative_entropy() of the micro-batches
+    std::optional<PoleDistance> pole{};   ///< of a forward call that has a pole, in steps that record limits
+    std::optional<double>
+        entropy{};  ///< of an attention, in the same steps: the smallest relative_entropy() of the micro-batches
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
   /// By tape index, as long as the tape was. Micro-batches count together.
@@ -116,7 +117,7 @@ class Telemetry final : public TapeObserver {
   void take_found(std::span<const double> found);
 
   struct Tape {
-    std::vector<Slot> slots{};  // of the longest so far: their memory stays
+    std::vector<Slot> slots{};  // of the longest attempt so far: their memory is reused
     std::size_t length = 0;     // of this attempt's
   };
   Tape forward_, backward_;

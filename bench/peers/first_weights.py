@@ -1,5 +1,5 @@
-"""The weights that `binade-unet init` and `binade-gpt init` write, for the same networks in PyTorch: both frameworks then train from
-the same start. Standard library and PyTorch only.
+"""Reads the weights that `binade-unet init` and `binade-gpt init` write into the same networks in PyTorch, so that both frameworks train
+from the same start. Standard library and PyTorch only.
 """
 import json
 import struct
@@ -10,7 +10,7 @@ DTYPES = {"F32": torch.float32, "I64": torch.int64}
 
 
 def read(path):
-    """Tensors by name of a safetensors file that holds f32 and counts alone."""
+    """Reads the tensors of a safetensors file by name; the file holds only f32 tensors and counts."""
     with open(path, "rb") as file:
         content = file.read()
     size, = struct.unpack("<Q", content[:8])
@@ -26,7 +26,7 @@ def read(path):
 
 
 def load_unet(model, path):
-    """Convolutions of Binade have their input channels last: (K, R, S, C) for PyTorch's (K, C, R, S)."""
+    """Convolutions of Binade have their input channels last: (K, R, S, C) instead of PyTorch's (K, C, R, S)."""
     tensors = {name: t.permute(0, 3, 1, 2) if t.dim() == 4 else t for name, t in read(path).items()}
     shapes = {name: t.shape for name, t in model.state_dict().items()}  # a count is (1) for Binade and () for PyTorch
     model.load_state_dict({name: t.view(shapes[name]) if t.numel() == 1 else t for name, t in tensors.items()})

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Holds Binade against PyTorch from the same initial weights: `binade-unet init` or `binade-gpt init` writes them, and both frameworks
+"""Compares Binade with PyTorch from the same initial weights: `binade-unet init` or `binade-gpt init` writes them, and both frameworks
 train from that file, one after the other. Standard library only; --torch names a Python that has PyTorch (and numpy, pillow).
 
     bench/peers/shared_start.py unet --data FOLDER [--seeds 1,2,3] [--torch .venv-torch/bin/python] [-- FLAGS]
     bench/peers/shared_start.py gpt --data TEXT.txt [-- FLAGS]
 
 The recipes are those of train_unet.py (the last fifth of the images held out) and train_gpt.py, in fp32. FLAGS go to both trainers,
-so they must be ones that both know: --steps, --batch, --lr, --min-lr; of a U-Net --base, --depth, --size. Batches are drawn by each
-framework's own random numbers. Prints the processor, the kernels and the date, a JSON line a seed, and the means.
+so both must know them: --steps, --batch, --lr, --min-lr; for a U-Net also --base, --depth, --size. Each framework draws its batches
+from its own random numbers. Prints the processor, the kernels and the date, one JSON line per seed, and the means.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ UNET = ["--val-fraction", "0.2", "--base", "16", "--depth", "3", "--size", "256"
 GPT = ["--tokenizer", "char", "--preset", "tiny", "--batch", "12", "--steps", "2000", "--dropout", "0", "--bias", "off", "--optimizer",
        "adamw", "--lr", "1e-3", "--warmup", "100", "--schedule", "cosine", "--min-lr", "1e-4", "--beta1", "0.9", "--beta2", "0.99",
        "--weight-decay", "0.1", "--clip", "1"]
-# What is trained: Binade's program and settings, PyTorch's script and settings, the number that counts.
+# For each model: Binade's program and settings, PyTorch's script and settings, the compared metric.
 WORK = {"unet": ("unet/binade-unet", UNET, "train_unet.py", ["--split", "chase"], "val_dice"),
         "gpt": ("transformer/binade-gpt", GPT, "train_gpt.py", [], "val_loss")}
 
@@ -39,7 +39,7 @@ def output(command):
 
 
 def pair(a, seed):
-    """The number that counts after training, of Binade and of PyTorch."""
+    """The compared metric after training, of Binade and of PyTorch."""
     program, settings, script, torch_settings, number = WORK[a.model]
     program = os.path.join(a.build, "examples", program)
     ours = ["--data", a.data, "--seed", str(seed), "--precision", "fp32", *settings, *a.flags]

@@ -18,7 +18,7 @@ import torch.nn as nn
 
 
 def prior_logits(masks):
-    """Binary masks (0 and 1) -> the log-odds of the foreground, both classes counted once more than they occur."""
+    """Binary masks (0 and 1) -> the log-odds of the foreground. One is added to the count of each class."""
     foreground = sum(float(mask.sum()) for mask in masks)
     pixels = sum(mask.numel() for mask in masks)
     return [math.log((foreground + 1) / (pixels - foreground + 1))]

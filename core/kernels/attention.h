@@ -28,8 +28,8 @@ struct AttentionArgs {
   };
   Tokens q, k, v;
 
-  /// Added to the logits; -inf hides a key. f32 (f64 for f64), as logits are. Null: none. Strides in elements, 0 where
-  /// it repeats; keys lie side by side.
+  /// Mask that is added to the logits; -inf hides a key. f32 (f64 for f64), like the logits. Null: no mask. Strides are
+  /// in elements, 0 for broadcast dimensions; keys are contiguous.
   const void* mask = nullptr;
   std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;
 

@@ -31,18 +31,19 @@ Compute<T> average_square(const T* h, std::int64_t cols, Compute<T> mean) {
   return sum_lanes(squares) / static_cast<Compute<T>>(cols);
 }
 
-/// What a row is normalized by: y = (h - mean) rstd of h as `row` holds it.
+/// Statistics that normalize a row: y = (h - mean) rstd, for h as stored in `row`.
 template <class T>
 struct RowStatistics {
   const T* row;
   Compute<T> mean, rstd;
-  Compute<T> unit = 1;    ///< of `row`, a power of two: the row that was given times this
-  bool constant = false;  ///< in another unit: every h is the mean, and rstd that of eps alone
+  Compute<T> unit = 1;    ///< a power of two: `row` is the given row times this
+  bool constant = false;  ///< the row was scaled and is constant: every h is the mean, and rstd = 1 / sqrt(eps)
 };
 
-/// Of a row whose squares C does not hold: taken of the row times a power of two, which is exact but for elements that
-/// are nothing beside the largest. Squares too large for C are of deviations above 2^60 (in f32), those too small of
-/// deviations below 2^-50; either fit in the other unit. NaN and infinities stay what they are.
+/// Statistics of a row whose squares overflow or underflow in C, computed from the row times a power of two. The
+/// scaling is exact except for elements that are negligible beside the largest. Squares overflow for deviations above
+/// 2^60 (in f32) and underflow for deviations below 2^-50; the scaled values avoid both. NaN and infinities stay
+/// unchanged.
 template <class T>
 [[gnu::noinline]] RowStatistics<T> statistics_in_unit(const T* h, std::int64_t cols, bool rms, Compute<T> eps,
                                                       bool large) {
@@ -54,7 +55,7 @@ template <class T>
   C mean = 0;
   if (!rms) {
     mean = average(row, cols);
-    // In a constant row nothing may be left: eps, in this unit, would not hide it.
+    // In a constant row the deviations must be exactly 0: the scaled eps would not hide a rounding error.
     const Wide<T> center = splat(mean);
     const Wide<T> rest = sum_of_groups<T>(cols, [&](const Wide<T>& so_far, std::int64_t c, auto part) {
       return so_far + keep(get(row + c, part) - center, part);

@@ -113,7 +113,7 @@ void additive_cpu(const TensorRows& mask, const TensorRows& to, std::int64_t row
     add_mask(mask, static_cast<float*>(to.data), rows, cols);
 }
 
-/// The mask as values to add to logits of `dtype`.
+/// The mask as additive values for logits of `dtype`.
 Tensor additive(const Tensor& mask, DType dtype) {
   if (mask.dtype() == dtype && mask.contiguous()) return mask;
   Tensor sum = Tensor::empty(mask.shape(), dtype, mask.device());

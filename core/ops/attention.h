@@ -57,14 +57,15 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
 /// What kernels are given of such a call, without its results. Does not wait.
 struct AttentionCall {
   cpu::AttentionArgs args{};
-  Tensor mask{};  ///< as values to add, which `args` points at; undefined without one
+  Tensor mask{};  ///< additive mask that `args` points to; undefined without a mask
 };
 AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p);
 
 KernelSlot<cpu::AttentionKernels>& attention_slot();
 
-/// A mask as values to add: to (rows, cols), contiguous, f32 or f64 = the mask's floating values, or 0 where it is true
-/// and -inf where it is not. Nothing is observed: -inf is legal there, and no result.
+/// Converts a mask to additive values `to`, (rows, cols), contiguous, f32 or f64: a floating mask's values, or 0 where
+/// a bool mask is true and -inf where it is false. The values are not observed: -inf is legal in a mask, and a mask is
+/// not a result.
 struct MaskKernels {
   void (*additive)(const TensorRows& mask, const TensorRows& to, std::int64_t rows, std::int64_t cols);
 };

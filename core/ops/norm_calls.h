@@ -9,8 +9,8 @@
 /// What batch norm and group norm ask of a device, over raw memory: plain structs, which kernels of any compiler read.
 namespace binade::ops {
 
-/// 1 / sqrt(variance + eps). NaN of a variance that C does not hold: the 0 that the formula gives would turn values
-/// into a bias without a word.
+/// 1 / sqrt(variance + eps). NaN if the variance overflows in C: the formula would give 0, and y would silently be the
+/// bias.
 template <class C>
 BINADE_HD C reciprocal_deviation(C variance, C eps) {
   return variance <= std::numeric_limits<C>::max() ? C(1) / math::sqrt(variance + eps)

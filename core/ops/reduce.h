@@ -10,7 +10,7 @@ namespace binade::ops {
 
 struct ReduceParams {
   std::vector<int> axes{};  ///< negative ones count from the back; none: all of them
-  bool keepdim = false;     ///< reduced axes stay with extent 1
+  bool keepdim = false;     ///< keeps reduced axes with extent 1
 };
 
 /// y = the sum of x over `axes`; 0 where there is nothing to add. gx = gy, repeated. Nothing is saved. Throws

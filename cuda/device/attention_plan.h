@@ -28,9 +28,9 @@ struct AttentionKey {
   bool causal = false;
   Steps q{}, k{}, v{}, y{};
   Steps gy{}, gq{}, gk{}, gv{};  ///< of a backward pass
-  bool mask = false;             ///< one is added to the logits
+  bool mask = false;             ///< a mask is added to the logits
   bool dropout = false;          ///< some probabilities are left out
-  bool aligned = true;           ///< every vector lies on 16 bytes
+  bool aligned = true;           ///< every vector is aligned to 16 bytes
 
   static constexpr int kNumbers = 28;
   /// All of it, in the order of text().

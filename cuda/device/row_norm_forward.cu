@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
     if (!a.rms) team.sum(mean);
     mean[0] = a.rms ? C(0) : mean[0] / count;
 
-    // An infinite value makes the others 0, as the formula says; squares that overflow must not.
+    // An infinite value makes the others 0, as the formula says; overflowing squares of finite values must not.
     C squares[2] = {}, &infinite = squares[1];
     each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
       again(c, k);

@@ -36,7 +36,8 @@ __device__ __forceinline__ C load_at(const Source& x, std::int64_t i) {
   return load_at<C>(x.data, x.dtype, i);
 }
 
-/// A float that a half is rounded from: of a double, so that it is rounded once.
+/// Converts a value to the float from which a 16-bit value is rounded; a double is rounded to odd, so that only one
+/// rounding counts.
 template <class C>
 __device__ __forceinline__ float before_half(C x) {
   if constexpr (std::is_same_v<C, double>)

@@ -16,7 +16,7 @@ namespace {
 constexpr double kNear = 2;      // binades
 constexpr double kWorse = 1.02;  // validation, against its best
 constexpr double kSkipShare = 0.05;
-constexpr double kHigher = 1.5;     // times the first loss: each of the latest
+constexpr double kHigher = 1.5;     // times the first loss: bound for each of the latest losses
 constexpr std::size_t kLatest = 3;  // steps
 constexpr std::size_t kMostNamed = 4;
 constexpr std::size_t kMostFindings = 8;  // of incidents; a few more follow
@@ -47,7 +47,7 @@ void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
   }
 }
 
-/// A loss that ended above the one that the run began with.
+/// Finds a run whose loss ended above its first loss.
 void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
   const std::vector<Attempt>& steps = history.committed;
   const std::size_t latest = std::min(kLatest, steps.size() - std::min<std::size_t>(steps.size(), 1));

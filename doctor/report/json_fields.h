@@ -66,7 +66,7 @@ Json object_in(const Json& object, const char* name) {
   return value != nullptr && value->is_object() ? *value : Json::object();
 }
 
-/// Parses `text`; a null value where that is no object, or no JSON that io/records/json_reader.h takes.
+/// Parses `text`; returns a null value if it is not an object, or not JSON that io/records/json_reader.h accepts.
 template <class Json>
 Json object_from(const std::string& text) {
   try {

@@ -33,7 +33,7 @@ struct LineChart {
   std::vector<Line> lines{};
   std::vector<Mark> marks{};
   std::vector<double> ticks_below{};  ///< steps marked along the lower edge
-  std::optional<Scale> scale{};       ///< of the values; left out: linear or logarithmic, as they ask for
+  std::optional<Scale> scale{};       ///< of the values; left out: linear or logarithmic, chosen from the values
   double first_step = 0, last_step = 1;
   bool wide = false;    ///< takes the whole width of the page
   double height = 210;  ///< where the page's is 1080

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kShownSamples = 4;            // of each kind
-constexpr std::uint64_t kSampleLimit = 128u << 10;  // what a page has room for
+constexpr std::uint64_t kSampleLimit = 128u << 10;  // largest sample that a page shows
 constexpr std::uint64_t kPictureLimit = 64u << 20;
 constexpr std::int64_t kPixelLimit = 1 << 24;
 
@@ -51,7 +51,7 @@ std::vector<std::string> some_of(const std::vector<std::string>& names) {
   return some;
 }
 
-/// Every second row and column, each pixel the mean of four.
+/// Half the height and width: each pixel is the mean of four.
 io::Image half_as_large(const io::Image& image) {
   io::Image half{.width = (image.width + 1) / 2,
                  .height = (image.height + 1) / 2,

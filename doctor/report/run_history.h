@@ -49,14 +49,14 @@ struct IncidentRecord {
   std::optional<bool> verified{};
   std::int64_t replays = 0;
   std::optional<bool> reproducible{};
-  std::string markdown{};  ///< report.md, where report.json cannot be read
+  std::string markdown{};  ///< report.md, if report.json cannot be read
 };
 
 /// What an evaluation showed: samples/STEP.txt or .png.
 struct Sample {
   std::int64_t step = 0;
   std::string text{};
-  std::string png{};                   ///< the file's bytes; of a picture too large for a page, those of a smaller one
+  std::string png{};                   ///< the file's bytes; a picture too large for a page is scaled down first
   std::int64_t width = 0, height = 0;  ///< of the picture
 };
 
@@ -67,14 +67,14 @@ struct RunHistory {
   std::string program{};
   bool running = false;              ///< a process holds the folder
   std::int64_t wanted_steps = 0;     ///< 0: not known
-  std::vector<Attempt> committed{};  ///< ascending by step; what a rollback took back is left out
+  std::vector<Attempt> committed{};  ///< ascending by step; without the steps that a rollback undid
   std::vector<Attempt> aborted{};
   bool ended_aborted = false;                                 ///< the last attempt was not committed
   std::vector<std::pair<std::string, Series>> evaluations{};  ///< by the name of the number
   Series milliseconds{}, rate{};                              ///< of each step
   std::string unit{};                                         ///< what `rate` counts
   double peak_memory_mib = 0;
-  std::string began{}, ended{};          ///< as timing.jsonl says
+  std::string began{}, ended{};          ///< from timing.jsonl
   std::vector<HeadroomLine> headroom{};  ///< ascending by step
   std::vector<EventRecord> events{};
   std::vector<IncidentRecord> incidents{};

@@ -10,8 +10,8 @@
 
 namespace binade::examples {
 
-/// What a checkpoint says about the shape of its model, held against the weights in it before a model is built: anybody
-/// may have written it. Every member throws CheckpointError that names the field and what was wanted.
+/// A checkpoint's description of its model. It is untrusted, so it is compared with the weights in the checkpoint
+/// before a model is built. Every member throws CheckpointError that names the field and the expected value.
 class Architecture {
  public:
   /// `model`: "gpt" or "unet". Throws when the checkpoint describes none, or another.
@@ -20,17 +20,17 @@ class Architecture {
   std::int64_t whole(const std::string& field, std::int64_t low, std::int64_t high) const;
   bool flag(const std::string& field) const;
 
-  /// The weight `name` is there and has this shape.
+  /// Requires that the checkpoint has a weight `name` of this shape.
   void expect(const std::string& name, const Shape& shape) const;
-  /// The checkpoint has no weight `name`.
+  /// Requires that the checkpoint has no weight `name`.
   void expect_none(const std::string& name) const;
-  /// `holds`, or the fields do not fit each other; `what` says which should.
+  /// Requires `holds`; otherwise fields contradict each other, and `what` names the relation that should hold.
   void expect_fit(bool holds, const std::string& what) const;
 
  private:
   const StateDict& checkpoint_;
   std::map<std::string, std::variant<std::int64_t, bool>> fields_;
-  std::string shown_;  // the whole description, cut
+  std::string shown_;  // the whole description, truncated
 };
 
 }  // namespace binade::examples

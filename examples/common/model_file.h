@@ -8,15 +8,15 @@
 
 namespace binade::examples {
 
-/// Which model `eval`, `sample` and `predict` use: --run and --checkpoint.
+/// Selects the model for `eval`, `sample` and `predict`: --run and --checkpoint.
 struct ModelChoice {
   std::string run{}, checkpoint{};
 };
 void add_model_choice(Settings& table, ModelChoice& choice);
 
-/// The state of the chosen checkpoint, which was taken and why is said on stderr. Throws ArgumentError when none is
-/// named, NoCheckpointError when there is no such one, and CheckpointError when it holds weights alone: the text names
-/// `flags`, with which `train` of `program` makes a run of them.
+/// Returns the state of the selected checkpoint, and prints on stderr which one was selected and why. Throws
+/// ArgumentError when none is named, NoCheckpointError when it does not exist, and CheckpointError when it holds
+/// weights alone: that message names `flags`, with which `train` of `program` makes a run of those weights.
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags);
 
 /// Weights and statistics of a checkpoint into a model: the averaged weights where the run kept any and `averaged` is
@@ -27,7 +27,7 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = 
 /// one from PyTorch's and Hugging Face's). Throws CheckpointError listing both sides when they do not fit.
 void load_weights(nn::Module& model, const std::string& path);
 
-/// Every parameter and statistic of a model as a safetensors file, by the model's names and in its layouts:
+/// Writes every parameter and statistic of a model to a safetensors file, with the model's names and layouts;
 /// load_weights() reads it back. Throws StorageError.
 void write_weights(nn::Module& model, const std::string& path);
 

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMostMembers = 10'000;  // ordered_json compares a key with all before it
+constexpr std::size_t kMostMembers = 10'000;  // ordered_json compares each key with all earlier ones
 
 std::string key_of(std::string name) {
   std::ranges::replace(name, '-', '_');
@@ -79,7 +79,7 @@ std::vector<std::string> texts_of(const ordered_json& value, const std::string& 
   return texts;
 }
 
-/// A path may be any bytes to the system; config.json, which keeps it, is UTF-8.
+/// The system accepts any bytes as a path, but config.json, which stores it, is UTF-8.
 void check_utf8(const Setting& s) {
   const auto check_word = [&](const std::string& word) {
     check<ArgumentError>(io::find_bad_utf8(word) == std::string::npos,
@@ -93,7 +93,7 @@ ordered_json json_of(const Setting& s) {
   return std::visit([](auto* target) { return ordered_json(*target); }, s.target);
 }
 
-/// A value for people: words without their quotes.
+/// A value as text for people: strings without quotes.
 std::string plain_text(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }

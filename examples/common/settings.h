@@ -12,13 +12,13 @@ class App;
 
 namespace binade::examples {
 
-/// What a resumed run may do with a setting that was given again.
+/// How a resumed run treats a setting that is given again.
 enum class OnResume {
   kMayChange,       ///< takes the new value: the steps are the same
-  kReportedChange,  ///< takes the new value, and the run reports the change: the steps are others
+  kReportedChange,  ///< takes the new value, and the run reports the change: the steps differ
   kFixed,           ///< another value is an ArgumentError (exit 20)
   kIncompatible,    ///< another value is a CheckpointError (exit 21): architecture, optimizer
-  kByContent,       ///< a path: what it holds is compared later, not its name
+  kByContent,       ///< a path: its content is compared later, not its name
   kNotASetting,     ///< belongs to one call (--resume, --config): neither stored nor compared
 };
 
@@ -32,8 +32,8 @@ struct Setting {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  ///< allowed words; empty: any
-  std::string bare{};                  ///< the word that a flag without one means; empty: it wants one
-  std::string value{};                 ///< what --help calls the value: "PATH"; empty: by its type
+  std::string bare{};   ///< the value of a flag that is given without one; empty: the flag requires a value
+  std::string value{};  ///< what --help calls the value: "PATH"; empty: by its type
 };
 
 /// The settings of a program as one table, from which flags, --help, config.json, --config and the rules of --resume

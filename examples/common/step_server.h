@@ -10,9 +10,9 @@ namespace binade::examples {
 struct Workload {
   std::string name{}, precision{};
   std::int64_t parameters = 0;
-  std::function<void()> step{};       ///< one training step, sent
-  std::function<double()> loss{};     ///< of the last one; waits for it
-  std::function<void(bool)> watch{};  ///< switches what watches the steps on or off
+  std::function<void()> step{};       ///< sends one training step
+  std::function<double()> loss{};     ///< loss of the last step; waits for it
+  std::function<void(bool)> watch{};  ///< switches the telemetry of the steps on or off
 };
 
 /// Runs steps on request, so that a harness can interleave them with another process's: speaks the protocol of

@@ -32,7 +32,7 @@ void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
                          run.text("progress/architecture"));
 }
 
-/// Refuses settings of which a training would make nothing.
+/// Refuses settings that a training would ignore.
 void check_idle_settings(const Settings& table, const TrainSettings& s) {
   check<ArgumentError>(s.schedule != "plateau" || s.eval_every > 0,
                        "--schedule plateau: wanted --eval-every N with it: evaluations alone lower its learning rate, "
@@ -65,7 +65,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
   check<ArgumentError>(s.resume != "must" || s.config.empty(),
                        "--config: a resumed run takes its settings from its own config.json; leave it out");
   s.loads = s.resume == "must" || (may_begin && io::RunFolder::holds_checkpoints(s.run));
-  // A run that was stopped before its first checkpoint keeps its settings, where it had come to write them down.
+  // A run that was stopped before its first checkpoint keeps its settings, if it had already written them.
   if (s.loads || (may_begin && io::RunFolder::holds_config(s.run))) {
     if (!s.config.empty())
       io::say(fmt::format("--config: not read; the run goes on with the settings of {}/config.json", s.run));

@@ -7,9 +7,9 @@
 
 namespace binade::examples {
 
-/// Settles where a training's settings come from, in this order: defaults, the run's config.json (of a run that goes
-/// on) or --config, then flags; and whether the run loads a checkpoint. `complete` fills what follows from them. Throws
-/// as Settings and io/run_folder do.
+/// Determines the settings of a training: defaults, then the run's config.json (if the run is resumed) or --config,
+/// then flags. Also determines whether the run loads a checkpoint. `complete` fills in the settings that follow from
+/// others. Throws as Settings and io/run_folder do.
 void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete);
 
 /// Runs `train` here or, with --supervise, in a child process that is started again when it dies (run/supervisor.h).
@@ -46,8 +46,9 @@ amp::PreflightReport preflight_and_tell(amp::Trainer& trainer, Loader& loader, M
 /// the exit code is 0.
 int tell_as_json(const amp::PreflightReport& report);
 
-/// What the sub-command `init` does: `model`, as a training would start with it, into a safetensors file; says so on
-/// stdout. Throws ArgumentError where the settings ask for a run (--run, --resume, --supervise), and StorageError.
+/// The sub-command `init`: writes `model`, as a training would start with it, to the safetensors file `path`, and
+/// prints the file's path and the number of parameters on stdout. Throws ArgumentError if the settings ask for a run
+/// (--run, --resume, --supervise), and StorageError.
 int write_first_weights(nn::Module& model, const TrainSettings& s, const std::string& path);
 
 /// Opens the run, goes through the batches of `loader` with `maths`, says at the end what a person wants to know, and

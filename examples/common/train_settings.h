@@ -16,20 +16,21 @@ struct TrainSettings {
   std::string data{}, val_data{};
   double val_fraction = 0.1;
   std::string run{};
-  std::string resume{};  ///< empty: a run begins; "must": it goes on; "auto": it goes on where there is one
-  bool loads = false;    ///< settled: the run goes on from a checkpoint, which gives the model its values
+  std::string resume{};  ///< empty: begins a run; "must": resumes one; "auto": resumes one if there is one, otherwise
+                         ///< begins one
+  bool loads = false;    ///< determined later: the run resumes from a checkpoint, which sets the model's weights
   bool supervise = false;
-  std::vector<std::string> changes{};  ///< of a resumed run: settings that the command line changed
+  std::vector<std::string> changes{};  ///< settings of a resumed run that the command line changed
   std::string init_from{}, config{};
   std::int64_t steps = 0, batch = 0, accumulate = 1, seed = 1, threads = 0;
   bool deterministic = true, record = true;
   std::string plans = "timed";
 
-  std::string precision{};  ///< empty until chosen: bf16 where the hardware has it, else fp32
+  std::string precision{};  ///< empty until chosen: bf16 if the hardware supports it, otherwise fp32
   std::vector<std::string> overrides{};
   std::string on_nan = "ladder";
   std::vector<std::string> inject{};
-  std::string loss_scale = "auto";   ///< as the policy says; what is asked for by name holds in every precision
+  std::string loss_scale = "auto";   ///< "auto": as the policy says; any other value applies in every precision
   std::string init_scale = "65536";  ///< or "auto"
 
   std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";

@@ -23,7 +23,7 @@ const Preset& preset_of(const std::string& name) {
 }
 
 constexpr std::int64_t kMostLayers = 1000, kMostHeads = 1000, kMostDim = 1 << 16, kMostContext = 1 << 20;
-constexpr std::int64_t kMostTokens = 1 << 24;  // as io/text/bpe_vocabulary.h has it
+constexpr std::int64_t kMostTokens = 1 << 24;  // same limit as in io/text/bpe_vocabulary.h
 
 constexpr std::int64_t kTableMultiple = 128;  // large tables are padded: whole tiles for the head's product
 constexpr std::int64_t kLargeTable = 4096;
@@ -149,7 +149,7 @@ GptOptions read_gpt_architecture(const StateDict& checkpoint) {
     if (!o.bias) a.expect_none(block + "mlp.down.bias");
   }
   a.expect_none(fmt::format("blocks.{}.mlp.up.weight", o.layers));
-  if (checkpoint.contains("progress/tokenizer/kind")) {  // not in what was imported
+  if (checkpoint.contains("progress/tokenizer/kind")) {  // missing in imported checkpoints
     const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
     a.expect_fit(tokenizer->vocabulary_size() == o.vocabulary,
                  fmt::format("a 'vocabulary' of {}, which its tokenizer has,", tokenizer->vocabulary_size()));

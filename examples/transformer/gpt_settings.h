@@ -19,7 +19,7 @@ struct GptSettings {
   bool recompute = false;
 };
 
-/// What `train` needs to make a run of weights alone; for people.
+/// The flags that `train` needs to make a run of a file of weights alone; for people.
 inline constexpr const char* kGptRunOfWeights = "--preset gpt2 --tokenizer bpe:tokenizer.json";
 
 void add_gpt_settings(Settings& table, GptSettings& s);

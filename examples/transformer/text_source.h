@@ -13,7 +13,7 @@ namespace binade::examples {
 struct TextSource {
   std::unique_ptr<io::Tokenizer> tokenizer{};
   io::TextSplit split{};
-  std::string content{};  ///< hash of what was read: a resumed run must find the same
+  std::string content{};  ///< hash of the data that was read: a resumed run must find the same data
 };
 
 /// Reads --data (a text file, a folder of them, or a .bin or .npy token file; the embedded text when left out) and

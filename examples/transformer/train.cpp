@@ -24,7 +24,7 @@ std::string sample_of(Gpt& model, const TextSource& source) {
 
 enum class Purpose { kTrain, kPreflight, kInit };
 
-/// `to`: the file that Purpose::kInit writes.
+/// `to` is the file that Purpose::kInit writes.
 int train(Settings& table, GptSettings& s, Purpose purpose, const std::string& to) {
   settle_settings(table, s.train, [&] { complete_gpt_settings(s); });
   const TrainSettings& t = s.train;

@@ -18,7 +18,7 @@ struct CellOptions {
 
 struct CellImage {
   io::Image image{};
-  io::Image mask{};  ///< 255 where a nucleus is, else 0
+  io::Image mask{};  ///< 255 inside a nucleus, 0 elsewhere
 };
 
 /// Image number `index` of a seed: a function of (seed, index, size) alone. Throws ArgumentError for size < 16.

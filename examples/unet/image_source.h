@@ -10,7 +10,7 @@ namespace binade::examples {
 /// Images to train on and images held out.
 struct ImageSource {
   io::ImageSplit split{};
-  std::string content{};  ///< hash of what was read: a resumed run must find the same
+  std::string content{};  ///< hash of the data that was read: a resumed run must find the same data
 };
 
 /// Reads --data (a folder with images/ and masks/, or an HDF5 file; drawn cells when left out) and --val-data.

@@ -33,7 +33,7 @@ io::ImageLoaderOptions loader_options(const UNetSettings& s) {
 
 enum class Purpose { kTrain, kPreflight, kInit };
 
-/// `to`: the file that Purpose::kInit writes.
+/// `to` is the file that Purpose::kInit writes.
 int train(Settings& table, UNetSettings& s, Purpose purpose, const std::string& to) {
   settle_settings(table, s.train, [&] { complete_unet_settings(s); });
   const TrainSettings& t = s.train;

@@ -7,8 +7,9 @@ namespace binade::examples {
 
 namespace {
 
-/// Draws the head: He-normal less its mean over the inputs. They are what a batch norm's ReLU gives, positive and alike
-/// on average, so that weights of any other sum move all logits by an amount that the seed decides.
+/// Draws the head's weights: He-normal minus their mean over the inputs. The inputs come from a batch norm and a ReLU
+/// and are positive with similar averages, so weights with a nonzero sum would shift all logits by an amount that
+/// depends on the seed.
 void draw_head(nn::Parameter& weight) {
   nn::init::kaiming_normal(weight);
   Tensor values = weight.value().on_host().clone();

@@ -45,15 +45,16 @@ struct UpBlock : nn::Module {
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:
 /// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm. Initialized as there:
-/// every convolution normal with std sqrt(2 / values an output pixel sees), biases 0; and each class's weights of the
-/// head less their mean, so that the first logits are its biases on average, whatever was drawn (decision 0050).
+/// every convolution normal with std sqrt(2 / values an output pixel sees), biases 0; and each class's mean is
+/// subtracted from its weights of the head, so that the first logits equal its biases on average, whatever the seed
+/// (decision 0050).
 class UNet : public nn::Module {
  public:
   explicit UNet(const UNetOptions& options);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UNet"; }
   Variable forward(const Variable& images) override;
-  /// The head's biases: what the first logits are. Throws ShapeError unless there is one a class.
+  /// Sets the head's biases, which are the average first logits. Throws ShapeError unless there is one per class.
   void start_at(std::span<const double> logits);
   const UNetOptions& options() const { return options_; }
   std::int64_t multiple() const { return std::int64_t{1} << options_.depth; }

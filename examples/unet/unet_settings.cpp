@@ -123,7 +123,7 @@ UNetOptions read_unet_architecture(const StateDict& checkpoint) {
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks) {
   const ModulePathScope path("loss");
   if (name == "ce") return cross_entropy(logits, masks.to(DType::i32));
-  // Not a setting, whose words are checked: a checkpoint's text.
+  // This text comes from a checkpoint, so its words were not checked as a setting's are.
   check<CheckpointError>(name == "bce" || name == "dice" || name == "bce+dice",
                          "loss: wanted ce, bce, dice or bce+dice, the checkpoint was trained with '{}'", name);
   const Tensor truth = masks.reshape(logits.shape()).to(DType::f32);

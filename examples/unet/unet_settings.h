@@ -19,7 +19,7 @@ struct UNetSettings {
   bool recompute = false;
 };
 
-/// What `train` needs to make a run of weights alone; for people.
+/// The flags that `train` needs to make a run of a file of weights alone; for people.
 inline constexpr const char* kUNetRunOfWeights = "--data IMAGES --base N --depth N --classes N";
 
 void add_unet_settings(Settings& table, UNetSettings& s);

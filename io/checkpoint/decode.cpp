@@ -39,7 +39,7 @@ T number_at(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-/// What the first bytes of a file of `size` bytes say: enough to tell a foreign file or a torn one from the rest.
+/// Checks the first bytes of a file of `size` bytes: enough to detect a foreign or truncated file.
 void check_begin(std::span<const std::byte> begin, std::uint64_t size) {
   check<NoCheckpointError>(
       begin.size() >= kUserBlockBytes && std::memcmp(begin.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,

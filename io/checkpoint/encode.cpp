@@ -80,7 +80,7 @@ Handle space_of(std::span<const std::int64_t> dims) {
   return own<Error>(H5Screate_simple(static_cast<int>(dims.size()), extents, nullptr), H5Sclose, "space");
 }
 
-/// Whether a value becomes a dataset; else it is an attribute of its group.
+/// Whether a value becomes a dataset; otherwise it becomes an attribute of its group.
 bool is_dataset(const StateDict::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return text->size() + 1 > layout::kAttributeBytes;
   if (const auto* list = std::get_if<StateDict::Integers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
@@ -88,7 +88,7 @@ bool is_dataset(const StateDict::Value& value) {
   return std::holds_alternative<Tensor>(value);
 }
 
-/// What the reader would refuse is refused here, before the library has spent minutes on it.
+/// Refuses a state that the reader would refuse, before the library spends minutes on it.
 void check_counts(const StateDict& state) {
   constexpr ProfileLimits kLimits;
   std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // by group
@@ -97,7 +97,7 @@ void check_counts(const StateDict& state) {
     const bool dataset = is_dataset(value);
     const std::string_view path = name;
     std::size_t slash = path.rfind('/');
-    if (slash == path.npos) continue;  // refused with its name when it is written
+    if (slash == path.npos) continue;  // rejected by name when it is written
     attributes[path.substr(0, slash)] += dataset ? 0 : 1;
     datasets += dataset ? 1 : 0;
     while ((slash = path.rfind('/', slash - 1)) != path.npos && slash > 0)

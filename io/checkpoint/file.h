@@ -45,7 +45,7 @@ struct CheckpointInfo {
   std::int64_t minor = kCheckpointMinor;
   std::string writer{};                ///< "binade 0.1.0"
   std::string state_hash{};            ///< 64 hex digits, or empty when the writer gave none
-  std::optional<std::int64_t> step{};  ///< /progress/step; nothing where the file holds weights alone
+  std::optional<std::int64_t> step{};  ///< /progress/step; nothing if the file holds weights alone
   std::string manifest{};              ///< one line per tensor: "1a2b3c4d f32[2,3] model/head.weight"
   std::uint64_t bytes = 0;
   /// Groups of a newer minor version that this one does not know. They are optional (what is not would be a required
@@ -89,8 +89,8 @@ DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std:
 /// The checks of decode_checkpoint() without making tensors; cheap in memory.
 CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name = "checkpoint");
 
-/// A file of an open folder; messages call it `shown`. Its first bytes must say that it is a checkpoint of its length
-/// before the rest is read. As below otherwise.
+/// Reads a file of an open folder; messages call it `shown`. The first bytes must identify it as a checkpoint of its
+/// length before the rest is read. Otherwise as below.
 CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::string& name, std::uint64_t limit,
                                       const std::string& shown);
 /// A file from anywhere: regular, no link followed, at most `limit` bytes. Throws NoCheckpointError naming it, or its

@@ -12,7 +12,7 @@ namespace binade::io {
 
 namespace {
 
-/// What stands in the way of a file: nothing, the system, its bytes, or its name.
+/// Why a file cannot be loaded: no reason, a system error, its bytes, or its name.
 enum class Obstacle { kNone, kUnreadable, kCorrupt, kMisnamed };
 
 /// Loads one file of a folder; on a problem says which kind and fills `why`.
@@ -164,14 +164,14 @@ FileHandle opened(const std::string& folder) {
   return {FileOps::real(), descriptor};
 }
 
-/// Names of files, the first to be tried first.
+/// Names of files, in the order in which they are tried.
 using Listing = std::function<std::vector<std::string>()>;
 
-/// The first of them that is whole; nothing when there is none. `tried` is how many there were.
+/// Loads the first whole file of them; returns nothing when there is none. `tried` is the number of files.
 std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const Listing& list, const Warn& warn,
                                             std::size_t& tried) {
   FileOps& ops = FileOps::real();
-  // A writer may prune what was just listed; it has committed another one then, so look again.
+  // A writer may delete files that were just listed; it has then committed another one, so list again.
   for (int round = 0; round < 10; ++round) {
     bool vanished = false;
     const std::vector<std::string> names = list();
@@ -196,7 +196,7 @@ std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const List
   return std::nullopt;
 }
 
-/// Files with a score, the best first. None where MANIFEST cannot be read: it alone knows the scores.
+/// Files with a score, the best first. None if MANIFEST cannot be read: only it holds the scores.
 std::vector<std::string> names_best_first(const FileHandle& folder) {
   std::vector<std::byte> text;
   if (read_file(FileOps::real(), folder.get(), kManifestName, kManifestLimit, text) != 0) return {};

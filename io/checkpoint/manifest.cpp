@@ -13,7 +13,7 @@ namespace binade::io {
 namespace {
 
 constexpr std::string_view kHead = "binade-manifest 1 ";
-constexpr std::string_view kHigher = "higher:";  // before a score of which higher is better
+constexpr std::string_view kHigher = "higher:";  // prefix of a score of which higher is better
 constexpr std::string_view kPrefix = "ckpt-", kSuffix = ".h5";
 constexpr std::size_t kDigits = 12;
 
@@ -21,7 +21,7 @@ std::string sealed(const std::string& line) {
   return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size()));
 }
 
-/// "-" for none; a bare number where lower is better, as in every MANIFEST before there was a direction.
+/// "-" for no score; a bare number if lower is better, as in every MANIFEST written before scores had a direction.
 std::string score_text(const std::optional<Score>& score) {
   return score ? fmt::format("{}{}", score->higher_is_better ? kHigher : "", score->value) : "-";
 }

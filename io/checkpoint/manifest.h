@@ -10,18 +10,18 @@
 namespace binade::io {
 
 inline constexpr const char* kManifestName = "MANIFEST";
-inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< bytes that are read of it
+inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< largest size in bytes that is read
 
 /// How far a checkpoint is trusted: on the disk; read back and found whole; followed by enough clean steps.
 enum class CheckpointStatus : std::uint8_t { kCommitted, kVerified, kGood };
 std::string_view name_of(CheckpointStatus status);
 
-/// What an evaluation came to.
+/// The score of an evaluation.
 struct Score {
   double value = 0;
   bool higher_is_better = false;
 
-  /// False where the two are judged in different directions.
+  /// False if the two have different directions.
   bool better_than(const Score& other) const {
     if (higher_is_better != other.higher_is_better) return false;
     return higher_is_better ? value > other.value : value < other.value;
@@ -42,8 +42,8 @@ struct ManifestEntry {
   std::optional<Score> score{};  ///< of the evaluation at this step
 };
 
-/// Indices of the entries that have a score, the best first, the earlier of equals first. Where a run changed the
-/// direction of its score, only those in the direction of the newest.
+/// Indices of the entries that have a score, the best first, the earlier of equals first. If a run changed the
+/// direction of its score, only entries with the direction of the newest score count.
 std::vector<std::size_t> best_first(const std::vector<ManifestEntry>& entries);
 
 /// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at

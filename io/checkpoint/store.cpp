@@ -15,7 +15,7 @@ namespace binade::io {
 namespace {
 
 constexpr int kAttempts = 3;
-constexpr int kAsideNames = 10000;  // more attempts at a free name are no accident
+constexpr int kAsideNames = 10000;  // so many taken names are not an accident
 constexpr std::size_t kKeptAside = 8;
 
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
@@ -27,7 +27,7 @@ bool is_own_temporary(const std::string& name) {
          step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
 }
 
-/// "ckpt-000000000500.h5.corrupt-2", in its parts.
+/// The parts of a name like "ckpt-000000000500.h5.corrupt-2".
 struct SetAside {
   std::string file, why;
   int number = 0;
@@ -252,7 +252,7 @@ void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
   const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
   request.state = StateDict();
-  // What we wrote must pass what we ask of others, before it can replace anything.
+  // The written file must pass the same checks as any other file before it can replace anything.
   const CheckpointInfo info = verify_checkpoint(image.bytes());
   check<ArgumentError>(!info.step || *info.step == request.step,
                        "checkpoint of step {}: wanted a state of that step, got one whose progress/step is {}",
@@ -402,10 +402,10 @@ std::string CheckpointStore::set_aside(const std::string& name, const std::strin
   return error == 0 ? aside : fmt::format("nowhere ({})", error_text(error));
 }
 
-/// One more than the highest number that a name has: of two files the one with the higher number is the newer.
+/// One more than the highest number in use for this name: of two files, the one with the higher number is newer.
 int CheckpointStore::next_aside(const std::string& name, const std::string& why) {
   std::vector<std::string> names;
-  options_.ops->list(folder_.get(), names);  // one that fails leaves the search for a free name to the caller
+  options_.ops->list(folder_.get(), names);  // if this fails, the caller searches for a free name
   int next = 1;
   for (const std::string& there : names)
     if (const auto aside = set_aside_from(there); aside && aside->file == name && aside->why == why)
@@ -413,7 +413,8 @@ int CheckpointStore::next_aside(const std::string& name, const std::string& why)
   return next;
 }
 
-/// Deletes all but the newest damaged ones: a run that is started again and again would fill its disk with them.
+/// Deletes all but the newest damaged checkpoints: otherwise a run that restarts repeatedly would fill its disk with
+/// them.
 void CheckpointStore::prune_corrupt() {
   std::vector<std::string> names;
   if (options_.ops->list(folder_.get(), names) != 0) return;

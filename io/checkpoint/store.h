@@ -27,14 +27,14 @@ void warn_on_stderr(const std::string& line);
 /// One line for each group that a load left out; see CheckpointInfo.
 void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
 
-/// A whole checkpoint under a name that says another step than it holds. It is not resumed, or a copied file would
-/// change what step a run is at.
+/// A whole checkpoint whose name gives another step than its content. It is not resumed: otherwise a copied file could
+/// change the step of a run.
 class MisnamedCheckpointError : public NoCheckpointError {
  public:
   using NoCheckpointError::NoCheckpointError;
 };
-/// Throws MisnamedCheckpointError when the file `name` and what is in it disagree about the step. Any name that is not
-/// of a checkpoint of a run fits, and so do weights without a step.
+/// Throws MisnamedCheckpointError when the file's `name` and its content give different steps. A name that is not a
+/// run's checkpoint name always fits, and so does a file of weights without a step.
 void check_name_fits(const std::string& name, const CheckpointInfo& info);
 
 struct StoreOptions {
@@ -48,11 +48,11 @@ struct StoreOptions {
 
 struct SaveRequest {
   std::int64_t step = 0;
-  StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer brings them from their device
+  StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer copies them from their device
   std::string state_hash{};
-  std::optional<Score> score{};  ///< what "best" is judged by
-  /// A checkpoint of this step is one of the same run, of which this one knows more: it makes way, and is not set
-  /// aside. At every instant one of both is there.
+  std::optional<Score> score{};  ///< the score that decides which checkpoint is best
+  /// An existing checkpoint of this step belongs to the same run and holds less: the new one replaces it instead of
+  /// setting it aside. At every instant one of the two exists.
   bool supersedes = false;
   /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
   /// When it throws nothing is written. May be left out.
@@ -67,9 +67,10 @@ struct SaveOutcome {
   bool committed = false;
   std::string file{};
   std::string problem{};
-  std::uint64_t bytes = 0;     ///< of a committed one
-  double seconds = 0;          ///< from the writer's first look at it to its end
-  std::exception_ptr error{};  ///< what save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
+  std::uint64_t bytes = 0;  ///< size, if committed
+  double seconds = 0;       ///< from the moment the writer takes the request to its end
+  std::exception_ptr
+      error{};  ///< the exception that save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
 };
 
 struct LoadedCheckpoint {
@@ -88,8 +89,9 @@ std::optional<std::string> first_non_finite(const StateDict& state);
 /// Only then is it committed: MANIFEST is replaced, and what the ring does not keep is deleted.
 ///
 /// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best. Set
-/// aside: damaged ones as "….corrupt-1", of which the newest 8 stay; those whose name says another step than they hold
-/// as "….misnamed-1" and those that a rollback left as "….abandoned-1", which are never deleted.
+/// aside: damaged ones as "….corrupt-1", of which the newest 8 are kept; those whose name gives another step than their
+/// content as "….misnamed-1", and those that a rollback left behind as "….abandoned-1". The last two kinds are never
+/// deleted.
 ///
 /// The caller holds the run's lock. Step numbers, not clocks, order everything. Calls from one thread.
 class CheckpointStore {
@@ -113,7 +115,7 @@ class CheckpointStore {
   void save(SaveRequest request);
 
   /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1",
-  /// or "….misnamed-1" where only the name is wrong; those that the system cannot read are named and left. Throws
+  /// or "….misnamed-1" if only the name is wrong; those that the system cannot read are named and left in place. Throws
   /// NoCheckpointError when there is none, CheckpointError when the newest is whole and of a format this version cannot
   /// read.
   LoadedCheckpoint load_newest();
@@ -173,10 +175,10 @@ std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int ke
 /// The newest whole checkpoint of a folder that somebody else may be writing: only reads. As load_newest() otherwise.
 LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
 
-/// Which checkpoint of a run is asked for.
+/// Selects a checkpoint of a run.
 struct CheckpointChoice {
   enum class Kind : std::uint8_t {
-    kUsual,   ///< the best where one with a score is kept, else the newest
+    kUsual,   ///< the best, or the newest if none has a score
     kBest,    ///< the best by the score of its evaluation
     kNewest,  ///< the newest that is whole
     kStep,    ///< the one of `step`
@@ -184,15 +186,15 @@ struct CheckpointChoice {
   Kind kind = Kind::kUsual;
   std::int64_t step = 0;
 };
-/// "best", "newest" or a step ("500"); nothing for another text, which names a file.
+/// Parses "best", "newest" or a step ("500"); returns nothing for any other text, which is a file name.
 std::optional<CheckpointChoice> checkpoint_choice(std::string_view text);
 
 struct FoundCheckpoint : LoadedCheckpoint {
   std::string why;  ///< for people: "the best of 3 with a score", "the newest", "as asked for"
 };
-/// That checkpoint of a folder that somebody else may be writing: only reads. What cannot be read on the way to the
-/// best or the newest is passed over, with a line to `warn`. Throws NoCheckpointError, which names those that there
-/// are, when there is no such one, and CheckpointError as load_newest().
+/// Loads the selected checkpoint of a folder; only reads, because another process may be writing there. On the way to
+/// the best or the newest, unreadable checkpoints are skipped with a line to `warn`. Throws NoCheckpointError, which
+/// lists the existing checkpoints, when the selected one does not exist, and CheckpointError as load_newest().
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
                                 const Warn& warn = warn_on_stderr);
 

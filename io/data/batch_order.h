@@ -27,7 +27,7 @@ struct LoaderOptions {
   std::int64_t samples = 0;  ///< samples of the data set; for kRandomOffset the number of possible offsets
   std::int64_t epoch = 0;    ///< slots per epoch; 0 means `samples`
   std::int64_t width = 1;    ///< kRandomOffset: units that a sample covers; two samples overlap when |a - b| < width
-  std::string content{};     ///< content hash of the data set: what a resume compares
+  std::string content{};     ///< content hash of the data set; a resume compares it
   int prefetch = 2;          ///< batches made ahead by one worker thread; 0: made when asked for
   /// The samples that hold what this one holds, itself included: they are quarantined with it. Left out: only itself.
   std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
@@ -39,7 +39,8 @@ struct BatchOrigin {
   std::uint64_t end = 0;    ///< the slot after its last one (more than a batch further where samples were left out)
   std::int64_t epoch = 0;   ///< of the first slot
   std::vector<std::int64_t> samples{};  ///< one id per row: index in the data set, or offset of the window
-  std::vector<std::uint64_t> slots{};   ///< one per row, or none: the key of augmentation, the same in every replay
+  std::vector<std::uint64_t>
+      slots{};  ///< one per row, or none: key of the row's augmentation, the same in every replay
 
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
   BatchOrigin without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending

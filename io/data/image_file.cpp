@@ -20,8 +20,8 @@ struct Dataset {
   std::size_t bytes = 0;  // of one element in the file
 };
 
-/// The same path by hard links alone. The library would follow a link into any file, a FIFO too, so the kind of each
-/// link on the way is looked at before the link is taken; soft links are replaced by where they lead.
+/// The same path by hard links only. The library would follow a link into any file, even a FIFO, so the kind of each
+/// link is checked before it is followed; soft links are replaced by their targets.
 std::string hard_path(hid_t file, const std::string& name, const std::string& what) {
   constexpr int kMostSoftLinks = 16;
   int soft_links = 0;
@@ -44,7 +44,7 @@ std::string hard_path(hid_t file, const std::string& name, const std::string& wh
                      "{} lies behind \"{}\", an external link; links to other files are not followed: copy the dataset",
                      what, at);
     check<DataError>(++soft_links <= kMostSoftLinks, "{} lies behind more than {} soft links", what, kMostSoftLinks);
-    std::string target(link.u.val_size, '\0');  // ends with a zero byte
+    std::string target(link.u.val_size, '\0');  // includes the final zero byte
     hdf5::checked(H5Lget_val(file, at.c_str(), target.data(), target.size(), H5P_DEFAULT), what);
     target.resize(std::min(target.find('\0'), target.size()));
     if (target.starts_with('/')) done.clear();
@@ -134,7 +134,8 @@ void check_pair(const Dataset& images, const Dataset& masks, const std::string& 
 /// The child's part, on a file that is open: sends Contents, every mask as int32, then every image as float.
 void send_datasets(const std::string& path, int opened, int wanted_channels, const Containment::Send& send) {
   hdf5::disable_plugins();
-  const std::string same_file = fmt::format("/proc/self/fd/{}", opened);  // whatever has taken the name meanwhile
+  const std::string same_file = fmt::format("/proc/self/fd/{}",
+                                            opened);  // opens the same file even if the name was replaced meanwhile
   const auto file = hdf5::own(H5Fopen(same_file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
                               path + ": wanted a folder with images/ and masks/ or an HDF5 file");
   const Dataset images = open_dataset(file, path, "images");

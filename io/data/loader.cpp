@@ -198,7 +198,7 @@ void LoaderBase::load_state(const StateDict& state) {
   check<CheckpointError>(static_cast<std::uint64_t>(state.integer("seed")) == wanted.seed,
                          "data: the checkpoint's seed is {}, this loader's {}", state.integer("seed"),
                          static_cast<std::int64_t>(wanted.seed));
-  state.integer("batch");  // may be another one: the cursor counts samples
+  state.integer("batch");  // may differ: the cursor counts samples
   const std::int64_t epoch = read_count(state, "epoch");
   const std::int64_t position = read_count(state, "position");
   check<CheckpointError>(

@@ -12,7 +12,7 @@ namespace binade::io {
 /// An array as NumPy's .npy files hold it.
 struct NpyArray {
   Tensor values{};     ///< f16, f32, f64, i32, i64, u8 or bool; i1, i2 and u2 are widened to i32
-  std::string type{};  ///< as the file says, without byte order: "f4", "u2"
+  std::string type{};  ///< as in the file, without byte order: "f4", "u2"
 };
 
 /// Reads a .npy file (numpy.lib.format, versions 1.0, 2.0 and 3.0), row-major and little-endian, of at most 8

@@ -18,7 +18,8 @@ namespace binade::io {
 namespace {
 
 constexpr std::size_t kMessage = 200;
-constexpr std::int64_t kMostSide = 1'000'000;  // libpng writes no more, so no more is read: a mask must fit its image
+constexpr std::int64_t kMostSide =
+    1'000'000;  // libpng's limit for writing, so also for reading: a mask has its image's size
 
 struct Source {
   const char* bytes;

@@ -30,14 +30,14 @@ struct PngReadOptions {
 /// and the reason for anything that is no whole, sound PNG. Memory stays in proportion to bytes.size(): sizes that no
 /// compressed stream of that length can fill are refused before anything is allocated.
 Image decode_png(const std::string& bytes, const std::string& name, const PngReadOptions& options = {});
-/// The bytes of a PNG file for decode_png(); of any other file only the first. Throws DataError.
+/// Reads the bytes of a PNG file for decode_png(); of any other file it reads only the first bytes. Throws DataError.
 std::string read_png_bytes(const std::string& path);
 Image read_png(const std::string& path, const PngReadOptions& options = {});
 
 /// The bytes of a PNG file of `image`, without time stamps: the same image gives the same bytes. Throws ArgumentError
 /// for extents, channels, depth or values that make no image.
 std::string encode_png(const Image& image);
-/// Writes a file, as io/files/output_file.h does. Throws StorageError.
+/// Writes a file as io/files/output_file.h does. Throws StorageError.
 void write_png(const std::string& path, const Image& image);
 
 }  // namespace binade::io

@@ -38,7 +38,7 @@ struct Entry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// A name from the file, as much of it as helps.
+/// A name from the file, truncated for messages.
 std::string cut(const std::string& text) { return text.substr(0, 80); }
 std::string shown(const Entry& e) { return "tensor \"" + cut(e.name) + "\""; }
 
@@ -152,7 +152,7 @@ void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor", data_bytes - at));
 }
 
-/// The length that a file of `size` bytes with these first ones gives its header.
+/// The header length given in the first bytes of a file of `size` bytes.
 std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size) {
   std::uint64_t length = 0;
   if (begin.size() < sizeof(length)) refuse(fmt::format("{} bytes are too few for a file", size));
@@ -163,7 +163,7 @@ std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size
   return length;
 }
 
-/// Refuses a file by its first bytes, before the rest is read. What the system refuses is left to the reader.
+/// Refuses a file by its first bytes, before the rest is read. The reader reports system errors.
 void check_begin(FileOps& ops, int folder, const std::string& name) {
   int descriptor = -1;
   if (ops.open_read(folder, name, descriptor) != 0) return;

@@ -31,7 +31,7 @@ std::vector<std::byte> encode_safetensors(const Safetensors& content);
 
 /// A regular file, no link followed in its last component. Throws DataError naming it.
 Safetensors read_safetensors(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
-/// As io/files/output_file.h writes. Throws StorageError naming it.
+/// Writes as io/files/output_file.h does. Throws StorageError naming the file.
 void write_safetensors(const std::string& path, const Safetensors& content);
 
 }  // namespace binade::io

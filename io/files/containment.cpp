@@ -130,7 +130,7 @@ void Containment::take(void* to, std::size_t count) {
   }
 }
 
-/// Only the time that passes in here counts: what the caller does between two findings is the caller's.
+/// Only the time spent in here counts, not the time that the caller spends between two findings.
 void Containment::wait_for_findings() {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();

@@ -13,7 +13,7 @@ namespace binade::io {
 /// What a contained piece of work may use.
 struct ContainmentLimits {
   std::uint64_t seconds = 10;                     ///< of processor time
-  std::uint64_t wall_seconds = 120;               ///< for which the caller waits, of the clock
+  std::uint64_t wall_seconds = 120;               ///< wall-clock limit on the caller's waiting
   std::uint64_t memory = std::uint64_t{1} << 30;  ///< bytes of address space beyond what the process has already
 };
 
@@ -43,7 +43,7 @@ class Containment {
 
   std::string what_;
   std::uint64_t wall_seconds_;
-  std::chrono::nanoseconds patience_;  // of them
+  std::chrono::nanoseconds patience_;  // remaining part of wall_seconds_
   pid_t child_ = -1;
   int findings_ = -1;  // pipes to read from
   int complaint_ = -1;

@@ -29,7 +29,7 @@ class FileOps {
 
   virtual int open_folder(const std::string& path, int& folder) = 0;
   virtual int create_folder(const std::string& path) = 0;  ///< one level, mode 0777 less the umask; EEXIST when there
-  /// The same for a folder in another; ENOTDIR for a link.
+  /// Opens a folder inside another folder in the same way; ENOTDIR for a symbolic link.
   virtual int open_folder_in(int folder, const std::string& name, int& opened) = 0;
   virtual int create_folder_in(int folder, const std::string& name) = 0;
   /// For writing, mode 0600. EEXIST when the name is taken, whatever by.
@@ -115,8 +115,8 @@ std::pair<std::string, std::string> split_path(const std::string& path);
 /// Opens a folder; throws StorageError naming it.
 FileHandle open_folder(FileOps& ops, const std::string& path);
 
-/// Opens the folder of checkpoints, "RUN/checkpoints": links that lead to the run are followed, one in place of its
-/// last part is not. 0 or errno.
+/// Opens the folder of checkpoints, "RUN/checkpoints". Symbolic links on the way to the run are followed; a link in
+/// place of `checkpoints` is not. Returns 0 or errno.
 int open_checkpoints(FileOps& ops, const std::string& path, int& folder);
 
 inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }

@@ -115,7 +115,7 @@ FileHandle FilesBelow::append_to(const std::string& name) const {
   std::string last;
   int error = walk(name, Missing::kStays, folder, last);
   if (error != 0) refuse(name, "opened to write", error);
-  // O_NONBLOCK so that a FIFO of that name is refused and no reader of it waited for.
+  // O_NONBLOCK so that a FIFO of that name is refused, without waiting for its reader.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   FileHandle file(*ops_, ::openat(folder.get(), last.c_str(), kFlags, 0600));
   if (!file.open()) refuse(name, "opened to write", errno);

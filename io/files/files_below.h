@@ -11,16 +11,16 @@
 
 namespace binade::io {
 
-/// An open folder and what lies below it: a run folder, which may come from anybody. Every name ("samples/7.txt") is
-/// reached from the open folder part by part, and no symbolic link is followed on the way or at the end, so that
-/// nothing outside is read, cut or written. Files are made with mode 0600, folders as the umask says. Movable.
+/// An open folder and the files below it: a run folder, which may come from an untrusted source. Every name
+/// ("samples/7.txt") is opened component by component from the open folder, and no symbolic link is followed, so that
+/// nothing outside is read, truncated or written. Files are created with mode 0600, folders as the umask says. Movable.
 ///
-/// Functions throw StorageError that names the path and says what is wrong with it.
+/// Functions throw StorageError that names the path and the problem.
 class FilesBelow {
  public:
-  /// A person names the folder itself, by a link where that is how it is called.
+  /// The folder's own path comes from a person and may be a symbolic link.
   explicit FilesBelow(const std::string& path, FileOps& ops = FileOps::real());
-  /// A folder that is open; `path` is for messages.
+  /// Takes an open folder; `path` is for messages.
   FilesBelow(std::string path, FileHandle folder, FileOps& ops)
       : path_(std::move(path)), folder_(std::move(folder)), ops_(&ops) {}
 
@@ -29,24 +29,24 @@ class FilesBelow {
   int descriptor() const { return folder_.get(); }
   FileOps& ops() const { return *ops_; }
 
-  /// Whether there is anything of that name, a link too.
+  /// Whether anything has that name, including a symbolic link.
   bool holds(const std::string& name) const;
-  /// Names in a folder, sorted; none where there is no such folder.
+  /// Names in a folder, sorted; none if the folder does not exist.
   std::vector<std::string> names_in(const std::string& folder) const;
-  /// A regular file of at most `limit` bytes; nothing where there is none of that name.
+  /// Reads a regular file of at most `limit` bytes; returns nothing if it does not exist.
   std::optional<std::string> read(const std::string& name, std::uint64_t limit) const;
-  /// The last bytes of a regular file, at most `most`; empty where there is none of that name.
+  /// Reads at most the last `most` bytes of a regular file; returns an empty text if it does not exist.
   std::string read_end(const std::string& name, std::uint64_t most) const;
-  /// Replaces a file as write_file_atomically() does; folders on the way are made.
+  /// Replaces a file as write_file_atomically() does; creates missing folders.
   void replace(const std::string& name, std::span<const std::byte> bytes) const;
-  /// A regular file to append to, made where it is missing. Folders on the way must be there.
+  /// Opens a regular file to append to, and creates it if it is missing. Its folder must exist.
   FileHandle append_to(const std::string& name) const;
-  /// A new file to write to; nothing where the name is taken.
+  /// Creates a file to write to; returns nothing if the name is taken.
   std::optional<FileHandle> create(const std::string& name) const;
 
  private:
   enum class Missing { kStays, kIsMade };
-  /// The folder that holds `name`, and its last part. 0 or errno.
+  /// Opens the folder that holds `name` and returns the last component in `last`. Returns 0 or errno.
   int walk(const std::string& name, Missing missing, FileHandle& folder, std::string& last) const;
   [[noreturn]] void refuse(const std::string& name, const char* doing, int error) const;
   std::optional<FileHandle> find_regular(const std::string& name, std::uint64_t& bytes) const;

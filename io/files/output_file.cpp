@@ -17,7 +17,7 @@ namespace {
 int replace(int folder, const std::string& name, std::optional<mode_t> mode, std::span<const std::byte> bytes) {
   FileOps& ops = FileOps::real();
   const std::string temporary = "." + name + ".tmp";
-  ops.unlink(folder, temporary);  // left by a process that died
+  ops.unlink(folder, temporary);  // may be left over from a process that died
   FileHandle file(ops, ::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.open()) return errno;
   int error = mode && ::fchmod(file.get(), *mode) != 0 ? errno : 0;
@@ -34,7 +34,7 @@ int replace(int folder, const std::string& name, std::optional<mode_t> mode, std
 /// 0 or errno.
 int write_through(const std::string& path, std::span<const std::byte> bytes) {
   FileOps& ops = FileOps::real();
-  // O_NONBLOCK so that a FIFO which nobody reads is an error and no wait without end.
+  // O_NONBLOCK so that a FIFO without a reader is an error and not an endless wait.
   FileHandle file(ops, ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file.open() || ::fcntl(file.get(), F_SETFL, 0) != 0) return errno;
   const int error = write_all(ops, file.get(), bytes);

@@ -17,7 +17,7 @@ namespace binade::io {
 namespace {}  // namespace
 
 RegularFile::RegularFile(const std::string& path) {
-  // O_NONBLOCK so that a FIFO of that name is refused below and not waited for.
+  // O_NONBLOCK so that a FIFO of that name is refused below, without waiting for it.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   check<DataError>(descriptor_ >= 0, "{}: cannot be opened: {}", path, std::strerror(errno));
   struct stat status {};

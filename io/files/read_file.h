@@ -8,12 +8,13 @@
 namespace binade::io {
 
 /// The bytes of a regular file (links are followed). Throws DataError naming the file when it is missing, is no regular
-/// file, cannot be read, changes while it is read, or is larger than `max_bytes`. Where it does not begin with `magic`
-/// it is not read further than that: these few bytes come back, for the decoder to refuse.
+/// file, cannot be read, changes while it is read, or is larger than `max_bytes`. If the file does not begin with
+/// `magic`, only these few bytes are read and returned, for the decoder to refuse.
 std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 40,
                       std::string_view magic = {});
 
-/// A regular file, open to read for as long as this lives (links are followed). Throws DataError as read_file() does.
+/// A regular file, open for reading during the object's lifetime (links are followed). Throws DataError as read_file()
+/// does.
 class RegularFile {
  public:
   explicit RegularFile(const std::string& path);
@@ -21,7 +22,7 @@ class RegularFile {
   RegularFile(const RegularFile&) = delete;
   RegularFile& operator=(const RegularFile&) = delete;
   int descriptor() const { return descriptor_; }
-  /// As it was opened.
+  /// Size in bytes when it was opened.
   std::uint64_t bytes() const { return bytes_; }
 
  private:

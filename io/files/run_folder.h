@@ -29,13 +29,13 @@ class RunFolder {
   /// Whether somebody began a run at `path`. Only looks. Throws StorageError when the system does not let it.
   static bool holds_a_run(const std::string& path, FileOps& ops = FileOps::real());
 
-  /// Whether a checkpoint was ever committed at `path`, be it damaged since, and whether a config.json is there. Only
-  /// look. Throw StorageError when the system does not let them.
+  /// Whether a checkpoint was ever committed at `path`, even if it is damaged now; and whether it has a config.json.
+  /// Both only read. They throw StorageError on a system error.
   static bool holds_checkpoints(const std::string& path, FileOps& ops = FileOps::real());
   static bool holds_config(const std::string& path, FileOps& ops = FileOps::real());
 
   const std::string& path() const { return files_.path(); }
-  /// What lies in it.
+  /// The files in it.
   const FilesBelow& files() const { return files_; }
   std::string checkpoints() const { return files_.path_of("checkpoints"); }
 

@@ -43,7 +43,7 @@ class JsonObject {
 /// process leaves whole lines but for the last. A checkpoint keeps offset(); a resumed run cuts the file back to it.
 class JsonLines {
  public:
-  /// Opens or creates a file of a folder to append. Throws StorageError.
+  /// Opens or creates a file in a folder, to append to it. Throws StorageError.
   JsonLines(const FilesBelow& folder, const std::string& name);
 
   /// Throws StorageError when the disk refuses; the file then ends where it ended before.

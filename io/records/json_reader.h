@@ -10,17 +10,19 @@ namespace binade::io {
 struct JsonLimits {
   std::uint64_t bytes = std::uint64_t{64} << 20;
   int depth = 32;
-  /// Of one object. Where members keep their order (ordered_json), each one is compared with all before it.
+  /// Members of one object. If members keep their order (ordered_json), each one is compared with all earlier ones.
   std::size_t members = 1u << 20;
 };
 
-/// Reads one JSON value, whoever wrote it: UTF-8 within `limits`, no zero byte, nothing but blanks behind the value, no
-/// member twice in an object, no number beyond a double. Throws DataError that begins with `name`. The one parser of
-/// the house: `Json` is nlohmann::json or nlohmann::ordered_json, which this header does not include.
+/// Reads one untrusted JSON value: UTF-8 within `limits`, no zero byte, nothing but blanks after the value, no
+/// duplicate member in an object, no number beyond the range of a double. Throws DataError that begins with `name`. All
+/// JSON in Binade is parsed here. `Json` is nlohmann::json or nlohmann::ordered_json, which this header does not
+/// include.
 template <class Json>
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
-/// What a JSON text consists of, in its order, for a reader that builds no tree. Throw to end the reading.
+/// The elements of a JSON text, in order, for a reader that builds no tree. A member function throws to stop the
+/// reading.
 struct JsonEvents {
   virtual ~JsonEvents() = default;
   virtual void null() = 0;
@@ -36,7 +38,7 @@ struct JsonEvents {
   virtual void end_array() = 0;
 };
 
-/// The same checks, but for members that come twice: they are for `events` to refuse.
+/// Applies the same checks, except for duplicate members: `events` has to refuse those.
 void read_json_events(std::string_view text, const std::string& name, JsonEvents& events,
                       const JsonLimits& limits = {});
 

@@ -115,7 +115,7 @@ void TensorBoardWriter::flush() {
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       const int reason = errno;
-      // Half a record would make what follows unreadable.
+      // Half a record would make the rest of the file unreadable.
       const bool restored = ::ftruncate(file_.get(), written_) == 0;
       pending_.clear();
       throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),

@@ -26,8 +26,8 @@ class TensorBoardWriter {
   void image(std::string_view tag, std::int64_t step, const Image& picture);
   void text(std::string_view tag, std::int64_t step, std::string_view markdown);
   /// Brings what was written to the system. Lines are collected until then; done every few seconds and at the end too.
-  /// Throws StorageError when the disk refuses, as all of these may; what was collected is lost then, and the file ends
-  /// where it ended before.
+  /// Throws StorageError when a write fails, as all of these may; the collected records are then lost, and the file
+  /// keeps its previous end.
   void flush();
 
   const std::string& path() const { return path_; }

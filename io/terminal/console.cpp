@@ -41,7 +41,7 @@ std::string Console::paint(std::string_view text, Color which) const {
 
 namespace {
 
-/// Overrides and isolates: they show a name otherwise than its bytes are.
+/// Overrides and isolates: they display a name in another order than its bytes.
 bool turns_text(char32_t c) { return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069); }
 
 }  // namespace

@@ -21,16 +21,15 @@ struct Console {
   std::string paint(std::string_view text, Color color) const;
 };
 
-/// Text of which parts may come from a file, so that it cannot steer a terminal: control characters (C0 and C1) but
-/// newline and tab, and those that change the direction of text, as \u001b (which JSON reads back); bytes that are not
-/// UTF-8 as \xff. A carriage return before a newline stays.
+/// Escapes text that may come partly from a file, so that it cannot control the terminal. Control characters (C0 and
+/// C1) except newline and tab, and characters that change the text direction, are written like \u001b (which JSON reads
+/// back); bytes that are not UTF-8 like \xff. A carriage return before a newline stays.
 std::string printable(std::string_view text);
 
-/// The two ways out of a program, for all text, whatever it holds: both send printable().
-/// Lines for people, to stderr; a newline is added where none ends the text. Errors are ignored: there is no other
-/// place to report them.
+/// All text output of a program goes through say() or print(); both write printable(text). say() writes lines for
+/// people to stderr and adds a missing final newline. Errors are ignored: there is no other place to report them.
 void say(std::string_view text);
-/// Results, to stdout. Throws StorageError when they cannot be written.
+/// Writes results to stdout. Throws StorageError when they cannot be written.
 void print(std::string_view text);
 
 }  // namespace binade::io

@@ -10,7 +10,7 @@
 namespace binade::io {
 namespace {
 
-/// Columns that stay free: a terminal may wrap after its last one, and writes ^C behind the line.
+/// Columns that stay free: a terminal may wrap after its last column, and echoes ^C after the line.
 constexpr int kFree = 3;
 
 double steady_seconds() {

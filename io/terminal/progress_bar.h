@@ -22,7 +22,7 @@ struct ProgressOptions {
 struct Progress {
   std::int64_t step = 0;  ///< committed so far
   double loss = 0;
-  std::optional<double> scale{};  ///< loss scale, where there is one
+  std::optional<double> scale{};  ///< loss scale, if there is one
   double rate = 0;                ///< units per second
 };
 

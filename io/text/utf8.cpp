@@ -55,7 +55,7 @@ std::size_t find_bad_utf8(std::string_view text) {
 std::size_t whole_utf8(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;  // belongs to what begins before it
+    if ((byte & 0xC0) == 0x80) continue;  // continuation byte of an earlier character
     const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
     return back < wanted ? text.size() - back : text.size();
   }

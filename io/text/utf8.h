@@ -22,7 +22,7 @@ CodePoint decode_utf8(std::string_view text, std::size_t offset);
 /// Offset of the first byte that is not well-formed UTF-8, or npos.
 std::size_t find_bad_utf8(std::string_view text);
 
-/// Bytes of `text` without a sequence at its end that more bytes may complete.
+/// Length of `text` in bytes without an incomplete sequence at its end that more bytes could complete.
 std::size_t whole_utf8(std::string_view text);
 
 /// Appends `code_point` (a scalar value) in UTF-8.

@@ -71,7 +71,7 @@ TEST(Capsule, AFaultThatIsPlantedInEveryAttemptIsPlantedInTheReplay) {
   EXPECT_EQ(replay.incident.diagnosis.first_bad.value().module, "second");
 }
 
-/// A user's batch that cannot be written down.
+/// A user's batch type without state(): it cannot be saved.
 struct BareBatch {
   Tensor x, target;
 };

@@ -1,6 +1,6 @@
-// Small models that users write, trained for tens of thousands of steps with nothing planted: their guards must be
-// silent. Losses that rest at 0, fall to 0, have both signs or swing: what judges a loss by those before it must know
-// when they say nothing. And batches that are bad must still be found.
+// Small models as users write them, trained for tens of thousands of steps without a planted fault: the guards must
+// stay silent. The losses stay at 0, fall to 0, have both signs or oscillate; a guard that judges a loss by earlier
+// losses must recognize when those are no guide. Planted bad batches must still be found.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ constexpr double kMostAlarms = 1e-4;    // of all steps
 using Maths = std::function<Variable(toy::Two& net, const toy::Batch& batch)>;
 using Data = std::function<toy::Batch(std::int64_t step)>;
 
-/// Numbers of one step: of [0, 1), or about normal.
+/// Random numbers of one step: uniform in [0, 1), or approximately normal.
 class Numbers {
  public:
   explicit Numbers(std::int64_t step) : stream_{31, RngPurpose::kData, static_cast<std::uint64_t>(step), 0, 0} {}
@@ -66,13 +66,13 @@ Variable triplet_loss(toy::Two& net, const toy::Batch& b) {
   return mean(relu(apart(1) - apart(2) + 0.5));
 }
 
-/// A function that the network can be: the loss falls to 0.
+/// A target function that the network can represent: the loss falls to 0.
 toy::Batch constants(std::int64_t step) {
   Numbers numbers(step);
   return {rows_of(numbers, 8, 4), Tensor::full({8, 2}, 0.3)};
 }
 
-/// What the network can be but for noise.
+/// A target function that the network can represent, plus noise.
 toy::Batch noisy_line(std::int64_t step) {
   Numbers numbers(step);
   toy::Batch b{rows_of(numbers, 8, 4), rows_of(numbers, 8, 2)};
@@ -99,7 +99,7 @@ Variable policy_gradient(toy::Two& net, const toy::Batch& b) {
   return -mean(sum(log_softmax(net(b.x)) * Variable(b.target), {1}));
 }
 
-/// Real ones and those of a generator that comes nearer and is driven away: a loss that swings.
+/// Real samples and samples of a generator that approaches them and is driven away: the loss oscillates.
 toy::Batch real_and_made(std::int64_t step) {
   Numbers numbers(step);
   const auto away = static_cast<float>(1.5 + 1.5 * std::cos(static_cast<double>(step) / 150));

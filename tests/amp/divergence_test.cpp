@@ -14,7 +14,7 @@
 namespace binade::amp {
 namespace {
 
-/// Of mean 0 and deviation 1, the same for the same step.
+/// Noise with mean 0 and standard deviation 1, a function of the step.
 double noise(std::int64_t step, std::uint64_t seed = 6) {
   const RandomStream stream{seed, RngPurpose::kData, static_cast<std::uint64_t>(step), 0, 0};
   return std::sqrt(-2 * std::log(1 - stream.uniform(0))) * std::cos(6.283185307179586 * stream.uniform(1));

@@ -78,7 +78,7 @@ TEST(Fp8Run, GoesOnToTheSameBitsFromAMidpoint) {
   const io::CheckpointImage image = io::encode_checkpoint(saved, amp::state_hash(saved));
   const StateDict read = io::decode_checkpoint(image.bytes()).state;
   Job run({.precision = Policy::fp8(), .state_hash = true}, 2);
-  run.step(3);  // a history of its own, which must go
+  run.step(3);  // builds its own history, which loading must replace
   run.trainer.load_state(read);
   for (std::uint32_t k = 12; k < 30; ++k) EXPECT_EQ(run.step(parts(k)).state_hash_after, whole[k]) << k;
 }
@@ -92,7 +92,7 @@ TEST(Fp8Run, GoesOnFromAnotherPrecisionsCheckpointAndBack) {
   }
   {
     Job run(Policy::fp8());
-    run.step(3);  // a history of its own, which must go
+    run.step(3);  // builds its own history, which loading must replace
     run.trainer.load_state(bf16);
     fp8 = run.trainer.state();
     EXPECT_EQ(fp8.tensor("norm/first.fp8_amax").to_vector<float>(), ops::fp8_amaxes(Device::cpu()).to_vector<float>());

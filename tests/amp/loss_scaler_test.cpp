@@ -190,7 +190,7 @@ TEST(LossScaler, AnotherKindOfScaleBeginsAnew) {
   grown.load_state(larger.state());
   EXPECT_EQ(grown.scale(), 1024);
 
-  StateDict older;  // from before the state said which kind it is of
+  StateDict older;  // from before the state recorded its mode
   const StateDict state = fixed.state();
   for (const auto& [name, value] : state.values())
     if (name != "mode") older.put(name, value);
@@ -233,7 +233,7 @@ TEST(LossScaler, DrivesAHandWrittenLoop) {
   EXPECT_THROW(off.step(optimizer), NumericError);
 }
 
-/// A network in two halves, each with an optimizer.
+/// A network of two halves, each with its own optimizer.
 struct Halves {
   toy::Net net;
   optim::Sgd up{{{"up.weight", net.up}, {"up.bias", net.bias}}, {.lr = 0.1}};
@@ -243,8 +243,8 @@ struct Halves {
 
 TEST(LossScaler, TwoOptimizersOfOneLossAreOneStep) {
   const Runtime runtime;
-  // A scale that grows at every commit: had the second been un-scaled by what the first left, it would be half as
-  // large.
+  // The scale grows at every commit: if the second optimizer's gradients were divided by the scale that the first left,
+  // its update would be half as large.
   LossScaler scaler({.init_scale = 1024, .growth_interval = 1}), whole = scaler;
   Halves halves;
   toy::Net net;

@@ -7,7 +7,7 @@
 namespace binade::amp {
 namespace {
 
-/// When a run saves by the clock that makes a step each second, for so long.
+/// The times at which a run saves by the clock, if it makes one step per second for the given time.
 std::vector<int> saves(SaveTimes& times, int seconds) {
   std::vector<int> at;
   for (int now = 1; now <= seconds; ++now)

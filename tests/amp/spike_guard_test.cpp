@@ -16,7 +16,7 @@ double noise(int step) {
   return 2 * stream.uniform(0) - 1;
 }
 
-/// Norms of gradients that scatter a little about 1; one of 100 is far out.
+/// Gradient norms that scatter slightly around 1; a norm of 100 is far out.
 double norm(int step) { return std::exp(0.3 * noise(5000 + step)); }
 constexpr double kFarOut = 100;
 

@@ -39,13 +39,13 @@ TrainerOptions trainer_options() {
   return {.precision = Policy::fp16(), .schedule = optim::Schedule::cosine(0.02, kSteps, 0.001, 3), .accumulate = 2};
 }
 
-/// Saves after every second step and never by the clock: which checkpoints there are does not depend on the time.
+/// Saves after every second step and never by the clock, so that the set of checkpoints does not depend on time.
 RunOptions run_options(const ScratchFolder& folder) {
   return {
       .folder = folder.path("run"), .steps = kSteps, .checkpoint_every = 2, .checkpoint_minutes = 0, .log_every = 1000};
 }
 
-/// What a run has where nobody says when to save.
+/// The checkpoints of a run with the default save settings.
 RunOptions plain_options(const ScratchFolder& folder, std::int64_t steps) {
   return {.folder = folder.path("run"), .steps = steps, .log_every = 1000};
 }
@@ -241,7 +241,7 @@ TEST(TrainingRun, TheSaveAfterTheLastEvaluationTakesThePlaceOfTheOneBeforeIt) {
     EXPECT_EQ(file.path().string().find("abandoned"), std::string::npos) << file.path();
 }
 
-/// Checkpoints cannot be begun, so many times.
+/// A disk that fails to create a checkpoint a given number of times.
 class RefusingDisk final : public io::ForwardingFileOps {
  public:
   explicit RefusingDisk(int times) : ForwardingFileOps(io::FileOps::real()), times_(times) {}
@@ -297,7 +297,7 @@ TEST(TrainingRun, ASaveThatFailsEndsARunOnlyWhereThatIsAsked) {
   }
 }
 
-/// The largest file that may be written, for as long as it lives.
+/// Limits the size of written files during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(std::uintmax_t bytes) {
@@ -325,7 +325,7 @@ TEST(TrainingRun, LogsThatCannotBeWrittenEndNoRun) {
   folder.write("run/samples", "in the way of a folder");
   testing::internal::CaptureStderr();
   {
-    const FileSizeLimit limit(2 * checkpoint);  // which grows with the histories in it
+    const FileSizeLimit limit(2 * checkpoint);  // the checkpoint grows with the histories in it
     program(options);
   }
   const std::string words = testing::internal::GetCapturedStderr();

@@ -452,7 +452,7 @@ TEST(AttentionOp, AMaskOfF64IsAddedInDouble) {
   const Shape one{1, 1, 1, 1}, two{1, 2, 1, 1};
   const auto of = [](std::vector<double> values, const Shape& shape) { return Tensor::from(values, shape); };
   Variable q(of({0}, one), true), v(of({1, 0}, two), true);
-  const Variable mask(of({0.1, 0}, {1, 2}));  // 0.1 is no float
+  const Variable mask(of({0.1, 0}, {1, 2}));  // 0.1 is not exact in float
   const Variable y = attention(q, Variable(of({1, -1}, two)), v, {}, mask);
   const double p = 1 / (1 + std::exp(-0.1));
   EXPECT_NEAR(y.value().at(0), p, 1e-15);

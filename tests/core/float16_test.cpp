@@ -58,7 +58,7 @@ TEST(Float16, RandomFloatsRoundAsTheCompilerDoes) {
   }
 }
 
-/// Of doubles the compiler's _Float16 rounds once; nothing but a search tells of bfloat16.
+/// The compiler's _Float16 rounds a double once; for bfloat16 the reference is a search.
 TEST(Float16, RandomDoublesNearTiesRoundOnce) {
   std::mt19937_64 random(3);
   int differ = 0;

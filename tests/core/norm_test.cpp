@@ -48,7 +48,7 @@ TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
   cpu::select_isa(before);
 }
 
-/// Squares of 1e30 are no float, nor are those of 1e-30; what is normalized is as if x were 1e30 times smaller.
+/// Squares of 1e30 and of 1e-30 leave the range of float; the result must be the same as for x without the factor.
 TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
   const std::string_view before = cpu::kernels().isa;
   const Tensor w = noise({37}, 2, DType::f32), b = noise({37}, 3, DType::f32), gy = noise({4, 37}, 4, DType::f32);
@@ -71,11 +71,11 @@ TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
           return std::pair(y.value(), v.grad());
         };
         const auto [y, gx] = run(far, eps);
-        const auto [plain, plain_gx] = run(x, 0);  // eps is nothing beside 1e30
+        const auto [plain, plain_gx] = run(x, 0);  // eps is negligible beside 1e30
         const auto [ordinary, ordinary_gx] = run(x, eps);
         for (std::int64_t i = 0; i < y.numel(); ++i) {
           const bool scaled = i < 3 * 37;
-          // What is scaled goes another way through the same sums: a few roundings, of a bf16 one.
+          // A scaled row takes another path through the same sums: a few roundings differ, in bf16 one.
           const double near = dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f32 ? 2e-6 : 1e-14;
           EXPECT_NEAR(y.at(i), (scaled ? plain : ordinary).at(i), scaled ? 4 * near : 0) << level << " " << i;
           const double gradient = (scaled ? plain_gx : ordinary_gx).at(i);

@@ -107,7 +107,7 @@ TEST(Tensor, ConvertsBetweenAllDTypes) {
   EXPECT_EQ(x.to(DType::boolean).to_vector<float>(), (std::vector<float>{0, 1, 1, 1, 1, 1}));
 }
 
-/// 1752.5 + 2^-30 lies above the tie of two halves, and a float would make it the tie.
+/// 1752.5 + 2^-30 is just above the midpoint of two f16 values; rounding to float first would make it the midpoint.
 TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
   const double above_a_tie = 1752.5 + 0x1p-30, below_a_tie = 1753.5 - 0x1p-30;
   const Tensor x = Tensor::from(std::vector<double>{above_a_tie, below_a_tie, -above_a_tie}, {3});
@@ -119,7 +119,7 @@ TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
   Tensor sum = Tensor::full({1}, 1752, DType::f16);
   accumulate(sum, Tensor::from(std::vector<double>{0.5 + 0x1p-30}, {1}));
   EXPECT_EQ(sum.at(0), 1753);
-  // An op that reads f64 and stores a half: what the kernels round themselves.
+  // An op that reads f64 and stores f16: the kernels do this rounding.
   Tensor stored = Tensor::empty({3}, DType::f16);
   cpu::kernels().pointwise.elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
   EXPECT_EQ(stored.to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));

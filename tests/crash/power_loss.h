@@ -34,7 +34,7 @@ class PowerCut {
   struct LooseFile {
     int node{};
     std::vector<Piece> pieces{};
-    std::vector<std::uint64_t> sizes{};  // that the file has had since its last sync
+    std::vector<std::uint64_t> sizes{};  // sizes that the file has had since its last sync
   };
   /// Which part of what was not synced is there.
   struct Choice {

@@ -177,7 +177,7 @@ void Story::promise_save(int version) {
   const std::vector<bool> stays = io::kept_by_ring(entries, keep_);
   std::erase_if(during.kept, [&](int old) {
     const std::int64_t s = versions_[static_cast<std::size_t>(old)].step;
-    // It makes way, and is never deleted but for one that knows more.
+    // It makes room, and is deleted only for a checkpoint that holds more.
     if (s == step && old != version && !supersedes_) add(during.aside, old);
     for (std::size_t i = 0; i < entries.size(); ++i)
       if (entries[i].step == s) return old != version && (s == step || !stays[i]);

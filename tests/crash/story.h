@@ -17,7 +17,7 @@ namespace binade::crash {
 struct Version {
   std::int64_t step = 0;
   std::optional<io::Score> score{};
-  Bytes image{};  ///< the file that must come of it
+  Bytes image{};  ///< the file that the save must produce
 };
 
 /// What the product has promised from some event of the log on. Versions by index; kNone: no checkpoint at all.
@@ -29,10 +29,10 @@ struct Promise {
   bool begun = false;                      ///< the run folder is there and holds a run
   bool configured = false;                 ///< with its config.json
   std::vector<int> loadable = {kNone};     ///< load_newest() returns one of these
-  std::vector<int> kept{};                 ///< these are there under their own names
-  std::vector<int> aside{};                ///< the bytes of these are there under some name
+  std::vector<int> kept{};                 ///< these exist under their own names
+  std::vector<int> aside{};                ///< the bytes of these exist under some name
   std::vector<int> foreign{};              ///< these are not listed and not loaded any more
-  std::vector<io::ManifestEntry> facts{};  ///< what MANIFEST knows at least
+  std::vector<io::ManifestEntry> facts{};  ///< entries that MANIFEST must have at least
   bool rotten = false;                     ///< a file turned bad by itself: a warning about it is right
 };
 
@@ -130,8 +130,8 @@ class Story {
   Stage stage_;
   UncountedDisk outside_;
   std::optional<Shortage> shortage_;
-  bool behind_ = false;      // saves are left to the store's own thread
-  bool supersedes_ = false;  // another state of a step takes the place of the one there, as after a last evaluation
+  bool behind_ = false;      // the store's own thread does the saves
+  bool supersedes_ = false;  // another state of a step replaces the existing one, as after a last evaluation
   std::vector<Version> versions_;
   std::vector<Promise> promises_;
   std::vector<std::string> warnings_;

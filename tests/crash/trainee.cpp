@@ -105,7 +105,7 @@ void run(const Training& training) {
   WatchedDisk disk(training);
   amp::RunOptions options{.folder = training.folder, .steps = training.steps};
   options.checkpoint_every = training.checkpoint_every;
-  options.checkpoint_minutes = 0;  // what is counted must not depend on the clock
+  options.checkpoint_minutes = 0;  // counts must not depend on the clock
   options.eval_every = 7;
   options.log_every = 1'000'000;
   options.keep = 2;

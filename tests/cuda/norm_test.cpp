@@ -162,7 +162,7 @@ TEST(CudaBatchNorm2d, MovesItsStatisticsOnTheDevice) {
   expect_moved(1);
 }
 
-/// The CPU scales rows first; here nothing is silently a bias.
+/// The CPU scales such rows first; on a device the result must not silently be the bias.
 TEST(CudaNorms, WhatHasAVarianceThatIsNoFloatIsNan) {
   const Shape shape{3, 8};
   std::vector<double> values(24, 1.0);

@@ -113,7 +113,7 @@ TEST_P(StepsAhead, BehindALossThatJumpsAreMadeWithoutIt) {
   expect_the_same({"fp32"}, [](Training& run) {
     for (std::uint32_t k = 0; k < kLong; ++k) {
       io::ImageBatch b = batch(k);
-      if (k == 53)  // targets beyond 1 where there is nothing: loss and gradients grow alike
+      if (k == 53)  // targets beyond 1 in the background: loss and gradients both grow
         for (std::int64_t i = 0; i < b.masks.numel(); ++i) {
           std::uint8_t& target = b.masks.mutable_data<std::uint8_t>()[i];
           target = target == 0 ? 255 : 0;

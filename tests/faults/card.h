@@ -19,7 +19,7 @@ struct Place {
 /// The truth about a planted fault, stated before anything is run.
 struct Card {
   bool incident = true;                  ///< false: nothing is wrong, or the loss scaler alone answers it
-  std::optional<Place> place{};          ///< left out where no op is to blame
+  std::optional<Place> place{};          ///< left out if no op is to blame
   std::vector<std::string> values{};     ///< what may be found there: "inf", "-inf", "nan"; empty: not judged
   std::optional<std::int64_t> sample{};  ///< row of the step's whole batch
   bool judge_sample = true;              ///< whether `sample` (or its absence) is part of the truth

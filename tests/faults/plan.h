@@ -43,7 +43,7 @@ struct Plan {
 /// One kind of fault: where it can be planted, and how.
 struct Family {
   const char* name{};
-  const char* theme{};  ///< the file it stands in
+  const char* theme{};  ///< the file that contains it
   Plan (*plant)(const Spot&);
   std::vector<ModelKind> models{ModelKind::kMlp, ModelKind::kGpt, ModelKind::kUNet};
   std::vector<std::string> precisions{"fp32", "bf16", "fp16"};

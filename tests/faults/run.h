@@ -24,7 +24,7 @@ std::vector<Case> draw_cases(const std::vector<Family>& families, std::uint64_t 
 struct Run {
   std::vector<amp::StepResult> attempts{};
   std::int64_t committed = 0;
-  std::string error{};    ///< what ended it early; empty: nothing
+  std::string error{};    ///< the error that ended it early; empty: none
   double final_loss = 0;  ///< mean over held-out samples after kSteps updates; NaN when it ended early
   double seconds = 0;
 };
@@ -53,9 +53,9 @@ struct Score {
   bool hash = true;  ///< the state after every aborted attempt is the one before it
   std::int64_t replays = 0;
   std::string found{};        ///< place, value and sample in words
-  std::string found_cause{};  ///< "" where there was no incident; the card's first where it is one of the card's
+  std::string found_cause{};  ///< "" if there was no incident; the card's first cause if it is one of the card's
   bool recovered = false;
-  std::string remedy{};  ///< the first incident's; "stop" where the run ended early
+  std::string remedy{};  ///< the first incident's; "stop" if the run ended early
   bool right_remedy = false;
   double final_loss = 0, control_loss = 0, seconds = 0;
   std::string error{};

@@ -30,7 +30,7 @@ struct Tally {
   static constexpr std::size_t kMemory = 64u << 20;  ///< bytes beyond its own size that one input may take
 
   std::string target{};
-  std::string replay{};  ///< the command line that reads one input again, but for its number
+  std::string replay{};  ///< the command line that reads one input again, without its number
   std::int64_t executions = 0, accepted = 0;
   std::map<std::string, std::int64_t> refusals{};  ///< by reason, numbers and names left out
   double slowest = 0;                              ///< seconds

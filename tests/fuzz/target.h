@@ -14,7 +14,7 @@ enum class Answer { kAccepted, kRefused };
 /// One reader under test.
 struct Target {
   std::string name{};
-  std::string what{};  ///< one line for people: which function reads, and what its inputs are
+  std::string what{};  ///< one line for people: the function that reads, and its inputs
   /// Makes an input. Half of them are structured: lengths and checksums fit, so that what lies behind them is reached.
   std::string (*make)(Draws&);
   /// Reads it. Throws what the reader throws; throws Unsound when what was accepted is not what it ought to be.

@@ -185,7 +185,7 @@ TEST_F(CheckpointStoreTest, ANameThatSaysAnotherStepIsNotBelieved) {
   store.save(request(30));
   expect_state(store.load_newest(), 30);
 
-  fs::copy_file(path_of(10), path_of(30), fs::copy_options::overwrite_existing);  // under a name that MANIFEST knows
+  fs::copy_file(path_of(10), path_of(30), fs::copy_options::overwrite_existing);  // under a name that is in MANIFEST
   expect_state(store.load_newest(), 20);
   EXPECT_FALSE(fs::exists(path_of(30)));
 }

@@ -110,7 +110,7 @@ std::string file_with(const ScratchFolder& folder, const std::function<void(hid_
   return path;
 }
 
-/// "images" whose values lie elsewhere.
+/// "images" whose values are stored outside the file.
 void add_dataset(hid_t file, const std::function<void(hid_t, hid_t)>& elsewhere) {
   const hsize_t dims[] = {3, 16, 12};
   const hid_t space = H5Screate_simple(3, dims, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);

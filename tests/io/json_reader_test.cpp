@@ -41,7 +41,7 @@ TEST(JsonReader, TakesWhatIsJson) {
   EXPECT_EQ(parse_json<json>(R"({"a":["[[[["]})", "file.json", {.depth = 2}).size(), 1u);
 }
 
-// The library's own parser ends at a zero byte, whatever lies behind it.
+// The library's own parser stops at a zero byte and ignores everything after it.
 TEST(JsonReader, NothingMayFollowTheValue) {
   using namespace std::string_view_literals;
   for (const std::string_view text : {"{}\0"sv, "{}\0{\"a\":1}"sv, "{}\0\0\0"sv, "\0{}"sv, "{\"a\0b\":1}"sv}) {

@@ -22,10 +22,10 @@ mode_t mode_of(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 ? status.st_mode : 0;
 }
 
-/// What `write` puts into a FIFO, which must stay one.
+/// Returns the bytes that `write` puts into a FIFO, which must remain a FIFO.
 std::string through_a_fifo(const std::string& path, const std::function<void()>& write) {
   EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const int end = ::open(path.c_str(), O_RDWR | O_CLOEXEC);  // for both, so that nobody waits for the other side
+  const int end = ::open(path.c_str(), O_RDWR | O_CLOEXEC);  // opens both ends, so that no side waits for the other
   write();
   std::string got(4096, '\0');
   if (S_ISFIFO(mode_of(path)))

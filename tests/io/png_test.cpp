@@ -139,7 +139,7 @@ TEST(Png, WhatIsWrittenIsReadBack) {
   }
 }
 
-// libpng's limit for what it writes: an image beyond it was read, and its mask could not be written.
+// libpng's limit for writing: an image beyond it used to be read, and then its mask could not be written.
 TEST(Png, WhatIsReadIsNoLongerThanWhatCanBeWritten) {
   const std::uint32_t side = 1 << 20;
   const PngBytes wide{.width = side, .height = 1, .depth = 1, .rows = std::string(1 + side / 8, '\0')};

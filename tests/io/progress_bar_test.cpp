@@ -135,7 +135,7 @@ TEST(Console, ACharacterThatIsNotWholeWaitsForItsRest) {
   EXPECT_EQ(whole_utf8("a\xc3\xa9"), 3u);
   EXPECT_EQ(whole_utf8("\xf0\x9f\x98"), 0u);
   EXPECT_EQ(whole_utf8("\xf0\x9f\x98\x80"), 4u);
-  EXPECT_EQ(whole_utf8("a\x80\x80\x80\x80"), 5u);  // no rest makes a character of these
+  EXPECT_EQ(whole_utf8("a\x80\x80\x80\x80"), 5u);  // no further bytes make a character of these
   EXPECT_EQ(whole_utf8(""), 0u);
 }
 

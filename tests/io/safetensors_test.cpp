@@ -72,7 +72,7 @@ TEST(SafetensorsTest, FilesComeBackAndTheirNamesAreInErrors) {
 TEST(SafetensorsTest, AFileIsRefusedByItsFirstBytesBeforeItIsRead) {
   const ScratchFolder folder;
   const std::string path = folder.write("large", "");
-  std::filesystem::resize_file(path, std::uintmax_t{1} << 36);  // more than there is memory for
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 36);  // more than fits into memory
   EXPECT_NE(error_of<DataError>([&] { read_safetensors(path); }).find("large: safetensors: the header"),
             std::string::npos);
 }

@@ -30,7 +30,7 @@ def failures(root, compiler):
     def compile_alone(header):
         name = header if header.split("/")[0] in ("binade.h", "tests", "examples", "bench") else "binade/" + header
         unit = f'#include "{name}"\n#include "{name}"\n'
-        # From `root`: what comes from standard input finds quoted includes in the working folder first.
+        # From `root`: a source on standard input resolves quoted includes in the working folder first.
         done = subprocess.run([*compiler, "-I" + public.name, "-I" + os.path.abspath(root), "-fsyntax-only", "-x", "c++", "-"], input=unit, capture_output=True,
                               text=True, cwd=root)
         return header, done.returncode, done.stderr

@@ -153,7 +153,7 @@ def one_policy_reader(tree):
         yield "autograd/apply.cpp", 1, "nobody asks compute_dtype() here any more: move this rule with its caller"
 
 
-# Who may ask the policy itself, and what for. Everybody else goes through apply().
+# Files that may query the policy themselves, and for what purpose. All others go through apply().
 POLICY_READERS = {
     "core/precision.cpp": "keeps it",
     "autograd/apply.cpp": "turns it into dtypes",
@@ -165,7 +165,7 @@ POLICY_READERS = {
 
 
 def policy_readers(tree):
-    """Those who ask the policy are few and listed, here and in docs/unorthodox.md."""
+    """Only the files listed here and in docs/unorthodox.md query the policy."""
     for path, text in tree.cpp(*LIBRARY):
         if path in POLICY_READERS or path == "core/precision.h":
             continue
@@ -175,7 +175,7 @@ def policy_readers(tree):
 
 
 def named_files_exist(tree):
-    """A comment that sends its reader to a file names one that is there."""
+    """A file that a comment names must exist."""
     places = re.compile(r"\b(?:" + "|".join(LIBRARY + ABOVE + ("docs",)) + r")/[\w/.-]*?\w\.(?:h|cpp|cu|cuh|py|md)\b(?![/*])")
     for path, text in sorted(tree.files.items()):
         if path.startswith("tests/lint/"):
@@ -188,7 +188,7 @@ def named_files_exist(tree):
 
 
 def one_json_reader(tree):
-    """Only one file has the JSON library parse a text: it refuses what the library lets pass."""
+    """Only one file calls the JSON library's parser: it refuses input that the library wrongly accepts."""
     for path, text in tree.cpp(*LIBRARY, "examples", "bench"):
         if path == "io/records/json_reader.cpp":
             continue
@@ -198,7 +198,7 @@ def one_json_reader(tree):
 
 
 def one_way_out(tree):
-    """Text for a terminal goes out by io/terminal/console.h, which takes out of it what would steer the terminal."""
+    """Text for a terminal goes through io/terminal/console.h, which escapes characters that could control the terminal."""
     for path, text in tree.cpp(*LIBRARY, "examples"):
         if path in ("io/terminal/console.cpp", "io/terminal/progress_bar.cpp") or re.match(r"examples/\d", path):  # lessons are users' programs
             continue

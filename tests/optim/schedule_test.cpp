@@ -37,7 +37,7 @@ TEST(Schedule, PlateauDropsAfterPatienceAndNeverBelowItsFloor) {
   EXPECT_DOUBLE_EQ(s.lr(1), 0.2);
 }
 
-// A run whose score is better when higher observes its negative, as PyTorch's mode max does.
+// A run with a score of which higher is better passes its negative to the schedule, like PyTorch's mode max.
 TEST(Schedule, PlateauOfNegativeValuesDropsWhereTheyStayOrRise) {
   for (const double later : {-0.7, -0.69995}) {
     Schedule s = Schedule::plateau(1, 0.5, 2);

@@ -163,7 +163,7 @@ class BadInput(ProgramTest):
                 self.gpt(20, "--data", self.text, flag, value)
 
     def test_an_empty_value_is_no_default(self):
-        """A variable of a script that was never set: `--data "$TEXT"` must not train on the embedded text."""
+        """An unset variable in a script: `--data "$TEXT"` must not train on the embedded text."""
         for args in (["train", "--data", ""], ["train", "--run", ""], ["train", "--init-from", ""], ["train", "--config", ""],
                      ["eval", "--run", ""], ["sample", "--checkpoint", ""], ["sample", "--prompt", ""]):
             with self.subTest(args=args):
@@ -190,7 +190,7 @@ class BadInput(ProgramTest):
         self.assertEqual(json.loads((self.folder / "one/config.json").read_text())["loss"], "bce+dice")
 
     def test_a_loss_scale_that_is_asked_for_is_used(self):
-        """In bf16 the default is none; who asks for one gets it, whatever the precision."""
+        """In bf16 the default is no loss scale; an explicit one applies in every precision."""
         def scales(name, *args):
             self.train(GPT, self.folder / name, "--steps", 2, "--precision", "bf16", *args)
             return {line["loss_scale"] for line in metrics(self.folder / name) if "loss_scale" in line}
@@ -285,7 +285,7 @@ class BadInput(ProgramTest):
     # ---- JSON
 
     def test_nothing_may_follow_a_json_text(self):
-        """Not even behind a zero byte, where a parser that works on C strings ends."""
+        """Not even after a zero byte, at which a parser of C strings stops."""
         for tail in (b"\0", b"\0{}", b"x"):
             with self.subTest(tail=tail):
                 config = self.folder / "c.json"

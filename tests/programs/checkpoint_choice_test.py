@@ -1,4 +1,4 @@
-"""Which checkpoint `eval`, `sample`, `predict` and `binade-doctor export` take, and what they say of a file that is no run's."""
+"""Which checkpoint `eval`, `sample`, `predict` and `binade-doctor export` use, and their message for a file that is not a run's."""
 import json
 import unittest
 
@@ -11,7 +11,7 @@ RUINED = ["--steps", LAST, "--warmup", 0, "--lr", "0.01", "--schedule", "constan
 
 
 def kept_steps(folder):
-    """A slow disk makes saves rarer: not each one that was due is there."""
+    """A slow disk makes saves rarer: some that were due may be missing."""
     return [int(path.stem.removeprefix("ckpt-")) for path in checkpoints(folder)]
 
 
@@ -44,7 +44,7 @@ class WhichCheckpoint(ProgramTest):
                     result = json.loads(done.stdout)
                     self.assertEqual(result["step"], step)
                     line = [line for line in metrics(folder) if score in line and line["step"] == step][-1]
-                    self.assertAlmostEqual(result[score], line[score], places=5)  # other batches: sums in another order
+                    self.assertAlmostEqual(result[score], line[score], places=5)  # batches differ, so sums have another order
                 done = run(program, "eval", "--run", folder, "--checkpoint", newest)
                 self.assertEqual(json.loads(done.stdout)["step"], LAST, done.stderr)
                 done = run(program, "eval", "--run", folder, "--checkpoint", 3)

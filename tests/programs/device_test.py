@@ -112,7 +112,7 @@ class WithoutADevice(ProgramTest):
         self.assertIn("another version of Binade", self.refused(MODULES / "libother_version.so"))
 
     def copy_module(self, path, mode=0o644):
-        """One of another version: who opens it says so, with its path."""
+        """A module of another version: the error names its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(MODULES / "libother_version.so", path)
         path.chmod(mode)
@@ -132,13 +132,13 @@ class WithoutADevice(ProgramTest):
         self.assertIn("belongs to user 65534", self.refused(module))
 
     def test_folders_above_the_library_are_not_searched(self):
-        """A program in a folder of folders, with a module planted where an enemy could have put it, and a driver."""
+        """A program in nested folders, with a driver and a module planted at a place where an attacker could put it."""
         root = self.folder / "root"
         lib = root / "a/b/lib"
         lib.mkdir(parents=True)
         for library in LIBRARIES:
             shutil.copy(library, lib)
-        shutil.copy(MODULES / "libother_version.so", lib / "libcuda.so.1")  # any library: a driver is looked for by its name
+        shutil.copy(MODULES / "libother_version.so", lib / "libcuda.so.1")  # any library will do: the driver is found by its name
         for place in ("a/b/cuda", "a/cuda", "cuda", "a/b", "a", "."):
             self.copy_module(root / place / "libbinade_cuda.so")
         env = {"LD_LIBRARY_PATH": str(lib), "BINADE_CUDA_MODULE": ""}

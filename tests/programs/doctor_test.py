@@ -125,7 +125,7 @@ class Doctor(ProgramTest):
         os.mkfifo(fifo)
         end = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
         self.addCleanup(os.close, end)
-        fcntl.fcntl(end, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)  # all of a file, so that nobody waits for a reader
+        fcntl.fcntl(end, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)  # holds a whole file, so that the writer does not wait for a reader
         for begins, args in ((self.folder / "w.safetensors", ["export", checkpoint, fifo]),
                              (checkpoint, ["import", fixture(self.shared, "gpt2_hub"), fifo, "--names", "hf-gpt2"]),
                              (b"<!DOCTYPE html>", ["report", run_folder, "--output", fifo])):
@@ -148,7 +148,7 @@ class Doctor(ProgramTest):
     def test_a_checkpoint_under_a_false_name(self):
         path = self.folder / "ckpt-000000000100.h5"
         path.write_bytes(self.imported("gpt2_hub", "hf-gpt2").read_bytes())
-        self.assertIn("whole", self.doctor("verify", path).stdout)  # weights alone say no step
+        self.assertIn("whole", self.doctor("verify", path).stdout)  # a file of weights alone has no step
 
     def test_misspelt_words_are_put_right(self):
         self.refuse(20, "verfy", "x", words=["verfy", "verify"])

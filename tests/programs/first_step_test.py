@@ -9,7 +9,7 @@ STRIPE = 16  # every window of this side holds each class as often as the whole 
 
 class FirstStep(ProgramTest):
     def stripes(self, classes):
-        """Grey noise with masks of which a sixteenth is class 1, and a sixteenth each further class."""
+        """Grey noise with masks in which class 1 and each further class cover a sixteenth of the pixels."""
         folder = self.folder / f"stripes-{classes}"
         for kind in ("images", "masks"):
             (folder / kind).mkdir(parents=True)

@@ -1,6 +1,6 @@
-// forge_checkpoint FROM TO [ENTRY KIND VALUE]...: a copy of a checkpoint in which entries have other values, and every
-// checksum fits, as an enemy would write it. KIND is text, integer, integers (with commas between), number, none
-// (which takes the entry away; VALUE is not read) or show (which prints it, a text; then nothing is written).
+// forge_checkpoint FROM TO [ENTRY KIND VALUE]...: writes a copy of a checkpoint with changed entries and valid
+// checksums, as an attacker would. KIND is text, integer, integers (with commas between), number, none (which takes the
+// entry away; VALUE is not read) or show (which prints it, a text; then nothing is written).
 #include <cstdio>
 #include <fstream>
 #include <sstream>

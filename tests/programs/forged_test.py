@@ -1,4 +1,4 @@
-"""Checkpoints and capsules whose checksums fit and whose contents an enemy wrote: refused with words, nothing of them is run."""
+"""Checkpoints and capsules with valid checksums and contents from an attacker: they are refused with a message, and nothing in them is run."""
 import json
 import os
 import shutil
@@ -9,7 +9,7 @@ import unittest
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, ProgramTest, checkpoints, run
 
 FORGE = BUILD / "tests/programs/forge_checkpoint"
-PATIENCE = 60  # seconds for what takes one
+PATIENCE = 60  # seconds, for commands that take about one
 
 
 def forge(source, target, *entries):
@@ -96,7 +96,7 @@ class ForgedCapsules(ProgramTest):
 
 
 class ForgedModels(ProgramTest):
-    """A checkpoint describes its model and counts its steps. Neither is believed before it was held against the weights."""
+    """A checkpoint describes its model and counts its steps. Both are checked against the weights before they are used."""
 
     @classmethod
     def setUpClass(cls):
@@ -110,7 +110,7 @@ class ForgedModels(ProgramTest):
                             for program in (GPT, UNET)}
 
     def users_of(self, program):
-        """The commands that build a model from a checkpoint, but for its path."""
+        """The commands that build a model from a checkpoint, without its path."""
         if program == GPT:
             return ["eval", "--data", self.text], ["sample", "--tokens", 2]
         return ["eval", "--data", self.images], ["predict", "--input", self.images / "images/00.png", "--output", self.folder / "mask.png"]
@@ -190,7 +190,7 @@ class ForgedModels(ProgramTest):
 
 
 class Terminal(ProgramTest):
-    """Names out of files are shown as they are spelled; none of their bytes steers the terminal."""
+    """Names from files are shown escaped; none of their bytes controls the terminal."""
 
     EVIL = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e"
 

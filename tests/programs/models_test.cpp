@@ -159,7 +159,7 @@ TEST(Recompute, AUNetHasTheSameBitsForLessMemory) {
 
 // ---- where a U-Net starts -----------------------------------------------------------------------
 
-/// Masks of 32 x 32 pixels that hold so many of each class.
+/// Masks of 32 x 32 pixels with the given number of pixels of each class.
 io::ImageSet masks_of(const std::vector<std::int64_t>& pixels) {
   std::vector<std::uint8_t> ids;
   for (std::size_t id = 0; id < pixels.size(); ++id)
@@ -182,7 +182,7 @@ TEST(UNetStart, ThePriorIsTheLogOddsOfTheForegroundOrTheLogarithmOfEachShare) {
   ASSERT_EQ(one.size(), 1u);
   EXPECT_DOUBLE_EQ(one[0], std::log(71.0 / 955.0));
   const std::vector<double> four = prior_logits(masks_of({900, 24, 100}), 4);
-  const double counted[] = {901, 25, 101, 1};  // a class that does not occur has a finite logit
+  const double counted[] = {901, 25, 101, 1};  // a class that does not occur still has a finite logit
   ASSERT_EQ(four.size(), 4u);
   for (std::size_t k = 0; k < 4; ++k) EXPECT_DOUBLE_EQ(four[k], std::log(counted[k] / 1028.0));
   EXPECT_THROW(prior_logits(masks_of({900, 74, 50}), 1), DataError);

@@ -1,7 +1,7 @@
-"""Where output goes wrong: a pipe whose reader has gone, a disk that is full, a limit on the size of files.
+"""Failing output: a pipe with a closed reader, a full disk, a limit on the size of files.
 
-For `train` what it prints is a log, and its loss ends nothing. For everything else what it prints is the result: it must not exit 0
-without having written it.
+The output of `train` is a log, and losing it does not end the run. The output of every other command is its result: it must not
+exit 0 without having written it.
 """
 import shlex
 import subprocess
@@ -38,7 +38,7 @@ class Output(ProgramTest):
         return line(GPT, "train", "--data", self.text, "--run", folder, *GPT_TINY, "--threads", 1, *args)
 
     def results(self):
-        """Commands whose stdout is what they are for."""
+        """Commands whose purpose is their stdout."""
         return {
             "eval": line(GPT, "eval", "--run", self.gpt), "unet eval": line(UNET, "eval", "--run", self.unet),
             "sample": line(GPT, "sample", "--run", self.gpt, "--tokens", 5), "modules": line(UNET, "modules", "--base", 4, "--depth", 2),

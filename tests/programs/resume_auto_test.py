@@ -1,4 +1,4 @@
-"""One command line for every start of a run: `--resume auto` begins where there is nothing and goes on where there is something.
+"""One command line serves for every start of a run: `--resume auto` begins a run if there is none and resumes it otherwise.
 
 Killed at random instants and steps, and started again by the same words until it ends, a run comes to the state of
 one that nobody killed. Kills are drawn from SEED.
@@ -35,9 +35,9 @@ class SameCommandLine(ProgramTest):
         settings = ["--steps", 800, "--warmup", 5, "--checkpoint-every", 7, "--dropout", 0.1]
         whole, cut = self.folder / "whole", self.folder / "cut"
         self.assertEqual(run(GPT, *self.command(GPT, whole, *settings)).returncode, 0)
-        # The first instants often: where a run has a folder and no settings, settings and no checkpoint, half a checkpoint.
-        # They are drawn from the time that a start takes here until its first step, so that the run is far from its end
-        # after them on a fast machine too.
+        # Many kills in the first instants: the run then has a folder without settings, settings without a checkpoint,
+        # or half a checkpoint. They are drawn from the time that a start takes here until its first step, so that the
+        # run is far from its end after them on a fast machine too.
         begun = time.monotonic()
         process = start(GPT, *self.command(GPT, self.folder / "first", *settings))
         self.assertEqual(kill_after_step(process, self.folder / "first", 1), -signal.SIGKILL, process.stderr_text)
@@ -51,7 +51,7 @@ class SameCommandLine(ProgramTest):
                 process.send_signal(signal.SIGKILL)
                 process.communicate()
             self.assertIn(process.returncode, (0, -signal.SIGKILL), f"killed after {instant:.3f} s")
-        # Then between checkpoints, at steps that it has not come to before.
+        # Then kills between checkpoints, at steps that it has not reached before.
         for _ in range(6):
             step = self.last_step(cut) + source.randint(1, 40)
             process = start(GPT, *self.command(GPT, cut, *settings))

@@ -91,13 +91,13 @@ class RunLife(ProgramTest):
             self.assertEqual(checkpoints(folder)[-1].name, f"ckpt-{last:012}.h5")
 
 
-# What each flag that Binade's advice names is changed to, and the setting that says the same for a run that begins.
+# The changed value of each flag that Binade's advice names, and the equivalent setting for a new run.
 ADVISED = {"--override": "head=fp32", "--precision": "fp16", "--loss-scale": "dynamic", "--clip": "0.5", "--batch": "2", "--accumulate": "2",
            "--recompute": "on", "--warmup": "2"}
 
 
 class ChangedSettings(ProgramTest):
-    """What an incident advises can be done to the run that met it."""
+    """A run with an incident can be resumed with the changes that the incident advises."""
 
     def resumed(self, folder, *args, expect=0, program=GPT):
         done = run(program, "train", "--run", folder, "--resume", "--threads", 1, *args)
@@ -141,7 +141,7 @@ class ChangedSettings(ProgramTest):
                 folder = self.folder / flag
                 shutil.copytree(whole, folder)
                 said = self.resumed(folder, "--steps", 2, flag, ADVISED[flag])
-                if flag != "--recompute":  # the same steps
+                if flag != "--recompute":  # the steps are the same
                     self.assertIn(f"changed: {flag[2:]} ", said)
 
     def test_a_run_that_an_incident_ended_goes_on_as_advised(self):

@@ -135,7 +135,7 @@ class LinksInside(ProgramTest):
         (self.outside / "folder").mkdir(parents=True)
 
     def linked(self, name, content=None):
-        """A copy of the run in which `name` is a link to the same thing outside."""
+        """A copy of the run in which `name` is a symbolic link to a copy outside the folder."""
         folder = self.folder / f"linked-{name}"
         shutil.copytree(self.folder / "r", folder)
         target = self.outside / name

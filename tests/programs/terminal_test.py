@@ -1,4 +1,4 @@
-"""What the programs show on a terminal that a person sits at."""
+"""The output of the programs on an interactive terminal."""
 import os
 import pty
 import re
@@ -12,7 +12,7 @@ WIDTH = 72
 
 
 class Terminal:
-    """A program on a terminal of WIDTH columns, with keys to press; lines() is what the screen has shown, scrolled text too."""
+    """A program on a terminal of WIDTH columns that accepts key presses; lines() returns the screen's text, including scrolled lines."""
 
     def __init__(self, program, *args):
         self.output, self.status = "", None
@@ -26,7 +26,7 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
 
     def read_until(self, word, seconds):
-        """True when the output had `word`, False at the end of the program."""
+        """Returns True when the output contains `word`, False if the program ends first."""
         end = time.monotonic() + seconds
         while word not in self.output and time.monotonic() < end:
             if not select.select([self.master], [], [], 0.1)[0]:

@@ -146,7 +146,7 @@ class GradSink {
   /// Instead of destination(), from an op whose kernel can add to what is there: often the parameter's gradient, or the
   /// gradient of an activation that other ops have given a part of, and then no temporary and no pass of additions is
   /// needed. What is added is rounded to the tensor's dtype before it is added, so that the bits are those of
-  /// destination() (docs/decisions/0027-gradients-are-added-and-written-in-place.md).
+  /// destination() (docs/decisions/0027-gradients-are-accumulated-in-place.md).
   virtual Sum add_to(int i) { return {destination(i), false}; }
   /// Instead of destination(), from an op that reads each element of saved tensor `saved` before it writes that of the
   /// gradient, and none after it: that tensor itself where nobody will read it any more (nobody else holds its storage,

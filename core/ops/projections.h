@@ -9,7 +9,7 @@ namespace binade::ops {
 ///
 /// One product each for y, gx, the three gw and the three gb. It reads weights and writes their gradients in place
 /// where the three lie below one another in memory, as parameters that an optimizer holds do (optim/flat_parameters.h,
-/// docs/decisions/0026-packed-projections.md); else through a copy, to the same bits.
+/// docs/decisions/0026-query-key-value-in-one-product.md); else through a copy, to the same bits.
 ///
 /// y, gw and gb are those of three ops::Linear, on the CPU bit for bit (a GPU's library may choose other kernels). gx =
 /// gy [w1; w2; w3] is one chain of sums rounded once, where three layers round three products and their sums. dtypes,

@@ -7,7 +7,7 @@
 #include "tests/core/op_check.h"
 
 // Concatenations without copies: results laid side by side, and gradients that are channel slices of another
-// (docs/decisions/0033-skips-without-copies.md).
+// (docs/decisions/0033-concat-without-copies.md).
 namespace binade {
 namespace {
 

@@ -65,7 +65,7 @@ class Install(unittest.TestCase):
 
     def test_readmes_code_compiles_without_a_warning(self):
         with open(SOURCE + "/README.md", encoding="utf-8") as readme:
-            model, training = re.findall(r"^```cpp\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
+            training, model = re.findall(r"^```cpp\n(.*?)^```$", readme.read(), re.MULTILINE | re.DOTALL)
         program = self.folder.name + "/readme.cpp"
         with open(program, "w", encoding="utf-8") as file:
             file.write(model + README_NET + training + "}\n")

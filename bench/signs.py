@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what docs/signs.md states: trains small models with and without planted faults and prints one table.
+"""Measures what docs/warnings.md states: trains small models with and without planted faults and prints one table.
 
     bench/signs.py [--steps 2000] [--drills 6] [--text FILE] [--build build] [--only clean,growth,scale,guard]
 

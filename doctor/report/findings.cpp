@@ -61,7 +61,7 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
                                       number_text(steps.back().loss), count_text(steps.back().step))));
 }
 
-/// The latest of what healthy steps showed (docs/signs.md).
+/// The latest of what healthy steps showed (docs/warnings.md).
 void find_signs(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<const EventRecord*> signs;
   for (const EventRecord& event : history.events)

@@ -1,5 +1,5 @@
 // Fifteen guards that trainers shipped, and each of which failed on the very fault it was there for: what a NaN did to
-// them, or a scale they mistook. One test each, in the order of docs/signs.md: the same fault must leave Binade's
+// them, or a scale they mistook. One test each, in the order of docs/warnings.md: the same fault must leave Binade's
 // judgement as it was.
 #include <gtest/gtest.h>
 

@@ -58,6 +58,7 @@ class Tree:
     def __init__(self, root):
         self.root = root
         self.files = {}
+        self.pages = {}  # *.md at the root, in docs/ and in the folders above
         for top in LIBRARY + ABOVE + ("binade.h",):
             start = os.path.join(root, top)
             if os.path.isfile(start):
@@ -66,10 +67,23 @@ class Tree:
                 for name in names:
                     if name.endswith((".h", ".cpp", ".cu", ".cuh", ".py", ".build")):
                         self._read(os.path.relpath(os.path.join(folder, name), root))
+        for top in ("docs",) + LIBRARY + ABOVE:
+            for folder, _, names in os.walk(os.path.join(root, top)):
+                self._read_pages(folder, names)
+        self._read_pages(root, os.listdir(root))
 
     def _read(self, path):
+        self.files[path.replace(os.sep, "/")] = self._text(path)
+
+    def _read_pages(self, folder, names):
+        for name in names:
+            if name.endswith(".md"):
+                path = os.path.relpath(os.path.join(folder, name), self.root)
+                self.pages[path.replace(os.sep, "/")] = self._text(path)
+
+    def _text(self, path):
         with open(os.path.join(self.root, path), encoding="utf-8") as file:
-            self.files[path.replace(os.sep, "/")] = file.read()
+            return file.read()
 
     def cpp(self, *tops):
         """(path, text) of the C++ and CUDA files, of the named top folders or of all."""
@@ -187,6 +201,18 @@ def named_files_exist(tree):
                     yield path, line_of(text, comment.start() + match.start()), f"there is no file {match.group()}: name the one that is meant"
 
 
+def page_links(tree):
+    """A page links to files that exist; the index of decisions lists every decision."""
+    index = tree.pages.get("docs/decisions/README.md", "")
+    for path, text in sorted(tree.pages.items()):
+        prose = re.sub(r"```.*?```", lambda code: re.sub(r"[^\n]", " ", code.group()), text, flags=re.DOTALL)
+        for match in re.finditer(r"\]\(([^()\s#:]+)(?:#[^)]*)?\)", prose):
+            if not os.path.exists(os.path.join(tree.root, os.path.dirname(path), match[1])):
+                yield path, line_of(text, match.start()), f"there is no file {match[1]}: link to the one that is meant"
+        if re.fullmatch(r"docs/decisions/\d{4}-.*\.md", path) and f"({os.path.basename(path)})" not in index:
+            yield path, 1, "docs/decisions/README.md does not list this page: add it under its subject"
+
+
 def one_json_reader(tree):
     """Only one file calls the JSON library's parser: it refuses input that the library wrongly accepts."""
     for path, text in tree.cpp(*LIBRARY, "examples", "bench"):
@@ -291,7 +317,7 @@ def built(tree):
 
 
 RULES = (floors, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
-         named_files_exist, one_json_reader, one_way_out, file_size, names, spelling,
+         named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
          finished, macros, header_guards, no_sudden_death, nan_blind, built)
 
 

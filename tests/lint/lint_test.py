@@ -57,6 +57,7 @@ PLANTED = {
     "one_policy_reader": [("nn/loss.h", HEADER + "inline int f() { return compute_dtype(1); }\n")],
     "policy_readers": [("nn/loss.h", HEADER + "inline int f() { return current_policy().low; }\n")],
     "named_files_exist": [("nn/loss.h", HEADER + "// Defined in nn/gone.cpp.\n"), ("core/meson.build", "files('tensor.cpp', 'precision.cpp')  # see docs/gone.md\n")],
+    "page_links": [("docs/nn.md", "See [losses](../nn/gone.h).\n"), ("docs/decisions/0001-tape.md", "# 0001: the tape\n")],
     "one_json_reader": [("examples/08_json.cpp", "auto f() { return nlohmann::json::parse(text, nullptr, false); }\n")],
     "one_way_out": [
         ("amp/tell.h", HEADER + '#include <cstdio>\ninline void f(const char* s) { std::printf("%s", s); }\n'),

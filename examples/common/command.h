@@ -1,7 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
+
+#include "examples/common/settings.h"
 
 namespace CLI {
 class App;
@@ -13,7 +17,19 @@ namespace binade::examples {
 /// and returns the exit code.
 using Command = std::function<int()>;
 
-/// The rest of a program's main(): parses the command line, runs the command that was given, returns the exit code.
-int run_program(CLI::App& app, int argc, const char* const* argv, const std::vector<Command>& commands);
+/// A required argument without a flag.
+struct Argument {
+  const char *name = nullptr, *help = nullptr;
+  std::shared_ptr<std::string> value{};
+};
+
+/// Declares the sub-command `name` with the flags of `table` and, if it has a value, `argument`; `body` is its work.
+Command add_command(CLI::App& program, const char* name, const char* help, const std::shared_ptr<Settings>& table,
+                    std::function<int()> body, const Argument& argument = {});
+
+/// The whole main() of a program: `declare` declares the commands; parses the command line, runs the command that was
+/// given, returns the exit code.
+int run_program(const char* name, const char* about, int argc, const char* const* argv,
+                const std::function<std::vector<Command>(CLI::App&)>& declare);
 
 }  // namespace binade::examples

@@ -80,6 +80,14 @@ optim::Schedule make_schedule(const TrainSettings& s) {
                           .steps = s.schedule_steps});
 }
 
+RuntimeOptions runtime_options(const TrainSettings& s) {
+  return {.device = choose_device(s.device),
+          .seed = static_cast<std::uint64_t>(s.seed),
+          .threads = static_cast<int>(s.threads),
+          .deterministic = s.deterministic,
+          .timed_plans = s.plans == "timed"};
+}
+
 Device choose_device(const std::string& name) {
   const Device device = Device::parse(name);
   if (name == "auto" && device == Device::cpu()) io::say("device cpu: " + gpus::why_none());

@@ -19,6 +19,9 @@ amp::LossScaleOptions loss_scale_options(const TrainSettings& s, const amp::Poli
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainSettings& s, nn::Module& model);
 optim::Schedule make_schedule(const TrainSettings& s);
 
+/// --device, --seed, --threads, --deterministic and --plans.
+RuntimeOptions runtime_options(const TrainSettings& s);
+
 /// The device that --device names. "auto" without a GPU is the CPU, said once with the reason.
 Device choose_device(const std::string& name);
 

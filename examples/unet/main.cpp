@@ -1,12 +1,7 @@
 // binade-unet: trains, evaluates and applies a U-Net that segments images.
-#include <CLI/CLI.hpp>
-
-#include "examples/unet/unet_commands.h"
+#include "examples/unet/predict_command.h"
+#include "examples/unet/unet_task.h"
 
 int main(int argc, char** argv) {
-  using namespace binade::examples;
-  CLI::App app("Trains, evaluates and applies a U-Net that segments images.", "binade-unet");
-  return run_program(app, argc, argv,
-                     {add_train(app), add_preflight(app), add_init(app), add_eval(app), add_predict(app),
-                      add_modules(app), add_bench(app), add_replay(app)});
+  return binade::examples::run_task<binade::examples::UNetTask>(argc, argv, {binade::examples::add_predict});
 }

@@ -151,7 +151,7 @@ class BadInput(ProgramTest):
 
     def test_a_flag_without_its_value_and_a_program_without_a_word(self):
         self.gpt(20, "--data", self.text, "--steps", words=["binade-gpt train", "--steps wants a value"])
-        self.refuse(GPT, [], 20, "wanted one of train, preflight, init, eval, sample, modules, bench, replay")
+        self.refuse(GPT, [], 20, "wanted one of train, preflight, init, eval, modules, bench, replay, sample")
 
     def test_unknown_word_names_the_nearest(self):
         self.gpt(20, "--data", self.text, "--optimizer", "adamv", words=["--optimizer", "adamv", "adamw"])

@@ -1,4 +1,5 @@
-#include <CLI/CLI.hpp>
+#include "examples/unet/predict_command.h"
+
 #include <algorithm>
 #include <filesystem>
 
@@ -8,7 +9,6 @@
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
 #include "examples/unet/prediction.h"
-#include "examples/unet/unet_commands.h"
 #include "examples/unet/unet_settings.h"
 
 namespace binade::examples {
@@ -73,7 +73,6 @@ int predict(Settings& table, PredictSettings& s) {
 }  // namespace
 
 Command add_predict(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("predict", "Writes a mask for each image");
   auto s = std::make_shared<PredictSettings>();
   auto table = std::make_shared<Settings>();
   add_model_choice(*table, s->model);
@@ -81,8 +80,8 @@ Command add_predict(CLI::App& program) {
   table->add({.name = "output", .target = &s->output, .help = "where the mask goes, or the folder for all of them"});
   table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "device", .target = &s->device, .help = "auto, cpu, cuda or cuda:N"});
-  table->declare(*app);
-  return [app, s, table] { return app->parsed() ? predict(*table, *s) : 0; };
+  return add_command(program, "predict", "Writes a mask for each image", table,
+                     [s, table] { return predict(*table, *s); });
 }
 
 }  // namespace binade::examples

@@ -1,10 +1,9 @@
-#include <CLI/CLI.hpp>
+#include "examples/transformer/sample_command.h"
 
 #include "binade/io/terminal/console.h"
 #include "binade/io/text/utf8.h"
 #include "examples/common/model_file.h"
 #include "examples/common/program.h"
-#include "examples/transformer/gpt_commands.h"
 #include "examples/transformer/gpt_settings.h"
 #include "examples/transformer/sampling.h"
 
@@ -55,7 +54,6 @@ int sample_text(Settings& table, SampleSettings& s) {
 }  // namespace
 
 Command add_sample(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("sample", "Continues a prompt");
   auto s = std::make_shared<SampleSettings>();
   auto table = std::make_shared<Settings>();
   add_model_choice(*table, s->model);
@@ -69,8 +67,7 @@ Command add_sample(CLI::App& program) {
   table->add({.name = "cache", .target = &s->cache, .help = "keep keys and values between tokens (on|off)"});
   table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
   table->add({.name = "device", .target = &s->device, .help = "auto, cpu, cuda or cuda:N"});
-  table->declare(*app);
-  return [app, s, table] { return app->parsed() ? sample_text(*table, *s) : 0; };
+  return add_command(program, "sample", "Continues a prompt", table, [s, table] { return sample_text(*table, *s); });
 }
 
 }  // namespace binade::examples

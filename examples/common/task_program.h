@@ -1,0 +1,243 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "binade/core/state_counts.h"
+#include "binade/io/records/json_lines.h"
+#include "binade/io/terminal/console.h"
+#include "examples/common/bench_settings.h"
+#include "examples/common/command.h"
+#include "examples/common/eval_settings.h"
+#include "examples/common/replay_program.h"
+#include "examples/common/train_program.h"
+
+/// A program that trains one kind of model is a struct, its task; the commands below are the same for every task.
+/// GptTask and UNetTask are examples. A task has these types and static members:
+///
+///     Setup, EvalSetup             settings of `train` (with a member `TrainSettings train`); settings of `eval`,
+///                                  derived from EvalSettings
+///     Model, Batch, Data           Model::options(); Data::content is the hash of the data that was read
+///     words, inputs                a TaskWords; an InputCount, for `modules`
+///     add_setup(table, setup)      flags of `train`; complete(setup) fills in the settings that follow from others
+///     add_eval_setup(table, setup) flags of `eval`
+///     read_data(setup)             -> Data
+///     model_options(setup, n)      of a model with n inputs; count_inputs(data) -> n
+///     model_options(checkpoint)    of the model that a checkpoint holds; throws CheckpointError
+///     start(model, setup, data)    sets first weights that depend on the data; may do nothing
+///     probe(setup, model)          -> the loss on the smallest batch there is: its ops are those of a training step
+///     loader(setup, data)          -> the training batches
+///     loss(setup, model, batch)    -> one element
+///     units_per_sample(setup)      of TaskWords::unit
+///     add_constants(state, setup, data)     what every checkpoint repeats
+///     evaluate(setup, model, data)          -> amp::Evaluation, while training
+///     judge(result, model, checkpoint, s)   adds to `result` what `eval` prints
+///     workloads(), workload(name, batch), tune(train)    for `bench`: names; a TimedStep; the optimizer's settings
+namespace binade::examples {
+
+/// A program's texts.
+struct TaskWords {
+  const char *program, *run;  ///< its name; how names of new run folders begin
+  const char *about, *train, *eval, *bench;
+  const char* weights;       ///< flags with which `train` makes a run of a file of weights alone
+  const char *unit, *score;  ///< what throughput counts; the number that an evaluation is judged by
+  bool higher_is_better = false;
+};
+
+/// The flag of `modules` for the number of a model's inputs.
+struct InputCount {
+  const char *name, *help;
+  std::int64_t usual;
+  double most;
+};
+
+/// A workload of `bench`: a model and the batch that it is trained on again and again.
+template <class Task>
+struct TimedStep {
+  decltype(Task::model_options(std::declval<const StateDict&>())) model{};
+  typename Task::Batch batch{};
+  std::function<Variable(typename Task::Model&, const typename Task::Batch&)> loss{};
+};
+
+enum class Purpose { kTrain, kPreflight, kInit };
+
+/// Trains, or lists what is risky about the training, or writes the weights that it would start from to the file `to`.
+template <class Task>
+int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::string& to) {
+  settle_settings(table, s.train, [&] { Task::complete(s); });
+  const TrainSettings& t = s.train;
+  Runtime runtime(runtime_options(t));
+  const amp::Policy policy = choose_policy(s.train);
+  const typename Task::Data data = Task::read_data(s);
+
+  const nn::init::SkipScope skip(t.loads);
+  typename Task::Model model(Task::model_options(s, Task::count_inputs(data)));
+  {
+    const PolicyScope scope(policy);
+    check_overrides(policy, model, Task::probe(s, model));
+  }
+  if (!t.init_from.empty() && !t.loads) load_weights(model, t.init_from);
+  if (t.init_from.empty() && !t.loads) Task::start(model, s, data);
+  if (purpose == Purpose::kInit) return write_first_weights(model, t, to);
+  const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
+  amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
+
+  auto loader = Task::loader(s, data);
+  const auto loss = [&](const typename Task::Batch& batch) { return Task::loss(s, model, batch); };
+  if (purpose == Purpose::kPreflight) return tell_as_json(preflight_and_tell(trainer, loader, loss));
+
+  StateDict constants = run_constants(data.content, architecture_json(model.options()));
+  Task::add_constants(constants, s, data);
+  amp::RunOptions run = run_options(Task::words.program, Task::words.run, table, t, runtime, constants);
+  run.unit = Task::words.unit;
+  run.units_per_step = static_cast<double>(t.batch * t.accumulate * Task::units_per_sample(s));
+  run.score = Task::words.score;
+  run.higher_is_better = Task::words.higher_is_better;
+  run.evaluate = [&] { return Task::evaluate(s, model, data); };
+  return train_and_tell(t, trainer, std::move(run), loader, loss);
+}
+
+template <class Task>
+Command add_train(CLI::App& program, const char* name, const char* help, Purpose purpose) {
+  auto setup = std::make_shared<typename Task::Setup>();
+  auto table = std::make_shared<Settings>();
+  Task::add_setup(*table, *setup);
+  Argument to;
+  if (purpose == Purpose::kInit) to = {"file", "safetensors file to write", std::make_shared<std::string>()};
+  const auto body = [setup, table, purpose, to] {
+    return run_training(*table, setup->train, Task::words.run,
+                        [&] { return train<Task>(*table, *setup, purpose, to.value ? *to.value : ""); });
+  };
+  return add_command(program, name, help, table, body, to);
+}
+
+/// Judges the model of a checkpoint by the held-out data; prints one JSON object.
+template <class Task>
+int eval(Settings& table, typename Task::EvalSetup& s) {
+  typename Task::Setup trained;
+  Settings stored;
+  Task::add_setup(stored, trained);
+  settle_eval_settings(table, s, stored, trained.train);
+  Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
+  const StateDict checkpoint = read_checkpoint(s.model, Task::words.program, Task::words.weights);
+  const nn::init::SkipScope skip;
+  typename Task::Model model(Task::model_options(checkpoint));
+  load_model(model, checkpoint);
+  const PolicyScope policy(policy_of(checkpoint));
+  io::JsonObject result;
+  result.add("step", read_count(checkpoint, "progress/step"));
+  Task::judge(result, model, checkpoint, s);
+  io::print(result.text() + "\n");
+  return 0;
+}
+
+template <class Task>
+Command add_eval(CLI::App& program) {
+  auto setup = std::make_shared<typename Task::EvalSetup>();
+  auto table = std::make_shared<Settings>();
+  Task::add_eval_setup(*table, *setup);
+  return add_command(program, "eval", Task::words.eval, table, [=] { return eval<Task>(*table, *setup); });
+}
+
+template <class Task>
+int modules(Settings& table, typename Task::Setup& s, std::int64_t inputs) {
+  table.apply_flags();
+  Task::complete(s);
+  Runtime runtime;
+  typename Task::Model model(Task::model_options(s, inputs));
+  io::print(describe_modules(model, Task::probe(s, model)));
+  return 0;
+}
+
+template <class Task>
+Command add_modules(CLI::App& program) {
+  auto setup = std::make_shared<typename Task::Setup>();
+  auto inputs = std::make_shared<std::int64_t>(Task::inputs.usual);
+  auto table = std::make_shared<Settings>();
+  Task::add_setup(*table, *setup);
+  table->add({.name = Task::inputs.name,
+              .target = inputs.get(),
+              .help = Task::inputs.help,
+              .low = 1,
+              .high = Task::inputs.most});
+  return add_command(program, "modules", "Prints every module path, parameter and op of a model", table,
+                     [=] { return modules<Task>(*table, *setup, *inputs); });
+}
+
+template <class Task>
+int bench(Settings& table, BenchSettings& s) {
+  table.apply_flags();
+  Runtime runtime(runtime_options(s.train));
+  const amp::Policy policy = choose_policy(s.train);
+  const TimedStep<Task> timed = Task::workload(s.workload, s.batch);
+  typename Task::Model model(timed.model);
+  s.train.lr = 1e-4;
+  Task::tune(s.train);
+  const auto optimizer = make_optimizer(s.train, model);
+  amp::Trainer trainer(runtime, model, *optimizer, {.precision = policy, .record = s.record, .ahead = kStepsAhead});
+  const typename Task::Batch batch = timed.batch.to(runtime.device());
+  return run_bench(s, trainer, nn::count_parameters(model),
+                   [&] { trainer.step(batch, [&](const typename Task::Batch& b) { return timed.loss(model, b); }); });
+}
+
+template <class Task>
+Command add_bench(CLI::App& program) {
+  auto settings = std::make_shared<BenchSettings>();
+  auto table = std::make_shared<Settings>();
+  add_bench_settings(*table, *settings, Task::workloads());
+  return add_command(program, "bench", Task::words.bench, table, [=] { return bench<Task>(*table, *settings); });
+}
+
+/// Runs the failed attempt that a capsule holds again.
+template <class Task>
+int replay(const std::string& path) {
+  typename Task::Setup s;
+  Settings table;
+  Task::add_setup(table, s);
+  const StateDict capsule = open_capsule(path, table);
+  Task::complete(s);
+  const TrainSettings& t = s.train;
+  Runtime runtime(runtime_options(t));
+  const nn::init::SkipScope skip;
+  typename Task::Model model(Task::model_options(capsule));
+  const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
+  amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, choose_policy(s.train)));
+  return tell_replay(trainer.replay<typename Task::Batch>(capsule, [&](const typename Task::Batch& batch) {
+    return Task::loss(s, model, batch);
+  }));
+}
+
+template <class Task>
+Command add_replay(CLI::App& program) {
+  const Argument path{"capsule", "capsule.h5 of an incident", std::make_shared<std::string>()};
+  return add_command(
+      program, "replay", "Runs the failed attempt of an incident's capsule again", std::make_shared<Settings>(),
+      [path] { return replay<Task>(*path.value); }, path);
+}
+
+/// Declares a further command of a program.
+using AddCommand = Command (*)(CLI::App& program);
+
+/// The whole main() of a task's program: the commands of every task, then the task's own. Returns the exit code.
+template <class Task>
+int run_task(int argc, const char* const* argv, const std::vector<AddCommand>& own = {}) {
+  return run_program(Task::words.program, Task::words.about, argc, argv, [&own](CLI::App& app) {
+    std::vector<Command> commands{
+        add_train<Task>(app, "train", Task::words.train, Purpose::kTrain),
+        add_train<Task>(app, "preflight", "Lists what is risky about a training before its first step",
+                        Purpose::kPreflight),
+        add_train<Task>(app, "init", "Writes the weights that a training with these settings would start from",
+                        Purpose::kInit),
+        add_eval<Task>(app),
+        add_modules<Task>(app),
+        add_bench<Task>(app),
+        add_replay<Task>(app)};
+    for (const AddCommand add : own) commands.push_back(add(app));
+    return commands;
+  });
+}
+
+}  // namespace binade::examples

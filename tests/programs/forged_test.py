@@ -42,7 +42,7 @@ class ForgedCapsules(ProgramTest):
     def replay(self, name, **kwargs):
         config = json.dumps({"program": name})
         capsule = forge(self.capsule, self.folder / "capsule.h5", "capsule/config", "text", config)
-        return run(self.bin / "binade-doctor", "replay", capsule, env={"LD_LIBRARY_PATH": str(BUILD / "amp"), **kwargs.pop("env", {})},
+        return run(self.bin / "binade-doctor", "replay", capsule, env={"LD_LIBRARY_PATH": str(BUILD), **kwargs.pop("env", {})},
                    timeout=PATIENCE, **kwargs)
 
     def refused(self, name, *words, **kwargs):

@@ -1,11 +1,14 @@
 /// Everything a program that builds and trains models needs. Includes only.
 #pragma once
 
+#include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/policy.h"
 #include "binade/amp/preflight/preflight.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/step/remediation_policy.h"
 #include "binade/amp/step/trainer.h"
+#include "binade/amp/watch/telemetry.h"
 #include "binade/autograd/apply.h"
 #include "binade/autograd/functions/attention.h"
 #include "binade/autograd/functions/conv.h"

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "binade/core/ops/op.h"
 #include "binade/core/precision.h"
 
 namespace binade::amp {

@@ -20,11 +20,11 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string describe_gradients(const StepState& state, const optim::FlatParameters& parameters) {
+std::string describe_gradients(const Attempt& attempt, const optim::FlatParameters& parameters) {
   std::vector<std::string> with_nan, with_inf;
-  for (std::size_t i = 0; i < state.scan.words.size(); ++i) {
-    if (state.scan.words[i] > 0x7f800000u) with_nan.push_back(parameters.slices()[i].name);
-    if (state.scan.words[i] == 0x7f800000u) with_inf.push_back(parameters.slices()[i].name);
+  for (std::size_t i = 0; i < attempt.scan.words.size(); ++i) {
+    if (attempt.scan.words[i] > 0x7f800000u) with_nan.push_back(parameters.slices()[i].name);
+    if (attempt.scan.words[i] == 0x7f800000u) with_inf.push_back(parameters.slices()[i].name);
   }
   std::string text;
   if (!with_nan.empty()) text += fmt::format("gradients are nan in {}", listed(with_nan));
@@ -69,27 +69,28 @@ AbortCause judge_gradients(const optim::GradientScan& scan) {
   return scan.finite() ? AbortCause::kNone : AbortCause::kOverflow;
 }
 
-std::string describe(const StepState& state, optim::FlatParameters& parameters) {
-  const std::string part = state.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", state.bad_micro_batch) : "";
-  switch (state.cause) {
+std::string describe(const Attempt& attempt, optim::FlatParameters& parameters) {
+  const std::string part = attempt.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", attempt.bad_micro_batch)
+                                                        : "";
+  switch (attempt.cause) {
     case AbortCause::kNone: return "";
     case AbortCause::kLoss:
-      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}", without_sign_of_nan(state.loss),
-                         part, bad_weights(parameters));
+      return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}",
+                         without_sign_of_nan(attempt.loss), part, bad_weights(parameters));
     case AbortCause::kStatistics:
-      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", state.bad_buffer, part,
-                         state.loss);
+      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", attempt.bad_buffer, part,
+                         attempt.loss);
     case AbortCause::kOverflow:
     case AbortCause::kNan:
-      return fmt::format("{}{} at loss scale {}, though the loss is {}{}", describe_gradients(state, parameters), part,
-                         state.loss_scale, state.loss, bad_weights(parameters));
+      return fmt::format("{}{} at loss scale {}, though the loss is {}{}", describe_gradients(attempt, parameters),
+                         part, attempt.loss_scale, attempt.loss, bad_weights(parameters));
     case AbortCause::kUpdate:
       return fmt::format(
           "the update would bring {} to {}, beyond the {} that it can hold (gradient norm {}, learning rate {})",
-          state.proof.parameter, state.proof.largest, state.proof.limit, state.grad_norm, state.lr);
+          attempt.proof.parameter, attempt.proof.largest, attempt.proof.limit, attempt.grad_norm, attempt.lr);
     case AbortCause::kSpike:
-      return fmt::format("the loss is {}, far above what it was (gradient norm {}, learning rate {})", state.loss,
-                         state.grad_norm, state.lr);
+      return fmt::format("the loss is {}, far above what it was (gradient norm {}, learning rate {})", attempt.loss,
+                         attempt.grad_norm, attempt.lr);
   }
   return "";
 }

@@ -21,8 +21,8 @@ enum class AbortCause : std::uint8_t {
   kSpike,       ///< everything is finite, and the loss is absurd beside those before
 };
 
-/// Everything one attempt found out, in one place: what decides between commit and abort, and what is told about it.
-struct StepState {
+/// What one attempt at a step found out: the facts that decide between commit and abort, and that reports quote.
+struct Attempt {
   std::int64_t step = 0;
   double loss_scale = 1;
   int micro_batches = 1;     ///< that count
@@ -40,6 +40,8 @@ struct StepState {
   double inverse_scale() const { return 1 / (loss_scale * micro_batches); }
 };
 
+using StepState [[deprecated("use Attempt")]] = Attempt;
+
 /// The path of the first buffer below `model` whose shadow holds a non-finite value; empty when there is none.
 std::string first_bad_buffer(nn::Module& model);
 
@@ -51,6 +53,6 @@ AbortCause judge_gradients(const optim::GradientScan& scan);
 
 /// What is known about an abort, as one line for people: cause, the parameters or the buffer concerned, and weights
 /// that are not finite themselves.
-std::string describe(const StepState& state, optim::FlatParameters& parameters);
+std::string describe(const Attempt& attempt, optim::FlatParameters& parameters);
 
 }  // namespace binade::amp

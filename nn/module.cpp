@@ -197,7 +197,9 @@ StateDict state_dict(Module& root) {
   return state;
 }
 
-void load_state_dict(Module& root, const StateDict& state) {
+namespace {
+
+std::map<std::string, Tensor> tensors_for(Module& root, const StateDict& state) {
   std::map<std::string, Tensor> tensors = tensors_of(root);
   const std::string problems = differences(tensors, state);
   check<CheckpointError>(
@@ -205,7 +207,15 @@ void load_state_dict(Module& root, const StateDict& state) {
       "load_state_dict: wanted the parameters and buffers of this model, got a state that differs; {}; "
       "build the model with the settings it was saved with",
       problems);
-  for (auto& [name, tensor] : tensors) tensor.copy_from(state.tensor(name).to(tensor.device()));
+  return tensors;
+}
+
+}  // namespace
+
+void check_state_dict(Module& root, const StateDict& state) { tensors_for(root, state); }
+
+void load_state_dict(Module& root, const StateDict& state) {
+  for (auto& [name, tensor] : tensors_for(root, state)) tensor.copy_from(state.tensor(name).to(tensor.device()));
   for (const auto& [name, buffer] : named_buffers(root)) buffer->rollback();
 }
 

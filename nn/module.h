@@ -131,6 +131,8 @@ std::int64_t count_parameters(Module& root);
 /// "blocks.0.norm1.weight" -> tensor, parameters and buffers. Loading checks names, shapes and dtypes first and changes
 /// nothing unless all fit; throws CheckpointError that lists what is missing, unexpected and different.
 StateDict state_dict(Module& root);
+/// Throws as loading would.
+void check_state_dict(Module& root, const StateDict& state);
 void load_state_dict(Module& root, const StateDict& state);
 
 /// Modules of one type in a row; visited as "0", "1", ….

@@ -4,15 +4,10 @@
 
 #include "binade/core/state_dict.h"
 #include "binade/core/step_kernels.h"
+#include "binade/optim/ema_options.h"
 #include "binade/optim/flat_parameters.h"
 
 namespace binade::optim {
-
-struct EmaOptions {
-  double decay = 0.999;
-  bool warmup = false;  ///< decay of update t is min(decay, (1 + t) / (10 + t)): early weights fade sooner
-  bool debias = false;  ///< start from nothing and divide by 1 - decay^t, instead of starting from the first weights
-};
 
 /// Exponential moving average of all weights: a = decay a + (1 - decay) w after each update, in f32, from a = w before
 /// the first. Kept in one flat buffer.

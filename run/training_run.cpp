@@ -6,11 +6,15 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <thread>
 
+#include "binade/amp/incident/fault_injection.h"
+#include "binade/amp/loss_scaler.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/warnings/forecast.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/state_counts.h"
@@ -101,15 +105,15 @@ class TrainingRun::Journal {
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
     });
-    trainer_.set_capsule_sink([this](std::int64_t step, std::int64_t attempt, StateDict capsule) {
+    trainer_.set_repro_sink([this](std::int64_t step, std::int64_t attempt, StateDict capsule) {
       records_.capsule(step, attempt, std::move(capsule));
     });
   }
 
   ~Journal() {
     if (opened_ && !end_) leave();
-    trainer_.drill().on_strike = nullptr;
-    trainer_.set_capsule_sink(nullptr);
+    trainer_.faults().on_strike = nullptr;
+    trainer_.set_repro_sink(nullptr);
     trainer_.set_recovery(nullptr);
   }
   Journal(const Journal&) = delete;
@@ -153,7 +157,7 @@ class TrainingRun::Journal {
 
   /// A fault strikes once in a step of the run's life, so the strike is written to disk before it happens.
   void open_drills() {
-    FireDrill& drill = trainer_.drill();
+    FaultInjection& drill = trainer_.faults();
     if (!drill.planted()) return;
     constexpr std::uint64_t kMostBytes = 16u << 20;
     drills_.emplace(folder_.files(), "drills.jsonl");  // first: it throws if this is not a regular file
@@ -183,7 +187,7 @@ class TrainingRun::Journal {
   bool goes_on() {
     if (end_) return false;
     folder_.must_be_where_it_was();
-    if (io::StopSignals::stop_requested()) record([&] { trainer_.settle(); });
+    if (io::StopSignals::stop_requested()) record([&] { trainer_.synchronize(); });
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {
@@ -205,7 +209,7 @@ class TrainingRun::Journal {
     const bool save_by_clock = save_times_->due_by_clock(steady_seconds()) && !store_.saving();
     try {
       step();
-      if (save_by_clock || is_boundary(trainer_.steps() + trainer_.under_way())) trainer_.settle();
+      if (save_by_clock || is_boundary(trainer_.steps() + trainer_.in_flight())) trainer_.synchronize();
     } catch (const NumericError&) {
       keep_what_is_good(record_attempts());
       throw;
@@ -307,7 +311,9 @@ class TrainingRun::Journal {
       records_.attempts(one);
       const bool trouble = std::ranges::any_of(one, [](const StepResult& a) { return a.incident.has_value(); });
       trouble ? store_.step_had_trouble(one.back().step) : store_.step_was_clean(one.back().step);
-      if (one.back().last) ended.push_back(std::move(one.back()));
+      if (!one.back().last) continue;
+      ended.push_back(std::move(one.back()));
+      ended.back().earlier.assign(std::move_iterator(one.begin()), std::move_iterator(std::prev(one.end())));
     }
     return ended;
   }
@@ -355,7 +361,7 @@ class TrainingRun::Journal {
     result.hash = state_hash;
     if (evaluated_ == step) result.score = score_;
     // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
-    result.before = [this, plans, full = trainer_.drill().fills_disk(step)] {
+    result.before = [this, plans, full = trainer_.faults().fills_disk(step)] {
       records_.sync();
       records_.log_later("plans.txt", [&] { plans_.write(folder_, plans); });
       disk_.set_full(full);

@@ -111,15 +111,15 @@ class TrainingRun {
     return detail::BatchRange<Loader>(loader, trainer_.options().accumulate, [this] { return goes_on(); });
   }
   /// One Trainer::step, written down.
-  template <class Batch, class Maths>
-  StepResult step(const Batch& batch, Maths&& closure) {
+  template <class Batch, class Closure>
+  StepResult step(const Batch& batch, Closure&& closure) {
     forecast(batch, closure);
-    return record([&] { trainer_.step(batch, std::forward<Maths>(closure)); });
+    return record([&] { trainer_.step(batch, std::forward<Closure>(closure)); });
   }
   /// What the first step() does first, for who would know before: tells what a step over such a batch needs. Once.
   /// Throws OutOfMemoryError where there is not as much.
-  template <class Batch, class Maths>
-  void forecast(const Batch& batch, Maths&& closure) {
+  template <class Batch, class Closure>
+  void forecast(const Batch& batch, Closure&& closure) {
     if (std::exchange(forecast_due_, false)) tell(trainer_.forecast_memory(batch, closure));
   }
   /// For loops of another shape: whether there is a step to do. At the end of the run it evaluates and commits first.

@@ -66,7 +66,7 @@ std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& o
   return std::nullopt;
 }
 
-std::optional<FirstBad> find_bad_gradient(const StepState& state, const optim::FlatParameters& parameters) {
+std::optional<FirstBad> find_bad_gradient(const Attempt& state, const optim::FlatParameters& parameters) {
   constexpr std::uint32_t kInfinity = 0x7f800000u;
   const auto word = std::ranges::find_if(state.scan.words, [](std::uint32_t w) { return w >= kInfinity; });
   if (word == state.scan.words.end()) return std::nullopt;

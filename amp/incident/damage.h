@@ -14,6 +14,6 @@ namespace binade::amp {
 std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& optimizer, std::int64_t step);
 
 /// The first parameter whose gradient is not finite, where no op is known that made it so. Direction "backward".
-std::optional<FirstBad> find_bad_gradient(const StepState& state, const optim::FlatParameters& parameters);
+std::optional<FirstBad> find_bad_gradient(const Attempt& state, const optim::FlatParameters& parameters);
 
 }  // namespace binade::amp

@@ -19,7 +19,7 @@ bool in_attention(const FirstBad& bad) {
 }
 
 /// Whether two attempts came to the same numbers, bit for bit.
-bool same_outcome(const StepState& a, const StepState& b) {
+bool same_outcome(const Attempt& a, const Attempt& b) {
   return a.cause == b.cause && std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
          a.scan.words == b.scan.words && a.bad_buffer == b.bad_buffer;
 }
@@ -76,7 +76,7 @@ std::vector<PrecisionPolicy::Override> in_f32(const std::vector<std::string>& ta
 /// The replays made so far and what they showed.
 class Inquiry {
  public:
-  Inquiry(const StepState& failed, const Experiments& lab) : failed_(failed), lab_(lab) {}
+  Inquiry(const Attempt& failed, const Experiments& lab) : failed_(failed), lab_(lab) {}
 
   Diagnosis conclude() {
     const Finding finding = find();
@@ -90,7 +90,7 @@ class Inquiry {
   static constexpr int kMostReplays = 30;
   static constexpr int kMostPromotions = 6;
 
-  StepState run(const Variant& variant, TapeObserver* observer = nullptr) {
+  Attempt run(const Variant& variant, TapeObserver* observer = nullptr) {
     ++d_.replays;
     return lab_.run(variant, observer);
   }
@@ -103,7 +103,7 @@ class Inquiry {
 
   Finding find() {
     FirstBadSearch search(lab_.batch, lab_.stride);
-    const StepState again = run({}, &search);
+    const Attempt again = run({}, &search);
     d_.first_bad = search.found();
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
@@ -242,7 +242,7 @@ class Inquiry {
     if (finite_without(suspects)) d_.samples = suspects;
   }
 
-  const StepState& failed_;
+  const Attempt& failed_;
   const Experiments& lab_;
   Diagnosis d_;
 };
@@ -263,7 +263,7 @@ std::string_view name_of(Confidence confidence) {
   return kNames[static_cast<std::size_t>(confidence)];
 }
 
-Diagnosis diagnose(const StepState& failed, const Experiments& experiments) {
+Diagnosis diagnose(const Attempt& failed, const Experiments& experiments) {
   return Inquiry(failed, experiments).conclude();
 }
 

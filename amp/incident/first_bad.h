@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "binade/amp/incident/incident.h"
 #include "binade/autograd/observer.h"
 #include "binade/core/tensor.h"
 
@@ -24,35 +25,8 @@ struct NonFiniteScan {
 };
 NonFiniteScan scan_non_finite(const Tensor& tensor);
 
-struct FirstBad;
 /// Sets value and index to those of the element at row-major `position`.
 void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position);
-
-/// The first place of a step where what went in was finite and what came out was not.
-struct FirstBad {
-  std::string module{};          ///< innermost path of the op, or of the part of it that is to blame; empty at the root
-  std::string op{};              ///< its name
-  const OpInfo* info = nullptr;  ///< its contract, which says what may go wrong in it
-  std::string direction{};       ///< "input", "forward", "backward", "optimizer", "state"
-  std::string tensor{};          ///< which one: "output", "gradient of x", "input", a parameter's or buffer's path
-  std::string parameter{};       ///< path of the parameter, if the bad tensor is a parameter or its gradient
-  std::string dtype{};
-  std::string value{};                      ///< "inf", "-inf", "nan"
-  std::vector<std::int64_t> index{};        ///< of the element
-  std::optional<std::int64_t> sample{};     ///< row of the step's whole batch, where exactly one is concerned
-  std::optional<std::int64_t> sample_id{};  ///< what the data set calls it
-  std::vector<std::int64_t> samples{};      ///< all rows concerned, where that can be told
-  std::vector<double> operand_max{};        ///< largest magnitude of each operand
-  std::int64_t step = 0;  ///< the step that went wrong; for "state" the one before, whose commit left it so
-  std::int64_t micro_batch = 0;
-  std::int64_t tape_index = -1;
-  bool in_loss = false;  ///< no op behind it reads a weight: it belongs to what the step is judged by
-  bool at_pole = false;  ///< an operand lay in the range that its contract calls a pole
-  bool of_mask = false;  ///< its operands were finite but for the -inf of masks
-  /// The op's path where `module` is a part of it: "attention" for the "attention.key" of its projections.
-  std::optional<std::string> whole{};
-  const std::string& op_path() const { return whole ? *whole : module; }
-};
 
 /// Watches one run of a step and finds its first bad op.
 ///

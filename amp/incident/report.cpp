@@ -1,5 +1,6 @@
 #include "binade/amp/incident/report.h"
 
+#include "binade/core/error.h"
 #include "binade/io/records/json_lines.h"
 
 namespace binade::amp {

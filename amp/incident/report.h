@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "binade/amp/step/trainer.h"
+#include "binade/amp/incident/incident.h"
 
 namespace binade::amp {
 

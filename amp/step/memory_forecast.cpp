@@ -6,7 +6,8 @@
 #include <fstream>
 #include <vector>
 
-#include "binade/amp/step/trial.h"
+#include "binade/amp/step/attempt.h"
+#include "binade/amp/step/traced_rows.h"
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
 #include "binade/core/gpus.h"
@@ -96,36 +97,29 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
 
 // ---- trial steps
 
-std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
-  // A fire drill's faults strike in the first run of their step: that one is theirs.
-  if (feed.origins.empty() || drill_.planted()) return std::nullopt;
-  const StepContextScope context(runtime_.seed(), steps_ + 1);
-  const Trial whole(feed);
-  const std::int64_t rows = whole.plan.rows_per_part;
-  if (!feed.can_lose_rows || rows == 0) return std::nullopt;
-  Backend& backend = backend_of(runtime_.device());
-  MemoryForecast forecast{.rows = rows, .accumulates = options_.accumulate > 1 || feed.origins.size() > 1};
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial& step, Device device,
+                                              bool accumulates) {
+  const std::int64_t rows = step.plan.samples_per_micro_batch;
+  if (!step.feed.can_lose_samples || rows == 0) return std::nullopt;
+  Backend& backend = backend_of(device);
+  MemoryForecast forecast{.rows = rows, .accumulates = accumulates || step.feed.origins.size() > 1};
 
   bool whole_step = true;
   const auto trial = [&](std::int64_t count) {
-    Plan plan = whole.plan;
-    plan.policy = ladder_.applied_to(options_.precision);
+    Plan plan = step.plan;
     // A second micro-batch adds its gradients to those of the first.
-    plan.parts.assign(forecast.accumulates ? 2 : 1, 0);
-    for (std::int64_t row = count; row < rows; ++row) plan.rows.push_back(row);
-    TracedRows traced{.rows = count, .trace = backend.trace([&] {
-                        const StepState state = attempt(plan, feed, nullptr);
-                        whole_step = whole_step && state.commits();
-                        abandon();
+    plan.micro_batches.assign(forecast.accumulates ? 2 : 1, 0);
+    for (std::int64_t row = count; row < rows; ++row) plan.left_out.push_back(row);
+    return TracedRows{.rows = count, .trace = backend.trace([&] {
+                        whole_step = runner.rehearse(plan, step.feed).commits() && whole_step;
                       })};
-    return traced;
   };
   try {
     TracedRows few = trial(1);
     const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::given_back) > 0;
     if (keeps) few = trial(1);  // without the 16-bit copies of the weights, which are made when they are first read
     // More rows are tried only where they take half of the memory at most: a system that has none ends the process.
-    const double room = memory_of(runtime_.device()) / 2 - static_cast<double>(backend.bytes_in_use());
+    const double room = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());
     const auto tried = [&](std::int64_t count) {
       return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= room;
     };

@@ -5,9 +5,11 @@
 #include <string>
 
 #include "binade/core/device.h"
-#include "binade/core/memory_plan.h"
 
 namespace binade::amp {
+
+class AttemptRunner;
+struct Trial;
 
 /// How much memory for tensors a step takes with a micro-batch of `rows` samples. The room of libraries and of threads
 /// is not in it.
@@ -21,14 +23,10 @@ struct MemoryForecast {
   std::int64_t rows_that_fit(double available) const;
 };
 
-/// What a piece of work took with `few` and with `more` rows, as it would be with `rows`. Where both took the same
-/// blocks in the same order, as they do in a model whose ops do not depend on the data, each block grows by itself, so
-/// that it does not matter which op holds the most at which size. Else the peaks are drawn out.
-struct TracedRows {
-  std::int64_t rows = 0;
-  MemoryTrace trace{};
-};
-double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more);
+/// Forecasts from runs of the step with one, two or three samples, which are not committed. Nothing if samples cannot
+/// be left out of it, or if a run fails. Throws OutOfMemoryError.
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial& step, Device device,
+                                              bool accumulates);
 
 /// The memory that the device has for everybody: a GPU's, or the machine's where no control group allows less.
 double memory_of(Device device);

@@ -19,32 +19,82 @@
 
 namespace binade::amp {
 
-/// The closure and the micro-batches of one step, whatever their types are. Both must outlive it, or be kept().
+/// The micro-batches of one step.
+template <class Batch>
+struct MicroBatches {
+  std::vector<Batch> batches{};
+};
+
+namespace detail {
+
+/// What Trainer::batches returns: batches of `accumulate` micro-batches for as long as `goes_on` says so.
+template <class Loader>
+class BatchRange {
+ public:
+  using Batch = std::remove_cvref_t<decltype(std::declval<Loader&>().next())>;
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(BatchRange& range) : range_(range) {}
+    const MicroBatches<Batch>& operator*() {
+      if (!read_) {
+        range_.current_.batches.clear();
+        for (std::int64_t i = 0; i < range_.accumulate_; ++i) range_.current_.batches.push_back(range_.loader_.next());
+        read_ = true;
+      }
+      return range_.current_;
+    }
+    Iterator& operator++() {
+      read_ = false;
+      return *this;
+    }
+    bool operator!=(End) const { return range_.goes_on_(); }
+
+   private:
+    BatchRange& range_;
+    bool read_ = false;
+  };
+
+  BatchRange(Loader& loader, std::int64_t accumulate, std::function<bool()> goes_on)
+      : loader_(loader), accumulate_(accumulate), goes_on_(std::move(goes_on)) {}
+  Iterator begin() { return Iterator(*this); }
+  End end() { return {}; }
+
+ private:
+  Loader& loader_;
+  std::int64_t accumulate_;
+  std::function<bool()> goes_on_;
+  MicroBatches<Batch> current_;
+};
+
+}  // namespace detail
+
+/// The closure and the micro-batches of one step, without their types. Both must outlive it, except in a copy().
 struct StepFeed {
-  /// The loss of a micro-batch without some of its rows.
-  std::function<Variable(int part, std::span<const std::int64_t> without)> loss;
-  std::vector<const io::BatchOrigin*> origins;  ///< of each micro-batch; null where its type does not say
-  bool can_lose_rows = false;                   ///< the type has without(rows) and an origin
-  std::function<StateDict(int part)> contents;  ///< missing where the type has no state()
-  /// The loss of a micro-batch made of these contents; missing where the type has no from_state() and to().
-  std::function<Variable(int part, const StateDict& contents)> loss_of;
-  std::string maths;  ///< names the closure, where there is loss_of
-  /// The same of copies, which it keeps for as long as it lives; missing where one has no copy.
-  std::function<StepFeed()> kept;
-  std::shared_ptr<const void> keeps;
+  /// The loss of a micro-batch without some of its samples.
+  std::function<Variable(int micro_batch, std::span<const std::int64_t> without)> loss;
+  std::vector<const io::BatchOrigin*> origins;         ///< of each micro-batch; null if its type does not say
+  bool can_lose_samples = false;                       ///< the type has without(rows) and an origin
+  std::function<StateDict(int micro_batch)> contents;  ///< missing if the type has no state()
+  /// The loss of a micro-batch made of these contents; missing if the type has no from_state() and to().
+  std::function<Variable(int micro_batch, const StateDict& contents)> loss_of;
+  std::string closure;  ///< names the closure, if there is loss_of
+  /// A feed of copies, which it owns; missing if batches or closure cannot be copied.
+  std::function<StepFeed()> copy;
+  std::shared_ptr<const void> owned;
 };
 
 namespace detail {
 
 template <class Batch>
-concept CanLoseRows = requires(const Batch& b, std::span<const std::int64_t> rows) {
+concept CanLoseSamples = requires(const Batch& b, std::span<const std::int64_t> rows) {
   b.without(rows);
   static_cast<const io::BatchOrigin&>(b.origin);
 };
 
-/// `batch` on the runtime's device. One out of a capsule lies on the host.
+/// `batch` on the runtime's device. One from a repro bundle lies on the host.
 template <class Batch>
-decltype(auto) there(const Batch& batch) {
+decltype(auto) on_device(const Batch& batch) {
   if constexpr (requires {
                   { batch.to(Device{}) } -> std::same_as<Batch>;
                 })
@@ -53,28 +103,28 @@ decltype(auto) there(const Batch& batch) {
     return (batch);
 }
 
-template <class Batch, class Maths>
-Variable loss_without(const Batch& batch, std::span<const std::int64_t> without, Maths&& closure) {
-  if constexpr (CanLoseRows<Batch>)
-    if (!without.empty()) return closure(there(batch.without(without)));
-  return closure(there(batch));
+template <class Batch, class Closure>
+Variable loss_without(const Batch& batch, std::span<const std::int64_t> without, Closure&& closure) {
+  if constexpr (CanLoseSamples<Batch>)
+    if (!without.empty()) return closure(on_device(batch.without(without)));
+  return closure(on_device(batch));
 }
 
-template <class Batch, class Maths>
+template <class Batch, class Closure>
 struct Copies {
-  Copies(std::vector<Batch> batches, const Maths& maths) : parts(std::move(batches)), closure(maths) {}
-  std::vector<Batch> parts;
-  Maths closure;
+  Copies(std::vector<Batch> from, const Closure& f) : batches(std::move(from)), closure(f) {}
+  std::vector<Batch> batches;
+  Closure closure;
 };
 
-template <class Maths>
-std::string name_of(const Maths& closure) {
+template <class Closure>
+std::string name_of(const Closure& closure) {
   if constexpr (requires { closure.target_type(); })
     return closure.target_type().name();
-  else if constexpr (std::is_pointer_v<std::decay_t<Maths>>)
+  else if constexpr (std::is_pointer_v<std::decay_t<Closure>>)
     return fmt::format("{}", reinterpret_cast<std::uintptr_t>(closure));
   else
-    return typeid(Maths).name();
+    return typeid(Closure).name();
 }
 
 template <class Batch>
@@ -87,31 +137,31 @@ const io::BatchOrigin* origin_of(const Batch& batch) {
 
 }  // namespace detail
 
-template <class Batch, class Maths>
-StepFeed feed_of(std::span<const Batch> parts, Maths& closure) {
+template <class Batch, class Closure>
+StepFeed feed_of(std::span<const Batch> batches, Closure& closure) {
   StepFeed feed;
-  feed.loss = [parts, &closure](int i, std::span<const std::int64_t> without) {
-    return detail::loss_without(parts[static_cast<std::size_t>(i)], without, closure);
+  feed.loss = [batches, &closure](int i, std::span<const std::int64_t> without) {
+    return detail::loss_without(batches[static_cast<std::size_t>(i)], without, closure);
   };
-  for (const Batch& part : parts) feed.origins.push_back(detail::origin_of(part));
-  feed.can_lose_rows = detail::CanLoseRows<Batch>;
+  for (const Batch& batch : batches) feed.origins.push_back(detail::origin_of(batch));
+  feed.can_lose_samples = detail::CanLoseSamples<Batch>;
   if constexpr (requires(const Batch& b) { b.state(); })
-    feed.contents = [parts](int i) { return parts[static_cast<std::size_t>(i)].state(); };
+    feed.contents = [batches](int i) { return batches[static_cast<std::size_t>(i)].state(); };
   if constexpr (requires(const StateDict& s) {
                   { Batch::from_state(s).to(Device{}) } -> std::same_as<Batch>;
                 }) {
     feed.loss_of = [&closure](int, const StateDict& contents) -> Variable {
-      return closure(detail::there(Batch::from_state(contents)));
+      return closure(detail::on_device(Batch::from_state(contents)));
     };
-    feed.maths = detail::name_of(closure);
+    feed.closure = detail::name_of(closure);
   }
-  if constexpr (std::copy_constructible<Batch> && std::copy_constructible<std::decay_t<Maths>>)
-    feed.kept = [parts, &closure] {
-      const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Maths>>>(
-          std::vector<Batch>(parts.begin(), parts.end()), closure);
-      StepFeed kept = feed_of(std::span<const Batch>(copies->parts), copies->closure);
-      kept.keeps = copies;
-      return kept;
+  if constexpr (std::copy_constructible<Batch> && std::copy_constructible<std::decay_t<Closure>>)
+    feed.copy = [batches, &closure] {
+      const auto copies = std::make_shared<detail::Copies<Batch, std::decay_t<Closure>>>(
+          std::vector<Batch>(batches.begin(), batches.end()), closure);
+      StepFeed owning = feed_of(std::span<const Batch>(copies->batches), copies->closure);
+      owning.owned = copies;
+      return owning;
     };
   return feed;
 }

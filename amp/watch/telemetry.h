@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,24 +9,10 @@
 
 #include "binade/amp/incident/pole.h"
 #include "binade/amp/watch/device_numbers.h"
+#include "binade/amp/watch/headroom.h"
 #include "binade/autograd/observer.h"
 
 namespace binade::amp {
-
-/// How far the largest result of an op stays from what its dtype cannot hold.
-struct Headroom {
-  double binades = std::numeric_limits<double>::infinity();  ///< log2(limit / largest); infinite: nothing was observed,
-                                                             ///< or only zeros; -infinite: NaN or infinity
-  std::string module{};
-  std::string op{};
-};
-
-/// The least headroom over the ops of one module.
-struct ModuleHeadroom {
-  std::string module{};                                      ///< path; empty at the root
-  double forward = std::numeric_limits<double>::infinity();  ///< as Headroom::binades
-  double backward = std::numeric_limits<double>::infinity();
-};
 
 /// Watches every step: for each op call, forward and backward, the largest magnitude that its kernels stored. Costs a
 /// few comparisons an op; never reads a tensor of Binade's kernels again, and never waits.

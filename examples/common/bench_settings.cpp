@@ -34,7 +34,7 @@ void add_bench_settings(Settings& table, BenchSettings& s, const std::vector<std
 
 int run_bench(const BenchSettings& s, amp::Trainer& trainer, std::int64_t parameters, std::function<void()> step) {
   const auto loss = [&trainer, last = 0.0]() mutable {
-    trainer.settle();
+    trainer.synchronize();
     for (const StepStats& one : trainer.finished()) last = one.loss;
     return last;
   };

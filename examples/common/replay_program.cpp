@@ -17,7 +17,7 @@ StateDict open_capsule(const std::string& path, Settings& table) {
   return capsule;
 }
 
-int tell_replay(const amp::CapsuleReplay& replay) {
+int tell_replay(const amp::ReproReplay& replay) {
   io::say(fmt::format("{}\n{}", replay.same_bits ? "the same bits came out" : "other bits came out",
                       amp::report_markdown(replay.incident)));
   io::print(io::JsonObject()

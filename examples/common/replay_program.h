@@ -11,6 +11,6 @@ namespace binade::examples {
 StateDict open_capsule(const std::string& path, Settings& table);
 
 /// Tells a person what came out, on stderr, and prints one JSON object as stdout's last line. The exit code: 0.
-int tell_replay(const amp::CapsuleReplay& replay);
+int tell_replay(const amp::ReproReplay& replay);
 
 }  // namespace binade::examples

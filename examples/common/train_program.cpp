@@ -52,7 +52,7 @@ void check_idle_settings(const Settings& table, const TrainSettings& s) {
 
 amp::OnNan on_nan_of(const std::string& name) {
   if (name == "skip") return amp::OnNan::kSkip;
-  return name == "stop" ? amp::OnNan::kStop : amp::OnNan::kLadder;
+  return name == "stop" ? amp::OnNan::kStop : amp::OnNan::kRemedy;
 }
 
 }  // namespace

@@ -33,11 +33,11 @@ int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end)
 void tell_preflight(const amp::PreflightReport& report);
 
 /// What is risky about the first step, judged by the loader's next batch, which comes again afterwards.
-template <class Loader, class Maths>
-amp::PreflightReport preflight_and_tell(amp::Trainer& trainer, Loader& loader, Maths&& maths) {
+template <class Loader, class Closure>
+amp::PreflightReport preflight_and_tell(amp::Trainer& trainer, Loader& loader, Closure&& closure) {
   const auto batch = loader.next();
   loader.rewind();
-  amp::PreflightReport report = trainer.preflight(batch, maths);
+  amp::PreflightReport report = trainer.preflight(batch, closure);
   tell_preflight(report);
   return report;
 }
@@ -51,11 +51,11 @@ int tell_as_json(const amp::PreflightReport& report);
 /// (--run, --resume, --supervise), and StorageError.
 int write_first_weights(nn::Module& model, const TrainSettings& s, const std::string& path);
 
-/// Opens the run, goes through the batches of `loader` with `maths`, says at the end what a person wants to know, and
+/// Opens the run, goes through the batches of `loader` with `closure`, says at the end what a person wants to know, and
 /// returns the exit code.
-template <class Loader, class Maths>
+template <class Loader, class Closure>
 int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOptions options, Loader& loader,
-                   Maths&& maths) {
+                   Closure&& closure) {
   const std::string folder = options.folder;
   trainer.attach(loader);
   amp::TrainingRun run(trainer, std::move(options));
@@ -69,10 +69,10 @@ int train_and_tell(const TrainSettings& s, amp::Trainer& trainer, amp::RunOption
   if (!loaded) {
     const auto batch = loader.next();
     loader.rewind();
-    run.forecast(batch, maths);  // before a pre-flight needs the memory
-    tell_preflight(trainer.preflight(batch, maths));
+    run.forecast(batch, closure);  // before a pre-flight needs the memory
+    tell_preflight(trainer.preflight(batch, closure));
   }
-  for (const auto& batch : run.batches(loader)) run.step(batch, maths);
+  for (const auto& batch : run.batches(loader)) run.step(batch, closure);
   return tell_end(s, folder, run.end());
 }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kSteps = 12000;  // of each model
 constexpr double kMostAlarms = 1e-4;    // of all steps
 
-using Maths = std::function<Variable(toy::Two& net, const toy::Batch& batch)>;
+using Closure = std::function<Variable(toy::Two& net, const toy::Batch& batch)>;
 using Data = std::function<toy::Batch(std::int64_t step)>;
 
 /// Random numbers of one step: uniform in [0, 1), or approximately normal.
@@ -120,14 +120,14 @@ struct Alarms {
   std::vector<std::int64_t> at;
 };
 
-Alarms train(const Data& data, const Maths& maths, std::int64_t steps, double lr) {
+Alarms train(const Data& data, const Closure& closure, std::int64_t steps, double lr) {
   Runtime runtime({.seed = 9, .threads = 1});
   toy::Two net;
   optim::AdamW optimizer(net, {.lr = lr});
   Trainer trainer(runtime, net, optimizer, {.telemetry = false});
   Alarms alarms;
   for (std::int64_t k = 1; k <= steps; ++k) {
-    trainer.step(data(k), [&](const toy::Batch& b) { return maths(net, b); });
+    trainer.step(data(k), [&](const toy::Batch& b) { return closure(net, b); });
     for (const StepResult& r : trainer.finished()) {
       if (r.incident) alarms.at.push_back(k);
       alarms.refused += r.incident ? 1 : 0;
@@ -141,7 +141,7 @@ TEST(CleanRuns, OfFourModelsOfUsersRaiseNoAlarm) {
   struct Model {
     const char* name;
     Data data;
-    Maths maths;
+    Closure closure;
     double lr;
   };
   std::int64_t alarms = 0, steps = 0;
@@ -149,7 +149,7 @@ TEST(CleanRuns, OfFourModelsOfUsersRaiseNoAlarm) {
                          {"to zero", constants, squares, 1e-3},
                          {"policy gradient", rewards, policy_gradient, 1e-3},
                          {"discriminator", real_and_made, discriminate, 1e-3}}) {
-    const Alarms a = train(m.data, m.maths, kSteps, m.lr);
+    const Alarms a = train(m.data, m.closure, kSteps, m.lr);
     EXPECT_EQ(a.diverges, 0) << m.name;
     std::printf("%-16s %5ld steps, %ld alarms\n", m.name, static_cast<long>(kSteps), static_cast<long>(a.refused));
     alarms += a.refused;

@@ -27,9 +27,9 @@ struct Damaged : toy::Training {
     optimizer.weights_changed();
     return optimizer.state().tensor(std::string(which) + "/" + parameter);
   }
-  template <class Maths>
-  Diagnosis diagnosis_of(const toy::Batch& b, Maths&& maths) {
-    EXPECT_THROW(trainer.step(b, maths), NumericError);
+  template <class Closure>
+  Diagnosis diagnosis_of(const toy::Batch& b, Closure&& closure) {
+    EXPECT_THROW(trainer.step(b, closure), NumericError);
     return trainer.finished().back().incident.value().diagnosis;
   }
   Diagnosis diagnosis_of(const toy::Batch& b) {

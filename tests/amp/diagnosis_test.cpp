@@ -36,9 +36,9 @@ struct PlantedIn {
   }
 
   /// Runs a step that cannot be committed and returns its last incident.
-  template <class Batch, class Maths>
-  Incident failed_step(const Batch& batch, Maths&& maths) {
-    EXPECT_THROW(trainer.step(batch, maths), NumericError);
+  template <class Batch, class Closure>
+  Incident failed_step(const Batch& batch, Closure&& closure) {
+    EXPECT_THROW(trainer.step(batch, closure), NumericError);
     const std::vector<StepResult> results = trainer.finished();
     for (const StepResult& r : results) EXPECT_EQ(r.state_hash_before, r.state_hash_after);
     EXPECT_TRUE(results.back().incident.has_value());
@@ -209,14 +209,14 @@ TEST(Diagnosis, AMaskThatHidesARowIsToldFromMasksThatDoNot) {
   Tensor mask = Tensor::zeros({8, 4});
   for (int c = 1; c < 4; ++c)
     for (int row = 0; row < 8; ++row) mask.mutable_data<float>()[row * 4 + c] = static_cast<float>(-kInfinity);
-  const auto maths = [&](const toy::Batch& x) {
+  const auto closure = [&](const toy::Batch& x) {
     const Variable weights = softmax(Variable(x.x) + Variable(mask));
     return apply_one<toy::SquaredError>({}, {run.model(weights), Variable(x.target)});
   };
-  EXPECT_TRUE(run.trainer.step(b, maths).committed) << "a mask's -inf is legal";
+  EXPECT_TRUE(run.trainer.step(b, closure).committed) << "a mask's -inf is legal";
   run.trainer.finished();
   mask.mutable_data<float>()[3 * 4] = static_cast<float>(-kInfinity);
-  const Incident incident = run.failed_step(b, maths);
+  const Incident incident = run.failed_step(b, closure);
   const FirstBad& first = incident.diagnosis.first_bad.value();
   EXPECT_EQ(first.op, "softmax");
   EXPECT_EQ(first.sample, 3);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "binade/amp/loss_scaler.h"
 #include "binade/amp/warnings/spike_guard.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/core/error.h"
@@ -34,7 +35,7 @@ bool commits(Training& run, const toy::Batch& batch) {
 }
 
 TEST(Guards, HoweverOftenABadStepComesItIsNeverAccepted) {
-  for (const OnNan on_nan : {OnNan::kLadder, OnNan::kSkip, OnNan::kStop}) {
+  for (const OnNan on_nan : {OnNan::kRemedy, OnNan::kSkip, OnNan::kStop}) {
     Training run({.precision = Policy::fp16(), .on_nan = on_nan});
     EXPECT_TRUE(commits(run, toy::batch(1)));
     for (int k = 0; k < 100; ++k) EXPECT_FALSE(commits(run, toy::with_nan(toy::batch(2))));

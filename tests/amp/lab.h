@@ -64,9 +64,9 @@ struct Lab {
   StepResult step() {
     return trainer.step(loader.next(), [&](const LabBatch& b) { return loss(b); });
   }
-  template <class Maths>
-  StepResult step(Maths&& maths) {
-    return trainer.step(loader.next(), maths);
+  template <class Closure>
+  StepResult step(Closure&& closure) {
+    return trainer.step(loader.next(), closure);
   }
   /// Of all attempts since the last call; aborted ones must have left no trace.
   std::vector<Incident> incidents() {

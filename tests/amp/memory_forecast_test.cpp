@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "binade/amp/step/traced_rows.h"
 #include "binade/run/training_run.h"
 #include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
@@ -55,11 +56,11 @@ TEST(MemoryForecast, SaysWhatFits) {
 
 TEST(MemoryForecast, ChangesNothingOfTheRun) {
   toy::Lab lab({.precision = Policy::fp16()});
-  const auto maths = [&](const toy::LabBatch& b) { return lab.loss(b); };
+  const auto closure = [&](const toy::LabBatch& b) { return lab.loss(b); };
   lab.step();
   const std::string before = lab.trainer.state_hash();
   const toy::LabBatch batch = lab.loader.next();
-  const std::optional<MemoryForecast> forecast = lab.trainer.forecast_memory(batch, maths);
+  const std::optional<MemoryForecast> forecast = lab.trainer.forecast_memory(batch, closure);
   ASSERT_TRUE(forecast);
   EXPECT_EQ(forecast->rows, 8);
   EXPECT_GT(forecast->bytes_per_row, 0);
@@ -72,11 +73,11 @@ TEST(MemoryForecast, IsWhatTheFirstStepThenTakes) {
   Backend& backend = backend_of(Device::cpu());
   toy::Lab lab({.precision = Policy::fp16()});
   const toy::LabBatch batch = lab.loader.next();
-  const auto maths = [&](const toy::LabBatch& b) { return lab.loss(b); };
-  const std::optional<MemoryForecast> forecast = lab.trainer.forecast_memory(batch, maths);
+  const auto closure = [&](const toy::LabBatch& b) { return lab.loss(b); };
+  const std::optional<MemoryForecast> forecast = lab.trainer.forecast_memory(batch, closure);
   ASSERT_TRUE(forecast);
   backend.reset_peak();
-  lab.trainer.step(batch, maths);
+  lab.trainer.step(batch, closure);
   EXPECT_EQ(static_cast<double>(backend.bytes_peak()), forecast->bytes);
 }
 
@@ -89,7 +90,7 @@ TEST(MemoryForecast, IsNoneWhereTheStepItselfWillSayWhy) {
       lab.trainer.forecast_memory(batch, [&](const toy::LabBatch&) -> Variable { throw ShapeError("of the user's"); }));
 }
 
-TEST(MemoryForecast, LeavesTheFirstRunToAFireDrill) {
+TEST(MemoryForecast, LeavesTheFirstRunToAFaultInjection) {
   toy::Lab lab({.inject = {"nan-input@step=1,sample=3"}});
   EXPECT_FALSE(lab.trainer.forecast_memory(lab.loader.next(), [&](const toy::LabBatch& b) { return lab.loss(b); }));
 }
@@ -98,21 +99,21 @@ TEST(MemoryForecast, RefusesAStepThatDoesNotFitBeforeItIsMade) {
   const io::ScratchFolder folder;
   toy::Lab lab({});
   int runs = 0;
-  const auto maths = [&](const toy::LabBatch& b) {
+  const auto closure = [&](const toy::LabBatch& b) {
     runs += b.x.dim(0) == 8;
     return lab.loss(b);
   };
   {
     TrainingRun run(lab.trainer, {.folder = folder.path("small"), .steps = 2, .memory_limit = 1000});
-    EXPECT_THROW(run.step(lab.loader.next(), maths), OutOfMemoryError);
+    EXPECT_THROW(run.step(lab.loader.next(), closure), OutOfMemoryError);
     EXPECT_EQ(lab.trainer.steps(), 0);
     EXPECT_EQ(runs, 0) << "not even tried";
   }
   TrainingRun run(lab.trainer, {.folder = folder.path("told"), .steps = 2});
   testing::internal::CaptureStderr();
-  run.step(lab.loader.next(), maths);
+  run.step(lab.loader.next(), closure);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("memory: this step needs about"), std::string::npos);
-  run.step(lab.loader.next(), maths);
+  run.step(lab.loader.next(), closure);
   const std::string events = folder.read("told/events.jsonl");
   EXPECT_EQ(events.find("\"kind\":\"memory\""), events.rfind("\"kind\":\"memory\"")) << "once";
   EXPECT_NE(events.find("\"kind\":\"memory\""), std::string::npos);

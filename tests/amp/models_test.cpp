@@ -2,6 +2,7 @@
 
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/trainer.h"
+#include "binade/amp/verdict.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/pool.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "binade/amp/verdict.h"
 #include "binade/autograd/functions/losses.h"
 #include "binade/autograd/functions/norm.h"
 #include "binade/autograd/functions/shape.h"
@@ -30,7 +31,7 @@ Variable first_alone() {
 Variable beside_zero(const Variable& x) { return concat({Tensor::zeros(x.shape(), x.dtype()), x}); }
 
 /// What each planted model makes of the number, or the row, that its finding names.
-const std::map<std::string, std::function<Variable(const Variable&)>>& maths() {
+const std::map<std::string, std::function<Variable(const Variable&)>>& closure() {
   static const std::map<std::string, std::function<Variable(const Variable&)>> table{
       {"bce of a sigmoid", [](const Variable& x) { return bce(sigmoid(x), half(x)); }},
       {"bce of a sigmoid that is clamped by less than f32 can tell from 1",
@@ -103,8 +104,8 @@ std::vector<double> row_of(const Case& c, const Trigger& trigger) {
 TEST(PreflightTrigger, BreaksWhatTheFindingNames) {
   std::size_t tried = 0;
   for (const Case& c : preflight_cases::planted()) {
-    const auto entry = maths().find(c.name);
-    if (entry == maths().end()) continue;
+    const auto entry = closure().find(c.name);
+    if (entry == closure().end()) continue;
     const PreflightReport report = preflight_cases::preflight(c);
     ASSERT_FALSE(report.findings.empty()) << c.name;
     ASSERT_TRUE(report.findings[0].trigger.has_value()) << c.name;
@@ -113,14 +114,14 @@ TEST(PreflightTrigger, BreaksWhatTheFindingNames) {
         << c.name << ": " << trigger.chain;
     ++tried;
   }
-  EXPECT_EQ(tried, maths().size()) << "a name of the table is not one of a planted model";
+  EXPECT_EQ(tried, closure().size()) << "a name of the table is not one of a planted model";
 }
 
 TEST(PreflightTrigger, IsTheSmallestNumberThatBreaksASigmoid) {
   for (const Case& c : preflight_cases::planted()) {
     if (c.rule != "bce-after-sigmoid" && c.rule != "log-after-sigmoid" && c.rule != "log-after-softmax") continue;
     const Trigger trigger = preflight_cases::preflight(c).findings.at(0).trigger.value();
-    EXPECT_FALSE(breaks(maths().at(c.name), {0.99 * trigger.values[0]}, trigger.dtype, c.options.precision, 0x1p-10))
+    EXPECT_FALSE(breaks(closure().at(c.name), {0.99 * trigger.values[0]}, trigger.dtype, c.options.precision, 0x1p-10))
         << c.name;
   }
 }

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include "binade/amp/loss_scaler.h"
 #include "binade/amp/state_hash.h"
 #include "binade/core/error.h"
 #include "binade/io/checkpoint/file.h"
 #include "binade/io/data/loader.h"
+#include "binade/optim/ema.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/amp/loss_scaler.h"
+#include "binade/amp/step/remediation_policy.h"
 #include "binade/amp/step/trainer.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/reduce.h"
@@ -83,13 +85,13 @@ TEST(Signs, TheOpIsComputedInF32BeforeItOverflows) {
     EXPECT_THROW(stopping.to(800), NumericError);
     overflow = stopping.trainer.finished().back().step;
   }
-  SequenceRun run(growing_keys(OnNan::kLadder));
+  SequenceRun run(growing_keys(OnNan::kRemedy));
   run.to(overflow + 20);
   ASSERT_FALSE(run.signs.empty());
   EXPECT_NE(run.signs[0].remedy.find(fmt::format("from step {} on", run.signs[0].step + kTelemetryDelay)),
             std::string::npos);
-  ASSERT_FALSE(run.trainer.ladder().promotions().empty());
-  EXPECT_EQ(run.trainer.ladder().promotions()[0].target, "attention/matmul");
+  ASSERT_FALSE(run.trainer.remediation().promotions().empty());
+  EXPECT_EQ(run.trainer.remediation().promotions()[0].target, "attention/matmul");
   for (const StepResult& result : run.trainer.finished()) EXPECT_FALSE(result.incident.has_value()) << result.step;
 }
 
@@ -99,7 +101,7 @@ TEST(Signs, AResumedRunSeesTheSame) {
     StateDict state;
   };
   const auto run = [](const Seen& from, std::int64_t to) {
-    SequenceRun part(growing_keys(OnNan::kLadder));
+    SequenceRun part(growing_keys(OnNan::kRemedy));
     part.signs = from.signs;
     if (!from.state.empty()) part.trainer.load_state(from.state);
     part.to(to);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "binade/amp/warnings/stagnation.h"
+#include "binade/amp/watch/telemetry.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/core/error.h"
 #include "tests/amp/toy.h"

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include "binade/amp/loss_scaler.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/verdict.h"
 #include "binade/core/error.h"
 #include "binade/nn/batch_norm.h"
 #include "binade/nn/linear.h"
+#include "binade/optim/ema.h"
 #include "tests/amp/toy.h"
 
 namespace binade::amp {
@@ -166,7 +169,7 @@ MicroBatches<toy::Batch> split(const toy::Batch& b, std::int64_t parts) {
   MicroBatches<toy::Batch> m;
   const std::int64_t rows = b.x.dim(0) / parts;
   for (std::int64_t i = 0; i < parts; ++i)
-    m.parts.push_back({b.x.narrow(i * rows, rows), b.target.narrow(i * rows, rows)});
+    m.batches.push_back({b.x.narrow(i * rows, rows), b.target.narrow(i * rows, rows)});
   return m;
 }
 
@@ -193,11 +196,11 @@ TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
   std::vector<float> with_bad, without;
   double norm_with = 0, norm_without = 0;
   MicroBatches<toy::Batch> all;
-  for (const std::uint32_t k : {0u, 1u, 2u}) all.parts.push_back(toy::batch(k));
+  for (const std::uint32_t k : {0u, 1u, 2u}) all.batches.push_back(toy::batch(k));
   {
     Training run({.precision = Policy::bf16(), .state_hash = true});
     MicroBatches<toy::Batch> bad = all;
-    bad.parts[1] = toy::with_nan(bad.parts[1]);
+    bad.batches[1] = toy::with_nan(bad.batches[1]);
     const StepResult r = run.step(bad);
     EXPECT_TRUE(r.committed);
     EXPECT_EQ(r.left_out, std::vector<int>{1});
@@ -212,7 +215,7 @@ TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
   {
     Training run({.precision = Policy::bf16()});
     MicroBatches<toy::Batch> good;
-    good.parts = {all.parts[0], all.parts[2]};
+    good.batches = {all.batches[0], all.batches[2]};
     norm_without = run.step(good).grad_norm;
     without = run.net.up.value().to_vector<float>();
   }
@@ -223,8 +226,8 @@ TEST(StepTransaction, ABadMicroBatchIsLeftOutAndTheRestDividedByWhatRemains) {
 TEST(StepTransaction, ABadMicroBatchStopsARunThatIsToStop) {
   Training run({.state_hash = true, .on_nan = OnNan::kStop});
   MicroBatches<toy::Batch> parts;
-  for (const std::uint32_t k : {0u, 1u, 2u}) parts.parts.push_back(toy::batch(k));
-  parts.parts[1] = toy::with_nan(parts.parts[1]);
+  for (const std::uint32_t k : {0u, 1u, 2u}) parts.batches.push_back(toy::batch(k));
+  parts.batches[1] = toy::with_nan(parts.batches[1]);
   const std::string before = run.trainer.state_hash();
   EXPECT_THROW(run.step(parts), NumericError);
   EXPECT_EQ(run.trainer.steps(), 0);
@@ -238,8 +241,8 @@ TEST(StepTransaction, ABadMicroBatchStopsARunThatIsToStop) {
 TEST(StepTransaction, AMicroBatchWhoseGradientsAreNanAtAnyScaleIsLeftOutAtTheOldScale) {
   Training run({.precision = Policy::fp16(), .state_hash = true});
   MicroBatches<toy::Batch> parts;
-  for (const std::uint32_t k : {0u, 1u, 2u}) parts.parts.push_back(toy::batch(k));
-  const void* bad = parts.parts[2].x.raw();
+  for (const std::uint32_t k : {0u, 1u, 2u}) parts.batches.push_back(toy::batch(k));
+  const void* bad = parts.batches[2].x.raw();
   const StepResult r = run.trainer.step(parts, [&](const toy::Batch& b) {
     run.net.fragile = b.x.raw() == bad ? 0.0 : INFINITY;
     return toy::loss(run.net, b);
@@ -257,7 +260,7 @@ TEST(StepTransaction, AMicroBatchWhoseGradientsAreNanAtAnyScaleIsLeftOutAtTheOld
 TEST(StepTransaction, WhenEveryMicroBatchIsBadNothingIsCommitted) {
   Training run({.state_hash = true, .on_nan = OnNan::kStop});
   MicroBatches<toy::Batch> bad;
-  for (const std::uint32_t k : {0u, 1u}) bad.parts.push_back(toy::with_nan(toy::batch(k)));
+  for (const std::uint32_t k : {0u, 1u}) bad.batches.push_back(toy::with_nan(toy::batch(k)));
   const std::string before = run.trainer.state_hash();
   EXPECT_THROW(run.step(bad), NumericError);
   EXPECT_EQ(run.trainer.state_hash(), before);
@@ -270,12 +273,12 @@ TEST(StepTransaction, NoGradientOutlivesItsStep) {
   Trainer trainer(
       runtime, net, optimizer,
       {.precision = Policy::fp16(), .loss_scale = LossScaleOptions::dynamic(0x1p20), .on_nan = OnNan::kSkip});
-  const auto maths = [&](const toy::Batch& b) {
+  const auto closure = [&](const toy::Batch& b) {
     EXPECT_FALSE(net.up.grad().defined()) << "of the step or the attempt before";
     return toy::loss(net, b);
   };
   for (const bool good : {true, true, false}) {
-    const StepResult result = trainer.step(good ? toy::batch(1) : toy::with_nan(toy::batch(1)), maths);
+    const StepResult result = trainer.step(good ? toy::batch(1) : toy::with_nan(toy::batch(1)), closure);
     EXPECT_EQ(result.committed, good);
     for (const auto& [name, parameter] : nn::named_parameters(net))
       EXPECT_FALSE(parameter->grad().defined()) << name << ": it would be multiplied by the loss scale";
@@ -320,13 +323,13 @@ std::vector<float> statistics_after(double init_scale, std::uint32_t steps, std:
   TrainerOptions options = hashed(Policy::fp16());
   options.loss_scale = LossScaleOptions::dynamic(init_scale);
   Trainer trainer(runtime, net, optimizer, options);
-  const auto maths = [&](const toy::Batch& b) {
+  const auto closure = [&](const toy::Batch& b) {
     return apply_one<toy::SquaredError>({}, {net(b.x), Variable(b.target)});
   };
-  for (std::uint32_t k = 0; k < steps; ++k) trainer.step(toy::batch(k), maths);
+  for (std::uint32_t k = 0; k < steps; ++k) trainer.step(toy::batch(k), closure);
   toy::Batch bad = toy::batch(99);
   bad.x.mutable_data<float>()[3] = INFINITY;
-  EXPECT_THROW(trainer.step(bad, maths), NumericError);
+  EXPECT_THROW(trainer.step(bad, closure), NumericError);
   for (const StepResult& r : trainer.finished()) {
     if (r.committed) continue;
     EXPECT_EQ(r.state_hash_before, r.state_hash_after) << "step " << r.step << " attempt " << r.attempt;

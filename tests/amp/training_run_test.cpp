@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/state_hash.h"
 #include "binade/core/error.h"
 #include "binade/io/checkpoint/store.h"
@@ -173,11 +174,11 @@ TEST(TrainingRun, WeightsOfLongAgoMendADamagedOneThoughTheirLossIsFarFromTodays)
   Training net(options);
   TrainingRun run(net.trainer, plain_options(folder, 300));
   run.begin();
-  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
-  const double first = run.step(toy::batch(0), maths).loss;
-  for (int k = 2; k < 250; ++k) run.step(toy::batch(0), maths);
-  EXPECT_LT(run.step(toy::batch(0), maths).loss, first / 20) << "or the first loss is nothing to be surprised at";
-  EXPECT_TRUE(run.step(toy::batch(0), maths).went_back());
+  const auto closure = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  const double first = run.step(toy::batch(0), closure).loss;
+  for (int k = 2; k < 250; ++k) run.step(toy::batch(0), closure);
+  EXPECT_LT(run.step(toy::batch(0), closure).loss, first / 20) << "or the first loss is nothing to be surprised at";
+  EXPECT_TRUE(run.step(toy::batch(0), closure).went_back());
 }
 
 TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
@@ -188,9 +189,9 @@ TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
   Training net(options);
   TrainingRun run(net.trainer, plain_options(folder, 400));
   run.begin();
-  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
-  for (std::uint32_t k = 0; k < 300; ++k) run.step(toy::batch(k % 10), maths);
-  EXPECT_THROW(run.step(toy::with_nan(toy::batch(1)), maths), NumericError);
+  const auto closure = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  for (std::uint32_t k = 0; k < 300; ++k) run.step(toy::batch(k % 10), closure);
+  EXPECT_THROW(run.step(toy::with_nan(toy::batch(1)), closure), NumericError);
   EXPECT_EQ(newest_checkpoint(folder), 300);
 }
 
@@ -203,9 +204,9 @@ TEST(TrainingRun, AStateThatIsToBlameItselfIsNotSavedWhenItEndsTheRun) {
   Training net(options);
   TrainingRun run(net.trainer, plain_options(folder, 40));
   run.begin();
-  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
-  for (std::uint32_t k = 0; k < 30; ++k) run.step(toy::batch(k % 10), maths);
-  EXPECT_THROW(run.step(toy::batch(1), maths), NumericError);
+  const auto closure = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  for (std::uint32_t k = 0; k < 30; ++k) run.step(toy::batch(k % 10), closure);
+  EXPECT_THROW(run.step(toy::batch(1), closure), NumericError);
   EXPECT_LT(newest_checkpoint(folder), 30);
 }
 
@@ -348,7 +349,7 @@ TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
   RunOptions options = run_options(folder);
   options.steps = 20;
   TrainingRun run(net.trainer, options);
-  FireDrill drill({"nan-weight@step=12,path=up.weight"}, net.net);
+  FaultInjection drill({"nan-weight@step=12,path=up.weight"}, net.net);
   bool harmed = false, went_back = false, poisoned = false;
   for (const auto& batch : run.batches(loader)) {
     const bool poison = went_back && net.trainer.steps() == 12 && !std::exchange(poisoned, true);
@@ -468,9 +469,9 @@ TEST(TrainingRun, AStepThatCannotBeCommittedIsWrittenDownAndThrown) {
   Training net(options);
   TrainingRun run(net.trainer, run_options(folder));
   run.begin();
-  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
-  run.step(toy::batch(0), maths);
-  EXPECT_THROW(run.step(toy::with_nan(toy::batch(1)), maths), NumericError);
+  const auto closure = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  run.step(toy::batch(0), closure);
+  EXPECT_THROW(run.step(toy::with_nan(toy::batch(1)), closure), NumericError);
   EXPECT_NE(folder.read("run/metrics.jsonl").find("\"step\":2,\"attempt\":1,\"committed\":false,\"loss\":\"nan\""),
             std::string::npos)
       << folder.read("run/metrics.jsonl");
@@ -492,9 +493,9 @@ TEST(TrainingRun, HeadroomIsWrittenOfSampledStepsAndOfThoseWithAnIncident) {
   options.steps = 800;  // every fourth step is sampled
   TrainingRun run(net.trainer, options);
   run.begin();
-  const auto maths = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
-  for (std::uint32_t k = 0; k < 6; ++k) run.step(toy::batch(k), maths);
-  EXPECT_THROW(run.step(toy::with_nan(toy::batch(7)), maths), NumericError);
+  const auto closure = [&](const toy::Batch& b) { return toy::loss(net.net, b); };
+  for (std::uint32_t k = 0; k < 6; ++k) run.step(toy::batch(k), closure);
+  EXPECT_THROW(run.step(toy::with_nan(toy::batch(7)), closure), NumericError);
   const std::vector<std::string> lines = lines_of(folder.read("run/headroom.jsonl"));
   ASSERT_EQ(lines.size(), 3u) << folder.read("run/headroom.jsonl");
   EXPECT_TRUE(lines[0].starts_with("{\"step\":1,\"headroom\":{\"\":[")) << lines[0];

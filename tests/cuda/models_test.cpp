@@ -195,7 +195,7 @@ class ForecastOfMemory : public testing::TestWithParam<OfDevice> {
       }
       std::size_t peak = 0;
       amp::MicroBatches<lab::PairBatch> parts;
-      for (std::int64_t i = 0; i < GetParam().accumulate; ++i) parts.parts.push_back(b);
+      for (std::int64_t i = 0; i < GetParam().accumulate; ++i) parts.batches.push_back(b);
       for (int step = 0; step < 2; ++step) {
         trainer.step(parts, maths);
         peak = std::max(peak, backend.bytes_peak());

@@ -126,7 +126,7 @@ TEST(RecordedSteps, ThatGoBadAreMadeAgainOpByOp) {
   };
   const Trace recorded = trace({"fp32"}, true, steps);
   expect_equal(recorded, trace({"fp32"}, false, steps));
-  EXPECT_EQ(recorded.results[7].rows_left_out, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(recorded.results[7].samples_left_out, (std::vector<std::int64_t>{1}));
 }
 
 TEST(RecordedSteps, LowerTheScaleOfAnOverflowAndGoOn) {

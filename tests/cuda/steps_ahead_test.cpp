@@ -28,7 +28,7 @@ class StepsAhead : public testing::TestWithParam<std::int64_t> {
   void expect_the_same(Setting setting, const std::function<void(Training&)>& steps) {
     const auto all = [&](Training& run, std::vector<StepResult>& results) {
       steps(run);
-      run.trainer->settle();
+      run.trainer->synchronize();
       results = run.trainer->finished();
     };
     setting.options.ahead = 0;
@@ -93,7 +93,7 @@ TEST_P(StepsAhead, BehindABatchThatIsSkippedTakeItsNumber) {
       if (k == 17) b.images.fill(std::numeric_limits<double>::quiet_NaN());
       run.step(b);
     }
-    EXPECT_EQ(run.trainer->steps() + run.trainer->under_way(), 29);
+    EXPECT_EQ(run.trainer->steps() + run.trainer->in_flight(), 29);
   });
 }
 
@@ -120,7 +120,7 @@ TEST_P(StepsAhead, BehindALossThatJumpsAreMadeWithoutIt) {
         }
       run.watched_step(b);
     }
-    run.trainer->settle();
+    run.trainer->synchronize();
     EXPECT_EQ(run.trainer->steps(), kLong - 1);
   });
 }
@@ -135,17 +135,17 @@ TEST_P(StepsAhead, BehindOneThatMakesTheRunGoBackAreDropped) {
     bool struck = false;
     std::uint32_t calls = 0;
     while (!run.trainer->has_made(30) && ++calls < 80) {
-      const std::int64_t next = run.trainer->steps() + run.trainer->under_way() + 1;
+      const std::int64_t next = run.trainer->steps() + run.trainer->in_flight() + 1;
       if (next == 13 && !point) point = RecoveryPoint{12, "that of step 12", run.trainer->state()};
       if (next == 20 && !std::exchange(struck, true)) {
-        run.trainer->settle();
+        run.trainer->synchronize();
         run.net.last.weight.mutable_value().fill(std::numeric_limits<double>::quiet_NaN());
       }
       const StepResult result = run.step(batch(static_cast<std::uint32_t>(next)));
       if (result.incident) {
         EXPECT_EQ(result.incident->remedy.action, RemedyAction::kRollback);
         EXPECT_EQ(run.trainer->steps(), 12);
-        EXPECT_EQ(run.trainer->under_way(), 0);
+        EXPECT_EQ(run.trainer->in_flight(), 0);
       }
     }
     EXPECT_TRUE(struck);
@@ -156,15 +156,15 @@ TEST_P(StepsAhead, BehindOneThatMakesTheRunGoBackAreDropped) {
 TEST_P(StepsAhead, ThatNothingHelpsThrowFromWhoeverHearsOfIt) {
   Training run({"fp32", {.on_nan = OnNan::kStop, .ahead = GetParam()}}, true);
   take(run, 16);
-  run.trainer->settle();
+  run.trainer->synchronize();
   io::ImageBatch bad = batch(16);
   bad.images.fill(std::numeric_limits<double>::quiet_NaN());
-  EXPECT_TRUE(run.step(bad).under_way);
-  EXPECT_THROW(run.trainer->settle(), NumericError);
+  EXPECT_TRUE(run.step(bad).in_flight);
+  EXPECT_THROW(run.trainer->synchronize(), NumericError);
   EXPECT_EQ(run.trainer->steps(), 16);
-  EXPECT_EQ(run.trainer->under_way(), 0);
+  EXPECT_EQ(run.trainer->in_flight(), 0);
   run.step(batch(17));
-  run.trainer->settle();
+  run.trainer->synchronize();
   EXPECT_EQ(run.trainer->steps(), 17) << "the run goes on where its caller wants it to";
 }
 
@@ -175,11 +175,11 @@ TEST_P(StepsAhead, AreSentWithoutAWait) {
     const std::uint64_t before = cuda::waits();
     const StepResult result = run.step(batch(k));
     if (k >= 12) {  // steps with looks and without are recorded by now, and believed
-      EXPECT_TRUE(result.under_way) << k;
+      EXPECT_TRUE(result.in_flight) << k;
       EXPECT_EQ(cuda::waits(), before) << k;
       EXPECT_EQ(result.step, k + 1);
     }
-    most = std::max(most, run.trainer->under_way());
+    most = std::max(most, run.trainer->in_flight());
   }
   EXPECT_EQ(most, GetParam());
   EXPECT_EQ(run.trainer->finished().size(), 48u - static_cast<std::size_t>(GetParam()));
@@ -191,12 +191,12 @@ TEST_P(StepsAhead, AreKnownToWhoeverLooks) {
   for (const std::int64_t ahead : {GetParam(), std::int64_t{0}}) {
     Training run({"fp32", {.ahead = ahead}}, true);
     take(run, 20);
-    EXPECT_EQ(run.trainer->under_way() > 0, ahead > 0);
+    EXPECT_EQ(run.trainer->in_flight() > 0, ahead > 0);
     EXPECT_EQ(run.trainer->state().integer("progress/step"), 20);
-    EXPECT_EQ(run.trainer->under_way(), 0);
+    EXPECT_EQ(run.trainer->in_flight(), 0);
     run.step(batch(20));
     run.step(batch(21));
-    EXPECT_EQ(run.trainer->under_way() > 0, ahead > 0);
+    EXPECT_EQ(run.trainer->in_flight() > 0, ahead > 0);
     losses.push_back(run.trainer->evaluate([&] { return maths(run.net, batch(3).to(Device::cuda())).item(); }));
     run.step(batch(22));
     hashes.push_back(run.trainer->state_hash());

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "binade/amp/verdict.h"
 #include "binade/core/crc32c.h"
 #include "tests/faults/score.h"
 

@@ -4,6 +4,7 @@
 
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
+#include "binade/core/memory_plan.h"
 #include "examples/unet/unet.h"
 #include "tests/tested_device.h"
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "binade/amp/step/remediation_policy.h"
 #include "binade/io/checkpoint/store.h"
 #include "tests/resume/run.h"
 
@@ -37,7 +38,7 @@ struct UnderWay {
   void look(const StateDict& state) {
     const auto seen = [&](const char* what, bool is) { cuts[what] += is ? 1 : 0; };
     const std::int64_t step = state.integer("rng/step");
-    amp::Ladder ladder;
+    amp::RemediationPolicy ladder;
     ladder.load_state(state.section("amp/ladder"));
     seen("inside an epoch", state.integer("data/position") > 0);
     seen("with samples in quarantine", !state.integers("data/quarantine").empty());

@@ -31,7 +31,7 @@ amp::TrainerOptions trainer_options(const Plan& plan) {
     o.loss_scale->growth_interval = 4;
     o.loss_scale->ceiling = 0x1p60;
   }
-  o.ladder.promoted_steps = 12;
+  o.remediation.promoted_steps = 12;
   if (plan.skips) o.on_nan = amp::OnNan::kSkip;
   if (plan.trouble == Trouble::kLargeProduct)
     for (std::int64_t i = 0; i < 3; ++i)

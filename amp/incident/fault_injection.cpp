@@ -1,4 +1,4 @@
-#include "binade/amp/incident/fire_drill.h"
+#include "binade/amp/incident/fault_injection.h"
 
 #include <algorithm>
 #include <charconv>
@@ -157,11 +157,11 @@ Fault parse_fault(const std::string& spec) {
   return fault;
 }
 
-FireDrill::FireDrill(const std::vector<std::string>& specs, nn::Module& model) : model_(&model) {
+FaultInjection::FaultInjection(const std::vector<std::string>& specs, nn::Module& model) : model_(&model) {
   for (const std::string& spec : specs) plant(spec);
 }
 
-void FireDrill::plant(const std::string& spec) {
+void FaultInjection::plant(const std::string& spec) {
   Fault fault = parse_fault(spec);
   if (fault.kind == "inf-grad" || fault.kind == "scale-weight" || fault.kind == "nan-weight")
     fault.path = resolved(fault, names_in(nn::named_parameters(*model_)), "parameter");
@@ -180,38 +180,39 @@ void FireDrill::plant(const std::string& spec) {
   faults_.push_back(std::move(fault));
 }
 
-bool FireDrill::due(const Fault& fault, std::int64_t step) const {
+bool FaultInjection::due(const Fault& fault, std::int64_t step) const {
   const auto struck = struck_.find({fault.spec, step});
   if (!fault.again && struck != struck_.end() && struck->second != call_) return false;
   return step == fault.step || (fault.every > 0 && step > fault.step && (step - fault.step) % fault.every == 0);
 }
 
-bool FireDrill::concerns(std::int64_t step) const {
+bool FaultInjection::concerns(std::int64_t step) const {
   // nan-weight strikes after its step: the step behind it is the one that fails.
   return std::ranges::any_of(faults_, [&](const Fault& f) {
     return f.every > 0 ? step >= f.step : step == f.step || (f.kind == "nan-weight" && step == f.step + 1);
   });
 }
 
-std::vector<const Fault*> FireDrill::active(std::string_view kind) const {
+std::vector<const Fault*> FaultInjection::active(std::string_view kind) const {
   std::vector<const Fault*> found;
   for (const Fault& fault : faults_)
     if (fault.kind == kind && due(fault, step_) && (first_ || !fault.once)) found.push_back(&fault);
   return found;
 }
 
-void FireDrill::strike(const Fault& fault, std::int64_t step) {
+void FaultInjection::strike(const Fault& fault, std::int64_t step) {
   const bool first_time = !struck_.contains({fault.spec, step});
   if (first_time && !fault.again && on_strike) on_strike(fault.spec, step);
   struck_[{fault.spec, step}] = call_;
 }
 
-bool FireDrill::struck_in_this_call(const Fault& fault) const {
+bool FaultInjection::struck_in_this_call(const Fault& fault) const {
   const auto struck = struck_.find({fault.spec, step_});
   return struck != struck_.end() && struck->second == call_;
 }
 
-void FireDrill::change_weight(const Fault& fault, optim::Optimizer& optimizer, const std::function<float(float)>& f) {
+void FaultInjection::change_weight(const Fault& fault, optim::Optimizer& optimizer,
+                                   const std::function<float(float)>& f) {
   for (const auto& [name, parameter] : nn::named_parameters(*model_)) {
     if (name != fault.path) continue;
     Tensor& value = parameter->mutable_value();
@@ -226,7 +227,7 @@ void FireDrill::change_weight(const Fault& fault, optim::Optimizer& optimizer, c
   }
 }
 
-void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
+void FaultInjection::before_step(std::int64_t step, optim::Optimizer& optimizer) {
   ++call_;
   step_ = step;
   first_ = true;
@@ -248,7 +249,7 @@ void FireDrill::before_step(std::int64_t step, optim::Optimizer& optimizer) {
     }
 }
 
-void FireDrill::before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out, std::int64_t rows) {
+void FaultInjection::before_run(std::int64_t step, bool first, std::vector<std::int64_t> left_out, std::int64_t rows) {
   step_ = step;
   first_ = first;
   left_out_ = std::move(left_out);
@@ -257,7 +258,7 @@ void FireDrill::before_run(std::int64_t step, bool first, std::vector<std::int64
   micro_batch_ = -1;
 }
 
-void FireDrill::after_gradients(optim::FlatParameters& parameters) {
+void FaultInjection::after_gradients(optim::FlatParameters& parameters) {
   for (const Fault* fault : active("inf-grad")) {
     strike(*fault);
     for (const optim::FlatParameters::Slice& slice : parameters.slices()) {
@@ -268,7 +269,7 @@ void FireDrill::after_gradients(optim::FlatParameters& parameters) {
   }
 }
 
-void FireDrill::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
+void FaultInjection::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
   step_ = step;
   first_ = true;
   for (const Fault* fault : active("nan-weight")) {
@@ -277,7 +278,7 @@ void FireDrill::after_commit(std::int64_t step, optim::Optimizer& optimizer) {
   }
 }
 
-double FireDrill::lr_factor() {
+double FaultInjection::lr_factor() {
   double factor = 1;
   for (const Fault* fault : active("lr")) {
     strike(*fault);
@@ -286,7 +287,7 @@ double FireDrill::lr_factor() {
   return factor;
 }
 
-bool FireDrill::fills_disk(std::int64_t step) {
+bool FaultInjection::fills_disk(std::int64_t step) {
   for (const Fault& fault : faults_)
     if (fault.kind == "enospc" && step >= fault.step && !struck_.contains({fault.spec, fault.step})) {
       strike(fault, fault.step);
@@ -295,7 +296,7 @@ bool FireDrill::fills_disk(std::int64_t step) {
   return false;
 }
 
-double FireDrill::eps_of(const OpCall& call, double eps) {
+double FaultInjection::eps_of(const OpCall& call, double eps) {
   for (const Fault* fault : active("drop-eps"))
     if (call.module_path == fault->path && call.info.family == OpFamily::kNorm) {
       strike(*fault);
@@ -305,7 +306,7 @@ double FireDrill::eps_of(const OpCall& call, double eps) {
 }
 
 /// Fills the first row of the faults' samples: `tensor` has the batch, perhaps folded with more, in dimension 0.
-void FireDrill::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
+void FaultInjection::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
   if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
   for (const Fault* fault : active(kind)) {
     if (!fault->path.empty() && fault->path != call.module_path) continue;
@@ -318,7 +319,7 @@ void FireDrill::fill_row(std::string_view kind, const OpCall& call, Tensor& tens
   }
 }
 
-void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
+void FaultInjection::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) {
   if (micro_batch_ != step_context().micro_batch) {
     micro_batch_ = step_context().micro_batch;
     batch_ = nullptr;
@@ -355,14 +356,14 @@ void FireDrill::before_forward(const OpCall& call, std::span<const Variable> inp
 }
 
 /// The row of a sample in a micro-batch that has `rows` now; nothing when it is not in there.
-std::optional<std::int64_t> FireDrill::row_of(std::int64_t sample, std::int64_t rows) const {
+std::optional<std::int64_t> FaultInjection::row_of(std::int64_t sample, std::int64_t rows) const {
   const std::int64_t per_part = rows_per_part_ > 0 ? rows_per_part_ : rows, first = micro_batch_ * per_part;
   if (sample < first || sample >= first + per_part || std::ranges::count(left_out_, sample) > 0) return std::nullopt;
   const auto gone = std::ranges::count_if(left_out_, [&](std::int64_t row) { return row >= first && row < sample; });
   return sample - first - gone;
 }
 
-Tensor FireDrill::planted_in(const Tensor& batch, std::int64_t rows) {
+Tensor FaultInjection::planted_in(const Tensor& batch, std::int64_t rows) {
   Tensor planted = batch;
   for (const Fault* fault : active("nan-input"))
     if (const auto row = row_of(fault->sample, rows)) {
@@ -379,7 +380,8 @@ Tensor FireDrill::planted_in(const Tensor& batch, std::int64_t rows) {
   return planted;
 }
 
-void FireDrill::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs, const Observation&) {
+void FaultInjection::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
+                                   const Observation&) {
   for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
     if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
       outputs[0] = planted_in(outputs[0], operand.dim(0));

@@ -1,4 +1,4 @@
-#include "binade/amp/step/ladder.h"
+#include "binade/amp/step/remediation_policy.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace binade::amp {
 
-std::int64_t Ladder::promote(const std::string& target, std::int64_t step) {
+std::int64_t RemediationPolicy::promote(const std::string& target, std::int64_t step) {
   const auto known = std::ranges::find(promotions_, target, &Promotion::target);
   if (known == promotions_.end()) {
     promotions_.push_back({target, step - 1 + options_.promoted_steps, options_.promoted_steps});
@@ -20,8 +20,8 @@ std::int64_t Ladder::promote(const std::string& target, std::int64_t step) {
   return known->until;
 }
 
-std::vector<std::string> Ladder::review(std::int64_t step,
-                                        const std::function<bool(const std::string& target)>& needed) {
+std::vector<std::string> RemediationPolicy::review(std::int64_t step,
+                                                   const std::function<bool(const std::string& target)>& needed) {
   std::vector<std::string> changes;
   for (Promotion& p : promotions_) {
     if (!p.active || p.until > step) continue;
@@ -36,26 +36,26 @@ std::vector<std::string> Ladder::review(std::int64_t step,
   return changes;
 }
 
-Policy Ladder::applied_to(Policy policy) const {
+Policy RemediationPolicy::applied_to(Policy policy) const {
   for (const Promotion& p : promotions_)
     if (p.active) policy = policy.with(p.target, DType::f32);
   return policy;
 }
 
-bool Ladder::may_roll_back(std::int64_t step) const {
+bool RemediationPolicy::may_roll_back(std::int64_t step) const {
   std::int64_t recent = 0;
   for (std::size_t i = 0; i < rollbacks_.size(); i += 2) recent += rollbacks_[i] > step - options_.window ? 1 : 0;
   return recent < options_.rollbacks;
 }
 
-std::int64_t Ladder::rollback_floor(std::int64_t step) const {
+std::int64_t RemediationPolicy::rollback_floor(std::int64_t step) const {
   std::int64_t floor = -1;
   for (std::size_t i = 0; i < rollbacks_.size(); i += 2)
     if (rollbacks_[i] > step - options_.window) floor = std::max(floor, rollbacks_[i + 1]);
   return floor;
 }
 
-void Ladder::rolled_back(std::int64_t from, std::int64_t to, bool cut_lr) {
+void RemediationPolicy::rolled_back(std::int64_t from, std::int64_t to, bool cut_lr) {
   rollbacks_.insert(rollbacks_.end(), {from, to});
   if (!cut_lr) return;
   cut_factor_ = lr_factor(to + 1) * options_.lr_cut;
@@ -63,9 +63,11 @@ void Ladder::rolled_back(std::int64_t from, std::int64_t to, bool cut_lr) {
   cut_until_ = from + options_.lr_cut_steps;
 }
 
-double Ladder::lr_factor(std::int64_t step) const { return step >= cut_from_ && step <= cut_until_ ? cut_factor_ : 1; }
+double RemediationPolicy::lr_factor(std::int64_t step) const {
+  return step >= cut_from_ && step <= cut_until_ ? cut_factor_ : 1;
+}
 
-StateDict Ladder::state() const {
+StateDict RemediationPolicy::state() const {
   StateDict state;
   std::string targets;
   StateDict::Integers numbers;
@@ -81,27 +83,27 @@ StateDict Ladder::state() const {
   return state;
 }
 
-Ladder Ladder::decode(const StateDict& saved) const {
-  Ladder ladder(options_);
+RemediationPolicy RemediationPolicy::decode(const StateDict& saved) const {
+  RemediationPolicy policy(options_);
   const std::string& targets = saved.text("promoted");
   const StateDict::Integers& numbers = read_counts(saved, "promoted_until");
   for (std::size_t begin = 0, i = 0; begin < targets.size(); ++i) {
     const std::size_t end = targets.find('\n', begin);
     check<CheckpointError>(end != targets.npos && 3 * i + 2 < numbers.size(),
-                           "ladder: the checkpoint's list of promoted ops is damaged");
-    ladder.promotions_.push_back(
+                           "remedies: the checkpoint's list of promoted ops is damaged");
+    policy.promotions_.push_back(
         {targets.substr(begin, end - begin), numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2] != 0});
     begin = end + 1;
   }
-  ladder.rollbacks_ = read_counts(saved, "rollbacks");
+  policy.rollbacks_ = read_counts(saved, "rollbacks");
   const StateDict::Integers& cut = read_counts(saved, "lr_cut");
-  ladder.cut_factor_ = saved.number("lr_factor");
-  check<CheckpointError>(ladder.rollbacks_.size() % 2 == 0 && cut.size() == 2 && ladder.cut_factor_ > 0 &&
-                             ladder.cut_factor_ <= 1 && numbers.size() == 3 * ladder.promotions_.size(),
-                         "ladder: the checkpoint's record of remedies is damaged");
-  ladder.cut_from_ = cut[0];
-  ladder.cut_until_ = cut[1];
-  return ladder;
+  policy.cut_factor_ = saved.number("lr_factor");
+  check<CheckpointError>(policy.rollbacks_.size() % 2 == 0 && cut.size() == 2 && policy.cut_factor_ > 0 &&
+                             policy.cut_factor_ <= 1 && numbers.size() == 3 * policy.promotions_.size(),
+                         "remedies: the checkpoint's record of remedies is damaged");
+  policy.cut_from_ = cut[0];
+  policy.cut_until_ = cut[1];
+  return policy;
 }
 
 }  // namespace binade::amp

@@ -17,13 +17,13 @@ std::vector<StateDict> capsules_of(const TrainerOptions& options, int steps, std
   Lab run(options);
   run.bad_sample = bad_sample;
   std::vector<StateDict> capsules;
-  run.trainer.set_capsule_sink(
+  run.trainer.set_repro_sink(
       [&](std::int64_t, std::int64_t, StateDict capsule) { capsules.push_back(std::move(capsule)); });
   for (int k = 0; k < steps; ++k) run.step();
   return capsules;
 }
 
-CapsuleReplay replayed(const TrainerOptions& options, const StateDict& capsule) {
+ReproReplay replayed(const TrainerOptions& options, const StateDict& capsule) {
   Lab elsewhere(options);
   return elsewhere.trainer.replay<toy::LabBatch>(capsule, [&](const toy::LabBatch& b) { return elsewhere.loss(b); });
 }
@@ -31,7 +31,7 @@ CapsuleReplay replayed(const TrainerOptions& options, const StateDict& capsule) 
 TEST(Capsule, ABadSampleIsFoundAgainToTheBit) {
   const std::vector<StateDict> capsules = capsules_of({}, 8, 17);
   ASSERT_EQ(capsules.size(), 1u);
-  const CapsuleReplay replay = replayed({}, capsules[0]);
+  const ReproReplay replay = replayed({}, capsules[0]);
   EXPECT_TRUE(replay.same_bits);
   EXPECT_EQ(replay.incident.diagnosis.first_bad.value().sample_id, 17);
   EXPECT_EQ(replay.incident.diagnosis.cause, CauseClass::kBadInput);
@@ -40,7 +40,7 @@ TEST(Capsule, ABadSampleIsFoundAgainToTheBit) {
 TEST(Capsule, ItHoldsTheHeadroomOfTheStepsBefore) {
   Lab run({.precision = Policy::fp16()});
   StateDict capsule;
-  run.trainer.set_capsule_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
+  run.trainer.set_repro_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
   for (int k = 0; k < 40; ++k) run.step();
   run.step([&](const toy::LabBatch& b) { return run.loss(b) * std::nan(""); });
   const StateDict history = capsule.section("amp/signs/forecast");
@@ -53,7 +53,7 @@ TEST(Capsule, ADamagedWeightComesWithIt) {
   const TrainerOptions options{.on_nan = OnNan::kSkip, .inject = {"nan-weight@step=2,path=first"}};
   Lab run(options);
   StateDict capsule;
-  run.trainer.set_capsule_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
+  run.trainer.set_repro_sink([&](std::int64_t, std::int64_t, StateDict taken) { capsule = std::move(taken); });
   run.step();
   run.step();
   EXPECT_THROW(run.step(), NumericError);
@@ -66,7 +66,7 @@ TEST(Capsule, AFaultThatIsPlantedInEveryAttemptIsPlantedInTheReplay) {
                                .inject = {"scale-weight@step=3,path=second,factor=1e6,view=1"}};
   const std::vector<StateDict> capsules = capsules_of(options, 4);
   ASSERT_EQ(capsules.size(), 1u);
-  const CapsuleReplay replay = replayed(options, capsules[0]);
+  const ReproReplay replay = replayed(options, capsules[0]);
   EXPECT_TRUE(replay.same_bits);
   EXPECT_EQ(replay.incident.diagnosis.first_bad.value().module, "second");
 }
@@ -91,7 +91,7 @@ TEST(Capsule, WhereABatchCannotBeKeptTheReportSaysSo) {
     });
   };
   int capsules = 0;
-  run.trainer.set_capsule_sink([&](std::int64_t, std::int64_t, const StateDict&) { ++capsules; });
+  run.trainer.set_repro_sink([&](std::int64_t, std::int64_t, const StateDict&) { ++capsules; });
   const Incident incident = step().incident.value();
   EXPECT_EQ(capsules, 0);
   EXPECT_NE(incident.no_capsule.find("state()"), std::string::npos);
@@ -105,7 +105,7 @@ TEST(Capsule, AnotherOutcomeIsSaid) {
   const StateDict& capsule = capsules.at(0);
   for (const auto& [name, value] : capsule.values())
     mended.put(name, name == "batch/0/x" ? Tensor::zeros(capsule.tensor(name).shape()) : value);
-  const CapsuleReplay replay = replayed({}, mended);
+  const ReproReplay replay = replayed({}, mended);
   EXPECT_FALSE(replay.same_bits);
   EXPECT_FALSE(replay.incident.diagnosis.first_bad.has_value());
 }

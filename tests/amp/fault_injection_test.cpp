@@ -1,4 +1,4 @@
-#include "binade/amp/incident/fire_drill.h"
+#include "binade/amp/incident/fault_injection.h"
 
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ std::string message_of(const std::string& spec) {
   return "";
 }
 
-TEST(FireDrill, WhatCannotBePlantedIsNamedWithTheNearest) {
+TEST(FaultInjection, WhatCannotBePlantedIsNamedWithTheNearest) {
   EXPECT_NE(message_of("nan-inptu@step=1,sample=0").find("did you mean nan-input"), std::string::npos);
   EXPECT_NE(message_of("nan-input@step=1,smaple=0").find("did you mean sample"), std::string::npos);
   EXPECT_NE(message_of("inf-grad@step=1,param=frist").find("did you mean"), std::string::npos);
@@ -93,7 +93,7 @@ TEST(FireDrill, WhatCannotBePlantedIsNamedWithTheNearest) {
   EXPECT_EQ(message_of("inf-grad@step=1,param=first"), "") << "a module stands for its weight";
 }
 
-TEST(FireDrill, WeightsThatGrowAStepAtATimeTrainOnIn16BitsToo) {
+TEST(FaultInjection, WeightsThatGrowAStepAtATimeTrainOnIn16BitsToo) {
   for (const Policy& policy : {Policy::fp16(), Policy::pure_bf16()}) {
     Drill drill({"scale-weight@step=2,path=first,factor=1.01,every=1",
                  "scale-weight@step=3,path=second,factor=1.01,every=1"},
@@ -102,7 +102,7 @@ TEST(FireDrill, WeightsThatGrowAStepAtATimeTrainOnIn16BitsToo) {
   }
 }
 
-TEST(FireDrill, ABadSampleIsFoundAndTrainingIsUnharmedElsewhere) {
+TEST(FaultInjection, ABadSampleIsFoundAndTrainingIsUnharmedElsewhere) {
   Drill drill({"nan-input@step=3,sample=6"});
   const Incident incident = drill.incident_in(3);
   EXPECT_TRUE(incident.drill);
@@ -112,7 +112,7 @@ TEST(FireDrill, ABadSampleIsFoundAndTrainingIsUnharmedElsewhere) {
   EXPECT_NE(report_json(incident).find(R"("drill":true)"), std::string::npos);
 }
 
-TEST(FireDrill, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
+TEST(FaultInjection, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
   {
     Drill once({"nan-input@step=2,sample=1,once=1"});
     EXPECT_EQ(once.incident_in(2).diagnosis.cause, CauseClass::kNotReproducible) << "the replay does not have it";
@@ -124,7 +124,7 @@ TEST(FireDrill, OnceIsTheFirstAttemptAndEveryIsEachSoManySteps) {
   EXPECT_EQ(rates, (std::vector<double>{0.01, 0.005, 0.01, 0.005, 0.01}));
 }
 
-TEST(FireDrill, AFaultStrikesTheFirstTimeThatItsStepComes) {
+TEST(FaultInjection, AFaultStrikesTheFirstTimeThatItsStepComes) {
   {
     Drill drill({"nan-input@step=2,sample=1"});
     EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kBadInput) << "replays of the step have it";
@@ -136,24 +136,24 @@ TEST(FireDrill, AFaultStrikesTheFirstTimeThatItsStepComes) {
   EXPECT_THROW(again.step(2), NumericError);
 }
 
-TEST(FireDrill, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
+TEST(FaultInjection, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
   Drill drill({"lr@step=2,every=2,factor=0.5"});
-  drill.trainer.drill().has_struck("lr@step=2,every=2,factor=0.5", 2);
+  drill.trainer.faults().has_struck("lr@step=2,every=2,factor=0.5", 2);
   std::vector<std::pair<std::string, std::int64_t>> seen;
-  drill.trainer.drill().on_strike = [&](const std::string& spec, std::int64_t step) { seen.emplace_back(spec, step); };
+  drill.trainer.faults().on_strike = [&](const std::string& spec, std::int64_t step) { seen.emplace_back(spec, step); };
   std::vector<double> rates;
   for (std::uint32_t k = 1; k <= 4; ++k) rates.push_back(drill.step(k).lr);
   EXPECT_EQ(rates, (std::vector<double>{0.01, 0.01, 0.01, 0.005}));
   EXPECT_EQ(seen, (std::vector<std::pair<std::string, std::int64_t>>{{"lr@step=2,every=2,factor=0.5", 4}}));
 }
 
-TEST(FireDrill, AGradient) {
+TEST(FaultInjection, AGradient) {
   Drill drill({"inf-grad@step=2,param=second,index=5"});
   const Incident incident = drill.incident_in(2);
   EXPECT_NE(incident.what.find("second.weight"), std::string::npos) << incident.what;
 }
 
-TEST(FireDrill, AWeightAfterItsStepFailsTheNext) {
+TEST(FaultInjection, AWeightAfterItsStepFailsTheNext) {
   Drill drill({"nan-weight@step=2,path=first"});
   const Incident incident = drill.incident_in(3);
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kCorruptedState);
@@ -162,14 +162,14 @@ TEST(FireDrill, AWeightAfterItsStepFailsTheNext) {
   EXPECT_TRUE(incident.drill);
 }
 
-TEST(FireDrill, ABuffer) {
+TEST(FaultInjection, ABuffer) {
   Drill buffer({"nan-buffer@step=2,path=seen"});
   buffer.step(1);
   buffer.step(2);
   EXPECT_TRUE(std::isnan(buffer.model.seen.committed().at(0)));
 }
 
-TEST(FireDrill, AScaledViewOfAWeightOverflowsWhereItIsRead) {
+TEST(FaultInjection, AScaledViewOfAWeightOverflowsWhereItIsRead) {
   Drill view({"scale-weight@step=2,path=second,factor=1e6,view=1"}, Policy::fp16());
   view.step(1);
   const double before = view.model.second.weight.value().at(0);
@@ -179,7 +179,7 @@ TEST(FireDrill, AScaledViewOfAWeightOverflowsWhereItIsRead) {
   EXPECT_EQ(view.model.second.weight.value().at(0), before);
 }
 
-TEST(FireDrill, AScaledWeightStaysScaled) {
+TEST(FaultInjection, AScaledWeightStaysScaled) {
   Drill stored({"scale-weight@step=2,path=second,factor=3"});
   stored.step(1);
   const double old = stored.model.second.weight.value().at(0);
@@ -187,7 +187,7 @@ TEST(FireDrill, AScaledWeightStaysScaled) {
   EXPECT_NEAR(stored.model.second.weight.value().at(0), 3 * old, 0.02) << "one update of Adam moves it by 0.01";
 }
 
-TEST(FireDrill, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
+TEST(FaultInjection, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
   DrillOf<Residual> drill({"constant-row@step=2,sample=5,path=norm", "drop-eps@step=2,path=norm"});
   const Incident incident = drill.incident_in(2);
   EXPECT_EQ(incident.diagnosis.first_bad.value().op, "add_layer_norm");
@@ -195,7 +195,7 @@ TEST(FireDrill, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
   EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationPole);
 }
 
-TEST(FireDrill, AFlippedBitIsToldFromSoftware) {
+TEST(FaultInjection, AFlippedBitIsToldFromSoftware) {
   Drill drill({"bitflip@step=2,path=second,op=linear"});
   drill.step(1);
   try {
@@ -206,7 +206,7 @@ TEST(FireDrill, AFlippedBitIsToldFromSoftware) {
   }
 }
 
-TEST(FireDrill, ABitOfAChannelSliceIsFlipped) {
+TEST(FaultInjection, ABitOfAChannelSliceIsFlipped) {
   DrillOf<SideBySide> drill({"bitflip@step=2,path=right,op=batch_norm"});
   EXPECT_EQ(drill.incident_in(2).diagnosis.cause, CauseClass::kNotReproducible);
 }

@@ -21,8 +21,8 @@ struct Fault {
   std::string kind{};
   std::int64_t step = 0;
   std::int64_t every = 0;  ///< > 0: strikes again every so many steps
-  bool once = false;       ///< only in the first attempt of its step; otherwise in every attempt and replay of it
-  bool again = false;      ///< each time the run reaches its step; otherwise only the first time in the run's life
+  bool once = false;       ///< on the first attempt of its step alone; else on every attempt and replay of it
+  bool again = false;      ///< whenever its step comes again; else the first time it comes, in the run's life
   std::string path{};      ///< a module, a buffer or a parameter
   std::string op{};
   std::int64_t sample = 0;  ///< row of the step's whole batch
@@ -54,11 +54,11 @@ Fault parse_fault(const std::string& spec);
 
 /// Plants faults in the steps of one Trainer. The owner of the run's folder passes the strikes of the run's earlier
 /// processes to `has_struck`; `on_strike` is called before a fault strikes for the first time in a step.
-class FireDrill final : public TapeObserver {
+class FaultInjection final : public TapeObserver {
  public:
-  FireDrill() = default;
+  FaultInjection() = default;
   /// Throws ArgumentError for a path that the model does not have, naming the nearest.
-  FireDrill(const std::vector<std::string>& specs, nn::Module& model);
+  FaultInjection(const std::vector<std::string>& specs, nn::Module& model);
 
   /// One more, for programs that plant by themselves. Throws as the constructor does.
   void plant(const std::string& spec);
@@ -103,7 +103,7 @@ class FireDrill final : public TapeObserver {
   nn::Module* model_ = nullptr;
   std::vector<Fault> faults_;
   static constexpr std::int64_t kEarlierLife = -1;
-  /// By fault and step: the call of before_step() in which the fault struck.
+  /// In which call of before_step a fault struck in that step.
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> struck_;
   std::int64_t step_ = 0;
   std::int64_t call_ = 0;  // of before_step
@@ -114,5 +114,7 @@ class FireDrill final : public TapeObserver {
   std::int64_t batch_rows_ = 0;
   std::int64_t micro_batch_ = -1;
 };
+
+using FireDrill [[deprecated("use FaultInjection")]] = FaultInjection;
 
 }  // namespace binade::amp

@@ -6,28 +6,18 @@
 #include <vector>
 
 #include "binade/amp/policy.h"
+#include "binade/amp/step/options.h"
 #include "binade/core/state_dict.h"
 
 namespace binade::amp {
 
-/// Bounds of what remedies may do to a run.
-struct LadderOptions {
-  std::int64_t promoted_steps = 1000;  ///< for which an op stays in f32; doubled each time it is needed again
-  std::int64_t skips = 5;              ///< batches passed over within one step
-  std::int64_t incidents = 16;         ///< within one step
-  std::int64_t rollbacks = 3;          ///< within `window` steps
-  std::int64_t window = 1000;
-  double lr_cut = 0.5;              ///< of the learning rate after a rollback that data or updates made necessary
-  std::int64_t lr_cut_steps = 200;  ///< for which it lasts
-};
-
-/// What remedies leave behind in a run: ops that are computed in f32 for a while, a lowered learning rate, and which
-/// rollbacks there were. Part of the run's state; a rollback does not undo it.
-class Ladder {
+/// The lasting effects of remedies on a run: ops that are computed in f32 for a while, a lowered learning rate, and
+/// the rollbacks so far, which bound further ones. Part of the run's state; a rollback does not undo it.
+class RemediationPolicy {
  public:
-  explicit Ladder(const LadderOptions& options = {}) : options_(options) {}
+  explicit RemediationPolicy(const RemediationOptions& options = {}) : options_(options) {}
 
-  const LadderOptions& options() const { return options_; }
+  const RemediationOptions& options() const { return options_; }
 
   /// An op in f32: "PATH/op", as in PrecisionPolicy::Override.
   struct Promotion {
@@ -37,15 +27,15 @@ class Ladder {
     bool active = true;      ///< false: it ended, and is remembered in case it is needed again
   };
   const std::vector<Promotion>& promotions() const { return promotions_; }
-  /// From `step` on. Returns the last step it holds for; 0 when it holds already.
+  /// From `step` on. Returns the last step it applies to; 0 if it applies already.
   std::int64_t promote(const std::string& target, std::int64_t step);
-  /// Ends promotions whose time is over after `step`, except those that `needed` says would overflow again: those go
-  /// on. Returns what changed, in words.
+  /// Ends promotions that expire after `step`, and extends those that would overflow again, as `needed` says. Returns
+  /// the changes in words.
   std::vector<std::string> review(std::int64_t step, const std::function<bool(const std::string& target)>& needed);
-  /// `policy` with what is promoted in `step`.
+  /// `policy` with the active promotions.
   Policy applied_to(Policy policy) const;
 
-  /// Whether one more rollback is within bounds, and how far it may not go: only to steps after `floor`.
+  /// Whether one more rollback is within bounds, and the step it must end after.
   bool may_roll_back(std::int64_t step) const;
   std::int64_t rollback_floor(std::int64_t step) const;
   void rolled_back(std::int64_t from, std::int64_t to, bool cut_lr);
@@ -59,13 +49,15 @@ class Ladder {
   void load_state(const StateDict& state) { *this = decode(state); }
 
  private:
-  Ladder decode(const StateDict& state) const;
+  RemediationPolicy decode(const StateDict& state) const;
 
-  LadderOptions options_;
+  RemediationOptions options_;
   std::vector<Promotion> promotions_;
   std::vector<std::int64_t> rollbacks_;  // pairs: from step, to step
   std::int64_t cut_from_ = 0, cut_until_ = 0;
   double cut_factor_ = 1;
 };
+
+using Ladder [[deprecated("use RemediationPolicy")]] = RemediationPolicy;
 
 }  // namespace binade::amp

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "binade/amp/loss_scaler.h"
+#include "binade/amp/step/remediation_policy.h"
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/functions/reduce.h"
 #include "binade/core/error.h"
@@ -16,7 +18,7 @@ namespace {
 
 using toy::Lab;
 
-TEST(Ladder, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
+TEST(Remedies, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
   Lab run({});
   run.bad_sample = 17;
   for (int k = 0; k < 24; ++k) EXPECT_TRUE(run.step().committed) << k;  // three epochs
@@ -29,7 +31,23 @@ TEST(Ladder, ABadSampleIsLeftOutForGoodAndTheStepGoesThrough) {
   EXPECT_EQ(run.trainer.state().integers("data/quarantine"), StateDict::Integers{17});
 }
 
-TEST(Ladder, AQuarantineSurvivesAResume) {
+TEST(Remedies, AStepsResultHoldsTheIncidentsThatWereMendedWithinIt) {
+  Lab run({});
+  run.bad_sample = 17;
+  std::size_t incidents = 0;
+  for (int k = 0; k < 8; ++k) {
+    const StepResult result = run.step();
+    EXPECT_TRUE(result.committed && !result.incident);
+    if (result.earlier.empty()) continue;
+    ASSERT_EQ(result.incidents().size(), 1u);
+    EXPECT_EQ(result.incidents()[0]->remedy.action, RemedyAction::kQuarantineSample);
+    EXPECT_EQ(result.attempt, static_cast<std::int64_t>(result.earlier.size()) + 1);
+    ++incidents;
+  }
+  EXPECT_EQ(incidents, 1u);
+}
+
+TEST(Remedies, AQuarantineSurvivesAResume) {
   StateDict half_way;
   std::string whole;
   {
@@ -48,30 +66,31 @@ TEST(Ladder, AQuarantineSurvivesAResume) {
   EXPECT_EQ(second.trainer.state_hash(), whole);
 }
 
-TEST(Ladder, AnOpBeyondHalfIsPromotedAloneAndDemotedWhenItFits) {
-  Lab run({.precision = Policy::fp16(), .ladder = {.promoted_steps = 5}});
+TEST(Remedies, AnOpBeyondHalfIsPromotedAloneAndDemotedWhenItFits) {
+  Lab run({.precision = Policy::fp16(), .remediation = {.promoted_steps = 5}});
   double factor = 1;
-  const auto maths = [&](const toy::LabBatch& b) {
+  const auto closure = [&](const toy::LabBatch& b) {
     const Variable h = run.model.second(relu(run.model.first(Variable(b.x)) * factor));
     return apply_one<toy::SquaredError>({}, {h * (1 / factor), Variable(b.target)});
   };
-  EXPECT_TRUE(run.step(maths).committed);
+  EXPECT_TRUE(run.step(closure).committed);
   factor = 1e5;
-  EXPECT_TRUE(run.step(maths).committed);
+  EXPECT_TRUE(run.step(closure).committed);
   const std::vector<Incident> incidents = run.incidents();
   ASSERT_FALSE(incidents.empty());
   EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kPromoteOp);
   EXPECT_TRUE(incidents[0].remedy.verified);
-  EXPECT_EQ(run.trainer.ladder().promotions().front().until, 6);
-  for (int k = 0; k < 6; ++k) EXPECT_TRUE(run.step(maths).committed);
-  EXPECT_TRUE(run.trainer.ladder().promotions().front().active) << "it is still needed";
+  EXPECT_EQ(run.trainer.remediation().promotions().front().until, 6);
+  for (int k = 0; k < 6; ++k) EXPECT_TRUE(run.step(closure).committed);
+  EXPECT_TRUE(run.trainer.remediation().promotions().front().active) << "it is still needed";
   EXPECT_LE(run.incidents().size(), 1u) << "whether an operand fits is only known when it is tried";
   factor = 1;
-  for (int k = 0; k < 8; ++k) EXPECT_TRUE(run.step(maths).committed);
-  for (const Ladder::Promotion& p : run.trainer.ladder().promotions()) EXPECT_FALSE(p.active) << p.target;
+  for (int k = 0; k < 8; ++k) EXPECT_TRUE(run.step(closure).committed);
+  for (const RemediationPolicy::Promotion& p : run.trainer.remediation().promotions())
+    EXPECT_FALSE(p.active) << p.target;
 }
 
-TEST(Ladder, AFixedScaleThatIsTooLargeIsReplacedByOneThatFits) {
+TEST(Remedies, AFixedScaleThatIsTooLargeIsReplacedByOneThatFits) {
   Lab run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(0x1p40)});
   EXPECT_TRUE(run.step().committed);
   const std::vector<Incident> incidents = run.incidents();
@@ -81,22 +100,22 @@ TEST(Ladder, AFixedScaleThatIsTooLargeIsReplacedByOneThatFits) {
   EXPECT_GT(run.trainer.scaler().scale(), 0x1p8) << "the largest that fits, not the floor";
 }
 
-TEST(Ladder, AFaultInEveryBatchStopsAfterABoundedNumberOfSkips) {
+TEST(Remedies, AFaultInEveryBatchStopsAfterABoundedNumberOfSkips) {
   Lab run({});
-  const auto maths = [&](const toy::LabBatch& b) { return run.loss(b) - mean(log(relu(-square(run.model(b.x))))); };
+  const auto closure = [&](const toy::LabBatch& b) { return run.loss(b) - mean(log(relu(-square(run.model(b.x))))); };
   for (int k = 0; k < 5; ++k) {
-    const StepResult skipped = run.step(maths);
+    const StepResult skipped = run.step(closure);
     EXPECT_FALSE(skipped.committed);
     EXPECT_EQ(skipped.attempt, k + 1);
     EXPECT_EQ(skipped.incident.value().remedy.action, RemedyAction::kSkipBatch);
     EXPECT_EQ(skipped.incident->diagnosis.cause, CauseClass::kLossFunctionPole);
     EXPECT_EQ(skipped.incident->diagnosis.confidence, Confidence::kProven);
   }
-  EXPECT_THROW(run.step(maths), NumericError);
+  EXPECT_THROW(run.step(closure), NumericError);
   EXPECT_EQ(run.trainer.steps(), 0);
 }
 
-TEST(Ladder, SkipTakesTheNextBatchWhateverTheCause) {
+TEST(Remedies, SkipTakesTheNextBatchWhateverTheCause) {
   Lab run({.on_nan = OnNan::kSkip});
   run.bad_sample = 17;
   int committed = 0, passed_over = 0;
@@ -105,7 +124,7 @@ TEST(Ladder, SkipTakesTheNextBatchWhateverTheCause) {
   EXPECT_EQ(run.trainer.steps(), committed);
 }
 
-TEST(Ladder, OtherBitsInTheReplayMeanOnceMore) {
+TEST(Remedies, OtherBitsInTheReplayMeanOnceMore) {
   std::string undisturbed;
   {
     Lab clean({});
@@ -120,34 +139,34 @@ TEST(Ladder, OtherBitsInTheReplayMeanOnceMore) {
   EXPECT_EQ(run.trainer.state_hash(), undisturbed);
 }
 
-TEST(Ladder, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsAccepted) {
+TEST(Remedies, AnAbsurdLossSkipsTheBatchAndOneThatStaysIsAccepted) {
   Lab run({});
   double factor = 1;
-  const auto maths = [&](const toy::LabBatch& b) { return run.loss(b) * factor; };
-  for (int k = 0; k < 40; ++k) EXPECT_TRUE(run.step(maths).committed);
+  const auto closure = [&](const toy::LabBatch& b) { return run.loss(b) * factor; };
+  for (int k = 0; k < 40; ++k) EXPECT_TRUE(run.step(closure).committed);
   EXPECT_EQ(run.incidents().size(), 0u);
   factor = 1e4;
-  EXPECT_FALSE(run.step(maths).committed);
+  EXPECT_FALSE(run.step(closure).committed);
   factor = 1;
-  EXPECT_TRUE(run.step(maths).committed) << "one batch was to blame";
+  EXPECT_TRUE(run.step(closure).committed) << "one batch was to blame";
   std::vector<Incident> incidents = run.incidents();
   ASSERT_EQ(incidents.size(), 1u);
   EXPECT_EQ(incidents[0].remedy.action, RemedyAction::kSkipBatch);
   factor = 1e4;
   int committed = 0;
-  for (int k = 0; k < 10; ++k) committed += run.step(maths).committed ? 1 : 0;
+  for (int k = 0; k < 10; ++k) committed += run.step(closure).committed ? 1 : 0;
   EXPECT_GE(committed, 8) << "the data is like that now";
   incidents = run.incidents();
   EXPECT_EQ(incidents.back().remedy.action, RemedyAction::kNone);
 }
 
-TEST(Ladder, WhatItRemembersIsPartOfTheState) {
-  Ladder ladder({.promoted_steps = 10});
+TEST(Remedies, WhatItRemembersIsPartOfTheState) {
+  RemediationPolicy ladder({.promoted_steps = 10});
   EXPECT_EQ(ladder.promote("a/linear", 5), 14);
   EXPECT_EQ(ladder.promote("a/linear", 6), 0) << "it holds already";
   ladder.rolled_back(50, 40, true);
   EXPECT_EQ(ladder.rollback_floor(60), 40) << "the next one must get further";
-  Ladder loaded;
+  RemediationPolicy loaded;
   loaded.load_state(ladder.state());
   EXPECT_EQ(loaded.promotions().front().until, 14);
   EXPECT_EQ(loaded.lr_factor(41), 0.5);
@@ -196,11 +215,11 @@ TEST_F(Rollback, AnUpdateThatRuinsTheWeightsIsTakenBackAtALowerRate) {
   double worst = 0;
   for (int k = 0; k < 8; ++k) worst = std::max(worst, run.step().loss);
   EXPECT_LT(worst, 1) << "as good as before";
-  EXPECT_EQ(run.trainer.ladder().lr_factor(run.trainer.steps() + 1), 0.5);
+  EXPECT_EQ(run.trainer.remediation().lr_factor(run.trainer.steps() + 1), 0.5);
 }
 
 /// A checkpoint's state with another ladder.
-StateDict with_ladder(const StateDict& state, const Ladder& ladder) {
+StateDict with_ladder(const StateDict& state, const RemediationPolicy& ladder) {
   StateDict result;
   for (const auto& [name, value] : state.values())
     if (!name.starts_with("amp/ladder/")) result.put(name, value);
@@ -233,7 +252,7 @@ TEST_F(Rollback, ItIsBitForBitAResumeThatIsGivenTheSameSkipList) {
 
   // The run saved its new state under the same name at once; the one that it went back to is beside it.
   const StateDict state = io::load_checkpoint(folder.path("run/checkpoints/" + kept + ".abandoned-1")).state;
-  Ladder ladder;
+  RemediationPolicy ladder;
   ladder.load_state(state.section("amp/ladder"));
   ladder.rolled_back(failed_step - 1, kept_step, true);
   Lab resumed({});

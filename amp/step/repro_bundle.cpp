@@ -1,0 +1,86 @@
+#include "binade/amp/step/repro_bundle.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "binade/core/error.h"
+#include "binade/core/state_copy.h"
+#include "binade/core/state_counts.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr std::int64_t kSchema = 1;
+
+StateDict outcome_of(const Attempt& attempt) {
+  StateDict outcome;
+  outcome.put("cause", static_cast<std::int64_t>(attempt.cause));
+  outcome.put("loss_bits", std::bit_cast<std::int64_t>(attempt.loss));
+  outcome.put("gradient_words", StateDict::Integers(attempt.scan.words.begin(), attempt.scan.words.end()));
+  return outcome;
+}
+
+}  // namespace
+
+StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const Trial& trial, std::int64_t number) {
+  StateDict bundle = cloned(state);
+  const Plan& plan = trial.plan;
+  bundle.put("capsule/schema", kSchema);
+  bundle.put("capsule/step", attempt.step);
+  bundle.put("capsule/attempt", number);
+  bundle.put("capsule/loss_scale", plan.loss_scale);
+  bundle.put("capsule/policy", plan.policy.to_string());
+  bundle.put("capsule/parts", StateDict::Integers(plan.micro_batches.begin(), plan.micro_batches.end()));
+  bundle.put("capsule/rows_left_out", plan.left_out);
+  bundle.put("capsule/micro_batches", static_cast<std::int64_t>(trial.feed.origins.size()));
+  bundle.merge("capsule/outcome", outcome_of(attempt));
+  for (std::size_t i = 0; i < trial.feed.origins.size(); ++i)
+    bundle.merge(fmt::format("batch/{}", i), trial.feed.contents(static_cast<int>(i)));
+  return bundle;
+}
+
+void check_repro_bundle(const StateDict& bundle) {
+  check<CheckpointError>(bundle.contains("capsule/schema"),
+                         "replay: this is no repro bundle; an incident's folder holds one, capsule.h5");
+  check<CheckpointError>(bundle.integer("capsule/schema") == kSchema,
+                         "replay: the repro bundle has schema {}, this version reads {}",
+                         bundle.integer("capsule/schema"), kSchema);
+}
+
+std::vector<StateDict> micro_batches_of(const StateDict& bundle) {
+  std::vector<StateDict> micro_batches;
+  for (std::int64_t i = 0, count = read_count(bundle, "capsule/micro_batches", 1); i < count; ++i) {
+    micro_batches.push_back(bundle.section(fmt::format("batch/{}", i)));
+    check<CheckpointError>(!micro_batches.back().empty(),
+                           "replay: the repro bundle has {} micro-batches, but no batch/{}", count, i);
+  }
+  return micro_batches;
+}
+
+void read_plan(const StateDict& bundle, Trial& trial) {
+  const StateDict::Integers &micro_batches = read_counts(bundle, "capsule/parts"),
+                            &left_out = read_counts(bundle, "capsule/rows_left_out");
+  const std::int64_t count = std::ssize(trial.feed.origins);
+  Plan& plan = trial.plan;
+  check<CheckpointError>(!micro_batches.empty() &&
+                             std::ranges::all_of(micro_batches, [&](std::int64_t i) { return i < count; }) &&
+                             std::ranges::adjacent_find(left_out, std::ranges::greater_equal()) == left_out.end() &&
+                             (left_out.empty() || left_out.back() < count * plan.samples_per_micro_batch),
+                         "replay: the repro bundle lists micro-batches or samples that it does not hold");
+  plan.micro_batches.assign(micro_batches.begin(), micro_batches.end());
+  plan.left_out = left_out;
+  plan.loss_scale = bundle.number("capsule/loss_scale");
+  plan.policy = PrecisionPolicy::from_string(bundle.text("capsule/policy"));
+  plan.first = attempt_number_of(bundle) == 1;
+}
+
+std::int64_t attempt_number_of(const StateDict& bundle) { return read_count(bundle, "capsule/attempt", 1); }
+
+bool same_bits(const Attempt& attempt, const StateDict& bundle) {
+  const StateDict a = outcome_of(attempt), b = bundle.section("capsule/outcome");
+  return a.integer("cause") == b.integer("cause") && a.integer("loss_bits") == b.integer("loss_bits") &&
+         a.integers("gradient_words") == b.integers("gradient_words");
+}
+
+}  // namespace binade::amp

@@ -27,6 +27,18 @@ FLOORS = {
     "bench": EVERY_FLOOR | {"examples"},
 }
 
+# The rooms of amp/, and whom each may include beside itself; "" is amp/ itself. Nothing here runs upward.
+ROOMS = {
+    "": set(),
+    "watch": {""},
+    "warnings": {"", "watch"},
+    "incident": {"", "watch", "warnings"},
+    "preflight": {"", "watch", "warnings", "incident"},
+    "step": {"", "watch", "warnings", "incident", "preflight"},
+}
+# The one include that still runs upward: distances to singularities belong in watch/.
+UPWARD = {"amp/watch/telemetry.h": ("amp/incident/pole.h", "amp/incident/singularity.h")}
+
 # Third-party headers: (include, regular expression of the files that may have it, in words).
 THIRD_PARTY = (
     (r"cuda|cublas|cudnn|curand|nccl|cub/|thrust/|driver_types", r"(tests/)?cuda/", "cuda/"),
@@ -126,6 +138,26 @@ def floors(tree):
                 continue
             if floor not in allowed:
                 yield path, line, f'{top}/ must not include "{quoted}"; it may include {", ".join(sorted(allowed))}'
+
+
+def room_of(path):
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def rooms(tree):
+    """Includes between the rooms of amp/ run downward only."""
+    for path, text in tree.cpp("amp"):
+        room = room_of(path)
+        if room not in ROOMS:
+            yield path, 1, f"amp/{room}/ has no place among the rooms of amp/: add it to ROOMS in tests/lint/lint.py"
+            continue
+        for line, quoted, _ in includes(text):
+            if quoted in UPWARD.get(path, ()):
+                continue
+            if quoted and quoted.startswith("amp/") and room_of(quoted) not in ROOMS[room] | {room}:
+                allowed = ", ".join(sorted(f"amp/{r}/" if r else "amp/" for r in ROOMS[room])) or "no other room"
+                yield path, line, f'amp/{room}/ must not include "{quoted}"; it may include {allowed}'
 
 
 def rooted_includes(tree):
@@ -316,7 +348,7 @@ def built(tree):
             yield path, 1, f"in no list of {folder}/meson.build: it is never compiled"
 
 
-RULES = (floors, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
+RULES = (floors, rooms, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
          named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
          finished, macros, header_guards, no_sudden_death, nan_blind, built)
 

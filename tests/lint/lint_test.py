@@ -41,6 +41,11 @@ PLANTED = {
         ("autograd/tape.h", HEADER + '#include "examples/01_tensor.cpp"\n'),
         ("core/all.h", HEADER + '#include "binade.h"\n'),
     ],
+    "rooms": [
+        ("amp/watch/telemetry.h", HEADER + '#include "binade/amp/step/trainer.h"\n'),
+        ("amp/verdict.h", HEADER + '#include "binade/amp/step/trainer.h"\n'),
+        ("amp/attic/trainer.h", HEADER),
+    ],
     "rooted_includes": [("nn/loss.h", HEADER + '#include "binade/nn/gone.h"\n'), ("nn/loss.h", HEADER + '#include "core/tensor.h"\n')],
     "third_party_places": [
         ("core/stream.h", HEADER + "#include <cuda_runtime.h>\n"),

@@ -7,8 +7,8 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kLargestCapsule = std::size_t{1} << 30;
-constexpr int kMostCapsules = 16;
+constexpr std::size_t kLargestBundle = std::size_t{1} << 30;
+constexpr int kMostBundles = 16;
 
 std::size_t bytes_of_tensors(const StateDict& state) {
   std::size_t bytes = 0;
@@ -47,12 +47,12 @@ std::string IncidentFolders::write(std::int64_t step, std::int64_t attempt, cons
   return put(step, attempt, file, io::bytes_of(text));
 }
 
-std::string IncidentFolders::write_capsule(std::int64_t step, std::int64_t attempt, const StateDict& capsule) {
-  if (capsules_ >= kMostCapsules) return fmt::format("no capsule: this run wrote {} already", capsules_);
-  if (const std::size_t bytes = bytes_of_tensors(capsule); bytes > kLargestCapsule)
+std::string IncidentFolders::write_repro_bundle(std::int64_t step, std::int64_t attempt, const StateDict& bundle) {
+  if (bundles_ >= kMostBundles) return fmt::format("no capsule: this run wrote {} already", bundles_);
+  if (const std::size_t bytes = bytes_of_tensors(bundle); bytes > kLargestBundle)
     return fmt::format("no capsule: it would be {} MiB", bytes >> 20);
-  ++capsules_;
-  const io::CheckpointImage image = io::encode_checkpoint(capsule, state_hash(capsule));
+  ++bundles_;
+  const io::CheckpointImage image = io::encode_checkpoint(bundle, state_hash(bundle));
   return put(step, attempt, "capsule.h5", image.bytes());
 }
 

@@ -10,7 +10,7 @@
 
 namespace binade::amp {
 
-/// What a run keeps of its incidents: incidents/000000000123/ with report.md, report.json and capsule.h5; "-2", "-3"
+/// The incidents of a run on disk: incidents/000000000123/ with report.md, report.json and capsule.h5; "-2", "-3"
 /// behind the name of a step that had several. Files are written whole or not at all.
 class IncidentFolders {
  public:
@@ -24,8 +24,8 @@ class IncidentFolders {
   void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
   /// Empty, or what went wrong: a run goes on without a report.
   std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);
-  /// The same for a capsule. Those beyond 1 GiB, and all after the first 16 of this process, are left out.
-  std::string write_capsule(std::int64_t step, std::int64_t attempt, const StateDict& capsule);
+  /// The same for a repro bundle. Those beyond 1 GiB, and all after the first 16 of this process, are left out.
+  std::string write_repro_bundle(std::int64_t step, std::int64_t attempt, const StateDict& bundle);
 
  private:
   /// The folder's name below the run's.
@@ -34,7 +34,7 @@ class IncidentFolders {
 
   const io::FilesBelow& run_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> folders_;  // of open incidents
-  int capsules_ = 0;
+  int bundles_ = 0;
 };
 
 }  // namespace binade::amp

@@ -116,7 +116,7 @@ void RunRecords::attempts(std::span<const StepResult> attempts) {
   for (const StepResult& one : attempts) {
     attempt(one);
     if (one.incident) tell(*one.incident, write_report(*one.incident));
-    for (const Sign& sign : one.signs) tell(sign);
+    for (const Warning& warning : one.warnings) tell(warning);
     for (const std::string& note : one.notes) event("remedy", one.step, fmt::format("step {}: {}", one.step, note));
   }
   tell_overflows(attempts);
@@ -154,10 +154,10 @@ void RunRecords::tell(const Incident& incident, const std::string& report) {
 
 void RunRecords::warn(const Incident& incident) { tell(incident, write_report(incident)); }
 
-void RunRecords::tell(const Sign& sign) {
-  event("sign", sign.step,
-        fmt::format("step {}: {}: {} {}; {}", sign.step, name_of(sign.kind), place_of(sign), sign.what,
-                    sign.remedy.empty() ? sign.advice : sign.remedy));
+void RunRecords::tell(const Warning& warning) {
+  event("sign", warning.step,
+        fmt::format("step {}: {}: {} {}; {}", warning.step, name_of(warning.kind), place_of(warning), warning.what,
+                    warning.remedy.empty() ? warning.advice : warning.remedy));
 }
 
 void RunRecords::tell_overflows(std::span<const StepResult> attempts) {
@@ -179,10 +179,10 @@ std::string RunRecords::write_report(const Incident& incident) {
   return problem.empty() ? fmt::format("report: {}/report.md", folder) : fmt::format("there is no report: {}", problem);
 }
 
-void RunRecords::capsule(std::int64_t step, std::int64_t attempt, StateDict capsule) {
-  for (const auto& [name, value] : options_.constants.values()) capsule.put(name, value);
-  capsule.put("capsule/config", options_.config);
-  if (const std::string problem = incidents_.write_capsule(step, attempt, capsule); !problem.empty()) say(problem);
+void RunRecords::repro_bundle(std::int64_t step, std::int64_t attempt, StateDict bundle) {
+  for (const auto& [name, value] : options_.constants.values()) bundle.put(name, value);
+  bundle.put("capsule/config", options_.config);
+  if (const std::string problem = incidents_.write_repro_bundle(step, attempt, bundle); !problem.empty()) say(problem);
 }
 
 void RunRecords::attempt(const StepResult& s) {

@@ -50,7 +50,7 @@ class RunRecords {
   /// Opens the displays; `step` updates were done before. Before the first attempt().
   void begin(std::int64_t step);
   /// What an incident's attempt needs to be run again, beside its report.
-  void capsule(std::int64_t step, std::int64_t attempt, StateDict capsule);
+  void repro_bundle(std::int64_t step, std::int64_t attempt, StateDict bundle);
   /// A line for the person at the terminal.
   void say(const std::string& line);
   /// Writes an event of the run to events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left, died,
@@ -94,7 +94,7 @@ class RunRecords {
   void headroom(std::span<const StepResult> attempts);
   void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
   void tell(const Incident& incident, const std::string& report);
-  void tell(const Sign& sign);
+  void tell(const Warning& warning);
   void tell_overflows(std::span<const StepResult> attempts);
   /// Returns where it is, for people.
   std::string write_report(const Incident& incident);

@@ -105,8 +105,8 @@ class TrainingRun::Journal {
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
     });
-    trainer_.set_repro_sink([this](std::int64_t step, std::int64_t attempt, StateDict capsule) {
-      records_.capsule(step, attempt, std::move(capsule));
+    trainer_.set_repro_sink([this](std::int64_t step, std::int64_t attempt, StateDict bundle) {
+      records_.repro_bundle(step, attempt, std::move(bundle));
     });
   }
 

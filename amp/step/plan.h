@@ -46,7 +46,7 @@ struct Trial {
   bool nan_is_overflow = false;                                      ///< the NaN is gone at the lowest loss scale
   AbortCause cause = AbortCause::kNone;                              ///< of the attempt that is investigated
   std::optional<RecoveryPoint> recovery{};                           ///< the newest whose weights made the step finite
-  std::optional<Telemetry> raised{};  ///< of an extra run at a higher loss scale, see Signs::proof_factor
+  std::optional<Telemetry> raised{};  ///< of an extra run at a higher loss scale, see Warnings::proof_factor
 
   /// Samples that a replay can leave out, numbered as Experiments does.
   std::vector<std::int64_t> removable_samples() const;

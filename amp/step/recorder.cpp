@@ -15,7 +15,7 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kMostSpecializations = 8;  // four sizes of batches, with looks and without
+constexpr std::size_t kMostSpecializations = 8;  // four sizes of batches, with probes and without
 constexpr std::size_t kAligned = 256;
 
 /// Lays out arrays in one block of memory, each aligned to 256 bytes.
@@ -36,7 +36,7 @@ class Layout {
 /// Everything that a graph is specialized to.
 std::string key_of(const RecordedStep& step, bool training) {
   std::string key = fmt::format("{}; {}; {}; {}", step.closure, step.policy.to_string(), step.telemetry, training);
-  if (step.telemetry) key += fmt::format("; {} {} {}", step.looks.zeros, step.looks.limits, step.looks.libraries);
+  if (step.telemetry) key += fmt::format("; {} {} {}", step.probes.zeros, step.probes.limits, step.probes.libraries);
   for (const StateDict& part : step.batch)
     for (const auto& [name, value] : part.values())
       if (const auto* tensor = std::get_if<Tensor>(&value))
@@ -269,9 +269,9 @@ void StepRecorder::write_batch(Specialization& graph, const RecordedStep& step) 
 void StepRecorder::launch(Specialization& graph, const RecordedStep& step) {
   std::optional<ObserverScope> watching;
   std::optional<OwnKernelsOnly> without_library_probes;
-  if (!step.looks.libraries) without_library_probes.emplace();
+  if (!step.probes.libraries) without_library_probes.emplace();
   if (step.telemetry) {
-    graph.telemetry.begin(step.looks);
+    graph.telemetry.begin(step.probes);
     watching.emplace(graph.telemetry);
   }
   runner_.launch({.policy = step.policy,
@@ -284,7 +284,7 @@ void StepRecorder::launch(Specialization& graph, const RecordedStep& step) {
 /// Rehearses the step, without a commit, and captures it. `observed` watched an eager step of the specialization.
 void StepRecorder::capture(Specialization& graph, const RecordedStep& step, const Telemetry& observed) {
   Backend& backend = exchange_->backend;
-  if (step.looks.zeros || step.looks.limits) graph.telemetry.keep_room(observed);
+  if (step.probes.zeros || step.probes.limits) graph.telemetry.keep_room(observed);
   const auto whole = [&] {
     launch(graph, step);
     transaction_.roll_back();  // of the host's copies; the device decides about its own

@@ -34,7 +34,7 @@ struct RecordedStep {
   double clip_norm = 0;
   double loss_bound = 0;
   bool telemetry = true;
-  Telemetry::Looks looks{};
+  Telemetry::Probes probes{};
   bool compare = false;  ///< run it without committing, for ran_eagerly(): the caller runs it eagerly
 };
 /// The device's verdict and its numbers.

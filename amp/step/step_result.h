@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "binade/amp/incident/incident.h"
-#include "binade/amp/warnings/sign.h"
+#include "binade/amp/warnings/warning.h"
 #include "binade/amp/watch/headroom.h"
 #include "binade/core/step_stats.h"
 
@@ -18,10 +18,10 @@ struct StepResult : StepStats {
   std::vector<int> left_out;                        ///< micro-batches that did not count
   std::vector<std::int64_t> samples_left_out;       ///< samples of the step's whole batch that did not count
   Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients;
-                                                    ///< on a GPU known in every 4th step (Telemetry::Looks::libraries)
+                                                    ///< on a GPU known in every 4th step (Telemetry::Probes::libraries)
   std::optional<Incident> incident;
   std::vector<std::string> notes;           ///< for people: a remedy that ended
-  std::vector<Sign> signs;                  ///< early warnings; of committed attempts only
+  std::vector<Warning> warnings;            ///< early warnings; of committed attempts only
   std::optional<double> attention_logits;   ///< largest product of queries and keys, where it is an op; every 4th step
   std::optional<double> attention_entropy;  ///< of the attention that spreads least, a share; every 4th step
   std::optional<double> update_rms;         ///< root mean square of the update; every 50th step

@@ -146,13 +146,13 @@ StepResult Trainer::make_step(const StepFeed& feed, Recorded recorded) {
 /// Runs the next attempt of the trial. If memory runs out, drops the captured graphs and retries once.
 Attempt Trainer::run_attempt(Trial& trial) {
   Backend& backend = backend_of(transaction_->device());
-  const Telemetry::Looks looks = transaction_->warnings().looks(trial.plan.step);
+  const Telemetry::Probes probes = transaction_->warnings().probes(trial.plan.step);
   trial.plan.loss_scale = transaction_->scaler().scale();
   trial.plan.policy = transaction_->policy();
   Plan plan = trial.plan;
   plan.first = transaction_->count().attempts == 1;
   const auto run = [&] {
-    telemetry_->begin(looks);
+    telemetry_->begin(probes);
     return runner_->run(plan, trial.feed, options_.telemetry ? telemetry_.get() : nullptr);
   };
   backend.reset_peak();
@@ -174,7 +174,7 @@ Attempt Trainer::run_attempt(Trial& trial) {
 void Trainer::report(const Attempt& attempt, StepResult& result) const {
   // As if the step had been captured: the results of a run must not depend on how it ran its steps.
   const bool known = transaction_->device() == Device::cpu() || !attempt.commits() || result.attempt > 1 ||
-                     transaction_->warnings().looks(result.step).libraries;
+                     transaction_->warnings().probes(result.step).libraries;
   if (known) {
     result.forward_headroom = telemetry_->least(Direction::kForward);
     result.backward_headroom = telemetry_->least(Direction::kBackward);
@@ -203,8 +203,8 @@ void Trainer::commit(const Attempt& attempt, const Trial& trial, StepResult& res
   result.committed = true;
   faults_->after_commit(result.step, transaction_->optimizer());
   const LossScaler& scaler = transaction_->scaler();
-  const Signs& warnings = transaction_->warnings();
-  result.signs = transaction_->find_warnings(
+  const Warnings& warnings = transaction_->warnings();
+  result.warnings = transaction_->find_warnings(
       {.step = result.step,
        .seen = *telemetry_,
        .raised = trial.raised ? &*trial.raised : nullptr,
@@ -318,7 +318,7 @@ RecordedStep Trainer::recorded_step(const StepFeed& feed, const Attempt& attempt
                     .loss_bound = options_.on_nan == OnNan::kRemedy ? transaction_->spikes().bound(ahead)
                                                                     : std::numeric_limits<double>::infinity(),
                     .telemetry = options_.telemetry,
-                    .looks = transaction_->warnings().looks(attempt.step)};
+                    .probes = transaction_->warnings().probes(attempt.step)};
   for (int i = 0; i < attempt.micro_batches; ++i) step.batch.push_back(feed.contents(i));
   return step;
 }
@@ -333,7 +333,7 @@ std::optional<StepResult> Trainer::make_recorded(const StepFeed& feed) {
   RecordedStep step = recorded_step(feed, attempt);
   if (compare) {
     step.compare = true;
-    step.looks = {};  // the graph that runs most often is compared
+    step.probes = {};  // the graph that runs most often is compared
   }
   telemetry_->begin();
   const std::optional<DeviceOutcome> outcome = recorder_->run(step, *telemetry_);
@@ -369,7 +369,7 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
   const Attempt attempt = attempt_at(feed, ahead);
-  const Signs& warnings = transaction_->warnings();
+  const Warnings& warnings = transaction_->warnings();
   if (!can_be_recorded(feed) || compares_with_eager(attempt.step) || warnings.reads_tensors(attempt.step) ||
       warnings.has_due(attempt.step) || !transaction_->scaler().stays_for(ahead) ||
       !recorder_->submit(recorded_step(feed, attempt)))

@@ -10,8 +10,8 @@
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/step/options.h"
 #include "binade/amp/step/remediation_policy.h"
-#include "binade/amp/warnings/signs.h"
 #include "binade/amp/warnings/spike_guard.h"
+#include "binade/amp/warnings/warnings.h"
 #include "binade/core/runtime.h"
 #include "binade/core/state_dict.h"
 #include "binade/core/step_kernels.h"
@@ -76,7 +76,7 @@ class Transaction {
   const LossScaler& scaler() const { return scaler_; }
   const optim::Schedule& schedule() const { return schedule_; }
   const RemediationPolicy& remediation() const { return remediation_; }
-  const Signs& warnings() const { return warnings_; }
+  const Warnings& warnings() const { return warnings_; }
   const SpikeGuard& spikes() const { return spikes_; }
   /// The run's policy with the promotions that are active now.
   Policy policy() const { return remediation_.applied_to(options_.precision); }
@@ -99,7 +99,7 @@ class Transaction {
   /// Commits every member.
   void commit(const Commit& step);
   /// Early warnings that the committed step shows.
-  std::vector<Sign> find_warnings(const Signs::Committed& step) { return warnings_.after_commit(step); }
+  std::vector<Warning> find_warnings(const Warnings::Committed& step) { return warnings_.after_commit(step); }
   /// Queues verdict, update and commit on the device, as part of a captured step.
   void launch_commit(const StepPlaces& places);
   /// Forgets gradients and shadows of buffers.
@@ -158,7 +158,7 @@ class Transaction {
   optim::Schedule schedule_;
   std::optional<optim::Ema> ema_;
   RemediationPolicy remediation_;
-  Signs warnings_;
+  Warnings warnings_;
   SpikeGuard spikes_;
   Counters counters_;
   DataHooks data_;

@@ -10,10 +10,10 @@ namespace binade::amp {
 /// Detects gradient norms that the run's own history does not explain: norms that stay high, or a single norm that is
 /// far too high.
 ///
-/// Norms are judged in binades (log2) by the median of the 128 committed steps before the newest 8. A sign is reported
-/// when all of those 8 are 3 binades and 4 robust deviations above the median, or the newest alone is 7 binades and 12
-/// deviations above it; a run whose norms always scatter widely gets no sign. It is reported once, until 8 norms in a
-/// row are back within a binade. A norm that is 0 or not finite is neither judged nor stored.
+/// Norms are judged in binades (log2) by the median of the 128 committed steps before the newest 8. A warning is
+/// reported when all of those 8 are 3 binades and 4 robust deviations above the median, or the newest alone is 7
+/// binades and 12 deviations above it; a run whose norms always scatter widely gets no warning. It is reported once,
+/// until 8 norms in a row are back within a binade. A norm that is 0 or not finite is neither judged nor stored.
 class GradientHistory {
  public:
   struct Growth {

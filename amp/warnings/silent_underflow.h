@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/warnings/sign.h"
+#include "binade/amp/warnings/warning.h"
 #include "binade/amp/watch/telemetry.h"
 #include "binade/core/state_dict.h"
 
@@ -17,7 +17,7 @@ namespace binade::amp {
 /// sample of the gradients that it gives is 0. The first proves itself. The second may be a ReLU, a mask, an embedding
 /// row that no token used: a suspect of three looks (100 steps) is settled by running the step's backward once more at
 /// a higher loss scale. Zeros that were flushed become nonzero there; if more than half of the values that are then
-/// nonzero were zero before, the sign is reported. Zeros that stay are recorded as legal.
+/// nonzero were zero before, the warning is reported. Zeros that stay are recorded as legal.
 class SilentUnderflow {
  public:
   static constexpr std::int64_t kEvery = 50;
@@ -27,9 +27,9 @@ class SilentUnderflow {
   /// By how much to raise the loss scale of a run of this step that settles a doubt; nothing while there is no doubt,
   /// or no room for a higher scale. Pass that run's telemetry, with zeros counted, to look().
   std::optional<double> proof_factor(std::int64_t step) const;
-  /// A committed step that is due; `seen` with zeros counted. Returns at most one sign, for the place where values
+  /// A committed step that is due; `seen` with zeros counted. Returns at most one warning, for the place where values
   /// begin to vanish; every place is reported once in a run.
-  std::optional<Sign> look(std::int64_t step, double loss_scale, const Telemetry& seen, const Telemetry* raised);
+  std::optional<Warning> look(std::int64_t step, double loss_scale, const Telemetry& seen, const Telemetry* raised);
 
   StateDict state() const;
   /// An empty state starts over. Throws CheckpointError on one that no run leaves behind.
@@ -38,8 +38,8 @@ class SilentUnderflow {
  private:
   struct Place {
     std::string module{}, op{};
-    std::int64_t looks = 0;  // in a row at which it was suspect
-    bool vanished = false;   // at the last look
+    std::int64_t probes = 0;  // in a row at which it was suspect
+    bool vanished = false;    // at the last look
     bool told = false;
     double legal = 0.5;  // share of zeros that means nothing
   };

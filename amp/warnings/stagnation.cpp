@@ -40,8 +40,8 @@ void Stagnation::before_update(optim::FlatParameters& parameters) {
   }
 }
 
-std::optional<Sign> Stagnation::after_update(std::int64_t step, const optim::Optimizer& optimizer,
-                                             const optim::StepInput& input, bool stochastic) {
+std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::Optimizer& optimizer,
+                                                const optim::StepInput& input, bool stochastic) {
   struct Count {
     std::size_t seen = 0, kept = 0;
     std::vector<double> wanted;  // learning rates that would move a weight
@@ -69,41 +69,41 @@ std::optional<Sign> Stagnation::after_update(std::int64_t step, const optim::Opt
   sample_.clear();
   largest_lr_ = std::max(largest_lr_, input.lr);
 
-  std::optional<Sign> sign;
+  std::optional<Warning> warning;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     Count& count = counts[static_cast<std::size_t>(dtype)];
     Group& group = group_of(dtype);
     const bool judged = count.seen >= kLeast && input.lr > 0 && input.lr >= kPlannedEnd * largest_lr_ &&
                         !(stochastic && dtype != DType::f32);
     const bool still = judged && static_cast<double>(count.kept) > kStill * static_cast<double>(count.seen);
-    group.looks = still ? std::min<std::int64_t>(group.looks + 1, kLooks) : 0;
-    if (group.looks < kLooks || group.told != 0 || sign) continue;
+    group.probes = still ? std::min<std::int64_t>(group.probes + 1, kLooks) : 0;
+    if (group.probes < kLooks || group.told != 0 || warning) continue;
     group.told = 1;
-    sign = Sign{.kind = SignKind::kStagnation, .step = step, .module = slices[count.first].name};
-    sign->direction = "optimizer";
-    sign->dtype = name_of(dtype);
-    sign->what = fmt::format(
+    warning = Warning{.kind = WarningKind::kStagnation, .step = step, .module = slices[count.first].name};
+    warning->direction = "optimizer";
+    warning->dtype = name_of(dtype);
+    warning->what = fmt::format(
         "updates vanish: {:.1f} % of the {} weights that have a gradient kept their bits for {} steps at learning rate "
         "{:.3g}",
         100.0 * static_cast<double>(count.kept) / static_cast<double>(count.seen), name_of(dtype),
         kEvery * (kLooks - 1), input.lr);
-    sign->advice = fmt::format("from a learning rate of about {:.1g} on half of them would move{}",
-                               count.wanted.empty() ? 0.0 : median(count.wanted),
-                               dtype == DType::f32 ? ""
-                                                   : "; f32 masters (--precision bf16 or fp16) or stochastic "
-                                                     "rounding keep smaller updates");
+    warning->advice = fmt::format("from a learning rate of about {:.1g} on half of them would move{}",
+                                  count.wanted.empty() ? 0.0 : median(count.wanted),
+                                  dtype == DType::f32 ? ""
+                                                      : "; f32 masters (--precision bf16 or fp16) or stochastic "
+                                                        "rounding keep smaller updates");
   }
-  return sign;
+  return warning;
 }
 
 StateDict Stagnation::state() const {
   StateDict state;
-  StateDict::Integers looks, told;
+  StateDict::Integers probes, told;
   for (const Group& group : groups_) {
-    looks.push_back(group.looks);
+    probes.push_back(group.probes);
     told.push_back(group.told);
   }
-  state.put("looks", looks);
+  state.put("looks", probes);
   state.put("told", told);
   state.put("largest_lr", largest_lr_);
   return state;
@@ -112,10 +112,10 @@ StateDict Stagnation::state() const {
 void Stagnation::load_state(const StateDict& state) {
   Stagnation loaded;
   if (!state.empty()) {
-    const StateDict::Integers &looks = read_counts(state, "looks"), &told = read_counts(state, "told");
-    check<CheckpointError>(looks.size() == groups_.size() && told.size() == groups_.size(),
-                           "stagnation: wanted {} groups, the checkpoint holds {}", groups_.size(), looks.size());
-    for (std::size_t i = 0; i < groups_.size(); ++i) loaded.groups_[i] = {looks[i], told[i]};
+    const StateDict::Integers &probes = read_counts(state, "looks"), &told = read_counts(state, "told");
+    check<CheckpointError>(probes.size() == groups_.size() && told.size() == groups_.size(),
+                           "stagnation: wanted {} groups, the checkpoint holds {}", groups_.size(), probes.size());
+    for (std::size_t i = 0; i < groups_.size(); ++i) loaded.groups_[i] = {probes[i], told[i]};
     loaded.largest_lr_ = state.number("largest_lr");
   }
   *this = loaded;

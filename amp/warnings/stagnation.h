@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/amp/warnings/sign.h"
+#include "binade/amp/warnings/warning.h"
 #include "binade/core/state_dict.h"
 #include "binade/optim/optimizer.h"
 
@@ -29,8 +29,8 @@ class Stagnation {
   /// Before the update of a step that is due.
   void before_update(optim::FlatParameters& parameters);
   /// After that update, with the input it was given. `stochastic`: 16-bit weights are rounded stochastically.
-  std::optional<Sign> after_update(std::int64_t step, const optim::Optimizer& optimizer, const optim::StepInput& input,
-                                   bool stochastic);
+  std::optional<Warning> after_update(std::int64_t step, const optim::Optimizer& optimizer,
+                                      const optim::StepInput& input, bool stochastic);
   /// Root mean square of the changes of the last sampled update; 0 before the first.
   double update_rms() const { return update_rms_; }
 
@@ -45,7 +45,7 @@ class Stagnation {
     double value{}, gradient{};  // the stored gradient: multiplied by the loss scale, not clipped
   };
   struct Group {
-    std::int64_t looks = 0;  // in a row at which it stood still
+    std::int64_t probes = 0;  // in a row at which it stood still
     std::int64_t told = 0;
   };
   Group& group_of(DType dtype) { return groups_[static_cast<std::size_t>(dtype)]; }

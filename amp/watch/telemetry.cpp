@@ -53,8 +53,8 @@ double headroom_of(const Observation& seen, DType low) {
 
 bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && seen.low <= vanishing_word(low); }
 
-void Telemetry::begin(const Looks& looks) {
-  looks_ = looks;
+void Telemetry::begin(const Probes& probes) {
+  probes_ = probes;
   readers_.clear();
   pending_.clear();
   numbers_.begin();
@@ -76,7 +76,7 @@ Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> res
   Slot& slot = tape.slots[index];
   if (slot.module != call.module_path) slot.module = call.module_path;
   slot.op = call.info.name;
-  const bool counts = looks_.zeros && call.direction == Direction::kBackward;
+  const bool counts = probes_.zeros && call.direction == Direction::kBackward;
   for (const Tensor& result : results) {
     if (!result.defined() || !is_floating(result.dtype()) || size_of(result.dtype()) != 2) continue;
     slot.low = result.dtype();
@@ -101,7 +101,7 @@ void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inp
 void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                               const Observation& seen) {
   Slot& slot = note(call, outputs, seen);
-  if (looks_.limits) look_at_limits(call, read, slot);
+  if (probes_.limits) look_at_limits(call, read, slot);
   slot.stored = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
   if (may_be_masked_.empty()) return;
   if (seen.pending != 0)
@@ -116,7 +116,7 @@ void Telemetry::settle() {
 }
 
 void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found) {
-  looks_ = recorded.looks_;
+  probes_ = recorded.probes_;
   forward_ = recorded.forward_;
   backward_ = recorded.backward_;
   readers_ = recorded.readers_;

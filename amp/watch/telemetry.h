@@ -22,15 +22,15 @@ namespace binade::amp {
 class Telemetry final : public TapeObserver {
  public:
   /// What is looked at besides, this time.
-  struct Looks {
+  struct Probes {
     bool zeros = false;   ///< the zeros among the 16-bit gradients are counted
     bool limits = false;  ///< how near operands come to a pole, and how little attention still spreads
     /// What libraries computed on a GPU is read again, where the step is recorded: else its headroom is not known.
     bool libraries = false;
   };
   /// Forgets what the attempt before left.
-  void begin(const Looks& looks);
-  void begin() { begin(Looks{}); }
+  void begin(const Probes& probes);
+  void begin() { begin(Probes{}); }
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
@@ -110,7 +110,7 @@ class Telemetry final : public TapeObserver {
   std::vector<Reader> readers_;             // of this attempt, on a GPU
   std::vector<Look> pending_;               // of this attempt, on a GPU
   DeviceNumbers numbers_;
-  Looks looks_;
+  Probes probes_;
 };
 
 /// Headroom of one observation whose 16-bit part is `low`.

@@ -63,15 +63,15 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
 
 /// The latest of what healthy steps showed (docs/warnings.md).
 void find_signs(const RunHistory& history, std::vector<Markup>& findings) {
-  std::vector<const EventRecord*> signs;
+  std::vector<const EventRecord*> warnings;
   for (const EventRecord& event : history.events)
-    if (event.kind == "sign") signs.push_back(&event);
-  const std::size_t first = signs.size() > kMostNamed ? signs.size() - kMostNamed : 0;
+    if (event.kind == "sign") warnings.push_back(&event);
+  const std::size_t first = warnings.size() > kMostNamed ? warnings.size() - kMostNamed : 0;
   if (first > 0)
     findings.push_back(
         element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier sign") + " besides these.")));
-  for (std::size_t i = first; i < signs.size(); ++i)
-    findings.push_back(element("b", text("A sign: ")) + text(signs[i]->what + "."));
+  for (std::size_t i = first; i < warnings.size(); ++i)
+    findings.push_back(element("b", text("A sign: ")) + text(warnings[i]->what + "."));
 }
 
 void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {

@@ -116,7 +116,7 @@ Variable discriminate(toy::Two& net, const toy::Batch& b) {
 }
 
 struct Alarms {
-  std::int64_t refused = 0, diverges = 0;  // steps that were not committed at once; signs
+  std::int64_t refused = 0, diverges = 0;  // steps that were not committed at once; warnings
   std::vector<std::int64_t> at;
 };
 
@@ -131,7 +131,7 @@ Alarms train(const Data& data, const Closure& closure, std::int64_t steps, doubl
     for (const StepResult& r : trainer.finished()) {
       if (r.incident) alarms.at.push_back(k);
       alarms.refused += r.incident ? 1 : 0;
-      alarms.diverges += std::ranges::count(r.signs, SignKind::kDivergence, &Sign::kind);
+      alarms.diverges += std::ranges::count(r.warnings, WarningKind::kDivergence, &Warning::kind);
     }
   }
   return alarms;

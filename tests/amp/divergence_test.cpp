@@ -84,18 +84,18 @@ TEST(Divergence, AResumedRunTellsTheSame) {
 /// The learning rate is far too large for f32 masters and bf16 alike, and every number stays finite.
 TEST(Divergence, ARunThatDivergesWithoutANanSaysSo) {
   toy::Training run({.precision = Policy::bf16()}, 1, 30);
-  std::vector<Sign> signs;
+  std::vector<Warning> warnings;
   for (std::uint32_t k = 0; k < 30; ++k) {
     const StepResult result = run.step(k);
     EXPECT_TRUE(result.committed);
     EXPECT_FALSE(result.incident.has_value());
-    signs.insert(signs.end(), result.signs.begin(), result.signs.end());
+    warnings.insert(warnings.end(), result.warnings.begin(), result.warnings.end());
   }
-  ASSERT_EQ(signs.size(), 1u);
-  EXPECT_EQ(signs[0].kind, SignKind::kDivergence);
-  EXPECT_EQ(place_of(signs[0]), "the whole model");
-  EXPECT_LE(signs[0].step, 8);
-  EXPECT_NE(signs[0].advice.find("learning rate"), std::string::npos);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].kind, WarningKind::kDivergence);
+  EXPECT_EQ(place_of(warnings[0]), "the whole model");
+  EXPECT_LE(warnings[0].step, 8);
+  EXPECT_NE(warnings[0].advice.find("learning rate"), std::string::npos);
 }
 
 TEST(Divergence, AReportOfARunThatEndedAboveItsStartSaysSo) {

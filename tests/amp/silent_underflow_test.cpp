@@ -45,53 +45,53 @@ Telemetry step_at(double scale, const std::vector<Place>& places) {
   return telemetry;
 }
 
-/// Looks at steps 50, 100, … with a proof wherever one is asked for.
-std::vector<Sign> signs_of(SilentUnderflow& underflow, double scale, const std::vector<Place>& places,
-                           std::int64_t from, std::int64_t to, int* proofs = nullptr) {
-  std::vector<Sign> signs;
+/// Probes at steps 50, 100, … with a proof wherever one is asked for.
+std::vector<Warning> warnings_of(SilentUnderflow& underflow, double scale, const std::vector<Place>& places,
+                                 std::int64_t from, std::int64_t to, int* proofs = nullptr) {
+  std::vector<Warning> warnings;
   for (std::int64_t step = from; step <= to; step += 50) {
     std::optional<Telemetry> raised;
     if (const auto factor = underflow.proof_factor(step)) {
       raised = step_at(scale * *factor, places);
       if (proofs != nullptr) ++*proofs;
     }
-    if (auto sign = underflow.look(step, scale, step_at(scale, places), raised ? &*raised : nullptr))
-      signs.push_back(*sign);
+    if (auto warning = underflow.look(step, scale, step_at(scale, places), raised ? &*raised : nullptr))
+      warnings.push_back(*warning);
   }
-  return signs;
+  return warnings;
 }
 
 TEST(SilentUnderflow, GradientsThatWereFlushedAreToldOnceAfter100Steps) {
   SilentUnderflow underflow;
-  const auto signs = signs_of(underflow, 1, {{kLinear}, {kLinear, 100, 700}}, 50, 2000);
-  ASSERT_EQ(signs.size(), 1u);
-  EXPECT_EQ(signs[0].step, 150);
-  EXPECT_EQ(signs[0].module, "layer1");
-  EXPECT_EQ(signs[0].op, "linear");
-  EXPECT_EQ(signs[0].direction, "backward");
-  EXPECT_NE(signs[0].what.find("78 % of"), std::string::npos) << signs[0].what << ": 700 of 900";
+  const auto warnings = warnings_of(underflow, 1, {{kLinear}, {kLinear, 100, 700}}, 50, 2000);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].step, 150);
+  EXPECT_EQ(warnings[0].module, "layer1");
+  EXPECT_EQ(warnings[0].op, "linear");
+  EXPECT_EQ(warnings[0].direction, "backward");
+  EXPECT_NE(warnings[0].what.find("78 % of"), std::string::npos) << warnings[0].what << ": 700 of 900";
 }
 
 TEST(SilentUnderflow, ZerosThatAreMeantAreNoUnderflow) {
   SilentUnderflow underflow;
   int proofs = 0;
-  const auto signs = signs_of(underflow, 1, {{kRelu, 600}, {kRelu, 950}, {kLinear, 0, 300}, {kRelu, 1000}}, 50, 5000,
-                              &proofs);
-  EXPECT_TRUE(signs.empty()) << signs[0].step << " " << signs[0].module << ": " << signs[0].what;
+  const auto warnings = warnings_of(underflow, 1, {{kRelu, 600}, {kRelu, 950}, {kLinear, 0, 300}, {kRelu, 1000}}, 50,
+                                    5000, &proofs);
+  EXPECT_TRUE(warnings.empty()) << warnings[0].step << " " << warnings[0].module << ": " << warnings[0].what;
   EXPECT_EQ(proofs, 1) << "what was settled is not asked again";
 }
 
 TEST(SilentUnderflow, ItIsToldBehindLegalZerosToo) {
   SilentUnderflow underflow;
-  EXPECT_TRUE(signs_of(underflow, 1, {{kRelu, 600}}, 50, 1000).empty());
-  EXPECT_EQ(signs_of(underflow, 1, {{kRelu, 600, 390}}, 1050, 2000).size(), 1u)
+  EXPECT_TRUE(warnings_of(underflow, 1, {{kRelu, 600}}, 50, 1000).empty());
+  EXPECT_EQ(warnings_of(underflow, 1, {{kRelu, 600, 390}}, 1050, 2000).size(), 1u)
       << "390 of the 400 that are no legal zeros";
 }
 
 TEST(SilentUnderflow, ATensorThatVanishedWholeProvesItselfAndIsNamedWhereItBegins) {
   SilentUnderflow underflow;
   Telemetry telemetry;
-  std::vector<Sign> signs;
+  std::vector<Warning> warnings;
   for (std::int64_t step = 50; step <= 400; step += 50) {
     telemetry.begin({.zeros = true});
     const Tensor zeros = Tensor::zeros({8}, DType::f16);
@@ -100,22 +100,22 @@ TEST(SilentUnderflow, ATensorThatVanishedWholeProvesItselfAndIsNamedWhereItBegin
       telemetry.after_backward({kLinear, "layer" + std::to_string(place), place, Direction::kBackward}, {}, {&zeros, 1},
                                seen);
     }
-    EXPECT_FALSE(place_of(Sign{}).empty());
-    if (auto sign = underflow.look(step, 1, telemetry, nullptr)) signs.push_back(*sign);
+    EXPECT_FALSE(place_of(Warning{}).empty());
+    if (auto warning = underflow.look(step, 1, telemetry, nullptr)) warnings.push_back(*warning);
   }
-  ASSERT_EQ(signs.size(), 1u);
-  EXPECT_EQ(signs[0].module, "layer1");
-  EXPECT_NE(signs[0].what.find("all its gradients"), std::string::npos);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].module, "layer1");
+  EXPECT_NE(warnings[0].what.find("all its gradients"), std::string::npos);
 }
 
 TEST(SilentUnderflow, ABriefDipOrNoRoomAboveIsNotTold) {
   SilentUnderflow underflow;
-  EXPECT_TRUE(signs_of(underflow, 1, {{kLinear, 0, 900}}, 50, 100).empty());
-  EXPECT_TRUE(signs_of(underflow, 1, {{kLinear}}, 150, 200).empty());
-  EXPECT_TRUE(signs_of(underflow, 1, {{kLinear, 0, 900}}, 250, 300).empty());
+  EXPECT_TRUE(warnings_of(underflow, 1, {{kLinear, 0, 900}}, 50, 100).empty());
+  EXPECT_TRUE(warnings_of(underflow, 1, {{kLinear}}, 150, 200).empty());
+  EXPECT_TRUE(warnings_of(underflow, 1, {{kLinear, 0, 900}}, 250, 300).empty());
   SilentUnderflow high;
   int proofs = 0;
-  EXPECT_TRUE(signs_of(high, 0x1p24, {{kLinear, 0, 900, 1e-16}}, 50, 1000, &proofs).empty());
+  EXPECT_TRUE(warnings_of(high, 0x1p24, {{kLinear, 0, 900, 1e-16}}, 50, 1000, &proofs).empty());
   EXPECT_EQ(proofs, 0) << "its largest gradients leave two binades";
 }
 
@@ -128,23 +128,23 @@ TEST(SilentUnderflow, ANonFiniteStepIsForgotten) {
     const Tensor gx = Tensor::full({1000}, planted, DType::f16);
     bad.after_backward({kLinear, "layer0", 0, Direction::kBackward}, {}, {&gx, 1}, observe(gx));
     EXPECT_FALSE(underflow.look(50, 1, bad, nullptr).has_value());
-    EXPECT_EQ(signs_of(underflow, 1, places, 100, 1000).size(), 1u);
+    EXPECT_EQ(warnings_of(underflow, 1, places, 100, 1000).size(), 1u);
   }
 }
 
 TEST(SilentUnderflow, ARestoredStateDecidesTheSame) {
   const std::vector<Place> places = {{kRelu, 600}, {kLinear, 0, 800}};
   SilentUnderflow whole;
-  const auto expected = signs_of(whole, 1, places, 50, 300);
+  const auto expected = warnings_of(whole, 1, places, 50, 300);
   ASSERT_EQ(expected.size(), 1u);
   for (std::int64_t cut = 50; cut < 300; cut += 50) {
     SilentUnderflow first, second;
-    auto signs = signs_of(first, 1, places, 50, cut);
+    auto warnings = warnings_of(first, 1, places, 50, cut);
     second.load_state(first.state());
-    for (const Sign& sign : signs_of(second, 1, places, cut + 50, 300)) signs.push_back(sign);
-    ASSERT_EQ(signs.size(), 1u) << cut;
-    EXPECT_EQ(signs[0].step, expected[0].step);
-    EXPECT_EQ(signs[0].what, expected[0].what);
+    for (const Warning& warning : warnings_of(second, 1, places, cut + 50, 300)) warnings.push_back(warning);
+    ASSERT_EQ(warnings.size(), 1u) << cut;
+    EXPECT_EQ(warnings[0].step, expected[0].step);
+    EXPECT_EQ(warnings[0].what, expected[0].what);
   }
   StateDict bad = whole.state(), part = bad.section("forward");
   StateDict lost;
@@ -161,7 +161,8 @@ struct Weights {
   Weights(DType dtype, bool stochastic) {
     if (dtype != DType::f32) optimizer.store_weights_in(dtype, stochastic);
   }
-  std::optional<Sign> step(Stagnation& stagnation, std::int64_t step, double lr, bool stochastic, float gradient = 1) {
+  std::optional<Warning> step(Stagnation& stagnation, std::int64_t step, double lr, bool stochastic,
+                              float gradient = 1) {
     for (const Variable& v : {weight, bias}) {
       Variable::State& state = *v.state();
       state.grad = toy::random(v.shape(), static_cast<std::uint32_t>(step), gradient);
@@ -172,13 +173,13 @@ struct Weights {
     optimizer.step(input);
     return stagnation.after_update(step, optimizer, input, stochastic);
   }
-  int signs(double lr, bool stochastic, Sign* last = nullptr) {
+  int warnings(double lr, bool stochastic, Warning* last = nullptr) {
     Stagnation stagnation;
     int count = 0;
     for (std::int64_t k = 50; k <= 500; k += 50)
-      if (const auto sign = step(stagnation, k, lr, stochastic)) {
+      if (const auto warning = step(stagnation, k, lr, stochastic)) {
         ++count;
-        if (last != nullptr) *last = *sign;
+        if (last != nullptr) *last = *warning;
       }
     return count;
   }
@@ -186,19 +187,19 @@ struct Weights {
 
 TEST(Stagnation, UpdatesBelowTheWeightsPrecisionAreToldOnceWithALearningRateThatMovesThem) {
   for (const auto& [dtype, lr] : {std::pair(DType::f32, 1e-12), {DType::bf16, 1e-6}, {DType::f16, 1e-7}}) {
-    Sign sign;
-    EXPECT_EQ(Weights(dtype, false).signs(lr, false, &sign), 1) << name_of(dtype);
-    EXPECT_EQ(sign.step, 150);
-    EXPECT_EQ(sign.dtype, name_of(dtype));
-    const double wanted = std::stod(sign.advice.substr(sign.advice.find("about ") + 6));
-    EXPECT_EQ(Weights(dtype, false).signs(4 * wanted, false), 0) << name_of(dtype) << " at " << wanted;
+    Warning warning;
+    EXPECT_EQ(Weights(dtype, false).warnings(lr, false, &warning), 1) << name_of(dtype);
+    EXPECT_EQ(warning.step, 150);
+    EXPECT_EQ(warning.dtype, name_of(dtype));
+    const double wanted = std::stod(warning.advice.substr(warning.advice.find("about ") + 6));
+    EXPECT_EQ(Weights(dtype, false).warnings(4 * wanted, false), 0) << name_of(dtype) << " at " << wanted;
   }
 }
 
 TEST(Stagnation, OrdinaryTrainingAndStochasticRoundingMove) {
-  EXPECT_EQ(Weights(DType::f32, false).signs(1e-3, false), 0);
-  EXPECT_EQ(Weights(DType::bf16, false).signs(1e-2, false), 0);
-  EXPECT_EQ(Weights(DType::bf16, true).signs(1e-6, true), 0);
+  EXPECT_EQ(Weights(DType::f32, false).warnings(1e-3, false), 0);
+  EXPECT_EQ(Weights(DType::bf16, false).warnings(1e-2, false), 0);
+  EXPECT_EQ(Weights(DType::bf16, true).warnings(1e-6, true), 0);
 }
 
 TEST(Stagnation, AScheduleThatEndsNearZeroMeansTo) {

@@ -122,12 +122,12 @@ inline Trace trace(const Setting& setting, bool record,
   return trace;
 }
 
-/// The signs of a step.
+/// The warnings of a step.
 inline std::vector<std::string> told(const StepResult& result) {
   std::vector<std::string> lines;
-  for (const Sign& sign : result.signs)
-    lines.push_back(
-        fmt::format("{}: {} {} {} {}", name_of(sign.kind), place_of(sign), sign.what, sign.remedy, sign.confidence));
+  for (const Warning& warning : result.warnings)
+    lines.push_back(fmt::format("{}: {} {} {} {}", name_of(warning.kind), place_of(warning), warning.what,
+                                warning.remedy, warning.confidence));
   return lines;
 }
 

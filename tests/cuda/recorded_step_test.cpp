@@ -76,8 +76,8 @@ TEST(RecordedSteps, SeeTheSignsThatOpByOpTheyShow) {
   expect_equal(recorded, trace(fp16, false, steps));
   std::vector<std::string> all;
   for (const StepResult& result : recorded.results)
-    for (const Sign& sign : result.signs) all.emplace_back(name_of(sign.kind));
-  for (const SignKind kind : {SignKind::kOverflow, SignKind::kPole, SignKind::kCollapse})
+    for (const Warning& warning : result.warnings) all.emplace_back(name_of(warning.kind));
+  for (const WarningKind kind : {WarningKind::kOverflow, WarningKind::kPole, WarningKind::kCollapse})
     EXPECT_THAT(all, testing::Contains(name_of(kind)));
 }
 

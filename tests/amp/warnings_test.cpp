@@ -1,4 +1,4 @@
-#include "binade/amp/warnings/signs.h"
+#include "binade/amp/warnings/warnings.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "binade/nn/losses.h"
 #include "tests/amp/toy.h"
 
-/// Signs as a run shows them: small models, real steps, planted faults.
+/// Warnings as a run shows them: small models, real steps, planted faults.
 namespace binade::amp {
 namespace {
 
@@ -40,7 +40,7 @@ struct SequenceRun {
   Trainer trainer;
   std::int64_t tokens;
   double shrink = 1;  // of the loss
-  std::vector<Sign> signs;
+  std::vector<Warning> warnings;
 
   explicit SequenceRun(const TrainerOptions& options, std::int64_t length = 6, bool composed = true)
       : model(composed), trainer(runtime, model, optimizer, options), tokens(length) {}
@@ -50,7 +50,7 @@ struct SequenceRun {
       const StepResult result = trainer.step(
           toy::Batch{toy::random({4, tokens, 4}, k), toy::random({4, tokens, 2}, 7000 + k)},
           [&](const toy::Batch& b) { return nn::mse(model(b.x), Variable(b.target)) * shrink; });
-      signs.insert(signs.end(), result.signs.begin(), result.signs.end());
+      warnings.insert(warnings.end(), result.warnings.begin(), result.warnings.end());
     }
   }
 };
@@ -62,23 +62,23 @@ TrainerOptions growing_keys(OnNan on_nan) {
                      "scale-weight@step=1,path=attention.key,factor=1.02,every=1"}};
 }
 
-TEST(Signs, LogitsThatGrowAreNamedLongBeforeTheyOverflow) {
+TEST(Warnings, LogitsThatGrowAreNamedLongBeforeTheyOverflow) {
   SequenceRun run(growing_keys(OnNan::kStop));
   EXPECT_THROW(run.to(800), NumericError);
-  ASSERT_FALSE(run.signs.empty());
-  const Sign& sign = run.signs.front();
-  EXPECT_EQ(sign.kind, SignKind::kOverflow);
-  EXPECT_EQ(sign.module, "attention");
-  EXPECT_EQ(sign.op, "matmul");
-  EXPECT_EQ(sign.direction, "forward");
-  EXPECT_EQ(sign.dtype, "f16");
+  ASSERT_FALSE(run.warnings.empty());
+  const Warning& warning = run.warnings.front();
+  EXPECT_EQ(warning.kind, WarningKind::kOverflow);
+  EXPECT_EQ(warning.module, "attention");
+  EXPECT_EQ(warning.op, "matmul");
+  EXPECT_EQ(warning.direction, "forward");
+  EXPECT_EQ(warning.dtype, "f16");
   const std::int64_t overflow = run.trainer.finished().back().step;
-  EXPECT_GE(overflow - sign.step, 50);
-  EXPECT_NEAR(sign.steps_left, static_cast<double>(overflow - sign.step),
-              0.4 * static_cast<double>(overflow - sign.step));
+  EXPECT_GE(overflow - warning.step, 50);
+  EXPECT_NEAR(warning.steps_left, static_cast<double>(overflow - warning.step),
+              0.4 * static_cast<double>(overflow - warning.step));
 }
 
-TEST(Signs, TheOpIsComputedInF32BeforeItOverflows) {
+TEST(Warnings, TheOpIsComputedInF32BeforeItOverflows) {
   std::int64_t overflow = 0;
   {
     SequenceRun stopping(growing_keys(OnNan::kStop));
@@ -87,61 +87,61 @@ TEST(Signs, TheOpIsComputedInF32BeforeItOverflows) {
   }
   SequenceRun run(growing_keys(OnNan::kRemedy));
   run.to(overflow + 20);
-  ASSERT_FALSE(run.signs.empty());
-  EXPECT_NE(run.signs[0].remedy.find(fmt::format("from step {} on", run.signs[0].step + kTelemetryDelay)),
+  ASSERT_FALSE(run.warnings.empty());
+  EXPECT_NE(run.warnings[0].remedy.find(fmt::format("from step {} on", run.warnings[0].step + kTelemetryDelay)),
             std::string::npos);
   ASSERT_FALSE(run.trainer.remediation().promotions().empty());
   EXPECT_EQ(run.trainer.remediation().promotions()[0].target, "attention/matmul");
   for (const StepResult& result : run.trainer.finished()) EXPECT_FALSE(result.incident.has_value()) << result.step;
 }
 
-TEST(Signs, AResumedRunSeesTheSame) {
+TEST(Warnings, AResumedRunSeesTheSame) {
   struct Seen {
-    std::vector<Sign> signs;
+    std::vector<Warning> warnings;
     StateDict state;
   };
   const auto run = [](const Seen& from, std::int64_t to) {
     SequenceRun part(growing_keys(OnNan::kRemedy));
-    part.signs = from.signs;
+    part.warnings = from.warnings;
     if (!from.state.empty()) part.trainer.load_state(from.state);
     part.to(to);
-    return Seen{part.signs, part.trainer.state()};
+    return Seen{part.warnings, part.trainer.state()};
   };
   const Seen whole = run({}, 230), after = run(run(run({}, 101), 199), 230);
-  ASSERT_FALSE(whole.signs.empty());
-  ASSERT_EQ(after.signs.size(), whole.signs.size());
-  EXPECT_EQ(after.signs[0].step, whole.signs[0].step);
-  EXPECT_EQ(after.signs[0].what, whole.signs[0].what);
+  ASSERT_FALSE(whole.warnings.empty());
+  ASSERT_EQ(after.warnings.size(), whole.warnings.size());
+  EXPECT_EQ(after.warnings[0].step, whole.warnings[0].step);
+  EXPECT_EQ(after.warnings[0].what, whole.warnings[0].what);
   EXPECT_EQ(after.state.numbers("amp/signs/forecast/samples"), whole.state.numbers("amp/signs/forecast/samples"));
 }
 
-TEST(Signs, AHealthyRunShowsNone) {
+TEST(Warnings, AHealthyRunShowsNone) {
   for (const Policy& policy : {Policy::fp32(), Policy::fp16(), Policy::bf16(), Policy::pure_bf16()}) {
     SequenceRun run({.precision = policy});
     run.to(600);
-    EXPECT_TRUE(run.signs.empty()) << policy.name << ": " << (run.signs.empty() ? "" : run.signs[0].what);
+    EXPECT_TRUE(run.warnings.empty()) << policy.name << ": " << (run.warnings.empty() ? "" : run.warnings[0].what);
   }
 }
 
-/// Signs of 400 steps at a fixed loss scale, with a loss a million times too small.
-std::vector<Sign> signs_at_scale(double scale) {
+/// Warnings of 400 steps at a fixed loss scale, with a loss a million times too small.
+std::vector<Warning> warnings_at_scale(double scale) {
   SequenceRun run({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::fixed(scale)});
   run.shrink = 1e-6;
   run.to(400);
-  return run.signs;
+  return run.warnings;
 }
 
-TEST(Signs, GradientsTooSmallForTheirDtypeAreToldWhereTheyVanish) {
-  const std::vector<Sign> signs = signs_at_scale(1);
-  ASSERT_EQ(signs.size(), 1u);
-  EXPECT_EQ(signs[0].kind, SignKind::kUnderflow);
-  EXPECT_EQ(signs[0].direction, "backward");
-  EXPECT_EQ(signs[0].step, 150);
-  EXPECT_FALSE(signs[0].op.empty());
-  EXPECT_TRUE(signs_at_scale(1e6).empty());
+TEST(Warnings, GradientsTooSmallForTheirDtypeAreToldWhereTheyVanish) {
+  const std::vector<Warning> warnings = warnings_at_scale(1);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].kind, WarningKind::kUnderflow);
+  EXPECT_EQ(warnings[0].direction, "backward");
+  EXPECT_EQ(warnings[0].step, 150);
+  EXPECT_FALSE(warnings[0].op.empty());
+  EXPECT_TRUE(warnings_at_scale(1e6).empty());
 }
 
-TEST(Signs, AMeasuredScaleOverflowsInNoFirstStep) {
+TEST(Warnings, AMeasuredScaleOverflowsInNoFirstStep) {
   for (const double loss_factor : {1e-4, 1.0, 1e4}) {
     SequenceRun measured({.precision = Policy::fp16(), .loss_scale = LossScaleOptions::measured()});
     measured.shrink = loss_factor;
@@ -156,7 +156,7 @@ TEST(Signs, AMeasuredScaleOverflowsInNoFirstStep) {
   }
 }
 
-TEST(Signs, AMeasurementLeavesNoTrace) {
+TEST(Warnings, AMeasurementLeavesNoTrace) {
   const auto hash = [](const std::optional<LossScaleOptions>& scale) {
     SequenceRun run({.precision = Policy::fp32(), .loss_scale = scale});
     run.to(5);
@@ -171,7 +171,7 @@ struct Quotient {
   nn::Linear model{{.in = 4, .out = 2}};
   optim::AdamW optimizer{model, {.lr = 1e-3}};
   Trainer trainer;
-  std::vector<Sign> signs;
+  std::vector<Warning> warnings;
 
   explicit Quotient(const TrainerOptions& options) : trainer(runtime, model, optimizer, options) {}
   void to(std::int64_t step) {
@@ -182,38 +182,38 @@ struct Quotient {
       const StepResult result = trainer.step(
           toy::Batch{toy::random({8, 4}, k), toy::random({8, 2}, 7000 + k, spread)},
           [&](const toy::Batch& b) { return mean(abs((model(b.x) * 1e-3 * spread - b.target) / Variable(divisor))); });
-      signs.insert(signs.end(), result.signs.begin(), result.signs.end());
+      warnings.insert(warnings.end(), result.warnings.begin(), result.warnings.end());
     }
   }
 };
 
-TEST(Signs, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
+TEST(Warnings, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
   Quotient run({.precision = Policy::fp32()});
   const auto pole = static_cast<std::int64_t>(std::log(1e-18) / std::log(0.8));  // step 186
   run.to(pole);
-  const auto sign = std::ranges::find(run.signs, SignKind::kPole, &Sign::kind);
-  ASSERT_NE(sign, run.signs.end());
-  EXPECT_EQ(sign->op, "div");
-  EXPECT_EQ(sign->direction, "forward");
-  EXPECT_EQ(sign->dtype, "f32");
-  EXPECT_GE(pole - sign->step, 20);
-  EXPECT_NEAR(sign->steps_left, static_cast<double>(pole - sign->step), 4);
-  EXPECT_EQ(std::ranges::count(run.signs, SignKind::kPole, &Sign::kind), 1);
+  const auto warning = std::ranges::find(run.warnings, WarningKind::kPole, &Warning::kind);
+  ASSERT_NE(warning, run.warnings.end());
+  EXPECT_EQ(warning->op, "div");
+  EXPECT_EQ(warning->direction, "forward");
+  EXPECT_EQ(warning->dtype, "f32");
+  EXPECT_GE(pole - warning->step, 20);
+  EXPECT_NEAR(warning->steps_left, static_cast<double>(pole - warning->step), 4);
+  EXPECT_EQ(std::ranges::count(run.warnings, WarningKind::kPole, &Warning::kind), 1);
 }
 
-TEST(Signs, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {
+TEST(Warnings, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {
   SequenceRun run(growing_keys(OnNan::kStop), 16);
   EXPECT_THROW(run.to(800), NumericError);
   const std::int64_t overflow = run.trainer.finished().back().step;
-  const auto sign = std::ranges::find(run.signs, SignKind::kCollapse, &Sign::kind);
-  ASSERT_NE(sign, run.signs.end());
-  EXPECT_EQ(sign->module, "attention");
-  EXPECT_EQ(sign->op, "softmax");
-  EXPECT_GE(overflow - sign->step, 50);
-  EXPECT_GT(sign->steps_left, 0);
+  const auto warning = std::ranges::find(run.warnings, WarningKind::kCollapse, &Warning::kind);
+  ASSERT_NE(warning, run.warnings.end());
+  EXPECT_EQ(warning->module, "attention");
+  EXPECT_EQ(warning->op, "softmax");
+  EXPECT_GE(overflow - warning->step, 50);
+  EXPECT_GT(warning->steps_left, 0);
 }
 
-TEST(Signs, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
+TEST(Warnings, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
   for (const bool composed : {true, false}) {
     SequenceRun run({.precision = Policy::fp32()}, 16, composed);
     run.to(9);
@@ -227,21 +227,21 @@ TEST(Signs, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
   }
 }
 
-TEST(Signs, GradientsThatTheirHistoryDoesNotExplainAreTold) {
+TEST(Warnings, GradientsThatTheirHistoryDoesNotExplainAreTold) {
   SequenceRun run({.precision = Policy::fp32(), .clip_norm = 1});
   run.to(200);
-  EXPECT_TRUE(run.signs.empty());
+  EXPECT_TRUE(run.warnings.empty());
   run.shrink = 60;
   run.to(260);
-  ASSERT_EQ(run.signs.size(), 2u);
-  EXPECT_EQ(run.signs[0].kind, SignKind::kDivergence) << "the loss is that of 60 times the run's";
-  EXPECT_EQ(run.signs[0].step, 205);
-  EXPECT_EQ(run.signs[1].kind, SignKind::kGradients);
-  EXPECT_EQ(run.signs[1].step, 208);
-  EXPECT_EQ(run.signs[1].direction, "backward");
+  ASSERT_EQ(run.warnings.size(), 2u);
+  EXPECT_EQ(run.warnings[0].kind, WarningKind::kDivergence) << "the loss is that of 60 times the run's";
+  EXPECT_EQ(run.warnings[0].step, 205);
+  EXPECT_EQ(run.warnings[1].kind, WarningKind::kGradients);
+  EXPECT_EQ(run.warnings[1].step, 208);
+  EXPECT_EQ(run.warnings[1].direction, "backward");
 }
 
-TEST(Signs, TheChangeOfWeightsIsToldEvery50Steps) {
+TEST(Warnings, TheChangeOfWeightsIsToldEvery50Steps) {
   SequenceRun run({.precision = Policy::fp32()});
   run.to(100);
   const std::vector<StepResult> results = run.trainer.finished();

@@ -6,7 +6,7 @@
 
 namespace binade::amp {
 
-enum class SignKind : std::uint8_t {
+enum class WarningKind : std::uint8_t {
   kOverflow,    ///< a tensor will leave the range of its dtype
   kPole,        ///< an operand will reach the pole of its op
   kCollapse,    ///< attention narrows to single keys
@@ -15,12 +15,12 @@ enum class SignKind : std::uint8_t {
   kUnderflow,   ///< gradients vanish on their way to 16 bits
   kStagnation,  ///< updates are too small to change the weights
 };
-std::string_view name_of(SignKind kind);
+std::string_view name_of(WarningKind kind);
 
 /// Something that a healthy step shows before a number goes bad. Nothing was aborted; the run goes on.
-struct Sign {
-  SignKind kind = SignKind::kOverflow;
-  std::int64_t step = 0;  ///< the step whose telemetry shows the sign
+struct Warning {
+  WarningKind kind = WarningKind::kOverflow;
+  std::int64_t step = 0;  ///< the step whose telemetry shows the warning
   std::string module{};   ///< innermost path; empty at the root
   std::string op{};
   std::string direction{};  ///< "forward", "backward", "optimizer"
@@ -33,6 +33,9 @@ struct Sign {
 };
 
 /// "'matmul' in blocks.0.attention (forward)"
-std::string place_of(const Sign& sign);
+std::string place_of(const Warning& warning);
+
+using SignKind [[deprecated("use WarningKind")]] = WarningKind;
+using Sign [[deprecated("use Warning")]] = Warning;
 
 }  // namespace binade::amp

@@ -9,26 +9,26 @@
 #include "binade/amp/warnings/divergence.h"
 #include "binade/amp/warnings/forecast.h"
 #include "binade/amp/warnings/gradient_history.h"
-#include "binade/amp/warnings/sign.h"
 #include "binade/amp/warnings/silent_underflow.h"
 #include "binade/amp/warnings/stagnation.h"
+#include "binade/amp/warnings/warning.h"
 #include "binade/amp/watch/telemetry.h"
 #include "binade/core/state_dict.h"
 #include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 
-/// Finds early signs of numeric trouble in the telemetry of a run's committed steps: overflow, a pole or an attention
-/// collapse ahead (Forecast), a loss far above the first (Divergence), gradients that their history does not explain
-/// (GradientHistory), values that vanish (SilentUnderflow), updates that vanish (Stagnation). The signs depend only on
-/// the run: the state is part of the checkpoint, and a resumed run finds the same signs. A decision from the telemetry
-/// of step k applies at step k + kTelemetryDelay.
-class Signs {
+/// Finds early warnings of numeric trouble in the telemetry of a run's committed steps: overflow, a pole or an
+/// attention collapse ahead (Forecast), a loss far above the first (Divergence), gradients that their history does not
+/// explain (GradientHistory), values that vanish (SilentUnderflow), updates that vanish (Stagnation). The warnings
+/// depend only on the run: the state is part of the checkpoint, and a resumed run finds the same warnings. A decision
+/// from the telemetry of step k applies at step k + kTelemetryDelay.
+class Warnings {
  public:
-  Signs();
+  Warnings();
 
   /// What the telemetry of this step must record.
-  Telemetry::Looks looks(std::int64_t step) const {
+  Telemetry::Probes probes(std::int64_t step) const {
     const bool zeros = underflow_.due(step), limits = overflow_.due(step);
     return {.zeros = zeros, .limits = limits, .libraries = zeros || limits || step == 1};
   }
@@ -36,7 +36,7 @@ class Signs {
   /// every step. The run's telemetry, with zeros counted, goes into `raised` of after_commit().
   std::optional<double> proof_factor(std::int64_t step) const { return underflow_.proof_factor(step); }
 
-  /// Whether the host must read tensors in this step, or make an extra run of it. Looks are made by the device.
+  /// Whether the host must read tensors in this step, or make an extra run of it. Probes are made by the device.
   bool reads_tensors(std::int64_t step) const { return stagnation_.due(step) || proof_factor(step); }
   void before_commit(std::int64_t step, optim::FlatParameters& parameters) {
     if (stagnation_.due(step)) stagnation_.before_update(parameters);
@@ -55,7 +55,7 @@ class Signs {
     bool stochastic{};  ///< 16-bit weights are rounded stochastically
     bool prevents{};    ///< compute ops in f32 before they leave a 16-bit range
   };
-  std::vector<Sign> after_commit(const Committed& step);
+  std::vector<Warning> after_commit(const Committed& step);
 
   /// Whether take_due() would give any.
   bool has_due(std::int64_t step) const {
@@ -79,12 +79,12 @@ class Signs {
   void load_state(const StateDict& state);
 
  private:
-  void foresee_overflow(const Committed& step, std::vector<Sign>& signs);
-  void foresee_poles(const Committed& step, std::vector<Sign>& signs);
-  void foresee_collapse(const Committed& step, std::vector<Sign>& signs);
-  void judge_loss(const Committed& step, std::vector<Sign>& signs);
-  void judge_gradients(const Committed& step, std::vector<Sign>& signs);
-  void plan_promotion(Sign& sign);
+  void foresee_overflow(const Committed& step, std::vector<Warning>& warnings);
+  void foresee_poles(const Committed& step, std::vector<Warning>& warnings);
+  void foresee_collapse(const Committed& step, std::vector<Warning>& warnings);
+  void judge_loss(const Committed& step, std::vector<Warning>& warnings);
+  void judge_gradients(const Committed& step, std::vector<Warning>& warnings);
+  void plan_promotion(Warning& warning);
 
   struct Promotion {
     std::int64_t step{};

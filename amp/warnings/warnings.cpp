@@ -1,4 +1,4 @@
-#include "binade/amp/warnings/signs.h"
+#include "binade/amp/warnings/warnings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,27 +19,28 @@ DType limiting(const Telemetry::Slot& slot) {
 }
 
 /// As an override names that op.
-std::string target_of(const Sign& sign) {
-  return sign.module.empty() ? sign.op : fmt::format("{}/{}", sign.module, sign.op);
+std::string target_of(const Warning& warning) {
+  return warning.module.empty() ? warning.op : fmt::format("{}/{}", warning.module, warning.op);
 }
 
-Sign sign_of(SignKind kind, const HeadroomReading& reading, const Forecast::Alarm& alarm, std::int64_t step) {
-  Sign sign{.kind = kind, .step = step};
-  sign.module = reading.module;
-  sign.op = reading.op;
-  sign.direction = "forward";
-  sign.dtype = name_of(reading.dtype);
-  sign.steps_left = alarm.steps;
-  sign.confidence = alarm.confidence;
-  return sign;
+Warning warning_of(WarningKind kind, const HeadroomReading& reading, const Forecast::Alarm& alarm, std::int64_t step) {
+  Warning warning{.kind = kind, .step = step};
+  warning.module = reading.module;
+  warning.op = reading.op;
+  warning.direction = "forward";
+  warning.dtype = name_of(reading.dtype);
+  warning.steps_left = alarm.steps;
+  warning.confidence = alarm.confidence;
+  return warning;
 }
 
-std::string overflow_advice(const Sign& sign, DType dtype, bool scale_can_fall) {
-  if (sign.direction == "backward" && scale_can_fall)
+std::string overflow_advice(const Warning& warning, DType dtype, bool scale_can_fall) {
+  if (warning.direction == "backward" && scale_can_fall)
     return "lower the loss scale, or let it adjust itself (--loss-scale dynamic)";
-  if (sign.direction == "backward") return "gradients grow at any loss scale: clip by norm, or lower the learning rate";
+  if (warning.direction == "backward")
+    return "gradients grow at any loss scale: clip by norm, or lower the learning rate";
   if (dtype == DType::f32) return "lower the learning rate, or put a norm before it";
-  return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(sign));
+  return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(warning));
 }
 
 /// Relative entropy at which an attention looks at single keys.
@@ -48,26 +49,27 @@ constexpr double kCollapsed = 0.01;
 }  // namespace
 
 // A share of 0.08 is still three binades above kCollapsed: attention that is sharper is no news before it sharpens on.
-Signs::Signs() : collapse_({.worth = 3, .recovered = 1}) {}
+Warnings::Warnings() : collapse_({.worth = 3, .recovered = 1}) {}
 
-std::vector<Sign> Signs::after_commit(const Committed& step) {
-  std::vector<Sign> signs;
-  judge_loss(step, signs);
-  judge_gradients(step, signs);
+std::vector<Warning> Warnings::after_commit(const Committed& step) {
+  std::vector<Warning> warnings;
+  judge_loss(step, warnings);
+  judge_gradients(step, warnings);
   if (overflow_.due(step.step)) {
-    foresee_overflow(step, signs);
-    foresee_poles(step, signs);
-    foresee_collapse(step, signs);
+    foresee_overflow(step, warnings);
+    foresee_poles(step, warnings);
+    foresee_collapse(step, warnings);
   }
   if (underflow_.due(step.step))
-    if (auto sign = underflow_.look(step.step, step.loss_scale, step.seen, step.raised)) signs.push_back(*sign);
+    if (auto warning = underflow_.look(step.step, step.loss_scale, step.seen, step.raised))
+      warnings.push_back(*warning);
   if (stagnation_.due(step.step))
-    if (auto sign = stagnation_.after_update(step.step, step.optimizer, step.input, step.stochastic))
-      signs.push_back(*sign);
-  return signs;
+    if (auto warning = stagnation_.after_update(step.step, step.optimizer, step.input, step.stochastic))
+      warnings.push_back(*warning);
+  return warnings;
 }
 
-void Signs::foresee_overflow(const Committed& step, std::vector<Sign>& signs) {
+void Warnings::foresee_overflow(const Committed& step, std::vector<Warning>& warnings) {
   std::vector<HeadroomReading> readings;
   const auto forward = step.seen.slots(Direction::kForward), backward = step.seen.slots(Direction::kBackward);
   readings.reserve(forward.size() + backward.size());
@@ -81,77 +83,77 @@ void Signs::foresee_overflow(const Committed& step, std::vector<Sign>& signs) {
                           .binades = headroom_of(slot.seen, slot.low) + extra});
   for (const Forecast::Alarm& alarm : overflow_.observe(step.step, readings)) {
     const HeadroomReading& reading = readings[alarm.place];
-    Sign sign = sign_of(SignKind::kOverflow, reading, alarm, step.step);
-    if (alarm.place >= forward.size()) sign.direction = "backward";
-    sign.what = fmt::format(
+    Warning warning = warning_of(WarningKind::kOverflow, reading, alarm, step.step);
+    if (alarm.place >= forward.size()) warning.direction = "backward";
+    warning.what = fmt::format(
         "will leave the range of {} in about {:.0f} steps: {:.1f} binades are left, {:.3f} go each step",
         name_of(reading.dtype), alarm.steps, alarm.binades, alarm.per_step);
-    sign.advice = overflow_advice(sign, reading.dtype, step.least_scale > 1);
-    if (step.prevents && reading.dtype != DType::f32 && sign.direction == "forward") plan_promotion(sign);
-    signs.push_back(std::move(sign));
+    warning.advice = overflow_advice(warning, reading.dtype, step.least_scale > 1);
+    if (step.prevents && reading.dtype != DType::f32 && warning.direction == "forward") plan_promotion(warning);
+    warnings.push_back(std::move(warning));
   }
 }
 
-void Signs::foresee_poles(const Committed& step, std::vector<Sign>& signs) {
+void Warnings::foresee_poles(const Committed& step, std::vector<Warning>& warnings) {
   std::vector<HeadroomReading> readings;
   for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
     if (slot.pole) readings.push_back({slot.module, slot.op, slot.pole->dtype, slot.pole->binades});
   for (const Forecast::Alarm& alarm : poles_.observe(step.step, readings)) {
     const HeadroomReading& reading = readings[alarm.place];
-    Sign sign = sign_of(SignKind::kPole, reading, alarm, step.step);
-    sign.what = fmt::format(
+    Warning warning = warning_of(WarningKind::kPole, reading, alarm, step.step);
+    warning.what = fmt::format(
         "will be at its pole in about {:.0f} steps: {:.1f} binades are left until {} overflows there, {:.3f} go each "
         "step",
         alarm.steps, alarm.binades, name_of(reading.dtype), alarm.per_step);
-    sign.advice = "add an eps to its operand, or clamp it";
-    if (step.prevents && reading.dtype == DType::f16) plan_promotion(sign);
-    signs.push_back(std::move(sign));
+    warning.advice = "add an eps to its operand, or clamp it";
+    if (step.prevents && reading.dtype == DType::f16) plan_promotion(warning);
+    warnings.push_back(std::move(warning));
   }
 }
 
-void Signs::foresee_collapse(const Committed& step, std::vector<Sign>& signs) {
+void Warnings::foresee_collapse(const Committed& step, std::vector<Warning>& warnings) {
   std::vector<HeadroomReading> readings;
   for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
     if (slot.entropy) readings.push_back({slot.module, slot.op, DType::f32, std::log2(*slot.entropy / kCollapsed)});
   for (const Forecast::Alarm& alarm : collapse_.observe(step.step, readings)) {
-    Sign sign = sign_of(SignKind::kCollapse, readings[alarm.place], alarm, step.step);
-    sign.what = fmt::format(
+    Warning warning = warning_of(WarningKind::kCollapse, readings[alarm.place], alarm, step.step);
+    warning.what = fmt::format(
         "will look at single keys alone in about {:.0f} steps: its entropy is {:.3f} of what all keys alike would give",
         alarm.steps, kCollapsed * std::exp2(alarm.binades));
-    sign.advice = "its logits grow: lower the learning rate, or put a norm on queries and keys";
-    signs.push_back(std::move(sign));
+    warning.advice = "its logits grow: lower the learning rate, or put a norm on queries and keys";
+    warnings.push_back(std::move(warning));
   }
 }
 
-void Signs::judge_loss(const Committed& step, std::vector<Sign>& signs) {
+void Warnings::judge_loss(const Committed& step, std::vector<Warning>& warnings) {
   const std::optional<Divergence::Growth> growth = divergence_.observe(step.loss);
   if (!growth) return;
-  Sign sign{.kind = SignKind::kDivergence, .step = step.step, .direction = "forward", .dtype = "f32"};
-  sign.what = fmt::format(
+  Warning warning{.kind = WarningKind::kDivergence, .step = step.step, .direction = "forward", .dtype = "f32"};
+  warning.what = fmt::format(
       "diverges: a loss of {:.4g}, {:.0f} times the {:.4g} that the run began with, and no lower for 5 steps",
       step.loss, growth->ratio, growth->first);
-  sign.advice = "lower the learning rate, warm it up (--warmup), or clip by norm (--clip)";
-  signs.push_back(std::move(sign));
+  warning.advice = "lower the learning rate, warm it up (--warmup), or clip by norm (--clip)";
+  warnings.push_back(std::move(warning));
 }
 
-void Signs::judge_gradients(const Committed& step, std::vector<Sign>& signs) {
+void Warnings::judge_gradients(const Committed& step, std::vector<Warning>& warnings) {
   const std::optional<GradientHistory::Growth> growth = gradients_.observe(step.grad_norm);
   if (!growth) return;
-  Sign sign{.kind = SignKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
-  sign.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
-                          step.grad_norm, std::exp2(growth->binades),
-                          growth->lasts ? ", for the 8th time in a row" : "");
-  sign.advice = "clip by norm (--clip), or lower the learning rate";
-  signs.push_back(std::move(sign));
+  Warning warning{.kind = WarningKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
+  warning.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
+                             step.grad_norm, std::exp2(growth->binades),
+                             growth->lasts ? ", for the 8th time in a row" : "");
+  warning.advice = "clip by norm (--clip), or lower the learning rate";
+  warnings.push_back(std::move(warning));
 }
 
-/// The op of this sign is to be computed in f32 in time.
-void Signs::plan_promotion(Sign& sign) {
-  planned_.push_back({sign.step + kTelemetryDelay, target_of(sign)});
-  sign.remedy = fmt::format("it is computed in f32 from step {} on", planned_.back().step);
+/// The op of this warning is to be computed in f32 in time.
+void Warnings::plan_promotion(Warning& warning) {
+  planned_.push_back({warning.step + kTelemetryDelay, target_of(warning)});
+  warning.remedy = fmt::format("it is computed in f32 from step {} on", planned_.back().step);
 }
 
-std::vector<std::string> Signs::take_due(std::int64_t step) {
+std::vector<std::string> Warnings::take_due(std::int64_t step) {
   std::vector<std::string> due;
   for (const Promotion& planned : planned_)
     if (planned.step <= step) due.push_back(planned.target);
@@ -159,11 +161,11 @@ std::vector<std::string> Signs::take_due(std::int64_t step) {
   return due;
 }
 
-std::optional<double> Signs::update_rms(std::int64_t step) const {
+std::optional<double> Warnings::update_rms(std::int64_t step) const {
   return stagnation_.due(step) && step > 0 ? std::optional(stagnation_.update_rms()) : std::nullopt;
 }
 
-std::optional<double> Signs::attention_logits(std::int64_t step, const Telemetry& seen) const {
+std::optional<double> Warnings::attention_logits(std::int64_t step, const Telemetry& seen) const {
   if (!overflow_.due(step)) return std::nullopt;
   std::uint32_t largest = 0;
   std::string_view product;  // of the module that was seen last: the first is query times key
@@ -177,7 +179,7 @@ std::optional<double> Signs::attention_logits(std::int64_t step, const Telemetry
   return largest > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-std::optional<double> Signs::attention_entropy(std::int64_t step, const Telemetry& seen) const {
+std::optional<double> Warnings::attention_entropy(std::int64_t step, const Telemetry& seen) const {
   if (!collapse_.due(step)) return std::nullopt;
   std::optional<double> least;
   for (const Telemetry::Slot& slot : seen.slots(Direction::kForward))
@@ -185,7 +187,7 @@ std::optional<double> Signs::attention_entropy(std::int64_t step, const Telemetr
   return least;
 }
 
-StateDict Signs::state() const {
+StateDict Warnings::state() const {
   StateDict state;
   state.merge("forecast", overflow_.state());
   state.merge("poles", poles_.state());
@@ -205,8 +207,8 @@ StateDict Signs::state() const {
   return state;
 }
 
-void Signs::load_state(const StateDict& state) {
-  Signs loaded;
+void Warnings::load_state(const StateDict& state) {
+  Warnings loaded;
   loaded.overflow_.load_state(state.section("forecast"));
   loaded.poles_.load_state(state.section("poles"));
   loaded.collapse_.load_state(state.section("collapse"));

@@ -8,6 +8,12 @@
 #include "binade/autograd/node.h"
 #include "binade/autograd/reachable.h"
 #include "binade/core/error.h"
+#include "binade/core/ops/attention.h"
+#include "binade/core/ops/conv2d.h"
+#include "binade/core/ops/conv_transpose2d.h"
+#include "binade/core/ops/linear.h"
+#include "binade/core/ops/matmul.h"
+#include "binade/core/ops/projections.h"
 
 namespace binade::nn {
 namespace {
@@ -34,17 +40,17 @@ std::vector<Recorded> tape_of(const Variable& y) {
 
 /// Multiply-adds of the products, times 2.
 std::int64_t flops_of(const Recorded& op) {
-  const std::string_view name = op.node->info().name;
+  const OpInfo* info = &op.node->info();
   const std::vector<OpContext::Input>& in = op.node->context().inputs;
-  if (name == "linear") return 2 * in[0].shape.numel() * in[1].shape[0];
-  if (name == "projections") return 2 * op.output.numel() * in[0].shape[-1];
-  if (name == "matmul") {  // a (…, M, K) or (…, K, M), y (…, M, N)
+  if (info == &ops::Linear::info) return 2 * in[0].shape.numel() * in[1].shape[0];
+  if (info == &ops::Projections::info) return 2 * op.output.numel() * in[0].shape[-1];
+  if (info == &ops::Matmul::info) {  // a (…, M, K) or (…, K, M), y (…, M, N)
     const std::int64_t rows = op.output[-2];
     return rows == 0 ? 0 : 2 * op.output.numel() * (in[0].shape[-1] * in[0].shape[-2] / rows);
   }
-  if (name == "conv2d") return 2 * op.output.numel() * (in[1].shape.numel() / in[1].shape[0]);
-  if (name == "conv_transpose2d") return 2 * in[0].shape.numel() * (in[1].shape.numel() / in[1].shape[0]);
-  if (name == "attention") {  // y (B, T, …), k (B, S, …) or within (B, T, …): q k^T and p v
+  if (info == &ops::Conv2d::info) return 2 * op.output.numel() * (in[1].shape.numel() / in[1].shape[0]);
+  if (info == &ops::ConvTranspose2d::info) return 2 * in[0].shape.numel() * (in[1].shape.numel() / in[1].shape[0]);
+  if (info == &ops::Attention::info) {  // y (B, T, …), k (B, S, …) or within (B, T, …): q k^T and p v
     const Shape& keys = in[1].shape.rank() > 0 ? in[1].shape : in[0].shape;
     return 4 * op.output.numel() * keys[1];
   }

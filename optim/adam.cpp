@@ -26,6 +26,16 @@ AdamW::AdamW(std::vector<NamedParameter> parameters, const AdamWOptions& o)
     : AdamBase(std::move(parameters), {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.moment_dtype, o.decays}, true) {
 }
 
+UpdateFacts AdamBase::facts() const {
+  return {.beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .eps = options_.eps,
+          .decoupled_decay = decoupled_ ? options_.weight_decay : 0,
+          .divides_by_root = true,
+          .unit_steps = true,
+          .moment_dtype = options_.moment_dtype};
+}
+
 void AdamBase::fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const {
   const auto steps = static_cast<double>(t);
   const double decay = decays ? options_.weight_decay : 0;

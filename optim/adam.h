@@ -22,6 +22,7 @@ struct AdamOptions {
 class AdamBase : public Optimizer {
  public:
   const AdamOptions& options() const { return options_; }
+  UpdateFacts facts() const override;
 
  protected:
   AdamBase(std::vector<NamedParameter> parameters, const AdamOptions& options, bool decoupled);

@@ -19,6 +19,14 @@ Lion::Lion(std::vector<NamedParameter> parameters, const LionOptions& options)
   detail::check_moment_settings("lion", options.moment_dtype, 0, options.beta2, options.weight_decay);
 }
 
+UpdateFacts Lion::facts() const {
+  return {.beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .decoupled_decay = options_.weight_decay,
+          .unit_steps = true,
+          .moment_dtype = options_.moment_dtype};
+}
+
 void Lion::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const {
   slice.step_size = static_cast<float>(lr);
   slice.keep = decays ? static_cast<float>(1 - lr * options_.weight_decay) : 1.0f;

@@ -23,6 +23,7 @@ class Lion final : public Optimizer {
   explicit Lion(Model& model, const LionOptions& options = {}) : Lion(parameters_of(model), options) {}
 
   const LionOptions& options() const { return options_; }
+  UpdateFacts facts() const override;
 
  protected:
   void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const override;

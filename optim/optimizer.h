@@ -39,6 +39,17 @@ struct UpdateProof {
   double limit = 0;         ///< what its dtype (or its 16-bit copy) holds
 };
 
+/// What an optimizer states about its updates, for rules that judge settings (pre-flight, warnings). 0: it has no such
+/// setting.
+struct UpdateFacts {
+  double beta1 = 0, beta2 = 0;
+  double eps = 0;
+  double decoupled_decay = 0;    ///< weights are multiplied by 1 - lr times this
+  bool divides_by_root = false;  ///< of a second moment, plus eps
+  bool unit_steps = false;       ///< an update is about the learning rate, however small the gradient
+  DType moment_dtype = DType::f32;
+};
+
 /// Turns gradients into new values. One fused pass writes masters, moments and 16-bit copies; computing is in f32,
 /// moments are f32 unless asked otherwise. A parameter without a gradient in this pass is left as it is, and its own
 /// count of updates stands still.
@@ -49,6 +60,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   const std::string& kind() const { return kind_; }  ///< "sgd", "adam", "adamw", "lion"
+  virtual UpdateFacts facts() const { return {}; }
   FlatParameters& parameters() { return parameters_; }
   const FlatParameters& parameters() const { return parameters_; }
   double lr() const { return lr_; }  ///< used where no schedule says otherwise

@@ -49,7 +49,7 @@ std::string advise(const Diagnosis& d) {
       return "gradients are too large in any precision: clip by norm, lower the learning rate, or warm it up";
     case CauseClass::kActivationOverflow: return advise_on_range(d, bad);
     case CauseClass::kAttentionLogitOverflow:
-      if (bad.op == "attention")
+      if (bad.info != nullptr && bad.info->family == OpFamily::kAttention)
         return "queries and keys are so large that their products leave f32: normalize them, or "
                "lower the learning rate";
       return fmt::format(

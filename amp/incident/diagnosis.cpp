@@ -6,17 +6,16 @@
 #include <cmath>
 #include <tuple>
 
-#include "binade/amp/incident/pole_guard.h"
+#include "binade/amp/incident/singularity_guard.h"
 #include "binade/core/error.h"
+#include "binade/core/ops/cast.h"
 
 namespace binade::amp {
 namespace {
 
 bool is(const FirstBad& bad, OpFamily family) { return bad.info->family == family; }
+bool is_loss(const FirstBad& bad) { return is_loss(bad.info->family); }
 bool takes_masks(const FirstBad& bad) { return bad.info->numerics.non_finite == NonFinite::kMasks; }
-bool in_attention(const FirstBad& bad) {
-  return bad.module.find("attention") != std::string::npos || bad.module.find("attn") != std::string::npos;
-}
 
 /// Whether two attempts came to the same numbers, bit for bit.
 bool same_outcome(const Attempt& a, const Attempt& b) {
@@ -33,7 +32,7 @@ struct Finding {
 CauseClass out_of_range(const FirstBad& bad) {
   if (bad.direction == "backward") return CauseClass::kGradientExplosion;
   if (is(bad, OpFamily::kReduction)) return CauseClass::kReductionOverflow;
-  if (bad.op == "matmul" && in_attention(bad)) return CauseClass::kAttentionLogitOverflow;
+  if (bad.of_scores) return CauseClass::kAttentionLogitOverflow;
   return CauseClass::kActivationOverflow;
 }
 
@@ -41,7 +40,7 @@ CauseClass out_of_range(const FirstBad& bad) {
 CauseClass pole_of(const FirstBad& bad) {
   if (takes_masks(bad)) return CauseClass::kFullyMaskedRow;
   if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationPole;
-  return is(bad, OpFamily::kLoss) || bad.in_loss ? CauseClass::kLossFunctionPole : CauseClass::kArithmeticPole;
+  return is_loss(bad) || bad.in_loss ? CauseClass::kLossFunctionPole : CauseClass::kArithmeticPole;
 }
 
 /// What left the range of every dtype.
@@ -51,20 +50,20 @@ CauseClass beyond(const FirstBad& bad) {
 
 /// What the place alone says, where no change proved anything.
 Finding judge_place(const FirstBad& bad) {
-  if (bad.op == "attention") return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
+  if (is(bad, OpFamily::kAttention)) return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
-  if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is(bad, OpFamily::kLoss) || bad.at_pole)
+  if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad) || bad.at_pole)
     return {pole_of(bad), Confidence::kLikely};
   if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
   // A product of finite operands is NaN only where partial sums overflowed to both infinities; elsewhere away from
   // poles no overflow explains one.
-  if (bad.value == "nan" && !is(bad, OpFamily::kProduct)) return {};
+  if (bad.value == "nan" && !is_product(bad.info->family)) return {};
   return {beyond(bad), Confidence::kLikely};
 }
 
 /// What an override names to reach that op and nothing else. A cast belongs to whatever reads what it made.
 std::string target_of(const FirstBad& bad) {
-  return fmt::format("{}/{}", bad.op_path(), bad.op == "cast" ? "*" : bad.op);
+  return fmt::format("{}/{}", bad.op_path(), bad.is<ops::Cast>() ? "*" : bad.op);
 }
 
 std::vector<PrecisionPolicy::Override> in_f32(const std::vector<std::string>& targets) {
@@ -128,7 +127,7 @@ class Inquiry {
     if (by_scale && !bad.at_pole) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
     if (!by_scale && precision_helps(bad)) return {out_of_range(bad), Confidence::kProven};
     Finding finding = judge_place(bad);
-    const bool pole = bad.at_pole || takes_masks(bad) || is(bad, OpFamily::kNorm) || is(bad, OpFamily::kLoss);
+    const bool pole = bad.at_pole || takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad);
     if (pole && raised_guards_help(bad))
       finding = {pole_of(bad), Confidence::kProven};
     else if (by_scale)
@@ -143,7 +142,7 @@ class Inquiry {
 
   /// Of that op; of all of its kind, since a mask or an eps is often shared.
   bool raised_guards_help(const FirstBad& bad) {
-    PoleGuard here(bad), everywhere(bad, true);
+    SingularityGuard here(bad), everywhere(bad, true);
     return finite({.name = "guard-raised", .scale = 1.0}, &here) ||
            finite({.name = "guards-raised", .scale = 1.0}, &everywhere);
   }

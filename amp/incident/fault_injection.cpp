@@ -9,6 +9,8 @@
 
 #include "binade/core/did_you_mean.h"
 #include "binade/core/error.h"
+#include "binade/core/ops/layer_norm.h"
+#include "binade/core/ops/rms_norm.h"
 #include "binade/core/step_context.h"
 
 namespace binade::amp {
@@ -348,10 +350,11 @@ void FaultInjection::before_forward(const OpCall& call, std::span<const Variable
   }
   if (call.info.family == OpFamily::kNorm) {
     fill_row("constant-row", call, read[0], 1);
-    const bool sums = std::string_view(call.info.inputs).starts_with("x, residual");  // and normalizes what comes out
+    const bool sums = &call.info == &ops::AddLayerNorm::info ||
+                      &call.info == &ops::AddRmsNorm::info;  // and normalizes what comes out
     if (sums) fill_row("constant-row", call, read[1], 0);
   }
-  if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family == OpFamily::kOther)
+  if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family != OpFamily::kAttention)
     fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
 }
 
@@ -385,8 +388,7 @@ void FaultInjection::after_forward(const OpCall& call, std::span<const Tensor> r
   for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
     if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
       outputs[0] = planted_in(outputs[0], operand.dim(0));
-  if (call.info.name == std::string_view("attention"))
-    fill_row("mask-row", call, outputs[0], 0);  // what it defines there
+  if (call.info.family == OpFamily::kAttention) fill_row("mask-row", call, outputs[0], 0);  // what it defines there
   for (const Fault* fault : active("bitflip"))
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
         !struck_in_this_call(*fault)) {

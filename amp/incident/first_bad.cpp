@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/amp/incident/pole.h"
+#include "binade/amp/incident/singularity.h"
+#include "binade/amp/watch/attention_entropy.h"
 #include "binade/autograd/node.h"
+#include "binade/core/ops/cast.h"
 #include "binade/core/step_context.h"
 #include "binade/optim/gradient_scan.h"
 
@@ -77,6 +79,7 @@ std::optional<FirstBad> FirstBadSearch::found() const {
   if (!bad) return bad;
   bad->in_loss = !leads_to_weight(bad->tape_index);
   bad->at_pole = at_pole_.contains(bad->tape_index);
+  bad->of_scores = scores_.contains(bad->tape_index);
   return bad;
 }
 
@@ -169,6 +172,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     weight_readers_.clear();
     parts_.clear();
     at_pole_.clear();
+    scores_.clear();
   }
   note_parts(call, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -181,7 +185,8 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     readers_.try_emplace(x.state()->name, part != nullptr ? part->module : std::string(call.module_path),
                          call.info.name);
   }
-  if (pole_distance(call, read).binades < 0) at_pole_.insert(call.tape_index);
+  if (const Node* scores = attention_scores(call, inputs)) scores_.insert(scores->tape_index());
+  if (singularity_distance(call, read).binades < 0) at_pole_.insert(call.tape_index);
 }
 
 void FirstBadSearch::name_part(FirstBad& bad, const Part* part) {
@@ -258,7 +263,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (!bad.index.empty())
       name_part(bad, part_of_channel(call.tape_index, bad.index.back(), output.shape()[output.rank() - 1]));
     const bool moves = call.info.observed == Observed::kMoves;  // it cannot make one: it came from outside
-    const bool narrows = reads_batch_ && bad.op == "cast";      // what came from outside does not fit
+    const bool narrows = reads_batch_ && bad.is<ops::Cast>();   // what came from outside does not fit
     if (moves || narrows) bad.direction = "input";
     if (out.only_negative()) {
       if (!masked && !negative_) negative_ = std::move(bad);
@@ -271,7 +276,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     // Masks are added, compared and hidden behind; what is multiplied, normalized or judged is no mask.
     if (negative_)
       found_ = negative_;
-    else if (mask_ && call.info.family != OpFamily::kOther && call.info.family != OpFamily::kReduction)
+    else if (const OpFamily f = call.info.family; mask_ && (is_product(f) || is_loss(f) || f == OpFamily::kNorm))
       found_ = mask_;
     return;
   }

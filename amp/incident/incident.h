@@ -34,12 +34,17 @@ struct FirstBad {
   std::int64_t step = 0;  ///< the step that went wrong; for "state" the one before, whose commit left it so
   std::int64_t micro_batch = 0;
   std::int64_t tape_index = -1;
-  bool in_loss = false;  ///< no op behind it reads a weight: it belongs to what the step is judged by
-  bool at_pole = false;  ///< an operand lay in the range that its contract calls a pole
-  bool of_mask = false;  ///< its operands were finite but for the -inf of masks
+  bool in_loss = false;    ///< no op behind it reads a weight: it belongs to what the step is judged by
+  bool at_pole = false;    ///< an operand lay in the range that its contract calls a pole
+  bool of_scores = false;  ///< its result is query times key: a product of two activations that a softmax reads
+  bool of_mask = false;    ///< its operands were finite but for the -inf of masks
   /// The op's path where `module` is a part of it: "attention" for the "attention.key" of its projections.
   std::optional<std::string> whole{};
   const std::string& op_path() const { return whole ? *whole : module; }
+  template <class Op>
+  bool is() const {
+    return info == &Op::info;
+  }
 };
 
 /// Why a step went wrong. "Not proven" is an honest answer; a confident wrong one is the worst there is.

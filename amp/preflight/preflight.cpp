@@ -12,8 +12,8 @@ namespace binade::amp {
 namespace {
 
 /// In the order in which findings are told. The last one looks at what no other has explained.
-constexpr Rule kRules[] = {find_bad_data,     find_poles,     find_vanished_eps,    find_mask_constants,
-                           find_masked_rows,  find_long_sums, find_little_headroom, find_unfit_scale,
+constexpr Rule kRules[] = {find_bad_data,     find_singularities, find_vanished_eps,    find_mask_constants,
+                           find_masked_rows,  find_long_sums,     find_little_headroom, find_unfit_scale,
                            find_idle_updates, find_non_finite};
 
 /// Forgets what a run of the step left behind, however it ended.

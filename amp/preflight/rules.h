@@ -30,11 +30,11 @@ using Findings = std::vector<PreflightFinding>;
 /// A rule adds what it finds. Each looks at one kind of place.
 using Rule = void (*)(const Inspection&, Findings&);
 
-void find_poles(const Inspection& inspection, Findings& findings);           ///< log, sqrt, division, bce at their pole
-void find_vanished_eps(const Inspection& inspection, Findings& findings);    ///< of norms, of a Dice loss
-void find_mask_constants(const Inspection& inspection, Findings& findings);  ///< that become -inf
-void find_masked_rows(const Inspection& inspection, Findings& findings);     ///< a softmax over nothing
-void find_long_sums(const Inspection& inspection, Findings& findings);       ///< N terms beyond a 16-bit range
+void find_singularities(const Inspection& inspection, Findings& findings);    ///< log of 0, division by 0
+void find_vanished_eps(const Inspection& inspection, Findings& findings);     ///< of norms, of a Dice loss
+void find_mask_constants(const Inspection& inspection, Findings& findings);   ///< that become -inf
+void find_masked_rows(const Inspection& inspection, Findings& findings);      ///< a softmax over nothing
+void find_long_sums(const Inspection& inspection, Findings& findings);        ///< N terms beyond a 16-bit range
 void find_little_headroom(const Inspection& inspection, Findings& findings);  ///< results near the end of their range
 void find_bad_data(const Inspection& inspection, Findings& findings);      ///< values, targets and labels of the batch
 void find_non_finite(const Inspection& inspection, Findings& findings);    ///< what no other rule explains

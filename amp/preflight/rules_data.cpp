@@ -12,21 +12,21 @@ std::string kind_of(const Extremes& e) {
   return e.positive ? "inf" : "-inf";
 }
 
-bool takes_masks(const SurveyedOp& op, std::size_t input) {
-  for (const std::string_view name : {"add", "sub", "mul", "where", "minimum", "maximum", "cast", "reshape", "permute",
-                                      "slice", "concat", "softmax", "log_softmax"})
-    if (op.is(name)) return true;
-  return op.is("attention") && input == 3;
+std::string text_of(const ValueRange& range) {
+  if (std::isinf(range.high)) return fmt::format("{:g} or more", range.low);
+  if (std::isinf(range.low)) return fmt::format("{:g} or less", range.high);
+  return fmt::format("{:g} to {:g}", range.low, range.high);
 }
 
-/// A target that a loss has no answer for: the lowest and highest that it takes.
+/// Whether a target of the batch lies outside the values that its loss states to be legal.
 bool bad_target(const SurveyedOp& op, PreflightFinding& f) {
-  const bool probability = op.is("bce") || op.is("bce_with_logits") || op.is("dice");
-  if ((!probability && !op.is("kl_div")) || op.operands[1].varies || !op.operands[1].seen) return false;
+  const ValueRange& legal = op.info->targets;
+  if (op.operands.size() < 2 || op.operands[1].varies || !op.operands[1].seen) return false;
   const Extremes& e = *op.operands[1].seen;
-  const double worst = e.low < 0 ? e.low : e.high;
-  if (!(e.low < 0 || (probability && e.high > 1))) return false;
-  f.what = fmt::format("a target of the batch is {:g}, wanted {}", worst, probability ? "0 to 1" : "0 or more");
+  const bool below = e.low < legal.low;
+  if (!below && !(e.high > legal.high)) return false;
+  const double worst = below ? e.low : e.high;
+  f.what = fmt::format("a target of the batch is {:g}, wanted {}", worst, text_of(legal));
   f.advice = "scale the targets (a mask of 0 and 255: divide by 255)";
   f.trigger = Trigger{"a target",
                       {worst},
@@ -44,7 +44,7 @@ void find_bad_data(const Inspection& in, Findings& findings) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       const SurveyedOperand& o = op.operands[i];
       if (!o.given || o.producer >= 0 || !o.seen || o.seen->finite()) continue;
-      const bool mask = takes_masks(op, i) && !o.seen->nan && !o.seen->positive;
+      const bool mask = op.info->takes_mask(i) && !o.seen->nan && !o.seen->positive;
       if ((mask && o.parameter.empty()) || !told.insert(o.leaf).second) continue;
       PreflightFinding f = finding_at(op, o.parameter.empty() ? "bad-input" : "bad-weight", Severity::kMeasured);
       f.what = fmt::format("{} holds {}", o.parameter.empty() ? "the batch" : o.parameter, kind_of(*o.seen));

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "binade/amp/preflight/rules.h"
+#include "binade/core/ops/binary.h"
 
 namespace binade::amp {
 namespace {
@@ -52,7 +53,7 @@ bool becomes_infinite(const SurveyedOp& op, PreflightFinding& f) {
 
 /// The mask's constant leaves the scores less than two binades.
 bool comes_near(const SurveyedOp& op, PreflightFinding& f) {
-  if (!op.is("add") || op.dtype != DType::f16) return false;
+  if (!op.is<ops::Add>() || op.dtype != DType::f16) return false;
   const SurveyedOperand* mask = mask_of(op);
   if (mask == nullptr) return false;
   const SurveyedOperand& scores = op.operands[mask == &op.operands[0] ? 1 : 0];
@@ -91,7 +92,7 @@ void find_masked_rows(const Inspection& in, Findings& findings) {
   for (const SurveyedOp& op : in.survey.ops()) {
     if (op.masked_rows == 0 && !subtracts_masks(op)) continue;
     PreflightFinding f = finding_at(op, "masked-row", Severity::kMeasured);
-    const bool fused = op.is("attention");
+    const bool fused = op.info->family == OpFamily::kAttention;
     if (op.masked_rows > 0)
       f.what = fmt::format("every entry is masked in {} row{} of the batch: {}", op.masked_rows,
                            op.masked_rows == 1 ? "" : "s",

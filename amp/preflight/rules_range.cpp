@@ -4,6 +4,8 @@
 
 #include "binade/amp/preflight/rules.h"
 #include "binade/amp/watch/telemetry.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/ops/unary.h"
 
 namespace binade::amp {
 namespace {
@@ -29,7 +31,7 @@ PreflightFinding describe_range(const SurveyedOp& op, double binades) {
                                    name_of(op.dtype));
   f.advice = fmt::format("compute it in f32 (--override '{}=fp32'), or keep its input smaller with a norm before it",
                          op.module.empty() ? op.info->name : op.module);
-  if (op.is("exp")) {
+  if (op.is<ops::Exp>()) {
     const double end = end_of_exp(op.dtype);
     f.rule = "exp-range";
     f.trigger = Trigger{"the operand",
@@ -67,7 +69,7 @@ void find_little_headroom(const Inspection& in, Findings& findings) {
     }
     if (!(binades < kLittle) || (op.overflows() && !op.breaks)) continue;
     // What a pole, a mask or a label does has rules of its own.
-    if (op.breaks && (op.has_pole() || op.no_label || op.result->nan)) continue;
+    if (op.breaks && (op.info->singular() || op.no_label || op.result->nan)) continue;
     near.insert(&op);
     if (!told(findings, op)) findings.push_back(describe_range(op, binades));
   }
@@ -78,7 +80,7 @@ void find_long_sums(const Inspection& in, Findings& findings) {
     if (op.info->family != OpFamily::kReduction || op.operands.empty() || !op.operands[0].seen || op.numel == 0)
       continue;
     const DType accumulate = op.info->numerics.accumulate;
-    const DType held = is_half(accumulate) ? accumulate : op.is("mean") ? DType::f32 : op.dtype;
+    const DType held = is_half(accumulate) ? accumulate : op.is<ops::Mean>() ? DType::f32 : op.dtype;
     const std::int64_t terms = op.operands[0].numel / op.numel;
     const double largest = op.operands[0].seen->largest(), reach = static_cast<double>(terms) * largest;
     if (!is_half(held) || !(reach > range_of(held).largest) || op.operands[0].seen->negative) continue;

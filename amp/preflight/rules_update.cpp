@@ -2,33 +2,9 @@
 #include <cmath>
 
 #include "binade/amp/preflight/rules.h"
-#include "binade/optim/adam.h"
-#include "binade/optim/lion.h"
 
 namespace binade::amp {
 namespace {
-
-/// What the rules below ask of an optimizer, whichever it is; 0 where it has no such setting.
-struct Settings {
-  double beta1 = 0, beta2 = 0, eps = 0, decoupled_decay = 0;
-  bool adam = false;
-  bool unit_steps = false;  ///< an update is about the learning rate, however small the gradient
-};
-
-Settings settings_of(const optim::Optimizer& optimizer) {
-  if (const auto* adam = dynamic_cast<const optim::AdamBase*>(&optimizer)) {
-    const optim::AdamOptions& o = adam->options();
-    return {o.beta1, o.beta2, o.eps, optimizer.kind() == "adamw" ? o.weight_decay : 0, true, true};
-  }
-  if (const auto* lion = dynamic_cast<const optim::Lion*>(&optimizer))
-    return {lion->options().beta1, lion->options().beta2, 0, lion->options().weight_decay, false, true};
-  return {};
-}
-
-DType moments_of(const optim::Optimizer& optimizer) {
-  const auto* adam = dynamic_cast<const optim::AdamBase*>(&optimizer);
-  return adam != nullptr ? adam->options().moment_dtype : DType::f32;
-}
 
 PreflightFinding of_optimizer(const Inspection& in, std::string rule, std::string what, std::string advice) {
   return {.rule = std::move(rule),
@@ -45,16 +21,16 @@ double smallest_of(DType dtype) { return std::ldexp(range_of(dtype).smallest_nor
 double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest_of(dtype) / 4 / (1 - beta2)); }
 
 /// A gradient whose square vanishes is divided by eps alone. The update's own arithmetic is f32.
-void judge_eps(const Inspection& in, const Settings& s, Findings& findings) {
-  if (!s.adam) return;
-  const double gradient = vanishing_gradient(DType::f32, s.beta2);
-  const bool gone = rounded(s.eps, DType::f32) == 0;
-  if (!gone && gradient <= s.eps) return;
+void judge_eps(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
+  if (!facts.divides_by_root) return;
+  const double gradient = vanishing_gradient(DType::f32, facts.beta2);
+  const bool gone = rounded(facts.eps, DType::f32) == 0;
+  if (!gone && gradient <= facts.eps) return;
   PreflightFinding f = of_optimizer(
       in, "optimizer-eps",
-      gone
-          ? fmt::format("its eps of {:g} is 0 in f32: a gradient of 0 is divided by 0", s.eps)
-          : fmt::format("its eps of {:g} is too small: a gradient whose square vanishes is divided by it alone", s.eps),
+      gone ? fmt::format("its eps of {:g} is 0 in f32: a gradient of 0 is divided by 0", facts.eps)
+           : fmt::format("its eps of {:g} is too small: a gradient whose square vanishes is divided by it alone",
+                         facts.eps),
       "use an eps of 1e-8");
   const double at = gone ? 0 : rounded(gradient, DType::f32);
   f.trigger = Trigger{"a gradient",
@@ -63,15 +39,15 @@ void judge_eps(const Inspection& in, const Settings& s, Findings& findings) {
                       at,
                       gone ? "a gradient of 0 gives nan"
                            : fmt::format("a gradient of {:.2g} gives an update of {:.2g} learning rates", at,
-                                         at / s.eps)};
+                                         at / facts.eps)};
   findings.push_back(std::move(f));
 }
 
 /// 16-bit second moments that stay 0 whatever the measured gradients add to them.
-void judge_moments(const Inspection& in, const Settings& s, Findings& findings) {
-  const DType dtype = moments_of(in.optimizer);
-  if (!s.adam || !is_half(dtype) || in.scan.words.empty() || !in.scan.finite()) return;
-  const double vanishing = vanishing_gradient(dtype, s.beta2);
+void judge_moments(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
+  const DType dtype = facts.moment_dtype;
+  if (!facts.divides_by_root || !is_half(dtype) || in.scan.words.empty() || !in.scan.finite()) return;
+  const double vanishing = vanishing_gradient(dtype, facts.beta2);
   std::int64_t idle = 0, all = 0;
   double largest = 0;
   for (std::size_t i = 0; i < in.scan.words.size(); ++i) {
@@ -93,12 +69,12 @@ void judge_moments(const Inspection& in, const Settings& s, Findings& findings) 
                       {largest},
                       DType::f32,
                       largest,
-                      fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - s.beta2, largest, name_of(dtype))};
+                      fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - facts.beta2, largest, name_of(dtype))};
   findings.push_back(std::move(f));
 }
 
-void judge_betas(const Inspection& in, const Settings& s, Findings& findings) {
-  for (const auto& [name, beta] : {std::pair("beta1", s.beta1), {"beta2", s.beta2}}) {
+void judge_betas(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
+  for (const auto& [name, beta] : {std::pair("beta1", facts.beta1), {"beta2", facts.beta2}}) {
     if (rounded(beta, DType::f32) < 1) continue;
     PreflightFinding f = of_optimizer(in, "beta-rounds-to-one",
                                       fmt::format("{} {:.12g} rounds to 1 in f32: that moment never moves", name, beta),
@@ -116,10 +92,10 @@ void judge_betas(const Inspection& in, const Settings& s, Findings& findings) {
 /// The largest relative change that rounding to nearest undoes.
 double lost_share(DType dtype) { return std::ldexp(1.0, -range_of(dtype).mantissa_bits - 2); }
 
-void judge_decay(const Inspection& in, const Settings& s, Findings& findings) {
-  if (s.decoupled_decay <= 0 || in.lr <= 0) return;
+void judge_decay(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
+  if (facts.decoupled_decay <= 0 || in.lr <= 0) return;
   const DType held = in.policy.master_weights ? DType::f32 : in.policy.low;
-  const double share = in.lr * s.decoupled_decay;
+  const double share = in.lr * facts.decoupled_decay;
   const bool in_f32 = rounded(1 - share, DType::f32) == 1;
   const bool rounds_to_nearest = is_half(held) && !in.policy.stochastic_rounding;
   if (!in_f32 && !(rounds_to_nearest && share < lost_share(held))) return;
@@ -139,15 +115,15 @@ double root_mean_square(const Tensor& tensor) {
 }
 
 /// Weights that stay where they are because an update of them is lost in rounding.
-void judge_updates(const Inspection& in, const Settings& s, Findings& findings) {
+void judge_updates(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
   if (in.lr <= 0 || in.policy.stochastic_rounding) return;
   std::int64_t idle = 0, all = 0;
   double update = 0, weight = 0;
   DType dtype = DType::f32;
   for (std::size_t i = 0; i < in.optimizer.parameters().size(); ++i) {
     const optim::FlatParameters::Slice& slice = in.optimizer.parameters().slices()[i];
-    if (!s.unit_steps && (in.scan.words.empty() || !in.scan.finite())) continue;
-    const double gradient = s.unit_steps ? 1 : optim::magnitude_of(in.scan.words[i]) / in.measured_at;
+    if (!facts.unit_steps && (in.scan.words.empty() || !in.scan.finite())) continue;
+    const double gradient = facts.unit_steps ? 1 : optim::magnitude_of(in.scan.words[i]) / in.measured_at;
     const double typical = root_mean_square(slice.variable.value());
     all += slice.count;
     if (gradient == 0 || in.lr * gradient >= lost_share(slice.variable.dtype()) * typical) continue;
@@ -172,12 +148,12 @@ void judge_updates(const Inspection& in, const Settings& s, Findings& findings) 
 }  // namespace
 
 void find_idle_updates(const Inspection& in, Findings& findings) {
-  const Settings settings = settings_of(in.optimizer);
-  judge_eps(in, settings, findings);
-  judge_moments(in, settings, findings);
-  judge_betas(in, settings, findings);
-  judge_decay(in, settings, findings);
-  judge_updates(in, settings, findings);
+  const optim::UpdateFacts facts = in.optimizer.facts();
+  judge_eps(in, facts, findings);
+  judge_moments(in, facts, findings);
+  judge_betas(in, facts, findings);
+  judge_decay(in, facts, findings);
+  judge_updates(in, facts, findings);
 }
 
 }  // namespace binade::amp

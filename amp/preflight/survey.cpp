@@ -5,7 +5,6 @@
 
 #include "binade/autograd/node.h"
 #include "binade/core/ops/cross_entropy.h"
-#include "binade/core/ops/dice.h"
 #include "binade/core/step_context.h"
 
 namespace binade::amp {
@@ -13,20 +12,9 @@ namespace {
 
 constexpr std::size_t kSmall = 1 << 20;  // results of so many bytes are held whatever they are
 
-bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 /// Ops whose results do not follow from the ranges of what they read: those are not worth a look at every value.
 bool mixes(const OpInfo& info) {
-  return info.family == OpFamily::kProduct || info.family == OpFamily::kNorm ||
-         info.name == std::string_view("embedding");
-}
-
-/// Ops that take a mask as any other number.
-bool carries_masks(const OpInfo& info) {
-  return one_of(info.name, {"add", "sub", "mul", "where", "minimum", "maximum", "cast", "reshape", "permute", "slice",
-                            "concat", "mul_scalar", "div_scalar", "add_scalar", "neg"});
+  return is_product(info.family) || info.family == OpFamily::kNorm || info.family == OpFamily::kLookup;
 }
 
 bool bounded_input(const OpInfo& info) {
@@ -76,7 +64,7 @@ bool SurveyedOp::overflows() const { return beyond_range(seen, dtype); }
 
 const SurveyedOp* Survey::source(const SurveyedOperand& operand) const {
   const SurveyedOp* made_by = producer(operand);
-  while (made_by != nullptr && one_of(made_by->info->name, {"reshape", "permute", "cast"}))
+  while (made_by != nullptr && made_by->info->same_values && !made_by->operands.empty())
     made_by = producer(made_by->operands[0]);
   return made_by;
 }
@@ -98,8 +86,8 @@ SurveyedOperand Survey::survey_operand(const OpInfo& info, const Variable& input
   o.producer = producer_of(input, read);
   if (o.producer >= 0) {
     o.range = rounded(op(o.producer).range, read.dtype());
-    const bool target = info.family == OpFamily::kLoss && !o.varies;
-    if (info.numerics.pole == info.numerics.pole || bounded_input(info) || target) o.seen = extremes_of(read);
+    const bool target = is_loss(info.family) && !o.varies;
+    if (info.singular() || bounded_input(info) || target) o.seen = extremes_of(read);
     return o;
   }
   o.leaf = input.value().raw();
@@ -119,7 +107,6 @@ void Survey::before_forward(const OpCall& call, std::span<const Variable> inputs
   next_.tape_index = call.tape_index;
   next_.scalar = scalar_op(call);
   next_.eps = std::exchange(next_eps_, {});
-  if (const auto* dice = call.params_of<ops::Dice>()) next_.eps = dice->smooth;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     next_.operands.push_back(inputs[i].defined() ? survey_operand(call.info, inputs[i], read[i]) : SurveyedOperand{});
     next_.varies = next_.varies || next_.operands.back().varies;
@@ -133,6 +120,7 @@ double Survey::eps_of(const OpCall&, double eps) {
 
 void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                            const Observation& seen) {
+  if (outputs.empty()) return;
   SurveyedOp op = std::move(next_);
   op.dtype = outputs[0].dtype();
   op.numel = outputs[0].numel();
@@ -156,7 +144,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
 }
 
 void Survey::measure(SurveyedOp& op, std::span<const Tensor> read, const Tensors& outputs) {
-  if (carries_masks(*op.info))
+  if (op.info->carries_masks)
     for (const SurveyedOperand& o : op.operands)
       op.masked = op.masked || holds_mask(o) || (o.producer >= 0 && this->op(o.producer).masked);
   const bool half_sum = op.info->family == OpFamily::kReduction &&

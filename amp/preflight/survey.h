@@ -5,12 +5,11 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "binade/amp/preflight/rounding.h"
 #include "binade/amp/preflight/scalar_op.h"
-#include "binade/amp/preflight/value_range.h"
 #include "binade/autograd/observer.h"
 
 namespace binade::amp {
@@ -50,7 +49,7 @@ struct SurveyedOp {
   bool varies = false;
   ValueRange range{};
   std::optional<ScalarOp> scalar{};  ///< elementwise ops of one input
-  std::optional<double> eps{};       ///< of norms; what a Dice loss calls smooth
+  std::optional<double> eps{};       ///< the guard of its denominator: its parameter `eps` or `smooth`
   Observation seen{};                ///< of its results
   std::optional<Extremes> result{};  ///< set if a value is beyond the dtype's range, or not finite
   bool breaks = false;               ///< it computed a non-finite result from finite operands, or a NaN from masks
@@ -62,8 +61,11 @@ struct SurveyedOp {
   DType gradient_dtype = DType::f32;
   bool backward_breaks = false;
 
-  bool is(std::string_view name) const { return name == info->name; }
-  bool has_pole() const { return info->numerics.pole == info->numerics.pole; }
+  /// Whether it is one of these ops.
+  template <class... Ops>
+  bool is() const {
+    return ((info == &Ops::info) || ...);
+  }
   bool overflows() const;  ///< a result is beyond what its dtype holds
 };
 

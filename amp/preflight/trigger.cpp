@@ -7,6 +7,9 @@
 #include <functional>
 
 #include "binade/core/ops/lists.h"
+#include "binade/core/ops/reduce.h"
+#include "binade/core/ops/slice.h"
+#include "binade/core/ops/softmax.h"
 
 namespace binade::amp {
 namespace {
@@ -22,17 +25,15 @@ bool finite(double x) { return std::isfinite(static_cast<float>(x)); }
 double apply(const SurveyedOp& op, double x) {
   double y = x;
   if (op.scalar) y = op.scalar->value(x);
-  if (op.is("sum"))
+  if (op.is<ops::Sum>())
     y = x * static_cast<double>(op.operands[0].numel) / static_cast<double>(std::max<std::int64_t>(op.numel, 1));
-  if (op.is("softmax")) y = math::sigmoid(static_cast<float>(x));
+  if (op.is<ops::Softmax>()) y = math::sigmoid(static_cast<float>(x));
   return rounded(y, op.dtype);
 }
 
 bool follows_from_one_number(const SurveyedOp& op) {
-  if (op.scalar) return true;
-  for (const std::string_view name : {"reshape", "permute", "cast", "slice", "mean", "sum", "max", "softmax"})
-    if (op.is(name)) return true;
-  return false;
+  if (op.operands.empty()) return false;
+  return op.scalar || op.info->same_values || op.is<ops::Slice, ops::Mean, ops::Sum, ops::Max, ops::Softmax>();
 }
 
 /// 0, then numbers of both signs and growing magnitude, up to where `dtype` ends.
@@ -53,36 +54,37 @@ double narrow_down(double good, double bad, DType dtype, const std::function<boo
   return bad;
 }
 
-/// Ops that come to an end: what they make of a number is news.
-bool saturates(const SurveyedOp& op) { return op.is("sigmoid") || op.is("exp") || op.is("tanh") || op.is("softplus"); }
-
 std::string in_module(const SurveyedOp& op) {
   return op.module.empty() ? fmt::format("'{}'", op.info->name) : fmt::format("'{}' in {}", op.info->name, op.module);
 }
 
 }  // namespace
 
-bool breaks_at(const SurveyedOp& op, double x) {
+bool breaks_at(const SurveyedOp& op, const OperandValue& at) {
   if (op.scalar) {
-    if (!finite(op.scalar->value(x))) return true;
-    return op.varies && !finite(op.scalar->gradient(x, kShare));
+    if (!finite(op.scalar->value(at.x))) return true;
+    return op.varies && !finite(op.scalar->gradient(at.x, kShare));
   }
-  const auto at = static_cast<float>(x);
-  if (op.is("div")) {
+  const bool varies = op.operands[at.operand].varies;
+  const auto x = static_cast<float>(at.x);
+  if (op.is<ops::Div>() && at.operand == 1) {
     const auto share = static_cast<float>(kShare);
-    return !finite(ops::Div::value(1.0f, at, {})) ||
-           (op.operands[1].varies && !finite(ops::Div::gradient_b(1.0f, at, share, {})));
+    return !finite(ops::Div::value(1.0f, x, {})) || (varies && !finite(ops::Div::gradient_b(1.0f, x, share, {})));
   }
-  if (op.is("bce")) return !finite(ops::Bce::value(at, 0.5f, {}));
-  return x == op.info->numerics.pole;
+  if (op.is<ops::Bce>() && at.operand == 0) return !finite(ops::Bce::value(x, 0.5f, {}));
+  return std::ranges::any_of(op.info->stated_singularities(), [&](const Singularity& s) {
+    return static_cast<std::size_t>(s.input) == at.operand && s.at == at.x && (varies || !s.derivative_only);
+  });
 }
 
-const SurveyedOperand& operand_at_pole(const SurveyedOp& op) { return op.operands[op.is("div") ? 1 : 0]; }
-
-std::optional<double> reachable_pole(const SurveyedOp& op) {
-  const ValueRange& range = operand_at_pole(op).range;
-  for (const double x : {op.info->numerics.pole, range.low, 1.0, range.high, std::max(range.low, -1.0), 2.0})
-    if (std::isfinite(x) && range.contains(x) && breaks_at(op, x)) return x;
+std::optional<OperandValue> reachable_singularity(const SurveyedOp& op) {
+  for (const Singularity& s : op.info->stated_singularities()) {
+    const auto operand = static_cast<std::size_t>(s.input);
+    if (operand >= op.operands.size() || !op.operands[operand].given) continue;
+    const ValueRange& range = op.operands[operand].range;
+    for (const double x : {s.at, range.low, 1.0, range.high, std::max(range.low, -1.0), 2.0})
+      if (std::isfinite(x) && range.contains(x) && breaks_at(op, {operand, x})) return OperandValue{operand, x};
+  }
   return std::nullopt;
 }
 
@@ -99,18 +101,13 @@ OperandChain::OperandChain(const Survey& survey, const SurveyedOperand& operand)
   dtype_ = is_floating(at->dtype) ? at->dtype : DType::f32;
 }
 
-const SurveyedOp* OperandChain::find(std::string_view name) const {
-  const auto found = std::ranges::find_if(ops_, [&](const SurveyedOp* op) { return op->is(name); });
-  return found == ops_.end() ? nullptr : *found;
-}
-
 double OperandChain::follow(double x) const {
   for (const SurveyedOp* op : ops_) x = apply(*op, x);
   return x;
 }
 
-Trigger OperandChain::trigger(const SurveyedOp& op, double pole) const {
-  const auto breaks = [&](double x) { return range_.contains(x) && breaks_at(op, follow(x)); };
+Trigger OperandChain::trigger(const SurveyedOp& op, const OperandValue& broken) const {
+  const auto breaks = [&](double x) { return range_.contains(x) && breaks_at(op, {broken.operand, follow(x)}); };
   double good[2] = {0, 0};  // the largest magnitude so far that does no harm, by sign
   for (const double x : numbers_to_try(dtype_)) {
     if (!breaks(x)) {
@@ -121,10 +118,10 @@ Trigger OperandChain::trigger(const SurveyedOp& op, double pole) const {
     return {source(), {smallest}, dtype_, follow(smallest), describe(op, smallest)};
   }
   return {fmt::format("the operand of {}", in_module(op)),
-          {pole},
-          operand_at_pole(op).dtype,
-          pole,
-          fmt::format("it can become {}", pole)};
+          {broken.x},
+          op.operands[broken.operand].dtype,
+          broken.x,
+          fmt::format("it can become {}", broken.x)};
 }
 
 std::string OperandChain::source() const {
@@ -137,16 +134,16 @@ std::string OperandChain::describe(const SurveyedOp& op, double x) const {
   double at = x;
   for (const SurveyedOp* step : ops_) {
     const double next = apply(*step, at), exact = step->scalar ? step->scalar->value(at) : next;
-    if (step->is("softmax"))
+    if (step->is<ops::Softmax>())
       steps.push_back(
           fmt::format("softmax of a logit {:.6g} below the largest is {:.6g} in {}", -at, next, name_of(step->dtype)));
-    else if (saturates(*step))
+    else if (step->info->saturates)
       steps.push_back(fmt::format("{} of {:.6g} is {:.6g} in {}", step->info->name, at, next, name_of(step->dtype)));
     else if (next == 0 && exact != 0)
       steps.push_back(fmt::format("{:.6g} rounds to 0 in {}", exact, name_of(step->dtype)));
     at = next;
   }
-  const bool divides = op.is("div") || op.is("scalar_div");
+  const bool divides = op.is<ops::Div, ops::ScalarDiv>();
   steps.push_back(fmt::format("{} {:.6g}", divides ? "division by" : fmt::format("{} of", op.info->name), at));
   return fmt::format("{}", fmt::join(steps, ", "));
 }

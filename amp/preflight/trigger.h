@@ -9,15 +9,18 @@
 
 namespace binade::amp {
 
-/// Whether the value of an op with a pole, or its derivative where one is wanted, is not finite where the operand that
-/// the pole belongs to is `x`.
-bool breaks_at(const SurveyedOp& op, double x);
+/// An operand and a value of it.
+struct OperandValue {
+  std::size_t operand = 0;
+  double x = 0;
+};
 
-/// The operand that an op's pole belongs to: the divisor, what a logarithm is taken of.
-const SurveyedOperand& operand_at_pole(const SurveyedOp& op);
+/// Whether the value of a singular op, or its derivative if one is wanted, is not finite at that value of an operand.
+bool breaks_at(const SurveyedOp& op, const OperandValue& at);
 
-/// A value that the operand can take and that breaks the op; nothing where no bound lets it come that far.
-std::optional<double> reachable_pole(const SurveyedOp& op);
+/// A value that an operand can take and that breaks the op by a singularity it states; nothing if its range keeps every
+/// operand away.
+std::optional<OperandValue> reachable_singularity(const SurveyedOp& op);
 
 /// How an operand follows from one number that it hangs on: through elementwise ops, means, sums and softmaxes, back to
 /// an op that mixes several tensors, or to a leaf.
@@ -27,11 +30,17 @@ class OperandChain {
 
   /// From the number to the operand.
   const std::vector<const SurveyedOp*>& ops() const { return ops_; }
-  const SurveyedOp* find(std::string_view name) const;
+  /// The first that is this op; null: none is.
+  template <class Op>
+  const SurveyedOp* find() const {
+    for (const SurveyedOp* op : ops_)
+      if (op->is<Op>()) return op;
+    return nullptr;
+  }
   /// What the operand is where the number is `x`, rounded on the way as the tensors are.
   double follow(double x) const;
-  /// The smallest number that breaks `op`, and how. Where none was found: the operand at its pole itself.
-  Trigger trigger(const SurveyedOp& op, double pole) const;
+  /// The smallest number that breaks `op`, and how. If none is found: the operand's own value `broken`.
+  Trigger trigger(const SurveyedOp& op, const OperandValue& broken) const;
 
  private:
   std::string source() const;

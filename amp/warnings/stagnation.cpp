@@ -48,6 +48,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
     std::size_t first = 0;       // slice
   };
   std::array<Count, 3> counts;
+  const optim::UpdateFacts facts = optimizer.facts();
   const std::vector<optim::FlatParameters::Slice>& slices = optimizer.parameters().slices();
   double squares = 0;
   Tensor value;
@@ -62,7 +63,7 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
     count.kept += now == w.value;
     // Adam and Lion divide the gradient's size out again; SGD steps by it.
     double unit = 1;
-    if (optimizer.kind() == "sgd") unit = std::abs(w.gradient) * input.inverse_scale * input.clip_factor;
+    if (!facts.unit_steps) unit = std::abs(w.gradient) * input.inverse_scale * input.clip_factor;
     if (unit > 0) count.wanted.push_back(half_step(w.value, value.dtype()) / unit);
   }
   update_rms_ = sample_.empty() ? 0 : std::sqrt(squares / static_cast<double>(sample_.size()));

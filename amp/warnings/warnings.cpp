@@ -97,7 +97,7 @@ void Warnings::foresee_overflow(const Committed& step, std::vector<Warning>& war
 void Warnings::foresee_poles(const Committed& step, std::vector<Warning>& warnings) {
   std::vector<HeadroomReading> readings;
   for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
-    if (slot.pole) readings.push_back({slot.module, slot.op, slot.pole->dtype, slot.pole->binades});
+    if (slot.singularity) readings.push_back({slot.module, slot.op, slot.singularity->dtype, slot.singularity->binades});
   for (const Forecast::Alarm& alarm : poles_.observe(step.step, readings)) {
     const HeadroomReading& reading = readings[alarm.place];
     Warning warning = warning_of(WarningKind::kPole, reading, alarm, step.step);
@@ -168,13 +168,8 @@ std::optional<double> Warnings::update_rms(std::int64_t step) const {
 std::optional<double> Warnings::attention_logits(std::int64_t step, const Telemetry& seen) const {
   if (!overflow_.due(step)) return std::nullopt;
   std::uint32_t largest = 0;
-  std::string_view product;  // of the module that was seen last: the first is query times key
-  for (const Telemetry::Slot& slot : seen.slots(Direction::kForward)) {
-    if (slot.op == nullptr || std::string_view(slot.op) != "matmul" || slot.module == product) continue;
-    if (slot.module.find("attention") == slot.module.npos) continue;
-    product = slot.module;
-    largest = std::max({largest, slot.seen.low, slot.seen.wide});
-  }
+  for (const Telemetry::Slot& slot : seen.slots(Direction::kForward))
+    if (slot.of_scores) largest = std::max({largest, slot.seen.low, slot.seen.wide});
   const double value = optim::magnitude_of(largest);
   return largest > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

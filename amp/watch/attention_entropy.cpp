@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "binade/autograd/node.h"
 #include "binade/core/look_kernels.h"
 #include "binade/core/ops/attention.h"
 #include "binade/core/ops/softmax.h"
@@ -11,9 +12,11 @@
 namespace binade::amp {
 namespace {
 
-/// Whether it is a softmax of attention that is composed.
-bool is_composed(const OpCall& call) {
-  return call.params_of<ops::Softmax>() != nullptr && call.module_path.find("attention") != call.module_path.npos;
+/// How many ops lie between query times key and its softmax, at most: scales, masks, reshapes, casts.
+constexpr std::size_t kMostBetween = 16;
+
+bool of_activations(const Node& product) {
+  return std::ranges::all_of(product.edges(), [](const Edge& edge) { return edge.node != nullptr; });
 }
 
 /// Rows of a softmax over the last axis, evenly spread.
@@ -62,21 +65,37 @@ std::optional<double> mean_entropy(std::span<const double> entropies) {
   return count > 0 ? std::optional(sum / count) : std::nullopt;
 }
 
-std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read) {
+const Node* attention_scores(const OpCall& call, std::span<const Variable> inputs) {
+  if (call.info.numerics.non_finite != NonFinite::kMasks || call.info.family == OpFamily::kAttention) return nullptr;
+  std::vector<const Node*> behind;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (call.info.takes_mask(i) && inputs[i].defined() && inputs[i].state()->node)
+      behind.push_back(inputs[i].state()->node.get());
+  for (std::size_t at = 0; at < behind.size() && at < kMostBetween; ++at) {
+    const Node& node = *behind[at];
+    if (node.info().family == OpFamily::kProduct && of_activations(node)) return &node;
+    if (!node.info().carries_masks && !node.info().same_values) continue;
+    for (const Edge& edge : node.edges())
+      if (edge.node != nullptr) behind.push_back(edge.node.get());
+  }
+  return nullptr;
+}
+
+std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores) {
   std::vector<std::vector<double>> rows;
   if (const auto* params = call.params_of<ops::Attention>())
     rows = ops::attention_logits(read, *params, RowSample::kMost);
-  else if (is_composed(call))
+  else if (of_scores && call.params_of<ops::Softmax>() != nullptr)
     rows = rows_of(read[0]);
   std::vector<double> entropies;
   for (const std::vector<double>& row : rows) entropies.push_back(relative_entropy(row).value_or(std::nan("")));
   return mean_entropy(entropies);
 }
 
-std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read,
+std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
                                               DeviceNumbers& numbers) {
   const auto* params = call.params_of<ops::Attention>();
-  if (params == nullptr && !is_composed(call)) return std::nullopt;
+  if (params == nullptr && !(of_scores && call.params_of<ops::Softmax>() != nullptr)) return std::nullopt;
   const Device device = read[0].device();
   const LookKernels& kernels = look_kernels().on(device, "attention entropy");
   const auto places = [&](std::int64_t rows) { return numbers.take(RowSample(rows).size, device); };

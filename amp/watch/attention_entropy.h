@@ -13,9 +13,13 @@ namespace binade::amp {
 /// not count. Nothing for fewer than 8 keys, and where a logit is not finite.
 std::optional<double> relative_entropy(std::span<const double> logits);
 
-/// Its mean over a sample of the rows of an attention: of the op, or of a softmax in a module whose path says
-/// "attention". Nothing for other calls.
-std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read);
+/// The product of two activations whose result, but for scale, mask, shape and dtype, an op that takes masks reads as
+/// its logits: query times key of an attention that is composed of ops. Null: there is none, or no gradient passes.
+const Node* attention_scores(const OpCall& call, std::span<const Variable> inputs);
+
+/// Its mean over a sample of the rows of an attention: of the op, or of a softmax over attention_scores(). Nothing for
+/// other calls.
+std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores);
 
 /// The mean of those that are numbers; nothing where none is.
 std::optional<double> mean_entropy(std::span<const double> entropies);
@@ -25,6 +29,7 @@ struct EntropiesThere {
   std::int64_t number = 0, count = 0;  ///< of DeviceNumbers
 };
 /// As attention_entropy() for a call on a device with look kernels (core/look_kernels.h), which does not wait.
-std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, DeviceNumbers& numbers);
+std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
+                                              DeviceNumbers& numbers);
 
 }  // namespace binade::amp

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "binade/amp/watch/attention_entropy.h"
+#include "binade/autograd/node.h"
 #include "binade/core/error.h"
 #include "binade/core/look_kernels.h"
 #include "binade/core/recording.h"
@@ -93,9 +94,14 @@ Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> res
 
 void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors&) {
   may_be_masked_.clear();
+  reads_scores_ = false;
   if (call.info.numerics.non_finite != NonFinite::kMasks) return;
   for (const Variable& x : inputs)
     if (x.defined()) may_be_masked_.push_back(x.value().raw());
+  const Node* scores = attention_scores(call, inputs);
+  reads_scores_ = scores != nullptr;
+  if (const auto at = static_cast<std::size_t>(scores != nullptr ? scores->tape_index() : -1); at < forward_.length)
+    forward_.slots[at].of_scores = true;
 }
 
 void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
@@ -153,23 +159,23 @@ void Telemetry::forgive_masks(std::int64_t reader, const Observation& seen, std:
 void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) {
   if (looks_there(read)) return look_there(call, read, slot);
   const ObservationScope unseen;
-  if (!std::isnan(call.info.numerics.pole)) {
-    const PoleDistance distance = pole_distance(call, read);
-    if (!slot.pole || distance.binades < slot.pole->binades) slot.pole = distance;
+  if (call.info.singular()) {
+    const SingularityDistance distance = singularity_distance(call, read);
+    if (!slot.singularity || distance.binades < slot.singularity->binades) slot.singularity = distance;
   }
-  if (const std::optional<double> entropy = attention_entropy(call, read))
+  if (const std::optional<double> entropy = attention_entropy(call, read, reads_scores_))
     slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
 }
 
 /// The same by kernels, whose results settle() brings.
 void Telemetry::look_there(const OpCall& call, std::span<const Tensor> read, Slot& slot) {
-  if (!std::isnan(call.info.numerics.pole)) {
-    if (!slot.pole) slot.pole.emplace();
-    slot.pole->merge(pole_distance_by_number(call));
-    for (const NearestThere& look : look_at_pole(call, read, numbers_))
+  if (call.info.singular()) {
+    if (!slot.singularity) slot.singularity.emplace();
+    slot.singularity->merge(singularity_distance_by_number(call));
+    for (const NearestOnDevice& look : probe_singularity(call, read, numbers_))
       pending_.push_back({Look::At::kPole, call.tape_index, look.number, 1, look.dtype});
   }
-  if (const std::optional<EntropiesThere> look = look_at_entropy(call, read, numbers_))
+  if (const std::optional<EntropiesThere> look = look_at_entropy(call, read, reads_scores_, numbers_))
     pending_.push_back({Look::At::kEntropy, call.tape_index, look->number, look->count});
 }
 
@@ -194,7 +200,7 @@ void Telemetry::take_found(std::span<const double> found) {
     if (look.at == Look::At::kZeros) {
       slot.zeros += static_cast<std::int64_t>(here[0]);
     } else if (look.at == Look::At::kPole) {
-      slot.pole->merge(pole_distance_of(here[0], look.dtype));
+      slot.singularity->merge(singularity_distance_of(here[0], look.dtype));
     } else if (const std::optional<double> entropy = mean_entropy(here)) {
       slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
     }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "binade/amp/incident/pole.h"
+#include "binade/amp/incident/singularity.h"
 #include "binade/amp/watch/device_numbers.h"
 #include "binade/amp/watch/headroom.h"
 #include "binade/autograd/observer.h"
@@ -59,8 +59,10 @@ class Telemetry final : public TapeObserver {
     std::vector<std::int64_t> waiting{};  ///< what other micro-batches saw, still on a GPU (Observation::pending)
     std::int64_t sampled = 0;             ///< elements of 16-bit gradients that were looked at
     std::int64_t zeros = 0;               ///< of these
+    bool of_scores = false;               ///< of a forward call: query times key, which a softmax reads
     const void* stored = nullptr;         ///< where the first result of a forward call lies
-    std::optional<PoleDistance> pole{};   ///< of a forward call that has a pole, in steps that record limits
+    std::optional<SingularityDistance>
+        singularity{};  ///< of a forward call of an op that states one, in steps that record limits
     std::optional<double>
         entropy{};  ///< of an attention, in the same steps: the smallest relative_entropy() of the micro-batches
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
@@ -109,6 +111,7 @@ class Telemetry final : public TapeObserver {
   std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
   std::vector<Reader> readers_;             // of this attempt, on a GPU
   std::vector<Look> pending_;               // of this attempt, on a GPU
+  bool reads_scores_ = false;               // the op that runs now is the softmax of a composed attention
   DeviceNumbers numbers_;
   Probes probes_;
 };

@@ -1,9 +1,10 @@
 #include "binade/autograd/functions/losses.h"
 
 #include <optional>
-#include <string_view>
 
 #include "binade/autograd/apply.h"
+#include "binade/core/ops/cast.h"
+#include "binade/core/ops/unary.h"
 
 namespace binade {
 namespace {
@@ -18,8 +19,8 @@ Variable loss(const typename Op::Params& params, const Variable& x, const Variab
 /// Whether x came out of a sigmoid, perhaps through a cast.
 bool made_by_sigmoid(const Variable& x) {
   std::shared_ptr<Node> node = x.defined() ? x.state()->node : nullptr;
-  while (node && std::string_view(node->info().name) == "cast" && !node->edges().empty()) node = node->edges()[0].node;
-  return node && std::string_view(node->info().name) == "sigmoid";
+  while (node && &node->info() == &ops::Cast::info && !node->edges().empty()) node = node->edges()[0].node;
+  return node && &node->info() == &ops::Sigmoid::info;
 }
 
 }  // namespace

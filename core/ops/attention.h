@@ -42,8 +42,9 @@ struct Attention {
                                .precision = PrecisionClass::kLow,
                                .numerics = {.non_finite = NonFinite::kMasks},
                                .policy_inputs = 0b0111,
-                               .family = OpFamily::kProduct,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kAttention,
+                               .observed = Observed::kByKernels,
+                               .mask_inputs = 0b1000};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

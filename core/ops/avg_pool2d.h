@@ -19,8 +19,11 @@ struct AvgPool2d {
     Extent2 padding = 0;
     bool count_include_pad = true;
   };
-  static constexpr OpInfo info{
-      .name = "avg_pool2d", .inputs = "x", .precision = PrecisionClass::kAsIs, .observed = Observed::kByKernels};
+  static constexpr OpInfo info{.name = "avg_pool2d",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kAsIs,
+                               .observed = Observed::kByKernels,
+                               .range = ranges::within_or_zero};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -29,6 +29,9 @@ struct BatchNorm {
     bool relu = false;
     Into into = {};  ///< where y lies
   };
+  static ValueRange range(const RangeInputs& in, const Params& p) {
+    return p.relu ? ranges::not_negative(in) : ValueRange{};
+  }
   static constexpr OpInfo info{.name = "batch_norm",
                                .inputs = "x, weight?, bias?, residual?, running_mean?, running_var?",
                                .precision = PrecisionClass::kAsIs,
@@ -36,7 +39,8 @@ struct BatchNorm {
                                .policy_inputs = 0b1001,
                                .family = OpFamily::kNorm,
                                .observed = Observed::kByKernels,
-                               .slices = true};
+                               .slices = true,
+                               .range = typed_range<range>};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

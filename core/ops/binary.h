@@ -14,7 +14,10 @@ struct Add : Binary<Add> {
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::sum,
+                               .carries_masks = true,
+                               .mask_inputs = 0b11};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   static constexpr bool passes_gradient = true;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a + b; }
@@ -28,7 +31,10 @@ struct Sub : Binary<Sub> {
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::difference,
+                               .carries_masks = true,
+                               .mask_inputs = 0b11};
   static constexpr Reads a_reads = Reads::kNone, b_reads = Reads::kNone;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a - b; }
   BINADE_HD static auto gradient_a(auto, auto, auto gy, const Params&) { return gy; }
@@ -41,7 +47,10 @@ struct Mul : Binary<Mul> {
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::product,
+                               .carries_masks = true,
+                               .mask_inputs = 0b11};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kA;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a * b; }
   BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy * b; }
@@ -53,8 +62,10 @@ struct Div : Binary<Div> {
   static constexpr OpInfo info{.name = "div",
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels,
+                               .singularities = {{.input = 1, .at = 0}},
+                               .range = ranges::quotient};
   static constexpr Reads a_reads = Reads::kB, b_reads = Reads::kBoth;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return a / b; }
   BINADE_HD static auto gradient_a(auto, auto b, auto gy, const Params&) { return gy / b; }
@@ -67,7 +78,10 @@ struct Maximum : Binary<Maximum> {
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::maximum,
+                               .carries_masks = true,
+                               .mask_inputs = 0b11};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return math::maximum(a, b); }
   template <class C>
@@ -88,7 +102,10 @@ struct Minimum : Binary<Minimum> {
                                .inputs = "a, b",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::minimum,
+                               .carries_masks = true,
+                               .mask_inputs = 0b11};
   static constexpr Reads a_reads = Reads::kBoth, b_reads = a_reads;
   BINADE_HD static auto value(auto a, auto b, const Params&) { return math::minimum(a, b); }
   template <class C>

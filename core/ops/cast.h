@@ -16,7 +16,10 @@ struct Cast {
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
                                .policy_inputs = 0,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .same_values = true,
+                               .carries_masks = true,
+                               .mask_inputs = 0b1};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -18,7 +18,10 @@ struct Concat {
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
                                .observed = Observed::kMoves,
-                               .slices = true};
+                               .slices = true,
+                               .range = ranges::within_any,
+                               .carries_masks = true,
+                               .mask_inputs = ~0u};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

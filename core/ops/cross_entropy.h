@@ -24,8 +24,9 @@ struct CrossEntropy {
                                .inputs = "logits, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kProbabilityLoss,
+                               .observed = Observed::kByKernels,
+                               .range = ranges::not_negative};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 

@@ -17,8 +17,9 @@ struct Dice {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kProbabilityLoss,
+                               .observed = Observed::kByKernels,
+                               .targets = {0, 1}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 

@@ -12,8 +12,16 @@ struct Dropout {
   struct Params {
     double p = 0.5;
   };
-  static constexpr OpInfo info{
-      .name = "dropout", .inputs = "x", .numerics = {.ulp_f32 = 1, .ulp_half = 1}, .observed = Observed::kByKernels};
+  static ValueRange range(const RangeInputs& in, const Params& p) {
+    const double factor = 1 / (1 - p.p);
+    const RangeInputs::Input kept[] = {{in[0]}, {{factor, factor}}};
+    return hull(ranges::product({kept}), {0, 0});
+  }
+  static constexpr OpInfo info{.name = "dropout",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 1, .ulp_half = 1},
+                               .observed = Observed::kByKernels,
+                               .range = typed_range<range>};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 

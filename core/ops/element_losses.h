@@ -69,8 +69,9 @@ struct Mse : ElementLoss<Mse> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kDistanceLoss,
+                               .observed = Observed::kByKernels,
+                               .range = ranges::not_negative};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     return (x - t) * (x - t);
@@ -92,8 +93,9 @@ struct L1 : ElementLoss<L1> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kDistanceLoss,
+                               .observed = Observed::kByKernels,
+                               .range = ranges::not_negative};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     return math::abs(x - t);
@@ -121,8 +123,9 @@ struct Huber : ElementLoss<Huber> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kDistanceLoss,
+                               .observed = Observed::kByKernels,
+                               .range = ranges::not_negative};
   static void check_params(const Params& p) {
     check<ArgumentError>(p.delta > 0, "{}: wanted delta > 0, got {}", where(info.name), p.delta);
   }
@@ -153,8 +156,10 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kProbabilityLoss,
+                               .observed = Observed::kByKernels,
+                               .range = ranges::not_negative,
+                               .targets = {0, 1}};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params& p) {
     const C tail = math::log1p(math::exp(-math::abs(x)));
@@ -179,10 +184,13 @@ struct Bce : ElementLoss<Bce> {
   static constexpr OpInfo info{.name = "bce",
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0, .safe_high = 1, .pole = 0},
+                               .numerics = {.safe_low = 0, .safe_high = 1},
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kProbabilityLoss,
+                               .observed = Observed::kByKernels,
+                               .singularities = {{.input = 0, .at = 0}, {.input = 0, .at = 1}},
+                               .range = ranges::not_negative,
+                               .targets = {0, 1}};
   template <class C>
   BINADE_HD static C log_complement(C x) {
     const C near_one = math::log(1 - x), near_zero = math::log1p(-x);
@@ -212,8 +220,9 @@ struct KlDiv : ElementLoss<KlDiv> {
                                .inputs = "x, targets",
                                .precision = PrecisionClass::kFull,
                                .policy_inputs = 1,
-                               .family = OpFamily::kLoss,
-                               .observed = Observed::kByKernels};
+                               .family = OpFamily::kProbabilityLoss,
+                               .observed = Observed::kByKernels,
+                               .targets = {.low = 0}};
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     const C term = t * (math::log(t) - x);

@@ -21,6 +21,7 @@ struct Embedding {
                                .precision = PrecisionClass::kLow,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0.5},
                                .policy_inputs = 0b1,
+                               .family = OpFamily::kLookup,
                                .observed = Observed::kMoves};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);

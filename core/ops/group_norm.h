@@ -26,6 +26,9 @@ struct GroupNorm {
     bool relu = false;
     Into into = {};  ///< where y lies
   };
+  static ValueRange range(const RangeInputs& in, const Params& p) {
+    return p.relu ? ranges::not_negative(in) : ValueRange{};
+  }
   static constexpr OpInfo info{.name = "group_norm",
                                .inputs = "x, weight?, bias?, residual?",
                                .precision = PrecisionClass::kAsIs,
@@ -33,7 +36,8 @@ struct GroupNorm {
                                .policy_inputs = 0b1001,
                                .family = OpFamily::kNorm,
                                .observed = Observed::kByKernels,
-                               .slices = true};
+                               .slices = true,
+                               .range = typed_range<range>};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -35,13 +35,17 @@ struct Linear {
     Activation activation = Activation::kNone;
     std::optional<Fp8Scaling> fp8{};
   };
+  static ValueRange range(const RangeInputs& in, const Params& p) {
+    return p.activation == Activation::kRelu ? ranges::not_negative(in) : ValueRange{};
+  }
   static constexpr OpInfo info{.name = "linear",
                                .inputs = "x, w, bias?",
                                .precision = PrecisionClass::kLow,
                                .policy_inputs = 0b011,
                                .low_on_gpu = 0b100,
                                .family = OpFamily::kProduct,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = typed_range<range>};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

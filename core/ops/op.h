@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,66 +10,13 @@
 
 #include "binade/core/kernel_slot.h"
 #include "binade/core/ops/activation.h"
-#include "binade/core/precision.h"
+#include "binade/core/ops/op_info.h"
 #include "binade/core/random.h"
 #include "binade/core/tensor.h"
 
 namespace binade {
 
 using Tensors = std::vector<Tensor>;
-
-/// What an op does at a non-finite input.
-enum class NonFinite {
-  kPropagates,  ///< NaN in, NaN out; an inf gives what the formula gives
-  kMasks,       ///< -inf is a declared, legal value (masks before a softmax)
-};
-
-/// The op's numeric promise, as data. Read by the conformance suite now, by pre-flight and autopsy later.
-struct Numerics {
-  DType accumulate = DType::f32;
-  double safe_low = -std::numeric_limits<double>::infinity();  ///< inputs in [safe_low, safe_high] cannot overflow f32
-  double safe_high = std::numeric_limits<double>::infinity();
-  double pole = std::numeric_limits<double>::quiet_NaN();  ///< input value where value or derivative is infinite
-  NonFinite non_finite = NonFinite::kPropagates;
-  double ulp_f32 = 2;   ///< error bound of one element in ulp of the result, f32 (sums: beside n 2^-24 sum|ab|)
-  double ulp_half = 1;  ///< the same for f16 and bf16, after the one rounding
-};
-
-/// What kind of maths an op does, for whoever explains what went wrong in it.
-enum class OpFamily {
-  kOther,
-  kProduct,    ///< sums of products: linear, convolutions, attention
-  kNorm,       ///< divides by a spread
-  kLoss,       ///< what a step is judged by
-  kReduction,  ///< adds many values up
-};
-
-/// Who sees how large an op's results are (core/observation.h).
-enum class Observed {
-  kByScan,     ///< apply() reads them: for ops whose loops are not Binade's
-  kByKernels,  ///< the kernels that store them
-  kMoves,      ///< nobody: they are values that were there before
-};
-
-/// What stands beside every op's maths.
-struct OpInfo {
-  const char* name{};  ///< the op unit's file basename or, in a family file, the function's name
-  /// The inputs in order, for checks and messages: "x, w, bias?". A "?" may be left out, "x..." is one or more. Empty:
-  /// any number, none left out
-  const char* inputs = "";
-  PrecisionClass precision = PrecisionClass::kAsIs;
-  Numerics numerics{};
-  /// Bit i: input i is cast by the policy. Indices, masks and fp32 parameters are not
-  std::uint32_t policy_inputs = ~0u;
-  /// Bit i: on a GPU input i, a leaf in f32, is read as its copy in the 16 bits of the products, because libraries want
-  /// it so
-  std::uint32_t low_on_gpu = 0;
-  bool differentiable = true;
-  OpFamily family = OpFamily::kOther;
-  Observed observed = Observed::kByScan;
-  /// Backward reads gy, and adds to what GradSink::add_to() gives, where they are channel slices. False: both are dense
-  bool slices = false;
-};
 
 /// What forward is told and what it leaves for backward. The tape keeps nothing but what is saved here.
 class OpContext {

@@ -15,7 +15,10 @@ struct Permute {
                                .inputs = "x",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0},
-                               .observed = Observed::kMoves};
+                               .observed = Observed::kMoves,
+                               .same_values = true,
+                               .carries_masks = true,
+                               .mask_inputs = 0b1};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

@@ -21,7 +21,8 @@ struct Sum {
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .family = OpFamily::kReduction,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::total};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -33,7 +34,8 @@ struct Mean {
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .family = OpFamily::kReduction,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::average};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -42,8 +44,11 @@ struct Mean {
 /// Saved: x, y. Throws ShapeError when there is nothing to take the largest of.
 struct Max {
   using Params = ReduceParams;
-  static constexpr OpInfo info{
-      .name = "max", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kMoves};
+  static constexpr OpInfo info{.name = "max",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kMoves,
+                               .range = ranges::largest};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };

@@ -17,7 +17,9 @@ struct Softmax {
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::probability,
+                               .mask_inputs = 0b1};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
@@ -29,7 +31,9 @@ struct LogSoftmax {
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.non_finite = NonFinite::kMasks, .ulp_f32 = 8},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::not_positive,
+                               .mask_inputs = 0b1};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };

@@ -48,8 +48,11 @@ struct Silu : Unary<Silu> {
 
 /// y = 1 / (1 + exp(-x)). gx = gy y (1 - y).
 struct Sigmoid : Unary<Sigmoid> {
-  static constexpr OpInfo info{
-      .name = "sigmoid", .inputs = "x", .numerics = {.ulp_f32 = 3}, .observed = Observed::kByKernels};
+  static constexpr OpInfo info{.name = "sigmoid",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 3},
+                               .observed = Observed::kByKernels,
+                               .saturates = true};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::sigmoid(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy * y * (1 - y); }
@@ -58,7 +61,7 @@ struct Sigmoid : Unary<Sigmoid> {
 /// y = tanh(x). gx = gy (1 - y^2).
 struct Tanh : Unary<Tanh> {
   static constexpr OpInfo info{
-      .name = "tanh", .inputs = "x", .numerics = {.ulp_f32 = 2}, .observed = Observed::kByKernels};
+      .name = "tanh", .inputs = "x", .numerics = {.ulp_f32 = 2}, .observed = Observed::kByKernels, .saturates = true};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::tanh(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy * (1 - y) * (1 + y); }
@@ -82,7 +85,8 @@ struct Exp : Unary<Exp> {
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.safe_high = 88.72, .ulp_f32 = 1},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .saturates = true};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::exp(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy * y; }
@@ -93,8 +97,9 @@ struct Log : Unary<Log> {
   static constexpr OpInfo info{.name = "log",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0x1p-149, .pole = 0, .ulp_f32 = 1},
-                               .observed = Observed::kByKernels};
+                               .numerics = {.safe_low = 0x1p-149, .ulp_f32 = 1},
+                               .observed = Observed::kByKernels,
+                               .singularities = {{.input = 0, .at = 0}}};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::log(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy / x; }
@@ -106,7 +111,8 @@ struct Softplus : Unary<Softplus> {
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
                                .numerics = {.ulp_f32 = 3},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .saturates = true};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::softplus(x); }
   BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::sigmoid(x); }
@@ -117,8 +123,9 @@ struct Sqrt : Unary<Sqrt> {
   static constexpr OpInfo info{.name = "sqrt",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0, .pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .numerics = {.safe_low = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels,
+                               .singularities = {{.input = 0, .at = 0, .derivative_only = true}}};
   static constexpr Saves saves = Saves::kOutput;
   BINADE_HD static auto value(auto x, const Params&) { return math::sqrt(x); }
   BINADE_HD static auto gradient(auto y, auto gy, const Params&) { return gy / (2 * y); }
@@ -133,8 +140,9 @@ struct Pow : Unary<Pow> {
   static constexpr OpInfo info{.name = "pow",
                                .inputs = "x",
                                .precision = PrecisionClass::kFull,
-                               .numerics = {.pole = 0, .ulp_f32 = 1},
-                               .observed = Observed::kByKernels};
+                               .numerics = {.ulp_f32 = 1},
+                               .observed = Observed::kByKernels,
+                               .singularities = {{.input = 0, .at = 0}}};
   static constexpr Saves saves = Saves::kInput;
   static void check_params(const Params& p) {
     check<ArgumentError>(p.exponent - p.exponent == 0, "{}: wanted a finite exponent, got {}", where(info.name),
@@ -187,8 +195,11 @@ struct Clamp : Unary<Clamp> {
 
 /// y = -x.
 struct Neg : Unary<Neg> {
-  static constexpr OpInfo info{
-      .name = "neg", .inputs = "x", .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5}, .observed = Observed::kByKernels};
+  static constexpr OpInfo info{.name = "neg",
+                               .inputs = "x",
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels,
+                               .carries_masks = true};
   static constexpr Saves saves = Saves::kNothing;
   BINADE_HD static auto value(auto x, const Params&) { return -x; }
   BINADE_HD static auto gradient(auto, auto gy, const Params&) { return -gy; }
@@ -218,7 +229,8 @@ struct AddScalar : Unary<AddScalar> {
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .carries_masks = true};
   static constexpr Saves saves = Saves::kNothing;
   static constexpr bool passes_gradient = true;
   template <class C>
@@ -235,7 +247,8 @@ struct MulScalar : Unary<MulScalar> {
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .carries_masks = true};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -254,7 +267,8 @@ struct DivScalar : Unary<DivScalar> {
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .carries_masks = true};
   static constexpr Saves saves = Saves::kNothing;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {
@@ -288,8 +302,9 @@ struct ScalarDiv : Unary<ScalarDiv> {
   static constexpr OpInfo info{.name = "scalar_div",
                                .inputs = "x",
                                .precision = PrecisionClass::kWidest,
-                               .numerics = {.pole = 0, .ulp_f32 = 0.5, .ulp_half = 0.5},
-                               .observed = Observed::kByKernels};
+                               .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
+                               .observed = Observed::kByKernels,
+                               .singularities = {{.input = 0, .at = 0}}};
   static constexpr Saves saves = Saves::kInput;
   template <class C>
   BINADE_HD static C value(C x, const Params& p) {

@@ -23,7 +23,8 @@ struct Upsample {
                                .inputs = "x",
                                .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 3},
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::within};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

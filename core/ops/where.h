@@ -15,7 +15,10 @@ struct Where {
                                .precision = PrecisionClass::kWidest,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
                                .policy_inputs = 0b110,
-                               .observed = Observed::kByKernels};
+                               .observed = Observed::kByKernels,
+                               .range = ranges::within_branches,
+                               .carries_masks = true,
+                               .mask_inputs = 0b110};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

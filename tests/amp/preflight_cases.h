@@ -45,7 +45,7 @@ struct HalfSum {
 /// y = 1 / (x - 1): a pole that is not at 0.
 struct Shifted {
   struct Params {};
-  static constexpr OpInfo info{.name = "shifted", .inputs = "x", .numerics = {.pole = 1}};
+  static constexpr OpInfo info{.name = "shifted", .inputs = "x", .singularities = {{.input = 0, .at = 1}}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
     Tensor y = in[0].to(DType::f32).clone();
     for (std::int64_t i = 0; i < y.numel(); ++i) y.mutable_data<float>()[i] = 1 / (y.mutable_data<float>()[i] - 1);

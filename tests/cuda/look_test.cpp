@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "binade/amp/incident/pole.h"
+#include "binade/amp/incident/singularity.h"
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/amp/watch/telemetry.h"
 #include "binade/autograd/functions/attention.h"
@@ -72,10 +72,10 @@ void expect_same(const std::vector<Tensor>& inputs, const std::function<void(con
   const std::vector<Telemetry::Slot> host = seen(inputs, Device::cpu(), run), there = seen(inputs, test_device(), run);
   ASSERT_EQ(host.size(), there.size());
   for (std::size_t i = 0; i < host.size(); ++i) {
-    ASSERT_EQ(host[i].pole.has_value(), there[i].pole.has_value());
-    if (host[i].pole) {
-      EXPECT_EQ(host[i].pole->binades, there[i].pole->binades);
-      EXPECT_EQ(host[i].pole->dtype, there[i].pole->dtype);
+    ASSERT_EQ(host[i].singularity.has_value(), there[i].singularity.has_value());
+    if (host[i].singularity) {
+      EXPECT_EQ(host[i].singularity->binades, there[i].singularity->binades);
+      EXPECT_EQ(host[i].singularity->dtype, there[i].singularity->dtype);
     }
     ASSERT_EQ(host[i].entropy.has_value(), there[i].entropy.has_value());
     if (host[i].entropy) {

@@ -49,8 +49,10 @@ struct FusedBackward {
 /// y = acos(x), gx = -gy / sqrt(1 - x^2): infinite at 1, and the contract says so.
 struct Acos {
   struct Params {};
-  static constexpr OpInfo info{
-      .name = "acos", .inputs = "x", .precision = PrecisionClass::kFull, .numerics = {.pole = 1}};
+  static constexpr OpInfo info{.name = "acos",
+                               .inputs = "x",
+                               .precision = PrecisionClass::kFull,
+                               .singularities = {{.input = 0, .at = 1, .derivative_only = true}}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params&) {
     ctx.save(in[0]);
     return {mapped(in[0], ctx.store_dtype, [](double v, std::int64_t) { return std::acos(v); })};

@@ -332,6 +332,24 @@ def nan_blind(tree):
             yield path, line_of(code, match.start()), f"{match[1]}() swallows NaN: compare so that NaN stays, !(x <= best)"
 
 
+def op_identity(tree):
+    """Which op one is, is asked by `&Op::info`, or by what the op states: a user's op may bear any name."""
+    ops = {name for path, text in tree.files.items() if path.startswith("core/ops/") and path.endswith(".h")
+           for name in re.findall(r'\bOpInfo info\{\s*\.name = "(\w+)"', text)}
+    if not ops:
+        return
+    name = '"(?:' + "|".join(sorted(ops)) + ')"(?:sv\\b)?'
+    whole = r"(?:std::string(?:_view)?\s*[({]\s*)?" + name
+    compared = re.compile(r"[=!]=\s*" + whole + "|" + whole + r"\s*[)}]?\s*[=!]=" +
+                          r"|\b(?:is|find|rfind|contains|count|starts_with|ends_with|compare|strcmp|one_of)\s*\((?:[^()\"]*,)?\s*\{?\s*" + whole +
+                          r"|\{\s*" + name + r"\s*(?:,\s*" + name + r"\s*)+\}" + r"|\bcase\s+" + name)
+    for path, text in tree.cpp(*LIBRARY):
+        code = re.sub(r"//[^\n]*", lambda match: " " * len(match.group()), text)
+        for match in compared.finditer(code):
+            yield path, line_of(code, match.start()), (f"{' '.join(match.group().split())}: compare &Op::info, or let the op state what "
+                                                       "the judgement needs (core/ops/op_info.h)")
+
+
 def built(tree):
     for path, _ in tree.cpp(*LIBRARY, *ABOVE):
         if not path.endswith(".cpp") or path.startswith("tests/install/outside/"):
@@ -350,7 +368,7 @@ def built(tree):
 
 RULES = (floors, rooms, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
          named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
-         finished, macros, header_guards, no_sudden_death, nan_blind, built)
+         finished, macros, header_guards, no_sudden_death, nan_blind, op_identity, built)
 
 
 def violations(root):

@@ -19,6 +19,7 @@ CLEAN = {
     "core/tensor.cpp": '#include "binade/core/tensor.h"\n#include <Eigen/Core>\n',
     "core/precision.h": HEADER + "int compute_dtype(int x);\n",
     "core/precision.cpp": '#include "binade/core/precision.h"\nint compute_dtype(int x) { return x; }\n',
+    "core/ops/binary.h": HEADER + 'struct OpInfo { const char* name; const char* inputs; };\nstruct Sub {\n  static constexpr OpInfo info{.name = "sub", .inputs = "a, b"};\n};\nstruct Attention {\n  static constexpr OpInfo info{\n      .name = "attention"};\n};\n',
     "autograd/meson.build": "files('apply.cpp')\n",
     "autograd/apply.cpp": '#include "binade/core/precision.h"\nint apply(int x) { return compute_dtype(x); }\n',
     "io/meson.build": "files('checkpoint.cpp')\n",
@@ -26,6 +27,7 @@ CLEAN = {
     "nn/linear.h": HEADER + '#include "binade/core/tensor.h"\n',
     "optim/sgd.h": HEADER + "int renew(int news);\n",
     "amp/step/trainer.h": HEADER + '#include "binade/nn/linear.h"\n#include "binade/optim/sgd.h"\n',
+    "amp/report.h": HEADER + 'const char* const kAdvice = "sub"; // op == "sub"\ninline const char* f() { return "attention"; }\n',
     "tests/core/meson.build": "files('tensor_test.cpp')\n",
     "tests/core/tensor_test.cpp": '#include <gtest/gtest.h>\n#include "binade.h"\n',
     "examples/01_tensor.cpp": '#include "binade.h"\n#include <CLI/CLI.hpp>\n',
@@ -81,6 +83,15 @@ PLANTED = {
     "header_guards": [("nn/loss.h", "int f();\n")],
     "no_sudden_death": [("nn/loss.h", HEADER + "inline void f(int x) { assert(x); }\n"), ("nn/loss.h", HEADER + "inline void f() { std::abort(); }\n")],
     "nan_blind": [("core/relu.h", HEADER + "inline float f(float x) { return std::fmax(x, 0.f); }\n")],
+    "op_identity": [
+        ("amp/judge.h", HEADER + 'inline bool f(std::string_view op) { return op == "sub"; }\n'),
+        ("amp/judge.h", HEADER + 'inline bool f(const char* op) { return std::string_view("sub") != op; }\n'),
+        ("amp/judge.h", HEADER + 'inline bool f(const OpInfo& info) { return info.name == std::string_view("sub"); }\n'),
+        ("amp/judge.h", HEADER + 'inline bool f(const SurveyedOp& op) { return op.is("sub"); }\n'),
+        ("amp/judge.h", HEADER + 'inline bool f(std::string_view op) { return one_of(op, {"sub", "attention"}); }\n'),
+        ("amp/judge.h", HEADER + 'const std::string_view kPairs[] = {"sub",\n                                   "attention"};\n'),
+        ("doctor/judge.h", HEADER + 'inline bool f(const std::string& path) { return path.find("attention") != path.npos; }\n'),
+    ],
     "built": [("core/shape.cpp", "int f() { return 1; }\n")],
 }
 

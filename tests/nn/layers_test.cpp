@@ -165,7 +165,7 @@ TEST_F(Attention, ProjectionsAreOneOpUnlessThePolicyTellsThemApart) {
     const PolicyScope scope(policy);
     std::vector<std::string> ops;
     for (const std::shared_ptr<Node>& node : reachable_nodes(layer(x).state()->node))
-      if (node->info().family == OpFamily::kProduct) ops.push_back(node->module_path() + "/" + node->info().name);
+      if (is_product(node->info().family)) ops.push_back(node->module_path() + "/" + node->info().name);
     std::ranges::reverse(ops);
     return ops;
   };

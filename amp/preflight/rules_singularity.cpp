@@ -5,12 +5,14 @@
 
 #include "binade/amp/preflight/rules.h"
 #include "binade/amp/preflight/trigger.h"
+#include "binade/core/ops/lists.h"
+#include "binade/core/ops/softmax.h"
 
 namespace binade::amp {
 namespace {
 
 std::string kind_of(const SurveyedOp& op) {
-  if (op.is("div") || op.is("scalar_div")) return "division";
+  if (op.is<ops::Div, ops::ScalarDiv>()) return "division";
   return op.info->name;
 }
 
@@ -23,14 +25,15 @@ struct Origin {
 
 std::string smallest_eps(DType dtype) { return dtype == DType::f16 ? "1e-4" : "1e-7"; }
 
-Origin origin_of(const SurveyedOp& op, const Survey& survey, const OperandChain& chain) {
+Origin origin_of(const SurveyedOp& op, const Survey& survey, const OperandChain& chain, const OperandValue& broken) {
   const std::string kind = kind_of(op);
-  const SurveyedOperand& operand = operand_at_pole(op);
-  if (const SurveyedOp* sigmoid = chain.find("sigmoid"); sigmoid != nullptr && (kind == "bce" || kind == "log"))
+  const SurveyedOperand& operand = op.operands[broken.operand];
+  const bool divides = op.is<ops::Div, ops::ScalarDiv>(), log = op.is<ops::Log>(), bce = op.is<ops::Bce>();
+  if (const SurveyedOp* sigmoid = chain.find<ops::Sigmoid>(); sigmoid != nullptr && (bce || log))
     return {kind + "-after-sigmoid",
             fmt::format("a sigmoid rounds to 0 and to 1 in {}, where {} is infinite", name_of(sigmoid->dtype), kind),
             "use bce_with_logits on the sigmoid's input, or -softplus(-x) for log(sigmoid(x))"};
-  if (const SurveyedOp* softmax = chain.find("softmax"); softmax != nullptr && kind == "log")
+  if (const SurveyedOp* softmax = chain.find<ops::Softmax>(); softmax != nullptr && log)
     return {"log-after-softmax",
             fmt::format("a softmax rounds to 0 in {}, where log is infinite", name_of(softmax->dtype)),
             "use log_softmax, or cross_entropy on the logits"};
@@ -43,27 +46,29 @@ Origin origin_of(const SurveyedOp& op, const Survey& survey, const OperandChain&
                       "no finite {}",
                       kind, operand.range.low < 0 ? "value" : "derivative"),
           "use the mean of (x - mean(x))^2, and an eps inside"};
-    if (!step->scalar && !step->is("reshape") && !step->is("cast")) break;
+    if (!step->scalar && !step->info->same_values) break;
   }
-  if (!op.scalar && kind != "division" && kind != "bce")
-    return {"pole", fmt::format("its operand can be {:g}, the pole of its contract", op.info->numerics.pole),
-            fmt::format("keep the operand away from {:g}", op.info->numerics.pole)};
-  if (kind == "division")
+  if (!op.scalar && !divides && !bce)
+    return {"pole", fmt::format("its operand can be {:g}, a singularity that the op states", broken.x),
+            fmt::format("keep the operand away from {:g}", broken.x)};
+  if (divides)
     return {"division-pole", "nothing keeps the divisor away from 0",
             fmt::format("add an eps of at least {} to the divisor, or take maximum(divisor, eps)",
                         smallest_eps(operand.dtype))};
   if (operand.range.low < 0)
     return {kind + "-pole", fmt::format("nothing keeps its operand above 0: {} is not finite there", kind),
             fmt::format("clamp the operand to at least {}", smallest_eps(operand.dtype))};
-  const bool derivative = std::isfinite(op.scalar ? op.scalar->value(0) : 0) && kind != "log" && kind != "bce";
+  const bool derivative = std::isfinite(op.scalar ? op.scalar->value(0) : 0) && !log && !bce;
   return {kind + "-pole",
           fmt::format("its operand can be 0, where the {} is infinite", derivative ? "derivative" : "value"),
           fmt::format("add an eps of at least {} inside", smallest_eps(operand.dtype))};
 }
 
-bool broken_by(const SurveyedOp& op, const SurveyedOperand& operand) {
-  return operand.seen && operand.seen->low <= operand.seen->high &&
-         (breaks_at(op, operand.seen->low) || breaks_at(op, operand.seen->high));
+/// Whether the measured batch reached a value that breaks the op.
+bool measured(const SurveyedOp& op, std::size_t operand) {
+  const std::optional<Extremes>& seen = op.operands[operand].seen;
+  return seen && seen->low <= seen->high &&
+         (breaks_at(op, {operand, seen->low}) || breaks_at(op, {operand, seen->high}));
 }
 
 /// Two values, one rounding error apart, whose mean of squares is below the square of their mean.
@@ -77,14 +82,14 @@ std::optional<std::vector<double>> row_that_cancels(double eps) {
   return std::nullopt;
 }
 
-Trigger trigger_of(const SurveyedOp& op, const OperandChain& chain, const Origin& origin, double pole) {
+Trigger trigger_of(const SurveyedOp& op, const OperandChain& chain, const Origin& origin, const OperandValue& broken) {
   if (origin.rule == "one-pass-variance") {
     const double eps = chain.follow(0);
     if (const auto row = row_that_cancels(std::isfinite(eps) ? std::max(eps, 0.0) : 0))
-      return {"the row whose variance is taken", *row, DType::f32, pole,
+      return {"the row whose variance is taken", *row, DType::f32, broken.x,
               fmt::format("the row ({:.9g}, {:.9g}) has a variance below 0 in f32", (*row)[0], (*row)[1])};
   }
-  return chain.trigger(op, pole);
+  return chain.trigger(op, broken);
 }
 
 }  // namespace
@@ -103,22 +108,20 @@ bool told(const Findings& findings, const SurveyedOp& op) {
   return std::ranges::find(findings, op.tape_index, &PreflightFinding::tape_index) != findings.end();
 }
 
-void find_poles(const Inspection& in, Findings& findings) {
+void find_singularities(const Inspection& in, Findings& findings) {
   std::map<const SurveyedOp*, PreflightFinding> found;
   std::vector<const SurveyedOp*> order;
   for (const SurveyedOp& op : in.survey.ops()) {
-    if (!op.has_pole() || op.operands.empty() || !operand_at_pole(op).given) continue;
-    const std::optional<double> pole = reachable_pole(op);
-    if (!pole) continue;
-    const SurveyedOperand& operand = operand_at_pole(op);
-    const OperandChain chain(in.survey, operand);
+    const std::optional<OperandValue> broken = reachable_singularity(op);
+    if (!broken) continue;
+    const OperandChain chain(in.survey, op.operands[broken->operand]);
     if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // what broke there is told there
-    const Origin origin = origin_of(op, in.survey, chain);
+    const Origin origin = origin_of(op, in.survey, chain, *broken);
     PreflightFinding f = finding_at(op, origin.rule,
-                                    broken_by(op, operand) ? Severity::kMeasured : Severity::kPossible);
+                                    measured(op, broken->operand) ? Severity::kMeasured : Severity::kPossible);
     f.what = origin.what;
     f.advice = origin.advice;
-    f.trigger = trigger_of(op, chain, origin, *pole);
+    f.trigger = trigger_of(op, chain, origin, *broken);
     for (const SurveyedOp* step : chain.ops()) found.erase(step);  // the same weakness, seen where it ends
     found.emplace(&op, std::move(f));
     order.push_back(&op);
@@ -129,14 +132,14 @@ void find_poles(const Inspection& in, Findings& findings) {
 
 void find_vanished_eps(const Inspection& in, Findings& findings) {
   for (const SurveyedOp& op : in.survey.ops()) {
-    if (!op.eps) continue;
+    if (!op.eps || op.operands.empty()) continue;
     const double eps = *op.eps;
     const DType dtype = is_half(op.operands[0].dtype) && op.info->family == OpFamily::kNorm ? op.operands[0].dtype
                                                                                             : DType::f32;
     if (rounded(eps, dtype) > 0) continue;
     const bool gone = rounded(eps, DType::f32) == 0;
     PreflightFinding f = finding_at(op, "eps-vanishes", gone ? Severity::kMeasured : Severity::kPossible);
-    if (op.info->family == OpFamily::kLoss) {
+    if (is_loss(op.info->family)) {
       f.what = fmt::format("its smoothing of {:g} is 0 in {}: nothing predicted and nothing present is 0 / 0", eps,
                            name_of(dtype));
       f.advice = "use a smoothing of 1";

@@ -1,4 +1,4 @@
-#include "binade/amp/incident/pole.h"
+#include "binade/amp/incident/singularity.h"
 
 #include <gtest/gtest.h>
 
@@ -23,17 +23,17 @@ Variable values(const std::vector<float>& x, DType dtype = DType::f32) {
 
 /// What telemetry sees of the first op that `run` calls.
 template <class F>
-std::optional<PoleDistance> distance(F run) {
+std::optional<SingularityDistance> distance(F run) {
   const Runtime runtime({.threads = 1});
   Telemetry telemetry;
   telemetry.begin({.limits = true});
   const ObserverScope watched(telemetry);
   step_context().tape_index = 0;
   (void)run();
-  return telemetry.slots(Direction::kForward).front().pole;
+  return telemetry.slots(Direction::kForward).front().singularity;
 }
 
-TEST(PoleDistance, OfADivisionItIsTheSmallestDivisors) {
+TEST(SingularityDistance, OfADivisionItIsTheSmallestDivisors) {
   const auto of = [](const std::vector<float>& divisor, DType dtype) {
     return distance([&] { return values(std::vector<float>(divisor.size(), 1.0f), dtype) / values(divisor, dtype); });
   };
@@ -43,7 +43,7 @@ TEST(PoleDistance, OfADivisionItIsTheSmallestDivisors) {
   EXPECT_EQ(of({1, 0}, DType::f32)->binades, -kInfinity);
 }
 
-TEST(PoleDistance, WhatIsNotANumberIsIgnored) {
+TEST(SingularityDistance, WhatIsNotANumberIsIgnored) {
   const auto of = [](const std::vector<float>& divisor) {
     return distance([&] { return values(std::vector<float>(divisor.size(), 1.0f)) / values(divisor); })->binades;
   };
@@ -51,13 +51,13 @@ TEST(PoleDistance, WhatIsNotANumberIsIgnored) {
   EXPECT_EQ(of({NAN, INFINITY}), kInfinity);
 }
 
-TEST(PoleDistance, BeyondWhatIsLegalThereIsNoneLeft) {
+TEST(SingularityDistance, BeyondWhatIsLegalThereIsNoneLeft) {
   EXPECT_EQ(distance([] { return log(values({1, -1})); })->binades, -kInfinity);
   EXPECT_EQ(distance([] { return sqrt(values({4, -1})); })->binades, -kInfinity);
   EXPECT_GT(distance([] { return log(values({1, 0.1f})); })->binades, 50);
 }
 
-TEST(PoleDistance, OfALossOnProbabilitiesBothEndsCountAndTargetsDoNot) {
+TEST(SingularityDistance, OfALossOnProbabilitiesBothEndsCountAndTargetsDoNot) {
   const auto of = [](float p, float target) {
     return distance([&] { return bce(values({0.5f, p}), values({0.0f, target})); })->binades;
   };
@@ -66,12 +66,12 @@ TEST(PoleDistance, OfALossOnProbabilitiesBothEndsCountAndTargetsDoNot) {
   EXPECT_EQ(of(1, 1), -kInfinity);
 }
 
-TEST(PoleDistance, AnOpWithoutAPoleHasNoneAndADivisionByTheNumberZeroIsAtIt) {
+TEST(SingularityDistance, AnOpWithoutAPoleHasNoneAndADivisionByTheNumberZeroIsAtIt) {
   EXPECT_FALSE(distance([] { return values({1, 2}) * values({0, 0}); }));
   for (const double divisor : {0.0, 1e-30}) {
     const ops::DivScalar::Params params{divisor};
     const OpCall call{.info = ops::DivScalar::info, .params = &params};
-    EXPECT_EQ(pole_distance(call, {}).binades, divisor == 0 ? -kInfinity : kInfinity);
+    EXPECT_EQ(singularity_distance(call, {}).binades, divisor == 0 ? -kInfinity : kInfinity);
   }
 }
 

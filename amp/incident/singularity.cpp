@@ -1,0 +1,91 @@
+#include "binade/amp/incident/singularity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "binade/core/look_kernels.h"
+#include "binade/core/ops/unary.h"
+
+namespace binade::amp {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Below it 1 / x^2, and what else a derivative may hold, comes near to the largest float; in f16 even 1 / x does.
+double unsafe_distance(DType dtype) { return dtype == DType::f16 ? 0x1p-14 : 1e-18; }
+
+/// Of the nearest value; 0 for one that is beyond what is legal.
+double nearest(const Tensor& operand, double singularity, const Legal& legal) {
+  const Tensor flat = operand.on_host();
+  double least = kInfinity;
+  dispatch_float(flat.dtype(), "singularity distance", [&]<class T>(TypeTag<T>) {
+    const T* x = flat.data<T>();
+    for (std::int64_t i = 0; i < flat.numel(); ++i) {
+      const auto value = static_cast<double>(load(x[i]));
+      const double distance = value < legal.low ? 0 : std::min(std::abs(value - singularity), legal.high - value);
+      if (distance < least) least = std::max(distance, 0.0);
+    }
+  });
+  return least;
+}
+
+/// Calls f(operand, value of its singularity) for each that can be read.
+template <class F>
+void for_each_singular_operand(const OpCall& call, std::span<const Tensor> operands, F&& f) {
+  for (const Singularity& s : singularities_in(call.info, operands.size())) {
+    const Tensor& x = operands[static_cast<std::size_t>(s.input)];
+    if (x.defined() && is_floating(x.dtype())) f(x, s.at);
+  }
+}
+
+}  // namespace
+
+Legal legal_range(const OpInfo& info) {
+  Legal legal;
+  if (std::isfinite(info.numerics.safe_low)) legal.low = info.numerics.safe_low;
+  if (std::isfinite(info.numerics.safe_high)) legal.high = info.numerics.safe_high;
+  return legal;
+}
+
+std::vector<Singularity> singularities_in(const OpInfo& info, std::size_t count) {
+  std::vector<Singularity> found;
+  for (const Singularity& s : info.stated_singularities()) {
+    const bool end = s.at == info.numerics.safe_high && std::ranges::count(found, s.input, &Singularity::input) > 0;
+    if (static_cast<std::size_t>(s.input) < count && !end) found.push_back(s);
+  }
+  return found;
+}
+
+SingularityDistance singularity_distance_of(double nearest, DType dtype) {
+  return {dtype, std::log2(nearest / unsafe_distance(dtype))};
+}
+
+SingularityDistance singularity_distance(const OpCall& call, std::span<const Tensor> operands) {
+  SingularityDistance least = singularity_distance_by_number(call);
+  const Legal legal = legal_range(call.info);
+  for_each_singular_operand(call, operands, [&](const Tensor& x, double at) {
+    least.merge(singularity_distance_of(nearest(x, at, legal), x.dtype()));
+  });
+  return least;
+}
+
+SingularityDistance singularity_distance_by_number(const OpCall& call) {
+  const auto* division = call.params_of<ops::DivScalar>();
+  SingularityDistance distance;
+  if (division != nullptr && division->scalar == 0) distance.binades = -kInfinity;
+  return distance;
+}
+
+std::vector<NearestOnDevice> probe_singularity(const OpCall& call, std::span<const Tensor> operands,
+                                               DeviceNumbers& numbers) {
+  const Legal legal = legal_range(call.info);
+  std::vector<NearestOnDevice> probes;
+  for_each_singular_operand(call, operands, [&](const Tensor& x, double at) {
+    const DeviceNumbers::Place place = numbers.take(1, x.device());
+    look_kernels().on(x.device(), "singularity distance").pole({looked_at(x), at, legal.low, legal.high, place.at});
+    probes.push_back({place.number, x.dtype()});
+  });
+  return probes;
+}
+
+}  // namespace binade::amp

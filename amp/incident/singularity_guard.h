@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "binade/amp/incident/first_bad.h"
+#include "binade/autograd/observer.h"
+
+namespace binade::amp {
+
+/// Raises the guards of one op, or of all that are the same op, in one run of a step: raises its eps, moves its
+/// operands off the singularities that it states, unmasks a row in which everything is masked. If the step becomes
+/// finite, its singularity was there.
+class SingularityGuard final : public TapeObserver {
+ public:
+  explicit SingularityGuard(const FirstBad& bad, bool everywhere = false)
+      : module_(bad.op_path()), op_(bad.info), everywhere_(everywhere) {}
+
+  double eps_of(const OpCall& call, double eps) override;
+  void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
+
+ private:
+  bool concerns(const OpCall& call) const { return (everywhere_ || call.module_path == module_) && &call.info == op_; }
+
+  std::string module_;
+  const OpInfo* op_;
+  bool everywhere_;
+};
+
+}  // namespace binade::amp

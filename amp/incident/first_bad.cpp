@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/amp/incident/singularity.h"
 #include "binade/amp/watch/attention_entropy.h"
+#include "binade/amp/watch/singularity.h"
 #include "binade/autograd/node.h"
 #include "binade/core/ops/cast.h"
 #include "binade/core/step_context.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/amp/incident/singularity.h"
+#include "binade/amp/watch/singularity.h"
 
 namespace binade::amp {
 namespace {

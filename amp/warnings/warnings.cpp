@@ -97,7 +97,8 @@ void Warnings::foresee_overflow(const Committed& step, std::vector<Warning>& war
 void Warnings::foresee_poles(const Committed& step, std::vector<Warning>& warnings) {
   std::vector<HeadroomReading> readings;
   for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
-    if (slot.singularity) readings.push_back({slot.module, slot.op, slot.singularity->dtype, slot.singularity->binades});
+    if (slot.singularity)
+      readings.push_back({slot.module, slot.op, slot.singularity->dtype, slot.singularity->binades});
   for (const Forecast::Alarm& alarm : poles_.observe(step.step, readings)) {
     const HeadroomReading& reading = readings[alarm.place];
     Warning warning = warning_of(WarningKind::kPole, reading, alarm, step.step);

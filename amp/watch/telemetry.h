@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "binade/amp/incident/singularity.h"
 #include "binade/amp/watch/device_numbers.h"
 #include "binade/amp/watch/headroom.h"
+#include "binade/amp/watch/singularity.h"
 #include "binade/autograd/observer.h"
 
 namespace binade::amp {

@@ -1,4 +1,4 @@
-#include "binade/amp/incident/singularity.h"
+#include "binade/amp/watch/singularity.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "binade/amp/incident/singularity.h"
+#include "binade/amp/watch/singularity.h"
 #include "binade/core/ops/attention.h"
 #include "binade/core/ops/cast.h"
 #include "binade/core/ops/concat.h"

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "binade/amp/incident/singularity.h"
 #include "binade/amp/watch/attention_entropy.h"
+#include "binade/amp/watch/singularity.h"
 #include "binade/amp/watch/telemetry.h"
 #include "binade/autograd/functions/attention.h"
 #include "binade/autograd/functions/elementwise.h"

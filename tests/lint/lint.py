@@ -36,8 +36,6 @@ ROOMS = {
     "preflight": {"", "watch", "warnings", "incident"},
     "step": {"", "watch", "warnings", "incident", "preflight"},
 }
-# The one include that still runs upward: distances to singularities belong in watch/.
-UPWARD = {"amp/watch/telemetry.h": ("amp/incident/pole.h", "amp/incident/singularity.h")}
 
 # Third-party headers: (include, regular expression of the files that may have it, in words).
 THIRD_PARTY = (
@@ -153,8 +151,6 @@ def rooms(tree):
             yield path, 1, f"amp/{room}/ has no place among the rooms of amp/: add it to ROOMS in tests/lint/lint.py"
             continue
         for line, quoted, _ in includes(text):
-            if quoted in UPWARD.get(path, ()):
-                continue
             if quoted and quoted.startswith("amp/") and room_of(quoted) not in ROOMS[room] | {room}:
                 allowed = ", ".join(sorted(f"amp/{r}/" if r else "amp/" for r in ROOMS[room])) or "no other room"
                 yield path, line, f'amp/{room}/ must not include "{quoted}"; it may include {allowed}'

@@ -1,7 +1,8 @@
 #include "binade/optim/schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -10,15 +11,18 @@
 
 namespace binade::optim {
 namespace {
-constexpr std::array<std::string_view, 4> kNames = {"constant", "linear", "cosine", "plateau"};
+constexpr std::string_view kNames[] = {"constant", "linear", "cosine", "plateau"};
 }
+
+std::span<const std::string_view> schedule_names() { return kNames; }
 
 std::string_view name_of(ScheduleKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 ScheduleKind schedule_kind(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i)
-    if (kNames[i] == name) return static_cast<ScheduleKind>(i);
-  throw ArgumentError(fmt::format("schedule: wanted constant, linear, cosine or plateau, got '{}'", name));
+  const auto found = std::ranges::find(kNames, name);
+  check<ArgumentError>(found != std::end(kNames), "schedule: wanted one of {}, got '{}'", fmt::join(kNames, ", "),
+                       name);
+  return static_cast<ScheduleKind>(found - kNames);
 }
 
 Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_lr_(options.lr) {
@@ -27,7 +31,7 @@ Schedule::Schedule(const ScheduleOptions& options) : options_(options), plateau_
   check<ArgumentError>(o.min_lr >= 0 && o.min_lr <= o.lr, "schedule: wanted min_lr in [0, lr = {}], got {}", o.lr,
                        o.min_lr);
   check<ArgumentError>(o.warmup >= 0, "schedule: wanted warmup >= 0, got {}", o.warmup);
-  const bool ends = o.kind == ScheduleKind::kLinear || o.kind == ScheduleKind::kCosine;
+  const bool ends = o.kind != ScheduleKind::kConstant && o.kind != ScheduleKind::kPlateau;
   check<ArgumentError>(!ends || o.steps > 0, "schedule: {} wants steps > 0, got {}", name_of(o.kind), o.steps);
   check<ArgumentError>(o.kind != ScheduleKind::kPlateau ||
                            (o.factor > 0 && o.factor < 1 && o.patience >= 0 && o.threshold >= 0),
@@ -83,7 +87,7 @@ StateDict Schedule::state() const {
 
 void Schedule::check_state(const StateDict& state) const {
   const std::string& kind = state.text("kind");
-  check<CheckpointError>(std::ranges::find(kNames, kind) != kNames.end(),
+  check<CheckpointError>(std::ranges::find(kNames, kind) != std::end(kNames),
                          "schedule: the checkpoint's is '{}', which is none", kind);
   state.number("plateau_lr");
   state.numbers("best");

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -59,6 +60,8 @@ class Schedule {
   std::int64_t bad_ = 0;
 };
 
+/// Of every kind, in the order of ScheduleKind.
+std::span<const std::string_view> schedule_names();
 std::string_view name_of(ScheduleKind kind);
 /// "constant", "linear", "cosine", "plateau". Throws ArgumentError listing them.
 ScheduleKind schedule_kind(std::string_view name);

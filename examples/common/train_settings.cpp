@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "binade/core/error.h"
+#include "binade/optim/schedule.h"
 
 namespace binade::examples {
 namespace {
@@ -176,7 +177,7 @@ void add_optimizer(Settings& t, TrainSettings& s) {
   t.add({.name = "schedule",
          .target = &s.schedule,
          .help = "after the warm-up",
-         .choices = {"cosine", "linear", "constant", "plateau"}});
+         .choices = {optim::schedule_names().begin(), optim::schedule_names().end()}});
   t.add({.name = "schedule-steps",
          .target = &s.schedule_steps,
          .help = "where the schedule reaches --min-lr (the first --steps)",

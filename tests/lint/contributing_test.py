@@ -1,9 +1,11 @@
-"""contributing_test.py SOURCE BUILD: carries out CONTRIBUTING.md's recipe "To add an op" in a scratch copy.
+"""contributing_test.py SOURCE BUILD: carries out the recipes of CONTRIBUTING.md in a scratch copy and counts their files.
 
-The page is the input: each sentence "In `FILE`, before|after `TEXT`:" and the code block below it is applied, then the
-`sh` block is run with the copy's build folder. Source and build are copied with their times, so that only what the new
-op touches is compiled.
+The page is the input. In a section "To add …" that is in the page's table of costs, each sentence "In `FILE`, before|after `TEXT`:"
+with the code block below it is an edit, each "New: `FILE`:" with its block a file, and the `sh` block is run in the copy
+once all recipes are applied. No recipe may touch more files than the table says; tests and documents do not count.
+Source and build are copied with their times, so that only what the recipes touch is compiled.
 """
+import filecmp
 import os
 import re
 import shutil
@@ -12,48 +14,99 @@ import sys
 import tempfile
 
 SOURCE, BUILD = sys.argv[1:]
-EDIT = re.compile(r"In\s+`([^`]+)`,\s+(before|after)\s+`([^`]+)`:\n\n```cpp\n(.*?)```", re.DOTALL)
+EDIT = re.compile(r"In\s+`([^`]+)`,\s+(before|after)\s+`([^`]+)`:\n\n```\w+\n(.*?)```", re.DOTALL)
+NEW = re.compile(r"New:\s+`([^`]+)`:\n\n```\w+\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+COST = re.compile(r"^\| \[?([^|\]]+?)(?:\]\([^|]*\))? \| (\d+) \|", re.MULTILINE)
+SKIP = shutil.ignore_patterns("build*", "runs", ".venv", ".git", "subprojects", "__pycache__")
 
 
 def section(page, title):
-    return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+    return page.split(f"\n## To add {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def apply_edits(recipe, root):
-    edits = EDIT.findall(recipe)
-    assert len(edits) == 4, f"the recipe promises four edits, found {len(edits)}"
-    for path, where, anchor, code in edits:
-        with open(os.path.join(root, path), encoding="utf-8") as file:
-            text = file.read()
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def apply(recipe, root):
+    for path, where, anchor, code in EDIT.findall(recipe):
+        text = read(os.path.join(root, path))
         assert text.count(anchor) == 1, f"{path}: wanted one '{anchor}', found {text.count(anchor)}"
-        with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-            file.write(text.replace(anchor, code + anchor if where == "before" else anchor + code))
-        print(f"edited {path}")
+        code = code if "\n" in code.rstrip("\n") or anchor.endswith("\n") or where == "before" else code.rstrip("\n")
+        write(os.path.join(root, path), text.replace(anchor, code + anchor if where == "before" else anchor + code))
+    for path, code in NEW.findall(recipe):
+        assert not os.path.exists(os.path.join(root, path)), f"{path} is there already"
+        write(os.path.join(root, path), code)
+
+
+def counted_files(root):
+    """What differs from the source, tests and documents apart."""
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(set(names) - SKIP(folder, names) - ({"tests", "docs"} if folder == root else set()))
+        for name in sorted(files):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            original = os.path.join(SOURCE, path)
+            if not path.endswith(".md") and not (os.path.exists(original) and filecmp.cmp(original, os.path.join(root, path), shallow=False)):
+                yield path
+
+
+def run(command, root):
+    # `meson test` points the loader at the library of its own build, which does not have the recipes.
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    # Meson's build folder remembers where it was made: ninja alone knows only relative paths.
+    command = command.replace("./dev build", "ninja -C build")
+    print("$ " + command, flush=True)
+    done = subprocess.run(command, shell=True, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(done.stdout[-6000:])
+    assert done.returncode == 0, f"{command} ended with {done.returncode}"
+    for ran in re.findall(r"\[==========\] (\d+) tests? from", done.stdout):
+        assert int(ran) > 0, f"{command}: no test was run"
 
 
 def main():
-    with open(os.path.join(SOURCE, "CONTRIBUTING.md"), encoding="utf-8") as file:
-        recipe = section(file.read(), "To add an op")
-    (commands,) = COMMANDS.findall(recipe)
-    # `meson test` points the loader at the library of its own build, which does not have the new op.
-    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    page = read(os.path.join(SOURCE, "CONTRIBUTING.md"))
+    costs = {title: int(most) for title, most in COST.findall(page)}
+    assert costs, "CONTRIBUTING.md has no table of costs"
+    commands, counts = [], {}
     with tempfile.TemporaryDirectory() as scratch:
         root = os.path.join(scratch, "binade")
-        skip = shutil.ignore_patterns("build*", "runs", ".venv", ".git", "subprojects")
-        shutil.copytree(SOURCE, root, ignore=skip, symlinks=True)
+        shutil.copytree(SOURCE, root, ignore=SKIP, symlinks=True)
         shutil.copytree(BUILD, os.path.join(root, "build"), symlinks=True)
-        apply_edits(recipe, root)
-        for command in commands.strip().splitlines():
-            # Meson's build folder remembers where it was made: ninja alone knows only relative paths.
-            command = command.replace("./dev build", "ninja -C build")
-            print("$ " + command, flush=True)
-            done = subprocess.run(command, shell=True, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            print(done.stdout[-8000:])
-            assert done.returncode == 0, f"{command} ended with {done.returncode}"
-        ran = re.search(r"(\d+) tests? from", done.stdout)
-        assert ran and int(ran[1]) > 0, "the conformance suite has no test for the new op"
-        print(f"{ran[1]} conformance tests passed for the new op")
+        before = set()
+        for title in costs:
+            recipe = section(page, title)
+            own = [line for block in COMMANDS.findall(recipe) for line in block.strip().splitlines()]
+            apply(recipe, root)
+            for command in [line for line in own if line.startswith(("cp ", "echo "))]:
+                run(command, root)
+            commands += [line for line in own if not line.startswith(("cp ", "echo "))]
+            counts[title] = len(touched(recipe, root, before))
+            before = set(counted_files(root))
+        run("meson setup --reconfigure build . > meson.log || (tail meson.log; false)", root)
+        built = [line for line in commands if line.startswith("./dev build")]
+        run("./dev build " + " ".join(line.removeprefix("./dev build ") for line in built), root)
+        for command in commands:
+            if command not in built:
+                run(command, root)
+    print(f"{'change':<28} files  at most")
+    for title, count in counts.items():
+        print(f"{title:<28} {count:5}  {costs[title]:7}")
+    assert all(counts[title] <= most for title, most in costs.items()), "a recipe touches more files than the table says"
+
+
+def touched(recipe, root, before):
+    """The files of one recipe: those that it names, and those that its commands made."""
+    named = {path for path, *_ in EDIT.findall(recipe) + NEW.findall(recipe)}
+    named = {path for path in named if not path.startswith(("tests/", "docs/")) and not path.endswith(".md")}
+    return named | (set(counted_files(root)) - before)
 
 
 if __name__ == "__main__":

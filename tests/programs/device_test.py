@@ -10,7 +10,7 @@ import unittest
 from programs import BUILD, DOCTOR, GPT, GPT_TINY, UNET, UNET_TINY, ProgramTest, checkpoints, metrics, run
 
 MODULES = BUILD / "cuda" if (BUILD / "bin").is_dir() else BUILD / "tests/cuda"
-LIBRARIES = list((BUILD / ("lib" if (BUILD / "bin").is_dir() else "amp")).glob("libbinade.so*[0-9]"))
+LIBRARIES = list((BUILD / "lib" if (BUILD / "bin").is_dir() else BUILD).glob("libbinade.so*[0-9]"))
 EMULATED = {"BINADE_CUDA_MODULE": str(MODULES / "libbinade_simt.so")}  # the only one that fails on demand
 # A module that is named already is used; so is a real GPU, where BINADE_TEST_DEVICE asks for it.
 IS_NAMED = "BINADE_CUDA_MODULE" in os.environ or "BINADE_TEST_DEVICE" in os.environ

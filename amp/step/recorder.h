@@ -75,7 +75,7 @@ class StepRecorder {
   static constexpr std::size_t kMostInFlight = 8;
   /// Submits the step behind those in flight, without waiting. Returns false, and submits nothing, if there is no
   /// validated graph for it, or no proof that its update is finite: run() is for it, when nothing is in flight. A step
-  /// in flight is not compared, and has loss_scale, input and loss_bound of its own number.
+  /// in flight is not compared; its loss_scale, input and loss_bound are those of its step number.
   bool submit(const RecordedStep& step);
   /// Waits for the oldest step in flight. If it was not committed, nothing is in flight any more.
   DeviceOutcome collect(Telemetry& observed);

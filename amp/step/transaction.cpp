@@ -63,7 +63,7 @@ Tensor stored_as(const Tensor& value, const Variable& parameter, const std::stri
   return stored;
 }
 
-/// `state` with the data section of `data` instead of its own.
+/// `state`, with its data section replaced by that of `data`.
 StateDict with_data(const StateDict& state, const StateDict& data) {
   StateDict result;
   for (const auto& [name, value] : state.values())

@@ -31,44 +31,44 @@ void line(const std::string& what, double flop, double took, double peak) {
 
 template <class T>
 void convolution(std::int64_t size, std::int64_t channels, std::int64_t filters, int repeats, double peak) {
-  cpu::ConvShape s{.images = 4,
-                   .height = size,
-                   .width = size,
-                   .channels = channels,
-                   .out_height = size,
-                   .out_width = size,
-                   .filters = filters,
-                   .filter_height = 3,
-                   .filter_width = 3,
-                   .padding = {1, 1}};
+  ConvShape s{.images = 4,
+              .height = size,
+              .width = size,
+              .channels = channels,
+              .out_height = size,
+              .out_width = size,
+              .filters = filters,
+              .filter_height = 3,
+              .filter_width = 3,
+              .padding = {1, 1}};
   std::vector<T> x = values<T>(4 * size * size * channels), y = values<T>(4 * size * size * filters),
                  w = values<T>(filters * 9 * channels);
   std::vector<float> gw(w.size());
-  cpu::ConvArgs args{.shape = s,
-                     .in = kDTypeOf<T>,
-                     .out = kDTypeOf<T>,
-                     .source = x.data(),
-                     .source_pitch = channels,
-                     .filter = w.data(),
-                     .result = y.data(),
-                     .result_pitch = filters};
+  ConvArgs args{.shape = s,
+                .in = kDTypeOf<T>,
+                .out = kDTypeOf<T>,
+                .source = x.data(),
+                .source_pitch = channels,
+                .filter = w.data(),
+                .result = y.data(),
+                .result_pitch = filters};
   const double flop = 2.0 * 4 * static_cast<double>(size * size * channels * filters) * 9;
   const std::string name = fmt::format("conv N4 C{} {}x{} K{} {} ", channels, size, size, filters,
                                        name_of(kDTypeOf<T>));
-  line(name + "forward", flop, best_seconds(repeats, [&] { cpu::kernels().conv.forward(args); }), peak);
+  line(name + "forward", flop, best_seconds(repeats, [&] { cpu::level().conv.forward(args); }), peak);
   args.source = y.data();
   args.source_pitch = filters;
   args.result = x.data();
   args.result_pitch = channels;
-  line(name + "data gradient", flop, best_seconds(repeats, [&] { cpu::kernels().conv.data_gradient(args); }), peak);
-  const cpu::ConvWeightArgs weights{.shape = s,
-                                    .in = kDTypeOf<T>,
-                                    .x = x.data(),
-                                    .x_pitch = channels,
-                                    .gy = y.data(),
-                                    .gy_pitch = filters,
-                                    .gw = gw.data()};
-  line(name + "weight gradient", flop, best_seconds(repeats, [&] { cpu::kernels().conv.weight_gradient(weights); }),
+  line(name + "data gradient", flop, best_seconds(repeats, [&] { cpu::level().conv.data_gradient(args); }), peak);
+  const ConvWeightArgs weights{.shape = s,
+                               .in = kDTypeOf<T>,
+                               .x = x.data(),
+                               .x_pitch = channels,
+                               .gy = y.data(),
+                               .gy_pitch = filters,
+                               .gw = gw.data()};
+  line(name + "weight gradient", flop, best_seconds(repeats, [&] { cpu::level().conv.weight_gradient(weights); }),
        peak);
 }
 
@@ -78,19 +78,19 @@ void attention(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std:
   const std::int64_t width = heads * depth;
   std::vector<T> q = values<T>(batch * tokens * width), k = q, v = q, y = q, gy = q, gq = q, gk = q, gv = q;
   std::vector<float> lse(static_cast<std::size_t>(batch * heads * tokens));
-  cpu::AttentionArgs args{.batch = batch,
-                          .queries = tokens,
-                          .keys = tokens,
-                          .heads = heads,
-                          .key_heads = heads,
-                          .depth = depth,
-                          .scale = 1 / std::sqrt(static_cast<float>(depth)),
-                          .causal = causal,
-                          .dtype = kDTypeOf<T>,
-                          .q = {q.data(), width, depth},
-                          .k = {k.data(), width, depth},
-                          .v = {v.data(), width, depth},
-                          .rng = {}};
+  AttentionArgs args{.batch = batch,
+                     .queries = tokens,
+                     .keys = tokens,
+                     .heads = heads,
+                     .key_heads = heads,
+                     .depth = depth,
+                     .scale = 1 / std::sqrt(static_cast<float>(depth)),
+                     .causal = causal,
+                     .dtype = kDTypeOf<T>,
+                     .q = {q.data(), width, depth},
+                     .k = {k.data(), width, depth},
+                     .v = {v.data(), width, depth},
+                     .rng = {}};
   const double product = 2.0 * static_cast<double>(batch * tokens * width) *
                          (causal ? static_cast<double>(tokens + 1) / 2 : static_cast<double>(tokens));
   const std::string name = fmt::format("attention B{} T{} H{} D{}{} {} ", batch, tokens, heads, depth,
@@ -98,20 +98,20 @@ void attention(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std:
   line(name + "forward", 2 * product,
        best_seconds(repeats,
                     [&] {
-                      cpu::kernels().attention.forward(
+                      cpu::level().attention.forward(
                           {.args = args, .y = y.data(), .y_token = width, .y_head = depth, .lse = lse.data()});
                     }),
        peak);
   line(name + "backward", 5 * product,
        best_seconds(repeats,
                     [&] {
-                      cpu::kernels().attention.backward({.args = args,
-                                                         .y = {y.data(), width, depth},
-                                                         .gy = {gy.data(), width, depth},
-                                                         .lse = lse.data(),
-                                                         .gq = {gq.data(), width, depth},
-                                                         .gk = {gk.data(), width, depth},
-                                                         .gv = {gv.data(), width, depth}});
+                      cpu::level().attention.backward({.args = args,
+                                                       .y = {y.data(), width, depth},
+                                                       .gy = {gy.data(), width, depth},
+                                                       .lse = lse.data(),
+                                                       .gq = {gq.data(), width, depth},
+                                                       .gk = {gk.data(), width, depth},
+                                                       .gv = {gv.data(), width, depth}});
                     }),
        peak);
 }
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
   using namespace binade;
   set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 5;
-  const std::string_view level = cpu::kernels().isa;
+  const std::string_view level = cpu::level().isa;
   const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
   fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
              num_threads(), peak, bf16_peak);

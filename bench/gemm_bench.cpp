@@ -30,14 +30,14 @@ void measure(const Shape& s, int repeats, double peak) {
       c(static_cast<std::size_t>(s.m * s.n));
   for (T& x : a) x = store<T>(normal(generator));
   for (T& x : b) x = store<T>(normal(generator));
-  cpu::GemmArgs args{
+  GemmArgs args{
       .m = s.m, .n = s.n, .k = s.k, .in = kDTypeOf<T>, .out = kDTypeOf<T>, .a = a.data(), .b = b.data(), .c = c.data()};
   args.a_row = s.transpose_a ? 1 : s.k;
   args.a_col = s.transpose_a ? s.m : 1;
   args.b_row = s.transpose_b ? 1 : s.n;
   args.b_col = s.transpose_b ? s.k : 1;
   args.c_row = s.n;
-  const double took = best_seconds(repeats, [&] { cpu::kernels().gemm.gemm(args); });
+  const double took = best_seconds(repeats, [&] { cpu::level().gemm.gemm(args); });
   const double gflops = 2e-9 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) / took;
   fmt::print("{:5} {:5} {:5} {}{} {:5} {:7.1f} GFLOP/s {:4.0f} % of peak\n", s.m, s.n, s.k, s.transpose_a ? 'T' : 'N',
              s.transpose_b ? 'T' : 'N', name_of(kDTypeOf<T>), gflops, 100 * gflops / peak);
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   using namespace binade;
   set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 10;
-  const std::string_view level = cpu::kernels().isa;
+  const std::string_view level = cpu::level().isa;
   const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
   fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
              num_threads(), peak, bf16_peak);

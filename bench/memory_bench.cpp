@@ -27,8 +27,8 @@
 #include "binade/core/ops/cross_entropy.h"
 #include "binade/core/ops/dropout.h"
 #include "binade/core/ops/embedding.h"
+#include "binade/core/ops/formulas.h"
 #include "binade/core/ops/layer_norm.h"
-#include "binade/core/ops/lists.h"
 #include "binade/core/ops/max_pool2d.h"
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/softmax.h"
@@ -266,7 +266,7 @@ void all_rows(Table& t) {
 
 int run(const Settings& s) {
   const Runtime runtime({.seed = 1, .threads = s.threads});
-  fmt::print("level {}, {} threads\n", cpu::kernels().isa, num_threads());
+  fmt::print("level {}, {} threads\n", cpu::level().isa, num_threads());
   print_handover("before");
   int met = 0, rows = 0;
   for (const WorkingSet& set : working_sets()) {

@@ -1,7 +1,8 @@
 #include "binade/core/accumulate.h"
 
 #include "binade/core/error.h"
-#include "binade/core/tensor_kernels.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 
 namespace binade {
 
@@ -11,11 +12,9 @@ void accumulate(Tensor& into, const Tensor& from) {
                      from.device());
   const bool flat = into.contiguous() && from.contiguous();
   if (into.numel() > 0)
-    tensor_kernels()
-        .on(into.device(), "accumulate")
-        .accumulate({into.mutable_raw(), into.dtype(), into.pitch()},
-                    {const_cast<void*>(from.raw()), from.dtype(), from.pitch()}, flat ? 1 : into.shape().rows(),
-                    flat ? into.numel() : into.shape().cols());
+    kernels(into.device())
+        .accumulate({tensor_rows(into), tensor_rows(from), flat ? 1 : into.shape().rows(),
+                     flat ? into.numel() : into.shape().cols()});
   into.bump_version();
 }
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "binade/core/tensor_kernels.h"
+#include "binade/core/kernels/tensor.h"
 
 namespace binade {
 

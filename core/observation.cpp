@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "binade/core/gpus.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/tensor.h"
-#include "binade/core/tensor_kernels.h"
 
 namespace binade {
 namespace {
@@ -68,7 +68,7 @@ void observe_into_scope(const Tensor& tensor) {
     const ObservationScope unseen;  // what a conversion sees
     flat = tensor.to(tensor.dtype() == DType::f64 ? DType::f32 : tensor.dtype()).contiguous_copy();
   }
-  tensor_kernels().on(flat.device(), "observe").observe(flat.raw(), flat.dtype(), flat.numel());
+  kernels(flat.device()).observe({flat.raw(), flat.dtype(), flat.numel()});
 }
 
 Observation observe(const Tensor& tensor) {

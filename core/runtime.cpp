@@ -3,7 +3,6 @@
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
 #include "binade/core/gpus.h"
-#include "binade/core/kernel_slot.h"
 #include "binade/core/parallel.h"
 #include "binade/core/standard_descriptors.h"
 #include "binade/core/step_context.h"
@@ -18,7 +17,6 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
   check<ArgumentError>(options.threads >= 0 && options.threads <= 1024, "Runtime: wanted 0 to 1024 threads, got {}",
                        options.threads);
   open_standard_descriptors();
-  register_cpu_kernels();
   set_num_threads(options.threads);
   backend_of(options.device);  // opens it, or says what is missing
   if (options.device != Device::cpu())

@@ -7,7 +7,7 @@
 
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
-#include "binade/core/tensor_kernels.h"
+#include "binade/core/kernels/table.h"
 
 namespace binade {
 
@@ -26,7 +26,7 @@ StateDict cloned(const StateDict& state) {
       copies.put(name, std::move(copy));
     }
   }
-  for (const auto& [type, some] : pieces) tensor_kernels().on(Device{type}, "copies").copy_all(some);
+  for (const auto& [type, some] : pieces) kernels(Device{type}).copy_all({some});
   return copies;
 }
 

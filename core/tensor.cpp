@@ -3,16 +3,10 @@
 #include <algorithm>
 
 #include "binade/core/error.h"
-#include "binade/core/tensor_kernels.h"
+#include "binade/core/kernels/table.h"
 
 namespace binade {
 namespace {
-
-/// Tensors are usable before any Runtime is.
-const TensorKernels& kernels_of(Device device, const char* op) {
-  if (!tensor_kernels().filled(DeviceType::kCpu)) register_tensor_kernels_cpu();
-  return tensor_kernels().on(device, op);
-}
 
 /// One element of any dtype as double, exact but for large i64.
 double value_of(const void* data, DType dtype, std::int64_t position) {
@@ -165,17 +159,18 @@ void Tensor::copy_from(const Tensor& source) {
   if (source.device() != device()) return copy_from(source.to(device()));
   if (numel() == 0) return bump_version();
   const bool flat = contiguous() && source.contiguous();
-  kernels_of(device(), "copy_from")
-      .convert({mutable_raw(), dtype_, pitch_}, {const_cast<void*>(source.raw()), source.dtype_, source.pitch_},
-               flat ? 1 : shape_.rows(), flat ? numel() : shape_.cols());
+  kernels(device()).convert({{mutable_raw(), dtype_, pitch_},
+                             {const_cast<void*>(source.raw()), source.dtype_, source.pitch_},
+                             flat ? 1 : shape_.rows(),
+                             flat ? numel() : shape_.cols()});
   bump_version();
 }
 
 void Tensor::fill(double value) {
   const bool flat = contiguous();
   if (numel() > 0)
-    kernels_of(device(), "fill")
-        .fill({mutable_raw(), dtype_, pitch_}, value, flat ? 1 : shape_.rows(), flat ? numel() : shape_.cols());
+    kernels(device()).fill(
+        {{mutable_raw(), dtype_, pitch_}, value, flat ? 1 : shape_.rows(), flat ? numel() : shape_.cols()});
   bump_version();
 }
 

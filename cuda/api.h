@@ -3,13 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "binade/core/faults.h"
+
 /// The one door between libbinade, which links no CUDA library, and the module that does (libbinade_cuda): a table of C
 /// functions. No object, exception or allocation crosses it. Every function returns a status; its text is had from
 /// `last_error`, on the same thread.
 namespace binade::cuda {
-
-/// Raised whenever anything below, or a struct of cuda/calls/, changes: a module of another number is refused.
-inline constexpr int kAbi = 8;
 
 enum class Status : int {
   kOk = 0,
@@ -33,12 +32,6 @@ struct DeviceFacts {
   char cudnn_built[32] = {};
 };
 
-/// Data that an op has no result for, as a kernel found it.
-struct Fault {
-  std::uint64_t call = 0;  ///< the number that the call was given (cuda/faults.h)
-  std::int64_t position = 0, value = 0;
-};
-
 enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
 /// How libraries' plans are chosen from now on; what was chosen stays.
@@ -56,7 +49,7 @@ struct Watch {
 };
 
 struct Api {
-  int abi;
+  std::uint64_t abi;  ///< kAbi of cuda/abi.h, which cuda/abi.py writes: a module of another one is refused
   const char* (*last_error)();
 
   /// How many devices there are.
@@ -72,8 +65,10 @@ struct Api {
   Status (*fill_zero)(void* memory, std::size_t bytes);
   Status (*synchronize)();
 
-  /// Starts the kernels of one call (cuda/calls.h); `bytes` is the size of its argument struct.
-  Status (*run)(int call, const void* arguments, std::size_t bytes, const Watch& watch);
+  /// Whether the module has a kernel of the table (core/kernels/table.h), by its position there.
+  int (*has_kernel)(int kernel);
+  /// Starts it with its struct.
+  Status (*run)(int kernel, const void* args, const Watch& watch);
   /// What the last kBadData was about; from now on another can be noted.
   void (*take_fault)(Fault* fault);
   /// How often the host has waited for the device so far.

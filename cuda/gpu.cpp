@@ -11,13 +11,13 @@
 
 #include "binade/core/caching_backend.h"
 #include "binade/core/error.h"
+#include "binade/core/faults.h"
 #include "binade/core/gpus.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/recording.h"
-#include "binade/cuda/faults.h"
 #include "binade/cuda/module.h"
 #include "binade/cuda/observations.h"
-#include "binade/cuda/register.h"
-#include "binade/cuda/run.h"
+#include "binade/cuda/rules.h"
 
 namespace binade {
 namespace cuda {
@@ -283,13 +283,32 @@ void check(Status status, std::string_view what) {
   }
 }
 
-namespace detail {
-void run(Call call, const void* arguments, std::size_t bytes, std::string_view what) {
-  const Watch watch = g_open->observations().watch();
-  check(api().run(static_cast<int>(call), arguments, bytes, watch), what);
-}
-}  // namespace detail
+namespace {
 
+enum Position : int {
+#define BINADE_POSITION(name, Args) k_##name,
+  BINADE_KERNELS(BINADE_POSITION) BINADE_DEVICE_KERNELS(BINADE_POSITION)
+#undef BINADE_POSITION
+};
+
+/// The table, each entry of which asks the module for the kernel of its position.
+KernelTable gpu_table() {
+  KernelTable table;
+#define BINADE_FILL(name, Args)        \
+  if (api().has_kernel(k_##name) != 0) \
+    table.name = [](const Args& args) { check(api().run(k_##name, &args, g_open->observations().watch()), #name); };
+  BINADE_KERNELS(BINADE_FILL)
+  BINADE_DEVICE_KERNELS(BINADE_FILL)
+#undef BINADE_FILL
+  table.low_bias = true;
+  // Where the library multiplies by it itself. Elsewhere one pass does, which adds up the bias's sums on its way.
+  table.slope_in_product = [](Activation slope, DType dtype) {
+    return slope == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
+  };
+  return table;
+}
+
+}  // namespace
 }  // namespace cuda
 
 namespace gpus {
@@ -309,7 +328,8 @@ Backend& open(int index) {
                              "device cuda:{}: this process works on cuda:{}; one GPU serves a process", index,
                              cuda::g_open != nullptr ? cuda::g_open->index() : 0);
   cuda::g_open = new cuda::GpuBackend(*module.api, index);
-  cuda::register_kernels();
+  static const KernelTable table = cuda::gpu_table();
+  set_gpu_kernels(table);
   return *cuda::g_open;
 }
 

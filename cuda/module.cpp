@@ -9,6 +9,7 @@
 
 #include "binade/core/code_file.h"
 #include "binade/core/error.h"
+#include "cuda/abi.h"
 #include "cuda/module_place.h"
 
 namespace binade::cuda {
@@ -56,8 +57,10 @@ void open_module(Module& found, const fs::path& path) {
   const auto function = reinterpret_cast<ApiFunction>(dlsym(library, kApiSymbol));
   const Api* api = function != nullptr ? function() : nullptr;
   if (api == nullptr || api->abi != kAbi) {
-    found.why_none = fmt::format("{} belongs to another version of Binade (interface {}, wanted {}); build it again",
-                                 path.string(), api != nullptr ? api->abi : 0, kAbi);
+    found.why_none = fmt::format(
+        "{} was built of another version of Binade: its ops and argument structs are {:016x}, this library's {:016x}; "
+        "build it again, of the same sources as the library",
+        path.string(), api != nullptr ? api->abi : 0, kAbi);
     return;
   }
   int devices = 0;

@@ -20,7 +20,7 @@ int env() {
   io::print(fmt::format("threads   {}\n", num_threads()));
   std::string levels;
   for (const std::string_view level : cpu::isa_levels()) levels += " " + std::string(level);
-  io::print(fmt::format("kernels   {} (built:{})\n", cpu::kernels().isa, levels));
+  io::print(fmt::format("kernels   {} (built:{})\n", cpu::level().isa, levels));
   io::print(fmt::format("cpu       {}\n", backend_of(Device::cpu()).description()));
   if (device == Device::cpu())
     io::print(fmt::format("device    cpu: {}\n", gpus::why_none()));

@@ -2,6 +2,7 @@
 
 #include "binade/autograd/functions/norm.h"
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/batch_norm.h"
 
 namespace binade::nn {
@@ -44,18 +45,17 @@ void BatchNorm2d::move_statistics(const Tensor& mean, const Tensor& var, std::in
                                   : 1.0f;
   Tensor &running_m = running_mean.writable(), &running_v = running_var.writable(),
          &batches = num_batches_tracked.writable();
-  ops::batch_norm_slot()
-      .on(running_m.device(), ops::BatchNorm::info.name)
-      .move({.cols = options_.channels,
-             .share = share,
-             .rest = rest,
-             .unbiased = unbiased,
-             .dtype = mean.dtype(),
-             .mean = mean.raw(),
-             .var = var.raw(),
-             .running_mean = running_m.mutable_data<float>(),
-             .running_var = running_v.mutable_data<float>(),
-             .batches = batches.mutable_data<std::int64_t>()});
+  kernels(running_m.device())
+      .move_statistics({.cols = options_.channels,
+                        .share = share,
+                        .rest = rest,
+                        .unbiased = unbiased,
+                        .dtype = mean.dtype(),
+                        .mean = mean.raw(),
+                        .var = var.raw(),
+                        .running_mean = running_m.mutable_data<float>(),
+                        .running_var = running_v.mutable_data<float>(),
+                        .batches = batches.mutable_data<std::int64_t>()});
 }
 
 }  // namespace binade::nn

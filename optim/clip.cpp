@@ -4,21 +4,17 @@
 #include <cmath>
 
 #include "binade/core/error.h"
-#include "binade/core/optimizer_kernels.h"
+#include "binade/core/kernels/table.h"
 
 namespace binade::optim {
 namespace {
-
-const OptimizerKernels& kernels_of(const FlatParameters& parameters) {
-  return optimizer_kernels().on(parameters.device(), "clipping");
-}
 
 void limit_all(FlatParameters& parameters, float factor, float limit) {
   parameters.gradients();
   std::vector<float*> values(parameters.size(), nullptr);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters.has_gradient(i)) values[i] = parameters.slices()[i].variable.state()->grad.mutable_data<float>();
-  kernels_of(parameters).limit({parameters.blocks(), values, factor, limit});
+  kernels(parameters.device()).limit({parameters.blocks(), values, factor, limit});
 }
 
 }  // namespace
@@ -55,7 +51,7 @@ void clip_adaptive(FlatParameters& parameters, const AdaptiveClipOptions& option
     if (state.value.numel() == 0) continue;
     const std::int64_t size = state.value.numel() / units;
     const Tensor values = state.value.to(DType::f32);  // itself, but for weights without masters
-    kernels_of(parameters)
+    kernels(parameters.device())
         .limit_units({.units = units,
                       .size = size,
                       .weights = values.data<float>(),

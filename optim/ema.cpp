@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::optim {
@@ -42,13 +43,12 @@ void Ema::with_arguments(F&& f) {
 }
 
 void Ema::update() {
-  with_arguments([&](const AverageArguments& a) { optimizer_kernels().on(parameters_->device(), "ema").average(a); });
+  with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).average(a); });
   was_updated();
 }
 
 void Ema::send_to(const StepPlaces& places) {
-  with_arguments(
-      [&](const AverageArguments& a) { step_kernels().on(parameters_->device(), "ema").average(places, a); });
+  with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).decided_average({places, a}); });
 }
 
 void Ema::was_updated() {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "binade/core/kernels/step.h"
 #include "binade/core/state_dict.h"
-#include "binade/core/step_kernels.h"
 #include "binade/optim/ema_options.h"
 #include "binade/optim/flat_parameters.h"
 
@@ -18,7 +18,7 @@ class Ema {
 
   /// One update, from the values as they are.
   void update();
-  /// The same as part of a step that the device decides (core/step_kernels.h), with next_weight() in its numbers; and
+  /// The same as part of a step that the device decides (core/kernels/step.h), with next_weight() in its numbers; and
   /// what there is to do when it was committed.
   void send_to(const StepPlaces& places);
   void was_updated();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "binade/autograd/variable.h"
-#include "binade/core/optimizer_kernels.h"
+#include "binade/core/kernels/optimizer.h"
 
 namespace binade::optim {
 

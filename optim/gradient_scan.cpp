@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "binade/core/kernels/table.h"
+
 namespace binade::optim {
 
 double magnitude_of(std::uint32_t word) { return std::bit_cast<float>(word); }
@@ -20,7 +22,7 @@ GradientScan scan_gradients(FlatParameters& parameters) {
   scan.words.assign(parameters.size(), 0);
   const std::vector<const float*> gradients = parameters.gradients();
   std::vector<BlockScan> results(parameters.blocks().size());
-  optimizer_kernels().on(parameters.device(), "gradient scan").scan({parameters.blocks(), gradients, results});
+  kernels(parameters.device()).scan({parameters.blocks(), gradients, results});
   for (std::size_t b = 0; b < results.size(); ++b) {
     std::uint32_t& word = scan.words[static_cast<std::size_t>(parameters.blocks()[b].slice)];
     word = std::max(word, results[b].largest);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/state_counts.h"
 #include "binade/core/step_context.h"
 
@@ -108,7 +109,7 @@ void Optimizer::run(Pass& pass, bool write) {
   arguments.slices = pass.slices;
   arguments.extremes = pass.extremes;
   arguments.write = write;
-  optimizer_kernels().on(parameters_.device(), kind_).update(arguments);
+  kernels(parameters_.device()).update(arguments);
 
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     BlockExtremes& slice = pass.largest[static_cast<std::size_t>(blocks[b].slice)];
@@ -258,9 +259,9 @@ void Optimizer::send_to(const StepPlaces& places, std::span<const Tensor> statis
     for (std::int64_t begin = 0; begin < tensor.numel(); begin += kFlatBlock)
       blocks.push_back({slice, static_cast<std::int32_t>(std::min(kFlatBlock, tensor.numel() - begin)), begin});
   }
-  const StepKernels& kernels = step_kernels().on(parameters_.device(), kind_);
-  kernels.decide(places, {blocks, values});
-  kernels.update(places, update_arguments());
+  const KernelTable& table = kernels(parameters_.device());
+  table.decide({places, blocks, values});
+  table.decided_update({places, update_arguments()});
 }
 
 std::size_t Optimizer::updated_parameters() const {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "binade/core/kernels/step.h"
 #include "binade/core/state_dict.h"
-#include "binade/core/step_kernels.h"
 #include "binade/optim/flat_parameters.h"
 #include "binade/optim/gradient_scan.h"
 
@@ -88,7 +88,7 @@ class Optimizer {
   /// dry pass computes the update without writing it.
   UpdateProof prove_finite(const StepInput& input, const GradientScan& scan);
 
-  // ---- steps that a device decides (core/step_kernels.h) ----------------------------------------
+  // ---- steps that a device decides (core/kernels/step.h) ----------------------------------------
 
   /// Whether the next update can be one: magnitudes are known, so that a bound can speak for it, the 16-bit copies are
   /// those that updates write, and the update before had these parameters.

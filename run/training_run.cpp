@@ -39,7 +39,7 @@ constexpr const char* kEvaluated = "progress/evaluated";  // the step of the las
 constexpr double kPatienceAtASignal = 5;                  // seconds: the sender of the signal may send SIGKILL soon
 
 /// Everything that bits may depend on beside the state.
-std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::kernels().isa); }
+std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::level().isa); }
 
 /// Steps from one line of headroom to the next: where they are far apart, of those whose headroom a GPU knows.
 std::int64_t headroom_every(std::int64_t steps) {

@@ -5,7 +5,7 @@
 
 #include "binade/amp/preflight/rules.h"
 #include "binade/amp/preflight/trigger.h"
-#include "binade/core/ops/lists.h"
+#include "binade/core/ops/formulas.h"
 #include "binade/core/ops/softmax.h"
 
 namespace binade::amp {

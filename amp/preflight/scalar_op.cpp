@@ -1,6 +1,6 @@
 #include "binade/amp/preflight/scalar_op.h"
 
-#include "binade/core/ops/lists.h"
+#include "binade/core/ops/formulas.h"
 
 namespace binade::amp {
 namespace {

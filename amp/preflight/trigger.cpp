@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "binade/core/ops/lists.h"
+#include "binade/core/ops/formulas.h"
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/slice.h"
 #include "binade/core/ops/softmax.h"

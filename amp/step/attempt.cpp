@@ -10,6 +10,7 @@
 #include "binade/autograd/node.h"
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 #include "binade/nn/module.h"
 #include "binade/optim/clip.h"
 
@@ -75,9 +76,9 @@ Attempt AttemptRunner::rehearse(const Plan& plan, const StepFeed& feed, TapeObse
 
 void AttemptRunner::launch(const DeviceAttempt& step) {
   Backend& backend = backend_of(transaction_.device());
-  const StepKernels& kernels = step_kernels().on(transaction_.device(), "step");
+  const KernelTable& table = kernels(transaction_.device());
   const StepScopes scopes(step.policy);
-  kernels.begin(step.places);
+  table.begin_step({step.places});
   transaction_.forget_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
@@ -90,7 +91,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
           return step.seed.view_at(0, result.shape());
         });
   transaction_.launch_commit(step.places);
-  kernels.end(step.places);
+  table.end_step({});
 }
 
 /// Forward of one micro-batch, and backward from `seed_of(loss)`; no backward if that is undefined.

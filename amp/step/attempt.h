@@ -5,7 +5,7 @@
 
 #include "binade/amp/step/plan.h"
 #include "binade/autograd/observer.h"
-#include "binade/core/step_kernels.h"
+#include "binade/core/kernels/step.h"
 
 namespace binade::amp {
 

@@ -11,6 +11,7 @@
 #include "binade/autograd/observer.h"
 #include "binade/core/backend.h"
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 
 namespace binade::amp {
 namespace {
@@ -186,8 +187,7 @@ StepRecorder::Specialization& StepRecorder::specialization_of(const RecordedStep
 /// Whether the step can be captured. Prepares all that the graph needs.
 bool StepRecorder::prepare(Specialization& graph, const RecordedStep& step) {
   const Device device = transaction_.device();
-  if (graph.unsupported || !step_kernels().filled(device.type) || !transaction_.optimizer().can_leave_to_device())
-    return false;
+  if (graph.unsupported || !kernels(device).decide || !transaction_.optimizer().can_leave_to_device()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
   if (!std::exchange(graph.ran_before, true)) {  // libraries choose their algorithms in the first
     if (specializations_.size() < kMostSpecializations)

@@ -10,10 +10,10 @@
 
 #include "binade/amp/policy.h"
 #include "binade/amp/watch/telemetry.h"
+#include "binade/core/kernels/step.h"
 #include "binade/core/memory_plan.h"
 #include "binade/core/recording.h"
 #include "binade/core/state_dict.h"
-#include "binade/core/step_kernels.h"
 #include "binade/optim/optimizer.h"
 
 namespace binade::amp {
@@ -47,7 +47,7 @@ struct DeviceOutcome {
 };
 
 /// Runs steps as captured graphs on a device that captures (core/recording.h): forward, backward, verdict, update and
-/// commits are one submission, and the device decides the commit by itself (core/step_kernels.h). The host neither runs
+/// commits are one submission, and the device decides the commit by itself (core/kernels/step.h). The host neither runs
 /// the closure nor waits within the step, and may submit further steps before it knows the outcome: if the device does
 /// not commit a step, it does not commit those behind it either.
 ///

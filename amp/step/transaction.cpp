@@ -5,6 +5,7 @@
 
 #include "binade/amp/verdict.h"
 #include "binade/core/error.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
 #include "binade/core/state_counts.h"
 #include "binade/io/data/batch_order.h"
@@ -229,7 +230,7 @@ void Transaction::launch_commit(const StepPlaces& places) {
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
   optimizer_.send_to(places, statistics);
-  step_kernels().on(device(), "step").commit(places, copies);
+  kernels(device()).commit({places, copies});
   if (ema_) ema_->send_to(places);
 }
 

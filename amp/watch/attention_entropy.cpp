@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "binade/autograd/node.h"
-#include "binade/core/look_kernels.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 #include "binade/core/ops/attention.h"
 #include "binade/core/ops/softmax.h"
 
@@ -97,20 +98,20 @@ std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<cons
   const auto* params = call.params_of<ops::Attention>();
   if (params == nullptr && !(of_scores && call.params_of<ops::Softmax>() != nullptr)) return std::nullopt;
   const Device device = read[0].device();
-  const LookKernels& kernels = look_kernels().on(device, "attention entropy");
+  const KernelTable& table = kernels(device);
   const auto places = [&](std::int64_t rows) { return numbers.take(RowSample(rows).size, device); };
   if (params == nullptr) {
-    const LookedAt logits = looked_at(read[0]);
+    const ProbedValues logits = probed_values(read[0]);
     const DeviceNumbers::Place place = places(logits.rows);
-    kernels.softmax({logits, place.at});
+    table.softmax_probe({logits, place.at});
     return EntropiesThere{place.number, RowSample(logits.rows).size};
   }
   const ops::AttentionCall attention = ops::attention_call(read, *params);
-  AttentionLook look{.args = attention.args};
-  const DeviceNumbers::Place place = places(look.rows());
-  look.entropies = place.at;
-  kernels.attention(look);
-  return EntropiesThere{place.number, RowSample(look.rows()).size};
+  AttentionProbe probe{.args = attention.args};
+  const DeviceNumbers::Place place = places(probe.rows());
+  probe.entropies = place.at;
+  table.attention_probe(probe);
+  return EntropiesThere{place.number, RowSample(probe.rows()).size};
 }
 
 }  // namespace binade::amp

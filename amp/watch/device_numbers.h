@@ -9,8 +9,8 @@
 
 namespace binade::amp {
 
-/// Numbers that kernels find (core/look_kernels.h), in their device's memory until all are brought at once. A place has
-/// the same number and address in every run that asks for the same places once room was kept for them.
+/// Numbers that kernels find (core/kernels/probe.h), in their device's memory until all are brought at once. A place
+/// has the same number and address in every run that asks for the same places once room was kept for them.
 ///
 /// Otherwise memory is taken with the first place and given back when the numbers have been brought: the arena that
 /// a step works in may be lent (LentArenas), and takes nothing that outlives it.

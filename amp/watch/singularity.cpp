@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "binade/core/look_kernels.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 #include "binade/core/ops/unary.h"
 
 namespace binade::amp {
@@ -82,7 +83,7 @@ std::vector<NearestOnDevice> probe_singularity(const OpCall& call, std::span<con
   std::vector<NearestOnDevice> probes;
   for_each_singular_operand(call, operands, [&](const Tensor& x, double at) {
     const DeviceNumbers::Place place = numbers.take(1, x.device());
-    look_kernels().on(x.device(), "singularity distance").pole({looked_at(x), at, legal.low, legal.high, place.at});
+    kernels(x.device()).singularity_probe({probed_values(x), at, legal.low, legal.high, place.at});
     probes.push_back({place.number, x.dtype()});
   });
   return probes;

@@ -43,7 +43,7 @@ struct NearestOnDevice {
   std::int64_t number = 0;  ///< of DeviceNumbers
   DType dtype = DType::f32;
 };
-/// singularity_distance() on a device with probe kernels (core/look_kernels.h), without waiting for it: one for each
+/// singularity_distance() on a device with probe kernels (core/kernels/probe.h), without waiting for it: one for each
 /// operand that it would read.
 std::vector<NearestOnDevice> probe_singularity(const OpCall& call, std::span<const Tensor> operands,
                                                DeviceNumbers& numbers);

@@ -10,7 +10,8 @@
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/autograd/node.h"
 #include "binade/core/error.h"
-#include "binade/core/look_kernels.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 #include "binade/core/recording.h"
 
 namespace binade::amp {
@@ -42,8 +43,7 @@ std::int64_t count_zeros(const Tensor& gradient, const ZeroSample& sample) {
 
 /// Whether tensors of this call are looked at where they are.
 bool looks_there(std::span<const Tensor> tensors) {
-  return std::ranges::any_of(tensors,
-                             [](const Tensor& t) { return t.defined() && look_kernels().filled(t.device().type); });
+  return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && kernels(t.device()).zero_probe; });
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ void Telemetry::look_at_zeros(const OpCall& call, const Tensor& gradient, Slot& 
     return;
   }
   const DeviceNumbers::Place place = numbers_.take(1, gradient.device());
-  look_kernels().on(gradient.device(), "zeros of a gradient").zeros({looked_at(gradient), place.at});
+  kernels(gradient.device()).zero_probe({probed_values(gradient), place.at});
   pending_.push_back({Look::At::kZeros, call.tape_index, place.number});
 }
 

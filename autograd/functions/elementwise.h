@@ -3,7 +3,7 @@
 #include "binade/autograd/apply.h"
 #include "binade/core/ops/cast.h"
 #include "binade/core/ops/dropout.h"
-#include "binade/core/ops/lists.h"
+#include "binade/core/ops/formulas.h"
 #include "binade/core/ops/where.h"
 
 /// Elementwise functions of variables. Formula, dtypes and errors: core/ops/unary.h, core/ops/binary.h and the headers

@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
+#include "binade/core/activation.h"
 #include "binade/core/kernels/vector_math.h"
-#include "binade/core/ops/activation.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 
 /// The activations that products fuse, and their slopes. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

@@ -5,7 +5,7 @@
 #include "binade/core/dtype.h"
 #include "binade/core/random.h"
 
-namespace binade::cpu {
+namespace binade {
 
 /// Attention of `queries` on `keys`, for `heads` heads of `depth` values; head h reads key-value head
 /// h / (heads / key_heads).
@@ -59,9 +59,12 @@ struct AttentionBackward {
   Gradient gq{}, gk{}, gv{};
 };
 
+namespace cpu {
+
 struct AttentionKernels {
   void (*forward)(const AttentionForward&);
   void (*backward)(const AttentionBackward&);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

@@ -10,7 +10,7 @@
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/tile.h"
 #include "binade/core/kernels/vector_math.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 
 /// Between the products of attention: the softmax of some queries' rows and its gradient, in whole vectors, each row up
 /// to the last key that its query sees. Only for sources in `kernel_sources`.

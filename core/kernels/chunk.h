@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/lanes.h"
-#include "binade/core/kernels/run.h"
 #include "binade/core/kernels/seen.h"
 #include "binade/core/one_rounding.h"
 

@@ -5,7 +5,7 @@
 #include "binade/core/dtype.h"
 #include "binade/core/host_device.h"
 
-namespace binade::cpu {
+namespace binade {
 
 /// A convolution x (N, H, W, C) -> y (N, P, Q, K) with filters (K, R, S, C / groups):
 ///
@@ -29,10 +29,12 @@ BINADE_HD bool is_product(const ConvShape& s) {
          s.padding[0] == 0 && s.padding[1] == 0;
 }
 
-/// Forward: source x, result y. Data gradient: source gy, result gx. Pixels lie `pitch` elements apart (channel
-/// slices). Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread count.
+/// Forward: source x, result y. Data gradient (`transposed`): source gy, result gx. Pixels lie `pitch` elements apart
+/// (channel slices). Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread
+/// count.
 struct ConvArgs {
   ConvShape shape;
+  bool transposed = false;
   DType in = DType::f32;
   DType out = DType::f32;
   const void* source = nullptr;
@@ -56,10 +58,13 @@ struct ConvWeightArgs {
   bool tf32 = false;  ///< as in ConvArgs
 };
 
+namespace cpu {
+
 struct ConvKernels {
   void (*forward)(const ConvArgs&);
   void (*data_gradient)(const ConvArgs&);
   void (*weight_gradient)(const ConvWeightArgs&);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

@@ -14,21 +14,21 @@
 
 namespace binade::cpu {
 
-// Defined by core/kernels/table.cpp, once per level that is built.
+// Defined by core/kernels/level.cpp, once per level that is built.
 namespace generic {
-KernelTable kernel_table();
+Level loops_of_level();
 }
 namespace v3 {
-KernelTable kernel_table();
+Level loops_of_level();
 }
 namespace v4 {
-KernelTable kernel_table();
+Level loops_of_level();
 }
 namespace v4bf16 {
-KernelTable kernel_table();
+Level loops_of_level();
 }
 namespace v4amx {
-KernelTable kernel_table();
+Level loops_of_level();
 }
 
 namespace {
@@ -43,9 +43,9 @@ namespace {
 #endif
 }
 
-std::vector<KernelTable> usable_tables() {
-  std::vector<KernelTable> usable;
-  [[maybe_unused]] const auto add = [&usable](bool supported, std::string_view level, KernelTable (*table)()) {
+std::vector<Level> usable_tables() {
+  std::vector<Level> usable;
+  [[maybe_unused]] const auto add = [&usable](bool supported, std::string_view level, Level (*table)()) {
     if (!supported) return;
     usable.push_back(table());
     usable.back().isa = level;
@@ -60,39 +60,39 @@ std::vector<KernelTable> usable_tables() {
                                        __builtin_cpu_supports("avx512dq");
 #endif
 #if defined(BINADE_HAVE_ISA_GENERIC)
-  add(true, "generic", &generic::kernel_table);
+  add(true, "generic", &generic::loops_of_level);
 #endif
 #if defined(BINADE_HAVE_ISA_V3)
-  add(has_v3, "v3", &v3::kernel_table);
+  add(has_v3, "v3", &v3::loops_of_level);
 #endif
 #if defined(BINADE_HAVE_ISA_V4)
-  add(has_v4, "v4", &v4::kernel_table);
+  add(has_v4, "v4", &v4::loops_of_level);
 #endif
 #if defined(BINADE_HAVE_ISA_V4BF16)
-  add(has_v4 && __builtin_cpu_supports("avx512bf16"), "v4bf16", &v4bf16::kernel_table);
+  add(has_v4 && __builtin_cpu_supports("avx512bf16"), "v4bf16", &v4bf16::loops_of_level);
 #endif
 #if defined(BINADE_HAVE_ISA_V4AMX)
   add(has_v4 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("amx-bf16") && tile_registers_granted(),
-      "v4amx", &v4amx::kernel_table);
+      "v4amx", &v4amx::loops_of_level);
 #endif
   return usable;
 }
 
-const std::vector<KernelTable>& tables() {
-  static const std::vector<KernelTable> all = usable_tables();
+const std::vector<Level>& tables() {
+  static const std::vector<Level> all = usable_tables();
   return all;
 }
 
-const KernelTable* find(std::string_view level) {
-  for (const KernelTable& table : tables())
+const Level* find(std::string_view level) {
+  for (const Level& table : tables())
     if (table.isa == level) return &table;
   std::string known;
-  for (const KernelTable& table : tables()) known += (known.empty() ? "" : ", ") + std::string(table.isa);
+  for (const Level& table : tables()) known += (known.empty() ? "" : ", ") + std::string(table.isa);
   throw ArgumentError(fmt::format(
       "BINADE_ISA: wanted a level that is built and that this processor runs ({}), got '{}'", known, level));
 }
 
-const KernelTable* initial() {
+const Level* initial() {
   const char* wanted = std::getenv("BINADE_ISA");
   if (wanted != nullptr && *wanted != '\0') return find(wanted);
 #if defined(__x86_64__)
@@ -103,18 +103,18 @@ const KernelTable* initial() {
   return find(preferred_isa(isa_levels(), amd));
 }
 
-std::atomic<const KernelTable*>& selected() {
-  static std::atomic<const KernelTable*> table = initial();
+std::atomic<const Level*>& selected() {
+  static std::atomic<const Level*> table = initial();
   return table;
 }
 
 }  // namespace
 
-const KernelTable& kernels() { return *selected().load(std::memory_order_acquire); }
+const Level& level() { return *selected().load(std::memory_order_acquire); }
 
 std::vector<std::string_view> isa_levels() {
   std::vector<std::string_view> levels;
-  for (const KernelTable& table : tables()) levels.push_back(table.isa);
+  for (const Level& table : tables()) levels.push_back(table.isa);
   return levels;
 }
 

@@ -16,9 +16,10 @@
 
 namespace binade::cpu {
 
-/// The CPU kernels of one instruction-set level. A family of kernels is one struct of function pointers; its sources in
-/// `kernel_sources` define it once per level inside `namespace binade::cpu::BINADE_ISA`; table.cpp gathers them.
-struct KernelTable {
+/// The loops of one instruction-set level, which the CPU's kernels (core/kernels/cpu/) are made of. A family of kernels
+/// is one struct of function pointers; its sources in `kernel_sources` define it once per level inside `namespace
+/// binade::cpu::BINADE_ISA`; level.cpp gathers them.
+struct Level {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
   std::string_view isa{};
   bool multiplies_bf16 = false;  ///< by instructions of its own, not widened to f32
@@ -35,10 +36,10 @@ struct KernelTable {
   PointwiseKernels pointwise;
 };
 
-/// The table of the level that serves this processor best (not always the highest), or of the level named by the
+/// The level that serves this processor best (not always the highest), or of the level named by the
 /// environment variable BINADE_ISA. Chosen once. Throws ArgumentError when that level is unknown, not built, or not
 /// supported by the processor.
-const KernelTable& kernels();
+const Level& level();
 
 /// Levels that are built and that this processor runs, lowest first.
 std::vector<std::string_view> isa_levels();
@@ -48,7 +49,7 @@ std::vector<std::string_view> isa_levels();
 /// "v4bf16" and is taken where it is built. Tile registers ("v4amx") are several times as fast as either.
 std::string_view preferred_isa(const std::vector<std::string_view>& levels, bool amd);
 
-/// Switches `kernels()` to another level: for tests, not while kernels run.
+/// Switches `level()` to another level: for tests, not while kernels run.
 void select_isa(std::string_view level);
 
 }  // namespace binade::cpu

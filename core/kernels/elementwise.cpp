@@ -2,6 +2,7 @@
 
 #include "binade/core/kernels/activation.h"
 #include "binade/core/kernels/chunk.h"
+#include "binade/core/kernels/elementwise_loops.h"
 #include "binade/core/kernels/lanes.h"
 
 namespace binade::cpu::BINADE_ISA {

@@ -1,50 +1,86 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
-#include "binade/core/kernels/run.h"
-#include "binade/core/ops/lists.h"
+#include "binade/core/dtype.h"
 
-namespace binade::cpu {
+/// What elementwise kernels are given. Ops of a list (core/ops/lists.h) are numbered by their position in it.
+namespace binade {
 
-/// The serial loops of one unary op over n elements side by side.
-template <class Op>
-struct UnaryLoops {
-  void (*forward)(In x, Out y, std::int64_t n, const typename Op::Params& p);
-  void (*backward)(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p);
+/// Elements of any dtype that a kernel reads.
+struct In {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  In at(std::int64_t element) const {
+    return {static_cast<const std::byte*>(data) + element * static_cast<std::int64_t>(size_of(dtype)), dtype};
+  }
 };
 
-/// An operand of which element i lies at i * step: step 1, or 0 for one element that repeats.
-struct Stepped {
-  In x;
-  std::int64_t step = 1;
+/// Elements that a kernel writes.
+struct Out {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Out at(std::int64_t element) const {
+    return {static_cast<std::byte*>(data) + element * static_cast<std::int64_t>(size_of(dtype)), dtype};
+  }
 };
 
-template <class Op>
-struct BinaryLoops {
-  void (*forward)(Stepped a, Stepped b, Out y, std::int64_t n, const typename Op::Params& p);
-  void (*backward)(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p);
+/// How up to four operands that broadcast to one shape are walked: `runs` runs of `length` elements, in which operand i
+/// moves by steps[i], 1 or 0. Run r starts at the digits of r in the mixed base extents[0 … outer), the first counting
+/// fastest. The last operand is the result.
+struct Walk {
+  static constexpr int kMaxOperands = 4, kMaxRank = 8;
+  std::int64_t runs = 0, length = 0;
+  int outer = 0;
+  std::int64_t extents[kMaxRank] = {};
+  std::int64_t strides[kMaxRank][kMaxOperands] = {};
+  std::int64_t steps[kMaxOperands] = {};
 };
 
-template <class List>
-struct UnaryTable;
-template <class... Ops>
-struct UnaryTable<ops::OpList<Ops...>> : UnaryLoops<Ops>... {};
-template <class List>
-struct BinaryTable;
-template <class... Ops>
-struct BinaryTable<ops::OpList<Ops...>> : BinaryLoops<Ops>... {};
+/// An op's Params, byte by byte.
+struct OpParams {
+  alignas(8) unsigned char bytes[16] = {};
 
-/// One instruction-set level's elementwise loops. A table converts to the entry of each op in its list.
-struct ElementwiseKernels {
-  UnaryTable<ops::UnaryOps> unary;
-  BinaryTable<ops::BinaryOps> binary;
-  /// y = condition ? a : b; condition is one byte an element.
-  void (*where)(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n);
-  /// y = x in another dtype, one rounding.
-  void (*convert)(In x, Out y, std::int64_t n);
-  /// Reads n values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
-  void (*observe)(In x, std::int64_t n);
+  OpParams() = default;
+  template <class Params>
+  explicit OpParams(const Params& p) {
+    static_assert(sizeof p <= sizeof bytes && std::is_trivially_copyable_v<Params>);
+    std::memcpy(bytes, &p, sizeof p);
+  }
+  template <class Params>
+  Params as() const {
+    Params p;
+    std::memcpy(&p, bytes, sizeof p);
+    return p;
+  }
 };
 
-}  // namespace binade::cpu
+struct UnaryArgs {
+  int op = 0;  ///< position in ops::UnaryOps
+  bool backward = false;
+  Walk walk{};
+  In in[2]{};  ///< x; or what the op saved (gy where it saves nothing), and gy
+  Out out{};
+  OpParams params{};
+};
+
+struct BinaryArgs {
+  int op = 0;         ///< position in ops::BinaryOps
+  int direction = 0;  ///< 0: forward; 1, 2: the gradient of the first, of the second input, of the result's shape
+  Walk walk{};
+  In in[3]{};  ///< a, b, gy
+  Out out{};
+  OpParams params{};
+};
+
+/// out = condition ? a : b
+struct WhereArgs {
+  Walk walk{};
+  In in[3]{};  ///< condition (one byte an element), a, b
+  Out out{};
+};
+
+}  // namespace binade

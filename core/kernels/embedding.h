@@ -2,9 +2,29 @@
 
 #include <cstdint>
 
-#include "binade/core/dtype.h"
+#include "binade/core/kernels/elementwise.h"
 
-namespace binade::cpu {
+namespace binade {
+
+/// y[i] = weight[indices[i]], moved as it is: `count` indices into `rows` rows of `cols` elements.
+struct EmbeddingRowsArgs {
+  const std::int64_t* indices = nullptr;
+  std::int64_t count = 0, rows = 0, cols = 0, pitch = 0;  ///< pitch: of the weight
+  In weight{};
+  Out y{};
+  std::uint64_t call = 0;  ///< under which an index out of range is reported (core/faults.h)
+};
+
+/// gw[v] = the sum of gy[i] over i with indices[i] = v, or has it added: one addition to each element.
+struct EmbeddingGradientArgs {
+  const std::int64_t* indices = nullptr;
+  std::int64_t count = 0, rows = 0, cols = 0;
+  In gy{};
+  Out gw{};
+  bool accumulate = false;
+};
+
+namespace cpu {
 
 /// gw[v] = sum of gy[token] over token = tokens[begin[v]] … tokens[begin[v + 1] - 1], added in that order; where it
 /// accumulates, the sum is added to what is there. gw is of `gw_dtype`, f32 or f64.
@@ -23,4 +43,5 @@ struct EmbeddingKernels {
   void (*gradient)(const EmbeddingGradient&);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

@@ -5,7 +5,7 @@
 
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/vector_math.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 
 /// Rows of exponentials, as softmax and cross entropy go over them. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {

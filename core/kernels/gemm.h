@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
+#include "binade/core/activation.h"
 #include "binade/core/dtype.h"
 #include "binade/core/float8.h"
-#include "binade/core/ops/activation.h"
 
-namespace binade::cpu {
+namespace binade {
 
 /// C (m, n) = activation(A (m, k) B (k, n) + bias (n)), or C += A B: the sum of the product is complete before C is
 /// added to it.
@@ -30,7 +30,7 @@ struct GemmArgs {
   bool partial = false;        ///< C is a part of a sum: not a result to observe
   bool tf32 = false;           ///< f32 inputs may be rounded to TF32 by a GPU's library; who has none ignores it
   const void* bias = nullptr;  ///< n values of f32 (f64 with f64 inputs)
-  bool low_bias = false;       ///< they are of dtype `out`, a half; REQUIRES GemmKernels::low_bias
+  bool low_bias = false;       ///< they are of dtype `out`, a half; REQUIRES KernelTable::low_bias
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept
   /// C = A B slope'(z): the sum is multiplied by an activation's derivative before it is rounded, as a gradient is on
@@ -53,21 +53,45 @@ struct GemmArgs {
   const float* b_scale = nullptr;
 };
 
-struct GemmKernels {
-  void (*gemm)(const GemmArgs&);
-  /// sums (n) = column sums of x (m, n) with rows `x_row` apart, added in f32 (f64) in fixed blocks of rows.
-  void (*column_sums)(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums);
-  /// gz (m, n) = gy * activation'(z), all of one dtype and contiguous; gz may be gy. sums (n) are the column sums of gz
-  /// as it was stored, to the bits of column_sums; null: not wanted.
-  void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
-                              std::int64_t m, std::int64_t n, void* sums);
-  /// y = activation(z) of n values of one dtype: the bits that `gemm` stores of sums that it has stored as z. Null: it
-  /// cannot be said of this device. What it stores is not observed.
-  void (*activate)(Activation activation, DType dtype, const void* z, void* y, std::int64_t n) = nullptr;
-  bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
-  /// Whether `gemm` had better multiply by this slope, for results of `dtype`, than activation_backward() behind it;
-  /// null: always.
-  bool (*slope_in_product)(Activation slope, DType dtype) = nullptr;
+/// sums (columns) = column sums of x (rows, columns) with rows `pitch` apart, added in f32 (f64) in fixed blocks of
+/// rows.
+struct ColumnSumsArgs {
+  const void* x = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t rows = 0, columns = 0, pitch = 0;
+  void* sums = nullptr;
+};
+/// gz (rows, columns) = gy * activation'(z), all of one dtype and contiguous; gz may be gy. sums (columns) are the
+/// column sums of gz as it was stored, to the bits of column_sums; null: not wanted.
+struct ActivationBackwardArgs {
+  Activation activation = Activation::kNone;
+  DType dtype = DType::f32;
+  const void* z = nullptr;
+  const void* gy = nullptr;
+  void* gz = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  void* sums = nullptr;
+};
+/// y = activation(z) of `count` values of one dtype: the bits that `gemm` stores of sums that it has stored as z. A
+/// device that cannot promise them has no such kernel. What it stores is not observed.
+struct ActivateArgs {
+  Activation activation = Activation::kNone;
+  DType dtype = DType::f32;
+  const void* z = nullptr;
+  void* y = nullptr;
+  std::int64_t count = 0;
 };
 
-}  // namespace binade::cpu
+namespace cpu {
+
+/// One level's products; the arguments are those of the structs above.
+struct GemmKernels {
+  void (*gemm)(const GemmArgs&);
+  void (*column_sums)(const void* x, DType dtype, std::int64_t m, std::int64_t n, std::int64_t x_row, void* sums);
+  void (*activation_backward)(Activation activation, DType dtype, const void* z, const void* gy, void* gz,
+                              std::int64_t m, std::int64_t n, void* sums);
+  void (*activate)(Activation activation, DType dtype, const void* z, void* y, std::int64_t n);
+};
+
+}  // namespace cpu
+}  // namespace binade

@@ -2,7 +2,8 @@
 
 #include "binade/core/kernels/chunk.h"
 #include "binade/core/kernels/exponentials.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/kernels/loss_loops.h"
+#include "binade/core/math.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

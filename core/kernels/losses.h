@@ -2,38 +2,53 @@
 
 #include <cstdint>
 
-#include "binade/core/kernels/run.h"
-#include "binade/core/ops/element_losses.h"
-#include "binade/core/ops/lists.h"
+#include "binade/core/kernels/elementwise.h"
 
-namespace binade::cpu {
+namespace binade {
 
-/// One loss over a run of n elements. The computing type is double where x is f64, else float.
-template <class Op>
-struct LossLoops {
-  /// *sum = the sum of value(x, t).
-  void (*sum)(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum);
-  /// g = scale times the derivative by x (which == 0) or t (1).
-  void (*gradient)(int which, In x, In t, double scale, Out g, std::int64_t n, const typename Op::Params& p);
-};
-template <class List>
-struct LossTable;
-template <class... Ops>
-struct LossTable<ops::OpList<Ops...>> : LossLoops<Ops>... {};
-
-struct LossKernels {
-  LossTable<ops::ElementLosses> element;
-  /// sums[0 … 2] += sums of x t, x and t over the run.
-  void (*dice)(In x, In t, std::int64_t n, void* sums);
-  /// g = offset - factor * other.
-  void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);
-  /// One row of logits: the maximum, the sum of exp(x - maximum), the sum of x - maximum if these distances are wanted,
-  /// else 0.
-  void (*row_statistics)(In x, std::int64_t n, bool distances, void* three);
-  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] (1 - smoothing)). gx may be x, where
-  /// both have one dtype.
-  void (*row_gradient)(In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
-                       std::int64_t target, Out gx);
+/// Cross entropy of rows of logits (core/ops/cross_entropy.h has the formulas).
+struct CrossEntropyArgs {
+  bool backward = false;
+  std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: of the logits
+  In logits{}, targets{};
+  Out statistics{};               ///< (rows, 2): maximum, sum of exp(x - maximum)
+  std::int64_t* count = nullptr;  ///< the rows that count
+  In gy{};
+  Out out{};  ///< the loss; in backward gx, which may be the logits
+  std::int64_t ignore_index = 0;
+  double label_smoothing = 0;
+  std::uint64_t call = 0;  ///< under which a target that is no class is reported (core/faults.h)
 };
 
-}  // namespace binade::cpu
+/// A loss of ops::ElementLosses over `count` contiguous elements.
+struct ElementLossArgs {
+  int op = 0;         ///< position in the list
+  int direction = 0;  ///< 0: out = sum of value(x, t) / divisor; 1, 2: gy / divisor times the derivative by x, by t
+  std::int64_t count = 0;
+  In x{}, t{}, gy{};
+  double divisor = 1;
+  Out out{};
+  OpParams params{};
+};
+
+/// Soft Dice of `count` contiguous elements. sums (3): of x t, x and t, in f32 or f64.
+struct DiceSumsArgs {
+  std::int64_t count = 0;
+  In x{}, t{};
+  Out sums{};
+};
+/// loss = 1 - N / D,  N = 2 sums[0] + smooth,  D = sums[1] + sums[2] + smooth
+struct DiceLossArgs {
+  In sums{};
+  double smooth = 0;
+  Out loss{};
+};
+/// g = gy (N / D - 2 other) / D
+struct DiceGradientArgs {
+  std::int64_t count = 0;
+  In other{}, sums{}, gy{};
+  double smooth = 0;
+  Out g{};
+};
+
+}  // namespace binade

@@ -4,9 +4,10 @@
 
 #include "binade/core/dtype.h"
 
-/// CPU kernels of the norms. Pointers to values are of `dtype`; statistics, parameters and their gradients are of its
-/// computing type (f32, or f64 for f64). Pitches are in elements. A null pointer leaves that part out.
-namespace binade::cpu {
+/// What the norms of rows are given, and the CPU's loops over columns. Pointers to values are of `dtype`; statistics,
+/// parameters and their gradients are of its computing type (f32, or f64 for f64). Pitches are in elements. A null
+/// pointer leaves that part out.
+namespace binade {
 
 /// Rows normalized over their columns (layer norm; RMS norm where `rms`):
 ///   h = round(x + r); mean = sum h / cols (0 for rms); rstd = 1 / sqrt(sum (h - mean)^2 / cols + eps)
@@ -49,6 +50,8 @@ struct RowNormBackward {
   void* partial = nullptr;  ///< scratch of (blocks, 2, cols); null when neither gw nor gb is wanted
   std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }
 };
+
+namespace cpu {
 
 /// What the column kernels share: `samples` x `rows` rows of `cols` channels, each sample with its own channel vectors
 /// (samples, cols). Batch norm is one sample; group norm is one per image. Rows are cut into blocks of `rows_per_block`
@@ -117,4 +120,5 @@ struct ColumnNormKernels {
   void (*gradient_apply)(const ColumnGradientApply&);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

@@ -1,16 +1,138 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "binade/core/optimizer_kernels.h"
+#include "binade/core/dtype.h"
+#include "binade/core/random.h"
 
-namespace binade::cpu {
+namespace binade {
 
-/// One block of the passes in core/optimizer_kernels.h, for one instruction-set level.
+/// The passes over flat parameter storage: the scan that a verdict is made of, the fused update, the moving average.
+/// Storage is cut into slices (one per parameter) and slices into blocks of at most kFlatBlock elements, by size alone.
+inline constexpr std::int64_t kFlatBlock = 4096;
+
+/// Elements [begin, begin + count) of slice `slice`. `begin` is a multiple of kFlatBlock.
+struct FlatBlock {
+  std::int32_t slice = 0;
+  std::int32_t count = 0;
+  std::int64_t begin = 0;
+};
+
+// ---- scan ---------------------------------------------------------------------------------------
+
+/// What one block of f32 values holds.
+struct BlockScan {
+  std::uint32_t largest = 0;  ///< bits of the largest |x|: > 0x7f800000 means NaN, == 0x7f800000 infinity
+  double sum_squares = 0;     ///< exact range: scaled by the block's own power of two, so that no square overflows
+};
+
+/// The sum over blocks: kSumLanes partial sums, lane l of blocks l, l + kSumLanes, …, then lanes l and l + half in
+/// turn. A device that sums by itself does it in the same order.
+inline constexpr int kSumLanes = 1024;
+double sum_of_blocks(std::span<const BlockScan> blocks);
+
+/// For each block: largest and sum of squares of values[slice] + begin. The sum runs in float over 32 lanes that are
+/// combined in a fixed tree; it is not computed (0) when the block holds a non-finite value.
+struct ScanArguments {
+  std::span<const FlatBlock> blocks{};
+  std::span<const float* const> values{};  ///< per slice; null: skip the slice
+  std::span<BlockScan> results{};          ///< one per block
+};
+
+// ---- update -------------------------------------------------------------------------------------
+
+/// g is the gradient after `gradient_factor` and the clamp; all arithmetic in float.
+enum class UpdateRule : std::uint8_t {
+  /// g += l2 w; with momentum: m = g at the first update, else beta1 m + one_minus_beta1 g; d = nesterov ? g + beta1 m
+  /// : m; without: d = g; w -= step_size d.
+  kSgd,
+  /// g += l2 w; w *= keep; m += one_minus_beta1 (g - m); v = beta2 v + one_minus_beta2 g^2;
+  /// w -= step_size m / (sqrt(v) * root_factor + eps).
+  kAdam,
+  /// w *= keep; w -= step_size sign(beta1 m + one_minus_beta1 g); m = beta2 m + one_minus_beta2 g.
+  kLion,
+};
+
+/// Addresses of one parameter and its numbers for this update.
+struct UpdateSlice {
+  const float* gradient = nullptr;  ///< null: this parameter got none; it is left as it is
+  void* value = nullptr;
+  DType value_dtype = DType::f32;  ///< f16 or bf16 for weights without masters: rounded stochastically or to nearest
+  void* low = nullptr;             ///< low-precision copy written beside an f32 value, to nearest even; may be null
+  DType low_dtype = DType::f32;
+  void* moment1 = nullptr;
+  void* moment2 = nullptr;
+  DType moment_dtype = DType::f32;
+
+  float gradient_factor = 1;  ///< inverse loss scale x clip factor
+  float clip_value = 0;       ///< > 0: g is clamped to [-clip_value, clip_value]
+  float step_size = 0;
+  float keep = 1;  ///< 1 - lr weight_decay (decoupled)
+  float l2 = 0;    ///< weight decay added to the gradient
+  float beta1 = 0, one_minus_beta1 = 1;
+  float beta2 = 0, one_minus_beta2 = 1;
+  float root_factor = 1;  ///< 1 / sqrt(1 - beta2^t)
+  float eps = 0;
+  bool nesterov = false;
+  bool first = false;  ///< no update before: m starts as g (SGD)
+};
+
+/// The largest magnitudes of one block after the update, as float bits (before rounding to 16 bits).
+struct BlockExtremes {
+  std::uint32_t value = 0;
+  std::uint32_t moment1 = 0;
+  std::uint32_t moment2 = 0;
+};
+
+struct UpdateArguments {
+  UpdateRule rule = UpdateRule::kSgd;
+  std::span<const FlatBlock> blocks{};
+  std::span<const UpdateSlice> slices{};
+  std::span<BlockExtremes> extremes{};  ///< one per block
+  bool write = true;                    ///< false: a dry pass that only fills `extremes`
+  bool stochastic = false;              ///< how 16-bit values are rounded
+  RandomStream rounding{};              ///< element i of slice s draws word i of stream index s
+};
+
+// ---- moving average -----------------------------------------------------------------------------
+
+/// average += weight (value - average), in float. average is f32, value f32, f16 or bf16.
+struct AverageArguments {
+  std::span<const FlatBlock> blocks{};
+  std::span<float* const> averages{};
+  std::span<const void* const> values{};
+  std::span<const DType> value_dtypes{};
+  float weight = 0;
+};
+
+// ---- clipping -----------------------------------------------------------------------------------
+
+/// x *= factor, then held to [-limit, limit] where limit > 0. NaN stays.
+struct LimitArguments {
+  std::span<const FlatBlock> blocks{};
+  std::span<float* const> values{};  ///< per slice; null: skip the slice
+  float factor = 1;
+  float limit = 0;
+};
+
+/// A gradient of `units` rows of `size` elements beside its weight: a row whose norm, times `inverse_scale`, is above
+/// share * max(norm of the weight's row, floor) is scaled down to it. Norms in double, in fixed order.
+struct UnitLimitArguments {
+  std::int64_t units = 0, size = 0;
+  const float* weights = nullptr;
+  float* gradients = nullptr;
+  double share = 0, floor = 0, inverse_scale = 1;
+};
+
+namespace cpu {
+
+/// One block of these passes, for one instruction-set level.
 struct OptimizerBlockKernels {
   BlockScan (*scan)(const float* values, std::int64_t count) = nullptr;
   BlockExtremes (*update)(const UpdateArguments& arguments, const FlatBlock& block) = nullptr;
   void (*average)(float* average, const void* value, DType value_dtype, std::int64_t count, float weight) = nullptr;
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

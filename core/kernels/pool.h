@@ -4,9 +4,9 @@
 
 #include "binade/core/dtype.h"
 
-/// CPU kernels that move a window or taps over images (N, H, W, C), channels in vectors. Pitches are elements from
+/// Kernels that move a window or taps over images (N, H, W, C). Pitches are elements from
 /// pixel to pixel.
-namespace binade::cpu {
+namespace binade {
 
 /// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the taken one (u8 or
 /// i32). A NaN is larger than everything.
@@ -46,10 +46,13 @@ struct Resample {
   void* y = nullptr;
 };
 
+namespace cpu {
+
 struct PoolKernels {
   void (*max_forward)(const MaxPool&);
   void (*max_backward)(const MaxPool&);
   void (*resample)(const Resample&);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

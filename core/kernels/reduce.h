@@ -2,9 +2,35 @@
 
 #include <cstdint>
 
-#include "binade/core/kernels/run.h"
+#include "binade/core/kernels/elementwise.h"
 
-namespace binade::cpu {
+namespace binade {
+
+/// y = the sum (divided by `divisor`) or the largest of x over some dimensions. x is seen as groups of neighboring
+/// dimensions that are all reduced or all kept, outermost first; y holds the kept ones, contiguous. Where x is a
+/// channel slice its last dimension is a group of its own, `pitch` elements from one row to the next; else `pitch` is
+/// 0.
+struct ReduceArgs {
+  static constexpr int kMaxGroups = 8;
+  bool largest = false;  ///< else the sum
+  double divisor = 1;
+  const std::int64_t* count = nullptr;  ///< in device memory, the divisor; null: `divisor` is. For kernels on a device
+  In x{};
+  Out y{};
+  int groups = 0;
+  std::int64_t extents[kMaxGroups] = {};
+  bool reduced[kMaxGroups] = {};
+  std::int64_t pitch = 0;
+};
+
+/// out = x equals y ? g : 0, NaN being equal to NaN
+struct MaxGradientArgs {
+  Walk walk{};
+  In in[3]{};  ///< x, y, g
+  Out out{};
+};
+
+namespace cpu {
 
 /// One level's serial reductions. Accumulators are float, double where x is f64.
 struct ReduceLoops {
@@ -23,4 +49,5 @@ struct ReductionKernels {
   void (*max_gradient)(In x, In y, std::int64_t y_step, In g, std::int64_t g_step, Out gx, std::int64_t n);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

@@ -3,7 +3,7 @@
 #include "binade/core/kernels/chunk.h"
 #include "binade/core/kernels/exponentials.h"
 #include "binade/core/kernels/scratch.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 
 namespace binade::cpu::BINADE_ISA {
 namespace {

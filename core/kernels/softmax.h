@@ -2,18 +2,39 @@
 
 #include <cstdint>
 
-#include "binade/core/kernels/run.h"
+#include "binade/core/kernels/elementwise.h"
 #include "binade/core/random.h"
 
-namespace binade::cpu {
+namespace binade {
+
+/// Softmax or log-softmax of rows. Backward: x is the op's result, gy its gradient, and y becomes that of its input.
+struct SoftmaxArgs {
+  bool log = false, backward = false;
+  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< pitch: of x; the others are contiguous
+  In x{}, gy{};
+  Out y{};
+};
+
+/// y = x * scale where word i >> 8 of the stream is >= drop, else 0; contiguous.
+struct DropoutArgs {
+  In x{};
+  Out y{};
+  std::int64_t count = 0;
+  RandomStream stream{};
+  std::uint32_t drop = 0;
+  double scale = 1;
+};
+
+namespace cpu {
 
 /// One level's loops over single rows of `n` elements.
 struct RowKernels {
   void (*softmax)(In x, Out y, std::int64_t n, bool log);
   void (*softmax_backward)(In y, In gy, Out gx, std::int64_t n, bool log);
-  /// y = x * scale where word (first + i) >> 8 of the stream is >= drop, else 0. REQUIRES first % 4 == 0.
+  /// As DropoutArgs, with element i drawing word first + i. REQUIRES first % 4 == 0.
   void (*dropout)(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop,
                   double scale);
 };
 
-}  // namespace binade::cpu
+}  // namespace cpu
+}  // namespace binade

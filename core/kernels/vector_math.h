@@ -2,7 +2,7 @@
 
 #include "binade/core/kernels/simd.h"
 
-/// Elementary functions on vectors. They stand in core/ops/math.h too, for one value: as loops over those, which are
+/// Elementary functions on vectors. They stand in core/math.h too, for one value: as loops over those, which are
 /// scalar and without fused multiply-adds, they take more time. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 

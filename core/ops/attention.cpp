@@ -5,8 +5,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "binade/core/kernels/dispatch.h"
-#include "binade/core/look_kernels.h"
+#include "binade/core/kernels/probe.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
 
@@ -33,8 +34,8 @@ struct Layout {
       head = depth;
     }
   }
-  cpu::AttentionArgs::Tokens tokens_of(const Tensor& x) const { return {x.raw(), token, head}; }
-  cpu::AttentionBackward::Gradient gradient_in(Tensor& x) const { return {x.mutable_raw(), token, head}; }
+  AttentionArgs::Tokens tokens_of(const Tensor& x) const { return {x.raw(), token, head}; }
+  AttentionBackward::Gradient gradient_in(Tensor& x) const { return {x.mutable_raw(), token, head}; }
 };
 
 std::int64_t key_heads(const Attention::Params& p) { return p.key_heads > 0 ? p.key_heads : p.heads; }
@@ -90,38 +91,12 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
                        p.dropout);
 }
 
-template <class C>
-void add_mask(const TensorRows& mask, C* to, std::int64_t rows, std::int64_t cols) {
-  constexpr C kHidden = -std::numeric_limits<C>::infinity();
-  dispatch_any(mask.dtype, kName, [&]<class T>(TypeTag<T>) {
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < cols; ++c) {
-        using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;  // any byte but 0 is true
-        const Stored value = static_cast<const Stored*>(mask.data)[r * mask.pitch + c];
-        if constexpr (is_floating(kDTypeOf<T>))
-          to[r * cols + c] = static_cast<C>(load(value));
-        else
-          to[r * cols + c] = value != 0 ? C{0} : kHidden;
-      }
-  });
-}
-
-void additive_cpu(const TensorRows& mask, const TensorRows& to, std::int64_t rows, std::int64_t cols) {
-  if (to.dtype == DType::f64)
-    add_mask(mask, static_cast<double*>(to.data), rows, cols);
-  else
-    add_mask(mask, static_cast<float*>(to.data), rows, cols);
-}
-
 /// The mask as additive values for logits of `dtype`.
 Tensor additive(const Tensor& mask, DType dtype) {
   if (mask.dtype() == dtype && mask.contiguous()) return mask;
   Tensor sum = Tensor::empty(mask.shape(), dtype, mask.device());
   if (mask.numel() == 0) return sum;
-  mask_slot()
-      .on(mask.device(), kName)
-      .additive({const_cast<void*>(mask.raw()), mask.dtype(), mask.pitch()},
-                {sum.mutable_raw(), dtype, mask.shape().cols()}, mask.shape().rows(), mask.shape().cols());
+  kernels(mask.device()).additive_mask({tensor_rows(mask), tensor_rows(sum), mask.shape().rows(), mask.shape().cols()});
   return sum;
 }
 
@@ -132,10 +107,10 @@ double scale_of(const Attention::Params& p, std::int64_t depth, DType dtype) {
                              : static_cast<double>(1 / std::sqrt(static_cast<float>(depth)));
 }
 
-cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-                             const Attention::Params& p, const RandomStream& rng) {
+AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                        const Attention::Params& p, const RandomStream& rng) {
   const Layout a(q, p.heads), b(k, key_heads(p)), c(v, key_heads(p));
-  cpu::AttentionArgs args;
+  AttentionArgs args;
   args.batch = a.batch;
   args.queries = a.tokens;
   args.keys = b.tokens;
@@ -170,16 +145,14 @@ cpu::AttentionArgs arguments(const Tensor& q, const Tensor& k, const Tensor& v, 
   return args;
 }
 
-std::vector<double> logits_of(const cpu::AttentionArgs& args, std::int64_t batch, std::int64_t head,
-                              std::int64_t query) {
+std::vector<double> logits_of(const AttentionArgs& args, std::int64_t batch, std::int64_t head, std::int64_t query) {
   constexpr double kHidden = -std::numeric_limits<double>::infinity();
   const std::int64_t key_head = head / (args.heads / args.key_heads);
   const std::int64_t in_mask = batch * args.mask_batch + head * args.mask_head + query * args.mask_query;
   std::vector<double> logits(static_cast<std::size_t>(args.keys), kHidden);
   dispatch_float(args.dtype, kName, [&]<class T>(TypeTag<T>) {
     const Compute<T>* mask = args.mask != nullptr ? static_cast<const Compute<T>*>(args.mask) + in_mask : nullptr;
-    const auto vector_of = [&](const cpu::AttentionArgs::Tokens& x, std::int64_t length, std::int64_t t,
-                               std::int64_t h) {
+    const auto vector_of = [&](const AttentionArgs::Tokens& x, std::int64_t length, std::int64_t t, std::int64_t h) {
       return static_cast<const T*>(x.data) + (batch * length + t) * x.token + h * x.head;
     };
     const T* q = vector_of(args.q, args.queries, query, head);
@@ -204,7 +177,7 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
   const auto [q, k, v] = tokens_of(in, p);
   const Tensor there_q = q.to(host), there_k = k.to(host),
                mask = in[3].defined() ? additive(in[3].to(host), accumulate_dtype(q.dtype())) : Tensor();
-  const cpu::AttentionArgs args = arguments(there_q, there_k, v, mask, p, {});  // v is not read
+  const AttentionArgs args = arguments(there_q, there_k, v, mask, p, {});  // v is not read
   const std::int64_t rows = args.batch * args.heads * args.queries;
   std::vector<std::vector<double>> logits;
   const RowSample sample(rows, count);
@@ -225,23 +198,6 @@ AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params
   return call;
 }
 
-KernelSlot<cpu::AttentionKernels>& attention_slot() {
-  static KernelSlot<cpu::AttentionKernels> slot;
-  return slot;
-}
-
-KernelSlot<MaskKernels>& mask_slot() {
-  static KernelSlot<MaskKernels> slot;
-  return slot;
-}
-
-void register_attention_cpu() {
-  mask_slot().fill(DeviceType::kCpu, {&additive_cpu});
-  attention_slot().fill(DeviceType::kCpu,
-                        {.forward = [](const cpu::AttentionForward& f) { cpu::kernels().attention.forward(f); },
-                         .backward = [](const cpu::AttentionBackward& b) { cpu::kernels().attention.backward(b); }});
-}
-
 Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check_inputs(in, p);
   const auto [q, k, v] = tokens_of(in, p);
@@ -250,13 +206,12 @@ Tensors Attention::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   Tensor y = Tensor::empty(q.shape(), q.dtype(), q.device());
   Tensor lse = Tensor::empty({a.batch, a.heads, a.tokens}, accumulate_dtype(q.dtype()), q.device());
   const Layout c(y, p.heads);
-  attention_slot()
-      .on(q.device(), kName)
-      .forward({.args = arguments(q, k, v, mask, p, ctx.rng),
-                .y = y.mutable_raw(),
-                .y_token = c.token,
-                .y_head = c.head,
-                .lse = lse.mutable_raw()});
+  kernels(q.device())
+      .attention_forward({.args = arguments(q, k, v, mask, p, ctx.rng),
+                          .y = y.mutable_raw(),
+                          .y_token = c.token,
+                          .y_head = c.head,
+                          .lse = lse.mutable_raw()});
   ctx.save(y);
   ctx.save(lse);
   for (const Tensor& tokens : in.first(3))
@@ -273,7 +228,7 @@ void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   check<AutogradError>(!ctx.inputs[3].needs_grad, "{}: the mask has no gradient; pass mask.detach()", where(kName));
   const Tensor g = gy[0].to(q.dtype());
   const Layout a(y, p.heads), b(g, p.heads);
-  cpu::AttentionBackward work{
+  AttentionBackward work{
       .args = arguments(q, k, v, mask, p, ctx.rng), .y = a.tokens_of(y), .gy = b.tokens_of(g), .lse = lse.raw()};
   InputGradient gq(gx, 0, q.dtype()), gk(gx, 1, q.dtype(), !packed), gv(gx, 2, q.dtype(), !packed);
   Tokens to = packed && gq.wanted() ? channels_of(gq.tensor(), p) : Tokens{gq.tensor(), gk.tensor(), gv.tensor()};
@@ -281,7 +236,7 @@ void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   if (to.k.defined()) work.gk = Layout(to.k, key_heads(p)).gradient_in(to.k);
   if (to.v.defined()) work.gv = Layout(to.v, key_heads(p)).gradient_in(to.v);
   // Without an element there may still be 2^50 heads to go through.
-  if (q.numel() + k.numel() > 0) attention_slot().on(q.device(), kName).backward(work);
+  if (q.numel() + k.numel() > 0) kernels(q.device()).attention_backward(work);
   for (InputGradient* gradient : {&gq, &gk, &gv}) gradient->finish();
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "binade/core/kernel_slot.h"
 #include "binade/core/kernels/attention.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/tensor.h"
 #include "binade/core/ops/op.h"
-#include "binade/core/tensor_kernels.h"
 
 namespace binade::ops {
 
@@ -57,20 +57,9 @@ std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, co
 
 /// What kernels are given of such a call, without its results. Does not wait.
 struct AttentionCall {
-  cpu::AttentionArgs args{};
+  AttentionArgs args{};
   Tensor mask{};  ///< additive mask that `args` points to; undefined without a mask
 };
 AttentionCall attention_call(std::span<const Tensor> in, const Attention::Params& p);
-
-KernelSlot<cpu::AttentionKernels>& attention_slot();
-
-/// Converts a mask to additive values `to`, (rows, cols), contiguous, f32 or f64: a floating mask's values, or 0 where
-/// a bool mask is true and -inf where it is false. The values are not observed: -inf is legal in a mask, and a mask is
-/// not a result.
-struct MaskKernels {
-  void (*additive)(const TensorRows& mask, const TensorRows& to, std::int64_t rows, std::int64_t cols);
-};
-KernelSlot<MaskKernels>& mask_slot();
-void register_attention_cpu();
 
 }  // namespace binade::ops

@@ -40,13 +40,13 @@ Tensors AvgPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   const Shape shape{x.dim(0), pooled_extent(info, "height", x.dim(1), p.kernel.y, p.stride.y, p.padding.y),
                     pooled_extent(info, "width", x.dim(2), p.kernel.x, p.stride.x, p.padding.x), x.dim(3)};
   if (shape.numel() == 0) return {Tensor::empty(shape, x.dtype(), x.device())};
-  return {resample(info, x, rows(x.shape(), p), cols(x.shape(), p), true)};
+  return {resample(x, rows(x.shape(), p), cols(x.shape(), p), true)};
 }
 
 void AvgPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const OpContext::Input& x = ctx.inputs[0];
   if (gy[0].numel() == 0) return InputGradient(gx, 0, gy[0].dtype()).finish();
-  resample_backward(info, gy[0], x, gx, rows(x.shape, p), cols(x.shape, p), true);
+  resample_backward(gy[0], x, gx, rows(x.shape, p), cols(x.shape, p), true);
 }
 
 }  // namespace binade::ops

@@ -1,5 +1,6 @@
 #include "binade/core/ops/batch_norm.h"
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/channel_parameter.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
@@ -63,7 +64,7 @@ Tensors BatchNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.mean = mean.mutable_raw();
   a.var = var.mutable_raw();
   a.rstd = rstd.mutable_raw();
-  batch_norm_slot().on(x.device(), info.name).forward(a);
+  kernels(x.device()).batch_norm_forward(a);
 
   ctx.save(x);
   // Running statistics move on after this step's forward: backward needs the values that were read.
@@ -109,14 +110,9 @@ void BatchNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.gbias = gb.raw();
   a.gx = g.raw();
   a.gresidual = gr.raw();
-  batch_norm_slot().on(x.device(), info.name).backward(a);
+  kernels(x.device()).batch_norm_backward(a);
   for (InputGradient* gradient : {&gw, &gb, &g, &gr}) gradient->finish();
   if (has_residual && !p.relu && gx.needs(kResidual)) gx.set(kResidual, gy[0].to(ctx.inputs[kResidual].grad_dtype));
-}
-
-KernelSlot<BatchNormKernels>& batch_norm_slot() {
-  static KernelSlot<BatchNormKernels> slot;
-  return slot;
 }
 
 }  // namespace binade::ops

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "binade/core/ops/norm_calls.h"
 #include "binade/core/ops/op.h"
 #include "binade/core/ops/room.h"
 
@@ -45,13 +44,5 @@ struct BatchNorm {
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
-
-struct BatchNormKernels {
-  void (*forward)(const BatchNormForward&);
-  void (*backward)(const BatchNormBackward&);
-  void (*move)(const MoveStatistics&);
-};
-KernelSlot<BatchNormKernels>& batch_norm_slot();
-void register_batch_norm_cpu();
 
 }  // namespace binade::ops

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
-#include "binade/core/ops/math.h"
 
 /// The elementwise ops of two inputs, with NumPy's broadcasting: shapes are aligned at the right, and an extent of 1
 /// repeats. Each reads and stores the wider of the two dtypes (f16 with bf16 gives f32), computes in float (double for

@@ -1,5 +1,8 @@
 #include "binade/core/ops/broadcast_plan.h"
 
+#include <algorithm>
+#include <array>
+
 #include "binade/core/error.h"
 
 namespace binade::ops {
@@ -18,13 +21,13 @@ std::int64_t stride_of(const Tensor& t, int d, int rank) {
 
 }  // namespace
 
-BroadcastPlan::BroadcastPlan(const Shape& shape, std::initializer_list<const Tensor*> operands) {
+Walk broadcast_walk(const Shape& shape, std::initializer_list<const Tensor*> operands) {
   struct Dimension {
     std::int64_t extent;
-    Offsets strides;
+    std::array<std::int64_t, Walk::kMaxOperands> strides;
   };
-  std::array<Dimension, Shape::kMaxRank> dims{};
-  int count = 0;
+  std::array<Dimension, Walk::kMaxRank> dims{};
+  std::size_t count = 0;
   // From the innermost outwards; a dimension joins the one inside it where that is one straight walk for everybody.
   for (int d = shape.rank() - 1; d >= 0; --d) {
     if (shape.dim(d) == 1) continue;
@@ -36,39 +39,28 @@ BroadcastPlan::BroadcastPlan(const Shape& shape, std::initializer_list<const Ten
     }
     bool joins = count > 0;
     for (i = 0; joins && i < operands.size(); ++i) {
-      const Dimension& inner = dims[static_cast<std::size_t>(count - 1)];
+      const Dimension& inner = dims[count - 1];
       joins = dim.strides[i] == inner.strides[i] * inner.extent;
     }
     if (joins)
-      dims[static_cast<std::size_t>(count - 1)].extent *= dim.extent;
+      dims[count - 1].extent *= dim.extent;
     else
-      dims[static_cast<std::size_t>(count++)] = dim;
+      dims[count++] = dim;
   }
-  if (shape.numel() == 0) runs_ = 0;
-  if (count == 0) return;
+  Walk walk{.runs = shape.numel() == 0 ? 0 : 1, .length = 1};
+  if (count == 0) return walk;
   // A run needs every operand to move by 0 or 1; a lone column of a channel slice moves by its pitch instead.
-  int inner = 1;
-  for (const std::int64_t s : dims[0].strides)
-    if (s > 1) inner = 0;
+  const std::size_t inner = std::ranges::any_of(dims[0].strides, [](std::int64_t s) { return s > 1; }) ? 0 : 1;
   if (inner == 1) {
-    length_ = dims[0].extent;
-    steps_ = dims[0].strides;
+    walk.length = dims[0].extent;
+    std::ranges::copy(dims[0].strides, walk.steps);
   }
-  for (int d = inner; d < count; ++d) {
-    extents_[static_cast<std::size_t>(outer_)] = dims[static_cast<std::size_t>(d)].extent;
-    strides_[static_cast<std::size_t>(outer_++)] = dims[static_cast<std::size_t>(d)].strides;
-    if (runs_ > 0) runs_ *= dims[static_cast<std::size_t>(d)].extent;
+  for (std::size_t d = inner; d < count; ++d) {
+    walk.extents[walk.outer] = dims[d].extent;
+    std::ranges::copy(dims[d].strides, walk.strides[walk.outer++]);
+    walk.runs *= dims[d].extent;
   }
-}
-
-BroadcastPlan::Offsets BroadcastPlan::start_of(std::int64_t run) const {
-  Offsets offsets{};
-  for (int d = 0; d < outer_; ++d) {
-    const std::int64_t index = run % extents_[static_cast<std::size_t>(d)];
-    run /= extents_[static_cast<std::size_t>(d)];
-    for (std::size_t i = 0; i < kMaxOperands; ++i) offsets[i] += index * strides_[static_cast<std::size_t>(d)][i];
-  }
-  return offsets;
+  return walk;
 }
 
 }  // namespace binade::ops

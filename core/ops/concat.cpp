@@ -35,7 +35,7 @@ Tensors Concat::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   Tensor y = Tensor::empty(first.with_dim(axis, extent), ctx.store_dtype, in[0].device());
   std::int64_t begin = 0;
   for (const Tensor& x : in) {
-    copy_into(info, y, axis, begin, x.to(ctx.store_dtype));
+    copy_into(y, axis, begin, x.to(ctx.store_dtype));
     begin += x.dim(axis);
   }
   return {y};
@@ -51,7 +51,7 @@ void Concat::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     if (gx.needs(i) && slice.defined() && in_packs(slice)) {
       gx.set_slice(i, slice.to(input.grad_dtype));
     } else if (InputGradient g(gx, i, gy[0].dtype()); g.wanted()) {
-      copy_out(info, gy[0], axis, begin, g.tensor());
+      copy_out(gy[0], axis, begin, g.tensor());
       g.finish();
     }
     begin += extent;

@@ -23,12 +23,12 @@ Shape Conv2d::output_shape(const Shape& x, const Shape& w, const Params& p) {
 Tensors Conv2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   const Shape &x = in[0].shape(), &w = in[1].shape();
   const Shape y = output_shape(x, w, p);
-  return convolve(info, ctx, in, y, conv_shape(x, w, y, p), &cpu::ConvKernels::forward);
+  return convolve(info, ctx, in, y, conv_shape(x, w, y, p), false);
 }
 
 void Conv2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
-  const cpu::ConvShape shape = conv_shape(ctx.inputs[0].shape, ctx.inputs[1].shape, gy[0].shape(), p);
-  convolve_backward(info, ctx, gy[0], gx, shape, &cpu::ConvKernels::data_gradient, false);
+  const ConvShape shape = conv_shape(ctx.inputs[0].shape, ctx.inputs[1].shape, gy[0].shape(), p);
+  convolve_backward(info, ctx, gy[0], gx, shape, false);
 }
 
 }  // namespace binade::ops

@@ -31,12 +31,12 @@ Shape ConvTranspose2d::output_shape(const Shape& x, const Shape& w, const Params
 Tensors ConvTranspose2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   const Shape &x = in[0].shape(), &w = in[1].shape();
   const Shape y = output_shape(x, w, p);
-  return convolve(info, ctx, in, y, conv_shape(y, w, x, p), &cpu::ConvKernels::data_gradient, p.into);
+  return convolve(info, ctx, in, y, conv_shape(y, w, x, p), true, p.into);
 }
 
 void ConvTranspose2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
-  const cpu::ConvShape shape = conv_shape(gy[0].shape(), ctx.inputs[1].shape, ctx.inputs[0].shape, p);
-  convolve_backward(info, ctx, gy[0], gx, shape, &cpu::ConvKernels::forward, true);
+  const ConvShape shape = conv_shape(gy[0].shape(), ctx.inputs[1].shape, ctx.inputs[0].shape, p);
+  convolve_backward(info, ctx, gy[0], gx, shape, true);
 }
 
 }  // namespace binade::ops

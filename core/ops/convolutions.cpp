@@ -1,24 +1,11 @@
 #include "binade/core/ops/convolutions.h"
 
-#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/ops/products.h"
 #include "binade/core/step_context.h"
 
 namespace binade::ops {
-
-KernelSlot<cpu::ConvKernels>& conv_slot() {
-  static KernelSlot<cpu::ConvKernels> slot;
-  return slot;
-}
-
-void register_conv_cpu() {
-  conv_slot().fill(
-      DeviceType::kCpu,
-      {.forward = [](const cpu::ConvArgs& args) { cpu::kernels().conv.forward(args); },
-       .data_gradient = [](const cpu::ConvArgs& args) { cpu::kernels().conv.data_gradient(args); },
-       .weight_gradient = [](const cpu::ConvWeightArgs& args) { cpu::kernels().conv.weight_gradient(args); }});
-}
 
 void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups) {
   const auto within = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMaxExtent; };
@@ -38,7 +25,7 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
 }
 
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y_shape,
-                 const cpu::ConvShape& shape, ConvPass pass, const Into& into) {
+                 const ConvShape& shape, bool transposed, const Into& into) {
   const Tensor &x = in[0], &bias = in[2];
   const Tensor w = in[1].contiguous_copy();
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
@@ -48,52 +35,55 @@ Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in,
                     where(info.name), y_shape[3], bias.shape());
   const Tensor wide_bias = bias.defined() ? bias.to(accumulate_dtype(x.dtype())) : bias;
   Tensor y = into.empty(y_shape, ctx.store_dtype, x.device());
-  (conv_slot().on(x.device(), info.name).*pass)({.shape = shape,
-                                                 .in = x.dtype(),
-                                                 .out = y.dtype(),
-                                                 .source = x.raw(),
-                                                 .source_pitch = x.pitch(),
-                                                 .filter = w.raw(),
-                                                 .result = y.mutable_raw(),
-                                                 .result_pitch = y.pitch(),
-                                                 .bias = wide_bias.defined() ? wide_bias.raw() : nullptr,
-                                                 .tf32 = ctx.tf32});
+  kernels(x.device())
+      .conv({.shape = shape,
+             .transposed = transposed,
+             .in = x.dtype(),
+             .out = y.dtype(),
+             .source = x.raw(),
+             .source_pitch = x.pitch(),
+             .filter = w.raw(),
+             .result = y.mutable_raw(),
+             .result_pitch = y.pitch(),
+             .bias = wide_bias.defined() ? wide_bias.raw() : nullptr,
+             .tf32 = ctx.tf32});
   ctx.save(x);
   ctx.save(w);
   return {y};
 }
 
-void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
-                       const cpu::ConvShape& shape, ConvPass pass, bool transposed) {
+void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,
+                       bool transposed) {
   const Tensor& x = ctx.saved(0, info.name);
   const Tensor& w = ctx.saved(1, info.name);
   const Tensor g = gy.to(x.dtype());
-  const cpu::ConvKernels& kernels = conv_slot().on(x.device(), info.name);
+  const KernelTable& table = kernels(x.device());
   const DType sums = accumulate_dtype(x.dtype());
   if (InputGradient gw(gx, 1, sums); gw.wanted()) {
     const Tensor &image = transposed ? g : x, &result = transposed ? x : g;
-    kernels.weight_gradient({.shape = shape,
-                             .in = x.dtype(),
-                             .x = image.raw(),
-                             .x_pitch = image.pitch(),
-                             .gy = result.raw(),
-                             .gy_pitch = result.pitch(),
-                             .gw = gw.raw(),
-                             .tf32 = ctx.tf32});
+    table.conv_weight({.shape = shape,
+                       .in = x.dtype(),
+                       .x = image.raw(),
+                       .x_pitch = image.pitch(),
+                       .gy = result.raw(),
+                       .gy_pitch = result.pitch(),
+                       .gw = gw.raw(),
+                       .tf32 = ctx.tf32});
     gw.finish();
   }
-  bias_gradient(info, g, gx, 2);
+  bias_gradient(g, gx, 2);
   if (gx.needs(0)) {
     Tensor to = gx.destination_over(0, 0);  // nothing below reads x
-    (kernels.*pass)({.shape = shape,
-                     .in = x.dtype(),
-                     .out = to.dtype(),
-                     .source = g.raw(),
-                     .source_pitch = g.pitch(),
-                     .filter = w.raw(),
-                     .result = to.mutable_raw(),
-                     .result_pitch = to.pitch(),
-                     .tf32 = ctx.tf32});
+    table.conv({.shape = shape,
+                .transposed = !transposed,
+                .in = x.dtype(),
+                .out = to.dtype(),
+                .source = g.raw(),
+                .source_pitch = g.pitch(),
+                .filter = w.raw(),
+                .result = to.mutable_raw(),
+                .result_pitch = to.pitch(),
+                .tf32 = ctx.tf32});
   }
 }
 

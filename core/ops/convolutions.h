@@ -1,6 +1,5 @@
 #pragma once
 
-#include "binade/core/kernel_slot.h"
 #include "binade/core/kernels/conv.h"
 #include "binade/core/ops/extent2.h"
 #include "binade/core/ops/op.h"
@@ -8,9 +7,7 @@
 
 namespace binade::ops {
 
-/// What conv2d and conv_transpose2d are computed with: each is the other's data gradient.
-KernelSlot<cpu::ConvKernels>& conv_slot();
-void register_conv_cpu();
+// conv2d and conv_transpose2d: each is the other's data gradient.
 
 /// Throws ArgumentError unless stride, dilation and groups are 1 or more, padding is not negative, and none is beyond
 /// kMaxExtent.
@@ -22,7 +19,7 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
 
 /// The convolution that leads from `image` (N, H, W, C) to `result` (N, P, Q, K); w (K, R, S, C / groups).
 template <class Params>
-cpu::ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, const Params& p) {
+ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, const Params& p) {
   return {.images = image[0],
           .height = image[1],
           .width = image[2],
@@ -38,15 +35,12 @@ cpu::ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& resul
           .groups = p.groups};
 }
 
-/// Which of the slot's two kernels between pixels and pixels: forward or data_gradient.
-using ConvPass = void (*cpu::ConvKernels::*)(const cpu::ConvArgs&);
-
-/// y of inputs (x, w, bias?) by `pass`, after checks of dtypes and bias, laid `into`. Saves x and w.
-Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y,
-                 const cpu::ConvShape& shape, ConvPass pass, const Into& into = {});
-/// The gradients of w, of bias and, by `pass`, of x: over the saved x where nobody else reads it. gy may be a channel
-/// slice. `transposed`: `shape` leads from y to x.
-void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx,
-                       const cpu::ConvShape& shape, ConvPass pass, bool transposed);
+/// y of inputs (x, w, bias?), after checks of dtypes and bias, laid `into`: the convolution of `shape`, or where
+/// `transposed` its data gradient, so that `shape` leads from y to x. Saves x and w.
+Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y, const ConvShape& shape,
+                 bool transposed, const Into& into = {});
+/// The gradients of w, of bias and of x: over the saved x where nobody else reads it. gy may be a channel slice.
+void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,
+                       bool transposed);
 
 }  // namespace binade::ops

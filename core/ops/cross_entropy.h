@@ -29,20 +29,6 @@ struct CrossEntropy {
                                .range = ranges::not_negative};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
-
-  struct Kernels {
-    /// statistics (rows, 2): maximum, sum of exp(x - maximum). count (1) of i64: the rows that count.
-    void (*forward)(const Tensor& logits, const Tensor& targets, Tensor& statistics, Tensor& count, Tensor& loss,
-                    const Params& p);
-    /// gx may be the logits.
-    void (*backward)(const Tensor& logits, const Tensor& targets, const Tensor& statistics, const Tensor& count,
-                     const Tensor& gy, Tensor& gx, const Params& p);
-  };
-  static inline KernelSlot<Kernels> kernels;
 };
-/// What is wrong with target `label` of row `row`; `op` as where() names it.
-std::string bad_target_text(std::string_view op, const Shape& targets, std::int64_t row, std::int64_t label,
-                            std::int64_t classes, std::int64_t ignore_index);
-void register_cross_entropy_cpu();
 
 }  // namespace binade::ops

@@ -22,17 +22,6 @@ struct Dice {
                                .targets = {0, 1}};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
-
-  struct Kernels {
-    /// sums (3): of x t, x and t.
-    void (*sums)(const Tensor& x, const Tensor& t, Tensor& sums);
-    /// loss (one element) from the sums.
-    void (*loss)(const Tensor& sums, double smooth, Tensor& loss);
-    /// g = gy (N / D - 2 other) / D. gy has one element.
-    void (*gradient)(const Tensor& other, const Tensor& sums, double smooth, const Tensor& gy, Tensor& g);
-  };
-  static inline KernelSlot<Kernels> kernels;
 };
-void register_dice_cpu();
 
 }  // namespace binade::ops

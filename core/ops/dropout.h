@@ -24,13 +24,6 @@ struct Dropout {
                                .range = typed_range<range>};
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
-
-  /// x may be a channel slice, y is contiguous; `drop` is p in units of 2^-24.
-  struct Kernels {
-    void (*apply)(const Tensor& x, Tensor& y, const RandomStream& stream, std::uint32_t drop, double scale);
-  };
-  static inline KernelSlot<Kernels> kernels;
 };
-void register_dropout_cpu();
 
 }  // namespace binade::ops

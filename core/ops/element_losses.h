@@ -1,7 +1,7 @@
 #pragma once
 
+#include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
-#include "binade/core/ops/math.h"
 
 /// Losses that are a sum over elements: each is one scalar function of a prediction x and a target t of the same shape,
 /// and its two derivatives. They read any dtype (targets may be integers), compute and add up in f32 (f64 when x is
@@ -14,23 +14,13 @@ enum class Reduction {
   kBatchMean,  ///< divided by the extent of dimension 0
 };
 
-/// What a device supplies for such a loss.
-template <class Op>
-struct ElementLossKernels {
-  /// loss (one element) = sum of value(x, t) / divisor.
-  void (*forward)(const Tensor& x, const Tensor& t, double divisor, Tensor& loss,
-                  const typename Op::Params& p) = nullptr;
-  /// g = gy / divisor times the derivative by x (which == 0) or t (1). gy has one element.
-  void (*backward)(int which, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor, Tensor& g,
-                   const typename Op::Params& p) = nullptr;
-};
-template <class Op>
-inline KernelSlot<ElementLossKernels<Op>> element_loss_kernels;
-
 namespace detail {
 /// Throws unless x is floating and t has its shape.
 void check_loss(const OpInfo& info, std::span<const Tensor> in);
 double divisor_of(Reduction reduction, const Shape& shape);
+/// out = the loss (`direction` 0: no gy), or the gradient of x (1) or of t (2). `op`: its position in ElementLosses.
+void element_loss(int op, int direction, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor,
+                  Tensor& out, const OpParams& p);
 }  // namespace detail
 
 /// Derive from it and state Params (with a `reduction`), info, value(x, t, p), gradient_x and gradient_t. Saved: x, t.
@@ -41,8 +31,8 @@ struct ElementLoss {
     detail::check_loss(Op::info, in);
     if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
     Tensor loss = Tensor::empty(Shape{}, ctx.store_dtype, in[0].device());
-    element_loss_kernels<Op>.on(loss.device(), Op::info.name)
-        .forward(in[0], in[1], detail::divisor_of(p.reduction, in[0].shape()), loss, p);
+    detail::element_loss(position_in<Op>(ElementLosses{}), 0, in[0], in[1], {},
+                         detail::divisor_of(p.reduction, in[0].shape()), loss, OpParams(p));
     ctx.save(in[0]);
     ctx.save(in[1]);
     return {loss};
@@ -53,7 +43,8 @@ struct ElementLoss {
     for (int i = 0; i < 2; ++i) {
       if (!gx.needs(i)) continue;
       Tensor destination = gx.destination(i);
-      element_loss_kernels<Op>.on(x.device(), Op::info.name).backward(i, x, t, gy[0], detail::divisor_of(p.reduction, x.shape()), destination, p);
+      detail::element_loss(position_in<Op>(ElementLosses{}), i + 1, x, t, gy[0],
+                           detail::divisor_of(p.reduction, x.shape()), destination, OpParams(p));
     }
   }
 };
@@ -237,7 +228,5 @@ struct KlDiv : ElementLoss<KlDiv> {
     return math::log(t) + 1 - x;
   }
 };
-
-void register_element_losses_cpu();
 
 }  // namespace binade::ops

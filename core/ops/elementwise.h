@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/ops/lists.h"
 #include "binade/core/ops/op.h"
 #include "binade/core/step_context.h"
 
@@ -15,28 +17,17 @@ enum class Reads : unsigned { kNone = 0, kA = 1, kB = 2, kBoth = 3 };
 
 struct NoParams {};
 
-/// What a device supplies for a unary op. x and `saved` may be channel slices; y, gy and gx are contiguous.
-template <class Op>
-struct UnaryKernels {
-  void (*forward)(const Tensor& x, Tensor& y, const typename Op::Params& p) = nullptr;
-  /// `saved` is x or y as Op::saves says (gy where it keeps nothing).
-  void (*backward)(const Tensor& saved, const Tensor& gy, Tensor& gx, const typename Op::Params& p) = nullptr;
-};
-template <class Op>
-inline KernelSlot<UnaryKernels<Op>> unary_kernels;
-
-/// The same for a binary op: a and b broadcast to y.
-template <class Op>
-struct BinaryKernels {
-  void (*forward)(const Tensor& a, const Tensor& b, Tensor& y, const typename Op::Params& p) = nullptr;
-  /// g, of the broadcast shape: the gradient of input `which` before it is summed down to that input's shape.
-  void (*backward)(int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
-                   const typename Op::Params& p) = nullptr;
-};
-template <class Op>
-inline KernelSlot<BinaryKernels<Op>> binary_kernels;
-
 namespace detail {
+
+/// y = the op's value at x; gx = its derivative, from what Op::saves says (gy where it saves nothing) and gy. `op`: its
+/// position in UnaryOps. Inputs may be channel slices; results are contiguous.
+void unary(int op, const Tensor& x, Tensor& y, const OpParams& p);
+void unary_backward(int op, const Tensor& saved, const Tensor& gy, Tensor& gx, const OpParams& p);
+/// y = the op's value at a and b, which broadcast to it; g, of that shape, the gradient of input `which` before it is
+/// summed down to the input's own.
+void binary(int op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p = {});
+void binary_backward(int op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
+                     const OpParams& p);
 
 /// Throws DTypeError unless all of `in` are floating.
 void check_floating(const OpInfo& info, std::span<const Tensor> in);
@@ -64,7 +55,7 @@ struct Unary {
     detail::check_floating(Op::info, in);
     if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
     Tensor y = Tensor::empty(in[0].shape(), ctx.store_dtype, in[0].device());
-    unary_kernels<Op>.on(y.device(), Op::info.name).forward(in[0], y, p);
+    detail::unary(position_in<Op>(UnaryOps{}), in[0], y, OpParams(p));
     if (Op::saves == Saves::kInput) ctx.save(in[0]);
     if (Op::saves == Saves::kOutput) ctx.save(y);
     return {y};
@@ -75,7 +66,7 @@ struct Unary {
     if constexpr (requires { Op::passes_gradient; }) return detail::sink_broadcast(ctx, gx, 0, gy[0]);
     Tensor destination = gx.destination(0);
     const Tensor& saved = Op::saves == Saves::kNothing ? gy[0] : ctx.saved(0, Op::info.name);
-    unary_kernels<Op>.on(gy[0].device(), Op::info.name).backward(saved, gy[0], destination, p);
+    detail::unary_backward(position_in<Op>(UnaryOps{}), saved, gy[0], destination, OpParams(p));
   }
 };
 
@@ -93,7 +84,7 @@ struct Binary {
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
     detail::check_floating(Op::info, in);
     Tensor y = Tensor::empty(broadcast(in[0].shape(), in[1].shape(), Op::info.name), ctx.store_dtype, in[0].device());
-    binary_kernels<Op>.on(y.device(), Op::info.name).forward(in[0], in[1], y, p);
+    detail::binary(position_in<Op>(BinaryOps{}), in[0], in[1], y, OpParams(p));
     const unsigned reads = reads_of(ctx);
     if (reads & 1u) ctx.save(in[0]);
     if (reads & 2u) ctx.save(in[1]);
@@ -111,13 +102,12 @@ struct Binary {
         continue;
       }
       const OpContext::Input& input = ctx.inputs[static_cast<std::size_t>(i)];
-      const BinaryKernels<Op>& kernel = binary_kernels<Op>.on(gy[0].device(), Op::info.name);
       if (input.shape == gy[0].shape()) {
         Tensor destination = gx.destination(i);
-        kernel.backward(i, a, b, gy[0], destination, p);
+        detail::binary_backward(position_in<Op>(BinaryOps{}), i, a, b, gy[0], destination, OpParams(p));
       } else {
         Tensor full = Tensor::empty(gy[0].shape(), accumulate_dtype(input.dtype), gy[0].device());
-        kernel.backward(i, a, b, gy[0], full, p);
+        detail::binary_backward(position_in<Op>(BinaryOps{}), i, a, b, gy[0], full, OpParams(p));
         detail::sink_broadcast(ctx, gx, i, full);
       }
     }
@@ -129,8 +119,5 @@ struct Binary {
            (ctx.inputs[1].needs_grad ? static_cast<unsigned>(Op::b_reads) : 0u);
   }
 };
-
-/// Fills the CPU slots of every elementwise op.
-void register_elementwise_cpu();
 
 }  // namespace binade::ops

@@ -26,19 +26,6 @@ struct Embedding {
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
-
-  /// indices: contiguous i64.
-  struct Kernels {
-    /// y[i] = weight[indices[i]], moved as it is.
-    void (*rows)(const Tensor& weight, const Tensor& indices, Tensor& y);
-    /// gw gets the sums of gy's rows by index, or has them added: one addition to each of its elements.
-    void (*gradient)(const Tensor& indices, const Tensor& gy, Tensor& gw, bool accumulate);
-  };
-  static inline KernelSlot<Kernels> kernels;
 };
-/// What is wrong with `index` at `position`; `op` as where() names it.
-std::string bad_index_text(std::string_view op, const Shape& indices, std::int64_t position, std::int64_t index,
-                           std::int64_t rows);
-void register_embedding_cpu();
 
 }  // namespace binade::ops

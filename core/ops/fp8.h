@@ -2,14 +2,10 @@
 
 #include <cstdint>
 
-#include "binade/core/float8.h"
-#include "binade/core/kernel_slot.h"
+#include "binade/core/kernels/fp8.h"
 #include "binade/core/tensor.h"
 
 namespace binade::ops {
-
-/// Steps whose largest magnitudes decide a scale.
-inline constexpr int kFp8Window = 16;
 
 /// What a layer rounds: its input and its weight to e4m3, the gradient of its output to e5m2.
 enum class Fp8Operand : int { kX, kWeight, kGradient };
@@ -49,30 +45,5 @@ constexpr Float8 format_of(Fp8Operand operand) {
 Tensor fp8_amaxes(Device device);
 /// A step begins: what was this step's goes to the history, the oldest leaves it.
 void begin_fp8_step(Tensor& amaxes);
-
-/// What a device supplies.
-struct Fp8Rounding {
-  Float8 format = Float8::e4m3;
-  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< of x; y is contiguous
-  const void* x = nullptr;
-  void* y = nullptr;
-  const float* history = nullptr;  ///< kFp8Window magnitudes; null: none
-  float* record = nullptr;         ///< becomes the largest of itself and |x|; null: not kept
-};
-struct Fp8Encoding {
-  Fp8Rounding rounding{};  ///< without y
-  std::uint8_t* rows = nullptr;
-  std::uint8_t* columns = nullptr;  ///< null: not wanted, either
-  float* scale = nullptr;
-};
-struct Fp8Kernels {
-  void (*round)(const Fp8Rounding&);
-  void (*begin_step)(float* amaxes, std::int64_t rows);
-  /// Null: no product of this device is one of codes.
-  bool (*multiplies_codes)(std::int64_t rows, std::int64_t inputs, std::int64_t outputs) = nullptr;
-  void (*encode)(const Fp8Encoding&) = nullptr;
-};
-KernelSlot<Fp8Kernels>& fp8_slot();
-void register_fp8_cpu();
 
 }  // namespace binade::ops

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/channel_parameter.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
@@ -54,7 +55,7 @@ Tensors GroupNorm::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.y_pitch = y.pitch();
   a.mean = mean.mutable_raw();
   a.rstd = rstd.mutable_raw();
-  if (x.numel() > 0) group_norm_slot().on(x.device(), info.name).forward(a);
+  if (x.numel() > 0) kernels(x.device()).group_norm_forward(a);
   ctx.save(x);
   ctx.save(mean);
   ctx.save(rstd);
@@ -90,18 +91,13 @@ void GroupNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.gweight = gw.raw();
   a.gbias = gb.raw();
   if (x.numel() > 0) {
-    group_norm_slot().on(x.device(), info.name).backward(a);
+    kernels(x.device()).group_norm_backward(a);
   } else {
     for (InputGradient* sum : {&gw, &gb})
       if (sum->wanted()) sum->tensor().fill(0);
   }
   for (InputGradient* gradient : {&g, &gw, &gb, &gr}) gradient->finish();
   if (!p.relu && gx.needs(kResidual)) gx.set(kResidual, gy[0].to(ctx.inputs[kResidual].grad_dtype));
-}
-
-KernelSlot<GroupNormKernels>& group_norm_slot() {
-  static KernelSlot<GroupNormKernels> slot;
-  return slot;
 }
 
 }  // namespace binade::ops

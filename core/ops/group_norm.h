@@ -1,6 +1,5 @@
 #pragma once
 
-#include "binade/core/ops/norm_calls.h"
 #include "binade/core/ops/op.h"
 #include "binade/core/ops/room.h"
 
@@ -42,12 +41,5 @@ struct GroupNorm {
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
-
-struct GroupNormKernels {
-  void (*forward)(const GroupNormForward&);
-  void (*backward)(const GroupNormBackward&);
-};
-KernelSlot<GroupNormKernels>& group_norm_slot();
-void register_group_norm_cpu();
 
 }  // namespace binade::ops

@@ -27,8 +27,8 @@ void check_inputs(std::span<const Tensor> in) {
 }
 
 /// Where a product's rows lie: every dimension but the last.
-cpu::GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Tensor& c) {
-  cpu::GemmArgs g;
+GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Tensor& c) {
+  GemmArgs g;
   g.tf32 = ctx.tf32;
   g.in = a.dtype();
   g.out = c.dtype();
@@ -41,9 +41,9 @@ cpu::GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Te
 }
 
 /// c (m, n) = a (m, k) b (n, k)^T, a and b being codes of 8 bits.
-cpu::GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_is, const Tensor& b,
-                               const Tensor& b_scale, Tensor& c) {
-  cpu::GemmArgs g{.m = a.dim(0), .n = b.dim(0), .k = a.dim(1), .in = DType::u8, .out = c.dtype()};
+GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_is, const Tensor& b,
+                          const Tensor& b_scale, Tensor& c) {
+  GemmArgs g{.m = a.dim(0), .n = b.dim(0), .k = a.dim(1), .in = DType::u8, .out = c.dtype()};
   g.a = a.raw();
   g.a_row = g.k;
   g.b = b.raw();
@@ -68,9 +68,9 @@ const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
 }
 
 /// What the layer before wants done to the gradient of x, where products do it.
-GradSink::Slope slope_in_product(const GradSink& gx, const cpu::GemmKernels& kernels, DType dtype) {
+GradSink::Slope slope_in_product(const GradSink& gx, const KernelTable& table, DType dtype) {
   const GradSink::Slope slope = gx.slope(0);
-  const bool does = kernels.slope_in_product == nullptr || kernels.slope_in_product(slope.activation, dtype);
+  const bool does = table.slope_in_product == nullptr || table.slope_in_product(slope.activation, dtype);
   return does ? slope : GradSink::Slope{};
 }
 
@@ -80,7 +80,7 @@ Tensor saved_x(const OpContext& ctx) {
   const Activation activation = ctx.remade_by(0);
   if (activation == Activation::kNone) return kept;
   Tensor x = Tensor::empty(kept.shape(), kept.dtype(), kept.device());
-  gemm_slot().on(kept.device(), kName).activate(activation, kept.dtype(), kept.raw(), x.mutable_raw(), kept.numel());
+  kernels(kept.device()).activate({activation, kept.dtype(), kept.raw(), x.mutable_raw(), kept.numel()});
   return x;
 }
 
@@ -89,14 +89,14 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
   if (!gx.needs(0) && !gx.needs(1)) return;
   const Tensor& kept = ctx.saved(0, kName);  // of x's shape and dtype
   const Tensor& w = ctx.saved(1, kName);
-  const cpu::GemmKernels& kernels = gemm_slot().on(w.device(), kName);
+  const KernelTable& table = kernels(w.device());
   const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
   const Fp8Scaling* fp8 = fp8_of(p, kept.dtype());
   const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8);
   if (gx.needs(1)) {  // first: an x that is made again is gone before there is a gx
     const Tensor x = saved_x(ctx);
     auto [to, adds] = gradient_of_product(ctx, gx, 1);
-    cpu::GemmArgs g = product(ctx, factor, x, to);
+    GemmArgs g = product(ctx, factor, x, to);
     g.m = outputs;
     g.n = inputs;
     g.k = gz.shape().rows();
@@ -104,13 +104,13 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
     g.a_row = 1;
     g.a_col = outputs;
     g.c_row = inputs;
-    kernels.gemm(g);
+    table.gemm(g);
   }
   if (gx.needs(0)) {
-    const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, kernels, kept.dtype()) : GradSink::Slope{};
+    const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, table, kept.dtype()) : GradSink::Slope{};
     const bool sloped = slope.activation != Activation::kNone;
     auto [to, adds] = sloped ? GradSink::Sum{gx.destination_with_slope(0)} : gradient_of_product(ctx, gx, 0);
-    cpu::GemmArgs g = product(ctx, factor, w, to);
+    GemmArgs g = product(ctx, factor, w, to);
     g.slope = slope.activation;
     g.slope_at = sloped ? slope.z.raw() : nullptr;
     g.m = kept.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
@@ -119,7 +119,7 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
     g.accumulate = adds;
     g.a_row = outputs;
     g.c_row = inputs;
-    kernels.gemm(g);
+    table.gemm(g);
   }
 }
 
@@ -128,18 +128,18 @@ void products_of_codes(const OpContext& ctx, const Tensor& gz, GradSink& gx, con
   if (!gx.needs(0) && !gx.needs(1)) return;
   const int scales = p.activation == Activation::kNone ? 2 : 3;
   const Fp8Codes g = encode_to_fp8(gz, Fp8Operand::kGradient, *p.fp8, gx.needs(0), gx.needs(1));
-  const cpu::GemmKernels& kernels = gemm_slot().on(gz.device(), kName);
+  const KernelTable& table = kernels(gz.device());
   if (gx.needs(0)) {
     Tensor to = gx.destination(0);
-    kernels.gemm(product_of_codes(g.rows, g.scale, Fp8Operand::kGradient, ctx.saved(1, kName),
-                                  ctx.saved(scales + 1, kName), to));
+    table.gemm(product_of_codes(g.rows, g.scale, Fp8Operand::kGradient, ctx.saved(1, kName),
+                                ctx.saved(scales + 1, kName), to));
   }
   if (gx.needs(1)) {
     auto [to, adds] = gradient_of_product(ctx, gx, 1);
-    cpu::GemmArgs product = product_of_codes(g.columns, g.scale, Fp8Operand::kGradient, ctx.saved(0, kName),
-                                             ctx.saved(scales, kName), to);
+    GemmArgs product = product_of_codes(g.columns, g.scale, Fp8Operand::kGradient, ctx.saved(0, kName),
+                                        ctx.saved(scales, kName), to);
     product.accumulate = adds;
-    kernels.gemm(product);
+    table.gemm(product);
   }
 }
 
@@ -155,22 +155,22 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
   const bool smooth = p.activation == Activation::kGelu || p.activation == Activation::kGeluTanh;
   Tensor z;
   if (smooth && ctx.grad_enabled) z = Tensor::empty(shape, ctx.store_dtype, device);
-  const bool low_bias = takes_low_bias(in[2], ctx.store_dtype, kName);
+  const bool low_bias = takes_low_bias(in[2], ctx.store_dtype);
   Tensor bias;
   if (in[2].defined()) bias = low_bias ? in[2] : in[2].to(accumulate_dtype(in[0].dtype()));
 
-  const auto multiply = [&](cpu::GemmArgs g) {
+  const auto multiply = [&](GemmArgs g) {
     g.bias = bias.defined() ? bias.raw() : nullptr;
     g.low_bias = low_bias;
     g.activation = p.activation;
     g.pre_activation = z.defined() ? z.mutable_raw() : nullptr;
-    gemm_slot().on(device, kName).gemm(g);
+    kernels(device).gemm(g);
   };
   const auto save_results = [&] {
     if (p.activation == Activation::kNone) return;
     const int at = ctx.save(z.defined() ? z : y);
     if (ctx.store_dtype != in[0].dtype()) return;
-    const bool remakes = z.defined() && gemm_slot().on(device, kName).activate != nullptr;
+    const bool remakes = z.defined() && static_cast<bool>(kernels(device).activate);
     ctx.slope = {p.activation, at, remakes};
   };
   if (coded) {
@@ -186,7 +186,7 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
     return {y};
   }
   const Tensor x = rounded(in[0], Fp8Operand::kX, fp8), w = rounded(in[1], Fp8Operand::kWeight, fp8);
-  cpu::GemmArgs g = product(ctx, x, w, y);
+  GemmArgs g = product(ctx, x, w, y);
   g.m = shape.rows();
   g.n = w.dim(0);
   g.k = w.dim(1);
@@ -204,7 +204,6 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   const Tensor& x = ctx.saved(0, kName);
   const bool coded = x.dtype() == DType::u8;
   const DType dtype = coded ? DType::bf16 : x.dtype();
-  const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
   Tensor gz = gy[0].to(dtype).contiguous_copy();
   const bool slopes = p.activation != Activation::kNone && !gx.slope_applied();
   if (slopes) {
@@ -212,8 +211,9 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     const Tensor g = gz;
     gz = Tensor::empty(g.shape(), g.dtype(), g.device());
     InputGradient gb(gx, 2, accumulate_dtype(dtype));
-    kernels.activation_backward(p.activation, dtype, z.raw(), g.raw(), gz.mutable_raw(), g.shape().rows(),
-                                g.shape().cols(), gb.raw());
+    kernels(x.device())
+        .activation_backward(
+            {p.activation, dtype, z.raw(), g.raw(), gz.mutable_raw(), g.shape().rows(), g.shape().cols(), gb.raw()});
     gb.finish();
   }
   if (coded) {
@@ -221,7 +221,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   } else {
     products(ctx, gz, gx, p);
   }
-  if (!slopes) bias_gradient(info, gz, gx, 2);
+  if (!slopes) bias_gradient(gz, gx, 2);
 }
 
 }  // namespace binade::ops

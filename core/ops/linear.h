@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "binade/core/ops/activation.h"
+#include "binade/core/activation.h"
 #include "binade/core/ops/fp8.h"
 #include "binade/core/ops/op.h"
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "binade/core/ops/binary.h"
-#include "binade/core/ops/element_losses.h"
-#include "binade/core/ops/unary.h"
+#include <type_traits>
 
 namespace binade::ops {
 
@@ -19,10 +17,29 @@ void for_each_op(OpList<Ops...>, F&& f) {
   (f(OpTag<Ops>{}), ...);
 }
 
-/// Every elementwise op and loss. Kernels, their registration and the conformance suite are generated from these lists.
-using UnaryOps = OpList<Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, Erf, Exp, Log, Softplus, Sqrt, Pow, Square, Clamp,
-                        Neg, Abs, AddScalar, MulScalar, DivScalar, ScalarSub, ScalarDiv>;
-using BinaryOps = OpList<Add, Sub, Mul, Div, Maximum, Minimum>;
-using ElementLosses = OpList<Mse, L1, Huber, BceWithLogits, Bce, KlDiv>;
+/// Every elementwise op and loss, which formulas.h defines. Kernels and the conformance suite are generated from these
+/// lists; kernels know an op by its position.
+using UnaryOps =
+    OpList<struct Relu, struct Gelu, struct GeluTanh, struct Silu, struct Sigmoid, struct Tanh, struct Erf, struct Exp,
+           struct Log, struct Softplus, struct Sqrt, struct Pow, struct Square, struct Clamp, struct Neg, struct Abs,
+           struct AddScalar, struct MulScalar, struct DivScalar, struct ScalarSub, struct ScalarDiv>;
+using BinaryOps = OpList<struct Add, struct Sub, struct Mul, struct Div, struct Maximum, struct Minimum>;
+using ElementLosses = OpList<struct Mse, struct L1, struct Huber, struct BceWithLogits, struct Bce, struct KlDiv>;
+
+/// The position of an op in its list.
+template <class Op, class... Ops>
+constexpr int position_in(OpList<Ops...>) {
+  static_assert((std::is_same_v<Op, Ops> || ...), "no kernel is made of an op that is in no list: name it in lists.h");
+  int position = 0;
+  (void)((std::is_same_v<Op, Ops> || (++position, false)) || ...);
+  return position;
+}
+
+/// Calls run(OpTag<Op>{}) for the op at a position.
+template <class... Ops, class F>
+void with_op(OpList<Ops...>, int position, F&& run) {
+  int at = 0;
+  (void)((at++ == position && (run(OpTag<Ops>{}), true)) || ...);
+}
 
 }  // namespace binade::ops

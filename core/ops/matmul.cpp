@@ -55,8 +55,8 @@ std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& par
 bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
 
 /// c = left right, one product; its rows are `right.columns` apart.
-cpu::GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& right, Tensor& c) {
-  cpu::GemmArgs g;
+GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& right, Tensor& c) {
+  GemmArgs g;
   g.tf32 = ctx.tf32;
   g.m = left.rows;
   g.n = right.columns;
@@ -78,11 +78,11 @@ cpu::GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices
 void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y,
               bool adds = false) {
   if (y.numel() == 0) return;
-  cpu::GemmArgs g = product(ctx, a, b, y);
+  GemmArgs g = product(ctx, a, b, y);
   g.accumulate = adds;
   if (folds(a, b)) {
     g.m *= batch.numel();
-    return gemm_slot().on(y.device(), kName).gemm(g);
+    return kernels(y.device()).gemm(g);
   }
   const std::vector<std::int64_t> a_offsets = broadcast_offsets(batch, a.batch, a.batch_stride);
   const std::vector<std::int64_t> b_offsets = broadcast_offsets(batch, b.batch, b.batch_stride);
@@ -91,7 +91,7 @@ void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const 
   g.a_offsets = a_offsets.data();
   g.b_offsets = b_offsets.data();
   g.c_offsets = y_offsets.data();
-  gemm_slot().on(y.device(), kName).gemm(g);
+  kernels(y.device()).gemm(g);
 }
 
 /// gradient (its own batches) = sum over the batches broadcast onto it of left right; left and right have the batches
@@ -130,13 +130,13 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
       b_offsets[i] = right_offsets[from];
       c_offsets[i] = static_cast<std::int64_t>(i) * size;
     }
-    cpu::GemmArgs g = product(ctx, left, right, sum);
+    GemmArgs g = product(ctx, left, right, sum);
     g.accumulate = adds || round > 0;
     g.batch = own.numel();
     g.a_offsets = a_offsets.data();
     g.b_offsets = b_offsets.data();
     g.c_offsets = c_offsets.data();
-    gemm_slot().on(sum.device(), kName).gemm(g);
+    kernels(sum.device()).gemm(g);
   }
   if (!sum.shares_storage_with(gradient)) gradient.copy_from(sum);
 }
@@ -144,10 +144,10 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
 /// gb of a folded product: the rows of all batches are one long k.
 void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
                    Tensor& gradient, bool adds) {
-  cpu::GemmArgs g = product(ctx, left, right, gradient);
+  GemmArgs g = product(ctx, left, right, gradient);
   g.accumulate = adds;
   g.k *= batches;
-  gemm_slot().on(gradient.device(), kName).gemm(g);
+  kernels(gradient.device()).gemm(g);
 }
 
 /// A gradient that is one product in each of its batches can be added to; one of several would be added part by part.

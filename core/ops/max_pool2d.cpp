@@ -1,6 +1,6 @@
 #include "binade/core/ops/max_pool2d.h"
 
-#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
 
@@ -21,8 +21,8 @@ std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64
 
 namespace {
 
-cpu::MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
-  cpu::MaxPool a{.dtype = dtype, .images = x[0], .height = x[1], .width = x[2], .channels = x[3]};
+MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
+  MaxPool a{.dtype = dtype, .images = x[0], .height = x[1], .width = x[2], .channels = x[3]};
   a.out_height = pooled_extent(MaxPool2d::info, "height", x[1], p.kernel.y, p.stride.y, p.padding.y);
   a.out_width = pooled_extent(MaxPool2d::info, "width", x[2], p.kernel.x, p.stride.x, p.padding.x);
   a.kernel_h = p.kernel.y;
@@ -42,7 +42,7 @@ cpu::MaxPool describe(const Shape& x, DType dtype, const MaxPool2d::Params& p) {
 Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
   check<ShapeError>(in[0].rank() == 4, "{}: wanted x of shape (N, H, W, C), got {}", where(info.name), in[0].shape());
   const Tensor x = in[0].to(ctx.store_dtype);
-  cpu::MaxPool a = describe(x.shape(), x.dtype(), p);
+  MaxPool a = describe(x.shape(), x.dtype(), p);
   const Shape out{a.images, a.out_height, a.out_width, a.channels};
   Tensor y = Tensor::empty(out, x.dtype(), x.device());
   Tensor index;
@@ -53,7 +53,7 @@ Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Par
   a.x = x.raw();
   a.x_pitch = x.pitch();
   a.y = y.mutable_raw();
-  if (y.numel() > 0) pool_slot().on(x.device(), info.name).max_forward(a);  // (1, 2^30, 2^30, 0) has pixels of nothing
+  if (y.numel() > 0) kernels(x.device()).max_pool_forward(a);  // (1, 2^30, 2^30, 0) has pixels of nothing
   ctx.save(index);
   return {y};
 }
@@ -61,7 +61,7 @@ Tensors MaxPool2d::forward(OpContext& ctx, std::span<const Tensor> in, const Par
 void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   if (!gx.needs(0)) return;
   const Tensor& index = ctx.saved(0, info.name);
-  cpu::MaxPool a = describe(ctx.inputs[0].shape, gy[0].dtype(), p);
+  MaxPool a = describe(ctx.inputs[0].shape, gy[0].dtype(), p);
   GradientSum g(gx, 0, gy[0].dtype());
   a.index = const_cast<void*>(index.raw());
   a.gy = gy[0].raw();
@@ -69,19 +69,8 @@ void MaxPool2d::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   a.gx = g.raw();
   a.gx_pitch = g.tensor().pitch();
   a.accumulate = g.holds();
-  if (gy[0].numel() > 0) pool_slot().on(gy[0].device(), info.name).max_backward(a);
+  if (gy[0].numel() > 0) kernels(gy[0].device()).max_pool_backward(a);
   g.finish();
-}
-
-KernelSlot<cpu::PoolKernels>& pool_slot() {
-  static KernelSlot<cpu::PoolKernels> slot;
-  return slot;
-}
-
-void register_pool_cpu() {
-  pool_slot().fill(DeviceType::kCpu, {[](const cpu::MaxPool& a) { cpu::kernels().pool.max_forward(a); },
-                                      [](const cpu::MaxPool& a) { cpu::kernels().pool.max_backward(a); },
-                                      [](const cpu::Resample& a) { cpu::kernels().pool.resample(a); }});
 }
 
 }  // namespace binade::ops

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "binade/core/kernels/pool.h"
 #include "binade/core/ops/extent2.h"
 #include "binade/core/ops/op.h"
 
@@ -34,8 +33,5 @@ struct MaxPool2d {
 /// The extent of a pooled dimension; throws ShapeError naming `info` when there is none.
 std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding);
-
-KernelSlot<cpu::PoolKernels>& pool_slot();
-void register_pool_cpu();
 
 }  // namespace binade::ops

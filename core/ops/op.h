@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "binade/core/kernel_slot.h"
-#include "binade/core/ops/activation.h"
+#include "binade/core/activation.h"
 #include "binade/core/ops/op_info.h"
 #include "binade/core/random.h"
 #include "binade/core/tensor.h"
@@ -55,7 +54,7 @@ class OpContext {
   struct Slope {
     Activation activation = Activation::kNone;
     int saved = -1;
-    bool remakes = false;  ///< output 0 is activation(z) to the bit, by GemmKernels::activate
+    bool remakes = false;  ///< output 0 is activation(z) to the bit, by KernelTable::activate
   } slope;
 
   /// Set by apply, while forward runs: inputs that save_input() need not keep.
@@ -136,9 +135,9 @@ void check_inputs(const OpInfo& info, std::span<const Tensor> in);
 ///   };
 ///
 /// forward finds its inputs counted, defined and on one device (check_inputs). It checks shapes and dtypes first
-/// (ShapeError, DTypeError, with `where(info.name)`), allocates its outputs in ctx.store_dtype, and calls kernels
-/// through a KernelSlot. In backward gy[i] is undefined (`!defined()`) when nothing
-/// depended on output i; at least one is defined. gy arrives in the output's dtype, and contiguous unless info.slices.
+/// (ShapeError, DTypeError, with `where(info.name)`), allocates its outputs in ctx.store_dtype, and calls the kernels
+/// of their device (core/kernels/table.h). In backward gy[i] is undefined (`!defined()`) when nothing depended on
+/// output i; at least one is defined. gy arrives in the output's dtype, and contiguous unless info.slices.
 template <class Op>
 concept OpUnit = requires(OpContext& ctx, const OpContext& kept, std::span<const Tensor> tensors, GradSink& sink,
                           const typename Op::Params& params) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/ops/move.h"
 #include "binade/core/step_context.h"
@@ -39,7 +40,7 @@ void permute_into(const Tensor& x, const std::vector<int>& order, Tensor& y) {
   }
   a.from = x.raw();
   a.to = y.mutable_raw();
-  move_slot().on(x.device(), Permute::info.name).permute(a);
+  kernels(x.device()).permute(a);
 }
 
 }  // namespace

@@ -1,18 +1,15 @@
 #pragma once
 
-#include "binade/core/kernel_slot.h"
-#include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/op.h"
 
 namespace binade::ops {
 
-/// What matmul, linear and their gradients are computed with.
-KernelSlot<cpu::GemmKernels>& gemm_slot();
-void register_gemm_cpu();
+// What matmul, linear and their gradients share.
 
 /// Whether products stored in `store` add `bias` in its own 16 bits (OpInfo::low_on_gpu); in f32 else.
-inline bool takes_low_bias(const Tensor& bias, DType store, const char* op) {
-  return bias.defined() && is_half(store) && bias.dtype() == store && gemm_slot().on(bias.device(), op).low_bias;
+inline bool takes_low_bias(const Tensor& bias, DType store) {
+  return bias.defined() && is_half(store) && bias.dtype() == store && kernels(bias.device()).low_bias;
 }
 
 /// Where the product that is the gradient of input i goes: products can add to what is there in the dtypes that sums
@@ -24,6 +21,6 @@ inline GradSink::Sum gradient_of_product(const OpContext& ctx, GradSink& gx, int
 
 /// The gradient of input i, a bias: sums of gy (contiguous) over everything but its last dimension. Nothing where it is
 /// not wanted.
-void bias_gradient(const OpInfo& info, const Tensor& gy, GradSink& gx, int i);
+void bias_gradient(const Tensor& gy, GradSink& gx, int i);
 
 }  // namespace binade::ops

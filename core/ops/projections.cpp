@@ -44,9 +44,8 @@ Tensors Projections::forward(OpContext& ctx, std::span<const Tensor> in, const P
   std::int64_t outputs = 0;
   for (const Tensor& w : weights) outputs += w.dim(0);
   const std::span<const Tensor> given = in.subspan(kFirstBias, kParts);
-  const bool low_bias = std::ranges::all_of(given, [&](const Tensor& bias) {
-    return takes_low_bias(bias, ctx.store_dtype, kName);
-  });
+  const bool low_bias = std::ranges::all_of(given,
+                                            [&](const Tensor& bias) { return takes_low_bias(bias, ctx.store_dtype); });
   Tensors biases;
   for (const Tensor& bias : given)
     if (bias.defined()) biases.push_back(low_bias ? bias : bias.to(accumulate_dtype(x.dtype())));
@@ -54,7 +53,7 @@ Tensors Projections::forward(OpContext& ctx, std::span<const Tensor> in, const P
   const std::optional<Stacked> bias = biases.empty() ? std::nullopt : std::optional<Stacked>(biases);
 
   Tensor y = Tensor::empty(x.shape().with_dim(-1, outputs), ctx.store_dtype, x.device());
-  cpu::GemmArgs g{.m = y.shape().rows(), .n = outputs, .k = x.dim(-1), .in = x.dtype(), .out = y.dtype()};
+  GemmArgs g{.m = y.shape().rows(), .n = outputs, .k = x.dim(-1), .in = x.dtype(), .out = y.dtype()};
   g.tf32 = ctx.tf32;
   g.a = x.raw();
   g.a_row = x.pitch();
@@ -65,7 +64,7 @@ Tensors Projections::forward(OpContext& ctx, std::span<const Tensor> in, const P
   g.low_bias = low_bias;
   g.c = y.mutable_raw();
   g.c_row = outputs;
-  gemm_slot().on(x.device(), kName).gemm(g);
+  kernels(x.device()).gemm(g);
   ctx.save(x);
   for (const Tensor& w : weights) ctx.save(w);
   return {y};
@@ -73,7 +72,7 @@ Tensors Projections::forward(OpContext& ctx, std::span<const Tensor> in, const P
 
 void Projections::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params&) {
   const Tensor& x = ctx.saved(0, kName);
-  const cpu::GemmKernels& kernels = gemm_slot().on(x.device(), kName);
+  const KernelTable& table = kernels(x.device());
   const Tensor gz = gy[0].to(x.dtype()).contiguous_copy();
   const std::int64_t inputs = x.dim(-1), outputs = gz.dim(-1);
   if (gx.needs(0)) {
@@ -81,7 +80,7 @@ void Projections::backward(const OpContext& ctx, std::span<const Tensor> gy, Gra
     const Stacked weight(weights);
     Tensor to = gx.destination(0);
     // Rows are not gz's: without outputs gz is empty, and the gradient of x is zeros.
-    cpu::GemmArgs g{.m = x.shape().rows(), .n = inputs, .k = outputs, .in = x.dtype(), .out = to.dtype()};
+    GemmArgs g{.m = x.shape().rows(), .n = inputs, .k = outputs, .in = x.dtype(), .out = to.dtype()};
     g.tf32 = ctx.tf32;
     g.a = gz.raw();
     g.a_row = outputs;
@@ -89,10 +88,10 @@ void Projections::backward(const OpContext& ctx, std::span<const Tensor> gy, Gra
     g.b_row = inputs;
     g.c = to.mutable_raw();
     g.c_row = inputs;
-    kernels.gemm(g);
+    table.gemm(g);
   }
   if (StackedGradient gw(ctx, gx, kFirstWeight, kParts); gw.wanted()) {
-    cpu::GemmArgs g{.m = outputs, .n = inputs, .k = gz.shape().rows(), .in = x.dtype(), .out = gw.dtype()};
+    GemmArgs g{.m = outputs, .n = inputs, .k = gz.shape().rows(), .in = x.dtype(), .out = gw.dtype()};
     g.tf32 = ctx.tf32;
     g.a = gz.raw();
     g.a_row = 1;
@@ -101,11 +100,11 @@ void Projections::backward(const OpContext& ctx, std::span<const Tensor> gy, Gra
     g.b_row = x.pitch();
     g.c = gw.raw();
     g.c_row = inputs;
-    kernels.gemm(g);
+    table.gemm(g);
     gw.finish();
   }
   if (StackedGradient gb(ctx, gx, kFirstBias, kParts, accumulate_dtype(x.dtype())); gb.wanted()) {
-    kernels.column_sums(gz.raw(), gz.dtype(), gz.shape().rows(), outputs, outputs, gb.raw());
+    table.column_sums({gz.raw(), gz.dtype(), gz.shape().rows(), outputs, outputs, gb.raw()});
     gb.finish();
   }
 }

@@ -1,143 +1,56 @@
 #include "binade/core/ops/reduce.h"
 
-#include <algorithm>
-#include <array>
-
-#include "binade/core/kernels/dispatch.h"
-#include "binade/core/kernels/elementwise.h"
-#include "binade/core/kernels/reduce.h"
-#include "binade/core/observation.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 #include "binade/core/ops/broadcast_plan.h"
-#include "binade/core/ops/lists.h"
+#include "binade/core/ops/elementwise.h"
 #include "binade/core/ops/sum_to.h"
 
 namespace binade::ops {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;    // elements in one serial piece
-constexpr std::int64_t kColumns = 1 << 12;  // columns that one piece keeps in cache
-constexpr std::int64_t kLeastRows = 32;     // rows in a piece, so that partial results stay few
-
-/// Tensors seen as (outer, reduced, inner), contiguous.
-struct View {
-  std::int64_t outer, reduced, inner;
-};
-
-/// partial (outer, pieces, inner) -> its first piece holds the pairwise combination of all.
-void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, std::int64_t inner,
-                    const cpu::ReduceLoops& loops) {
-  const bool is_double = partial.dtype() == DType::f64;
-  const cpu::Out base{partial.mutable_raw(), partial.dtype()};
-  const std::int64_t slices = (inner + kColumns - 1) / kColumns;
-  parallel_blocks(outer * slices, [&](std::int64_t block) {
-    const std::int64_t column = block % slices * kColumns;
-    const std::int64_t count = std::min(kColumns, inner - column);
-    const cpu::Out start = base.at(block / slices * pieces * inner + column);
-    for (std::int64_t apart = 1; apart < pieces; apart *= 2)
-      for (std::int64_t i = 0; i + apart < pieces; i += 2 * apart)
-        loops.combine(start.at(i * inner).data, start.at((i + apart) * inner).data, count, is_double);
-  });
-}
-
-/// partial (outer, pieces, inner) -> (outer, inner), pieces combined.
-Tensor combined(Tensor& partial, const View& v, std::int64_t pieces, const cpu::ReduceLoops& loops) {
-  if (pieces == 1) return partial;
-  combine_pieces(partial, v.outer, pieces, v.inner, loops);
-  Tensor total = Tensor::empty(Shape{v.outer, v.inner}, partial.dtype());
-  for (std::int64_t o = 0; o < v.outer; ++o)
-    total.narrow(o, 1).copy_from(partial.narrow(o, 1).reshape(Shape{pieces, v.inner}).narrow(0, 1));
-  return total;
-}
-
-/// x (outer, reduced) -> (outer, 1) in the accumulate dtype: along memory.
-Tensor reduce_rows(const Tensor& x, const View& v, const cpu::ReduceLoops& loops) {
-  const cpu::In base{x.raw(), x.dtype()};
-  const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
-  const std::int64_t together = pieces > 1 ? 1
-                                           : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
-  Tensor partial = Tensor::empty(Shape{v.outer, pieces, 1}, accumulate_dtype(x.dtype()));
-  const cpu::Out results{partial.mutable_raw(), partial.dtype()};
-  parallel_for(v.outer * pieces, together, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t first = i % pieces * kGrain;
-      loops.run(base.at(i / pieces * v.reduced + first), std::min(kGrain, v.reduced - first), results.at(i).data);
-    }
-  });
-  return combined(partial, v, pieces, loops);
-}
-
-/// x (outer, reduced, inner) -> (outer, inner) in the accumulate dtype: row upon row.
-Tensor reduce_columns(const Tensor& x, const View& v, const cpu::ReduceLoops& loops) {
-  const cpu::In base{x.raw(), x.dtype()};
-  const std::int64_t rows = std::max(kLeastRows, kGrain / 2 / std::max<std::int64_t>(v.inner, 1));
-  const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + rows - 1) / rows);
-  const std::int64_t slices = (v.inner + kColumns - 1) / kColumns;
-  Tensor partial = Tensor::empty(Shape{v.outer, pieces, v.inner}, accumulate_dtype(x.dtype()));
-  const cpu::Out results{partial.mutable_raw(), partial.dtype()};
-  parallel_blocks(v.outer * pieces * slices, [&](std::int64_t block) {
-    const std::int64_t column = block % slices * kColumns;
-    const std::int64_t piece = block / slices % pieces;
-    const std::int64_t o = block / slices / pieces;
-    loops.rows(base.at((o * v.reduced + piece * rows) * v.inner + column), std::min(rows, v.reduced - piece * rows),
-               v.inner, std::min(kColumns, v.inner - column), results.at((o * pieces + piece) * v.inner + column).data);
-  });
-  return combined(partial, v, pieces, loops);
-}
-
-/// Neighboring dimensions of one kind, outermost first.
-struct Group {
-  std::int64_t extent;
-  bool reduced;
-};
-std::vector<Group> groups_of(const Shape& x, const Shape& y) {
-  std::vector<Group> groups;
+/// The groups of x that a reduction to y's shape, of x's rank, sees.
+ReduceArgs arguments(const Tensor& x, Tensor& y) {
+  ReduceArgs a{.x = input(x), .y = output(y), .pitch = x.contiguous() ? 0 : x.pitch()};
+  const bool slice = a.pitch != 0;
   for (int d = 0; d < x.rank(); ++d) {
-    if (x.dim(d) == 1) continue;
-    const bool reduced = y.dim(d) == 1;
-    if (!groups.empty() && groups.back().reduced == reduced)
-      groups.back().extent *= x.dim(d);
-    else
-      groups.push_back({x.dim(d), reduced});
+    const bool last = slice && d == x.rank() - 1;
+    if (x.dim(d) == 1 && !last) continue;
+    const bool reduced = y.dim(d) == 1 && x.dim(d) != 1;
+    if (a.groups > 0 && a.reduced[a.groups - 1] == reduced && !last) {
+      a.extents[a.groups - 1] *= x.dim(d);
+    } else {
+      a.extents[a.groups] = x.dim(d);
+      a.reduced[a.groups++] = reduced;
+    }
   }
-  return groups;
+  return a;
 }
 
-/// x reduced to the shape y of the same rank, one group of axes at a time from the innermost out.
-Tensor reduce(const Tensor& x, const Shape& y, const cpu::ReduceLoops& loops) {
-  std::vector<Group> groups = groups_of(x.shape(), y);
-  Tensor value = x.contiguous_copy();
-  for (std::size_t g = groups.size(); g-- > 0;) {
-    if (!groups[g].reduced) continue;
-    View view{1, groups[g].extent, 1};
-    for (std::size_t i = 0; i < g; ++i) view.outer *= groups[i].extent;
-    for (std::size_t i = g + 1; i < groups.size(); ++i) view.inner *= groups[i].extent;
-    value = view.inner == 1 ? reduce_rows(value, view, loops) : reduce_columns(value, view, loops);
-    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(g));
+void reduce(const Tensor& any, Tensor& y, double divisor, bool largest) {
+  Tensor x = any;
+  ReduceArgs a = arguments(x, y);
+  if (a.pitch != 0 && a.groups > 2 && !a.reduced[a.groups - 1] && !a.reduced[a.groups - 2]) {
+    x = any.contiguous_copy();  // the kept part of a row is not in one piece
+    a = arguments(x, y);
   }
-  return value.reshape(y);
+  a.largest = largest;
+  a.divisor = divisor;
+  kernels(x.device()).reduce(a);
 }
 
-void sum(const Tensor& x, Tensor& y, double divisor) {
-  const Tensor total = reduce(x, y.shape(), cpu::kernels().pointwise.reduction->sum);
-  if (divisor == 1) {
-    y.copy_from(total);
-    const Observation seen = observe(total);  // before it is rounded
-    binade::detail::note(size_of(y.dtype()) == 2 ? Observation{.low = seen.wide} : seen);
-  } else {
-    unary_kernels<DivScalar>.on(x.device(), "mean").forward(total, y, {divisor});
-  }
-}
+void sum(const Tensor& x, Tensor& y, double divisor) { reduce(x, y, divisor, false); }
 
-void max(const Tensor& x, Tensor& y) { y.copy_from(reduce(x, y.shape(), cpu::kernels().pointwise.reduction->max)); }
-
+/// gx = g where x equals y (both repeated), else 0
 void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx) {
-  const BroadcastPlan plan(gx.shape(), {&x, &y, &g, &gx});
-  plan.for_each([&](const BroadcastPlan::Offsets& at, std::int64_t n) {
-    const auto in = [&](const Tensor& t, std::size_t i) { return cpu::In{t.raw(), t.dtype()}.at(at[i]); };
-    cpu::kernels().pointwise.reduction->max_gradient(in(x, 0), in(y, 1), plan.step(1), in(g, 2), plan.step(2),
-                                                     cpu::Out{gx.mutable_raw(), gx.dtype()}.at(at[3]), n);
-  });
+  kernels(gx.device())
+      .max_gradient({.walk = broadcast_walk(gx.shape(), {&x, &y, &g, &gx}),
+                     .in = {input(x), input(y), input(g)},
+                     .out = output(gx)});
 }
+
+/// y = a / b
+void divide(const Tensor& a, const Tensor& b, Tensor& y) { detail::binary(position_in<Div>(BinaryOps{}), a, b, y); }
 
 /// The shape the user sees: reduced axes dropped unless they are to be kept.
 Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p) {
@@ -162,7 +75,7 @@ Tensors sum_forward(const OpInfo& info, const OpContext& ctx, std::span<const Te
   detail::check_floating(info, in);
   const Shape kept = keepdim_shape(in[0].shape(), p.axes, info.name);
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
-  reduce_kernels.on(y.device(), info.name).sum(in[0], y, mean ? count_of(in[0].shape(), kept) : 1);
+  sum(in[0], y, mean ? count_of(in[0].shape(), kept) : 1);
   return {y.reshape(visible_shape(in[0].shape(), kept, p))};
 }
 
@@ -173,7 +86,7 @@ void sum_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, Gr
   const Shape kept = keepdim_shape(shape, p.axes, info.name);
   Tensor destination = gx.destination(0);
   const Tensor divisor = Tensor::scalar(mean ? count_of(shape, kept) : 1, accumulate_dtype(gy.dtype()), gy.device());
-  binary_kernels<Div>.on(gy.device(), info.name).forward(gy.reshape(kept), divisor, destination, {});
+  divide(gy.reshape(kept), divisor, destination);
 }
 
 }  // namespace
@@ -197,7 +110,7 @@ void sum_to(const Tensor& x, Tensor& y) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(x.rank() - y.rank()), 1);
   dims.insert(dims.end(), y.shape().dims().begin(), y.shape().dims().end());
   Tensor kept = y.reshape(Shape(std::span<const std::int64_t>(dims)));
-  reduce_kernels.on(x.device(), "sum_to").sum(x, kept, 1);
+  sum(x, kept, 1);
 }
 
 Tensors Sum::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
@@ -221,7 +134,7 @@ Tensors Max::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p
   check<ShapeError>(shape.numel() > 0 || kept.numel() == 0, "{}: nothing to take the largest of in {}",
                     where(info.name), shape);
   Tensor y = Tensor::empty(kept, ctx.store_dtype, in[0].device());
-  reduce_kernels.on(y.device(), info.name).max(in[0], y);
+  reduce(in[0], y, 1, true);
   ctx.save(in[0]);
   ctx.save(y);
   return {y.reshape(visible_shape(shape, kept, p))};
@@ -231,18 +144,15 @@ void Max::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& g
   if (!gx.needs(0)) return;
   const Tensor& x = ctx.saved(0, info.name);
   const Tensor& y = ctx.saved(1, info.name);
-  const ReduceKernels& kernel = reduce_kernels.on(x.device(), info.name);
   const DType dtype = accumulate_dtype(x.dtype());
   Tensor equals = Tensor::empty(x.shape(), dtype, x.device());
-  kernel.max_gradient(x, y, Tensor::scalar(1, dtype, x.device()), equals);
+  max_gradient(x, y, Tensor::scalar(1, dtype, x.device()), equals);
   Tensor count = Tensor::empty(y.shape(), dtype, x.device());
-  kernel.sum(equals, count, 1);
+  sum(equals, count, 1);
   Tensor share = Tensor::empty(y.shape(), dtype, x.device());
-  binary_kernels<Div>.on(x.device(), info.name).forward(gy[0].reshape(y.shape()), count, share, {});
+  divide(gy[0].reshape(y.shape()), count, share);
   Tensor destination = gx.destination(0);
-  kernel.max_gradient(x, y, share, destination);
+  max_gradient(x, y, share, destination);
 }
-
-void register_reduce_cpu() { reduce_kernels.fill(DeviceType::kCpu, {&sum, &max, &max_gradient}); }
 
 }  // namespace binade::ops

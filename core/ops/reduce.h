@@ -53,16 +53,6 @@ struct Max {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// What a device supplies. `y` has x's rank, with extent 1 in every reduced dimension.
-struct ReduceKernels {
-  void (*sum)(const Tensor& x, Tensor& y, double divisor) = nullptr;
-  void (*max)(const Tensor& x, Tensor& y) = nullptr;
-  /// gx = g where x equals y (both repeated), else 0; and the same with 1 in place of g, for counting.
-  void (*max_gradient)(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx) = nullptr;
-};
-inline KernelSlot<ReduceKernels> reduce_kernels;
-void register_reduce_cpu();
-
 /// x's shape with 1 at every axis in `axes` (all when empty); the checks of the ops above, in the name of `op`.
 Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op);
 

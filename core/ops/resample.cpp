@@ -2,18 +2,18 @@
 
 #include <new>
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/input_gradient.h"
-#include "binade/core/ops/max_pool2d.h"
 
 namespace binade::ops {
 namespace {
 
-cpu::Taps taps(const TapList& list, bool divide) {
+Taps taps(const TapList& list, bool divide) {
   return {list.begin.data(), list.source.data(), list.weight.data(), divide ? list.divisor.data() : nullptr};
 }
 
-cpu::Resample describe(const Tensor& x, std::int64_t out_height, std::int64_t out_width) {
-  cpu::Resample a{.dtype = x.dtype(), .images = x.dim(0), .height = x.dim(1), .width = x.dim(2), .channels = x.dim(3)};
+Resample describe(const Tensor& x, std::int64_t out_height, std::int64_t out_width) {
+  Resample a{.dtype = x.dtype(), .images = x.dim(0), .height = x.dim(1), .width = x.dim(2), .channels = x.dim(3)};
   a.out_height = out_height;
   a.out_width = out_width;
   a.x = x.raw();
@@ -48,27 +48,27 @@ TapList TapList::turned(std::int64_t sources) const {
   return list;
 }
 
-Tensor resample(const OpInfo& info, const Tensor& x, const TapList& rows, const TapList& cols, bool divide) {
-  cpu::Resample a = describe(x, positions(rows), positions(cols));
+Tensor resample(const Tensor& x, const TapList& rows, const TapList& cols, bool divide) {
+  Resample a = describe(x, positions(rows), positions(cols));
   Tensor y = Tensor::empty(Shape{x.dim(0), a.out_height, a.out_width, x.dim(3)}, x.dtype(), x.device());
   a.rows = taps(rows, divide);
   a.cols = taps(cols, divide);
   a.y = y.mutable_raw();
-  pool_slot().on(x.device(), info.name).resample(a);
+  kernels(x.device()).resample(a);
   return y;
 }
 
-void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::Input& x, GradSink& gx,
-                       const TapList& rows, const TapList& cols, bool divide) {
+void resample_backward(const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
+                       const TapList& cols, bool divide) {
   if (!gx.needs(0)) return;
   const TapList rows_back = rows.turned(x.shape[1]), cols_back = cols.turned(x.shape[2]);
-  cpu::Resample a = describe(gy, x.shape[1], x.shape[2]);
+  Resample a = describe(gy, x.shape[1], x.shape[2]);
   InputGradient g(gx, 0, gy.dtype());
   a.rows = taps(rows_back, divide);
   a.cols = taps(cols_back, divide);
   a.divide_before = divide;
   a.y = g.raw();
-  pool_slot().on(gy.device(), info.name).resample(a);
+  kernels(gy.device()).resample(a);
   g.finish();
 }
 

@@ -30,9 +30,9 @@ struct TapList {
 };
 
 /// y (N, OH, OW, C) of x (N, H, W, C); the result is divided by both divisors where `divide`.
-Tensor resample(const OpInfo& info, const Tensor& x, const TapList& rows, const TapList& cols, bool divide);
+Tensor resample(const Tensor& x, const TapList& rows, const TapList& cols, bool divide);
 /// The gradient of the above: gx (N, H, W, C) into the sink.
-void resample_backward(const OpInfo& info, const Tensor& gy, const OpContext::Input& x, GradSink& gx,
-                       const TapList& rows, const TapList& cols, bool divide);
+void resample_backward(const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
+                       const TapList& cols, bool divide);
 
 }  // namespace binade::ops

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/channel_parameter.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
@@ -27,7 +27,7 @@ Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
   const Tensor weight = parameter_as(in[first], statistics),
                bias = rms ? Tensor() : parameter_as(in[first + 1], statistics);
 
-  cpu::RowNormForward a{.dtype = x.dtype(), .rows = shape.rows(), .cols = shape.cols(), .rms = rms, .eps = eps};
+  RowNormForward a{.dtype = x.dtype(), .rows = shape.rows(), .cols = shape.cols(), .rms = rms, .eps = eps};
   a.x = x.raw();
   a.x_pitch = x.pitch();
   Tensor h = x, residual;
@@ -51,7 +51,7 @@ Tensors RowNorm::forward(OpContext& ctx, std::span<const Tensor> in) const {
   a.y = y.mutable_raw();
   a.mean = mean.defined() ? mean.mutable_raw() : nullptr;
   a.rstd = rstd.defined() ? rstd.mutable_raw() : nullptr;
-  row_norm_slot().on(x.device(), info.name).forward(a);
+  kernels(x.device()).row_norm_forward(a);
 
   ctx.save(h);
   ctx.save(mean);
@@ -71,7 +71,7 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   Tensor gnorm = add ? gy[1] : gy[0];
   if (!gnorm.defined()) gnorm = Tensor::zeros(h.shape(), h.dtype(), h.device());  // only x + residual was used
 
-  cpu::RowNormBackward a{.dtype = h.dtype(), .rows = h.shape().rows(), .cols = h.shape().cols(), .rms = rms};
+  RowNormBackward a{.dtype = h.dtype(), .rows = h.shape().rows(), .cols = h.shape().cols(), .rms = rms};
   a.rows_per_block = std::max<std::int64_t>(1, (a.rows + kBlocks - 1) / kBlocks);
   a.h = h.raw();
   a.h_pitch = h.pitch();
@@ -100,7 +100,7 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   }
   a.gw = gw.raw();
   a.gb = gb.raw();
-  row_norm_slot().on(h.device(), info.name).backward(a);
+  kernels(h.device()).row_norm_backward(a);
   gb.finish();
   gw.finish();
   if (gradient.defined() && !direct) gradient.copy_from(written);
@@ -108,16 +108,6 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
     gx.set(0, gradient);
     gx.set(1, gradient);
   }
-}
-
-KernelSlot<cpu::RowNormKernels>& row_norm_slot() {
-  static KernelSlot<cpu::RowNormKernels> slot;
-  return slot;
-}
-
-void register_row_norm_cpu() {
-  row_norm_slot().fill(DeviceType::kCpu, {[](const cpu::RowNormForward& a) { cpu::kernels().row_norm.forward(a); },
-                                          [](const cpu::RowNormBackward& a) { cpu::kernels().row_norm.backward(a); }});
 }
 
 }  // namespace binade::ops

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "binade/core/kernels/norm.h"
 #include "binade/core/ops/op.h"
 
 namespace binade::ops {
@@ -15,8 +14,5 @@ struct RowNorm {
   Tensors forward(OpContext& ctx, std::span<const Tensor> in) const;
   void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx) const;
 };
-
-KernelSlot<cpu::RowNormKernels>& row_norm_slot();
-void register_row_norm_cpu();
 
 }  // namespace binade::ops

@@ -15,7 +15,7 @@ Tensors Slice::forward(OpContext&, std::span<const Tensor> in, const Params& p) 
   if (axis == x.rank() - 1) return {x.channel_slice(p.begin, p.count)};
   if (axis == 0) return {x.narrow(p.begin, p.count)};
   Tensor y = Tensor::empty(x.shape().with_dim(axis, p.count), x.dtype(), x.device());
-  copy_out(info, x, axis, p.begin, y);
+  copy_out(x, axis, p.begin, y);
   return {y};
 }
 
@@ -24,7 +24,7 @@ void Slice::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink&
   InputGradient g(gx, 0, gy[0].dtype());
   if (!g.wanted()) return;
   backend_of(gy[0].device()).fill_zero(g.raw(), g.tensor().bytes(), Stream{gy[0].device()});
-  copy_into(info, g.tensor(), axis, p.begin, gy[0]);
+  copy_into(g.tensor(), axis, p.begin, gy[0]);
   g.finish();
 }
 

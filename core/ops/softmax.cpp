@@ -1,41 +1,32 @@
 #include "binade/core/ops/softmax.h"
 
-#include <algorithm>
-#include <vector>
-
-#include "binade/core/kernels/dispatch.h"
-#include "binade/core/kernels/softmax.h"
+#include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 #include "binade/core/ops/elementwise.h"
-#include "binade/core/ops/move.h"
-#include "binade/core/parallel.h"
 
 namespace binade::ops {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 13;
-
-cpu::In row(const Tensor& t, std::int64_t r) { return cpu::In{t.raw(), t.dtype()}.at(r * t.pitch()); }
-cpu::Out row(Tensor& t, std::int64_t r) { return cpu::Out{t.mutable_raw(), t.dtype()}.at(r * t.pitch()); }
-
-template <class F>
-void for_rows(const Tensor& t, F&& body) {
-  if (t.numel() == 0) return;
-  parallel_for(t.shape().rows(), std::max<std::int64_t>(1, kGrain / t.shape().cols()),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t r = begin; r < end; ++r) body(r);
-               });
-}
-
+/// Over the last dimension. x may be a channel slice; the rest is contiguous.
 void forward_rows(const Tensor& x, Tensor& y, bool log) {
-  for_rows(x, [&](std::int64_t r) {
-    cpu::kernels().pointwise.rows->softmax(row(x, r), row(y, r), x.shape().cols(), log);
-  });
+  kernels(x.device())
+      .softmax({.log = log,
+                .rows = x.shape().rows(),
+                .cols = x.shape().cols(),
+                .pitch = x.pitch(),
+                .x = input(x),
+                .y = output(y)});
 }
-
 void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
-  for_rows(y, [&](std::int64_t r) {
-    cpu::kernels().pointwise.rows->softmax_backward(row(y, r), row(gy, r), row(gx, r), y.shape().cols(), log);
-  });
+  kernels(y.device())
+      .softmax({.log = log,
+                .backward = true,
+                .rows = y.shape().rows(),
+                .cols = y.shape().cols(),
+                .pitch = y.pitch(),
+                .x = input(y),
+                .gy = input(gy),
+                .y = output(gx)});
 }
 
 /// (outer, n, inner) <-> (outer, inner, n).
@@ -48,7 +39,7 @@ Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::
                          .from_stride = {n * inner, 1, inner},
                          .from = x.raw(),
                          .to = y.mutable_raw()};
-  move_slot().on(x.device(), Softmax::info.name).permute(copy);
+  kernels(x.device()).permute(copy);
   return y;
 }
 
@@ -78,14 +69,13 @@ Tensors forward_of(const OpInfo& info, OpContext& ctx, std::span<const Tensor> i
   detail::check_floating(info, in);
   const Shape& shape = in[0].shape();
   const Split split(shape, axis, info.name);
-  const SoftmaxKernels& kernel = softmax_kernels.on(in[0].device(), info.name);
   Tensor y;
   if (split.last) {
     y = Tensor::empty(shape, ctx.store_dtype, in[0].device());
-    kernel.forward(in[0], y, log);
+    forward_rows(in[0], y, log);
   } else {
     Tensor moved = Tensor::empty(split.moved(), ctx.store_dtype, in[0].device());
-    kernel.forward(rows_first(in[0], split), moved, log);
+    forward_rows(rows_first(in[0], split), moved, log);
     y = back(moved, split, shape);
   }
   ctx.save(y);
@@ -96,13 +86,12 @@ void backward_of(const OpInfo& info, const OpContext& ctx, const Tensor& gy, Gra
   if (!gx.needs(0)) return;
   const Tensor& y = ctx.saved(0, info.name);
   const Split split(y.shape(), axis, info.name);
-  const SoftmaxKernels& kernel = softmax_kernels.on(y.device(), info.name);
   if (split.last) {
     Tensor destination = gx.destination(0);
-    kernel.backward(y, gy, destination, log);
+    backward_rows(y, gy, destination, log);
   } else {
     Tensor moved = Tensor::empty(split.moved(), ctx.inputs[0].grad_dtype, y.device());
-    kernel.backward(rows_first(y, split), rows_first(gy, split), moved, log);
+    backward_rows(rows_first(y, split), rows_first(gy, split), moved, log);
     gx.set(0, back(moved, split, y.shape()));
   }
 }
@@ -122,7 +111,5 @@ Tensors LogSoftmax::forward(OpContext& ctx, std::span<const Tensor> in, const Pa
 void LogSoftmax::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   backward_of(info, ctx, gy[0], gx, p.axis, true);
 }
-
-void register_softmax_cpu() { softmax_kernels.fill(DeviceType::kCpu, {&forward_rows, &backward_rows}); }
 
 }  // namespace binade::ops

@@ -38,12 +38,4 @@ struct LogSoftmax {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// What a device supplies, over the last dimension. x may be a channel slice; the rest is contiguous.
-struct SoftmaxKernels {
-  void (*forward)(const Tensor& x, Tensor& y, bool log) = nullptr;
-  void (*backward)(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) = nullptr;
-};
-inline KernelSlot<SoftmaxKernels> softmax_kernels;
-void register_softmax_cpu();
-
 }  // namespace binade::ops

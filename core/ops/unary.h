@@ -1,7 +1,7 @@
 #pragma once
 
+#include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
-#include "binade/core/ops/math.h"
 
 /// The elementwise ops of one input. Each computes in float (double for f64) whatever the stored type and rounds once;
 /// each passes NaN on. To add one: a struct here, its name in core/ops/lists.h, a line in

@@ -40,14 +40,13 @@ Tensors Upsample::forward(OpContext& ctx, std::span<const Tensor> in, const Para
   const Tensor x = in[0].to(ctx.store_dtype);
   if (x.numel() == 0)
     return {Tensor::empty(Shape{shape[0], p.out_height, p.out_width, shape[3]}, x.dtype(), x.device())};
-  return {resample(info, x, grid(shape[1], p.out_height, p.mode), grid(shape[2], p.out_width, p.mode), false)};
+  return {resample(x, grid(shape[1], p.out_height, p.mode), grid(shape[2], p.out_width, p.mode), false)};
 }
 
 void Upsample::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const OpContext::Input& x = ctx.inputs[0];
   if (gy[0].numel() == 0) return InputGradient(gx, 0, gy[0].dtype()).finish();
-  resample_backward(info, gy[0], x, gx, grid(x.shape[1], p.out_height, p.mode), grid(x.shape[2], p.out_width, p.mode),
-                    false);
+  resample_backward(gy[0], x, gx, grid(x.shape[1], p.out_height, p.mode), grid(x.shape[2], p.out_width, p.mode), false);
 }
 
 }  // namespace binade::ops

@@ -22,11 +22,6 @@ struct Where {
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
-
-  struct Kernels {
-    void (*select)(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& y);
-  };
-  static inline KernelSlot<Kernels> kernels;
 };
 
 }  // namespace binade::ops

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/core/kernels/attention.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/live_stream.cuh"
 #include "binade/cuda/device/seen.cuh"
@@ -10,11 +10,11 @@ namespace binade::cuda {
 
 /// By Binade's kernels, whatever the sizes. Results are observed in `words`; null: not. REQUIRES that there is a
 /// result.
-void own_attention(const cpu::AttentionForward& f, std::uint32_t* words);
-void own_attention(const cpu::AttentionBackward& w, std::uint32_t* words);
+void own_attention(const AttentionForward& f, std::uint32_t* words);
+void own_attention(const AttentionBackward& w, std::uint32_t* words);
 /// By a library, with what it leaves to do; false, and nothing done, where none can.
-bool attention_by_library(const cpu::AttentionForward& f);
-bool attention_by_library(const cpu::AttentionBackward& b);
+bool attention_by_library(const AttentionForward& f);
+bool attention_by_library(const AttentionBackward& b);
 
 }  // namespace binade::cuda
 
@@ -58,7 +58,7 @@ struct Vectors {
   const T* data;
   std::int64_t pitch, count;
 
-  __device__ Vectors(const cpu::AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t head)
+  __device__ Vectors(const AttentionArgs::Tokens& x, std::int64_t tokens, std::int64_t b, std::int64_t head)
       : data(static_cast<const T*>(x.data) + b * tokens * x.token + head * x.head), pitch(x.token), count(tokens) {}
   __device__ Compute<T> at(std::int64_t i, std::int64_t d, std::int64_t depth) const {
     return i < count && d < depth ? load(data[i * pitch + d]) : Compute<T>(0);
@@ -66,7 +66,7 @@ struct Vectors {
 };
 
 /// How many keys query t sees; none where there is no such query.
-__device__ __forceinline__ std::int64_t visible(const cpu::AttentionArgs& a, std::int64_t t) {
+__device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int64_t t) {
   if (t >= a.queries) return 0;
   if (!a.causal) return a.keys;
   const std::int64_t seen = t + 1 + a.keys - a.queries;
@@ -80,7 +80,7 @@ struct QueryTile {
   std::int64_t all_see;  ///< keys that all see
 
   /// The `work`-th of tiles x cuts x heads x samples; the longest rows of a causal head come first.
-  __device__ QueryTile(const cpu::AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
+  __device__ QueryTile(const AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
       : first((tiles - 1 - work % tiles) * kTile),
         last(first + kTile < a.queries ? first + kTile : a.queries),
         cut(work / tiles % cuts),
@@ -192,8 +192,7 @@ struct Results {
 };
 
 template <class C>
-__device__ __forceinline__ const C* mask_row(const cpu::AttentionArgs& a, std::int64_t b, std::int64_t h,
-                                             std::int64_t t) {
+__device__ __forceinline__ const C* mask_row(const AttentionArgs& a, std::int64_t b, std::int64_t h, std::int64_t t) {
   return a.mask == nullptr ? nullptr
                            : static_cast<const C*>(a.mask) + b * a.mask_batch + h * a.mask_head + t * a.mask_query;
 }
@@ -202,7 +201,7 @@ __device__ __forceinline__ const C* mask_row(const cpu::AttentionArgs& a, std::i
 template <class C>
 class Dropout {
  public:
-  __device__ Dropout(const cpu::AttentionArgs& a, const std::int64_t* step_offset)
+  __device__ Dropout(const AttentionArgs& a, const std::int64_t* step_offset)
       : a_(a), stream_(live_stream(a.rng, step_offset)), keep_(C(1) / (C(1) - static_cast<C>(a.dropout))) {}
 
   __device__ C factor(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s) {
@@ -217,7 +216,7 @@ class Dropout {
   }
 
  private:
-  const cpu::AttentionArgs& a_;
+  const AttentionArgs& a_;
   RandomStream stream_;
   C keep_;
   std::uint64_t block_ = ~std::uint64_t{0};

@@ -1,7 +1,7 @@
 #include <limits>
 
 #include "binade/cuda/device/attention.cuh"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 
 /// Backward makes the probabilities again from q, k and the saved log-sum-exp, twice: once by queries for gq, once by
@@ -12,9 +12,9 @@ namespace {
 
 /// deltas (batch, heads, queries) = gy . y, a warp a row.
 template <class T>
-__global__ void __launch_bounds__(kThreads) dot_rows(cpu::AttentionBackward g, Compute<T>* deltas) {
+__global__ void __launch_bounds__(kThreads) dot_rows(AttentionBackward g, Compute<T>* deltas) {
   using C = Compute<T>;
-  const cpu::AttentionArgs& a = g.args;
+  const AttentionArgs& a = g.args;
   const std::int64_t warps = blockDim.x / kWarp, rows = a.batch * a.heads * a.queries;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   for (std::int64_t row = blockIdx.x * warps + threadIdx.x / kWarp; row < rows; row += gridDim.x * warps) {
@@ -30,15 +30,15 @@ __global__ void __launch_bounds__(kThreads) dot_rows(cpu::AttentionBackward g, C
 
 /// Element d of token t, one of `tokens`, in a gradient.
 template <class T>
-__device__ __forceinline__ T& element(const cpu::AttentionBackward::Gradient& g, std::int64_t tokens, std::int64_t b,
+__device__ __forceinline__ T& element(const AttentionBackward::Gradient& g, std::int64_t tokens, std::int64_t b,
                                       std::int64_t t, std::int64_t h, std::int64_t d) {
   return static_cast<T*>(g.data)[(b * tokens + t) * g.token + h * g.head + d];
 }
 
 /// One element: from the products q . k and gy . v to dropout(p) and the gradient of the logit.
 template <class T, class C = Compute<T>>
-__device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, const C* mask, std::int64_t s, C scale,
-                                               C lse, C delta, C factor, C& p, C& gp) {
+__device__ __forceinline__ void logit_gradient(const AttentionArgs& a, const C* mask, std::int64_t s, C scale, C lse,
+                                               C delta, C factor, C& p, C& gp) {
   C x = p * scale;
   if (mask != nullptr) x += mask[s];
   const C probability = math::exp(x - lse);
@@ -53,10 +53,10 @@ __device__ __forceinline__ void logit_gradient(const cpu::AttentionArgs& a, cons
 
 /// gq: each block takes 64 queries of a head and goes through the keys that they see.
 template <class T, int kColumns>
-__global__ void __launch_bounds__(kThreads) query_gradients(cpu::AttentionBackward w, const Compute<T>* deltas,
+__global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w, const Compute<T>* deltas,
                                                             const std::int64_t* step_offset, std::uint32_t* words) {
   using C = Compute<T>;
-  const cpu::AttentionArgs& a = w.args;
+  const AttentionArgs& a = w.args;
   C* const stage = static_cast<C*>(dynamic_shared());
   C* const tile = stage + kStage;
   const C scale = static_cast<C>(a.scale);
@@ -116,10 +116,10 @@ __global__ void __launch_bounds__(kThreads) query_gradients(cpu::AttentionBackwa
 
 /// gk and gv: each block takes 64 keys of a key head and goes through the queries that see them, head by head.
 template <class T, int kColumns>
-__global__ void __launch_bounds__(kThreads) key_gradients(cpu::AttentionBackward w, const Compute<T>* deltas,
+__global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, const Compute<T>* deltas,
                                                           const std::int64_t* step_offset, std::uint32_t* words) {
   using C = Compute<T>;
-  const cpu::AttentionArgs& a = w.args;
+  const AttentionArgs& a = w.args;
   C* const stage = static_cast<C*>(dynamic_shared());
   C* const p_tile = stage + kStage;
   C* const gp_tile = p_tile + kTileSize;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(cpu::AttentionBackward
         if (w.gk.data != nullptr) gk.add(gp_tile, q, t0, cut * kColumns, a.depth, stage, partial, sees);
       }
     }
-    const auto write = [&](Results<C, kColumns>& results, const cpu::AttentionBackward::Gradient& to, C by) {
+    const auto write = [&](Results<C, kColumns>& results, const AttentionBackward::Gradient& to, C by) {
       if (to.data == nullptr) return;
       results.for_each([&](C& x, int i, std::int64_t column) {
         const std::int64_t s = first + own_row() + i, d = cut * kColumns + column;
@@ -188,9 +188,9 @@ __global__ void __launch_bounds__(kThreads) key_gradients(cpu::AttentionBackward
 }
 
 template <class T, int kColumns>
-void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
+void start(const AttentionBackward& w, std::uint32_t* words) {
   using C = Compute<T>;
-  const cpu::AttentionArgs& a = w.args;
+  const AttentionArgs& a = w.args;
   const std::int64_t rows = a.batch * a.heads * a.queries, cuts = ceil_div(a.depth, kColumns);
   const Buffer<C> deltas(rows);
   if (rows > 0) launch(dot_rows<T>, grid_for(ceil_div(rows, kThreads / kWarp)), kThreads, 0, w, deltas.data());
@@ -203,7 +203,7 @@ void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
 }
 
 template <class T>
-void start(const cpu::AttentionBackward& w, std::uint32_t* words) {
+void start(const AttentionBackward& w, std::uint32_t* words) {
   return w.args.depth <= kTile ? start<T, kTile>(w, words) : start<T, 2 * kTile>(w, words);
 }
 
@@ -223,7 +223,7 @@ struct Hidden {
 }  // namespace
 }  // namespace attention
 
-void own_attention(const cpu::AttentionBackward& w, std::uint32_t* words) {
+void own_attention(const AttentionBackward& w, std::uint32_t* words) {
   switch (w.args.dtype) {
     case DType::f64: return attention::start<double, attention::kTile>(w, words);
     case DType::f16: return attention::start<float16>(w, words);
@@ -232,15 +232,15 @@ void own_attention(const cpu::AttentionBackward& w, std::uint32_t* words) {
   }
 }
 
-void run_attention_backward(const cpu::AttentionBackward& w) {
-  const cpu::AttentionArgs& a = w.args;
+void run_attention_backward(const AttentionBackward& w) {
+  const AttentionArgs& a = w.args;
   if (a.batch * a.key_heads * a.depth == 0) return;
   if (!attention_by_library(w)) own_attention(w, context().seen);
 }
 
-void run_additive_mask(const AdditiveMaskCall& call) {
-  const Source in[] = {{call.mask.data, call.mask.dtype}};
-  const Target out{call.to.data, call.to.dtype};
+void run_additive_mask(const AdditiveMaskArgs& call) {
+  const In in[] = {{call.mask.data, call.mask.dtype}};
+  const Out out{call.to.data, call.to.dtype};
   const Walk walk = row_walk(call.rows, call.cols, {call.mask.pitch, call.cols});
   if (is_floating(call.mask.dtype)) return map<1>(attention::Widened{}, in, out, walk, nullptr);
   map<1>(attention::Hidden{}, in, out, walk, nullptr);

@@ -15,8 +15,8 @@ void observe(const void* data, DType dtype, std::int64_t rows, std::int64_t colu
 
 }  // namespace
 
-bool attention_by_library(const cpu::AttentionForward& f) {
-  const cpu::AttentionArgs& a = f.args;
+bool attention_by_library(const AttentionForward& f) {
+  const AttentionArgs& a = f.args;
   const bool together = f.y_head == a.depth, apart = f.y_token == a.heads * f.y_head;
   if (!(together || apart) || !library_attention(f)) return false;
   const std::int64_t tokens = a.batch * a.queries;
@@ -27,9 +27,9 @@ bool attention_by_library(const cpu::AttentionForward& f) {
   return true;
 }
 
-bool attention_by_library(const cpu::AttentionBackward& b) {
-  const cpu::AttentionArgs& a = b.args;
-  for (const cpu::AttentionBackward::Gradient& g : {b.gq, b.gk, b.gv})
+bool attention_by_library(const AttentionBackward& b) {
+  const AttentionArgs& a = b.args;
+  for (const AttentionBackward::Gradient& g : {b.gq, b.gk, b.gv})
     if (g.data != nullptr && g.head != a.depth) return false;
   if (!library_attention(b)) return false;
   observe(b.gq.data, a.dtype, a.batch * a.queries, a.heads * a.depth, b.gq.token);

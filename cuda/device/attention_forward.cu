@@ -1,7 +1,7 @@
 #include <limits>
 
 #include "binade/cuda/device/attention.cuh"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 
 namespace binade::cuda {
 namespace attention {
@@ -19,9 +19,9 @@ struct Row {
 /// Each block takes 64 queries of a head and goes through the keys that they see.
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
-    attend(cpu::AttentionForward f, const std::int64_t* step_offset, std::uint32_t* words) {
+    attend(AttentionForward f, const std::int64_t* step_offset, std::uint32_t* words) {
   using C = Compute<T>;
-  const cpu::AttentionArgs& a = f.args;
+  const AttentionArgs& a = f.args;
   C* const stage = static_cast<C*>(dynamic_shared());
   C* const tile = stage + kStage;
   const C scale = static_cast<C>(a.scale);
@@ -109,21 +109,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 }
 
 template <class T, int kColumns>
-void start(const cpu::AttentionForward& f, std::uint32_t* words) {
-  const cpu::AttentionArgs& a = f.args;
+void start(const AttentionForward& f, std::uint32_t* words) {
+  const AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
   launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset, words);
 }
 
 template <class T>
-void start(const cpu::AttentionForward& f, std::uint32_t* words) {
+void start(const AttentionForward& f, std::uint32_t* words) {
   return f.args.depth <= kTile ? start<T, kTile>(f, words) : start<T, 2 * kTile>(f, words);
 }
 
 }  // namespace
 }  // namespace attention
 
-void own_attention(const cpu::AttentionForward& f, std::uint32_t* words) {
+void own_attention(const AttentionForward& f, std::uint32_t* words) {
   switch (f.args.dtype) {
     case DType::f64: return attention::start<double, attention::kTile>(f, words);
     case DType::f16: return attention::start<float16>(f, words);
@@ -132,8 +132,8 @@ void own_attention(const cpu::AttentionForward& f, std::uint32_t* words) {
   }
 }
 
-void run_attention_forward(const cpu::AttentionForward& f) {
-  const cpu::AttentionArgs& a = f.args;
+void run_attention_forward(const AttentionForward& f) {
+  const AttentionArgs& a = f.args;
   if (a.batch * a.queries * a.heads * a.depth == 0) return;
   if (!attention_by_library(f)) own_attention(f, context().seen);
 }

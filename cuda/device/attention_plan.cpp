@@ -14,15 +14,15 @@ constexpr std::int64_t kMostDepth = 128;
 /// From 9.21 on it takes softmax as one operation, which the headers of 9.19 do not have.
 constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
 
-AttentionKey::Steps steps_of(const cpu::AttentionArgs::Tokens& x) { return {x.token, x.head}; }
+AttentionKey::Steps steps_of(const AttentionArgs::Tokens& x) { return {x.token, x.head}; }
 
 /// A gradient that nobody wants is written too, to memory of the call's own.
-AttentionKey::Steps steps_of(const cpu::AttentionBackward::Gradient& g, std::int64_t heads, std::int64_t depth) {
+AttentionKey::Steps steps_of(const AttentionBackward::Gradient& g, std::int64_t heads, std::int64_t depth) {
   if (g.data == nullptr) return {heads * depth, depth};
   return {g.token, g.head};
 }
 
-AttentionKey key_of(const cpu::AttentionArgs& a, AttentionPass pass) {
+AttentionKey key_of(const AttentionArgs& a, AttentionPass pass) {
   return {.pass = pass,
           .dtype = a.dtype,
           .batch = a.batch,
@@ -100,16 +100,16 @@ std::string AttentionKey::text() const {
       gy.head, gq.token, gq.head, gk.token, gk.head, gv.token, gv.head, mask, dropout, aligned);
 }
 
-AttentionKey attention_key(const cpu::AttentionForward& call) {
-  const cpu::AttentionArgs& a = call.args;
+AttentionKey attention_key(const AttentionForward& call) {
+  const AttentionArgs& a = call.args;
   AttentionKey key = key_of(a, AttentionPass::kForward);
   key.y = {call.y_token, call.y_head};
   key.aligned = all_aligned({a.q.data, a.k.data, a.v.data, call.y, call.lse});
   return key;
 }
 
-AttentionKey attention_key(const cpu::AttentionBackward& call) {
-  const cpu::AttentionArgs& a = call.args;
+AttentionKey attention_key(const AttentionBackward& call) {
+  const AttentionArgs& a = call.args;
   AttentionKey key = key_of(a, AttentionPass::kBackward);
   key.y = steps_of(call.y);
   key.gy = steps_of(call.gy);

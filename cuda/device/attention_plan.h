@@ -48,8 +48,8 @@ constexpr std::string_view kAttentionFamily = "attention";  ///< the first word 
 enum AttentionForm : int { kComposed };
 constexpr int kAttentionForms = 1;
 
-AttentionKey attention_key(const cpu::AttentionForward& call);
-AttentionKey attention_key(const cpu::AttentionBackward& call);
+AttentionKey attention_key(const AttentionForward& call);
+AttentionKey attention_key(const AttentionBackward& call);
 
 /// Why the library is not asked for this attention; empty where it is. `version`: 10000 major + 100 minor + patch of
 /// the cuDNN that is there; `architecture`: the device's major number.

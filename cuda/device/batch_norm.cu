@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "binade/core/ops/math.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/math.h"
 #include "binade/cuda/device/column_norm.cuh"
 #include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/piece.cuh"
 
 namespace binade::cuda {
@@ -11,7 +11,7 @@ namespace {
 
 /// mean and var from the stripes' moments when training, and rstd from var.
 template <class C>
-__global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* parts) {
+__global__ void statistics(BatchNormForward a, ColumnCut cut, const C* parts) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   C* var = static_cast<C*>(a.var);
   ChannelTotals total;
@@ -21,12 +21,12 @@ __global__ void statistics(ops::BatchNormForward a, ColumnCut cut, const C* part
     static_cast<C*>(a.mean)[c] = static_cast<C>(total.first);
     var[c] = static_cast<C>(total.second / static_cast<double>(a.rows));
   }
-  static_cast<C*>(a.rstd)[c] = ops::reciprocal_deviation(var[c], static_cast<C>(a.eps));
+  static_cast<C*>(a.rstd)[c] = reciprocal_deviation(var[c], static_cast<C>(a.eps));
 }
 
 /// gweight, gbias, and what gradient_apply takes of the sums when training.
 template <class C>
-__global__ void gradients(ops::BatchNormBackward a, ColumnCut cut, const C* parts, C* center, C* slope) {
+__global__ void gradients(BatchNormBackward a, ColumnCut cut, const C* parts, C* center, C* slope) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   const ChannelTotals total = combine_sums(parts, cut, a.cols, c);
   if (c >= a.cols || threadIdx.y != 0) return;
@@ -40,7 +40,7 @@ __global__ void gradients(ops::BatchNormBackward a, ColumnCut cut, const C* part
   slope[c] = static_cast<C>(-static_cast<double>(scale) * rstd * product / count);
 }
 
-__global__ void move(ops::MoveStatistics a) {
+__global__ void move(MoveStatistics a) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (c == 0) ++*a.batches;
   if (c >= a.cols) return;
@@ -58,7 +58,7 @@ Columns scaled_columns(const Call& a) {
 }
 
 template <class C>
-void forward(const ops::BatchNormForward& a) {
+void forward(const BatchNormForward& a) {
   const Columns columns = scaled_columns(a);
   const ColumnCut cut = cut_columns(columns);
   const Buffer<C> parts(a.training ? part_values(columns, cut, kMomentParts) : 0);
@@ -68,7 +68,7 @@ void forward(const ops::BatchNormForward& a) {
 }
 
 template <class C>
-void backward(const ops::BatchNormBackward& a) {
+void backward(const BatchNormBackward& a) {
   Columns columns = scaled_columns(a);
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t room = ceil_div(a.cols, kPack) * kPack;
@@ -89,15 +89,15 @@ void backward(const ops::BatchNormBackward& a) {
 
 }  // namespace
 
-void run_batch_norm_forward(const BatchNormForwardCall& call) {
+void run_batch_norm_forward(const BatchNormForward& call) {
   if (call.cols == 0) return;
   call.dtype == DType::f64 ? forward<double>(call) : forward<float>(call);
 }
-void run_batch_norm_backward(const BatchNormBackwardCall& call) {
+void run_batch_norm_backward(const BatchNormBackward& call) {
   if (call.cols == 0) return;
   call.dtype == DType::f64 ? backward<double>(call) : backward<float>(call);
 }
-void run_move_statistics(const MoveStatisticsCall& call) {
+void run_move_statistics(const MoveStatistics& call) {
   launch(move, static_cast<unsigned>(ceil_div(std::max<std::int64_t>(1, call.cols), 256)), 256, 0, call);
 }
 

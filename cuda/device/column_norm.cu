@@ -318,7 +318,7 @@ unsigned blocks_of(const Columns& a, const ColumnCut& cut) {
   return static_cast<unsigned>(a.samples * cut.stripes * cut.tiles);
 }
 
-Columns common(const ops::ChannelNorm& a) {
+Columns common(const ChannelNorm& a) {
   return {.dtype = a.dtype,
           .samples = a.samples,
           .rows = a.rows,
@@ -330,7 +330,7 @@ Columns common(const ops::ChannelNorm& a) {
 }
 }  // namespace
 
-Columns columns_of(const ops::ChannelNormForward& a) {
+Columns columns_of(const ChannelNormForward& a) {
   Columns columns = common(a);
   columns.residual = a.residual;
   columns.residual_pitch = a.residual_pitch;
@@ -340,7 +340,7 @@ Columns columns_of(const ops::ChannelNormForward& a) {
   return columns;
 }
 
-Columns columns_of(const ops::ChannelNormBackward& a) {
+Columns columns_of(const ChannelNormBackward& a) {
   Columns columns = common(a);
   columns.mean = a.mean;
   columns.y = a.y;

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "binade/core/dtype.h"
-#include "binade/core/ops/norm_calls.h"
+#include "binade/core/kernels/channel_norm.h"
 #include "binade/cuda/device/column_fold.cuh"
 
 /// What batch norm and group norm share: passes over `samples` x `rows` rows of `cols` channels, each sample with its
@@ -36,8 +36,8 @@ struct Columns {
 };
 
 /// With mean as in `a`, which is not per channel for group norm; scale and what follows from sums are left out.
-Columns columns_of(const ops::ChannelNormForward& a);
-Columns columns_of(const ops::ChannelNormBackward& a);
+Columns columns_of(const ChannelNormForward& a);
+Columns columns_of(const ChannelNormBackward& a);
 
 /// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
 struct ColumnCut {

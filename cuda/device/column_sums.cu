@@ -1,4 +1,4 @@
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/products.cuh"
 
@@ -24,7 +24,7 @@ struct Slope {
 
 /// What is added up: x as it lies there ...
 struct AsTheyAre {
-  Source x;
+  In x;
   std::uint32_t* words = nullptr;
   __device__ DType stored() const { return DType::f64; }  // so that nothing is observed
 
@@ -38,7 +38,7 @@ struct AsTheyAre {
 /// ... or gz = gy activation'(z), which is stored on the way, as it was stored.
 template <Activation kActivation>
 struct Sloped {
-  Source z, gy;
+  In z, gy;
   void* gz = nullptr;
   std::uint32_t* words = nullptr;
   Slope<kActivation> slope{};
@@ -155,10 +155,10 @@ void sum(const Terms& terms, std::int64_t rows, std::int64_t columns, std::int64
 }
 
 template <Activation kActivation>
-void slope(const ActivationBackwardCall& call) {
-  const Source z{call.z, call.dtype}, gy{call.gy, call.dtype};
+void slope(const ActivationBackwardArgs& call) {
+  const In z{call.z, call.dtype}, gy{call.gy, call.dtype};
   if (call.sums == nullptr) {
-    const Source in[] = {z, gy};
+    const In in[] = {z, gy};
     return map<2>(Slope<kActivation>{}, in, {call.gz, call.dtype}, flat_walk(call.rows * call.columns, 3));
   }
   const Sloped<kActivation> terms{z, gy, call.gz, context().seen};
@@ -168,14 +168,14 @@ void slope(const ActivationBackwardCall& call) {
 
 }  // namespace
 
-void run_column_sums(const ColumnSumsCall& call) {
+void run_column_sums(const ColumnSumsArgs& call) {
   if (call.columns <= 0) return;
   const AsTheyAre x{{call.x, call.dtype}};
-  if (call.dtype == DType::f64) return sum<double>(x, call.rows, call.columns, call.row, call.sums);
-  sum<float>(x, call.rows, call.columns, call.row, call.sums);
+  if (call.dtype == DType::f64) return sum<double>(x, call.rows, call.columns, call.pitch, call.sums);
+  sum<float>(x, call.rows, call.columns, call.pitch, call.sums);
 }
 
-void run_activation_backward(const ActivationBackwardCall& call) {
+void run_activation_backward(const ActivationBackwardArgs& call) {
   if (call.columns <= 0) return;
   switch (call.activation) {
     case Activation::kNone: break;

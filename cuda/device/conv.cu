@@ -1,5 +1,5 @@
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/conv.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 #include "binade/cuda/device/seen.cuh"
@@ -31,9 +31,8 @@ struct Sweep {
   std::int64_t filter_group = 0, filter_j = 0, filter_i = 0, filter_position = 0;
 };
 
-Sweep sweep_of(const ConvCall& call) {
-  const cpu::ConvArgs& a = call.args;
-  const cpu::ConvShape& s = a.shape;
+Sweep sweep_of(const ConvArgs& a) {
+  const ConvShape& s = a.shape;
   const std::int64_t channels = s.channels / s.groups, filters = s.filters / s.groups;
   const std::int64_t positions = s.filter_height * s.filter_width;
   Sweep sweep{.source = a.source,
@@ -51,7 +50,7 @@ Sweep sweep_of(const ConvCall& call) {
               .dilation = {s.dilation[0], s.dilation[1]},
               .filter_group = filters * positions * channels,
               .filter_position = channels};
-  if (call.transposed) {
+  if (a.transposed) {
     sweep.source_height = s.out_height, sweep.source_width = s.out_width, sweep.source_channels = filters;
     sweep.result_height = s.height, sweep.result_width = s.width, sweep.result_channels = channels;
     sweep.filter_j = 1, sweep.filter_i = positions * channels;
@@ -330,27 +329,26 @@ void start(const Sweep& s, DType in, std::uint32_t* words) {
 }
 
 /// As it is, or with copies of slices. The result is observed.
-bool conv_by_library(const ConvCall& call, std::int64_t pixels, std::int64_t channels) {
-  const cpu::ConvArgs& a = call.args;
+bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channels) {
   const auto observe = [&](const void* result, std::int64_t pitch) {
     const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().seen};
     observe_products(at, 1, pixels, channels);
   };
-  const cpu::ConvShape& s = a.shape;
-  const std::int64_t source_channels = call.transposed ? s.filters : s.channels;
+  const ConvShape& s = a.shape;
+  const std::int64_t source_channels = a.transposed ? s.filters : s.channels;
   const bool slices = a.source_pitch != source_channels || a.result_pitch != channels;
   // Engines that add a bias to halves on Tensor Cores take no slices (tests/cuda/conv_engines_test.cpp).
-  if (!(slices && is_half(a.in) && a.bias != nullptr) && library_conv(call))
+  if (!(slices && is_half(a.in) && a.bias != nullptr) && library_conv(a))
     return observe(a.result, a.result_pitch), true;
   if (!slices) return false;
-  const std::int64_t source_pixels = s.images * (call.transposed ? s.out_height * s.out_width : s.height * s.width);
+  const std::int64_t source_pixels = s.images * (a.transposed ? s.out_height * s.out_width : s.height * s.width);
   const TogetherPixels source(a.source, a.in, source_pixels, source_channels, a.source_pitch);
   const TogetherPixels result(a.result, a.out, pixels, channels, a.result_pitch);
-  ConvCall together = call;
-  together.args.source = source.data();
-  together.args.source_pitch = source_channels;
-  together.args.result = result.data();
-  together.args.result_pitch = channels;
+  ConvArgs together = a;
+  together.source = source.data();
+  together.source_pitch = source_channels;
+  together.result = result.data();
+  together.result_pitch = channels;
   if (!library_has_conv(together)) return false;
   source.copy_in();
   if (!library_conv(together)) return false;
@@ -361,10 +359,10 @@ bool conv_by_library(const ConvCall& call, std::int64_t pixels, std::int64_t cha
 
 }  // namespace
 
-void own_conv(const ConvCall& call, std::uint32_t* words) {
-  const Sweep s = sweep_of(call);
-  conv::with_type(call.args.in, [&]<class T, class C>(T, C) {
-    call.transposed ? start<T, C, true>(s, call.args.in, words) : start<T, C, false>(s, call.args.in, words);
+void own_conv(const ConvArgs& a, std::uint32_t* words) {
+  const Sweep s = sweep_of(a);
+  conv::with_type(a.in, [&]<class T, class C>(T, C) {
+    a.transposed ? start<T, C, true>(s, a.in, words) : start<T, C, false>(s, a.in, words);
   });
 }
 
@@ -389,16 +387,15 @@ void TogetherPixels::copy_out() const {
           "a copy of a channel slice");
 }
 
-void run_conv(const ConvCall& call) {
-  const cpu::ConvShape& s = call.args.shape;
-  const std::int64_t pixels = s.images * (call.transposed ? s.height * s.width : s.out_height * s.out_width);
-  const std::int64_t channels = call.transposed ? s.channels : s.filters;
+void run_conv(const ConvArgs& a) {
+  const ConvShape& s = a.shape;
+  const std::int64_t pixels = s.images * (a.transposed ? s.height * s.width : s.out_height * s.out_width);
+  const std::int64_t channels = a.transposed ? s.channels : s.filters;
   if (pixels * channels == 0) return;
   // Sums of nothing: no library is asked for them.
   const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
-  if (call.by != ConvBy::kOwn && !empty && conv_by_library(call, pixels, channels)) return;
-  if (call.by == ConvBy::kLibrary) throw Failure(Status::kUnsupported, "no library has a plan for this convolution");
-  own_conv(call, context().seen);
+  if (!empty && conv_by_library(a, pixels, channels)) return;
+  own_conv(a, context().seen);
 }
 
 }  // namespace binade::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/cuda/calls/conv.h"
+#include "binade/core/kernels/conv.h"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
@@ -11,8 +11,8 @@ namespace binade::cuda {
 
 /// By Binade's kernels, whatever the sizes. REQUIRES that there is a result, and pixels for the gradient of weights.
 /// Results are observed in `words`; null: not.
-void own_conv(const ConvCall& call, std::uint32_t* words);
-void own_conv_weight(const ConvWeightCall& call);
+void own_conv(const ConvArgs& a, std::uint32_t* words);
+void own_conv_weight(const ConvWeightArgs& a);
 
 /// Pixels of a channel slice, copied together: libraries take few slices. Pixels that lie together are not copied.
 class TogetherPixels {

@@ -11,15 +11,15 @@ TensorFacts pixels(ConvTensor id, DType dtype, const Four& extents, std::int64_t
 }
 
 TensorFacts x_facts(const ConvKey& key, DType dtype) {
-  const cpu::ConvShape& s = key.shape;
+  const ConvShape& s = key.shape;
   return pixels(kTensorX, dtype, {s.images, s.channels, s.height, s.width}, key.x_pitch, key.x_alignment);
 }
 TensorFacts y_facts(const ConvKey& key, DType dtype) {
-  const cpu::ConvShape& s = key.shape;
+  const ConvShape& s = key.shape;
   return pixels(kTensorY, dtype, {s.images, s.filters, s.out_height, s.out_width}, key.y_pitch, key.y_alignment);
 }
 TensorFacts w_facts(const ConvKey& key, DType dtype) {
-  const cpu::ConvShape& s = key.shape;
+  const ConvShape& s = key.shape;
   const std::int64_t channels = s.channels / s.groups;  // fewer than x has: cuDNN infers the groups
   return pixels(kTensorW, dtype, {s.filters, channels, s.filter_height, s.filter_width}, channels, key.w_alignment);
 }
@@ -31,7 +31,7 @@ TensorFacts sums_like(const TensorFacts& result) {
   return sums;
 }
 
-Descriptor convolution(const cpu::ConvShape& s) {
+Descriptor convolution(const ConvShape& s) {
   Descriptor c(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   c.set_one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   c.set_one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
@@ -83,7 +83,7 @@ Operation operation_of(ConvPass pass) {
 int slices_of(const ConvKey& key, const EngineTarget& target) {
   if (key.pass != ConvPass::kWeightGradient || key.in == key.out) return 1;
   constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // of a slice at least
-  const cpu::ConvShape& s = key.shape;
+  const ConvShape& s = key.shape;
   const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
   const std::int64_t columns = s.filter_height * s.filter_width * (s.channels / s.groups);
   const std::int64_t at_once = s.groups * tiles(s.filters / s.groups) * tiles(columns);

@@ -10,7 +10,7 @@ constexpr const char* kPasses[] = {"forward", "data-gradient", "weight-gradient"
 }  // namespace
 
 std::array<std::int64_t, ConvKey::kNumbers> ConvKey::numbers() const {
-  const cpu::ConvShape& s = shape;
+  const ConvShape& s = shape;
   return {static_cast<int>(pass),
           static_cast<int>(in),
           static_cast<int>(out),
@@ -39,7 +39,7 @@ std::array<std::int64_t, ConvKey::kNumbers> ConvKey::numbers() const {
 }
 
 std::string ConvKey::text() const {
-  const cpu::ConvShape& s = shape;
+  const ConvShape& s = shape;
   return fmt::format(
       "conv {} {} {} x {} {} {} {} pitch {} align {} y {} {} {} pitch {} align {} w {} {} align {} stride {} {} "
       "padding "
@@ -50,24 +50,22 @@ std::string ConvKey::text() const {
       bias ? 1 : 0, tf32 ? 1 : 0);
 }
 
-ConvKey conv_key(const ConvCall& call) {
-  const cpu::ConvArgs& a = call.args;
+ConvKey conv_key(const ConvArgs& a) {
   const int source = alignment_of(a.source), result = alignment_of(a.result);
-  return {.pass = call.transposed ? ConvPass::kDataGradient : ConvPass::kForward,
+  return {.pass = a.transposed ? ConvPass::kDataGradient : ConvPass::kForward,
           .in = a.in,
           .out = a.out,
           .shape = a.shape,
-          .x_pitch = call.transposed ? a.result_pitch : a.source_pitch,
-          .y_pitch = call.transposed ? a.source_pitch : a.result_pitch,
-          .x_alignment = call.transposed ? result : source,
+          .x_pitch = a.transposed ? a.result_pitch : a.source_pitch,
+          .y_pitch = a.transposed ? a.source_pitch : a.result_pitch,
+          .x_alignment = a.transposed ? result : source,
           .w_alignment = alignment_of(a.filter),
-          .y_alignment = call.transposed ? source : result,
+          .y_alignment = a.transposed ? source : result,
           .bias = a.bias != nullptr,
           .tf32 = a.tf32 && a.in == DType::f32};
 }
 
-ConvKey conv_key(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
+ConvKey conv_key(const ConvWeightArgs& a) {
   return {.pass = ConvPass::kWeightGradient,
           .in = a.in,
           .out = accumulate_dtype(a.in),
@@ -81,7 +79,7 @@ ConvKey conv_key(const ConvWeightCall& call) {
 }
 
 std::string no_library_for(const ConvKey& key) {
-  const cpu::ConvShape& s = key.shape;
+  const ConvShape& s = key.shape;
   if (key.in == DType::f64) return "cuDNN is not asked for f64";
   // A result may be smaller than the formula says (conv_transpose2d with an output padding beyond the stride).
   const std::int64_t extents[2] = {s.height, s.width}, outs[2] = {s.out_height, s.out_width},

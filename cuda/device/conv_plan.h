@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "binade/cuda/calls/conv.h"
+#include "binade/core/kernels/conv.h"
 #include "binade/cuda/device/engine_choice.h"
 
 /// What a library is asked for a convolution. Plain values: no library's header.
@@ -18,7 +18,7 @@ struct ConvKey {
   ConvPass pass = ConvPass::kForward;
   DType in = DType::f32;   ///< of what is read
   DType out = DType::f32;  ///< of what is written
-  cpu::ConvShape shape;
+  ConvShape shape;
   std::int64_t x_pitch = 0, y_pitch = 0;
   int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< bytes: a power of two, at most 16
   bool bias = false;
@@ -32,8 +32,8 @@ struct ConvKey {
 };
 inline bool operator==(const ConvKey& a, const ConvKey& b) { return a.numbers() == b.numbers(); }
 
-ConvKey conv_key(const ConvCall& call);
-ConvKey conv_key(const ConvWeightCall& call);
+ConvKey conv_key(const ConvArgs& a);
+ConvKey conv_key(const ConvWeightArgs& a);
 
 /// Why no library is asked for this convolution; empty where one is.
 std::string no_library_for(const ConvKey& key);

@@ -1,5 +1,5 @@
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/conv.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 
 /// gw[f, r, s, c] = sum over pixels of gy[pixel, f] x[pixel shifted by (r, s), c]: rows are filters, columns (r, s, c),
@@ -17,15 +17,15 @@ constexpr std::int64_t kFewestPixels = 512;                 // of a run
 constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // of all runs together
 
 struct Plan {
-  cpu::ConvWeightArgs args = {};
+  ConvWeightArgs args = {};
   std::int64_t channels = 0, filters = 0;  // of one group
   std::int64_t columns = 0;                // positions * channels
   std::int64_t pixels = 0, runs = 0, run_pixels = 0;
   std::int64_t row_tiles = 0, column_tiles = 0, tiles = 0;
 };
 
-Plan plan_of(const cpu::ConvWeightArgs& args) {
-  const cpu::ConvShape& s = args.shape;
+Plan plan_of(const ConvWeightArgs& args) {
+  const ConvShape& s = args.shape;
   Plan p{.args = args, .channels = s.channels / s.groups, .filters = s.filters / s.groups};
   p.columns = s.filter_height * s.filter_width * p.channels;
   p.pixels = s.images * s.out_height * s.out_width;
@@ -53,19 +53,19 @@ struct Chunk {
 struct Step {
   std::int64_t pixel, image, row, column;
 
-  __device__ Step(const cpu::ConvShape& s, std::int64_t pixel) : pixel(pixel) {
+  __device__ Step(const ConvShape& s, std::int64_t pixel) : pixel(pixel) {
     const std::int64_t line = pixel / s.out_width;
     column = pixel - line * s.out_width;
     image = line / s.out_height;
     row = line - image * s.out_height;
   }
-  __device__ void forward(const cpu::ConvShape& s) {
+  __device__ void forward(const ConvShape& s) {
     pixel += kDepth;
     for (column += kDepth; column >= s.out_width; column -= s.out_width)
       if (++row == s.out_height) row = 0, ++image;
   }
-  __device__ void put(Chunk& chunk, int i, const cpu::ConvWeightArgs& a, std::int64_t end) const {
-    const cpu::ConvShape& s = a.shape;
+  __device__ void put(Chunk& chunk, int i, const ConvWeightArgs& a, std::int64_t end) const {
+    const ConvShape& s = a.shape;
     const std::int64_t y = row * s.stride[0] - s.padding[0], x = column * s.stride[1] - s.padding[1];
     chunk.y[i] = pixel < end ? y : kNowhere;
     chunk.x[i] = x;
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
   alignas(16) __shared__ C a[2][kDepth][kTile + kPad];
   alignas(16) __shared__ C b[2][kDepth][kTile + kPad];
   __shared__ Chunk chunks[2];
-  const cpu::ConvShape& s = p.args.shape;
+  const ConvShape& s = p.args.shape;
   const int thread = static_cast<int>(threadIdx.x);
   const int row = thread / 16 * kEach, column = thread % 16 * kEach;
   const int across = thread % kAcross * kPer, along = thread / kAcross;  // what it reads of a chunk
@@ -227,20 +227,19 @@ class WidePixels {
 
 /// Of halves that lie as the engines of a library do not take them (tests/cuda/conv_engines_test.cpp): an odd number of
 /// channels, which 4 bytes do not divide (an image's three, a mask's one), and slices. Zeros more change no sum.
-bool widened_by_library(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
-  const cpu::ConvShape& s = a.shape;
+bool widened_by_library(const ConvWeightArgs& a) {
+  const ConvShape& s = a.shape;
   const WidePixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);
   const WidePixels gy(a.gy, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
   const std::int64_t positions = s.filter_height * s.filter_width;
   const bool narrower = x.channels() != s.channels || gy.channels() != s.filters;
   const Buffer<float> gw(narrower ? gy.channels() * positions * x.channels() : 0);
-  ConvWeightCall wide = call;
-  wide.args.shape.channels = wide.args.x_pitch = x.channels();
-  wide.args.shape.filters = wide.args.gy_pitch = gy.channels();
-  wide.args.x = x.data();
-  wide.args.gy = gy.data();
-  if (narrower) wide.args.gw = gw.data();
+  ConvWeightArgs wide = a;
+  wide.shape.channels = wide.x_pitch = x.channels();
+  wide.shape.filters = wide.gy_pitch = gy.channels();
+  wide.x = x.data();
+  wide.gy = gy.data();
+  if (narrower) wide.gw = gw.data();
   if (!library_has_conv(wide)) return false;
   x.copy_in();
   gy.copy_in();
@@ -256,21 +255,20 @@ bool widened_by_library(const ConvWeightCall& call) {
 }
 
 /// As it is, or from copies.
-bool conv_weight_by_library(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
-  const cpu::ConvShape& s = a.shape;
+bool conv_weight_by_library(const ConvWeightArgs& a) {
+  const ConvShape& s = a.shape;
   const bool slices = a.x_pitch != s.channels || a.gy_pitch != s.filters;
   const bool odd = s.channels % 2 != 0 || s.filters % 2 != 0;
-  if (is_half(a.in) && s.groups == 1 && (slices || odd) && widened_by_library(call)) return true;
-  if (library_conv_weight(call)) return true;
+  if (is_half(a.in) && s.groups == 1 && (slices || odd) && widened_by_library(a)) return true;
+  if (library_conv_weight(a)) return true;
   if (!slices) return false;
   const TogetherPixels x(a.x, a.in, s.images * s.height * s.width, s.channels, a.x_pitch);
   const TogetherPixels gy(a.gy, a.in, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
-  ConvWeightCall together = call;
-  together.args.x = x.data();
-  together.args.x_pitch = s.channels;
-  together.args.gy = gy.data();
-  together.args.gy_pitch = s.filters;
+  ConvWeightArgs together = a;
+  together.x = x.data();
+  together.x_pitch = s.channels;
+  together.gy = gy.data();
+  together.gy_pitch = s.filters;
   if (!library_has_conv(together)) return false;
   x.copy_in();
   gy.copy_in();
@@ -279,8 +277,7 @@ bool conv_weight_by_library(const ConvWeightCall& call) {
 
 }  // namespace
 
-void own_conv_weight(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
+void own_conv_weight(const ConvWeightArgs& a) {
   const Plan p = plan_of(a);
   const bool fours = conv::in_fours(a.x, a.in, a.x_pitch) && conv::in_fours(a.gy, a.in, a.gy_pitch) &&
                      p.channels % 4 == 0 && p.filters % 4 == 0;
@@ -291,18 +288,16 @@ void own_conv_weight(const ConvWeightCall& call) {
   });
 }
 
-void run_conv_weight(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
-  const cpu::ConvShape& s = a.shape;
+void run_conv_weight(const ConvWeightArgs& a) {
+  const ConvShape& s = a.shape;
   const std::int64_t size = s.filters * s.filter_height * s.filter_width * (s.channels / s.groups);
   if (size == 0) return;
   if (s.images * s.out_height * s.out_width == 0) {
     const std::size_t bytes = static_cast<std::size_t>(size) * (a.in == DType::f64 ? sizeof(double) : sizeof(float));
     return check(cudaMemsetAsync(a.gw, 0, bytes, context().stream), "cudaMemset");
   }
-  if (call.by != ConvBy::kOwn && conv_weight_by_library(call)) return;
-  if (call.by == ConvBy::kLibrary) throw Failure(Status::kUnsupported, "no library has a plan for this convolution");
-  own_conv_weight(call);
+  if (conv_weight_by_library(a)) return;
+  own_conv_weight(a);
 }
 
 }  // namespace binade::cuda

@@ -1,6 +1,6 @@
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/copies.cuh"
+#include "binade/cuda/device/kernels.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -9,7 +9,7 @@ __global__ void copy_all(const MemoryCopy* pieces) { copy_piece(pieces[blockIdx.
 
 }  // namespace
 
-void run_copy_all(const CopyAllCall& call) {
+void run_copy_all(const CopyAllArgs& call) {
   const std::vector<MemoryCopy> pieces = in_pieces(call.copies, kPieceOfBlock);
   if (pieces.empty()) return;
   const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));

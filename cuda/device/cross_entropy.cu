@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "binade/core/ops/math.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/math.h"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
 #include "binade/cuda/device/seen.cuh"
 
@@ -16,7 +16,7 @@ struct Label {
   std::int64_t value;
   bool ignored, bad;
 };
-__device__ __forceinline__ Label label_of(const CrossEntropyCall& a, std::int64_t row) {
+__device__ __forceinline__ Label label_of(const CrossEntropyArgs& a, std::int64_t row) {
   const auto value = load_at<std::int64_t>(a.targets, row);
   const bool ignored = value == a.ignore_index;
   return {value, ignored, !ignored && (value < 0 || value >= a.classes)};
@@ -27,7 +27,7 @@ constexpr int kAhead = 2;          // packs that a thread asks for before it com
 
 /// f(columns, their values) for the columns of a row that this thread takes.
 template <int V, class C, class F>
-__device__ __forceinline__ void each_ahead(const Team<C>& team, const Source& x, std::int64_t row, std::int64_t cols,
+__device__ __forceinline__ void each_ahead(const Team<C>& team, const In& x, std::int64_t row, std::int64_t cols,
                                            F&& f) {
   const std::int64_t stride = static_cast<std::int64_t>(team.width()) * V;
   for (std::int64_t c = static_cast<std::int64_t>(team.rank()) * V; c < cols; c += (V == kPack ? kAhead : 1) * stride) {
@@ -85,7 +85,7 @@ struct Running {
 /// losses (rows): of each row; 0 where ignored, NaN where the target is no class.
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1 ? 2 : 1)
-    forward_rows(CrossEntropyCall a, int width, C* losses, FaultNote fault) {
+    forward_rows(CrossEntropyArgs a, int width, C* losses, FaultNote fault) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
   C* statistics = static_cast<C*>(a.statistics.data);
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
     C loss = 0;
     if (label.bad) {
       loss = std::numeric_limits<C>::quiet_NaN();
-      note_fault(fault, a.number, row, label.value);
+      note_fault(fault, a.call, row, label.value);
     } else if (!label.ignored) {
       const C target = load_at<C>(a.logits, row * a.pitch + label.value);
       loss = math::log(sums[0]) - (1 - smoothing) * (target - max[0]);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
 
 template <class C, int V>
 __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
-    backward_rows(CrossEntropyCall a, int width, std::uint32_t* words) {
+    backward_rows(CrossEntropyArgs a, int width, std::uint32_t* words) {
   Team<C> team(width, nullptr);
   Seen seen(words, a.out.dtype);
   const C* statistics = static_cast<const C*>(a.statistics.data);
@@ -184,13 +184,13 @@ __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
 }
 
 template <class C, int V, int H>
-void start_forward(const CrossEntropyCall& call, const RowTeams& teams, C* losses) {
+void start_forward(const CrossEntropyArgs& call, const RowTeams& teams, C* losses) {
   launch(forward_rows<C, V, H>, grid_for(ceil_div(call.rows, teams.count())), static_cast<unsigned>(teams.threads), 0,
          call, teams.width, losses, context().fault);
 }
 
 template <class C>
-void forward(const CrossEntropyCall& call) {
+void forward(const CrossEntropyArgs& call) {
   Buffer<C> losses(call.rows);
   check(cudaMemsetAsync(call.count, 0, sizeof *call.count, context().stream), "cross_entropy");
   if (call.rows > 0) {
@@ -213,7 +213,7 @@ void forward(const CrossEntropyCall& call) {
 }
 
 template <class C>
-void backward(const CrossEntropyCall& call) {
+void backward(const CrossEntropyArgs& call) {
   const bool may_pack = sizeof(C) == 4 && packs_rows(call.logits.data, call.logits.dtype, call.pitch) &&
                         packs_rows(call.out.data, call.out.dtype, call.classes);
   const RowLaunch rows(call.classes, may_pack);
@@ -227,7 +227,7 @@ void backward(const CrossEntropyCall& call) {
 
 }  // namespace
 
-void run_cross_entropy(const CrossEntropyCall& call) {
+void run_cross_entropy(const CrossEntropyArgs& call) {
   const bool wide = call.statistics.dtype == DType::f64;
   if (!call.backward)
     wide ? forward<double>(call) : forward<float>(call);

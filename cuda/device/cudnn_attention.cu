@@ -82,8 +82,8 @@ class Unwanted {
 
 }  // namespace
 
-bool library_attention(const cpu::AttentionForward& f) {
-  const cpu::AttentionArgs& a = f.args;
+bool library_attention(const AttentionForward& f) {
+  const AttentionArgs& a = f.args;
   const AttentionKey key = attention_key(f);
   const Samples at{key};
   const Unwanted lse(f.lse, a.batch * at.rows(kAttentionLse, nullptr).bytes);
@@ -93,8 +93,8 @@ bool library_attention(const cpu::AttentionForward& f) {
               at.rows(kAttentionLse, lse.data())});
 }
 
-bool library_attention(const cpu::AttentionBackward& b) {
-  const cpu::AttentionArgs& a = b.args;
+bool library_attention(const AttentionBackward& b) {
+  const AttentionArgs& a = b.args;
   const AttentionKey key = attention_key(b);
   if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and takes no memory
   const Samples at{key};

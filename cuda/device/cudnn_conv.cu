@@ -29,20 +29,16 @@ bool has(const ConvKey& key) { return plans().has_plan(key); }
 
 }  // namespace
 
-bool library_conv(const ConvCall& call) {
-  const cpu::ConvArgs& a = call.args;
-  const void* const x = call.transposed ? a.result : a.source;
-  const void* const y = call.transposed ? a.source : a.result;
-  return run(conv_key(call), x, a.filter, y, a.bias);
+bool library_conv(const ConvArgs& a) {
+  const void* const x = a.transposed ? a.result : a.source;
+  const void* const y = a.transposed ? a.source : a.result;
+  return run(conv_key(a), x, a.filter, y, a.bias);
 }
 
-bool library_conv_weight(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
-  return run(conv_key(call), a.x, a.gw, a.gy, nullptr);
-}
+bool library_conv_weight(const ConvWeightArgs& a) { return run(conv_key(a), a.x, a.gw, a.gy, nullptr); }
 
-bool library_has_conv(const ConvCall& call) { return has(conv_key(call)); }
-bool library_has_conv(const ConvWeightCall& call) { return has(conv_key(call)); }
+bool library_has_conv(const ConvArgs& a) { return has(conv_key(a)); }
+bool library_has_conv(const ConvWeightArgs& a) { return has(conv_key(a)); }
 
 void forget_conv_plans() { plans().forget(); }
 std::string conv_plans() { return plans().text(); }

@@ -1,5 +1,5 @@
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/rows.cuh"
 
@@ -11,7 +11,7 @@ constexpr std::int64_t kPiece = 1 << 14;  // elements that one block adds up
 
 /// partial (pieces, 3): sums of x t, x and t.
 template <class C, int V>
-__global__ void __launch_bounds__(kThreads) sum_pieces(Source x, Source t, std::int64_t count, C* partial) {
+__global__ void __launch_bounds__(kThreads) sum_pieces(In x, In t, std::int64_t count, C* partial) {
   for (std::int64_t b = blockIdx.x; b * kPiece < count; b += gridDim.x) {
     const std::int64_t end = (b + 1) * kPiece < count ? (b + 1) * kPiece : count;
     C sums[3] = {};
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads) sum_pieces(Source x, Source t, std::
 }
 
 template <class C, int V>
-void sum(const DiceSumsCall& call) {
+void sum(const DiceSumsArgs& call) {
   const std::int64_t pieces = ceil_div(call.count, kPiece);
   Buffer<C> partial(3 * pieces);
   if (pieces > 0) launch(sum_pieces<C, V>, grid_for(pieces), kThreads, 0, call.x, call.t, call.count, partial.data());
@@ -52,11 +52,11 @@ void sum(const DiceSumsCall& call) {
 /// The two sides of the fraction, in double as everywhere.
 struct Fraction {
   double n, d;
-  __device__ Fraction(const Source& sums, double smooth)
+  __device__ Fraction(const In& sums, double smooth)
       : n(2 * load_at<double>(sums, 0) + smooth), d(load_at<double>(sums, 1) + load_at<double>(sums, 2) + smooth) {}
 };
 
-__global__ void loss(DiceLossCall a, std::uint32_t* words) {
+__global__ void loss(DiceLossArgs a, std::uint32_t* words) {
   Seen seen(words, a.loss.dtype);
   if (threadIdx.x == 0) {
     const Fraction f(a.sums, a.smooth);
@@ -68,7 +68,7 @@ __global__ void loss(DiceLossCall a, std::uint32_t* words) {
 }
 
 struct Gradient {
-  Source sums, gy;
+  In sums, gy;
   double smooth;
   double offset = 0, factor = 0;
 
@@ -86,7 +86,7 @@ struct Gradient {
 
 }  // namespace
 
-void run_dice_sums(const DiceSumsCall& call) {
+void run_dice_sums(const DiceSumsArgs& call) {
   if (call.x.dtype == DType::f64)
     sum<double, 1>(call);
   else if (packs(call.x.data, call.x.dtype) && packs(call.t.data, call.t.dtype))
@@ -95,9 +95,9 @@ void run_dice_sums(const DiceSumsCall& call) {
     sum<float, 1>(call);
 }
 
-void run_dice_loss(const DiceLossCall& call) { launch(loss, 1, kWarp, 0, call, context().seen); }
+void run_dice_loss(const DiceLossArgs& call) { launch(loss, 1, kWarp, 0, call, context().seen); }
 
-void run_dice_gradient(const DiceGradientCall& call) {
+void run_dice_gradient(const DiceGradientArgs& call) {
   map<1>(Gradient{call.sums, call.gy, call.smooth}, {call.other}, call.g, flat_walk(call.count, 2));
 }
 

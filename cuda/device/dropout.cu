@@ -1,4 +1,4 @@
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/live_stream.cuh"
 #include "binade/cuda/device/rows.cuh"
 #include "binade/cuda/device/seen.cuh"
@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 
 /// Eight elements a thread: two blocks of the stream. `kV` of them are read and written at a time.
 template <class C, int kV>
-__global__ void dropout(DropoutCall a, const std::int64_t* step_offset, std::uint32_t* words) {
+__global__ void dropout(DropoutArgs a, const std::int64_t* step_offset, std::uint32_t* words) {
   Seen seen(words, a.y.dtype);
   const C scale = static_cast<C>(a.scale);
   const RandomStream stream = live_stream(a.stream, step_offset);
@@ -51,7 +51,7 @@ __global__ void dropout(DropoutCall a, const std::int64_t* step_offset, std::uin
 
 }  // namespace
 
-void run_dropout(const DropoutCall& call) {
+void run_dropout(const DropoutArgs& call) {
   if (call.count == 0) return;
   const unsigned grid = grid_for(ceil_div(call.count, kThreads * kPack));
   if (call.x.dtype == DType::f64 || call.y.dtype == DType::f64)

@@ -1,7 +1,7 @@
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/ops/formulas.h"
 #include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
-#include "binade/cuda/device/op_list.cuh"
 #include "binade/cuda/device/rows.cuh"
 
 namespace binade::cuda {
@@ -13,7 +13,7 @@ constexpr std::int64_t kPiece = 1 << 14;  // elements that one block adds up
 /// partial[b] = the sum of value(x, t) over piece b.
 template <class Op, class C, int V>
 __global__ void __launch_bounds__(kThreads, 1)
-    sum_pieces(Source x, Source t, std::int64_t count, typename Op::Params p, C* partial) {
+    sum_pieces(In x, In t, std::int64_t count, typename Op::Params p, C* partial) {
   for (std::int64_t b = blockIdx.x; b * kPiece < count; b += gridDim.x) {
     const std::int64_t end = (b + 1) * kPiece < count ? (b + 1) * kPiece : count;
     C sum = 0;
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 template <class Op, class C, int V>
-void forward_as(const ElementLossCall& call, const typename Op::Params& p) {
+void forward_as(const ElementLossArgs& call, const typename Op::Params& p) {
   const std::int64_t pieces = ceil_div(call.count, kPiece);
   Buffer<C> partial(pieces);
   if (pieces > 0)
@@ -48,7 +48,7 @@ void forward_as(const ElementLossCall& call, const typename Op::Params& p) {
 template <class Op, int kWhich>
 struct Gradient {
   typename Op::Params p;
-  Source gy;
+  In gy;
   double divisor;
   double scale = 0;
 
@@ -60,8 +60,8 @@ struct Gradient {
 };
 
 template <class Op>
-void run_op(const ElementLossCall& call) {
-  const auto p = params_of<Op>(call.params);
+void run_op(const ElementLossArgs& call) {
+  const auto p = call.params.as<typename Op::Params>();
   const Walk walk = flat_walk(call.count, 3);
   if (call.direction == 1) return map<2>(Gradient<Op, 0>{p, call.gy, call.divisor}, {call.x, call.t}, call.out, walk);
   if (call.direction == 2) return map<2>(Gradient<Op, 1>{p, call.gy, call.divisor}, {call.x, call.t}, call.out, walk);
@@ -73,7 +73,7 @@ void run_op(const ElementLossCall& call) {
 
 }  // namespace
 
-void run_element_loss(const ElementLossCall& call) {
+void run_element_loss(const ElementLossArgs& call) {
   with_op(ops::ElementLosses{}, call.op, [&]<class Op>(ops::OpTag<Op>) { run_op<Op>(call); });
 }
 

@@ -1,6 +1,6 @@
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/ops/formulas.h"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
-#include "binade/cuda/device/op_list.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -23,8 +23,8 @@ struct Gradient {
 };
 
 template <class Op>
-void run_op(const BinaryCall& call) {
-  const auto p = params_of<Op>(call.params);
+void run_op(const BinaryArgs& call) {
+  const auto p = call.params.as<typename Op::Params>();
   switch (call.direction) {
     case 0: return map<2>(Value<Op>{p}, {call.in[0], call.in[1]}, call.out, call.walk);
     case 1: return map<3>(Gradient<Op, 0>{p}, call.in, call.out, call.walk);
@@ -41,10 +41,10 @@ struct Select {
 
 }  // namespace
 
-void run_binary(const BinaryCall& call) {
+void run_binary(const BinaryArgs& call) {
   with_op(ops::BinaryOps{}, call.op, [&]<class Op>(ops::OpTag<Op>) { run_op<Op>(call); });
 }
 
-void run_where(const WhereCall& call) { map<3>(Select{}, call.in, call.out, call.walk); }
+void run_where(const WhereArgs& call) { map<3>(Select{}, call.in, call.out, call.walk); }
 
 }  // namespace binade::cuda

@@ -1,6 +1,6 @@
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/ops/formulas.h"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
-#include "binade/cuda/device/op_list.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -23,8 +23,8 @@ struct Gradient {
 };
 
 template <class Op>
-void run_op(const UnaryCall& call) {
-  const auto p = params_of<Op>(call.params);
+void run_op(const UnaryArgs& call) {
+  const auto p = call.params.as<typename Op::Params>();
   if (call.backward)
     map<2>(Gradient<Op>{p}, call.in, call.out, call.walk);
   else
@@ -33,7 +33,7 @@ void run_op(const UnaryCall& call) {
 
 }  // namespace
 
-void run_unary(const UnaryCall& call) {
+void run_unary(const UnaryArgs& call) {
   with_op(ops::UnaryOps{}, call.op, [&]<class Op>(ops::OpTag<Op>) { run_op<Op>(call); });
 }
 

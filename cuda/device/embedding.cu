@@ -1,4 +1,4 @@
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
 #include "binade/cuda/device/seen.cuh"
 #include "binade/cuda/device/sort.cuh"
@@ -10,11 +10,11 @@ constexpr int kThreads = 128;
 
 /// A block a row, moved in the widest units that all rows allow. Ones in every bit are NaN in every floating dtype.
 template <class Unit>
-__global__ void copy_rows(EmbeddingRowsCall a, std::int64_t units, std::int64_t pitch_units, FaultNote fault) {
+__global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t pitch_units, FaultNote fault) {
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
     const std::int64_t index = a.indices[i];
     const bool bad = index < 0 || index >= a.rows;
-    if (bad && threadIdx.x == 0) note_fault(fault, a.number, i, index);
+    if (bad && threadIdx.x == 0) note_fault(fault, a.call, i, index);
     const Unit* from = static_cast<const Unit*>(a.weight.data) + (bad ? 0 : index * pitch_units);
     Unit* to = static_cast<Unit*>(a.y.data) + i * units;
     Unit nan;
@@ -47,7 +47,7 @@ __device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i %
 
 /// Adds a row's whole sum to what is there.
 template <class C, int V>
-__device__ void store_sum(const EmbeddingGradientCall& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
+__device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
                           Seen& seen) {
   C there[V];
   load_some({a.gw.data, a.gw.dtype}, key * a.cols + c, there);
@@ -62,7 +62,7 @@ __device__ void store_sum(const EmbeddingGradientCall& a, std::int64_t key, std:
 /// A block for what one chunk adds to one row; parts (2 chunks, cols) of C where that is not all that the row gets.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
-    add_rows(EmbeddingGradientCall a, Lookups lookups, C* parts, std::uint32_t* words) {
+    add_rows(EmbeddingGradientArgs a, Lookups lookups, C* parts, std::uint32_t* words) {
   Seen seen(words, a.gw.dtype);
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
     const std::uint32_t key = lookups.keys[i];
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
 /// one.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
-    add_parts(EmbeddingGradientCall a, Lookups lookups, const C* parts, std::uint32_t* words) {
+    add_parts(EmbeddingGradientArgs a, Lookups lookups, const C* parts, std::uint32_t* words) {
   Seen seen(words, a.gw.dtype);
   const std::int64_t first = blockIdx.x * kChunk, last = first + kChunk - 1;
   const std::uint32_t key = lookups.keys[last];
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class C, int V>
-void add(const EmbeddingGradientCall& call, const Lookups& lookups) {
+void add(const EmbeddingGradientArgs& call, const Lookups& lookups) {
   const std::int64_t chunks = call.count / kChunk;  // whole ones: nothing leaves the last
   const Buffer<C> parts(2 * ceil_div(call.count, kChunk) * call.cols);
   launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().seen);
@@ -126,7 +126,7 @@ void add(const EmbeddingGradientCall& call, const Lookups& lookups) {
 
 }  // namespace
 
-void run_embedding_rows(const EmbeddingRowsCall& call) {
+void run_embedding_rows(const EmbeddingRowsArgs& call) {
   if (call.count == 0) return;
   const auto size = static_cast<std::int64_t>(size_of(call.y.dtype));
   const std::int64_t bytes = call.cols * size, pitch = call.pitch * size;
@@ -139,7 +139,9 @@ void run_embedding_rows(const EmbeddingRowsCall& call) {
   });
 }
 
-void run_embedding_gradient(const EmbeddingGradientCall& call) {
+void run_embedding_gradient(const EmbeddingGradientArgs& call) {
+  const auto bytes = static_cast<std::size_t>(call.rows * call.cols) * size_of(call.gw.dtype);
+  if (!call.accumulate && bytes > 0) check(cudaMemsetAsync(call.gw.data, 0, bytes, context().stream), "cudaMemset");
   if (call.count * call.cols == 0 || call.rows == 0) return;
   if (call.count >> 31 != 0 || call.rows >> 31 != 0)
     throw Failure(Status::kUnsupported, "more than 2^31 indices or rows of an embedding");

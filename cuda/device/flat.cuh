@@ -3,7 +3,7 @@
 #include <cstring>
 #include <span>
 
-#include "binade/core/optimizer_kernels.h"
+#include "binade/core/kernels/optimizer.h"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 

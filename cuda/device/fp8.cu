@@ -1,6 +1,6 @@
 #include "binade/core/float8.h"
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
 /// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread reads the 16 magnitudes
@@ -22,7 +22,7 @@ __device__ __forceinline__ float largest_in(const float* history) {
   float largest = 0;
   if (history == nullptr) return largest;
 #pragma unroll
-  for (int i = 0; i < ops::kFp8Window; ++i) {
+  for (int i = 0; i < kFp8Window; ++i) {
     const float x = history[i];
     if (x > largest && std::bit_cast<std::uint32_t>(x) < 0x7f800000u) largest = x;
   }
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void begin_steps(float* amaxes) {
-  constexpr int kRow = 1 + ops::kFp8Window;
+  constexpr int kRow = 1 + kFp8Window;
   float* const row = amaxes + static_cast<std::int64_t>(blockIdx.x) * kRow;
   const int i = static_cast<int>(threadIdx.x);
   const float before = i > 0 && i < kRow ? row[i - 1] : 0.0f;
@@ -197,14 +197,14 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <Float8 kFormat>
-void encode_as(const EncodeTask& task, const ops::Fp8Rounding& r, const std::uint32_t* own) {
+void encode_as(const EncodeTask& task, const Fp8Rounding& r, const std::uint32_t* own) {
   launch(encode_tiles<kFormat>, grid_for(ceil_div(task.rows, kSide) * ceil_div(task.cols, kSide)), kThreads, 0, task,
          r.history, own, reinterpret_cast<std::uint32_t*>(r.record));
 }
 
 // ---- what calls run
 
-Rows rows_of(const ops::Fp8Rounding& r) {
+Rows rows_of(const Fp8Rounding& r) {
   return {.data = static_cast<const bfloat16*>(r.x),
           .count = r.rows * r.cols,
           .cols = r.rows <= 1 ? r.pitch : r.cols,
@@ -231,7 +231,7 @@ class Measured {
 };
 
 template <bool kPacked, Float8 kFormat>
-void round_as(const Rows& x, const ops::Fp8Rounding& r) {
+void round_as(const Rows& x, const Fp8Rounding& r) {
   const Measured measured(x, kPacked, r.history);
   const unsigned grid = grid_for(ceil_div(x.count, kThreads * (kPacked ? kPack : 1)));
   launch(round_rows<kPacked, kFormat>, grid, kThreads, 0, x, static_cast<bfloat16*>(r.y), r.history, measured.own(),
@@ -240,7 +240,7 @@ void round_as(const Rows& x, const ops::Fp8Rounding& r) {
 
 }  // namespace
 
-void run_fp8_round(const ops::Fp8Rounding& r) {
+void run_fp8_round(const Fp8Rounding& r) {
   const Rows x = rows_of(r);
   if (x.count == 0) return;
   const bool packed = packs_rows(x) && packs(r.y, DType::bf16);
@@ -249,8 +249,8 @@ void run_fp8_round(const ops::Fp8Rounding& r) {
   return e4m3 ? round_as<false, Float8::e4m3>(x, r) : round_as<false, Float8::e5m2>(x, r);
 }
 
-void run_fp8_encode(const ops::Fp8Encoding& e) {
-  const ops::Fp8Rounding& r = e.rounding;
+void run_fp8_encode(const Fp8Encoding& e) {
+  const Fp8Rounding& r = e.rounding;
   const Rows x = rows_of(r);
   const Measured measured(x, packs_rows(x), r.history);
   const EncodeTask task{.x = x.data,
@@ -268,7 +268,7 @@ void run_fp8_encode(const ops::Fp8Encoding& e) {
     encode_as<Float8::e5m2>(task, r, measured.own());
 }
 
-void run_fp8_begin_step(const Fp8BeginStepCall& call) {
+void run_fp8_begin_step(const Fp8BeginStep& call) {
   if (call.rows > 0) launch(begin_steps, static_cast<unsigned>(call.rows), kWarp, 0, call.amaxes);
 }
 

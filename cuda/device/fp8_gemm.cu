@@ -1,7 +1,7 @@
 #include <string>
 
 #include "binade/core/float8.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
@@ -45,7 +45,7 @@ void decode_as(Float8 format, const void* codes, std::int64_t count, const float
 
 }  // namespace
 
-void run_fp8_choice(const Fp8ChoiceCall& call) {
+void run_fp8_choice(const Fp8Choice& call) {
   const std::string_view why = why_no_fp8_codes(context().capability, call.rows, call.inputs, call.outputs);
   *call.codes = why.empty();
   if (why.empty()) return;
@@ -53,11 +53,11 @@ void run_fp8_choice(const Fp8ChoiceCall& call) {
                 " outputs: multiplied in bf16: " + std::string(why));
 }
 
-void gemm_of_decoded(const cpu::GemmArgs& g, void (*multiply)(const cpu::GemmArgs&)) {
+void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&)) {
   const Buffer<bfloat16> a(g.m * g.k), b(g.n * g.k);
   decode_as(g.a_format, g.a, g.m * g.k, g.a_scale, a.data());
   decode_as(g.b_format, g.b, g.n * g.k, g.b_scale, b.data());
-  cpu::GemmArgs values = g;
+  GemmArgs values = g;
   values.in = DType::bf16;
   values.a = a.data();
   values.b = b.data();

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
@@ -203,7 +203,7 @@ void multiply_chunks(Task& task, DType in) {
 
 }  // namespace
 
-void own_gemm(const cpu::GemmArgs& g) {
+void own_gemm(const GemmArgs& g) {
   const DevicePlaces a(g.a_offsets, g.batch), b(g.b_offsets, g.batch), c(g.c_offsets, g.batch);
   Task task{.a = {g.a, g.m, g.a_row, g.a_col, a.places()},
             .b = {g.b, g.n, g.b_col, g.b_row, b.places()},
@@ -217,11 +217,11 @@ void own_gemm(const cpu::GemmArgs& g) {
   return g.in == DType::f64 ? multiply_chunks<double>(task, g.in) : multiply_chunks<float>(task, g.in);
 }
 
-void run_gemm(const cpu::GemmArgs& g) {
+void run_gemm(const GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
   if (gemm_by_library(g)) return;
   if (g.slope != Activation::kNone) {
-    cpu::GemmArgs product = g;
+    GemmArgs product = g;
     product.slope = Activation::kNone;
     run_gemm(product);
     return run_activation_backward({g.slope, g.out, g.slope_at, g.c, g.c, g.m, g.n});

@@ -13,8 +13,8 @@ namespace {
 constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kPanelRows = 256;  // a multiple of every tile's rows
 
-cpu::GemmArgs only_sums(const cpu::GemmArgs& g) {
-  cpu::GemmArgs sums = g;
+GemmArgs only_sums(const GemmArgs& g) {
+  GemmArgs sums = g;
   sums.activation = Activation::kNone;
   sums.pre_activation = nullptr;
   return sums;
@@ -28,21 +28,21 @@ const void* moved(const void* data, DType dtype, std::int64_t elements) {
 }
 
 /// A library adds biases of the result's dtype, but to f32 results of 8-bit products none of ours.
-bool adds_bias(const cpu::GemmArgs& g) {
+bool adds_bias(const GemmArgs& g) {
   if (g.bias == nullptr) return true;
   return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
 }
 
-void tell(const cpu::GemmArgs& g, const char* what, const char* instead) {
+void tell(const GemmArgs& g, const char* what, const char* instead) {
   add_note_once("product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
 /// The library's GELU behind its bias. It is asked for z whether or not that is wanted: another form would be another
 /// algorithm, and y must not depend on whether backward wants z (recompute, evaluation).
-bool with_gelu(const cpu::GemmArgs& g) {
+bool with_gelu(const GemmArgs& g) {
   const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
-  cpu::GemmArgs whole = g;
+  GemmArgs whole = g;
   if (g.pre_activation == nullptr) whole.pre_activation = unwanted.data();
   if (!library_gemm(whole)) return false;
   Finish finish = finish_of(g);
@@ -53,8 +53,8 @@ bool with_gelu(const cpu::GemmArgs& g) {
 
 /// Results lie where the library has put sums of their own dtype, bias included where it adds it. Of a half that is an
 /// activation of the rounded sum: for ReLU the same, for GELU what contracts allow a GPU.
-bool in_place(const cpu::GemmArgs& g) {
-  cpu::GemmArgs sums = only_sums(g);
+bool in_place(const GemmArgs& g) {
+  GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
   if (!adds_bias(g)) sums.bias = nullptr;
   if (!library_gemm(sums)) return false;
@@ -69,13 +69,13 @@ bool in_place(const cpu::GemmArgs& g) {
 }
 
 /// Any bias and any activation, of sums in f32.
-bool in_panels(const cpu::GemmArgs& g) {
+bool in_panels(const GemmArgs& g) {
   const std::int64_t panels = ceil_div(g.m * g.n * static_cast<std::int64_t>(sizeof(float)), kPanelBytes);
   const std::int64_t most = ceil_div(ceil_div(g.m, panels), kPanelRows) * kPanelRows;
   const Buffer<float> buffer((most < g.m ? most : g.m) * g.n);
   for (std::int64_t first = 0; first < g.m; first += most) {
     const std::int64_t rows = first + most < g.m ? most : g.m - first;
-    cpu::GemmArgs sums = only_sums(g);
+    GemmArgs sums = only_sums(g);
     sums.m = rows;
     sums.a = moved(g.a, g.in, first * g.a_row);
     sums.bias = nullptr;
@@ -93,7 +93,7 @@ bool in_panels(const cpu::GemmArgs& g) {
 
 }  // namespace
 
-bool gemm_by_library(const cpu::GemmArgs& g) {
+bool gemm_by_library(const GemmArgs& g) {
   if (g.slope != Activation::kNone) {
     if (!library_gemm(g)) {
       tell(g, "a slope", "a pass of its own");

@@ -49,7 +49,7 @@ class Library {
              std::to_string(minor) + " multiprocessors " + std::to_string(context().multiprocessors);
   }
 
-  bool multiply(const cpu::GemmArgs& g, const PlanKey& key) {
+  bool multiply(const GemmArgs& g, const PlanKey& key) {
     const std::lock_guard lock(mutex_);
     Plan& plan = plan_of(g, key);
     if (!plan.algorithm) return false;
@@ -100,7 +100,7 @@ class Library {
            found.workspaceSize <= kWorkspace;
   }
 
-  cublasStatus_t start(const cpu::GemmArgs& g, const PlanKey& key, const PlanDescriptors& d,
+  cublasStatus_t start(const GemmArgs& g, const PlanKey& key, const PlanDescriptors& d,
                        const cublasLtMatmulAlgo_t& algorithm, void* result) const {
     if (key.bias) set_place(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
     if (key.epilogue == PlanEpilogue::gelu_aux)
@@ -117,7 +117,7 @@ class Library {
                           context().stream);
   }
 
-  Plan& plan_of(const cpu::GemmArgs& g, const PlanKey& key) {
+  Plan& plan_of(const GemmArgs& g, const PlanKey& key) {
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
     require_no_capture("a product of new sizes (run the step once before)");
     Plan plan{plan_descriptors(key), {}};
@@ -147,7 +147,7 @@ class Library {
   }
 
   /// An algorithm for a new key. Where they are timed, g's result is written by several; one that is added to is not.
-  std::optional<cublasLtMatmulAlgo_t> choose(const cpu::GemmArgs& g, const PlanKey& key, const Plan& plan) const {
+  std::optional<cublasLtMatmulAlgo_t> choose(const GemmArgs& g, const PlanKey& key, const Plan& plan) const {
     PlanChooser::Turn turn(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
     if (const std::optional<std::string> line = turn.line())
       if (const std::optional<PlanLine> kept = parse_plan_line(*line); kept && kept->key == key && kept->algorithm) {
@@ -195,7 +195,7 @@ Library& library() {
 
 }  // namespace
 
-bool library_gemm(const cpu::GemmArgs& g) {
+bool library_gemm(const GemmArgs& g) {
   const std::optional<PlanKey> key = plan_key(g);
   return key && library().multiply(g, *key);
 }

@@ -6,8 +6,8 @@
 #include <span>
 #include <sstream>
 
-#include "binade/cuda/calls/products.h"
 #include "binade/cuda/device/failure.h"
+#include "binade/cuda/rules.h"
 
 namespace binade::cuda {
 
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kInputNames[] = {"f32", "f16", "bf16", "e4m3", "e5m2"};  // by PlanInput
 constexpr std::string_view kEpilogueNames[] = {"none", "gelu_aux", "dgelu"};        // by PlanEpilogue
 
-PlanInput input_of(const cpu::GemmArgs& g) {
+PlanInput input_of(const GemmArgs& g) {
   switch (g.in) {
     case DType::u8: return g.a_format == Float8::e4m3 ? PlanInput::e4m3 : PlanInput::e5m2;
     case DType::f16: return PlanInput::f16;
@@ -224,7 +224,7 @@ static bool has_form_of_codes(const PlanKey& key) {
 }
 
 /// Which GELU belongs to the product; nothing where there is something that cuBLASLt does not do as we do.
-static std::optional<PlanEpilogue> epilogue_of(const cpu::GemmArgs& g) {
+static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
   if (g.slope != Activation::kNone)
     return sums && g.slope == Activation::kGeluTanh && g.bias == nullptr ? std::optional(PlanEpilogue::dgelu)
@@ -235,12 +235,12 @@ static std::optional<PlanEpilogue> epilogue_of(const cpu::GemmArgs& g) {
 }
 
 /// Of the result's dtype, but for f32 results of codes; on 16 bytes, because heuristics are told so.
-static bool adds_bias(const cpu::GemmArgs& g) {
+static bool adds_bias(const GemmArgs& g) {
   const bool fits = g.out == DType::f32 ? !g.low_bias && g.in != DType::u8 : g.low_bias;
   return fits && reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0;
 }
 
-std::optional<PlanKey> plan_key(const cpu::GemmArgs& g) {
+std::optional<PlanKey> plan_key(const GemmArgs& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;  // sizes that cuBLASLt counts in 32 bits
   const std::optional<PlanEpilogue> epilogue = epilogue_of(g);
   if (g.in == DType::f64 || !epilogue) return std::nullopt;

@@ -59,7 +59,7 @@ struct PlanKeyHash {
 ///
 /// Of codes it multiplies K-major operands alone (its "TN"), e5m2 with e5m2 not at all, and everything must lie on 16
 /// bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
-std::optional<PlanKey> plan_key(const cpu::GemmArgs& g);
+std::optional<PlanKey> plan_key(const GemmArgs& g);
 
 /// `key` and its algorithm as one line of text, and back; nothing where the line is none. Without an algorithm:
 /// cuBLASLt has none for this key. A line without the word "epilogue" means none.

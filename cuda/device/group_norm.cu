@@ -1,7 +1,7 @@
-#include "binade/core/ops/math.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/math.h"
 #include "binade/cuda/device/column_norm.cuh"
 #include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/piece.cuh"
 #include "binade/cuda/device/team.cuh"
 
@@ -12,7 +12,7 @@ constexpr int kWarps = 4;  // of a block whose warps take a group each
 
 /// totals (samples, cols, 2): the stripes' moments, or sums, of every channel. Blocks go over samples x fold columns.
 template <class C, bool kMoments>
-__global__ void combine(ops::ChannelNorm a, ColumnCut cut, const C* parts, double* totals) {
+__global__ void combine(ChannelNorm a, ColumnCut cut, const C* parts, double* totals) {
   const std::int64_t across = (a.cols + kFoldColumns - 1) / kFoldColumns, sample = blockIdx.x / across;
   const std::int64_t c = (blockIdx.x - sample * across) * kFoldColumns + threadIdx.x;
   const C* mine = parts + sample * cut.stripes * (kMoments ? kMomentParts : kSumParts) * a.cols;
@@ -28,7 +28,7 @@ struct Group {
   std::int64_t index, sample, first, width;
   bool live;
   int lane;
-  __device__ explicit Group(const ops::ChannelNorm& a)
+  __device__ explicit Group(const ChannelNorm& a)
       : index(blockIdx.x * static_cast<std::int64_t>(kWarps) + threadIdx.x / 32),
         sample(index / a.groups),
         width(a.cols / a.groups),
@@ -40,7 +40,7 @@ struct Group {
 
 /// mean and rstd of every group, and as vectors (samples, cols) mean and rstd weight.
 template <class C>
-__global__ void statistics(ops::GroupNormForward a, const double* totals, C* mean, C* scale) {
+__global__ void statistics(GroupNormForward a, const double* totals, C* mean, C* scale) {
   const Group group(a);
   if (!group.live) return;
   Team<double> warp(32, nullptr);
@@ -57,7 +57,7 @@ __global__ void statistics(ops::GroupNormForward a, const double* totals, C* mea
   }
   warp.sum(squares);
   const C variance = static_cast<C>(squares[0] / (rows * static_cast<double>(group.width)));
-  const C rstd = ops::reciprocal_deviation(variance, static_cast<C>(a.eps));
+  const C rstd = reciprocal_deviation(variance, static_cast<C>(a.eps));
   if (group.lane == 0) {
     static_cast<C*>(a.mean)[group.index] = static_cast<C>(average);
     static_cast<C*>(a.rstd)[group.index] = rstd;
@@ -70,7 +70,7 @@ __global__ void statistics(ops::GroupNormForward a, const double* totals, C* mea
 
 /// The same vectors from the groups' statistics.
 template <class C>
-__global__ void vectors(ops::GroupNormBackward a, C* mean, C* scale) {
+__global__ void vectors(GroupNormBackward a, C* mean, C* scale) {
   const Group group(a);
   if (!group.live) return;
   const C m = static_cast<const C*>(a.mean)[group.index], rstd = static_cast<const C*>(a.rstd)[group.index];
@@ -83,7 +83,7 @@ __global__ void vectors(ops::GroupNormBackward a, C* mean, C* scale) {
 /// What gradient_apply takes of the channels' sums: rstd (gy weight - avg(g)), split at the channel's own average of
 /// gy, so that what cancels does so before it is scaled.
 template <class C>
-__global__ void gradients(ops::GroupNormBackward a, const double* totals, C* center, C* slope, C* constant) {
+__global__ void gradients(GroupNormBackward a, const double* totals, C* center, C* slope, C* constant) {
   const Group group(a);
   if (!group.live) return;
   Team<double> warp(32, nullptr);
@@ -106,7 +106,7 @@ __global__ void gradients(ops::GroupNormBackward a, const double* totals, C* cen
 }
 
 template <class C>
-__global__ void parameter_gradients(ops::GroupNormBackward a, const double* totals) {
+__global__ void parameter_gradients(GroupNormBackward a, const double* totals) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
   double sums[2] = {};  // of gbias, of gweight
   if (c < a.cols)
@@ -121,16 +121,16 @@ __global__ void parameter_gradients(ops::GroupNormBackward a, const double* tota
   if (a.gweight != nullptr) static_cast<C*>(a.gweight)[c] = static_cast<C>(sums[1]);
 }
 
-unsigned group_grid(const ops::ChannelNorm& a) { return static_cast<unsigned>(ceil_div(a.samples * a.groups, kWarps)); }
+unsigned group_grid(const ChannelNorm& a) { return static_cast<unsigned>(ceil_div(a.samples * a.groups, kWarps)); }
 
 template <class C, bool kMoments>
-void combine_into(const Buffer<double>& totals, const ops::ChannelNorm& a, const ColumnCut& cut, const C* parts) {
+void combine_into(const Buffer<double>& totals, const ChannelNorm& a, const ColumnCut& cut, const C* parts) {
   launch(combine<C, kMoments>, static_cast<unsigned>(a.samples) * fold_grid(a.cols), fold_block(), 0, a, cut, parts,
          totals.data());
 }
 
 template <class C>
-void forward(const ops::GroupNormForward& a) {
+void forward(const GroupNormForward& a) {
   Columns columns = columns_of(a);
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t values = a.samples * a.cols;
@@ -148,7 +148,7 @@ void forward(const ops::GroupNormForward& a) {
 }
 
 template <class C>
-void backward(const ops::GroupNormBackward& a) {
+void backward(const GroupNormBackward& a) {
   Columns columns = columns_of(a);
   const ColumnCut cut = cut_columns(columns);
   const std::int64_t values = a.samples * a.cols;
@@ -172,11 +172,11 @@ void backward(const ops::GroupNormBackward& a) {
 
 }  // namespace
 
-void run_group_norm_forward(const GroupNormForwardCall& call) {
+void run_group_norm_forward(const GroupNormForward& call) {
   if (call.samples * call.rows * call.cols == 0) return;
   call.dtype == DType::f64 ? forward<double>(call) : forward<float>(call);
 }
-void run_group_norm_backward(const GroupNormBackwardCall& call) {
+void run_group_norm_backward(const GroupNormBackward& call) {
   if (call.samples * call.rows * call.cols == 0) return;
   call.dtype == DType::f64 ? backward<double>(call) : backward<float>(call);
 }

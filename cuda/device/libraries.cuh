@@ -5,9 +5,9 @@
 #include <string>
 
 #include "binade/core/kernels/attention.h"
+#include "binade/core/kernels/conv.h"
 #include "binade/core/kernels/gemm.h"
 #include "binade/cuda/api.h"
-#include "binade/cuda/calls/conv.h"
 #include "binade/cuda/device/plan_choice.h"
 
 namespace binade::cuda {
@@ -20,23 +20,23 @@ void open_libraries(DeviceFacts& facts);
 /// affair. False, and nothing done, where none
 /// computes this product so: another activation, a bias of another dtype than the result, f64, layouts that are dense
 /// in neither direction; of codes, what gemm_plan.h says.
-bool library_gemm(const cpu::GemmArgs& g);
+bool library_gemm(const GemmArgs& g);
 
 /// A convolution by a library: the same bits every time, f32 sums, rounded once, nothing observed. False, and nothing
 /// done, where none computes it so. Throws Failure where a plan would have to be made while a graph is captured.
-bool library_conv(const ConvCall& call);
-bool library_conv_weight(const ConvWeightCall& call);
+bool library_conv(const ConvArgs& a);
+bool library_conv_weight(const ConvWeightArgs& a);
 /// Whether the above would compute it.
-bool library_has_conv(const ConvCall& call);
-bool library_has_conv(const ConvWeightCall& call);
+bool library_has_conv(const ConvArgs& a);
+bool library_has_conv(const ConvWeightArgs& a);
 
 /// Attention by a library: the same bits every time, f32 logits, softmax and sums, nothing observed. The log-sum-exp is
 /// that of AttentionForward, so that one pass may be a library's and the other our own. False, and nothing done, where
 /// none computes it so: f32 and f64, masks, dropout, depths that are no multiple of 8 up to 128, queries that see no
 /// key. Unlike our kernels it multiplies a key that `causal` hides by 0: where v or k hold a NaN or an infinity, more
 /// rows may become NaN. Throws Failure where a plan would have to be made while a graph is captured.
-bool library_attention(const cpu::AttentionForward& f);
-bool library_attention(const cpu::AttentionBackward& b);
+bool library_attention(const AttentionForward& f);
+bool library_attention(const AttentionBackward& b);
 
 /// How libraries have chosen to compute what they were asked so far: for each library a line that names device and
 /// version, then a line for each product, convolution and attention.

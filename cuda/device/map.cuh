@@ -16,7 +16,7 @@ inline constexpr int kMapThreads = 256;
 
 template <int kInputs>
 struct MapInputs {
-  Source in[kInputs];
+  In in[kInputs];
 };
 
 /// Divides by a number that the host knows: below 2^31 by a product and a shift.
@@ -80,7 +80,7 @@ __device__ __forceinline__ void prepare(F& f) {
 
 /// f(x, i) with x the inputs' values and i the element's number; C(...) results.
 template <class C, int kInputs, class F>
-__global__ void map_elements(F f, MapInputs<kInputs> inputs, Target out, Pieces pieces, std::uint32_t* words) {
+__global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, Pieces pieces, std::uint32_t* words) {
   Seen seen(words, out.dtype);
   prepare(f);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < pieces.count;
@@ -101,7 +101,7 @@ __global__ void map_elements(F f, MapInputs<kInputs> inputs, Target out, Pieces 
 /// pack too: `rest` of them.
 template <int kInputs, class F>
 __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
-    map_packs(F f, MapInputs<kInputs> inputs, Target out, Pieces pieces, int rest, std::uint32_t* words) {
+    map_packs(F f, MapInputs<kInputs> inputs, Out out, Pieces pieces, int rest, std::uint32_t* words) {
   Seen seen(words, out.dtype);
   prepare(f);
   const std::int64_t thread = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
@@ -160,7 +160,7 @@ inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype
 /// `words`; null: not. Runs that are whole packs, and a single run of any length, go by packs where each input lies in
 /// packs or repeats one element along a run.
 template <int kInputs, class F>
-void map(const F& f, const Source (&in)[kInputs], Target out, const Walk& walk, std::uint32_t* words = context().seen) {
+void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().seen) {
   const std::int64_t count = walk.runs * walk.length;
   if (count == 0) return;
   MapInputs<kInputs> inputs;

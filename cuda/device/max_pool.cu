@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/pixels.cuh"
 #include "binade/cuda/device/seen.cuh"
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ void load_index(const void* index, DType dtype, std::
 }
 
 template <class T, int V>
-__global__ void forward(cpu::MaxPool a, Pixels pixels, std::uint32_t* words) {
+__global__ void forward(MaxPool a, Pixels pixels, std::uint32_t* words) {
   using C = Computed<T>;
   Seen seen(words, a.dtype);
   pixels.each<V>([&](std::int64_t image, std::int64_t oh, std::int64_t ow, std::int64_t c) {
@@ -80,7 +80,7 @@ __device__ std::int64_t first_window(std::int64_t at, std::int64_t kernel, std::
 }
 
 template <class T, int V>
-__global__ void backward(cpu::MaxPool a, Pixels pixels, std::uint32_t* words) {
+__global__ void backward(MaxPool a, Pixels pixels, std::uint32_t* words) {
   using C = Computed<T>;
   Seen seen(words, a.dtype);
   pixels.each<V>([&](std::int64_t image, std::int64_t h, std::int64_t w, std::int64_t c) {
@@ -114,7 +114,7 @@ __global__ void backward(cpu::MaxPool a, Pixels pixels, std::uint32_t* words) {
   seen.publish();
 }
 
-bool packed(const MaxPoolCall& a) {
+bool packed(const MaxPool& a) {
   return a.channels % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) && packs_rows(a.y, a.dtype, 0) &&
          packs_rows(a.gy, a.dtype, a.gy_pitch) && packs_rows(a.gx, a.dtype, a.gx_pitch) &&
          packs_rows(a.index, DType::f32, 0);
@@ -122,14 +122,14 @@ bool packed(const MaxPoolCall& a) {
 
 }  // namespace
 
-void run_max_pool_forward(const MaxPoolCall& call) {
+void run_max_pool_forward(const MaxPool& call) {
   const Pixels pixels{call.images, call.out_height, call.out_width, call.channels};
   with_pieces(call.dtype, packed(call), [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
     launch(forward<T, V>, pixels.grid(V), Pixels::kThreads, 0, call, pixels, context().seen);
   });
 }
 
-void run_max_pool_backward(const MaxPoolCall& call) {
+void run_max_pool_backward(const MaxPool& call) {
   const Pixels pixels{call.images, call.height, call.width, call.channels};
   with_pieces(call.dtype, packed(call), [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
     launch(backward<T, V>, pixels.grid(V), Pixels::kThreads, 0, call, pixels, context().seen);

@@ -3,11 +3,12 @@
 #include <new>
 
 #include "binade/cuda/api.h"
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/capture.cuh"
 #include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/marks.cuh"
+#include "cuda/abi.h"
 
 namespace binade::cuda {
 namespace {
@@ -65,76 +66,18 @@ Status status_of(cudaError_t error) {
   }
 }
 
-template <class Call, void (*kRun)(const Call&)>
-void run_one(const void* arguments, std::size_t bytes) {
-  if (bytes != sizeof(Call)) throw Failure(Status::kFailed, "a call's arguments are of another version of Binade");
-  kRun(*static_cast<const Call*>(arguments));
-}
-
-using Run = void (*)(const void* arguments, std::size_t bytes);
-
-/// In the order of Call.
-constexpr Run kRuns[] = {
-    &run_one<UnaryCall, run_unary>,
-    &run_one<BinaryCall, run_binary>,
-    &run_one<WhereCall, run_where>,
-    &run_one<ConvertCall, run_convert>,
-    &run_one<FillCall, run_fill>,
-    &run_one<AccumulateCall, run_accumulate>,
-    &run_one<ObserveCall, run_observe>,
-    &run_one<CopyAllCall, run_copy_all>,
-    &run_one<RowNormForwardCall, run_row_norm_forward>,
-    &run_one<RowNormBackwardCall, run_row_norm_backward>,
-    &run_one<ConvCall, run_conv>,
-    &run_one<ConvWeightCall, run_conv_weight>,
-    &run_one<cpu::GemmArgs, run_gemm>,
-    &run_one<ColumnSumsCall, run_column_sums>,
-    &run_one<ActivationBackwardCall, run_activation_backward>,
-    &run_one<ops::Fp8Rounding, run_fp8_round>,
-    &run_one<Fp8BeginStepCall, run_fp8_begin_step>,
-    &run_one<Fp8ChoiceCall, run_fp8_choice>,
-    &run_one<ops::Fp8Encoding, run_fp8_encode>,
-    &run_one<cpu::AttentionForward, run_attention_forward>,
-    &run_one<cpu::AttentionBackward, run_attention_backward>,
-    &run_one<AdditiveMaskCall, run_additive_mask>,
-    &run_one<BoxCall, run_box>,
-    &run_one<PermuteCall, run_permute>,
-    &run_one<ReduceCall, run_reduce>,
-    &run_one<MaxGradientCall, run_max_gradient>,
-    &run_one<BatchNormForwardCall, run_batch_norm_forward>,
-    &run_one<BatchNormBackwardCall, run_batch_norm_backward>,
-    &run_one<MoveStatisticsCall, run_move_statistics>,
-    &run_one<GroupNormForwardCall, run_group_norm_forward>,
-    &run_one<GroupNormBackwardCall, run_group_norm_backward>,
-    &run_one<MaxPoolCall, run_max_pool_forward>,
-    &run_one<MaxPoolCall, run_max_pool_backward>,
-    &run_one<ResampleCall, run_resample>,
-    &run_one<SoftmaxCall, run_softmax>,
-    &run_one<DropoutCall, run_dropout>,
-    &run_one<CrossEntropyCall, run_cross_entropy>,
-    &run_one<ElementLossCall, run_element_loss>,
-    &run_one<DiceSumsCall, run_dice_sums>,
-    &run_one<DiceLossCall, run_dice_loss>,
-    &run_one<DiceGradientCall, run_dice_gradient>,
-    &run_one<EmbeddingRowsCall, run_embedding_rows>,
-    &run_one<EmbeddingGradientCall, run_embedding_gradient>,
-    &run_one<ScanCall, run_scan>,
-    &run_one<UpdateCall, run_update>,
-    &run_one<AverageCall, run_average>,
-    &run_one<LimitCall, run_limit>,
-    &run_one<LimitUnitsCall, run_limit_units>,
-    &run_one<BeginStepCall, run_begin_step>,
-    &run_one<DecideCall, run_decide>,
-    &run_one<DecidedUpdateCall, run_decided_update>,
-    &run_one<DecidedAverageCall, run_decided_average>,
-    &run_one<CommitCall, run_commit>,
-    &run_one<EndStepCall, run_end_step>,
-    &run_one<PoleLook, run_pole_look>,
-    &run_one<ZeroLook, run_zero_look>,
-    &run_one<SoftmaxLook, run_softmax_look>,
-    &run_one<AttentionLook, run_attention_look>,
+/// One kernel of the table, null where no file of the module defines it.
+struct Entry {
+  bool there;
+  void (*run)(const void* args);
 };
-static_assert(sizeof kRuns / sizeof *kRuns == static_cast<std::size_t>(Call::kCount));
+
+const Entry kKernels[] = {
+#define BINADE_ENTRY(name, Args) \
+  {run_##name != nullptr, [](const void* args) { run_##name(*static_cast<const Args*>(args)); }},
+    BINADE_KERNELS(BINADE_ENTRY) BINADE_DEVICE_KERNELS(BINADE_ENTRY)
+#undef BINADE_ENTRY
+};
 
 const char* last_error() { return t_text; }
 
@@ -280,13 +223,13 @@ Status graph_release(void* graph) {
 
 Status synchronize() { return guarded(wait); }
 
-Status run(int call, const void* arguments, std::size_t bytes, const Watch& watch) {
+int has_kernel(int kernel) { return kKernels[kernel].there ? 1 : 0; }
+
+Status run(int kernel, const void* args, const Watch& watch) {
   return sending([&] {
     context().seen = watch.words;
     context().sees_libraries = watch.libraries;
-    if (call < 0 || call >= static_cast<int>(Call::kCount))
-      throw Failure(Status::kFailed, "the module knows no such call");
-    kRuns[call](arguments, bytes);
+    kKernels[kernel].run(args);
   });
 }
 
@@ -353,6 +296,7 @@ extern "C" __attribute__((visibility("default"))) const binade::cuda::Api* binad
                        .copy = &copy,
                        .fill_zero = &fill_zero,
                        .synchronize = &synchronize,
+                       .has_kernel = &has_kernel,
                        .run = &run,
                        .take_fault = &take_fault,
                        .waits = &waits,

@@ -1,8 +1,8 @@
 #include <limits>
 #include <utility>
 
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/context.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
 /// Copies of whole elements. What is moved has no meaning here: units of 1 to 16 bytes, the widest that the call
@@ -26,7 +26,7 @@ __global__ void copy_box(const Unit* from, std::int64_t from_stride, Unit* to, s
 /// Extents and strides of the output's dimensions, the innermost first.
 struct Dims {
   int rank = 0;
-  std::int64_t extent[Shape::kMaxRank] = {}, from[Shape::kMaxRank] = {}, to[Shape::kMaxRank] = {};
+  std::int64_t extent[PermuteCopy::kMaxRank] = {}, from[PermuteCopy::kMaxRank] = {}, to[PermuteCopy::kMaxRank] = {};
 };
 
 template <class Unit, class Index>
@@ -80,7 +80,7 @@ __global__ void transpose(const Unit* from, Unit* to, Dims dims, std::int64_t ti
 bool fits_32(std::int64_t count) { return count < std::numeric_limits<std::int32_t>::max() / 2; }
 
 /// The dimensions of `a` that have more than one element, those merged that lie behind each other on both sides.
-Dims dims_of(const PermuteCall& a) {
+Dims dims_of(const PermuteCopy& a) {
   Dims dims;
   std::int64_t to = 1;
   for (int d = a.rank - 1; d >= 0; --d) {
@@ -101,7 +101,7 @@ Dims dims_of(const PermuteCall& a) {
 }
 
 /// Runs of neighbors stay together: they move in the widest units that all strides allow.
-void permute_runs(const PermuteCall& a, Dims dims, std::int64_t count) {
+void permute_runs(const PermuteCopy& a, Dims dims, std::int64_t count) {
   const auto size = static_cast<std::int64_t>(a.element_bytes);
   std::uintptr_t multiples = reinterpret_cast<std::uintptr_t>(a.from) | reinterpret_cast<std::uintptr_t>(a.to) |
                              static_cast<std::uintptr_t>(dims.extent[0] * size);
@@ -122,7 +122,7 @@ void permute_runs(const PermuteCall& a, Dims dims, std::int64_t count) {
 }
 
 /// The input's neighbors become dimension 1.
-void permute_tiles(const PermuteCall& a, Dims dims) {
+void permute_tiles(const PermuteCopy& a, Dims dims) {
   int neighbors = 1;
   while (dims.from[neighbors] != 1) ++neighbors;
   std::swap(dims.extent[1], dims.extent[neighbors]);
@@ -142,7 +142,7 @@ void copy_straight(void* to, const void* from, std::int64_t bytes) {
 
 }  // namespace
 
-void run_box(const BoxCall& a) {
+void run_box(const BoxCopy& a) {
   const auto size = static_cast<std::int64_t>(a.element_bytes);
   if (a.outer * a.inner == 0) return;
   if (a.outer == 1 || (a.from_stride == a.inner && a.to_stride == a.inner))
@@ -166,7 +166,7 @@ void run_box(const BoxCall& a) {
   });
 }
 
-void run_permute(const PermuteCall& a) {
+void run_permute(const PermuteCopy& a) {
   std::int64_t count = 1;
   for (int d = 0; d < a.rank; ++d) count *= a.dims[d];
   if (count == 0) return;

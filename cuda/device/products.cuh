@@ -1,11 +1,11 @@
 #pragma once
 
 #include "binade/core/kernels/gemm.h"
-#include "binade/core/ops/math.h"
-#include "binade/cuda/calls/products.h"
+#include "binade/core/math.h"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/seen.cuh"
 #include "binade/cuda/device/value.cuh"
+#include "binade/cuda/rules.h"
 
 /// What the files of the products share: where the results of a batch lie, and what happens to a sum on its way to
 /// memory.
@@ -22,11 +22,11 @@ struct Places {
 /// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once, but that a GELU
 /// in halves is one of z (docs/decisions/0037).
 struct Finish {
-  Target y;
+  Out y;
   void* z = nullptr;  ///< laid out like y, of its dtype
   std::int64_t row = 0;
   Places batch;
-  Source bias{};  ///< null: none
+  In bias{};  ///< null: none
   Activation activation = Activation::kNone;
   bool accumulate = false;
   bool sums_are_kept = false;      ///< what a sum is read from is z already: it is observed, and not stored again
@@ -34,7 +34,7 @@ struct Finish {
 };
 
 /// Without the batch's places: its caller knows whether they are evenly spaced.
-inline Finish finish_of(const cpu::GemmArgs& g) {
+inline Finish finish_of(const GemmArgs& g) {
   return {.y = {g.c, g.out},
           .z = g.pre_activation,
           .row = g.c_row,
@@ -50,18 +50,18 @@ inline Finish finish_of(const cpu::GemmArgs& g) {
 /// Sums (batch, m, n) that a Finish is applied to: `chunks` of them lie `chunk` elements apart and are added in that
 /// order. f32 (f64), or, a single chunk, in any floating dtype.
 struct Sums {
-  Source from;
+  In from;
   std::int64_t row = 0;
   Places batch;
   std::int64_t chunks = 1, chunk = 0;
 };
 
 /// A product by the kernel of gemm.cu, whatever its shape and layout.
-void own_gemm(const cpu::GemmArgs& g);
+void own_gemm(const GemmArgs& g);
 /// A product of codes (GemmArgs: `in` u8) as one of bf16: `multiply` is given the same product of the same values.
-void gemm_of_decoded(const cpu::GemmArgs& g, void (*multiply)(const cpu::GemmArgs&));
+void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&));
 /// The same by a library, with what it leaves to do; false where none can.
-bool gemm_by_library(const cpu::GemmArgs& g);
+bool gemm_by_library(const GemmArgs& g);
 void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);
 /// Observes what a library has stored.
 void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n);

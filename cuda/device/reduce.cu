@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/rows.cuh"
 
@@ -20,14 +20,14 @@ constexpr std::int64_t kWantedBlocks = 1024;
 
 /// x as (outer, reduced, inner): element (o, r, i) at o * outer_stride + r * stride + i.
 struct View {
-  Source x;
+  In x;
   std::int64_t outer, reduced, inner;
   std::int64_t outer_stride, stride;
 };
 
 /// Where results go: (outer, inner), each divided and rounded once.
 struct Result {
-  Target y;
+  Out y;
   double divisor;
   const std::int64_t* count;  ///< not null: the divisor
   std::uint32_t* words;
@@ -69,7 +69,7 @@ __global__ void reduce_few(View v, Result to) {
 
 /// What thread `t` of `threads` has of `count` neighbors.
 template <class R, int kTogether, class C>
-__device__ __forceinline__ C share_of_row(const Source& x, std::int64_t start, int count, int t, int threads) {
+__device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int count, int t, int threads) {
   C sum[kTogether], y[kTogether];
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) sum[k] = R::template kStart<C>;
@@ -174,7 +174,7 @@ unsigned power_of_two_from(std::int64_t x, unsigned most) {
   return p;
 }
 
-Plan plan_of(const View& v, const Target& y) {
+Plan plan_of(const View& v, const Out& y) {
   Plan plan;
   const auto packs_at = [](std::int64_t multiple) { return multiple % kPack == 0; };
   plan.packed = packs(v.x.data, v.x.dtype) && (v.outer == 1 || packs_at(v.outer_stride));
@@ -229,10 +229,10 @@ void start(const View& v, const Plan& plan, const Result& to) {
 
 /// The groups that are left, and where their values lie.
 struct Rest {
-  Source x;
+  In x;
   int groups;
-  std::int64_t extents[ReduceCall::kMaxGroups];
-  bool reduced[ReduceCall::kMaxGroups];
+  std::int64_t extents[ReduceArgs::kMaxGroups];
+  bool reduced[ReduceArgs::kMaxGroups];
   std::int64_t pitch;  ///< of a channel slice; 0: contiguous
 
   std::int64_t extent_of(int begin, int end) const {
@@ -267,7 +267,7 @@ struct Rest {
 };
 
 template <class R>
-void reduce(const ReduceCall& call) {
+void reduce(const ReduceArgs& call) {
   Rest rest{.x = call.x, .groups = call.groups, .extents = {}, .reduced = {}, .pitch = call.pitch};
   std::copy_n(call.extents, call.groups, rest.extents);
   std::copy_n(call.reduced, call.groups, rest.reduced);
@@ -301,8 +301,8 @@ struct WhereEqual {
 
 }  // namespace
 
-void run_reduce(const ReduceCall& call) { call.largest ? reduce<Largest>(call) : reduce<Adding>(call); }
+void run_reduce(const ReduceArgs& call) { call.largest ? reduce<Largest>(call) : reduce<Adding>(call); }
 
-void run_max_gradient(const MaxGradientCall& call) { map<3>(WhereEqual{}, call.in, call.out, call.walk); }
+void run_max_gradient(const MaxGradientArgs& call) { map<3>(WhereEqual{}, call.in, call.out, call.walk); }
 
 }  // namespace binade::cuda

@@ -1,7 +1,7 @@
 #include <cstring>
 #include <vector>
 
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/pixels.cuh"
 #include "binade/cuda/device/seen.cuh"
 
@@ -16,22 +16,22 @@ struct TapCounts {
 /// Taps of rows and columns in device memory, brought there in one copy.
 class DeviceTaps {
  public:
-  explicit DeviceTaps(const cpu::Resample& a)
+  explicit DeviceTaps(const Resample& a)
       : bytes_(gather(a)), buffer_(bytes_.data(), static_cast<std::int64_t>(bytes_.size())) {
     rows = placed(rows);
     cols = placed(cols);
   }
-  cpu::Taps rows, cols;
+  Taps rows, cols;
 
  private:
-  std::vector<unsigned char> gather(const cpu::Resample& a) {
+  std::vector<unsigned char> gather(const Resample& a) {
     std::vector<unsigned char> bytes;
     rows = add(bytes, a.rows, {a.out_height, a.rows.begin[a.out_height], a.divide_before ? a.height : a.out_height});
     cols = add(bytes, a.cols, {a.out_width, a.cols.begin[a.out_width], a.divide_before ? a.width : a.out_width});
     return bytes;
   }
   /// Appends the arrays; pointers are offsets from 1 on until there is a buffer that they point into.
-  static cpu::Taps add(std::vector<unsigned char>& bytes, const cpu::Taps& taps, const TapCounts& counts) {
+  static Taps add(std::vector<unsigned char>& bytes, const Taps& taps, const TapCounts& counts) {
     return {append(bytes, taps.begin, counts.outputs + 1), append(bytes, taps.source, counts.taps),
             append(bytes, taps.weight, counts.taps), append(bytes, taps.divisor, counts.divisors)};
   }
@@ -49,7 +49,7 @@ class DeviceTaps {
     if (offset == nullptr) return nullptr;
     return reinterpret_cast<const V*>(buffer_.data() + (reinterpret_cast<std::uintptr_t>(offset) - 1));
   }
-  cpu::Taps placed(const cpu::Taps& offsets) const {
+  Taps placed(const Taps& offsets) const {
     return {placed(offsets.begin), placed(offsets.source), placed(offsets.weight), placed(offsets.divisor)};
   }
 
@@ -59,7 +59,7 @@ class DeviceTaps {
 
 /// `a.rows` and `a.cols` lie in device memory here.
 template <class T, int V>
-__global__ void resample(cpu::Resample a, Pixels pixels, std::uint32_t* words) {
+__global__ void resample(Resample a, Pixels pixels, std::uint32_t* words) {
   using C = Computed<T>;
   Seen seen(words, a.dtype);
   const bool divide = a.rows.divisor != nullptr;
@@ -93,10 +93,10 @@ __global__ void resample(cpu::Resample a, Pixels pixels, std::uint32_t* words) {
 
 }  // namespace
 
-void run_resample(const ResampleCall& call) {
+void run_resample(const Resample& call) {
   const Pixels pixels{call.images, call.out_height, call.out_width, call.channels};
   const DeviceTaps taps(call);
-  ResampleCall placed = call;
+  Resample placed = call;
   placed.rows = taps.rows;
   placed.cols = taps.cols;
   const bool packed = call.channels % kPack == 0 && packs_rows(call.x, call.dtype, call.x_pitch) &&

@@ -1,5 +1,5 @@
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/column_fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
 #include "binade/cuda/device/seen.cuh"
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(H == 0   ? 1024
                                   : H == 2 ? 512
                                            : 128,
                                   kResident<T, H>)
-    backward_rows(cpu::RowNormBackward a, Stripes stripes, int width, Computed<T>* parts, std::uint32_t* words) {
+    backward_rows(RowNormBackward a, Stripes stripes, int width, Computed<T>* parts, std::uint32_t* words) {
   using C = Computed<T>;
   constexpr int kKept = H > 0 ? H : 1;
   __shared__ C scratch[Team<C>::kScratch];
@@ -145,7 +145,7 @@ constexpr int kSumColumns = 32;  // of a block that reads rows
 
 /// The parts of gw and gb of one stripe, for rows that backward_rows cannot sum as it goes.
 template <class T>
-__global__ void sum_columns(cpu::RowNormBackward a, Stripes stripes, Computed<T>* parts) {
+__global__ void sum_columns(RowNormBackward a, Stripes stripes, Computed<T>* parts) {
   using C = Computed<T>;
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kSumColumns) + threadIdx.x;
   const std::int64_t begin = blockIdx.y * stripes.rows_each;
@@ -181,14 +181,14 @@ __global__ void combine(const C* parts, std::int64_t stripes, std::int64_t cols,
 }
 
 template <class T, int V, int H>
-void start(const cpu::RowNormBackward& a, Stripes stripes, RowTeams teams, Computed<T>* parts) {
+void start(const RowNormBackward& a, Stripes stripes, RowTeams teams, Computed<T>* parts) {
   if (stripes.count() == 0) return;
   launch(backward_rows<T, V, H>, static_cast<unsigned>(stripes.count()), static_cast<unsigned>(teams.threads), 0, a,
          stripes, teams.width, parts, context().seen);
 }
 
 template <class T>
-void backward(const cpu::RowNormBackward& a) {
+void backward(const RowNormBackward& a) {
   using C = Computed<T>;
   constexpr std::int64_t kHeld = 4, kMostFused = 512 * 2;
   constexpr bool kPacks = !std::is_same_v<T, double>;
@@ -226,7 +226,7 @@ void backward(const cpu::RowNormBackward& a) {
 
 }  // namespace
 
-void run_row_norm_backward(const RowNormBackwardCall& call) {
+void run_row_norm_backward(const RowNormBackward& call) {
   if (call.cols == 0) return;
   with_type(call.dtype, [&]<class T>(TypeTag<T>) { backward<T>(call); });
 }

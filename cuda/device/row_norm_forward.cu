@@ -1,5 +1,5 @@
-#include "binade/core/ops/norm_calls.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/kernels/channel_norm.h"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
 #include "binade/cuda/device/seen.cuh"
 
@@ -8,8 +8,7 @@ namespace {
 
 /// Each team normalizes the rows a grid of teams apart.
 template <class T, int V, int H>
-__global__ void __launch_bounds__(H == 0 ? 1024 : 512)
-    forward_rows(cpu::RowNormForward a, int width, std::uint32_t* words) {
+__global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForward a, int width, std::uint32_t* words) {
   using C = Computed<T>;
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
     });
     team.sum(squares);
     const C variance = squares[0] / count;
-    const C rstd = infinite > 0 ? C(1) / math::sqrt(variance + eps) : ops::reciprocal_deviation(variance, eps);
+    const C rstd = infinite > 0 ? C(1) / math::sqrt(variance + eps) : reciprocal_deviation(variance, eps);
     if (team.rank() == 0 && row < a.rows) {
       if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean[0];
       if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;
@@ -92,13 +91,13 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512)
 }
 
 template <class T, int V, int H>
-void start(const cpu::RowNormForward& a, RowTeams teams) {
+void start(const RowNormForward& a, RowTeams teams) {
   launch(forward_rows<T, V, H>, grid_for(ceil_div(a.rows, teams.count()), 64), static_cast<unsigned>(teams.threads), 0,
          a, teams.width, context().seen);
 }
 
 template <class T>
-void forward(const cpu::RowNormForward& a) {
+void forward(const RowNormForward& a) {
   constexpr int kHeld = 4;
   if constexpr (!std::is_same_v<T, double>) {
     const bool packed = a.cols % kPack == 0 && packs_rows(a.x, a.dtype, a.x_pitch) &&
@@ -117,7 +116,7 @@ void forward(const cpu::RowNormForward& a) {
 
 }  // namespace
 
-void run_row_norm_forward(const RowNormForwardCall& call) {
+void run_row_norm_forward(const RowNormForward& call) {
   if (call.rows * call.cols == 0) return;
   with_type(call.dtype, [&]<class T>(TypeTag<T>) { forward<T>(call); });
 }

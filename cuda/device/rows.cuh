@@ -48,14 +48,14 @@ inline RowTeams block_team(std::int64_t pieces, int held) {
 
 /// V neighbors, 8 in 16-byte accesses or one, of a dtype known at run time.
 template <int V, class C>
-__device__ __forceinline__ void load_some(const Source& x, std::int64_t i, C (&to)[V]) {
+__device__ __forceinline__ void load_some(const In& x, std::int64_t i, C (&to)[V]) {
   if constexpr (V == kPack)
     load_pack(x.data, x.dtype, i, to);
   else
     to[0] = load_at<C>(x, i);
 }
 template <int V, class C>
-__device__ __forceinline__ void store_some(const Target& y, std::int64_t i, const C (&from)[V]) {
+__device__ __forceinline__ void store_some(const Out& y, std::int64_t i, const C (&from)[V]) {
   if constexpr (V == kPack)
     store_pack(y.data, y.dtype, i, from);
   else

@@ -1,7 +1,7 @@
-#include "binade/core/ops/math.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/math.h"
 #include "binade/cuda/device/flat.cuh"
 #include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 
 /// The scan that a verdict is made of, and clipping.
 namespace binade::cuda {
@@ -75,7 +75,7 @@ __device__ double norm_of(const float* x, std::int64_t count) {
 }
 
 /// A block a unit.
-__global__ void __launch_bounds__(kFlatThreads) limit_rows(LimitUnitsCall a) {
+__global__ void __launch_bounds__(kFlatThreads) limit_rows(UnitLimitArguments a) {
   for (std::int64_t u = blockIdx.x; u < a.units; u += gridDim.x) {
     float* g = a.gradients + u * a.size;
     const double weights = norm_of(a.weights + u * a.size, a.size), floor = a.floor;
@@ -96,21 +96,21 @@ void scan(std::span<const FlatBlock> blocks, std::span<const float* const> value
          words);
 }
 
-void run_scan(const ScanCall& call) {
+void run_scan(const ScanArguments& call) {
   if (call.blocks.empty()) return;
   const Buffer<BlockScan> results(static_cast<std::int64_t>(call.blocks.size()));
   scan(call.blocks, call.values, results.data(), nullptr);
   bring(call.results, results.data());
 }
 
-void run_limit(const LimitCall& call) {
+void run_limit(const LimitArguments& call) {
   if (call.blocks.empty()) return;
   const Buffer<float*> values(call.values.data(), static_cast<std::int64_t>(call.values.size()));
   launch(limit_blocks, static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, flat_blocks(call.blocks),
          values.data(), call.factor, call.limit);
 }
 
-void run_limit_units(const LimitUnitsCall& call) {
+void run_limit_units(const UnitLimitArguments& call) {
   if (call.units * call.size == 0) return;
   launch(limit_rows, grid_for(call.units), kFlatThreads, 0, call);
 }

@@ -1,5 +1,5 @@
-#include "binade/core/ops/math.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/math.h"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
 #include "binade/cuda/device/seen.cuh"
 
@@ -8,7 +8,7 @@ namespace {
 
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
-    softmax_forward(SoftmaxCall a, int width, std::uint32_t* words) {
+    softmax_forward(SoftmaxArgs a, int width, std::uint32_t* words) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
   Seen seen(words, a.y.dtype);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
 
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
-    softmax_backward(SoftmaxCall a, int width, std::uint32_t* words) {
+    softmax_backward(SoftmaxArgs a, int width, std::uint32_t* words) {
   __shared__ C scratch[Team<C>::kScratch];
   Team<C> team(width, scratch);
   Seen seen(words, a.y.dtype);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
 }
 
 template <class C, int V, int H>
-void start(const SoftmaxCall& call, const RowTeams& teams) {
+void start(const SoftmaxArgs& call, const RowTeams& teams) {
   launch(call.backward ? softmax_backward<C, V, H> : softmax_forward<C, V, H>,
          grid_for(ceil_div(call.rows, teams.count())), static_cast<unsigned>(teams.threads), 0, call, teams.width,
          context().seen);
@@ -89,7 +89,7 @@ void start(const SoftmaxCall& call, const RowTeams& teams) {
 
 }  // namespace
 
-void run_softmax(const SoftmaxCall& call) {
+void run_softmax(const SoftmaxArgs& call) {
   if (call.rows * call.cols == 0) return;
   const RowLaunch rows(call.cols, packs_rows(call.x.data, call.x.dtype, call.pitch) &&
                                       packs(call.y.data, call.y.dtype) &&

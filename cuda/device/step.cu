@@ -1,12 +1,12 @@
 #include <limits>
 
-#include "binade/core/ops/math.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/core/math.h"
 #include "binade/cuda/device/copies.cuh"
 #include "binade/cuda/device/flat.cuh"
 #include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 
-/// Steps that the device decides (core/step_kernels.h).
+/// Steps that the device decides (core/kernels/step.h).
 namespace binade::cuda {
 namespace {
 
@@ -100,10 +100,9 @@ __global__ void commit(StepPlaces p, const MemoryCopy* pieces) {
 
 }  // namespace
 
-void run_begin_step(const BeginStepCall& call) { launch(begin_step, 1u, 256u, 0, call.places, context().step_offset); }
+void run_begin_step(const BeginStepArgs& call) { launch(begin_step, 1u, 256u, 0, call.places, context().step_offset); }
 
-void run_decide(const DecideCall& call) {
-  const DecideArguments& a = call.what;
+void run_decide(const DecideArgs& a) {
   const auto slices = static_cast<std::int64_t>(a.values.size()), count = static_cast<std::int64_t>(a.blocks.size());
   const Buffer<BlockScan> results(count);
   const Buffer<std::uint32_t> words(slices);
@@ -111,20 +110,20 @@ void run_decide(const DecideCall& call) {
         "verdict");
   scan(a.blocks, a.values, results.data(), words.data());
   std::int64_t of_gradients = 0;
-  while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < call.places.parameters)
+  while (of_gradients < count && a.blocks[static_cast<std::size_t>(of_gradients)].slice < a.places.parameters)
     ++of_gradients;
-  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, call.places, results.data(), of_gradients, words.data(),
-         slices, context().fault.first);
+  launch(decide, 1u, static_cast<unsigned>(kThreads), 0, a.places, results.data(), of_gradients, words.data(), slices,
+         context().fault.first);
 }
 
-void run_commit(const CommitCall& call) {
-  const std::vector<MemoryCopy> pieces = in_pieces(call.what, kPieceOfBlock);
+void run_commit(const CommitArgs& call) {
+  const std::vector<MemoryCopy> pieces = in_pieces(call.copies, kPieceOfBlock);
   if (pieces.empty()) return;
   const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));
   launch(commit, static_cast<unsigned>(pieces.size()), 256u, 0, call.places, there.data());
 }
 
-void run_end_step(const EndStepCall&) {
+void run_end_step(const EndStepArgs&) {
   check(cudaMemsetAsync(context().step_offset, 0, sizeof *context().step_offset, context().stream), "step");
 }
 

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "binade/core/one_rounding.h"
-#include "binade/cuda/device/calls.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 
 namespace binade::cuda {
@@ -63,7 +63,7 @@ __global__ void convert_whole(TensorRows to, TensorRows from, std::int64_t rows,
   }
 }
 
-__global__ void observe_values(Source x, std::int64_t count, std::uint32_t* words) {
+__global__ void observe_values(In x, std::int64_t count, std::uint32_t* words) {
   Seen seen(words, x.dtype);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
@@ -73,19 +73,19 @@ __global__ void observe_values(Source x, std::int64_t count, std::uint32_t* word
 
 }  // namespace
 
-void run_convert(const ConvertCall& call) {
+void run_convert(const ConvertArgs& call) {
   if (call.rows * call.cols == 0) return;
   const bool whole = !is_floating(call.from.dtype) && call.to.dtype != DType::f32 && !is_half(call.to.dtype);
   if (whole)
     return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, 256)), 256, 0, call.to, call.from, call.rows,
                   call.cols);
   // A move is not observed: its values were there before.
-  map<1>(Same{}, {Source{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
+  map<1>(Same{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
          row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
          call.from.dtype == call.to.dtype ? nullptr : context().seen);
 }
 
-void run_fill(const FillCall& call) {
+void run_fill(const FillArgs& call) {
   if (call.rows * call.cols == 0) return;
   const auto size = static_cast<std::int64_t>(size_of(call.to.dtype));
   const bool flat = call.rows == 1 || call.to.pitch == call.cols;
@@ -99,15 +99,15 @@ void run_fill(const FillCall& call) {
   });
 }
 
-void run_accumulate(const AccumulateCall& call) {
-  map<2>(Sum{}, {Source{call.into.data, call.into.dtype}, Source{call.from.data, call.from.dtype}},
+void run_accumulate(const AccumulateArgs& call) {
+  map<2>(Sum{}, {In{call.into.data, call.into.dtype}, In{call.from.data, call.from.dtype}},
          {call.into.data, call.into.dtype},
          row_walk(call.rows, call.cols, {call.into.pitch, call.from.pitch, call.into.pitch}));
 }
 
-void run_observe(const ObserveCall& call) {
+void run_observe(const ObserveArgs& call) {
   if (call.count == 0) return;
-  launch(observe_values, grid_for(ceil_div(call.count, 256)), 256, 0, Source{call.values, call.dtype}, call.count,
+  launch(observe_values, grid_for(ceil_div(call.count, 256)), 256, 0, In{call.values, call.dtype}, call.count,
          context().seen);
 }
 

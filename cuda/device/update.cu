@@ -1,10 +1,10 @@
 #include <vector>
 
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 #include "binade/core/stochastic_rounding.h"
-#include "binade/cuda/device/calls.cuh"
 #include "binade/cuda/device/flat.cuh"
 #include "binade/cuda/device/fold.cuh"
+#include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/live_stream.cuh"
 
 /// The fused update and the moving average: every value is read once and written once.
@@ -222,7 +222,7 @@ void start_average(const AverageArguments& call, const Decided& decided) {
 
 }  // namespace
 
-void run_update(const UpdateCall& call) {
+void run_update(const UpdateArguments& call) {
   if (call.blocks.empty()) return;
   const Buffer<UpdateSlice> slices(call.slices.data(), static_cast<std::int64_t>(call.slices.size()));
   const Buffer<BlockExtremes> extremes(static_cast<std::int64_t>(call.blocks.size()));
@@ -230,14 +230,14 @@ void run_update(const UpdateCall& call) {
   bring(call.extremes, extremes.data());
 }
 
-void run_decided_update(const DecidedUpdateCall& call) {
-  const UpdateArguments& a = call.what;
+void run_decided_update(const DecidedUpdateArgs& call) {
+  const UpdateArguments& a = call.update;
   if (a.blocks.empty()) return;
   start_update(a, {flat_blocks(a.blocks), call.places.slices, call.places.extremes, true, a.rounding,
                    decided(call.places)});
 }
 
-void run_average(const AverageCall& call) { start_average(call, {}); }
-void run_decided_average(const DecidedAverageCall& call) { start_average(call.what, decided(call.places)); }
+void run_average(const AverageArguments& call) { start_average(call, {}); }
+void run_decided_average(const DecidedAverageArgs& call) { start_average(call.average, decided(call.places)); }
 
 }  // namespace binade::cuda

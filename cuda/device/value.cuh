@@ -3,8 +3,8 @@
 #include <cuda_runtime.h>
 
 #include "binade/core/dtype.h"
+#include "binade/core/kernels/elementwise.h"
 #include "binade/core/one_rounding.h"
-#include "binade/cuda/calls/elementwise.h"
 #include "binade/cuda/device/half.cuh"
 
 /// Values on their way between memory and registers: any floating dtype widens to C (float, or double for f64) and is
@@ -32,7 +32,7 @@ __device__ __forceinline__ C load_at(const void* data, DType dtype, std::int64_t
   return C(0);
 }
 template <class C>
-__device__ __forceinline__ C load_at(const Source& x, std::int64_t i) {
+__device__ __forceinline__ C load_at(const In& x, std::int64_t i) {
   return load_at<C>(x.data, x.dtype, i);
 }
 

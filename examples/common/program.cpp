@@ -22,7 +22,7 @@ std::string config_text(const std::string& program, const Settings& table, const
       .add("build", build_id())
       .add("revision", git_revision())
       .add("device", runtime.device().to_string())
-      .add("instruction_set", cpu::kernels().isa)
+      .add("instruction_set", cpu::level().isa)
       .add("threads", num_threads());
   for (const auto& [name, found] : gpus::versions()) environment.add(name, found);
   return fmt::format("{{\n  \"program\": {},\n{},\n  \"environment\": {}\n}}\n", io::json_string(program),
@@ -32,7 +32,7 @@ std::string config_text(const std::string& program, const Settings& table, const
 amp::Policy choose_policy(TrainSettings& s) {
   if (s.precision.empty()) {
     const bool on_gpu = Runtime::current_device() != Device::cpu();
-    s.precision = on_gpu || cpu::kernels().multiplies_bf16 ? "bf16" : "fp32";
+    s.precision = on_gpu || cpu::level().multiplies_bf16 ? "bf16" : "fp32";
     const std::string what = on_gpu ? "GPU" : "processor";
     io::say(fmt::format("precision {}: {}", s.precision,
                         s.precision == "bf16" ? fmt::format("this {} multiplies bf16 in hardware", what)

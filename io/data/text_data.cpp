@@ -21,16 +21,16 @@ void check_is_text(const std::string& bytes, const std::string& path) {
   check<DataError>(!bytes.empty(), "{}: the text is empty", path);
   const std::size_t nul = bytes.find('\0');
   check<DataError>(nul == std::string::npos, "{}: wanted text, got a binary file (a NUL byte at offset {})", path, nul);
-  const std::size_t looked_at = std::min<std::size_t>(bytes.size(), 1 << 16);
-  const auto controls = std::count_if(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(looked_at),
+  const std::size_t probed_values = std::min<std::size_t>(bytes.size(), 1 << 16);
+  const auto controls = std::count_if(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(probed_values),
                                       [](char c) {
                                         const auto byte = static_cast<unsigned char>(c);
                                         return byte == 0x7F ||
                                                (byte < 0x20 && (byte < 0x07 || byte > 0x0D) && byte != 0x1B);
                                       });
-  check<DataError>(static_cast<std::size_t>(controls) * 10 <= looked_at * 3,
+  check<DataError>(static_cast<std::size_t>(controls) * 10 <= probed_values * 3,
                    "{}: wanted text, got a binary file ({} of its first {} bytes are control characters)", path,
-                   controls, looked_at);
+                   controls, probed_values);
 }
 
 Text read_folder(const std::string& folder) {

@@ -6,7 +6,6 @@
 
 #include "binade/amp/incident/first_bad.h"
 #include "binade/autograd/functions.h"
-#include "binade/core/kernel_slot.h"
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
@@ -19,10 +18,7 @@ using testing::leaf;
 using testing::scale;
 using testing::Scale;
 
-class AddTo : public ::testing::Test {
- protected:
-  void SetUp() override { register_cpu_kernels(); }
-};
+class AddTo : public ::testing::Test {};
 class DestinationOver : public AddTo {};
 
 /// y = factor a + factor b: adds its gradients to what is there.

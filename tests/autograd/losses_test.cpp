@@ -5,15 +5,11 @@
 
 #include "binade/autograd/functions.h"
 #include "binade/autograd/gradcheck.h"
-#include "binade/core/kernel_slot.h"
 
 namespace binade {
 namespace {
 
-class Losses : public testing::Test {
- protected:
-  void SetUp() override { register_cpu_kernels(); }
-};
+class Losses : public testing::Test {};
 
 template <class E, class F>
 std::string error_of(F&& f) {
@@ -118,7 +114,6 @@ TEST_F(Losses, DropoutDrawsTheSameElementsInBackward) {
 }
 
 TEST(Gradcheck, NamesOpInputAndElementOfAWrongDerivative) {
-  register_cpu_kernels();
   // gelu's value with relu's derivative: x + (gelu(x) - x without history)
   const auto wrong = [](const std::vector<Variable>& x) {
     return relu(x[0]) + (gelu(x[0]).detach() - relu(x[0]).detach());

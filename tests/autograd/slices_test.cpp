@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/functions.h"
-#include "binade/core/kernel_slot.h"
 #include "binade/core/ops/room.h"
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
@@ -52,8 +51,6 @@ Variable doubled(const Variable& x, Met& met) {
 
 class Slices : public ::testing::Test {
  protected:
-  void SetUp() override { register_cpu_kernels(); }
-
   Variable leaf_ = Variable(noise({3, 8}, 1, DType::f32), true);
   Tensor cotangent_ = noise({3, 16}, 2, DType::f32);
   Met met_;

@@ -10,8 +10,7 @@
 #include "binade/amp/incident/first_bad.h"
 #include "binade/autograd/functions.h"
 #include "binade/autograd/recompute.h"
-#include "binade/core/kernel_slot.h"
-#include "binade/core/ops/math.h"
+#include "binade/core/math.h"
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
@@ -80,10 +79,7 @@ struct Mlp {
   Activation activation;
 };
 
-class SlopeInProduct : public ::testing::Test {
- protected:
-  void SetUp() override { register_cpu_kernels(); }
-};
+class SlopeInProduct : public ::testing::Test {};
 
 /// Gradients of `run`'s result, whose shape is that of x, in `dtype`.
 std::vector<Tensor> gradients(const Mlp& mlp, DType dtype, const std::function<Variable(const Mlp&)>& run,

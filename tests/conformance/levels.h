@@ -15,7 +15,7 @@ template <class F>
 void at_every_level(F&& check) {
   if (tested_device() != Device::cpu()) return check("the device");
   struct Chosen {
-    std::string_view level = cpu::kernels().isa;
+    std::string_view level = cpu::level().isa;
     ~Chosen() { cpu::select_isa(level); }
   } const chosen;
   for (const std::string_view level : cpu::isa_levels()) {

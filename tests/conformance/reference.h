@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "binade/core/ops/lists.h"
+#include "binade/core/ops/formulas.h"
 
 /// What the elementwise ops should give, in long double and by other formulas than the ops' own. An op of the lists
 /// without an entry here is held against its own double form (which leans on the C++ library, so it still judges the

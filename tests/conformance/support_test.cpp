@@ -8,7 +8,7 @@
 #include <regex>
 #include <set>
 
-#include "binade/core/kernel_slot.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/precision.h"
 #include "tests/conformance/case.h"
 

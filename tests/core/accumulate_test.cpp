@@ -14,7 +14,7 @@ namespace {
 
 TEST(Accumulate, IsOneRoundedFloatAdditionAtEveryLevelAndDType) {
   const Runtime runtime({.seed = 1});
-  const std::string_view before = cpu::kernels().isa;
+  const std::string_view before = cpu::level().isa;
   for (const std::string_view level : cpu::isa_levels()) {
     cpu::select_isa(level);
     for (const DType into : {DType::f32, DType::f16, DType::bf16})

@@ -147,16 +147,16 @@ struct Problem {
     Fenced<T> all(2 * q.size() + 2 * k.size());
     Fenced<Compute<T>> lse(static_cast<std::size_t>(c.batch * c.heads * c.queries));
     T* to = all.data();
-    kernels().attention.forward(
+    level().attention.forward(
         {.args = args, .y = to, .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.data()});
     const std::int64_t query = c.heads * c.depth, key = c.key_heads * c.depth;
-    kernels().attention.backward({.args = args,
-                                  .y = {to, query, c.depth},
-                                  .gy = {gy.data(), query, c.depth},
-                                  .lse = lse.data(),
-                                  .gq = {to + q.size(), query, c.depth},
-                                  .gk = {to + 2 * q.size(), key, c.depth},
-                                  .gv = {to + 2 * q.size() + k.size(), key, c.depth}});
+    level().attention.backward({.args = args,
+                                .y = {to, query, c.depth},
+                                .gy = {gy.data(), query, c.depth},
+                                .lse = lse.data(),
+                                .gq = {to + q.size(), query, c.depth},
+                                .gk = {to + 2 * q.size(), key, c.depth},
+                                .gv = {to + 2 * q.size() + k.size(), key, c.depth}});
     return all;
   }
 
@@ -181,7 +181,7 @@ struct Problem {
 class Attention : public ::testing::TestWithParam<std::string_view> {
  protected:
   void SetUp() override {
-    before_ = kernels().isa;
+    before_ = level().isa;
     select_isa(GetParam());
   }
   void TearDown() override { select_isa(before_); }
@@ -299,21 +299,21 @@ void expect_exponentials(double tolerance, double lse_tolerance) {
     Fenced<T> y(1);
     Fenced<Compute<T>> lse(1);
     const double apart = static_cast<double>(load(k[1]));
-    kernels().attention.forward({.args = {.batch = 1,
-                                          .queries = 1,
-                                          .keys = 2,
-                                          .heads = 1,
-                                          .key_heads = 1,
-                                          .depth = 1,
-                                          .dtype = kDTypeOf<T>,
-                                          .q = {q.data(), 1, 1},
-                                          .k = {k.data(), 1, 1},
-                                          .v = {v.data(), 1, 1},
-                                          .rng = {}},
-                                 .y = y.data(),
-                                 .y_token = 1,
-                                 .y_head = 1,
-                                 .lse = lse.data()});
+    level().attention.forward({.args = {.batch = 1,
+                                        .queries = 1,
+                                        .keys = 2,
+                                        .heads = 1,
+                                        .key_heads = 1,
+                                        .depth = 1,
+                                        .dtype = kDTypeOf<T>,
+                                        .q = {q.data(), 1, 1},
+                                        .k = {k.data(), 1, 1},
+                                        .v = {v.data(), 1, 1},
+                                        .rng = {}},
+                               .y = y.data(),
+                               .y_token = 1,
+                               .y_head = 1,
+                               .lse = lse.data()});
     const double share = std::exp(apart) / (1 + std::exp(apart));
     if (share < 1e-37) {
       EXPECT_LE(static_cast<double>(load(y[0])), 1e-37) << apart;

@@ -47,17 +47,17 @@ TEST(KernelDispatch, LevelsComeLowestFirstAndGenericIsAlwaysThere) {
 }
 
 TEST(KernelDispatch, ALevelSwitchedToIsTheOneThatRuns) {
-  const std::string_view chosen = kernels().isa;
+  const std::string_view chosen = level().isa;
   for (const std::string_view level : isa_levels()) {
     select_isa(level);
-    EXPECT_EQ(kernels().isa, level);
-    EXPECT_EQ(kernels().multiplies_bf16, level == "v4bf16" || level == "v4amx") << level;
+    EXPECT_EQ(cpu::level().isa, level);
+    EXPECT_EQ(cpu::level().multiplies_bf16, level == "v4bf16" || level == "v4amx") << level;
   }
   select_isa(chosen);
 }
 
 TEST(KernelDispatch, AnUnknownOrUnsupportedLevelIsRefusedWithTheOnesThereAre) {
-  const std::string_view chosen = kernels().isa;
+  const std::string_view chosen = level().isa;
   try {
     select_isa("v9");
     FAIL() << "wanted ArgumentError";
@@ -66,7 +66,7 @@ TEST(KernelDispatch, AnUnknownOrUnsupportedLevelIsRefusedWithTheOnesThereAre) {
     EXPECT_NE(text.find("'v9'"), std::string::npos) << text;
     for (const std::string_view level : isa_levels()) EXPECT_NE(text.find(level), std::string::npos) << text;
   }
-  EXPECT_EQ(kernels().isa, chosen) << "a refused switch changes nothing";
+  EXPECT_EQ(cpu::level().isa, chosen) << "a refused switch changes nothing";
 }
 
 /// In a child of its own: the choice is made once in a process.
@@ -76,7 +76,7 @@ TEST(KernelDispatchDeathTest, TheEnvironmentNamesTheLevel) {
     EXPECT_EXIT(
         {
           setenv("BINADE_ISA", std::string(level).c_str(), 1);
-          std::exit(kernels().isa == level ? 0 : 1);
+          std::exit(cpu::level().isa == level ? 0 : 1);
         },
         testing::ExitedWithCode(0), "")
         << level;
@@ -84,7 +84,7 @@ TEST(KernelDispatchDeathTest, TheEnvironmentNamesTheLevel) {
       {
         setenv("BINADE_ISA", "v9", 1);
         try {
-          kernels();
+          level();
         } catch (const ArgumentError& e) {
           std::fputs(e.what(), stderr);
           std::exit(e.exit_code());

@@ -92,7 +92,7 @@ double half_ulp(double x, DType d) {
 class EachLevel : public ::testing::TestWithParam<std::string_view> {
  protected:
   void SetUp() override {
-    before_ = kernels().isa;
+    before_ = level().isa;
     select_isa(GetParam());
   }
   void TearDown() override { select_isa(before_); }
@@ -112,7 +112,7 @@ void expect_within_bound(const Case& shape) {
   Problem<T> problem(shape, kDTypeOf<Out>, 7);
   Fenced<Out> c(static_cast<std::size_t>(shape.m * shape.n));
   problem.args.c = c.data();
-  kernels().gemm.gemm(problem.args);
+  level().gemm.gemm(problem.args);
   const double unit = std::is_same_v<T, double> ? 0x1p-53 : 0x1p-24;
   for (std::int64_t i = 0; i < shape.m; ++i)
     for (std::int64_t j = 0; j < shape.n; ++j) {
@@ -144,7 +144,7 @@ TEST_P(Gemm, GivesTheSameBitsAtAnyThreadCount) {
       set_num_threads(threads);
       Fenced<float> c(static_cast<std::size_t>(shape.m * shape.n));
       problem.args.c = c.data();
-      kernels().gemm.gemm(problem.args);
+      level().gemm.gemm(problem.args);
       if (first.empty()) first = c;
       EXPECT_EQ(first, c) << threads << " threads";
     }
@@ -157,10 +157,10 @@ TEST_P(Gemm, AddsToWhatIsThere) {
     Problem<float> problem(shape, DType::f32, 3);
     Fenced<float> plain(static_cast<std::size_t>(shape.m * shape.n)), sum(plain.size(), 2.5f);
     problem.args.c = plain.data();
-    kernels().gemm.gemm(problem.args);
+    level().gemm.gemm(problem.args);
     problem.args.c = sum.data();
     problem.args.accumulate = true;
-    kernels().gemm.gemm(problem.args);
+    level().gemm.gemm(problem.args);
     for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], plain[i] + 2.5f, 1e-4f * (1 + std::abs(plain[i])));
   }
 }
@@ -176,7 +176,7 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
       problem.args.activation = activation;
       problem.args.c = c.data();
       problem.args.pre_activation = z.data();
-      kernels().gemm.gemm(problem.args);
+      level().gemm.gemm(problem.args);
       for (std::int64_t i = 0; i < shape.m; ++i)
         for (std::int64_t j = 0; j < shape.n; ++j) {
           const auto at = static_cast<std::size_t>(i * shape.n + j);
@@ -205,7 +205,7 @@ void expect_slope(const Case& shape, Activation slope) {
     z[i] = store<T>(0.05f * static_cast<float>(i % 97) - 2);
     wide[i] = load(z[i]);
   }
-  const auto& gemm = kernels().gemm;
+  const auto& gemm = level().gemm;
   problem.args.c = sums.data();
   gemm.gemm(problem.args);
   gemm.activation_backward(slope, DType::f32, wide.data(), sums.data(), wanted.data(), shape.m, shape.n, nullptr);
@@ -235,7 +235,7 @@ TEST_P(Gemm, SlopesOfEveryBf16) {
   Fenced<bfloat16> z(1 << 16), gy(z.size(), bfloat16::from_float(1)), gz(z.size());
   for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) z[bits].bits = static_cast<std::uint16_t>(bits);
   for (const Activation slope : {Activation::kGelu, Activation::kGeluTanh}) {
-    kernels().gemm.activation_backward(slope, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr);
+    level().gemm.activation_backward(slope, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr);
     for (std::size_t i = 0; i < z.size(); ++i) {
       const double x = static_cast<double>(load(z[i]));
       ASSERT_EQ(std::isnan(load(gz[i])), std::isnan(x)) << x;
@@ -262,7 +262,7 @@ void expect_made_of_z(const Case& shape, Activation activation) {
   Fenced<float> bias(static_cast<std::size_t>(shape.n));
   for (std::size_t j = 0; j < bias.size(); ++j) bias[j] = j % 7 == 5 ? far : j % 7 == 6 ? -far : 0;
   Fenced<T> y(count), z(count), alone(count), again(count);
-  const auto& gemm = kernels().gemm;
+  const auto& gemm = level().gemm;
   problem.args.bias = bias.data();
   problem.args.activation = activation;
   const auto seen = [&](Fenced<T>& to) {
@@ -311,7 +311,7 @@ TEST_P(Gemm, PassesNonFiniteValuesOn) {
   Fenced<float> c(160);
   problem.args.c = c.data();
   problem.args.activation = Activation::kRelu;
-  kernels().gemm.gemm(problem.args);
+  level().gemm.gemm(problem.args);
   for (std::size_t j = 0; j < 40; ++j) {
     EXPECT_TRUE(std::isfinite(c[j]) && std::isfinite(c[120 + j]));
     EXPECT_TRUE(std::isnan(c[40 + j]));
@@ -333,11 +333,11 @@ TEST_P(Gemm, OverflowsInHalfAsATensorCoreDoes) {
                 .b = b.data(),
                 .b_row = 1,
                 .c = &half};
-  kernels().gemm.gemm(args);
+  level().gemm.gemm(args);
   EXPECT_EQ(half.bits, 0x7c00);
   args.out = DType::f32;
   args.c = &wide;
-  kernels().gemm.gemm(args);
+  level().gemm.gemm(args);
   EXPECT_EQ(wide, 360000.0f);
 }
 
@@ -356,7 +356,7 @@ TEST_P(Gemm, RunsManyProductsAtOffsets) {
   args.batch = kBatch;
   args.a_offsets = a_offsets.data();
   args.c_offsets = c_offsets.data();
-  kernels().gemm.gemm(args);
+  level().gemm.gemm(args);
   for (std::int64_t i = 0; i < kBatch * kM; ++i)
     for (std::int64_t j = 0; j < kN; ++j)
       EXPECT_NEAR(c[static_cast<std::size_t>(i * kN + j)], problem.reference(i, j).first, 1e-5);
@@ -366,7 +366,7 @@ TEST_P(Gemm, SumsColumns) {
   constexpr std::int64_t kM = 700, kN = 35;
   Fenced<float> x(kM * 40), sums(kN);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) - 48;
-  kernels().gemm.column_sums(x.data(), DType::f32, kM, kN, 40, sums.data());
+  level().gemm.column_sums(x.data(), DType::f32, kM, kN, 40, sums.data());
   for (std::size_t j = 0; j < kN; ++j) {
     float sum = 0;  // integers: exact in any order
     for (std::size_t i = 0; i < kM; ++i) sum += x[i * 40 + j];
@@ -383,7 +383,7 @@ TEST_P(Gemm, SumsColumnsOfAGradientOnItsWayThroughAnActivation) {
       gy[i] = bfloat16::from_float(0.3f * static_cast<float>(i % 89) - 11);
     }
     Fenced<float> sums(columns, -1.0f), wanted(columns, -2.0f);
-    const auto& gemm = kernels().gemm;
+    const auto& gemm = level().gemm;
     gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), alone.data(), m, n, nullptr);
     gemm.column_sums(alone.data(), DType::bf16, m, n, n, wanted.data());
     gemm.activation_backward(Activation::kGelu, DType::bf16, z.data(), gy.data(), gz.data(), m, n, sums.data());

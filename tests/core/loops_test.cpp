@@ -30,7 +30,7 @@ class Loops : public ::testing::TestWithParam<std::string_view> {
   Runtime runtime_{{.seed = 3}};
 
  private:
-  std::string_view before_ = cpu::kernels().isa;
+  std::string_view before_ = cpu::level().isa;
 };
 INSTANTIATE_TEST_SUITE_P(Isa, Loops, ::testing::ValuesIn(cpu::isa_levels()),
                          [](const auto& level) { return std::string(level.param); });

@@ -34,7 +34,7 @@ std::vector<double> reference_rows(const Tensor& x, const Tensor& w, const Tenso
 }
 
 TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
-  const std::string_view before = cpu::kernels().isa;
+  const std::string_view before = cpu::level().isa;
   for (const std::string_view level : cpu::isa_levels()) {
     cpu::select_isa(level);
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
@@ -50,7 +50,7 @@ TEST_F(Norms, LayerNormEqualsTheFormulaInEveryDTypeAndLevel) {
 
 /// Squares of 1e30 and of 1e-30 leave the range of float; the result must be the same as for x without the factor.
 TEST_F(Norms, RowsWhoseSquaresLeaveTheRangeAreNormalizedLikeAnyOther) {
-  const std::string_view before = cpu::kernels().isa;
+  const std::string_view before = cpu::level().isa;
   const Tensor w = noise({37}, 2, DType::f32), b = noise({37}, 3, DType::f32), gy = noise({4, 37}, 4, DType::f32);
   for (const std::string_view level : cpu::isa_levels()) {
     cpu::select_isa(level);

@@ -5,7 +5,7 @@
 #include "binade/core/accumulate.h"
 #include "binade/core/cpu_backend.h"
 #include "binade/core/kernels/dispatch.h"
-#include "binade/core/kernels/elementwise.h"
+#include "binade/core/kernels/elementwise_loops.h"
 #include "binade/core/state_dict.h"
 
 namespace binade {
@@ -121,7 +121,7 @@ TEST(Tensor, ADoubleBecomesAHalfInOneRounding) {
   EXPECT_EQ(sum.at(0), 1753);
   // An op that reads f64 and stores f16: the kernels do this rounding.
   Tensor stored = Tensor::empty({3}, DType::f16);
-  cpu::kernels().pointwise.elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
+  cpu::level().pointwise.elementwise->convert({x.raw(), DType::f64}, {stored.mutable_raw(), DType::f16}, 3);
   EXPECT_EQ(stored.to_vector<double>(), (std::vector<double>{1753, 1753, -1753}));
 }
 

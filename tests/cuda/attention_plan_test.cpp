@@ -68,8 +68,8 @@ using Change = std::function<void(AttentionKey&)>;
 
 TEST(AttentionKey, NamesWhatTheChoiceDependsOn) {
   alignas(16) char memory[64];
-  cpu::AttentionForward call;
-  cpu::AttentionArgs& a = call.args;
+  AttentionForward call;
+  AttentionArgs& a = call.args;
   a.batch = 2;
   a.queries = 3;
   a.keys = 5;
@@ -96,7 +96,7 @@ TEST(AttentionKey, NamesWhatTheChoiceDependsOn) {
   a.dropout = 0.5f;
   EXPECT_TRUE(attention_key(call).mask && attention_key(call).dropout);
 
-  cpu::AttentionBackward back{.args = a, .y = {memory, 32, 8}, .gy = {memory + 16, 40, 8}, .lse = memory};
+  AttentionBackward back{.args = a, .y = {memory, 32, 8}, .gy = {memory + 16, 40, 8}, .lse = memory};
   EXPECT_EQ(attention_key(back).gy, (AttentionKey::Steps{40, 8}));
   EXPECT_EQ(attention_key(back).pass, AttentionPass::kBackward);
   EXPECT_TRUE(attention_key(back).aligned) << "gradients that nobody wants lie nowhere";

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/observation.h"
 #include "binade/core/random.h"
 #include "tests/cuda/device.h"
@@ -70,7 +71,7 @@ struct Problem {
     const Tensor pairs = Tensor::full(keys.with_dim(-1, 2 * c.depth), kNan, computed, device);
     Tensor gk = pairs.channel_slice(0, c.depth), gv = pairs.channel_slice(c.depth, c.depth);
     Tensor lse = Tensor::full({c.batch, c.heads, c.queries}, kNan, accumulate_dtype(computed), device);
-    cpu::AttentionArgs a;
+    AttentionArgs a;
     a.batch = c.batch;
     a.queries = c.queries;
     a.keys = c.keys;
@@ -91,16 +92,16 @@ struct Problem {
       a.mask_head = mask_shape[1] > 1 ? mask_shape[2] * c.keys : 0;
       a.mask_batch = mask_shape[0] > 1 ? mask_shape[1] * mask_shape[2] * c.keys : 0;
     }
-    const cpu::AttentionKernels& kernels = ops::attention_slot().on(device, "test");
-    kernels.forward(
+    const KernelTable& table = kernels(device);
+    table.attention_forward(
         {.args = a, .y = y.mutable_raw(), .y_token = c.heads * c.depth, .y_head = c.depth, .lse = lse.mutable_raw()});
-    kernels.backward({.args = a,
-                      .y = {y.raw(), c.heads * c.depth, c.depth},
-                      .gy = {tgy.raw(), c.heads * c.depth, c.depth},
-                      .lse = lse.raw(),
-                      .gq = {gq.mutable_raw(), gq.pitch() * c.heads, gq.pitch()},
-                      .gk = {gk.mutable_raw(), gk.pitch() * c.key_heads, gk.pitch()},
-                      .gv = {gv.mutable_raw(), gv.pitch() * c.key_heads, gv.pitch()}});
+    table.attention_backward({.args = a,
+                              .y = {y.raw(), c.heads * c.depth, c.depth},
+                              .gy = {tgy.raw(), c.heads * c.depth, c.depth},
+                              .lse = lse.raw(),
+                              .gq = {gq.mutable_raw(), gq.pitch() * c.heads, gq.pitch()},
+                              .gk = {gk.mutable_raw(), gk.pitch() * c.key_heads, gk.pitch()},
+                              .gv = {gv.mutable_raw(), gv.pitch() * c.key_heads, gv.pitch()}});
     std::vector<std::vector<double>> all;
     for (const Tensor& t : {y, lse, gq, gk, gv}) all.push_back(t.to(Device::cpu()).to_vector<double>());
     return all;
@@ -209,7 +210,7 @@ TEST(CudaAttentionResults, AreObserved) {
       Tensor y = Tensor::full({1, kTokens, kHeads, kDepth + gap}, 1000, dtype, test_device());
       Tensor gv = Tensor::full(shape, kNan, dtype, test_device());
       Tensor lse = Tensor::full({1, kHeads, kTokens}, 0, DType::f32, test_device());
-      cpu::AttentionArgs a;
+      AttentionArgs a;
       a.batch = 1;
       a.queries = a.keys = kTokens;
       a.heads = a.key_heads = kHeads;
@@ -217,23 +218,23 @@ TEST(CudaAttentionResults, AreObserved) {
       a.dtype = dtype;
       a.q = a.k = {q.raw(), kHeads * kDepth, kDepth};
       a.v = {v.raw(), kHeads * kDepth, kDepth};
-      const cpu::AttentionArgs::Tokens results{y.raw(), kHeads * (kDepth + gap), kDepth + gap};
-      const cpu::AttentionKernels& kernels = ops::attention_slot().on(test_device(), "test");
+      const AttentionArgs::Tokens results{y.raw(), kHeads * (kDepth + gap), kDepth + gap};
+      const KernelTable& table = kernels(test_device());
       const auto largest = [dtype](const Observation& seen) {
         return std::bit_cast<float>(is_half(dtype) ? seen.low : seen.wide);
       };
       ObservationScope scope;
-      kernels.forward({.args = a,
-                       .y = y.mutable_raw(),
-                       .y_token = results.token,
-                       .y_head = results.head,
-                       .lse = lse.mutable_raw()});
+      table.attention_forward({.args = a,
+                               .y = y.mutable_raw(),
+                               .y_token = results.token,
+                               .y_head = results.head,
+                               .lse = lse.mutable_raw()});
       EXPECT_NEAR(largest(scope.take().settled()), 24, 0.2) << name_of(dtype) << ", gap " << gap;
-      kernels.backward({.args = a,
-                        .y = results,
-                        .gy = {gy.raw(), kHeads * kDepth, kDepth},
-                        .lse = lse.raw(),
-                        .gv = gv.mutable_raw()});
+      table.attention_backward({.args = a,
+                                .y = results,
+                                .gy = {gy.raw(), kHeads * kDepth, kDepth},
+                                .lse = lse.raw(),
+                                .gv = gv.mutable_raw()});
       EXPECT_NEAR(largest(scope.take().settled()), 3, 0.05) << name_of(dtype) << ", gap " << gap;
       const std::vector<double> left = y.to(Device::cpu()).to_vector<double>();
       for (std::size_t i = 0; i < left.size(); ++i)
@@ -248,9 +249,8 @@ TEST(CudaAttentionMask, BecomesWhatIsAdded) {
     const double hidden = is_floating(dtype) ? 0 : -kInfinity, seen = is_floating(dtype) ? 1 : 0;
     for (const DType logits : {DType::f32, DType::f64}) {
       Tensor added = Tensor::empty({2, 2}, logits, test_device());
-      ops::mask_slot()
-          .on(test_device(), "test")
-          .additive({const_cast<void*>(mask.raw()), dtype, 3}, {added.mutable_raw(), logits, 2}, 2, 2);
+      kernels(test_device())
+          .additive_mask({{const_cast<void*>(mask.raw()), dtype, 3}, {added.mutable_raw(), logits, 2}, 2, 2});
       EXPECT_EQ(added.to(Device::cpu()).to_vector<double>(), (std::vector<double>{seen, hidden, seen, seen}));
     }
   }

@@ -23,8 +23,8 @@ struct Named {
 };
 
 /// So that a filter of 3 x 3 leaves images as large as they are.
-cpu::ConvShape padded(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
-                      std::int64_t filter, std::int64_t stride = 1) {
+ConvShape padded(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
+                 std::int64_t filter, std::int64_t stride = 1) {
   return shape(images, size, channels, filters, filter, stride, filter / 3);
 }
 
@@ -34,7 +34,7 @@ constexpr std::int64_t kBase = 64, kDepth = 4, kSize = 512;
 /// filters in eights of channels.
 std::vector<Named> of_the_unet(std::int64_t images, DType in) {
   std::vector<Named> all;
-  const auto add = [&](const std::string& name, ConvPass pass, const cpu::ConvShape& s, bool bias = false) {
+  const auto add = [&](const std::string& name, ConvPass pass, const ConvShape& s, bool bias = false) {
     const char* const passes[] = {"forward", "data gradient", "weight gradient"};
     all.push_back({name + " " + passes[static_cast<int>(pass)], key_of(pass, in, s, bias)});
   };
@@ -50,7 +50,7 @@ std::vector<Named> of_the_unet(std::int64_t images, DType in) {
     layer(size, width, width);
     if (level == kDepth) continue;
     layer(size, 2 * width, width);
-    const cpu::ConvShape up = padded(images, size, width, 2 * width, 2, 2);
+    const ConvShape up = padded(images, size, width, 2 * width, 2, 2);
     const std::string name = fmt::format("2x2 up {} to {} at {}", 2 * width, width, size);
     add(name, ConvPass::kDataGradient, up, true);
     add(name, ConvPass::kForward, up);
@@ -162,7 +162,7 @@ TEST_F(ConvEngines, CutWithTheTilesThatAreMeant) {
 
 /// What the calls of conv.cu and conv_weight_gradient.cu are arranged for. Where this fails, a newer cuDNN can do more.
 TEST_F(ConvEngines, OthersAreNone) {
-  const cpu::ConvShape s = padded(16, 512, 64, 64, 3), up = padded(16, 512, 64, 128, 2, 2);
+  const ConvShape s = padded(16, 512, 64, 64, 3), up = padded(16, 512, 64, 128, 2, 2);
   for (const DType in : {DType::bf16, DType::f16}) {
     ConvKey key = key_of(ConvPass::kWeightGradient, in, padded(16, 512, 3, 64, 3));
     EXPECT_TRUE(proposed(key).empty()) << "three channels";

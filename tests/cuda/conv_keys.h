@@ -6,9 +6,9 @@
 namespace binade::cuda {
 
 /// Square images and filters.
-inline cpu::ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
-                            std::int64_t filter, std::int64_t stride = 1, std::int64_t padding = 0,
-                            std::int64_t groups = 1) {
+inline ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t channels, std::int64_t filters,
+                       std::int64_t filter, std::int64_t stride = 1, std::int64_t padding = 0,
+                       std::int64_t groups = 1) {
   const std::int64_t out = (size + 2 * padding - filter) / stride + 1;
   return {.images = images,
           .height = size,
@@ -25,7 +25,7 @@ inline cpu::ConvShape shape(std::int64_t images, std::int64_t size, std::int64_t
 }
 
 /// Dense, aligned; gradients of weights are f32.
-inline ConvKey key_of(ConvPass pass, DType in, const cpu::ConvShape& s, bool bias = false) {
+inline ConvKey key_of(ConvPass pass, DType in, const ConvShape& s, bool bias = false) {
   return {.pass = pass,
           .in = in,
           .out = pass == ConvPass::kWeightGradient ? DType::f32 : in,

@@ -17,7 +17,7 @@ std::vector<std::int64_t> four(const Descriptor& d, cudnnBackendAttributeName_t 
 
 TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
   alignas(16) char memory[64];
-  const ConvCall call{.args = {.shape = shape(2, 9, 8, 6, 3),
+  const ConvArgs call{.args = {.shape = shape(2, 9, 8, 6, 3),
                                .in = DType::bf16,
                                .out = DType::bf16,
                                .source = memory + 4,
@@ -34,7 +34,7 @@ TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
       key.text(),
       "conv forward bf16 bf16 x 2 9 9 8 pitch 20 align 4 y 7 7 6 pitch 6 align 8 w 3 3 align 16 stride 1 1 padding "
       "0 0 dilation 1 1 groups 1 bias 1 tf32 0");
-  ConvCall transposed = call;  // its source is y
+  ConvArgs transposed = call;  // its source is y
   transposed.transposed = true;
   EXPECT_EQ(conv_key(transposed).y_pitch, 20);
   EXPECT_EQ(conv_key(transposed).x_alignment, 8);
@@ -175,10 +175,10 @@ TEST(ConvChoice, AreChosenForADescribedDevice) {
 
 TEST(ConvKey, Tf32IsForF32) {
   for (const DType in : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
-    const cpu::ConvShape s = shape(2, 9, 8, 6, 3);
-    EXPECT_EQ(conv_key(ConvCall{.args = {.shape = s, .in = in, .out = in, .tf32 = true}}).tf32, in == DType::f32);
-    EXPECT_EQ(conv_key(ConvWeightCall{.args = {.shape = s, .in = in, .tf32 = true}}).tf32, in == DType::f32);
-    EXPECT_FALSE(conv_key(ConvCall{.args = {.shape = s, .in = in, .out = in}}).tf32);
+    const ConvShape s = shape(2, 9, 8, 6, 3);
+    EXPECT_EQ(conv_key(ConvArgs{.args = {.shape = s, .in = in, .out = in, .tf32 = true}}).tf32, in == DType::f32);
+    EXPECT_EQ(conv_key(ConvWeightArgs{.args = {.shape = s, .in = in, .tf32 = true}}).tf32, in == DType::f32);
+    EXPECT_FALSE(conv_key(ConvArgs{.args = {.shape = s, .in = in, .out = in}}).tf32);
   }
 }
 
@@ -231,7 +231,7 @@ TEST(ConvChoice, HeuristicsAreAskedWidelyForPlansThatAreTimed) {
 TEST(ConvChoice, AStoredChoiceIsNotTrusted) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const EngineTarget target{.device = described_device()};
-  const cpu::ConvShape s = shape(8, 64, 64, 128, 3, 1, 1);
+  const ConvShape s = shape(8, 64, 64, 128, 3, 1, 1);
   const ConvKey f32 = key_of(ConvPass::kForward, DType::f32, s), bf16 = key_of(ConvPass::kForward, DType::bf16, s);
   const auto half = first_plan(bf16, target);
   ASSERT_TRUE(half);

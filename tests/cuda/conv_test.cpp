@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/convolutions.h"
 #include "binade/core/precision.h"
 #include "binade/core/random.h"
@@ -92,19 +93,19 @@ TEST(CudaConvEdges, ResultsMayBeSlices) {
   const Tensor wide_x = random(x.with_dim(-1, 16), 1).to(DType::f32),
                wide_y = random(y.with_dim(-1, 20), 2).to(DType::f32);
   const Tensor filter = random(w, 3).to(DType::f32);
-  const cpu::ConvShape shape = ops::conv_shape(x, w, y, ops::Conv2d::Params{.padding = 1});
+  const ConvShape shape = ops::conv_shape(x, w, y, ops::Conv2d::Params{.padding = 1});
   const auto run = [&](const Device& device, bool transposed) {
     const Tensor source = (transposed ? wide_y : wide_x).to(device), f = filter.to(device);
     Tensor result = (transposed ? wide_x : wide_y).clone().to(device);
     const std::int64_t from = transposed ? 4 : 8, to = transposed ? 8 : 4;
-    const cpu::ConvArgs args{.shape = shape,
-                             .source = source.channel_slice(from, transposed ? 12 : 8).raw(),
-                             .source_pitch = source.shape().cols(),
-                             .filter = f.raw(),
-                             .result = result.channel_slice(to, transposed ? 8 : 12).mutable_raw(),
-                             .result_pitch = result.shape().cols()};
-    const cpu::ConvKernels& kernels = ops::conv_slot().on(device, "conv");
-    transposed ? kernels.data_gradient(args) : kernels.forward(args);
+    const ConvArgs args{.shape = shape,
+                        .transposed = transposed,
+                        .source = source.channel_slice(from, transposed ? 12 : 8).raw(),
+                        .source_pitch = source.shape().cols(),
+                        .filter = f.raw(),
+                        .result = result.channel_slice(to, transposed ? 8 : 12).mutable_raw(),
+                        .result_pitch = result.shape().cols()};
+    kernels(device).conv(args);
     return result.to(Device::cpu()).to_vector<double>();
   };
   for (const bool transposed : {false, true}) {

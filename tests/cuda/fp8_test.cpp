@@ -13,12 +13,13 @@
 #include "binade/amp/policy.h"
 #include "binade/autograd/functions/matmul.h"
 #include "binade/core/gpus.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/memory_plan.h"
 #include "binade/core/ops/products.h"
 #include "binade/core/recording.h"
 #include "binade/cuda/api.h"
-#include "binade/cuda/calls/fp8.h"
 #include "binade/cuda/gpu.h"
+#include "binade/cuda/rules.h"
 #include "binade/nn/linear.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
@@ -283,7 +284,7 @@ void expect_products_agree(const Product& p) {
   const ops::Fp8Codes x = ops::encode_to_fp8(a, p.a, {}, true, false),
                       w = ops::encode_to_fp8(b, ops::Fp8Operand::kWeight, {}, true, false);
   const Tensor x_values = ops::round_to_fp8(a, p.a, {}), w_values = ops::round_to_fp8(b, ops::Fp8Operand::kWeight, {});
-  cpu::GemmArgs g{.m = p.m, .n = p.n, .k = p.k, .in = DType::u8, .out = p.out};
+  GemmArgs g{.m = p.m, .n = p.n, .k = p.k, .in = DType::u8, .out = p.out};
   g.a = x.rows.raw();
   g.b = w.rows.raw();
   g.a_row = g.b_col = p.k;
@@ -299,7 +300,7 @@ void expect_products_agree(const Product& p) {
     to = {Tensor::zeros({p.m, p.n}, p.out, test_device()), Tensor::zeros({p.m, p.n}, p.out, test_device())};
     g.c = to[0].mutable_raw();
     g.pre_activation = p.keep ? to[1].mutable_raw() : nullptr;
-    ops::gemm_slot().on(test_device(), "test").gemm(g);
+    kernels(test_device()).gemm(g);
     g.in = DType::bf16;
     g.a = x_values.raw();
     g.b = w_values.raw();

@@ -13,8 +13,8 @@ namespace {
 alignas(16) const float place[64] = {};
 
 /// y (m, n) = x (m, k) w (n, k) transposed: a linear layer's forward.
-cpu::GemmArgs linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
-  cpu::GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
+GemmArgs linear(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype) {
+  GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
   g.a = g.b = place;
   g.c = const_cast<float*>(place);
   g.a_row = k;
@@ -85,7 +85,7 @@ TEST(GemmPlan, ALinearLayerIsTheTransposedProductByColumns) {
 
 TEST(GemmPlan, AWeightsGradientTakesRowsAsLines) {
   // gw (n, k) = gy (m, n) transposed times x (m, k).
-  cpu::GemmArgs g{.m = 40, .n = 24, .k = 96, .in = DType::f16, .out = DType::f32};
+  GemmArgs g{.m = 40, .n = 24, .k = 96, .in = DType::f16, .out = DType::f32};
   g.a = g.b = place;
   g.c = const_cast<float*>(place);
   g.a_row = 1;
@@ -105,7 +105,7 @@ TEST(GemmPlan, AWeightsGradientTakesRowsAsLines) {
 }
 
 TEST(GemmPlan, EvenBatchesHaveStridesAndOthersNoPlan) {
-  cpu::GemmArgs g = linear(8, 16, 32, DType::f32);
+  GemmArgs g = linear(8, 16, 32, DType::f32);
   g.batch = 3;
   const std::vector<std::int64_t> even{0, 256, 512}, results{0, 128, 256}, odd{0, 256, 256};
   g.a_offsets = even.data();
@@ -126,7 +126,7 @@ TEST(GemmPlan, EvenBatchesHaveStridesAndOthersNoPlan) {
 TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
   EXPECT_FALSE(plan_key(linear(8, 8, 8, DType::f64)));
   EXPECT_FALSE(plan_key(linear(8, 8, 0, DType::f32))) << "an empty sum";
-  cpu::GemmArgs g = linear(8, 8, 8, DType::bf16);
+  GemmArgs g = linear(8, 8, 8, DType::bf16);
   for (const Activation other : {Activation::kRelu, Activation::kGelu}) {
     g.activation = other;
     EXPECT_FALSE(plan_key(g)) << "its ReLU is another one, and it has no exact GELU";
@@ -143,7 +143,7 @@ TEST(GemmPlan, WhatIsNotOurContractHasNoPlan) {
   EXPECT_FALSE(plan_key(g)) << "every other element";
 }
 
-std::uint32_t epilogue_of(const cpu::GemmArgs& g) {
+std::uint32_t epilogue_of(const GemmArgs& g) {
   return attribute<std::uint32_t>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE);
 }
 /// With what heuristics take for its alignment: 16 bytes and no more.
@@ -153,7 +153,7 @@ void expect_on_16_bytes(const PlanDescriptors& plan, cublasLtMatmulDescAttribute
 }
 
 TEST(GemmPlan, ABiasIsOfTheResultsDType) {
-  cpu::GemmArgs g = linear(8, 8, 8, DType::bf16);
+  GemmArgs g = linear(8, 8, 8, DType::bf16);
   EXPECT_EQ(epilogue_of(g), std::uint32_t{CUBLASLT_EPILOGUE_DEFAULT});
   EXPECT_EQ(attribute<const void*>(plan_descriptors(*plan_key(g)).operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER),
             nullptr);
@@ -176,7 +176,7 @@ TEST(GemmPlan, ABiasIsOfTheResultsDType) {
 TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool bias : {false, true}) {
-      cpu::GemmArgs g = linear(96, 40, 24, dtype);
+      GemmArgs g = linear(96, 40, 24, dtype);
       const PlanKey plain = *plan_key(g);
       g.activation = Activation::kGeluTanh;
       EXPECT_FALSE(plan_key(g)) << "one form for both passes";
@@ -194,7 +194,7 @@ TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
       // In the result's dtype, which is what "not set" means.
       EXPECT_EQ(attribute<std::int32_t>(plan.operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE), -1);
 
-      cpu::GemmArgs other = g;
+      GemmArgs other = g;
       other.c_row = 44;
       EXPECT_FALSE(plan_key(other)) << "rows of what is kept begin on 8 elements";
       other.c_row = 48;
@@ -213,7 +213,7 @@ TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
 
 TEST(GemmPlan, ASlopeReadsWhatItsGeluIsOf) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    cpu::GemmArgs g = linear(96, 40, 24, dtype);
+    GemmArgs g = linear(96, 40, 24, dtype);
     const PlanKey plain = *plan_key(g);
     g.slope = Activation::kGeluTanh;
     g.slope_at = place;
@@ -229,11 +229,11 @@ TEST(GemmPlan, ASlopeReadsWhatItsGeluIsOf) {
         << "sums of columns are ours";
 
     for (const Activation other : {Activation::kRelu, Activation::kGelu}) {
-      cpu::GemmArgs of = g;
+      GemmArgs of = g;
       of.slope = other;
       EXPECT_FALSE(plan_key(of)) << "its ReLU reads bits, and it has no exact GELU";
     }
-    cpu::GemmArgs other = g;
+    GemmArgs other = g;
     other.c_row = 44;
     EXPECT_FALSE(plan_key(other)) << "rows of what is read begin on 8 elements";
     other = g;
@@ -262,7 +262,7 @@ TEST(GemmPlan, SinglesAreDenseEitherWay) {
 }
 
 TEST(GemmPlan, AlignmentIsThatOfEveryColumn) {
-  cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
+  GemmArgs g = linear(8, 16, 24, DType::bf16);
   EXPECT_EQ(plan_key(g)->a.alignment, 16);
   g.a_row = 26;  // 52 bytes
   EXPECT_EQ(plan_key(g)->a.alignment, 4);
@@ -283,7 +283,7 @@ TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
   };
   const PlanKey strict = *plan_key(linear(8, 16, 24, DType::f32));
   EXPECT_EQ(compute_type(strict), CUBLAS_COMPUTE_32F);
-  cpu::GemmArgs g = linear(8, 16, 24, DType::f32);
+  GemmArgs g = linear(8, 16, 24, DType::f32);
   g.tf32 = true;
   const PlanKey rounded = *plan_key(g);
   EXPECT_EQ(compute_type(rounded), CUBLAS_COMPUTE_32F_FAST_TF32);
@@ -304,8 +304,8 @@ TEST(GemmPlan, Tf32IsForF32ThatMayBeRounded) {
 }
 
 /// The same of codes with a gradient's in front, as the backward of a layer has them.
-cpu::GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = DType::bf16) {
-  cpu::GemmArgs g = linear(m, n, k, DType::u8);
+GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = DType::bf16) {
+  GemmArgs g = linear(m, n, k, DType::u8);
   g.out = out;
   g.a_format = Float8::e5m2;
   g.a_scale = g.b_scale = place;
@@ -315,7 +315,7 @@ cpu::GemmArgs codes(std::int64_t m, std::int64_t n, std::int64_t k, DType out = 
 TEST(GemmPlan, CodesAreMultipliedWithScalesInFullAccumulation) {
   for (const DType out : {DType::bf16, DType::f32})
     for (const Float8 format : {Float8::e4m3, Float8::e5m2}) {
-      cpu::GemmArgs g = codes(96, 48, 32, out);
+      GemmArgs g = codes(96, 48, 32, out);
       g.a_format = format;
       const std::optional<PlanKey> key = plan_key(g);
       ASSERT_TRUE(key);
@@ -348,7 +348,7 @@ TEST(GemmPlan, CodesThatDoNotFitHaveNoPlan) {
   EXPECT_FALSE(plan_key(codes(16, 24, 16)));
   EXPECT_FALSE(plan_key(codes(16, 16, 24)));
   EXPECT_FALSE(plan_key(codes(16, 16, 16, DType::f16))) << "bf16 is what they stand for";
-  cpu::GemmArgs g = codes(16, 16, 16, DType::f32);
+  GemmArgs g = codes(16, 16, 16, DType::f32);
   g.bias = place;
   EXPECT_FALSE(plan_key(g)) << "its bias is of bf16";
   g = codes(16, 16, 16);
@@ -386,7 +386,7 @@ TEST(GemmPlan, LinesOfCodesNameTheFormatOfTheFirstOperand) {
             "tf32=0 algorithm=none");
   ASSERT_TRUE(parse_plan_line(line));
   EXPECT_EQ(parse_plan_line(line)->key, key);
-  cpu::GemmArgs g = codes(96, 48, 32);
+  GemmArgs g = codes(96, 48, 32);
   g.a_format = Float8::e4m3;
   EXPECT_EQ(parse_plan_line(plan_line(*plan_key(g), {}))->key, *plan_key(g));
   EXPECT_FALSE(*plan_key(g) == key) << "an algorithm of its own";
@@ -395,7 +395,7 @@ TEST(GemmPlan, LinesOfCodesNameTheFormatOfTheFirstOperand) {
 }
 
 TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
-  cpu::GemmArgs g = linear(8, 16, 24, DType::bf16);
+  GemmArgs g = linear(8, 16, 24, DType::bf16);
   g.out = DType::f32;
   g.bias = place;
   const PlanKey key = *plan_key(g);
@@ -416,7 +416,7 @@ TEST(GemmPlan, ALineOfTextIsReadAsItWasWritten) {
   EXPECT_FALSE(none->algorithm);
 }
 
-void expect_word(const cpu::GemmArgs& g, const std::string& word) {
+void expect_word(const GemmArgs& g, const std::string& word) {
   const PlanKey plain = *plan_key(linear(8, 16, 24, DType::bf16)), key = *plan_key(g);
   const std::string line = plan_line(key, {});
   const std::size_t at = line.find(word);
@@ -431,7 +431,7 @@ void expect_word(const cpu::GemmArgs& g, const std::string& word) {
 }
 
 TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
-  cpu::GemmArgs forward = linear(8, 16, 24, DType::bf16), backward = forward;
+  GemmArgs forward = linear(8, 16, 24, DType::bf16), backward = forward;
   forward.activation = Activation::kGeluTanh;
   forward.pre_activation = const_cast<float*>(place);
   expect_word(forward, " epilogue=gelu_aux");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "binade/core/kernels/dispatch.h"
-#include "binade/core/optimizer_kernels.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/tensor.h"
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
@@ -21,7 +21,7 @@ bool same_bits_expected() { return std::string_view(cuda::facts()->name) == "emu
 
 /// The CPU's level that fuses nothing, for a test's length.
 struct Generic {
-  std::string_view before = cpu::kernels().isa;
+  std::string_view before = cpu::level().isa;
   Generic() { cpu::select_isa("generic"); }
   ~Generic() { cpu::select_isa(before); }
 };
@@ -110,7 +110,7 @@ After update(const Kind& kind, Device device, bool write) {
   arguments.write = write;
   arguments.stochastic = kind.stochastic;
   arguments.rounding = {7, RngPurpose::kRounding, 4, 0, 0};
-  optimizer_kernels().on(device, "update").update(arguments);
+  kernels(device).update(arguments);
   return a;
 }
 
@@ -151,7 +151,7 @@ std::vector<BlockScan> scan(const Tensor& any, Device device) {
   const std::vector<const float*> slices = {values.data<float>(), values.data<float>() + kOffsets[1], nullptr};
   const std::vector<FlatBlock> all = blocks();
   std::vector<BlockScan> results(all.size());
-  optimizer_kernels().on(device, "scan").scan({all, slices, results});
+  kernels(device).scan({all, slices, results});
   return results;
 }
 
@@ -187,7 +187,7 @@ TEST(GpuOptimizer, AveragesAsTheCpuDoes) {
       from.push_back(values.data<float16>() + offset);
     }
     const std::vector<DType> dtypes(3, DType::f16);
-    optimizer_kernels().on(device, "average").average({all, averages, from, dtypes, 0.125f});
+    kernels(device).average({all, averages, from, dtypes, 0.125f});
     return average;
   };
   expect_same(run(test_device()), run(Device::cpu()), "average");
@@ -200,7 +200,7 @@ TEST(GpuOptimizer, LimitsAsTheCpuDoes) {
     Tensor values = random(kTotal, DType::f32, 1).to(device);
     const std::vector<float*> slices = {values.mutable_data<float>(), nullptr,
                                         values.mutable_data<float>() + kOffsets[2]};
-    optimizer_kernels().on(device, "limit").limit({all, slices, 0.75f, 0.5f});
+    kernels(device).limit({all, slices, 0.75f, 0.5f});
     return values;
   };
   expect_same(limit(test_device()), limit(Device::cpu()), "limit");
@@ -209,9 +209,8 @@ TEST(GpuOptimizer, LimitsAsTheCpuDoes) {
       const auto limit_units = [&](Device device) {
         const Tensor weights = random(4 * size, DType::f32, 1).to(device);
         Tensor gradients = random(4 * size, DType::f32, 2).to(device);
-        optimizer_kernels()
-            .on(device, "limit")
-            .limit_units({4, size, weights.data<float>(), gradients.mutable_data<float>(), share, 1e-3, 0.5});
+        kernels(device).limit_units(
+            {4, size, weights.data<float>(), gradients.mutable_data<float>(), share, 1e-3, 0.5});
         return gradients;
       };
       const std::vector<double> got = limit_units(test_device()).to_vector<double>(),

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "binade/core/gpus.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/memory_plan.h"
 #include "binade/core/ops/products.h"
 #include "binade/core/random.h"
@@ -22,11 +23,11 @@ namespace {
 void multiply(std::int64_t size) {
   const Tensor x = Tensor::full({size, size}, 1, DType::f32).to(Device::cuda());
   Tensor y = Tensor::empty({size, size}, DType::f32, Device::cuda());
-  cpu::GemmArgs g{.m = size, .n = size, .k = size, .in = DType::f32, .out = DType::f32};
+  GemmArgs g{.m = size, .n = size, .k = size, .in = DType::f32, .out = DType::f32};
   g.a = g.b = x.raw();
   g.c = y.mutable_raw();
   g.a_row = g.b_row = g.c_row = size;
-  ops::gemm_slot().on(Device::cuda(), "test").gemm(g);
+  kernels(Device::cuda()).gemm(g);
 }
 
 bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }

@@ -6,6 +6,7 @@
 
 #include "binade/amp/state_hash.h"
 #include "binade/core/gpus.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/products.h"
 #include "binade/io/checkpoint/store.h"
 #include "binade/run/training_run.h"
@@ -21,11 +22,11 @@ namespace {
 void multiply(DType dtype) {
   const Tensor x = toy::random({8, 8}, 5).to(dtype).to(Device::cuda());
   Tensor y = Tensor::empty({8, 8}, dtype, Device::cuda());
-  cpu::GemmArgs g{.m = 8, .n = 8, .k = 8, .in = dtype, .out = dtype};
+  GemmArgs g{.m = 8, .n = 8, .k = 8, .in = dtype, .out = dtype};
   g.a = g.b = x.raw();
   g.c = y.mutable_raw();
   g.a_row = g.b_row = g.c_row = 8;
-  ops::gemm_slot().on(Device::cuda(), "test").gemm(g);
+  kernels(Device::cuda()).gemm(g);
 }
 
 /// Trains to step 4 in `folder`, resuming where it can, with two products on the device in each step; returns the hash

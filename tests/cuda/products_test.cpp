@@ -10,6 +10,7 @@
 
 #include "binade/autograd/functions/matmul.h"
 #include "binade/autograd/functions/reduce.h"
+#include "binade/core/kernels/table.h"
 #include "binade/core/observation.h"
 #include "binade/core/precision.h"
 #include "binade/core/random.h"
@@ -43,7 +44,7 @@ std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& d
   const bool low_bias = s.low_bias && is_half(out);
   Tensor bias = random(Shape{s.n}, low_bias ? out : accumulate_dtype(in), 3).to(device);
   Tensor y = random({s.batch, s.m, s.n}, out, 4).to(device), z = random({s.batch, s.m, s.n}, out, 5).to(device);
-  cpu::GemmArgs g{.m = s.m, .n = s.n, .k = s.k, .in = in, .out = out};
+  GemmArgs g{.m = s.m, .n = s.n, .k = s.k, .in = in, .out = out};
   g.a = a.raw();
   g.a_row = s.k;
   g.b = b.raw();
@@ -51,7 +52,7 @@ std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& d
   g.c = y.mutable_raw();
   g.c_row = s.n;
   g.accumulate = accumulate;
-  g.low_bias = low_bias && ops::gemm_slot().on(device, "test").low_bias;
+  g.low_bias = low_bias && kernels(device).low_bias;
   if (low_bias && !g.low_bias) bias = bias.to(DType::f32);  // the same values
   g.bias = s.bias ? bias.raw() : nullptr;
   g.activation = s.activation;
@@ -69,7 +70,7 @@ std::vector<Tensor> product(const Sizes& s, DType in, DType out, const Device& d
     g.b_offsets = b_offsets.data();
     g.c_offsets = c_offsets.data();
   }
-  ops::gemm_slot().on(device, "test").gemm(g);
+  kernels(device).gemm(g);
   std::vector<Tensor> results{y.to(Device::cpu())};
   if (s.keep) results.push_back(z.to(Device::cpu()));
   return results;
@@ -182,7 +183,7 @@ TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
       const Tensor bias = Tensor::from(values, Shape{n}).to(DType::f16).to(test_device());
       const bool keep = activation == Activation::kGelu || activation == Activation::kGeluTanh;
       Tensor y = Tensor::empty({m, n}, DType::f16, test_device()), z = Tensor::empty({m, n}, DType::f16, test_device());
-      cpu::GemmArgs g{.m = m, .n = n, .k = k, .in = DType::f16, .out = DType::f16};
+      GemmArgs g{.m = m, .n = n, .k = k, .in = DType::f16, .out = DType::f16};
       g.a = a.raw();
       g.a_row = k;
       g.b = b.raw();
@@ -194,7 +195,7 @@ TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
       g.activation = activation;
       if (keep) g.pre_activation = z.mutable_raw();
       ObservationScope scope;
-      ops::gemm_slot().on(test_device(), "test").gemm(g);
+      kernels(test_device()).gemm(g);
       const std::uint32_t seen = scope.take().settled().low;
       const bool visible = value > 0 || keep || activation == Activation::kNone;
       EXPECT_EQ(seen, visible ? std::bit_cast<std::uint32_t>(std::abs(value)) : 1u) << static_cast<int>(activation);
@@ -212,7 +213,7 @@ TEST(CudaProductsSlope, AgreesWithTheCpu) {
           const Tensor a = random({m, k}, dtype, 1).to(device), b = random({k, n}, dtype, 2).to(device),
                        z = random({m, n}, dtype, 3).to(device);
           Tensor y = Tensor::empty({m, n}, dtype, device);
-          cpu::GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
+          GemmArgs g{.m = m, .n = n, .k = k, .in = dtype, .out = dtype};
           g.a = a.raw();
           g.a_row = k;
           g.b = b.raw();
@@ -222,7 +223,7 @@ TEST(CudaProductsSlope, AgreesWithTheCpu) {
           g.slope = slope;
           g.slope_at = z.raw();
           ObservationScope scope;
-          ops::gemm_slot().on(device, "test").gemm(g);
+          kernels(device).gemm(g);
           const Observation seen = scope.take().settled();
           EXPECT_TRUE(dtype == DType::f64 || (is_half(dtype) ? seen.low : seen.wide) != 0u) << "nothing was observed";
           results.push_back(y.to(Device::cpu()));
@@ -235,7 +236,7 @@ TEST(CudaProductsSlope, AgreesWithTheCpu) {
 TEST(CudaProductsSlope, IsInTheLibrarysProductOrANoteSaysWhyNot) {
   if (test_device() == Device::cpu()) GTEST_SKIP() << "needs a GPU, or the emulated one";
   const auto plain = [](DType dtype, Activation slope) {
-    return !ops::gemm_slot().on(test_device(), "test").slope_in_product(slope, dtype);
+    return !kernels(test_device()).slope_in_product(slope, dtype);
   };
   EXPECT_TRUE(plain(DType::f32, Activation::kGeluTanh));
   EXPECT_TRUE(plain(DType::bf16, Activation::kGelu));
@@ -259,7 +260,7 @@ TEST(CudaProductsSlope, LeavesNothingUnseen) {
                  b = Tensor::full({8, 16}, 1e30, DType::bf16, test_device()),
                  z = Tensor::full({4, 16}, at, DType::bf16, test_device());
     Tensor y = Tensor::empty({4, 16}, DType::bf16, test_device());
-    cpu::GemmArgs g{.m = 4, .n = 16, .k = 8, .in = DType::bf16, .out = DType::bf16};
+    GemmArgs g{.m = 4, .n = 16, .k = 8, .in = DType::bf16, .out = DType::bf16};
     g.a = a.raw();
     g.a_row = 8;
     g.b = b.raw();
@@ -269,7 +270,7 @@ TEST(CudaProductsSlope, LeavesNothingUnseen) {
     g.slope = Activation::kGeluTanh;
     g.slope_at = z.raw();
     ObservationScope scope;
-    ops::gemm_slot().on(test_device(), "test").gemm(g);
+    kernels(test_device()).gemm(g);
     const double value = y.to(Device::cpu()).at(0);
     EXPECT_FALSE(std::isfinite(value)) << value;
     EXPECT_GE(scope.take().settled().low, 0x7f800000u) << value;
@@ -281,20 +282,20 @@ TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
        std::vector<std::pair<int, int>>{{0, 5}, {1, 1}, {3, 8}, {1000, 3}, {2100, 16}, {700, 264}, {130, 301}})
     for (const Activation activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
-        const auto& kernels = ops::gemm_slot().on(test_device(), "test");
+        const KernelTable& table = kernels(test_device());
         const Tensor z = random({rows, columns}, dtype, 8).to(test_device()),
                      gy = random({rows, columns}, dtype, 9).to(test_device());
         const auto backward = [&](void* sums, Observation& seen) {
           Tensor gz = Tensor::empty({rows, columns}, dtype, test_device());
           ObservationScope scope;
-          kernels.activation_backward(activation, dtype, z.raw(), gy.raw(), gz.mutable_raw(), rows, columns, sums);
+          table.activation_backward({activation, dtype, z.raw(), gy.raw(), gz.mutable_raw(), rows, columns, sums});
           seen = scope.take().settled();
           return gz;
         };
         Tensor sums = Tensor::empty(Shape{columns}, accumulate_dtype(dtype), test_device()), wanted = sums.clone();
         Observation seen, seen_alone;
         const Tensor gz = backward(sums.mutable_raw(), seen), alone = backward(nullptr, seen_alone);
-        kernels.column_sums(alone.raw(), dtype, rows, columns, columns, wanted.mutable_raw());
+        table.column_sums({alone.raw(), dtype, rows, columns, columns, wanted.mutable_raw()});
         const std::string what = fmt::format("{} ({}, {})", name_of(dtype), rows, columns);
         EXPECT_EQ(gz.to_vector<double>(), alone.to_vector<double>()) << what;
         EXPECT_EQ(sums.to_vector<double>(), wanted.to_vector<double>()) << what;
@@ -344,7 +345,7 @@ TEST(CudaColumnSums, AgreeWithTheCpuAtEverySize) {
       for (const Device& device : {Device::cpu(), test_device()}) {
         const Tensor there = x.to(device);
         Tensor s = Tensor::empty(Shape{columns}, accumulate_dtype(dtype), device);
-        ops::gemm_slot().on(device, "test").column_sums(there.raw(), dtype, rows, columns, pitch, s.mutable_raw());
+        kernels(device).column_sums({there.raw(), dtype, rows, columns, pitch, s.mutable_raw()});
         sums.push_back(s.to(Device::cpu()));
       }
       expect_close(sums[1], sums[0], dtype == DType::f64 ? 1e-13 : 1e-5,

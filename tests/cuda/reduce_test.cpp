@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "binade/core/kernels/table.h"
 #include "binade/core/ops/move.h"
 #include "binade/core/ops/sum_to.h"
 #include "binade/core/random.h"
@@ -39,8 +40,12 @@ TEST(GpuReduce, EveryWayOfCuttingGivesTheSum) {
         if (slice && to.dim(-1) != 1) to = to.with_dim(to.rank() - 1, source.dim(-1));
         Tensor y = Tensor::empty(to, accumulate_dtype(dtype), from.device());
         ops::sum_to(source, y);
-        Tensor largest = Tensor::empty(to, dtype, from.device());
-        ops::reduce_kernels.on(from.device(), "max").max(source, largest);
+        ops::ReduceParams over{.axes = {}, .keepdim = true};
+        for (int d = 0; d < to.rank(); ++d)
+          if (to.dim(d) == 1) over.axes.push_back(d);
+        OpContext ctx;
+        ctx.store_dtype = dtype;
+        const Tensor largest = ops::Max::forward(ctx, std::span(&source, 1), over)[0];
         std::vector<double> values = y.to_vector<double>();
         for (const double v : largest.to_vector<double>()) values.push_back(v);
         return values;
@@ -63,7 +68,7 @@ TEST(GpuMove, PermutationsOfEverySize) {
       if (shape.rank() % 2 == 0) continue;  // then that is no permutation
       const Tensor x = random(shape, DType::f32).to(dtype);
       const auto permuted = [&](const Tensor& from) {
-        ops::PermuteCopy a{.element_bytes = size_of(dtype), .rank = shape.rank()};
+        PermuteCopy a{.element_bytes = size_of(dtype), .rank = shape.rank()};
         for (int d = 0; d < shape.rank(); ++d) {
           a.dims[d] = shape.dim(order[static_cast<std::size_t>(d)]);
           a.from_stride[d] = 1;
@@ -72,7 +77,7 @@ TEST(GpuMove, PermutationsOfEverySize) {
         Tensor y = Tensor::empty(Shape{shape.numel()}, dtype, from.device());
         a.from = from.raw();
         a.to = y.mutable_raw();
-        ops::move_slot().on(from.device(), "permute").permute(a);
+        kernels(from.device()).permute(a);
         return y.to_vector<double>();
       };
       EXPECT_EQ(permuted(x.to(test_device())), permuted(x)) << shape.to_string() << " of " << name_of(dtype);

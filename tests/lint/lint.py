@@ -53,7 +53,7 @@ THIRD_PARTY = (
     (r"gtest/|gmock/", r"tests/", "tests/"),
 )
 
-GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/module_place.h"}
+GENERATED = {"core/build_config.h", "core/version_text.h", "cuda/abi.h", "cuda/module_place.h"}
 MAX_LINES = 600
 BANNED_WORDS = {"fast", "optimized", "new", "v2", "helper", "helpers", "util", "utils", "manager", "misc"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\bnot (yet )?implemented\b|\bstub(bed)?\b", re.IGNORECASE)
@@ -161,6 +161,18 @@ def rooted_includes(tree):
         for line, quoted, _ in () if path.startswith("tests/install/outside/") else includes(text):
             if quoted and quoted not in tree.files and quoted not in GENERATED:
                 yield path, line, f'"{quoted}" is no file: write "binade/FOLDER/NAME.h" for the library, the path from the root for the rest'
+
+
+def ops_and_kernels(tree):
+    """Ops see the table of kernels and its argument structs; kernels see those and the formulas of elementwise ops."""
+    table = "core/kernels/table.h"
+    to_ops = {table, "core/kernels/views.h"} | {quoted for _, quoted, _ in includes(tree.files.get(table, ""))}
+    for path, text in tree.cpp("core", "cuda"):
+        for line, quoted, _ in includes(text):
+            if path.startswith("core/ops/") and (quoted or "").startswith("core/kernels/") and quoted not in to_ops:
+                yield path, line, f'an op must not include "{quoted}": it calls the table of its device ({table})'
+            if path.startswith(("core/kernels/", "cuda/")) and (quoted or "").startswith("core/ops/") and quoted != "core/ops/formulas.h":
+                yield path, line, f'kernels must not include "{quoted}": they take the structs of {table}'
 
 
 def third_party_places(tree):
@@ -303,8 +315,11 @@ def macros(tree):
             continue
         code = code_only(text)
         for match in re.finditer(r"^\s*#\s*define\s+(\w+)", code, re.MULTILINE):
-            if match[1] != "BINADE_HD":
-                yield path, line_of(code, match.start(1)), f"macro {match[1]}: a constant, function or template does it"
+            name = match[1]
+            # The list of kernels is one, and what a file makes of each line of it another, forgotten behind its use.
+            line_of_list = f"BINADE_KERNELS({name})" in code and f"#undef {name}" in code
+            if name not in ("BINADE_HD", "BINADE_KERNELS", "BINADE_DEVICE_KERNELS") and not line_of_list:
+                yield path, line_of(code, match.start(1)), f"macro {name}: a constant, function or template does it"
 
 
 def header_guards(tree):
@@ -362,8 +377,8 @@ def built(tree):
             yield path, 1, f"in no list of {folder}/meson.build: it is never compiled"
 
 
-RULES = (floors, rooms, rooted_includes, third_party_places, own_header_first, one_policy_reader, policy_readers,
-         named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
+RULES = (floors, rooms, rooted_includes, ops_and_kernels, third_party_places, own_header_first, one_policy_reader,
+         policy_readers, named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
          finished, macros, header_guards, no_sudden_death, nan_blind, op_identity, built)
 
 

@@ -17,6 +17,11 @@ CLEAN = {
     "core/meson.build": "files('tensor.cpp', 'precision.cpp')\n",
     "core/tensor.h": HEADER + "#include <cstdint>\n// a fast path; \"new\" in words is no name\nstruct Tensor { std::int64_t n; };\n",
     "core/tensor.cpp": '#include "binade/core/tensor.h"\n#include <Eigen/Core>\n',
+    "core/kernels/table.h": HEADER,
+    "core/kernels/dispatch.h": HEADER,
+    "core/ops/formulas.h": HEADER,
+    "core/ops/op.h": HEADER + '#include "binade/core/kernels/table.h"\n',
+    "core/kernels/loops.h": HEADER + '#include "binade/core/ops/formulas.h"\n',
     "core/precision.h": HEADER + "int compute_dtype(int x);\n",
     "core/precision.cpp": '#include "binade/core/precision.h"\nint compute_dtype(int x) { return x; }\n',
     "core/ops/binary.h": HEADER + 'struct OpInfo { const char* name; const char* inputs; };\nstruct Sub {\n  static constexpr OpInfo info{.name = "sub", .inputs = "a, b"};\n};\nstruct Attention {\n  static constexpr OpInfo info{\n      .name = "attention"};\n};\n',
@@ -49,6 +54,11 @@ PLANTED = {
         ("amp/attic/trainer.h", HEADER),
     ],
     "rooted_includes": [("nn/loss.h", HEADER + '#include "binade/nn/gone.h"\n'), ("nn/loss.h", HEADER + '#include "core/tensor.h"\n')],
+    "ops_and_kernels": [
+        ("core/ops/exp.h", HEADER + '#include "binade/core/kernels/dispatch.h"\n'),
+        ("core/kernels/exp.h", HEADER + '#include "binade/core/ops/op.h"\n'),
+        ("cuda/device/exp.cuh", HEADER + '#include "binade/core/ops/op.h"\n'),
+    ],
     "third_party_places": [
         ("core/stream.h", HEADER + "#include <cuda_runtime.h>\n"),
         ("nn/loss.h", HEADER + "#include <cudnn.h>\n"),

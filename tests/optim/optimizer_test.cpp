@@ -416,7 +416,7 @@ TEST(OptimizerThreads, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 TEST(OptimizerKernelLevels, EveryInstructionSetGivesTheSameUpdateButForContraction) {
-  const std::string_view chosen = cpu::kernels().isa;
+  const std::string_view chosen = cpu::level().isa;
   std::vector<std::vector<float>> results;
   std::vector<double> norms;
   for (const std::string_view level : cpu::isa_levels()) {

@@ -81,30 +81,30 @@ static void choose(const std::string& key, const char* what) {
   g_plans.insert(*line);
 }
 static const char* tf32_of(bool allowed, DType in) { return allowed && in == DType::f32 ? " tf32=1" : ""; }
-static void keep_conv(const char* pass, const cpu::ConvShape& s, bool tf32, DType in) {
+static void keep_conv(const char* pass, const ConvShape& s, bool tf32, DType in) {
   choose(std::string("conv ") + pass + " " + std::to_string(s.channels) + " " + std::to_string(s.filters) +
              tf32_of(tf32, in),
          "a convolution of new sizes (run the step once before)");
 }
 
 /// A product times the slope of a GELU in the tanh form, of sums in f32 as a library has them.
-__global__ void multiply_by_slope(const float* sums, Source z, Target y, std::int64_t count) {
+__global__ void multiply_by_slope(const float* sums, In z, Out y, std::int64_t count) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
     store_at(y.data, y.dtype, i, sums[i] * math::gelu_tanh_slope(load_at<float>(z, i)));
 }
-static void gemm_with_slope(const cpu::GemmArgs& g) {
+static void gemm_with_slope(const GemmArgs& g) {
   const Buffer<float> sums(g.m * g.n);
-  cpu::GemmArgs product = g;
+  GemmArgs product = g;
   product.slope = Activation::kNone;
   product.out = DType::f32;
   product.c = sums.data();
   own_gemm(product);
-  launch(multiply_by_slope, grid_for(ceil_div(g.m * g.n, 256)), 256, 0, sums.data(), Source{g.slope_at, g.out},
-         Target{g.c, g.out}, g.m * g.n);
+  launch(multiply_by_slope, grid_for(ceil_div(g.m * g.n, 256)), 256, 0, sums.data(), In{g.slope_at, g.out},
+         Out{g.c, g.out}, g.m * g.n);
 }
 
-bool library_gemm(const cpu::GemmArgs& g) {
+bool library_gemm(const GemmArgs& g) {
   if (!library_is_there()) return false;
   const std::string key = "product " + std::to_string(g.m) + " " + std::to_string(g.n) + " " + std::to_string(g.k);
   const bool slope = g.slope != Activation::kNone;
@@ -129,7 +129,7 @@ bool library_gemm(const cpu::GemmArgs& g) {
                       : " gelu_aux") +
              (g.low_bias ? " low_bias" : ""),
          "a product of new sizes (run the step once before)");
-  cpu::GemmArgs unseen = g;
+  GemmArgs unseen = g;
   unseen.partial = true;
   if (codes)
     gemm_of_decoded(unseen, own_gemm);
@@ -140,28 +140,26 @@ bool library_gemm(const cpu::GemmArgs& g) {
   return true;
 }
 /// It takes no channel slices, and no gradients of odd numbers of channels of halves.
-bool library_has_conv(const ConvCall& call) {
-  const cpu::ConvArgs& a = call.args;
-  const std::int64_t x = call.transposed ? a.result_pitch : a.source_pitch,
-                     y = call.transposed ? a.source_pitch : a.result_pitch;
+bool library_has_conv(const ConvArgs& a) {
+  const std::int64_t x = a.transposed ? a.result_pitch : a.source_pitch,
+                     y = a.transposed ? a.source_pitch : a.result_pitch;
   return library_is_there() && a.in != DType::f64 && x == a.shape.channels && y == a.shape.filters;
 }
-bool library_has_conv(const ConvWeightCall& call) {
-  const cpu::ConvWeightArgs& a = call.args;
+bool library_has_conv(const ConvWeightArgs& a) {
   const bool odd = (a.shape.channels | a.shape.filters) % 2 != 0;
   return library_is_there() && a.in != DType::f64 && a.x_pitch == a.shape.channels && a.gy_pitch == a.shape.filters &&
          !(odd && is_half(a.in));
 }
-bool library_conv(const ConvCall& call) {
-  if (!library_has_conv(call)) return false;
-  keep_conv(call.transposed ? "data-gradient" : "forward", call.args.shape, call.args.tf32, call.args.in);
-  own_conv(call, nullptr);
+bool library_conv(const ConvArgs& a) {
+  if (!library_has_conv(a)) return false;
+  keep_conv(a.transposed ? "data-gradient" : "forward", a.shape, a.tf32, a.in);
+  own_conv(a, nullptr);
   return true;
 }
-bool library_conv_weight(const ConvWeightCall& call) {
-  if (!library_has_conv(call)) return false;
-  keep_conv("weight-gradient", call.args.shape, call.args.tf32, call.args.in);
-  own_conv_weight(call);
+bool library_conv_weight(const ConvWeightArgs& a) {
+  if (!library_has_conv(a)) return false;
+  keep_conv("weight-gradient", a.shape, a.tf32, a.in);
+  own_conv_weight(a);
   return true;
 }
 /// It takes what cuDNN takes on the device that it is made for.
@@ -177,8 +175,8 @@ static bool attend(const Call& call) {
   own_attention(call, nullptr);
   return true;
 }
-bool library_attention(const cpu::AttentionForward& f) { return attend(f); }
-bool library_attention(const cpu::AttentionBackward& b) { return attend(b); }
+bool library_attention(const AttentionForward& f) { return attend(f); }
+bool library_attention(const AttentionBackward& b) { return attend(b); }
 std::string library_plans() {
   if (g_plans.empty()) return {};
   std::string text = kTitle + "\n";

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "binade/core/error.h"
+#include "binade/core/faults.h"
+#include "binade/core/kernels/cpu/kernels.h"
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/parallel.h"
+
+namespace binade::cpu {
+namespace {
+
+/// Positions sorted by index, equal indices in position order: who looks up which row, in tokens from begin[row] on.
+struct Lookups {
+  std::vector<std::int64_t> begin, tokens;
+};
+
+Lookups group(const EmbeddingGradientArgs& a) {
+  Lookups result{std::vector<std::int64_t>(static_cast<std::size_t>(a.rows) + 2, 0),
+                 std::vector<std::int64_t>(static_cast<std::size_t>(a.count))};
+  // Where the row's next token goes, which in the end is where the row after it begins.
+  std::int64_t* next = result.begin.data() + 1;
+  for (std::int64_t i = 0; i < a.count; ++i) ++next[a.indices[i] + 1];
+  for (std::int64_t row = 0; row < a.rows; ++row) next[row + 1] += next[row];
+  for (std::int64_t i = 0; i < a.count; ++i) result.tokens[static_cast<std::size_t>(next[a.indices[i]]++)] = i;
+  return result;
+}
+
+}  // namespace
+
+void run_embedding_rows(const EmbeddingRowsArgs& a) {
+  for (std::int64_t i = 0; i < a.count; ++i)
+    if (a.indices[i] < 0 || a.indices[i] >= a.rows) [[unlikely]]
+      throw DataError(describe({.call = a.call, .position = i, .value = a.indices[i]}));
+  const std::size_t bytes = static_cast<std::size_t>(a.cols) * size_of(a.weight.dtype);
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / std::max<std::int64_t>(1, a.cols));
+  parallel_for(a.cols == 0 ? 0 : a.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(a.y.at(i * a.cols).data, a.weight.at(a.indices[i] * a.pitch).data, bytes);
+  });
+}
+
+void run_embedding_gradient(const EmbeddingGradientArgs& a) {
+  check<DTypeError>(a.gw.dtype == accumulate_dtype(a.gy.dtype),
+                    "embedding: a gradient of {} is summed in {}, not in {}", name_of(a.gy.dtype),
+                    name_of(accumulate_dtype(a.gy.dtype)), name_of(a.gw.dtype));
+  const Lookups lookups = group(a);
+  level().embedding.gradient({.gy_dtype = a.gy.dtype,
+                              .gw_dtype = a.gw.dtype,
+                              .rows = a.rows,
+                              .cols = a.cols,
+                              .begin = lookups.begin.data(),
+                              .tokens = lookups.tokens.data(),
+                              .gy = a.gy.data,
+                              .gw = a.gw.data,
+                              .accumulate = a.accumulate});
+}
+
+}  // namespace binade::cpu

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/ops/formulas.h"
+
+namespace binade::cpu {
+
+/// The serial loops of one unary op over n elements side by side.
+template <class Op>
+struct UnaryLoops {
+  void (*forward)(In x, Out y, std::int64_t n, const typename Op::Params& p);
+  void (*backward)(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p);
+};
+
+/// An operand of which element i lies at i * step: step 1, or 0 for one element that repeats.
+struct Stepped {
+  In x;
+  std::int64_t step = 1;
+};
+
+template <class Op>
+struct BinaryLoops {
+  void (*forward)(Stepped a, Stepped b, Out y, std::int64_t n, const typename Op::Params& p);
+  void (*backward)(int which, Stepped a, Stepped b, In gy, Out g, std::int64_t n, const typename Op::Params& p);
+};
+
+template <class List>
+struct UnaryTable;
+template <class... Ops>
+struct UnaryTable<ops::OpList<Ops...>> : UnaryLoops<Ops>... {};
+template <class List>
+struct BinaryTable;
+template <class... Ops>
+struct BinaryTable<ops::OpList<Ops...>> : BinaryLoops<Ops>... {};
+
+/// One instruction-set level's elementwise loops. A table converts to the entry of each op in its list.
+struct ElementwiseKernels {
+  UnaryTable<ops::UnaryOps> unary;
+  BinaryTable<ops::BinaryOps> binary;
+  /// y = condition ? a : b; condition is one byte an element.
+  void (*where)(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n);
+  /// y = x in another dtype, one rounding.
+  void (*convert)(In x, Out y, std::int64_t n);
+  /// Reads n values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
+  void (*observe)(In x, std::int64_t n);
+};
+
+}  // namespace binade::cpu

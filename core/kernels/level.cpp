@@ -1,0 +1,37 @@
+#include "binade/core/kernels/dispatch.h"
+#include "binade/core/kernels/lane_types.h"
+
+namespace binade::cpu::BINADE_ISA {
+
+// Each family of kernels is defined, once per level, by a source of kernel_sources: one line here, one in the table,
+// one field in Level.
+const GemmKernels& gemm_kernels();
+const ConvKernels& conv_kernels();
+const AttentionKernels& attention_kernels();
+const OptimizerBlockKernels& optimizer_block_kernels();
+const RowNormKernels& row_norm_kernels();
+const ColumnNormKernels& column_norm_kernels();
+const PoolKernels& pool_kernels();
+const EmbeddingKernels& embedding_kernels();
+const AccumulateKernels& accumulate_kernels();
+const Fp8RowKernels& fp8_row_kernels();
+const PointwiseKernels& pointwise_kernels();
+
+Level loops_of_level() {
+  return {
+      .multiplies_bf16 = !std::is_same_v<Bf16Lane, FloatLane>,
+      .gemm = gemm_kernels(),
+      .conv = conv_kernels(),
+      .attention = attention_kernels(),
+      .optimizer = optimizer_block_kernels(),
+      .row_norm = row_norm_kernels(),
+      .column_norm = column_norm_kernels(),
+      .pool = pool_kernels(),
+      .embedding = embedding_kernels(),
+      .accumulate = accumulate_kernels(),
+      .fp8 = fp8_row_kernels(),
+      .pointwise = pointwise_kernels(),
+  };
+}
+
+}  // namespace binade::cpu::BINADE_ISA

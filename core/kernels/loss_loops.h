@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/ops/formulas.h"
+
+namespace binade::cpu {
+
+/// One loss over a run of n elements. The computing type is double where x is f64, else float.
+template <class Op>
+struct LossLoops {
+  /// *sum = the sum of value(x, t).
+  void (*sum)(In x, In t, std::int64_t n, const typename Op::Params& p, void* sum);
+  /// g = scale times the derivative by x (which == 0) or t (1).
+  void (*gradient)(int which, In x, In t, double scale, Out g, std::int64_t n, const typename Op::Params& p);
+};
+template <class List>
+struct LossTable;
+template <class... Ops>
+struct LossTable<ops::OpList<Ops...>> : LossLoops<Ops>... {};
+
+struct LossKernels {
+  LossTable<ops::ElementLosses> element;
+  /// sums[0 … 2] += sums of x t, x and t over the run.
+  void (*dice)(In x, In t, std::int64_t n, void* sums);
+  /// g = offset - factor * other.
+  void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);
+  /// One row of logits: the maximum, the sum of exp(x - maximum), the sum of x - maximum if these distances are wanted,
+  /// else 0.
+  void (*row_statistics)(In x, std::int64_t n, bool distances, void* three);
+  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] (1 - smoothing)). gx may be x, where
+  /// both have one dtype.
+  void (*row_gradient)(In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
+                       std::int64_t target, Out gx);
+};
+
+}  // namespace binade::cpu

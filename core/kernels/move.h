@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// Copies of whole elements, no arithmetic; any dtype.
+namespace binade {
+
+/// `outer` runs of `inner` contiguous elements each, `*_stride` elements apart.
+struct BoxCopy {
+  std::size_t element_bytes = 4;
+  std::int64_t outer = 0, inner = 0;
+  const void* from = nullptr;
+  std::int64_t from_stride = 0;
+  void* to = nullptr;
+  std::int64_t to_stride = 0;
+};
+
+/// A contiguous result of extents dims[0 … rank), read at `from_stride`.
+struct PermuteCopy {
+  static constexpr int kMaxRank = 8;
+  std::size_t element_bytes = 4;
+  int rank = 0;
+  std::int64_t dims[kMaxRank] = {};         ///< of the output
+  std::int64_t from_stride[kMaxRank] = {};  ///< per output dimension
+  const void* from = nullptr;
+  void* to = nullptr;
+};
+
+}  // namespace binade

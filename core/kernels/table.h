@@ -1,0 +1,141 @@
+#pragma once
+
+#include "binade/core/device.h"
+#include "binade/core/kernels/attention.h"
+#include "binade/core/kernels/channel_norm.h"
+#include "binade/core/kernels/conv.h"
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/kernels/embedding.h"
+#include "binade/core/kernels/fp8.h"
+#include "binade/core/kernels/gemm.h"
+#include "binade/core/kernels/losses.h"
+#include "binade/core/kernels/move.h"
+#include "binade/core/kernels/norm.h"
+#include "binade/core/kernels/optimizer.h"
+#include "binade/core/kernels/pool.h"
+#include "binade/core/kernels/probe.h"
+#include "binade/core/kernels/reduce.h"
+#include "binade/core/kernels/softmax.h"
+#include "binade/core/kernels/step.h"
+#include "binade/core/kernels/tensor.h"
+
+/// Every kernel by name and by the plain struct that it takes. A device is a table of these and a Backend
+/// (core/backend.h): ops fill the struct and call the table of the device that their tensors are on. `X(NAME, STRUCT)`
+/// makes KernelTable::NAME here, `cpu::run_NAME` (core/kernels/cpu/) and `cuda::run_NAME` (cuda/device/).
+///
+/// To add one: its line, its struct in the header of its family, its `run_NAME` on the CPU. A GPU whose module defines
+/// no `run_NAME` says so when the kernel is called.
+#define BINADE_KERNELS(X)                        \
+  X(convert, ConvertArgs)                        \
+  X(fill, FillArgs)                              \
+  X(accumulate, AccumulateArgs)                  \
+  X(observe, ObserveArgs)                        \
+  X(copy_all, CopyAllArgs)                       \
+  X(box, BoxCopy)                                \
+  X(permute, PermuteCopy)                        \
+  X(unary, UnaryArgs)                            \
+  X(binary, BinaryArgs)                          \
+  X(where, WhereArgs)                            \
+  X(reduce, ReduceArgs)                          \
+  X(max_gradient, MaxGradientArgs)               \
+  X(softmax, SoftmaxArgs)                        \
+  X(dropout, DropoutArgs)                        \
+  X(element_loss, ElementLossArgs)               \
+  X(cross_entropy, CrossEntropyArgs)             \
+  X(dice_sums, DiceSumsArgs)                     \
+  X(dice_loss, DiceLossArgs)                     \
+  X(dice_gradient, DiceGradientArgs)             \
+  X(embedding_rows, EmbeddingRowsArgs)           \
+  X(embedding_gradient, EmbeddingGradientArgs)   \
+  X(row_norm_forward, RowNormForward)            \
+  X(row_norm_backward, RowNormBackward)          \
+  X(batch_norm_forward, BatchNormForward)        \
+  X(batch_norm_backward, BatchNormBackward)      \
+  X(move_statistics, MoveStatistics)             \
+  X(group_norm_forward, GroupNormForward)        \
+  X(group_norm_backward, GroupNormBackward)      \
+  X(max_pool_forward, MaxPool)                   \
+  X(max_pool_backward, MaxPool)                  \
+  X(resample, Resample)                          \
+  X(gemm, GemmArgs)                              \
+  X(column_sums, ColumnSumsArgs)                 \
+  X(activation_backward, ActivationBackwardArgs) \
+  X(activate, ActivateArgs)                      \
+  X(conv, ConvArgs)                              \
+  X(conv_weight, ConvWeightArgs)                 \
+  X(attention_forward, AttentionForward)         \
+  X(attention_backward, AttentionBackward)       \
+  X(additive_mask, AdditiveMaskArgs)             \
+  X(fp8_round, Fp8Rounding)                      \
+  X(fp8_begin_step, Fp8BeginStep)                \
+  X(scan, ScanArguments)                         \
+  X(update, UpdateArguments)                     \
+  X(average, AverageArguments)                   \
+  X(limit, LimitArguments)                       \
+  X(limit_units, UnitLimitArguments)
+
+/// Those that a device has whose memory the host does not read. The CPU has none of them.
+#define BINADE_DEVICE_KERNELS(X)         \
+  X(fp8_choice, Fp8Choice)               \
+  X(fp8_encode, Fp8Encoding)             \
+  X(begin_step, BeginStepArgs)           \
+  X(decide, DecideArgs)                  \
+  X(decided_update, DecidedUpdateArgs)   \
+  X(decided_average, DecidedAverageArgs) \
+  X(commit, CommitArgs)                  \
+  X(end_step, EndStepArgs)               \
+  X(singularity_probe, SingularityProbe) \
+  X(zero_probe, ZeroProbe)               \
+  X(softmax_probe, SoftmaxProbe)         \
+  X(attention_probe, AttentionProbe)
+
+namespace binade {
+
+namespace detail {
+/// Throws DeviceError.
+[[noreturn]] void no_kernel(const char* name);
+}  // namespace detail
+
+/// One entry of a table. Calling one that the device has not throws DeviceError.
+template <class Args>
+class Kernel {
+ public:
+  using Function = void (*)(const Args&);
+
+  explicit constexpr Kernel(const char* name) : name_(name) {}
+  Kernel& operator=(Function function) {
+    function_ = function;
+    return *this;
+  }
+  explicit operator bool() const { return function_ != nullptr; }
+  void operator()(const Args& args) const {
+    if (function_ == nullptr) [[unlikely]]
+      detail::no_kernel(name_);
+    function_(args);
+  }
+
+ private:
+  const char* name_;
+  Function function_ = nullptr;
+};
+
+/// What one device computes with.
+struct KernelTable {
+#define BINADE_ENTRY(name, Args) Kernel<Args> name{#name};
+  BINADE_KERNELS(BINADE_ENTRY)
+  BINADE_DEVICE_KERNELS(BINADE_ENTRY)
+#undef BINADE_ENTRY
+
+  bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
+  /// Whether `gemm` had better multiply by this slope, for results of `dtype`, than activation_backward behind it;
+  /// null: always.
+  bool (*slope_in_product)(Activation slope, DType dtype) = nullptr;
+};
+
+/// The table of a device. Throws DeviceError for a GPU that nobody has opened.
+const KernelTable& kernels(Device device);
+
+/// From now on `table`, which must last, serves the GPU that has been opened.
+void set_gpu_kernels(const KernelTable& table);
+
+}  // namespace binade

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "binade/core/dtype.h"
+
+/// What Tensor itself does with values.
+namespace binade {
+
+/// Rows of elements in memory: element (r, c) at r * pitch + c.
+struct TensorRows {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t pitch = 0;
+};
+
+/// `to` = `from`, each element rounded once to the dtype of `to`.
+struct ConvertArgs {
+  TensorRows to, from;
+  std::int64_t rows = 0, cols = 0;
+};
+/// Every element of `to` = value, rounded once.
+struct FillArgs {
+  TensorRows to;
+  double value = 0;
+  std::int64_t rows = 0, cols = 0;
+};
+/// `into` += `from`, in float (double for f64), one rounding to the dtype of `into`. Floating dtypes.
+struct AccumulateArgs {
+  TensorRows into, from;
+  std::int64_t rows = 0, cols = 0;
+};
+/// Reads `count` values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
+struct ObserveArgs {
+  const void* values = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t count = 0;
+};
+
+/// Bytes and where a copy of them belongs.
+struct MemoryCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+};
+/// All of them at once; none lies where another belongs. The span lies in the host's memory.
+struct CopyAllArgs {
+  std::span<const MemoryCopy> copies{};
+};
+
+/// Converts a mask to additive values `to`, (rows, cols), contiguous, f32 or f64: a floating mask's values, or 0 where
+/// a bool mask is true and -inf where it is false. The values are not observed: -inf is legal in a mask, and a mask is
+/// not a result.
+struct AdditiveMaskArgs {
+  TensorRows mask, to;
+  std::int64_t rows = 0, cols = 0;
+};
+
+}  // namespace binade

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "binade/core/kernels/elementwise.h"
+#include "binade/core/kernels/probe.h"
+#include "binade/core/kernels/tensor.h"
+#include "binade/core/tensor.h"
+
+/// Tensors as kernels are given them.
+namespace binade {
+
+inline In input(const Tensor& t) { return {t.raw(), t.dtype()}; }
+inline Out output(Tensor& t) { return {t.mutable_raw(), t.dtype()}; }
+inline TensorRows tensor_rows(const Tensor& t) { return {const_cast<void*>(t.raw()), t.dtype(), t.pitch()}; }
+inline ProbedValues probed_values(const Tensor& t) { return {tensor_rows(t), t.shape().rows(), t.shape().cols()}; }
+
+}  // namespace binade

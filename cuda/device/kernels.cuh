@@ -1,0 +1,14 @@
+#pragma once
+
+#include "binade/core/kernels/table.h"
+
+/// The module's kernels: `run_NAME` of every line of the table, in the file of its family. Each starts kernels on the
+/// context's stream and returns; each throws Failure. Weak: what no file defines is null, and the library is told.
+namespace binade::cuda {
+
+#define BINADE_DECLARE(name, Args) __attribute__((weak)) void run_##name(const Args& args);
+BINADE_KERNELS(BINADE_DECLARE)
+BINADE_DEVICE_KERNELS(BINADE_DECLARE)
+#undef BINADE_DECLARE
+
+}  // namespace binade::cuda

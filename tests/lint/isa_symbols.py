@@ -47,9 +47,9 @@ def main():
     failed = False
     for level, archive in archives:
         listing = subprocess.run([nm, "--defined-only", "-P", archive], capture_output=True, text=True, check=True).stdout
-        table = f"_ZN6binade3cpu{len(level)}{level}12kernel_tableEv"
+        table = f"_ZN6binade3cpu{len(level)}{level}14loops_of_levelEv"
         if table not in listing:
-            print(f"{archive}: no kernel_table() of level {level}: is this the right archive?")
+            print(f"{archive}: no loops_of_level() of level {level}: is this the right archive?")
             failed = True
         for name in readable(sorted(set(shared_symbols(listing, level)))):
             if name:

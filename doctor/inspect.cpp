@@ -5,7 +5,8 @@
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
 #include "binade/doctor/subject.h"
-#include "binade/io/checkpoint/store.h"
+#include "binade/io/checkpoint/find.h"
+#include "binade/io/checkpoint/health.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/terminal/console.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "binade/io/checkpoint/store.h"
+#include "binade/io/checkpoint/find.h"
 
 namespace binade::doctor {
 

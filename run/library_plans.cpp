@@ -7,10 +7,12 @@
 #include <sstream>
 
 #include "binade/core/gpus.h"
+#include "binade/io/checkpoint/sections.h"
 
 namespace binade::amp {
 namespace {
 
+const io::CheckpointSection kSection = "env";
 constexpr const char* kPlans = "env/plans";
 
 bool on_gpu() { return !gpus::versions().empty(); }

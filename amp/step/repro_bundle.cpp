@@ -7,9 +7,12 @@
 #include "binade/core/error.h"
 #include "binade/core/state_copy.h"
 #include "binade/core/state_counts.h"
+#include "binade/io/checkpoint/sections.h"
 
 namespace binade::amp {
 namespace {
+
+const io::CheckpointSection kSections[] = {"batch", "capsule"};
 
 constexpr std::int64_t kSchema = 1;
 

@@ -8,11 +8,14 @@
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
 #include "binade/core/state_counts.h"
+#include "binade/io/checkpoint/sections.h"
 #include "binade/io/data/batch_order.h"
 #include "binade/nn/linear.h"
 
 namespace binade::amp {
 namespace {
+
+const io::CheckpointSection kSections[] = {"amp", "data", "model", "norm", "optim", "progress", "rng", "sched"};
 
 constexpr double kNarrow = 1;  // binades: an op that would have less left in its own dtype stays promoted
 

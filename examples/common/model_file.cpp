@@ -4,7 +4,7 @@
 
 #include "binade/autograd/trace.h"
 #include "binade/core/version.h"
-#include "binade/io/checkpoint/store.h"
+#include "binade/io/checkpoint/find.h"
 #include "binade/io/exchange/safetensors.h"
 #include "binade/io/terminal/console.h"
 

@@ -6,9 +6,10 @@
 
 #include "binade/core/crc32c.h"
 #include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/find.h"
 #include "binade/io/checkpoint/hdf5_profile.h"
 #include "binade/io/checkpoint/layout.h"
-#include "binade/io/checkpoint/store.h"
+#include "binade/io/checkpoint/sections.h"
 #include "binade/io/files/file_ops.h"
 
 namespace binade::io {
@@ -162,7 +163,7 @@ bool describes_the_file(std::string_view path) {
 }
 
 bool is_left_out(const std::string& group, const CheckpointInfo& info) {
-  return info.minor > kCheckpointMinor && std::ranges::count(layout::kGroups, group) == 0;
+  return info.minor > kCheckpointMinor && !is_known_section(group);
 }
 
 /// One pass over the tree serves checking and loading; `state` may be null.

@@ -1,3 +1,5 @@
+#include "binade/io/checkpoint/find.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -6,16 +8,10 @@
 #include <utility>
 
 #include "binade/core/error.h"
-#include "binade/io/checkpoint/store.h"
+#include "binade/io/terminal/console.h"
 
 namespace binade::io {
 
-namespace {
-
-/// Why a file cannot be loaded: no reason, a system error, its bytes, or its name.
-enum class Obstacle { kNone, kUnreadable, kCorrupt, kMisnamed };
-
-/// Loads one file of a folder; on a problem says which kind and fills `why`.
 Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, LoadedCheckpoint& loaded,
                   std::string& why) {
   try {
@@ -39,7 +35,6 @@ Obstacle try_load(FileOps& ops, int folder, const std::string& name, std::uint64
   }
 }
 
-/// Checkpoint files of a folder, newest first.
 std::vector<std::string> newest_first(FileOps& ops, int folder, const std::string& path) {
   std::vector<std::string> names;
   const int error = ops.list(folder, names);
@@ -49,7 +44,7 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
   return names;
 }
 
-[[noreturn]] void none_left(const std::string& path, std::size_t tried) {
+void none_left(const std::string& path, std::size_t tried) {
   throw NoCheckpointError(tried == 0
                               ? fmt::format("checkpoints in {}: there is none yet; where its run has ended, start it "
                                             "again with --resume auto (TrainingRun::resume_if_possible())",
@@ -57,7 +52,7 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
                               : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
 }
 
-}  // namespace
+void warn_on_stderr(const std::string& line) { say("binade: " + line); }
 
 void check_name_fits(const std::string& name, const CheckpointInfo& info) {
   const std::optional<std::int64_t> named = step_of_file_name(name);
@@ -73,86 +68,6 @@ void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file,
     warn(
         fmt::format("checkpoint {}: it has format {}.{} and a group /{} that this Binade does not know; it is left out",
                     file, info.major, info.minor, group));
-}
-
-LoadedCheckpoint CheckpointStore::load_newest() {
-  wait();
-  FileOps& ops = *options_.ops;
-  const std::vector<std::string> names = newest_first(ops, folder_.get(), path_);
-  LoadedCheckpoint loaded;
-  std::vector<std::string> lost;
-  for (const std::string& name : names) {
-    std::string why;
-    const Obstacle obstacle = try_load(ops, folder_.get(), name, options_.largest_file, loaded, why);
-    if (obstacle == Obstacle::kNone) break;
-    if (obstacle != Obstacle::kUnreadable) {
-      why += "; moved to " + set_aside(name, obstacle == Obstacle::kMisnamed ? "misnamed" : "corrupt");
-      lost.push_back(name);  // one that cannot be read today is still what MANIFEST says it is
-    }
-    options_.warn(why + "; trying the one before");
-  }
-  if (!lost.empty()) {
-    Manifest now;
-    {
-      const std::scoped_lock lock(mutex_);
-      std::erase_if(manifest_.entries,
-                    [&](const ManifestEntry& e) { return std::find(lost.begin(), lost.end(), e.file) != lost.end(); });
-      now = manifest_;
-    }
-    write_manifest(now);
-    prune_corrupt();
-  }
-  if (loaded.file.empty()) none_left(path_, names.size());
-  tell_what_was_left_out(loaded.info, loaded.file, options_.warn);
-  return loaded;
-}
-
-std::optional<LoadedCheckpoint> CheckpointStore::load_to_go_back(std::int64_t newest, std::int64_t after) {
-  wait();
-  std::vector<ManifestEntry> candidates = entries();
-  std::erase_if(candidates, [&](const ManifestEntry& e) {
-    return e.step > newest || e.step <= after || e.status == CheckpointStatus::kCommitted;
-  });
-  const auto rank = [](const ManifestEntry& e) { return std::pair(e.status == CheckpointStatus::kGood, e.step); };
-  std::ranges::sort(candidates, std::greater<>(), rank);
-  for (const ManifestEntry& candidate : candidates) {
-    LoadedCheckpoint loaded;
-    std::string why;
-    if (try_load(*options_.ops, folder_.get(), candidate.file, options_.largest_file, loaded, why) == Obstacle::kNone)
-      return loaded;
-    options_.warn(why + "; trying another");
-  }
-  return std::nullopt;
-}
-
-void CheckpointStore::abandon_after(std::int64_t step) {
-  wait();
-  Manifest now;
-  std::vector<std::string> later;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto is_later = [&](const ManifestEntry& e) { return e.step > step; };
-    for (const ManifestEntry& e : manifest_.entries)
-      if (is_later(e)) later.push_back(e.file);
-    now = manifest_;
-    std::erase_if(now.entries, is_later);
-    std::erase_if(manifest_.entries, is_later);
-  }
-  // The newest first: at every instant the newest that is left is one that was committed.
-  for (const std::string& file : std::views::reverse(later)) {
-    std::string aside;
-    const int error = move_aside(file, "abandoned", aside);
-    check<StorageError>(error == 0 || error == ENOENT,
-                        "checkpoint {}/{}: it is of a run that was left, and cannot be renamed {}: {}; a resume would "
-                        "find it",
-                        path_, file, aside, error_text(error));
-  }
-  const int error = options_.ops->sync(folder_.get());
-  check<StorageError>(error == 0,
-                      "checkpoints in {}: those of a run that was left were moved, but the folder could not be synced: "
-                      "{}; a power cut may bring them back",
-                      path_, error_text(error));
-  write_manifest(now);
 }
 
 namespace {
@@ -179,7 +94,7 @@ std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const List
     for (const std::string& name : names) {
       LoadedCheckpoint loaded;
       std::string why;
-      const Obstacle obstacle = try_load(ops, folder.get(), name, StoreOptions{}.largest_file, loaded, why);
+      const Obstacle obstacle = try_load(ops, folder.get(), name, kLargestFile, loaded, why);
       if (obstacle == Obstacle::kNone) {
         tell_what_was_left_out(loaded.info, loaded.file, warn);
         return loaded;
@@ -219,8 +134,7 @@ LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std:
   }
   LoadedCheckpoint loaded;
   std::string why;
-  check<NoCheckpointError>(
-      try_load(ops, folder.get(), name, StoreOptions{}.largest_file, loaded, why) == Obstacle::kNone, "{}", why);
+  check<NoCheckpointError>(try_load(ops, folder.get(), name, kLargestFile, loaded, why) == Obstacle::kNone, "{}", why);
   tell_what_was_left_out(loaded.info, loaded.file, warn);
   return loaded;
 }

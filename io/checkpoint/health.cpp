@@ -1,6 +1,6 @@
-#include <cmath>
+#include "binade/io/checkpoint/health.h"
 
-#include "binade/io/checkpoint/store.h"
+#include <cmath>
 
 namespace binade::io {
 

@@ -11,7 +11,7 @@
 #include "binade/core/shape.h"
 #include "binade/io/checkpoint/file.h"
 
-/// What writer and reader of a checkpoint agree on, beside the header comment of checkpoint_file.h.
+/// What writer and reader of a checkpoint agree on, beside the header comment of file.h.
 namespace binade::io::layout {
 
 inline constexpr std::string_view kMagic = "BINADECK";
@@ -22,9 +22,6 @@ inline constexpr std::size_t kVersionAt = 8, kBlockSizeAt = 12, kLengthAt = 16, 
 inline constexpr std::uint32_t kUserBlockVersion = 1;
 
 inline constexpr std::string_view kFormatName = "binade-checkpoint";
-/// The groups of format 1.0. A file of a newer minor version may hold others, which are optional.
-inline constexpr std::string_view kGroups[] = {"amp",   "capsule", "data",  "env",      "format", "guard", "manifest",
-                                               "model", "norm",    "optim", "progress", "rng",    "sched"};
 /// The attribute of every dataset: a dtype's name for a tensor, else one of these.
 inline constexpr const char* kDTypeAttribute = "dtype";
 inline constexpr std::string_view kIntegersKind = "integers", kNumbersKind = "numbers", kTextKind = "text";

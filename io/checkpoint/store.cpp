@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <ranges>
 #include <system_error>
 #include <tuple>
 
 #include "binade/core/error.h"
 #include "binade/core/state_copy.h"
-#include "binade/io/terminal/console.h"
+#include "binade/io/checkpoint/health.h"
 
 namespace binade::io {
 
@@ -70,8 +72,6 @@ FileHandle opened(FileOps& ops, const std::string& path) {
 }
 
 }  // namespace
-
-void warn_on_stderr(const std::string& line) { say("binade: " + line); }
 
 CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
     : options_(std::move(options)), path_(folder), folder_(opened(*options_.ops, folder)) {
@@ -482,6 +482,86 @@ void CheckpointStore::step_was_clean(std::int64_t step) {
 void CheckpointStore::step_had_trouble(std::int64_t step) {
   const std::scoped_lock lock(mutex_);
   manifest_.last_trouble = std::max(manifest_.last_trouble, step);
+}
+
+LoadedCheckpoint CheckpointStore::load_newest() {
+  wait();
+  FileOps& ops = *options_.ops;
+  const std::vector<std::string> names = newest_first(ops, folder_.get(), path_);
+  LoadedCheckpoint loaded;
+  std::vector<std::string> lost;
+  for (const std::string& name : names) {
+    std::string why;
+    const Obstacle obstacle = try_load(ops, folder_.get(), name, options_.largest_file, loaded, why);
+    if (obstacle == Obstacle::kNone) break;
+    if (obstacle != Obstacle::kUnreadable) {
+      why += "; moved to " + set_aside(name, obstacle == Obstacle::kMisnamed ? "misnamed" : "corrupt");
+      lost.push_back(name);  // one that cannot be read today is still what MANIFEST says it is
+    }
+    options_.warn(why + "; trying the one before");
+  }
+  if (!lost.empty()) {
+    Manifest now;
+    {
+      const std::scoped_lock lock(mutex_);
+      std::erase_if(manifest_.entries,
+                    [&](const ManifestEntry& e) { return std::find(lost.begin(), lost.end(), e.file) != lost.end(); });
+      now = manifest_;
+    }
+    write_manifest(now);
+    prune_corrupt();
+  }
+  if (loaded.file.empty()) none_left(path_, names.size());
+  tell_what_was_left_out(loaded.info, loaded.file, options_.warn);
+  return loaded;
+}
+
+std::optional<LoadedCheckpoint> CheckpointStore::load_to_go_back(std::int64_t newest, std::int64_t after) {
+  wait();
+  std::vector<ManifestEntry> candidates = entries();
+  std::erase_if(candidates, [&](const ManifestEntry& e) {
+    return e.step > newest || e.step <= after || e.status == CheckpointStatus::kCommitted;
+  });
+  const auto rank = [](const ManifestEntry& e) { return std::pair(e.status == CheckpointStatus::kGood, e.step); };
+  std::ranges::sort(candidates, std::greater<>(), rank);
+  for (const ManifestEntry& candidate : candidates) {
+    LoadedCheckpoint loaded;
+    std::string why;
+    if (try_load(*options_.ops, folder_.get(), candidate.file, options_.largest_file, loaded, why) == Obstacle::kNone)
+      return loaded;
+    options_.warn(why + "; trying another");
+  }
+  return std::nullopt;
+}
+
+void CheckpointStore::abandon_after(std::int64_t step) {
+  wait();
+  Manifest now;
+  std::vector<std::string> later;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto is_later = [&](const ManifestEntry& e) { return e.step > step; };
+    for (const ManifestEntry& e : manifest_.entries)
+      if (is_later(e)) later.push_back(e.file);
+    now = manifest_;
+    std::erase_if(now.entries, is_later);
+    std::erase_if(manifest_.entries, is_later);
+  }
+  // The newest first: at every instant the newest that is left is one that was committed.
+  for (const std::string& file : std::views::reverse(later)) {
+    std::string aside;
+    const int error = move_aside(file, "abandoned", aside);
+    check<StorageError>(error == 0 || error == ENOENT,
+                        "checkpoint {}/{}: it is of a run that was left, and cannot be renamed {}: {}; a resume would "
+                        "find it",
+                        path_, file, aside, error_text(error));
+  }
+  const int error = options_.ops->sync(folder_.get());
+  check<StorageError>(error == 0,
+                      "checkpoints in {}: those of a run that was left were moved, but the folder could not be synced: "
+                      "{}; a power cut may bring them back",
+                      path_, error_text(error));
+  write_manifest(now);
 }
 
 std::vector<ManifestEntry> CheckpointStore::entries() const {

@@ -10,39 +10,22 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "binade/core/state_dict.h"
-#include "binade/io/checkpoint/file.h"
+#include "binade/io/checkpoint/find.h"
 #include "binade/io/checkpoint/manifest.h"
 #include "binade/io/files/file_ops.h"
 
 namespace binade::io {
-
-/// Called with one line for a person. The default prints it to stderr.
-using Warn = std::function<void(const std::string&)>;
-void warn_on_stderr(const std::string& line);
-/// One line for each group that a load left out; see CheckpointInfo.
-void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
-
-/// A whole checkpoint whose name gives another step than its content. It is not resumed: otherwise a copied file could
-/// change the step of a run.
-class MisnamedCheckpointError : public NoCheckpointError {
- public:
-  using NoCheckpointError::NoCheckpointError;
-};
-/// Throws MisnamedCheckpointError when the file's `name` and its content give different steps. A name that is not a
-/// run's checkpoint name always fits, and so does a file of weights without a step.
-void check_name_fits(const std::string& name, const CheckpointInfo& info);
 
 struct StoreOptions {
   int keep = 3;         ///< the newest files that stay, at least 1; see below for what stays beside them
   int good_after = 50;  ///< clean steps after which a checkpoint is good
   Warn warn = warn_on_stderr;
   FileOps* ops = &FileOps::real();
-  std::uint64_t largest_file = std::uint64_t{1} << 40;
+  std::uint64_t largest_file = kLargestFile;
   std::chrono::milliseconds pause{50};  ///< before the second attempt at a save, twice that before the third
 };
 
@@ -72,16 +55,6 @@ struct SaveOutcome {
   std::exception_ptr
       error{};  ///< the exception that save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
 };
-
-struct LoadedCheckpoint {
-  std::int64_t step = 0;
-  std::string file{};
-  StateDict state{};
-  CheckpointInfo info{};
-};
-
-/// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.
-std::optional<std::string> first_non_finite(const StateDict& state);
 
 /// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint exists whole and verified or it
 /// does not exist. One writer thread, at most one save in flight. A save goes: all numbers finite; a temporary file
@@ -171,31 +144,5 @@ class CheckpointStore {
 
 /// Which entries the ring keeps, by the rule above.
 std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep);
-
-/// The newest whole checkpoint of a folder that somebody else may be writing: only reads. As load_newest() otherwise.
-LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
-
-/// Selects a checkpoint of a run.
-struct CheckpointChoice {
-  enum class Kind : std::uint8_t {
-    kUsual,   ///< the best, or the newest if none has a score
-    kBest,    ///< the best by the score of its evaluation
-    kNewest,  ///< the newest that is whole
-    kStep,    ///< the one of `step`
-  };
-  Kind kind = Kind::kUsual;
-  std::int64_t step = 0;
-};
-/// Parses "best", "newest" or a step ("500"); returns nothing for any other text, which is a file name.
-std::optional<CheckpointChoice> checkpoint_choice(std::string_view text);
-
-struct FoundCheckpoint : LoadedCheckpoint {
-  std::string why;  ///< for people: "the best of 3 with a score", "the newest", "as asked for"
-};
-/// Loads the selected checkpoint of a folder; only reads, because another process may be writing there. On the way to
-/// the best or the newest, unreadable checkpoints are skipped with a line to `warn`. Throws NoCheckpointError, which
-/// lists the existing checkpoints, when the selected one does not exist, and CheckpointError as load_newest().
-FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice,
-                                const Warn& warn = warn_on_stderr);
 
 }  // namespace binade::io

@@ -17,15 +17,15 @@ std::vector<std::int64_t> four(const Descriptor& d, cudnnBackendAttributeName_t 
 
 TEST(ConvKey, NamesWhatTheChoiceDependsOn) {
   alignas(16) char memory[64];
-  const ConvArgs call{.args = {.shape = shape(2, 9, 8, 6, 3),
-                               .in = DType::bf16,
-                               .out = DType::bf16,
-                               .source = memory + 4,
-                               .source_pitch = 20,
-                               .filter = memory,
-                               .result = memory + 8,
-                               .result_pitch = 6,
-                               .bias = memory}};
+  const ConvArgs call{.shape = shape(2, 9, 8, 6, 3),
+                      .in = DType::bf16,
+                      .out = DType::bf16,
+                      .source = memory + 4,
+                      .source_pitch = 20,
+                      .filter = memory,
+                      .result = memory + 8,
+                      .result_pitch = 6,
+                      .bias = memory};
   const ConvKey key = conv_key(call);
   EXPECT_EQ(key.x_pitch, 20);
   EXPECT_EQ(key.x_alignment, 4);
@@ -176,9 +176,9 @@ TEST(ConvChoice, AreChosenForADescribedDevice) {
 TEST(ConvKey, Tf32IsForF32) {
   for (const DType in : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
     const ConvShape s = shape(2, 9, 8, 6, 3);
-    EXPECT_EQ(conv_key(ConvArgs{.args = {.shape = s, .in = in, .out = in, .tf32 = true}}).tf32, in == DType::f32);
-    EXPECT_EQ(conv_key(ConvWeightArgs{.args = {.shape = s, .in = in, .tf32 = true}}).tf32, in == DType::f32);
-    EXPECT_FALSE(conv_key(ConvArgs{.args = {.shape = s, .in = in, .out = in}}).tf32);
+    EXPECT_EQ(conv_key(ConvArgs{.shape = s, .in = in, .out = in, .tf32 = true}).tf32, in == DType::f32);
+    EXPECT_EQ(conv_key(ConvWeightArgs{.shape = s, .in = in, .tf32 = true}).tf32, in == DType::f32);
+    EXPECT_FALSE(conv_key(ConvArgs{.shape = s, .in = in, .out = in}).tf32);
   }
 }
 

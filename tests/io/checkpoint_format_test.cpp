@@ -9,6 +9,7 @@
 #include "binade/io/checkpoint/file.h"
 #include "binade/io/checkpoint/hdf5_lookup3.h"
 #include "binade/io/checkpoint/layout.h"
+#include "binade/io/checkpoint/sections.h"
 #include "binade/io/checkpoint/store.h"
 #include "tests/golden/checkpoint_format_1.h"
 #include "tests/io/scratch_folder.h"
@@ -132,4 +133,14 @@ TEST(CheckpointFormat, AGroupThatOnlyANewerVersionKnowsIsLeftOutWithAWarning) {
 }
 
 }  // namespace
+TEST(CheckpointFormat, ASectionWithAnOwnerInThisProgramIsLoadedFromANewerVersionToo) {
+  StateDict state = state_of_format_1();
+  state.put("climate/rain", std::int64_t{7});
+  CheckpointImage image = encode_checkpoint(state, kStateHashOfFormat1);
+  forge(image.mutable_bytes(), "minor", 3);
+  EXPECT_FALSE(decode_checkpoint(image.bytes()).state.contains("climate/rain"));
+  const CheckpointSection owner = "climate";
+  EXPECT_TRUE(decode_checkpoint(image.bytes()).state.contains("climate/rain"));
+}
+
 }  // namespace binade::io

@@ -175,6 +175,21 @@ def ops_and_kernels(tree):
                 yield path, line, f'kernels must not include "{quoted}": they take the structs of {table}'
 
 
+def one_source_per_class(tree):
+    """The members of a class are defined in one .cpp: elsewhere nobody looks for them."""
+    member = re.compile(r"^[A-Za-z_][^\n;{}()=]*?\b([A-Z]\w+)::(?:~?\w+|operator[^\s(]+)\(", re.MULTILINE)
+    space = re.compile(r"^namespace (binade[\w:]*)", re.MULTILINE)
+    first = {}
+    for path, text in tree.cpp():
+        code = code_only(text)
+        if not path.endswith((".cpp", ".cu")) or path.startswith("tests/") or not space.search(code):
+            continue
+        for match in member.finditer(code):
+            name = f"{space.search(code)[1]}::{match[1]}"
+            if first.setdefault(name, path) != path:
+                yield path, line_of(code, match.start()), f"{name} has members in {first[name]} too: one class, one .cpp"
+
+
 def third_party_places(tree):
     for path, text in tree.cpp():
         for line, quoted, bracketed in includes(text):
@@ -377,7 +392,7 @@ def built(tree):
             yield path, 1, f"in no list of {folder}/meson.build: it is never compiled"
 
 
-RULES = (floors, rooms, rooted_includes, ops_and_kernels, third_party_places, own_header_first, one_policy_reader,
+RULES = (floors, rooms, rooted_includes, ops_and_kernels, one_source_per_class, third_party_places, own_header_first, one_policy_reader,
          policy_readers, named_files_exist, page_links, one_json_reader, one_way_out, file_size, names, spelling,
          finished, macros, header_guards, no_sudden_death, nan_blind, op_identity, built)
 

@@ -10,7 +10,7 @@
 /// it throws the DataError that the CPU throws at once.
 namespace binade {
 
-/// Such data, as a kernel found it.
+/// Data that an op has no result for, as a kernel found it.
 struct Fault {
   std::uint64_t call = 0;  ///< the number that the call was given
   std::int64_t position = 0, value = 0;

@@ -49,7 +49,7 @@ struct Watch {
 };
 
 struct Api {
-  std::uint64_t abi;  ///< kAbi of cuda/abi.h, which cuda/abi.py writes: a module of another one is refused
+  std::uint64_t abi;  ///< kAbi of cuda/abi.h, which cuda/abi.py writes: a module with another hash is refused
   const char* (*last_error)();
 
   /// How many devices there are.

@@ -291,7 +291,7 @@ enum Position : int {
 #undef BINADE_POSITION
 };
 
-/// The table, each entry of which asks the module for the kernel of its position.
+/// The table. Each entry calls the module's kernel at the same position.
 KernelTable gpu_table() {
   KernelTable table;
 #define BINADE_FILL(name, Args)        \

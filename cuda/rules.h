@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <string_view>
 
-/// What the library and the module must agree on about products.
+/// Rules about products that the library and the module share.
 namespace binade::cuda {
 
-/// Whether a GELU, or its derivative, belongs into the library's product: cuBLASLt fuses it on Hopper and on the
-/// Blackwell of data centers; elsewhere it is a kernel of the library's own behind the product, slower than ours
+/// Whether the product with a GELU, or with its derivative, should be one call of cuBLASLt. It fuses them on Hopper and
+/// data-center Blackwell; on other cards it runs a second kernel, which is slower than ours
 /// (llm.c's pull requests 338 and 653, SGLang's 34350). `capability`: 10 major + minor.
 constexpr bool gelu_is_fused(int capability) { return capability >= 90 && capability < 120; }
 

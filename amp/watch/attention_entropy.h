@@ -28,7 +28,7 @@ std::optional<double> mean_entropy(std::span<const double> entropies);
 struct EntropiesThere {
   std::int64_t number = 0, count = 0;  ///< of DeviceNumbers
 };
-/// As attention_entropy() for a call on a device that probes (core/kernels/probe.h), which does not wait.
+/// attention_entropy() without host synchronization, for a device with probe kernels (core/kernels/probe.h).
 std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
                                               DeviceNumbers& numbers);
 

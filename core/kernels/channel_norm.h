@@ -6,7 +6,7 @@
 #include "binade/core/dtype.h"
 #include "binade/core/math.h"
 
-/// What batch norm and group norm ask of a device, over raw memory: plain structs, which kernels of any compiler read.
+/// Arguments of batch norm and group norm: plain structs over raw memory, so that any compiler's kernels can read them.
 namespace binade {
 
 /// 1 / sqrt(variance + eps). NaN if the variance overflows in C: the formula would give 0, and y would silently be the

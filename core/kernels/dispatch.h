@@ -16,8 +16,8 @@
 
 namespace binade::cpu {
 
-/// The loops of one instruction-set level, which the CPU's kernels (core/kernels/cpu/) are made of. A family of kernels
-/// is one struct of function pointers; its sources in `kernel_sources` define it once per level inside `namespace
+/// The loops of one instruction-set level, which the CPU's kernels (core/kernels/cpu/) call. A family of loops is one
+/// struct of function pointers; its sources in `kernel_sources` define it once per level inside `namespace
 /// binade::cpu::BINADE_ISA`; level.cpp gathers them.
 struct Level {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).

@@ -7,7 +7,7 @@
 
 #include "binade/core/dtype.h"
 
-/// What elementwise kernels are given. Ops of a list (core/ops/lists.h) are numbered by their position in it.
+/// Arguments of elementwise kernels. Ops of a list (core/ops/lists.h) are numbered by their position in it.
 namespace binade {
 
 /// Elements of any dtype that a kernel reads.
@@ -28,9 +28,9 @@ struct Out {
   }
 };
 
-/// How up to four operands that broadcast to one shape are walked: `runs` runs of `length` elements, in which operand i
-/// moves by steps[i], 1 or 0. Run r starts at the digits of r in the mixed base extents[0 … outer), the first counting
-/// fastest. The last operand is the result.
+/// The order in which a kernel visits up to four operands that broadcast to one shape: `runs` runs of `length`
+/// elements, in which operand i moves by steps[i], 1 or 0. Run r starts at the digits of r in the mixed base extents[0
+/// … outer), the first counting fastest. The last operand is the result.
 struct Walk {
   static constexpr int kMaxOperands = 4, kMaxRank = 8;
   std::int64_t runs = 0, length = 0;

@@ -15,7 +15,7 @@ struct EmbeddingRowsArgs {
   std::uint64_t call = 0;  ///< under which an index out of range is reported (core/faults.h)
 };
 
-/// gw[v] = the sum of gy[i] over i with indices[i] = v, or has it added: one addition to each element.
+/// gw[v] = the sum of gy[i] over all i with indices[i] = v, or gw[v] += that sum, with one addition per element.
 struct EmbeddingGradientArgs {
   const std::int64_t* indices = nullptr;
   std::int64_t count = 0, rows = 0, cols = 0;

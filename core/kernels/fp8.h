@@ -5,7 +5,7 @@
 #include "binade/core/float16.h"
 #include "binade/core/float8.h"
 
-/// What operands of 8-bit products are made with (core/ops/fp8.h).
+/// Conversion of the operands of 8-bit products (core/ops/fp8.h).
 namespace binade {
 
 /// Steps whose largest magnitudes decide a scale. A layer's history is rows of 1 + kFp8Window magnitudes: this step's,

@@ -73,7 +73,7 @@ struct ActivationBackwardArgs {
   void* sums = nullptr;
 };
 /// y = activation(z) of `count` values of one dtype: the bits that `gemm` stores of sums that it has stored as z. A
-/// device that cannot promise them has no such kernel. What it stores is not observed.
+/// device that cannot guarantee these bits leaves the kernel out. The results are not observed.
 struct ActivateArgs {
   Activation activation = Activation::kNone;
   DType dtype = DType::f32;

@@ -12,12 +12,12 @@ struct CrossEntropyArgs {
   std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: of the logits
   In logits{}, targets{};
   Out statistics{};               ///< (rows, 2): maximum, sum of exp(x - maximum)
-  std::int64_t* count = nullptr;  ///< the rows that count
+  std::int64_t* count = nullptr;  ///< number of rows that are not ignored
   In gy{};
   Out out{};  ///< the loss; in backward gx, which may be the logits
   std::int64_t ignore_index = 0;
   double label_smoothing = 0;
-  std::uint64_t call = 0;  ///< under which a target that is no class is reported (core/faults.h)
+  std::uint64_t call = 0;  ///< for the report of a target outside the classes (core/faults.h)
 };
 
 /// A loss of ops::ElementLosses over `count` contiguous elements.

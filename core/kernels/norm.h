@@ -4,7 +4,7 @@
 
 #include "binade/core/dtype.h"
 
-/// What the norms of rows are given, and the CPU's loops over columns. Pointers to values are of `dtype`; statistics,
+/// Arguments of the norms of rows, and the CPU's loops over columns. Pointers to values are of `dtype`; statistics,
 /// parameters and their gradients are of its computing type (f32, or f64 for f64). Pitches are in elements. A null
 /// pointer leaves that part out.
 namespace binade {

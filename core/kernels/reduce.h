@@ -7,14 +7,13 @@
 namespace binade {
 
 /// y = the sum (divided by `divisor`) or the largest of x over some dimensions. x is seen as groups of neighboring
-/// dimensions that are all reduced or all kept, outermost first; y holds the kept ones, contiguous. Where x is a
-/// channel slice its last dimension is a group of its own, `pitch` elements from one row to the next; else `pitch` is
-/// 0.
+/// dimensions that are all reduced or all kept, outermost first; y holds the kept ones, contiguous. If x is a
+/// channel slice, its last dimension forms its own group and rows are `pitch` elements apart; otherwise `pitch` is 0.
 struct ReduceArgs {
   static constexpr int kMaxGroups = 8;
   bool largest = false;  ///< else the sum
   double divisor = 1;
-  const std::int64_t* count = nullptr;  ///< in device memory, the divisor; null: `divisor` is. For kernels on a device
+  const std::int64_t* count = nullptr;  ///< divisor in device memory; null: `divisor`
   In x{};
   Out y{};
   int groups = 0;

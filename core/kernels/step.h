@@ -53,7 +53,7 @@ struct StepPlaces {
   std::int64_t parameters = 0, micro_batches = 0;
 };
 
-/// The kernels of such a step, in the order in which they are sent. Spans lie in the host's memory; what they point at,
+/// The kernels of such a step, in launch order. Spans lie in the host's memory; what they point at,
 /// and what the places name, in the device's.
 
 /// Takes the numbers over and forgets the outcome before.

@@ -74,7 +74,7 @@
   X(limit, LimitArguments)                       \
   X(limit_units, UnitLimitArguments)
 
-/// Those that a device has whose memory the host does not read. The CPU has none of them.
+/// Kernels of devices whose memory the host cannot read. The CPU has none of them.
 #define BINADE_DEVICE_KERNELS(X)         \
   X(fp8_choice, Fp8Choice)               \
   X(fp8_encode, Fp8Encoding)             \
@@ -96,7 +96,7 @@ namespace detail {
 [[noreturn]] void no_kernel(const char* name);
 }  // namespace detail
 
-/// One entry of a table. Calling one that the device has not throws DeviceError.
+/// One entry of a table. Calling an entry that the device lacks throws DeviceError.
 template <class Args>
 class Kernel {
  public:
@@ -119,7 +119,7 @@ class Kernel {
   Function function_ = nullptr;
 };
 
-/// What one device computes with.
+/// The kernels of one device.
 struct KernelTable {
 #define BINADE_ENTRY(name, Args) Kernel<Args> name{#name};
   BINADE_KERNELS(BINADE_ENTRY)
@@ -127,15 +127,15 @@ struct KernelTable {
 #undef BINADE_ENTRY
 
   bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
-  /// Whether `gemm` had better multiply by this slope, for results of `dtype`, than activation_backward behind it;
-  /// null: always.
+  /// Whether `gemm` multiplies by this activation derivative faster than a following activation_backward, for results
+  /// of `dtype`; null: always.
   bool (*slope_in_product)(Activation slope, DType dtype) = nullptr;
 };
 
-/// The table of a device. Throws DeviceError for a GPU that nobody has opened.
+/// The table of a device. Throws DeviceError for a GPU that has not been opened (core/gpus.h).
 const KernelTable& kernels(Device device);
 
-/// From now on `table`, which must last, serves the GPU that has been opened.
+/// Makes `table` the one of the open GPU. It must outlive every use of the GPU.
 void set_gpu_kernels(const KernelTable& table);
 
 }  // namespace binade

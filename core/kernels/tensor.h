@@ -6,7 +6,7 @@
 
 #include "binade/core/dtype.h"
 
-/// What Tensor itself does with values.
+/// Arguments of the kernels that Tensor itself uses.
 namespace binade {
 
 /// Rows of elements in memory: element (r, c) at r * pitch + c.
@@ -45,7 +45,7 @@ struct MemoryCopy {
   const void* from = nullptr;
   std::size_t bytes = 0;
 };
-/// All of them at once; none lies where another belongs. The span lies in the host's memory.
+/// Does all copies at once. No source overlaps another copy's destination. The span is in host memory.
 struct CopyAllArgs {
   std::span<const MemoryCopy> copies{};
 };

@@ -5,7 +5,7 @@
 #include "binade/core/kernels/tensor.h"
 #include "binade/core/tensor.h"
 
-/// Tensors as kernels are given them.
+/// Kernel arguments made from tensors.
 namespace binade {
 
 inline In input(const Tensor& t) { return {t.raw(), t.dtype()}; }

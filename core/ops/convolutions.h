@@ -35,11 +35,12 @@ ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, co
           .groups = p.groups};
 }
 
-/// y of inputs (x, w, bias?), after checks of dtypes and bias, laid `into`: the convolution of `shape`, or where
-/// `transposed` its data gradient, so that `shape` leads from y to x. Saves x and w.
+/// Checks dtypes and bias of the inputs (x, w, bias?) and computes y into `into`: the convolution of `shape`, or, if
+/// `transposed`, its data gradient (`shape` then describes the convolution from y to x). Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y, const ConvShape& shape,
                  bool transposed, const Into& into = {});
-/// The gradients of w, of bias and of x: over the saved x where nobody else reads it. gy may be a channel slice.
+/// The gradients of w, bias and x. That of x overwrites the saved x if nothing else reads it. gy may be a channel
+/// slice.
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,
                        bool transposed);
 

@@ -6,7 +6,7 @@
 
 namespace binade::ops {
 
-/// Copies of whole elements, where concat, slice and permute meet memory.
+/// Copies of whole elements, for concat, slice and permute.
 
 /// Elements [begin, begin + count) along `axis` of contiguous `whole` <-> `part` (the same but for that extent; a
 /// channel slice where axis is not the last).

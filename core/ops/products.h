@@ -5,7 +5,7 @@
 
 namespace binade::ops {
 
-// What matmul, linear and their gradients share.
+// Shared by matmul, linear and their gradients.
 
 /// Whether products stored in `store` add `bias` in its own 16 bits (OpInfo::low_on_gpu); in f32 else.
 inline bool takes_low_bias(const Tensor& bias, DType store) {

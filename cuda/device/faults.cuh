@@ -6,7 +6,7 @@
 
 namespace binade::cuda {
 
-/// Where kernels note data that an op has no result for (core/faults.h).
+/// Records of data that an op has no result for, written by kernels (core/faults.h).
 struct FaultNote {
   Fault* first = nullptr;    ///< in the host's memory, which it reads at no cost when it has waited
   unsigned* lock = nullptr;  ///< of those who write there; in device memory

@@ -3,7 +3,8 @@
 #include "binade/core/kernels/table.h"
 
 /// The module's kernels: `run_NAME` of every line of the table, in the file of its family. Each starts kernels on the
-/// context's stream and returns; each throws Failure. Weak: what no file defines is null, and the library is told.
+/// context's stream and returns; each throws Failure. The symbols are weak, so that a kernel may be missing: it is
+/// null, and the module reports that to the library.
 namespace binade::cuda {
 
 #define BINADE_DECLARE(name, Args) __attribute__((weak)) void run_##name(const Args& args);

@@ -12,36 +12,38 @@
 
 namespace binade::cuda {
 
-/// Opens cuBLASLt and cuDNN for the open device and says in `facts` which were found.
+/// Opens cuBLASLt and cuDNN for the open device and records in `facts` which were found.
 void open_libraries(DeviceFacts& facts);
 
-/// C (+)= A B, A B + bias, or of halves with `pre_activation` GELU(A B + bias) in the tanh form, or A B times that
-/// GELU's slope, by a library: f32 sums, rounded once, nothing observed. How exact its GELU and slope are is its own
-/// affair. False, and nothing done, where none
-/// computes this product so: another activation, a bias of another dtype than the result, f64, layouts that are dense
-/// in neither direction; of codes, what gemm_plan.h says.
+/// Computes C (+)= A B or A B + bias by a library; for 16-bit types with `pre_activation` also GELU(A B + bias) in the
+/// tanh form, and A B times the derivative of that GELU, whose accuracy is the library's. Sums are f32, rounded once;
+/// nothing is observed. Returns false and does nothing if no library computes the product in this way: another
+/// activation, a bias of another dtype than the result, f64, layouts that are dense in neither direction. gemm_plan.h
+/// has the rules for 8-bit codes.
 bool library_gemm(const GemmArgs& g);
 
-/// A convolution by a library: the same bits every time, f32 sums, rounded once, nothing observed. False, and nothing
-/// done, where none computes it so. Throws Failure where a plan would have to be made while a graph is captured.
+/// Computes a convolution by a library: the same bits every time, f32 sums, rounded once, nothing observed. Returns
+/// false and does nothing if no library computes it in this way. Throws Failure if it would need a new plan during
+/// graph capture.
 bool library_conv(const ConvArgs& a);
 bool library_conv_weight(const ConvWeightArgs& a);
-/// Whether the above would compute it.
+/// Whether library_conv() or library_conv_weight() would compute it.
 bool library_has_conv(const ConvArgs& a);
 bool library_has_conv(const ConvWeightArgs& a);
 
-/// Attention by a library: the same bits every time, f32 logits, softmax and sums, nothing observed. The log-sum-exp is
-/// that of AttentionForward, so that one pass may be a library's and the other our own. False, and nothing done, where
-/// none computes it so: f32 and f64, masks, dropout, depths that are no multiple of 8 up to 128, queries that see no
-/// key. Unlike our kernels it multiplies a key that `causal` hides by 0: where v or k hold a NaN or an infinity, more
-/// rows may become NaN. Throws Failure where a plan would have to be made while a graph is captured.
+/// Computes attention by a library: the same bits every time, f32 logits, softmax and sums, nothing observed. The
+/// log-sum-exp is that of AttentionForward, so a library may run one pass and our kernels the other. Returns false and
+/// does nothing if no library computes it in this way: f32 and f64, masks, dropout, depths other than multiples of 8 up
+/// to 128, queries that attend to no key. A library multiplies a key hidden by `causal` by 0, which our kernels do not:
+/// if v or k holds a NaN or an infinity, more rows may become NaN. Throws Failure if it would need a new plan during
+/// graph capture.
 bool library_attention(const AttentionForward& f);
 bool library_attention(const AttentionBackward& b);
 
-/// How libraries have chosen to compute what they were asked so far: for each library a line that names device and
-/// version, then a line for each product, convolution and attention.
+/// The plans that libraries have chosen so far: for each library a line with device and version, then a line for each
+/// product, convolution and attention.
 std::string library_plans();
-/// Takes choices over from such a text; those of another device or version are passed by. Returns how many were taken.
+/// Reads plans from such a text and skips those of another device or version. Returns the number read.
 int use_library_plans(const std::string& text);
 /// How plans are chosen from now on.
 void choose_library_plans(const PlanOptions& options);

@@ -6,7 +6,7 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// What telemetry probes in tensors (core/kernels/probe.h).
+/// Telemetry's probes of tensors (core/kernels/probe.h).
 namespace binade::cuda {
 namespace {
 

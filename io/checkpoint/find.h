@@ -40,8 +40,8 @@ struct LoadedCheckpoint {
   CheckpointInfo info{};
 };
 
-/// The newest whole checkpoint of a folder that somebody else may be writing: only reads. As
-/// CheckpointStore::load_newest() otherwise.
+/// Loads the newest whole checkpoint of a folder that another process may be writing; only reads. Otherwise as
+/// CheckpointStore::load_newest().
 LoadedCheckpoint find_newest_checkpoint(const std::string& folder, const Warn& warn = warn_on_stderr);
 
 /// Selects a checkpoint of a run.

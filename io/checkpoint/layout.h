@@ -11,7 +11,7 @@
 #include "binade/core/shape.h"
 #include "binade/io/checkpoint/file.h"
 
-/// What writer and reader of a checkpoint agree on, beside the header comment of file.h.
+/// Constants that the writer and the reader of a checkpoint share; file.h describes the format.
 namespace binade::io::layout {
 
 inline constexpr std::string_view kMagic = "BINADECK";

@@ -5,7 +5,7 @@
 namespace binade::io {
 namespace {
 
-/// Made by the first who asks: objects of several files are constructed in any order.
+/// Constructed on first use, because objects of different files are constructed in any order.
 std::set<std::string>& known() {
   static std::set<std::string> names;
   return names;

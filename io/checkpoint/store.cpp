@@ -547,7 +547,7 @@ void CheckpointStore::abandon_after(std::int64_t step) {
     std::erase_if(now.entries, is_later);
     std::erase_if(manifest_.entries, is_later);
   }
-  // The newest first: at every instant the newest that is left is one that was committed.
+  // Newest first: whenever the process dies, the newest remaining file is still a committed checkpoint.
   for (const std::string& file : std::views::reverse(later)) {
     std::string aside;
     const int error = move_aside(file, "abandoned", aside);

@@ -176,7 +176,7 @@ def ops_and_kernels(tree):
 
 
 def one_source_per_class(tree):
-    """The members of a class are defined in one .cpp: elsewhere nobody looks for them."""
+    """A class defines its members in one .cpp, so that a reader knows where to look."""
     member = re.compile(r"^[A-Za-z_][^\n;{}()=]*?\b([A-Z]\w+)::(?:~?\w+|operator[^\s(]+)\(", re.MULTILINE)
     space = re.compile(r"^namespace (binade[\w:]*)", re.MULTILINE)
     first = {}

@@ -19,10 +19,44 @@ Tensor partials(const ColumnShape& s) {
 
 }  // namespace
 
-ColumnShape column_blocks(DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t cols) {
-  ColumnShape shape{.dtype = dtype, .samples = samples, .rows = rows, .cols = cols};
-  shape.rows_per_block = std::clamp<std::int64_t>(kBlockValues / std::max<std::int64_t>(1, cols), 1, kBlockRows);
+ColumnShape column_blocks(const ChannelNorm& norm) {
+  ColumnShape shape{.dtype = norm.dtype, .samples = norm.samples, .rows = norm.rows, .cols = norm.cols};
+  shape.rows_per_block = std::clamp<std::int64_t>(kBlockValues / std::max<std::int64_t>(1, norm.cols), 1, kBlockRows);
   return shape;
+}
+
+template <class C>
+ColumnApply column_apply(const ChannelNormForward& a, const Affine<C>& affine) {
+  ColumnApply apply{column_blocks(a)};
+  apply.relu = a.relu;
+  apply.x = a.x;
+  apply.x_pitch = a.x_pitch;
+  apply.residual = a.residual;
+  apply.residual_pitch = a.residual_pitch;
+  apply.mean = affine.mean.data();
+  apply.scale = affine.scale.data();
+  apply.bias = affine.bias.data();
+  apply.y = a.y;
+  apply.y_pitch = a.y_pitch;
+  return apply;
+}
+
+template <class C>
+ColumnGradientApply column_gradient(const ChannelNormBackward& a, const Affine<C>& affine) {
+  ColumnGradientApply g{{column_blocks(a)}};
+  g.relu = a.relu;
+  g.x = a.x;
+  g.x_pitch = a.x_pitch;
+  g.y = a.y;
+  g.y_pitch = a.y_pitch;
+  g.gy = a.gy;
+  g.gy_pitch = a.gy_pitch;
+  g.mean = affine.mean.data();
+  g.scale = affine.scale.data();
+  g.bias = affine.bias.data();
+  g.gx = a.gx;
+  g.gr = a.gresidual;
+  return g;
 }
 
 template <class C>
@@ -71,6 +105,10 @@ ChannelSums channel_gradient_sums(ColumnGradientSums gradient) {
   return result;
 }
 
+template ColumnApply column_apply(const ChannelNormForward&, const Affine<float>&);
+template ColumnApply column_apply(const ChannelNormForward&, const Affine<double>&);
+template ColumnGradientApply column_gradient(const ChannelNormBackward&, const Affine<float>&);
+template ColumnGradientApply column_gradient(const ChannelNormBackward&, const Affine<double>&);
 template ChannelMoments channel_moments<float>(const ColumnShape&, const void*, std::int64_t);
 template ChannelMoments channel_moments<double>(const ColumnShape&, const void*, std::int64_t);
 template ChannelSums channel_gradient_sums<float>(ColumnGradientSums);

@@ -2,12 +2,50 @@
 
 #include <vector>
 
+#include "binade/core/kernels/channel_norm.h"
 #include "binade/core/kernels/norm.h"
 
 namespace binade::cpu {
 
-/// Rows of channels cut into blocks that stay in a core's cache, by size alone.
-ColumnShape column_blocks(DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t cols);
+/// Divides the rows into blocks that stay in a core's cache, by size alone.
+ColumnShape column_blocks(const ChannelNorm& norm);
+
+/// Channel c of a weight or a bias; `absent` if it is null.
+template <class C>
+C parameter_of(const void* p, std::int64_t c, C absent) {
+  return p != nullptr ? static_cast<const C*>(p)[c] : absent;
+}
+
+/// Calls f(channel, position in (samples, cols), position in (samples, groups)) for each channel of each sample.
+template <class F>
+void each_channel(const ChannelNorm& a, std::int64_t groups, F&& f) {
+  if (a.cols == 0) return;
+  const std::int64_t width = a.cols / groups;
+  for (std::int64_t sample = 0; sample < a.samples; ++sample)
+    for (std::int64_t c = 0; c < a.cols; ++c)
+      f(c, static_cast<std::size_t>(sample * a.cols + c), static_cast<std::size_t>(sample * groups + c / width));
+}
+
+/// What the column loops read: y = (x - mean) scale + bias, each (samples, cols). C is the computing type.
+template <class C>
+struct Affine {
+  std::vector<C> mean{}, scale{}, bias{};
+
+  /// From mean and 1 / deviation of each group, (samples, groups).
+  Affine(const ChannelNorm& a, std::int64_t groups, const void* group_mean, const void* group_rstd) {
+    each_channel(a, groups, [&](std::int64_t c, std::size_t, std::size_t group) {
+      mean.push_back(static_cast<const C*>(group_mean)[group]);
+      scale.push_back(static_cast<const C*>(group_rstd)[group] * parameter_of(a.weight, c, C{1}));
+      bias.push_back(parameter_of(a.bias, c, C{0}));
+    });
+  }
+};
+
+template <class C>
+ColumnApply column_apply(const ChannelNormForward& a, const Affine<C>& affine);
+/// Without center, slope and constant.
+template <class C>
+ColumnGradientApply column_gradient(const ChannelNormBackward& a, const Affine<C>& affine);
 
 /// Per sample and channel, (samples, cols).
 struct ChannelMoments {

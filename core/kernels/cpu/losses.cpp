@@ -16,7 +16,7 @@ double one(In x) {
                         [&]<class T>(TypeTag<T>) { return static_cast<double>(load(*static_cast<const T*>(x.data))); });
 }
 
-/// to (width) = the sums of what sum(begin, count, parts) gives for each block, in a tree; divided by `divisor`.
+/// to (width) = the results of sum(begin, count, results) of all blocks, added in a tree and divided by `divisor`.
 template <class F>
 void add_blocks(std::int64_t count, std::int64_t width, DType dtype, double divisor, Out to, F&& sum) {
   const std::int64_t blocks = (count + kGrain - 1) / kGrain;

@@ -143,7 +143,7 @@ TEST(CheckpointFormat, ASectionWithAnOwnerInThisProgramIsLoadedFromANewerVersion
   CheckpointImage image = encode_checkpoint(state, kStateHashOfFormat1);
   forge(image.mutable_bytes(), "minor", 3);
   EXPECT_FALSE(decode_checkpoint(image.bytes()).state.contains("climate/rain"));
-  const CheckpointSection owner = "climate";
+  [[maybe_unused]] const CheckpointSection owner = "climate";
   EXPECT_TRUE(decode_checkpoint(image.bytes()).state.contains("climate/rain"));
 }
 

@@ -18,6 +18,7 @@ A contender speaks this protocol on stdin and stdout, one JSON object a line (se
 
 Binade's are `binade-unet bench` and `binade-gpt bench --workload NAME --precision P --threads N --interactive`. PyTorch's:
 
+  binade-base  the build that --baseline names, of another commit
   torch        PyTorch 2.x from PyPI, as installed: --torch PYTHON, or $BINADE_TORCH_PYTHON, or .venv-torch/bin/python
   torch-tuned  Debian's python3-torch (/usr/bin/python3) with OpenBLAS on its own OpenMP threads, freed memory kept, and NHWC for
                images: the two settings that change it most
@@ -107,16 +108,18 @@ def has_torch(python):
 
 
 def contenders(a, workload, precision, log):
-    program = os.path.join(a.build, "examples", "unet/binade-unet" if workload == "unet" else "transformer/binade-gpt")
+    program = os.path.join("examples", "unet/binade-unet" if workload == "unet" else "transformer/binade-gpt")
 
-    def binade(p):
-        return [program, "bench", "--workload", workload, "--precision", p, "--threads", str(a.threads), "--interactive"]
+    def binade(p, build=a.build):
+        return [os.path.join(build, program), "bench", "--workload", workload, "--precision", p, "--threads", str(a.threads), "--interactive"]
 
     threads = {"OMP_NUM_THREADS": str(a.threads)}
     peer = [PEER, workload, "--precision", precision, "--threads", str(a.threads)]
     wanted = []
     if "binade" not in a.without:
         wanted.append(("binade", binade(precision), {}))
+    if a.baseline:
+        wanted.append(("binade-base", binade(precision, a.baseline), {}))
     if precision == "fp16":
         wanted.append(("binade-fp32", binade("fp32"), {}))
     else:
@@ -237,6 +240,7 @@ def main():
     ap.add_argument("--turn-ms", type=float, default=1000, help="about how long one contender's turn in a round takes")
     ap.add_argument("--foreign", type=float, default=0.1, help="cores of other processes' load that a kept round may have")
     ap.add_argument("--build", default=os.path.join(ROOT, "build"))
+    ap.add_argument("--baseline", help="build folder of another commit, as one more contender: binade-base")
     ap.add_argument("--torch", default=os.environ.get("BINADE_TORCH_PYTHON", os.path.join(ROOT, ".venv-torch", "bin", "python")))
     ap.add_argument("--debian-python", default="/usr/bin/python3")
     ap.add_argument("--peers", default="torch,torch-tuned,floor", help="which peers; empty for Binade alone")

@@ -55,13 +55,6 @@ struct Policy : PrecisionPolicy {
 /// nearest one.
 void check_overrides(const PrecisionPolicy& policy, std::span<const std::string> names);
 
-/// Installs a policy for hand-written loops: ops called while it lives read and store what it says.
-class AutocastScope {
- public:
-  explicit AutocastScope(Policy policy) : scope_(std::move(policy)) {}
-
- private:
-  PolicyScope scope_;
-};
+using AutocastScope [[deprecated("use PolicyScope")]] = PolicyScope;
 
 }  // namespace binade::amp

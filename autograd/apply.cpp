@@ -34,12 +34,13 @@ bool low_on_gpu(const OpInfo& info, const Variable& x, std::size_t i, const OpPr
 }
 
 /// What the maker of x says of it, where x is what the maker's activation made of what it keeps.
-std::optional<OpContext::Remade> remade_from(const Variable& x, int i) {
+std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int i) {
   const Node* maker = x.state()->node.get();
   if (maker == nullptr || x.state()->output != 0 || maker->released()) return {};
-  const auto& slope = maker->context().slope;
-  if (!slope.remakes) return {};
-  return OpContext::Remade{i, slope.activation, maker->context().saved(slope.saved, maker->info().name)};
+  const auto& derivative = maker->context().activation_derivative;
+  if (!derivative.recomputable) return {};
+  return OpContext::Recomputable{i, derivative.activation,
+                                 maker->context().saved(derivative.saved, maker->info().name)};
 }
 
 bool is_parameter(const Variable& x) { return x.is_leaf() && x.requires_grad() && !x.state()->activation; }
@@ -93,7 +94,8 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
         tensor = is_parameter(x) ? x.state()->low_copy(*precision.read) : x.value().to(*precision.read);
       }
       seen = input_of(x, tensor);
-      if (auto remade = remade_from(x, static_cast<int>(i))) context_.remade.push_back(*std::move(remade));
+      if (auto recomputable = recomputable_from(x, static_cast<int>(i)))
+        context_.recomputable.push_back(*std::move(recomputable));
     }
     context_.grad_enabled = context_.grad_enabled || (seen.needs_grad && info.differentiable);
     context_.inputs.push_back(seen);

@@ -59,19 +59,21 @@ class Pending {
     return taken;
   }
 
-  /// How often results of nodes that tell of a slope are read by those that a pass goes through.
+  /// How often results of nodes that tell of an activation derivative are read by those that a pass goes through.
   void count_readers(std::span<const std::shared_ptr<Node>> nodes) {
     for (const auto& node : nodes)
       for (const Edge& edge : node->edges())
-        if (edge.node && edge.node->context().slope.activation != Activation::kNone) ++readers_[edge.node.get()];
+        if (edge.node && edge.node->context().activation_derivative.activation != Activation::kNone)
+          ++readers_[edge.node.get()];
   }
-  /// Whether one input of one op is all that gives what waits at `edge`, and its node tells of a slope.
-  bool may_have_slope(const Edge& edge) const {
+  /// Whether one input of one op is all that gives what waits at `edge`, and its node tells of an activation
+  /// derivative.
+  bool may_have_derivative(const Edge& edge) const {
     const auto found = readers_.find(edge.node.get());
     return found != readers_.end() && found->second == 1 && edge.output == 0;
   }
-  void set_sloped(const Node* node) { sloped_.insert(node); }
-  bool sloped(const Node* node) const { return sloped_.contains(node); }
+  void set_multiplied(const Node* node) { multiplied_.insert(node); }
+  bool multiplied(const Node* node) const { return multiplied_.contains(node); }
 
  private:
   struct Slot {
@@ -83,7 +85,8 @@ class Pending {
   };
   std::unordered_map<const Node*, std::vector<Slot>> slots_;
   std::unordered_map<const Node*, int> readers_;
-  std::unordered_set<const Node*> sloped_;  // what waits there has been multiplied by the node's slope
+  std::unordered_set<const Node*>
+      multiplied_;  // what waits there has been multiplied by the node's activation_derivative
 };
 
 /// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
@@ -124,17 +127,18 @@ class NodeSink final : public GradSink {
   }
 
   /// By the graph alone: a recomputed, replayed or watched pass goes the same way.
-  Slope slope(int i) const override {
+  ActivationDerivative activation_derivative(int i) const override {
     const Edge& edge = edge_at(i);
-    if (!pending_.may_have_slope(edge)) return {};
+    if (!pending_.may_have_derivative(edge)) return {};
     const OpContext& maker = edge.node->context();
-    return {maker.slope.activation, maker.saved(maker.slope.saved, edge.node->info().name)};
+    return {maker.activation_derivative.activation,
+            maker.saved(maker.activation_derivative.saved, edge.node->info().name)};
   }
-  Tensor destination_with_slope(int i) override {
-    pending_.set_sloped(edge_at(i).node.get());
+  Tensor destination_with_derivative(int i) override {
+    pending_.set_multiplied(edge_at(i).node.get());
     return noted(i, place(i));
   }
-  bool slope_applied() const override { return pending_.sloped(&node_); }
+  bool derivative_applied() const override { return pending_.multiplied(&node_); }
 
   void set(int i, Tensor gradient) override { give(i, std::move(gradient), false); }
 

@@ -44,7 +44,7 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
       order_(next_order()),
       edges_(std::move(edges)),
       outputs_(outputs) {
-  context_.remade.clear();  // forward is over
+  context_.recomputable.clear();  // forward is over
 }
 
 Node::~Node() { destroy_in_a_loop(std::move(edges_)); }

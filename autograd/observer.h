@@ -52,8 +52,9 @@ class TapeObserver {
   /// Whether after_backward() is to be told each op's gradients by themselves. False: those that were added to what
   /// other ops had given (GradSink::add_to) are seen as the sum that lies there then, which costs nothing.
   virtual bool separates_gradients() const { return false; }
-  /// After its backward: what it gave for each of its inputs, undefined where none was wanted. Multiplied by the slope
-  /// of what made the input where the op did that (GradSink::slope); that op's `gy` is the same.
+  /// After its backward: what it gave for each of its inputs, undefined where none was wanted. Multiplied by the
+  /// activation derivative of what made the input where the op did that (GradSink::activation_derivative); that op's
+  /// `gy` is the same.
   virtual void after_backward(const OpCall&, std::span<const Tensor> gy, std::span<const Tensor> gx,
                               const Observation& seen) {
     static_cast<void>(gy), static_cast<void>(gx), static_cast<void>(seen);

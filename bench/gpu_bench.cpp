@@ -143,7 +143,7 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of x", p.name, x + w + y, flops, call.backward(0b01, gy)});
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
-        // Where the library's product has no slope, the op leaves it to the layer before: the same as above.
+        // Where the library's product has no activation derivative, the op leaves it to the layer before, as above.
         if (l.before != Activation::kNone)
           measure(s, {"product", name + " gradient of x, slope of gelu", p.name, 2 * x + w + y, flops,
                       call.backward(0b01, gy, {l.before, values(rows, in, p.dtype, 5)})});

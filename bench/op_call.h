@@ -48,11 +48,14 @@ inline Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false)
   return Tensor::from(host, {rows}).to(Runtime::current_device());
 }
 
-/// Takes the gradients of one op away again; that of input 0 is to be multiplied by `slope`.
+/// Takes the gradients of one op away again; that of input 0 is to be multiplied by `derivative`.
 class Gradients : public GradSink {
  public:
-  Gradients(const OpContext& context, const Slope& slope) : context_(context), slope_(slope) {}
-  Slope slope(int i) const override { return i == 0 ? slope_ : Slope{}; }
+  Gradients(const OpContext& context, const ActivationDerivative& derivative)
+      : context_(context), derivative_(derivative) {}
+  ActivationDerivative activation_derivative(int i) const override {
+    return i == 0 ? derivative_ : ActivationDerivative{};
+  }
   bool needs(int i) const override { return input(i).needs_grad; }
   Tensor destination(int i) override { return Tensor::empty(input(i).shape, input(i).grad_dtype, input(i).device); }
   void set(int, Tensor) override {}
@@ -60,7 +63,7 @@ class Gradients : public GradSink {
  private:
   const OpContext::Input& input(int i) const { return context_.inputs[static_cast<std::size_t>(i)]; }
   const OpContext& context_;
-  Slope slope_;
+  ActivationDerivative derivative_;
 };
 
 /// What one call of an op is, for timing it without a tape.
@@ -94,16 +97,18 @@ struct Call {
     };
   }
   /// The gradients of the inputs in `wanted` alone; `gys` are those of the outputs, as many as the op reads.
-  std::function<void()> backward(std::uint32_t wanted, const Tensors& gys, const GradSink::Slope& slope = {}) const {
+  std::function<void()> backward(std::uint32_t wanted, const Tensors& gys,
+                                 const GradSink::ActivationDerivative& derivative = {}) const {
     auto kept = std::make_shared<OpContext>(context(wanted));
     Op::forward(*kept, in, params);
-    return [*this, kept, gys, slope] {
-      Gradients sink(*kept, slope);
+    return [*this, kept, gys, derivative] {
+      Gradients sink(*kept, derivative);
       Op::backward(*kept, gys, sink, params);
     };
   }
-  std::function<void()> backward(std::uint32_t wanted, const Tensor& gy, const GradSink::Slope& slope = {}) const {
-    return backward(wanted, Tensors{gy}, slope);
+  std::function<void()> backward(std::uint32_t wanted, const Tensor& gy,
+                                 const GradSink::ActivationDerivative& derivative = {}) const {
+    return backward(wanted, Tensors{gy}, derivative);
   }
 };
 

@@ -175,7 +175,7 @@ BINADE_HD C gelu(C x) {
 }
 /// Phi(x) + x phi(x).
 template <class C>
-BINADE_HD C gelu_slope(C x) {
+BINADE_HD C gelu_derivative(C x) {
   const NormalTail<C> tail = normal_tail(x);
   const C held = clamp(x, C(-40), C(40));
   const C rest = 1 - tail.probability;
@@ -190,7 +190,7 @@ BINADE_HD C gelu_tanh(C x) {
   return x * (x >= 0 ? C(1) : e) / (1 + e);
 }
 template <class C>
-BINADE_HD C gelu_tanh_slope(C x) {
+BINADE_HD C gelu_tanh_derivative(C x) {
   const C held = clamp(x, C(-40), C(40));  // beyond, s (1 - s) is 0 and must not meet an infinity
   const C square = held * held;
   const C e = exp(-abs(C(1.5957691216057308) * (held + C(0.044715) * held * square)));
@@ -206,7 +206,7 @@ BINADE_HD C silu(C x) {
   return x * (x >= 0 ? C(1) : e) / (1 + e);
 }
 template <class C>
-BINADE_HD C silu_slope(C x) {
+BINADE_HD C silu_derivative(C x) {
   const C held = clamp(x, C(-800), C(800));
   const C e = exp(-abs(held));
   const C denominator = 1 + e;

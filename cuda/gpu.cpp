@@ -302,8 +302,8 @@ KernelTable gpu_table() {
 #undef BINADE_FILL
   table.low_bias = true;
   // Where the library multiplies by it itself. Elsewhere one pass does, which adds up the bias's sums on its way.
-  table.slope_in_product = [](Activation slope, DType dtype) {
-    return slope == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
+  table.derivative_in_product = [](Activation activation, DType dtype) {
+    return activation == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
   };
   return table;
 }

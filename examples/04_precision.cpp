@@ -16,14 +16,14 @@ int main() {
   // The same model under three policies. An override wins over the preset: here the last layer stays f32.
   for (const amp::Policy& policy :
        {amp::Policy::fp32(), amp::Policy::bf16(), amp::Policy::fp16().with("down", DType::f32)}) {
-    const amp::AutocastScope scope(policy);
+    const PolicyScope scope(policy);
     const Variable y = model(x);
     std::printf("%-24s output %s, first value %.6f\n", policy.to_string().c_str(),
                 std::string(name_of(y.dtype())).c_str(), y.value().at(0));
   }
 
   // A loop of one's own in fp16. The scale starts far too high: steps are skipped, the scale halves, training proceeds.
-  const amp::AutocastScope scope(amp::Policy::fp16());
+  const PolicyScope scope(amp::Policy::fp16());
   optim::AdamW optimizer(model, {.lr = 1e-2});
   amp::LossScaler scaler(amp::LossScaleOptions::dynamic(0x1p32));
   for (int step = 1; step <= 40; ++step) {

@@ -26,12 +26,12 @@ void BatchNorm2d::visit(Visitor& v) {
   v("num_batches_tracked", num_batches_tracked);
 }
 
-Variable BatchNorm2d::operator()(const Variable& x, const Variable& residual, const ops::Into& into) {
+Variable BatchNorm2d::operator()(const Variable& x, const Variable& residual, const ops::OutputView& into) {
   const ModuleScope scope(*this);
   return forward(x, residual, into);
 }
 
-Variable BatchNorm2d::forward(const Variable& x, const Variable& residual, const ops::Into& into) {
+Variable BatchNorm2d::forward(const Variable& x, const Variable& residual, const ops::OutputView& into) {
   const ChannelNormOptions options{.eps = options_.eps, .relu = options_.relu, .residual = residual, .into = into};
   if (!training()) return batch_norm_with(x, running_mean.value(), running_var.value(), weight, bias, options);
   const BatchNormResult n = batch_norm(x, weight, bias, options);

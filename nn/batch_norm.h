@@ -1,6 +1,6 @@
 #pragma once
 
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 #include "binade/nn/module.h"
 
 namespace binade::nn {
@@ -26,7 +26,7 @@ class BatchNorm2d : public Module {
   std::string kind() const override { return "BatchNorm2d"; }
   Variable forward(const Variable& x) override { return forward(x, Variable(), {}); }
   /// act(norm(x) + residual) in one pass, laid `into`; an undefined residual is left out.
-  Variable operator()(const Variable& x, const Variable& residual, const ops::Into& into = {});
+  Variable operator()(const Variable& x, const Variable& residual, const ops::OutputView& into = {});
   using Module::operator();
 
   Parameter weight, bias;
@@ -34,7 +34,7 @@ class BatchNorm2d : public Module {
   Buffer num_batches_tracked;        ///< i64 scalar
 
  private:
-  Variable forward(const Variable& x, const Variable& residual, const ops::Into& into);
+  Variable forward(const Variable& x, const Variable& residual, const ops::OutputView& into);
   void move_statistics(const Tensor& mean, const Tensor& var, std::int64_t count);
 
   BatchNormOptions options_;

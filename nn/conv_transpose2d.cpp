@@ -23,12 +23,12 @@ void ConvTranspose2d::visit(Visitor& v) {
   v("bias", bias);
 }
 
-Variable ConvTranspose2d::operator()(const Variable& x, const ops::Into& into) {
+Variable ConvTranspose2d::operator()(const Variable& x, const ops::OutputView& into) {
   const ModuleScope scope(*this);
   return forward(x, into);
 }
 
-Variable ConvTranspose2d::forward(const Variable& x, const ops::Into& into) {
+Variable ConvTranspose2d::forward(const Variable& x, const ops::OutputView& into) {
   return conv_transpose2d(x, weight, bias,
                           {.stride = options_.stride,
                            .padding = options_.padding,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/core/ops/extent2.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 #include "binade/nn/module.h"
 
 namespace binade::nn {
@@ -26,14 +26,14 @@ class ConvTranspose2d : public Module {
   std::string kind() const override { return "ConvTranspose2d"; }
   Variable forward(const Variable& x) override { return forward(x, {}); }
   /// The same, laid `into`.
-  Variable operator()(const Variable& x, const ops::Into& into);
+  Variable operator()(const Variable& x, const ops::OutputView& into);
   using Module::operator();
   const ConvTranspose2dOptions& options() const { return options_; }
 
   Parameter weight, bias;
 
  private:
-  Variable forward(const Variable& x, const ops::Into& into);
+  Variable forward(const Variable& x, const ops::OutputView& into);
 
   ConvTranspose2dOptions options_;
 };

@@ -61,13 +61,13 @@ std::string advise(const Diagnosis& d) {
           "{} got a row in which every entry is masked: give such rows one visible entry, or use the "
           "built-in attention, which defines them as 0",
           place_of(bad));
-    case CauseClass::kNormalizationPole:
+    case CauseClass::kNormalizationSingularity:
       return fmt::format("{} met a row without spread and an eps too small to show: use eps >= 1e-5", place_of(bad));
-    case CauseClass::kArithmeticPole:
-      return fmt::format("{} was evaluated at its pole: clamp its operand away from it, or add an eps inside",
+    case CauseClass::kArithmeticSingularity:
+      return fmt::format("{} was evaluated at its singularity: clamp its operand away from it, or add an eps inside",
                          place_of(bad));
-    case CauseClass::kLossFunctionPole:
-      return fmt::format("{} was evaluated at its pole: use the form on logits (bce_with_logits, cross_entropy)",
+    case CauseClass::kLossFunctionSingularity:
+      return fmt::format("{} was evaluated at its singularity: use the form on logits (bce_with_logits, cross_entropy)",
                          place_of(bad));
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
     case CauseClass::kBadInput:

@@ -39,8 +39,8 @@ CauseClass out_of_range(const FirstBad& bad) {
 /// Where a raised guard made the step finite.
 CauseClass pole_of(const FirstBad& bad) {
   if (takes_masks(bad)) return CauseClass::kFullyMaskedRow;
-  if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationPole;
-  return is_loss(bad) || bad.in_loss ? CauseClass::kLossFunctionPole : CauseClass::kArithmeticPole;
+  if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationSingularity;
+  return is_loss(bad) || bad.in_loss ? CauseClass::kLossFunctionSingularity : CauseClass::kArithmeticSingularity;
 }
 
 /// What left the range of every dtype.
@@ -52,11 +52,11 @@ CauseClass beyond(const FirstBad& bad) {
 Finding judge_place(const FirstBad& bad) {
   if (is(bad, OpFamily::kAttention)) return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
-  if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad) || bad.at_pole)
+  if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad) || bad.at_singularity)
     return {pole_of(bad), Confidence::kLikely};
   if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
   // A product of finite operands is NaN only where partial sums overflowed to both infinities; elsewhere away from
-  // poles no overflow explains one.
+  // singularities, no overflow explains one.
   if (bad.value == "nan" && !is_product(bad.info->family)) return {};
   return {beyond(bad), Confidence::kLikely};
 }
@@ -124,11 +124,11 @@ class Inquiry {
 
   Finding judge_op(const FirstBad& bad) {
     const bool by_scale = failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0});
-    if (by_scale && !bad.at_pole) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
+    if (by_scale && !bad.at_singularity) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
     if (!by_scale && precision_helps(bad)) return {out_of_range(bad), Confidence::kProven};
     Finding finding = judge_place(bad);
-    const bool pole = bad.at_pole || takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad);
-    if (pole && raised_guards_help(bad))
+    const bool singular = bad.at_singularity || takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad);
+    if (singular && raised_guards_help(bad))
       finding = {pole_of(bad), Confidence::kProven};
     else if (by_scale)
       return {CauseClass::kLossScaleOverflow, Confidence::kProven};

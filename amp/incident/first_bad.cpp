@@ -78,7 +78,7 @@ std::optional<FirstBad> FirstBadSearch::found() const {
   std::optional<FirstBad> bad = found_ ? found_ : negative_;
   if (!bad) return bad;
   bad->in_loss = !leads_to_weight(bad->tape_index);
-  bad->at_pole = at_pole_.contains(bad->tape_index);
+  bad->at_singularity = at_singularity_.contains(bad->tape_index);
   bad->of_scores = scores_.contains(bad->tape_index);
   return bad;
 }
@@ -171,7 +171,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     users_.clear();
     weight_readers_.clear();
     parts_.clear();
-    at_pole_.clear();
+    at_singularity_.clear();
     scores_.clear();
   }
   note_parts(call, inputs);
@@ -186,7 +186,7 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
                          call.info.name);
   }
   if (const Node* scores = attention_scores(call, inputs)) scores_.insert(scores->tape_index());
-  if (singularity_distance(call, read).binades < 0) at_pole_.insert(call.tape_index);
+  if (singularity_distance(call, read).binades < 0) at_singularity_.insert(call.tape_index);
 }
 
 void FirstBadSearch::name_part(FirstBad& bad, const Part* part) {

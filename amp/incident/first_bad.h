@@ -82,8 +82,8 @@ class FirstBadSearch final : public TapeObserver {
   std::set<std::int64_t> weight_readers_;
   std::map<std::int64_t, std::vector<Part>> parts_;  // of ops that have some, one an input, in this micro-batch
   std::map<std::string, std::pair<std::string, std::string>> readers_;  // of a weight: module, op
-  std::set<std::int64_t> scores_;   // tape indices of products that a softmax reads, in this micro-batch
-  std::set<std::int64_t> at_pole_;  // tape indices of ops that were evaluated at their pole
+  std::set<std::int64_t> scores_;          // tape indices of products that a softmax reads, in this micro-batch
+  std::set<std::int64_t> at_singularity_;  // tape indices of ops that were evaluated at their singularity
   std::int64_t micro_batch_ = -1;
   bool reads_batch_ = false;  // the op at hand reads nothing but what came from outside
   std::optional<FirstBad> found_;

@@ -34,10 +34,10 @@ struct FirstBad {
   std::int64_t step = 0;  ///< the step that went wrong; for "state" the one before, whose commit left it so
   std::int64_t micro_batch = 0;
   std::int64_t tape_index = -1;
-  bool in_loss = false;    ///< no op behind it reads a weight: it belongs to what the step is judged by
-  bool at_pole = false;    ///< an operand lay in the range that its contract calls a pole
-  bool of_scores = false;  ///< its result is query times key: a product of two activations that a softmax reads
-  bool of_mask = false;    ///< its operands were finite but for the -inf of masks
+  bool in_loss = false;         ///< no op behind it reads a weight: it belongs to what the step is judged by
+  bool at_singularity = false;  ///< an operand lay in the range that its contract calls a singularity
+  bool of_scores = false;       ///< its result is query times key: a product of two activations that a softmax reads
+  bool of_mask = false;         ///< its operands were finite but for the -inf of masks
   /// The op's path where `module` is a part of it: "attention" for the "attention.key" of its projections.
   std::optional<std::string> whole{};
   const std::string& op_path() const { return whole ? *whole : module; }
@@ -49,21 +49,24 @@ struct FirstBad {
 
 /// Why a step went wrong. "Not proven" is an honest answer; a confident wrong one is the worst there is.
 enum class CauseClass : std::uint8_t {
-  kLossScaleOverflow,       ///< gradients fit at a lower loss scale
-  kGradientExplosion,       ///< gradients or the update are too large whatever the scale
-  kActivationOverflow,      ///< a result is beyond the range of its 16-bit dtype
-  kAttentionLogitOverflow,  ///< the same, of query times key
-  kFullyMaskedRow,          ///< a softmax over nothing
-  kNormalizationPole,       ///< a norm divided by a spread of 0
-  kArithmeticPole,          ///< log, division, sqrt or pow at its pole
-  kLossFunctionPole,        ///< the same inside a loss
-  kOptimizerUnderflow,      ///< a denominator of the update became 0
-  kBadInput,                ///< the batch holds something that is not finite
-  kCorruptedState,          ///< a weight or a buffer was not finite before the step began
-  kReductionOverflow,       ///< a sum is beyond the range of its dtype
-  kSilentUnderflow,         ///< values vanish to 0
-  kNotReproducible,         ///< the same step gave other bits: a race, or the hardware
+  kLossScaleOverflow,         ///< gradients fit at a lower loss scale
+  kGradientExplosion,         ///< gradients or the update are too large whatever the scale
+  kActivationOverflow,        ///< a result is beyond the range of its 16-bit dtype
+  kAttentionLogitOverflow,    ///< the same, of query times key
+  kFullyMaskedRow,            ///< a softmax over nothing
+  kNormalizationSingularity,  ///< a norm divided by a spread of 0
+  kArithmeticSingularity,     ///< log, division, sqrt or pow at its singularity
+  kLossFunctionSingularity,   ///< the same inside a loss
+  kOptimizerUnderflow,        ///< a denominator of the update became 0
+  kBadInput,                  ///< the batch holds something that is not finite
+  kCorruptedState,            ///< a weight or a buffer was not finite before the step began
+  kReductionOverflow,         ///< a sum is beyond the range of its dtype
+  kSilentUnderflow,           ///< values vanish to 0
+  kNotReproducible,           ///< the same step gave other bits: a race, or the hardware
   kNotProven,
+  kNormalizationPole [[deprecated("use kNormalizationSingularity")]] = kNormalizationSingularity,
+  kArithmeticPole [[deprecated("use kArithmeticSingularity")]] = kArithmeticSingularity,
+  kLossFunctionPole [[deprecated("use kLossFunctionSingularity")]] = kLossFunctionSingularity,
 };
 std::string_view name_of(CauseClass cause);
 

@@ -68,7 +68,7 @@ void find_little_headroom(const Inspection& in, Findings& findings) {
       continue;
     }
     if (!(binades < kLittle) || (op.overflows() && !op.breaks)) continue;
-    // What a pole, a mask or a label does has rules of its own.
+    // What a singularity, a mask or a label does has rules of its own.
     if (op.breaks && (op.info->singular() || op.no_label || op.result->nan)) continue;
     near.insert(&op);
     if (!told(findings, op)) findings.push_back(describe_range(op, binades));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The image of `x` under an elementwise op: ends, and the origin, where even functions turn and poles lie.
+/// The image of `x` under an elementwise op: ends, and the origin, where even functions turn and singularities lie.
 ValueRange through(const ScalarOp& f, ValueRange x) {
   if (x.low < 0 && x.high >= 0 && std::isnan(f.value(std::max(x.low, -1.5)))) x.low = 0;  // sqrt, log: no such result
   const double at_low = f.value(x.low), at_high = f.value(x.high);
@@ -75,7 +75,7 @@ std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedO
   return std::nullopt;
 }
 
-/// A branch of constants is how people keep an operand away from a pole: there the measured values are believed.
+/// A branch of constants is how people keep an operand away from a singularity: there the measured values are believed.
 ValueRange range_of_where(const SurveyedOp& op, const Tensor& output) {
   const SurveyedOperand &a = op.operands[1], &b = op.operands[2];
   if (a.varies == b.varies) return hull(a.range, b.range);

@@ -11,7 +11,7 @@
 
 namespace binade::amp {
 
-/// How far one place of the tape is from a limit in one step: from overflow, from a pole, from collapse.
+/// How far one place of the tape is from a limit in one step: from overflow, from a singularity, from collapse.
 struct HeadroomReading {
   std::string_view module{};
   std::string_view op{};

@@ -7,7 +7,7 @@ namespace binade::amp {
 std::string_view name_of(WarningKind kind) {
   switch (kind) {
     case WarningKind::kOverflow: return "overflow ahead";
-    case WarningKind::kPole: return "pole ahead";
+    case WarningKind::kSingularity: return "pole ahead";
     case WarningKind::kCollapse: return "attention collapse ahead";
     case WarningKind::kDivergence: return "divergence";
     case WarningKind::kGradients: return "gradients grow";

@@ -7,13 +7,14 @@
 namespace binade::amp {
 
 enum class WarningKind : std::uint8_t {
-  kOverflow,    ///< a tensor will leave the range of its dtype
-  kPole,        ///< an operand will reach the pole of its op
-  kCollapse,    ///< attention narrows to single keys
-  kDivergence,  ///< the loss is far above the run's first loss
-  kGradients,   ///< gradients are larger than the run's history explains
-  kUnderflow,   ///< gradients vanish on their way to 16 bits
-  kStagnation,  ///< updates are too small to change the weights
+  kOverflow,     ///< a tensor will leave the range of its dtype
+  kSingularity,  ///< an operand will reach the singularity of its op
+  kCollapse,     ///< attention narrows to single keys
+  kDivergence,   ///< the loss is far above the run's first loss
+  kGradients,    ///< gradients are larger than the run's history explains
+  kUnderflow,    ///< gradients vanish on their way to 16 bits
+  kStagnation,   ///< updates are too small to change the weights
+  kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
 std::string_view name_of(WarningKind kind);
 
@@ -28,7 +29,7 @@ struct Warning {
   std::string what{};     ///< the observation and its consequence, one line
   std::string advice{};   ///< what to change
   std::string remedy{};   ///< the planned remedy, one line; empty: none
-  double steps_left = 0;  ///< kOverflow, kPole, kCollapse: steps until it happens, if nothing changes
+  double steps_left = 0;  ///< kOverflow, kSingularity, kCollapse: steps until it happens, if nothing changes
   double confidence = 1;  ///< probability that it happens
 };
 

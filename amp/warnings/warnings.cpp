@@ -99,11 +99,12 @@ void Warnings::foresee_poles(const Committed& step, std::vector<Warning>& warnin
   for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
     if (slot.singularity)
       readings.push_back({slot.module, slot.op, slot.singularity->dtype, slot.singularity->binades});
-  for (const Forecast::Alarm& alarm : poles_.observe(step.step, readings)) {
+  for (const Forecast::Alarm& alarm : singularities_.observe(step.step, readings)) {
     const HeadroomReading& reading = readings[alarm.place];
-    Warning warning = warning_of(WarningKind::kPole, reading, alarm, step.step);
+    Warning warning = warning_of(WarningKind::kSingularity, reading, alarm, step.step);
     warning.what = fmt::format(
-        "will be at its pole in about {:.0f} steps: {:.1f} binades are left until {} overflows there, {:.3f} go each "
+        "will be at its singularity in about {:.0f} steps: {:.1f} binades are left until {} overflows there, {:.3f} go "
+        "each "
         "step",
         alarm.steps, alarm.binades, name_of(reading.dtype), alarm.per_step);
     warning.advice = "add an eps to its operand, or clamp it";
@@ -186,7 +187,7 @@ std::optional<double> Warnings::attention_entropy(std::int64_t step, const Telem
 StateDict Warnings::state() const {
   StateDict state;
   state.merge("forecast", overflow_.state());
-  state.merge("poles", poles_.state());
+  state.merge("poles", singularities_.state());
   state.merge("collapse", collapse_.state());
   state.merge("divergence", divergence_.state());
   state.merge("gradients", gradients_.state());
@@ -206,7 +207,7 @@ StateDict Warnings::state() const {
 void Warnings::load_state(const StateDict& state) {
   Warnings loaded;
   loaded.overflow_.load_state(state.section("forecast"));
-  loaded.poles_.load_state(state.section("poles"));
+  loaded.singularities_.load_state(state.section("poles"));
   loaded.collapse_.load_state(state.section("collapse"));
   loaded.divergence_.load_state(state.section("divergence"));
   loaded.gradients_.load_state(state.section("gradients"));

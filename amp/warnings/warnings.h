@@ -18,7 +18,7 @@
 
 namespace binade::amp {
 
-/// Finds early warnings of numeric trouble in the telemetry of a run's committed steps: overflow, a pole or an
+/// Finds early warnings of numeric trouble in the telemetry of a run's committed steps: overflow, a singularity or an
 /// attention collapse ahead (Forecast), a loss far above the first (Divergence), gradients that their history does not
 /// explain (GradientHistory), values that vanish (SilentUnderflow), updates that vanish (Stagnation). The warnings
 /// depend only on the run: the state is part of the checkpoint, and a resumed run finds the same warnings. A decision
@@ -90,7 +90,7 @@ class Warnings {
     std::int64_t step{};
     std::string target{};
   };
-  Forecast overflow_, poles_, collapse_;
+  Forecast overflow_, singularities_, collapse_;
   Divergence divergence_;
   GradientHistory gradients_;
   SilentUnderflow underflow_;

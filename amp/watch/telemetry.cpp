@@ -173,7 +173,7 @@ void Telemetry::look_there(const OpCall& call, std::span<const Tensor> read, Slo
     if (!slot.singularity) slot.singularity.emplace();
     slot.singularity->merge(singularity_distance_by_number(call));
     for (const NearestOnDevice& look : probe_singularity(call, read, numbers_))
-      pending_.push_back({Look::At::kPole, call.tape_index, look.number, 1, look.dtype});
+      pending_.push_back({Look::At::kSingularity, call.tape_index, look.number, 1, look.dtype});
   }
   if (const std::optional<EntropiesThere> look = look_at_entropy(call, read, reads_scores_, numbers_))
     pending_.push_back({Look::At::kEntropy, call.tape_index, look->number, look->count});
@@ -199,7 +199,7 @@ void Telemetry::take_found(std::span<const double> found) {
     const auto here = found.subspan(static_cast<std::size_t>(look.number), static_cast<std::size_t>(look.count));
     if (look.at == Look::At::kZeros) {
       slot.zeros += static_cast<std::int64_t>(here[0]);
-    } else if (look.at == Look::At::kPole) {
+    } else if (look.at == Look::At::kSingularity) {
       slot.singularity->merge(singularity_distance_of(here[0], look.dtype));
     } else if (const std::optional<double> entropy = mean_entropy(here)) {
       slot.entropy = std::min(*entropy, slot.entropy.value_or(1));

@@ -24,7 +24,7 @@ class Telemetry final : public TapeObserver {
   /// What is looked at besides, this time.
   struct Probes {
     bool zeros = false;   ///< the zeros among the 16-bit gradients are counted
-    bool limits = false;  ///< how near operands come to a pole, and how little attention still spreads
+    bool limits = false;  ///< how near operands come to a singularity, and how little attention still spreads
     /// What libraries computed on a GPU is read again, where the step is recorded: else its headroom is not known.
     bool libraries = false;
   };
@@ -87,11 +87,11 @@ class Telemetry final : public TapeObserver {
   };
   /// A look whose result lies on a GPU.
   struct Look {
-    enum class At { kPole, kEntropy, kZeros };
-    At at = At::kPole;
+    enum class At { kSingularity, kEntropy, kZeros };
+    At at = At::kSingularity;
     std::int64_t tape_index = 0;
     std::int64_t number = 0, count = 1;  // of numbers_
-    DType dtype = DType::f32;            // of an operand with a pole
+    DType dtype = DType::f32;            // of an operand with a singularity
   };
   template <class F>
   void settle_with(F&& words_of);

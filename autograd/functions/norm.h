@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/autograd/variable.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 
 namespace binade {
 
@@ -24,7 +24,7 @@ struct ChannelNormOptions {
   double eps = 1e-5;
   bool relu = false;  ///< y = relu(norm(x) + residual), fused
   Variable residual = {};
-  ops::Into into = {};  ///< where y lies
+  ops::OutputView into = {};  ///< where y lies
 };
 Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight = {}, const Variable& bias = {},
                     const ChannelNormOptions& options = {});

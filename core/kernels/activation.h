@@ -6,7 +6,7 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// The activations that products fuse, and their slopes. Only for sources in `kernel_sources`.
+/// The activations that products fuse, and their derivatives. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 // What is not inlined is called with vectors in memory, and the compiler would rather call than inline that often: the
@@ -25,13 +25,13 @@ struct Activated {
   }
 };
 template <Activation kActivation, class T>
-struct Slope {
+struct ActivationDerivative {
   [[gnu::always_inline]] VFloat operator()(VFloat x) const {
     if constexpr (kActivation == Activation::kRelu) return x <= 0.0f ? VFloat{} : splat(1.0f);
     if constexpr (kActivation == Activation::kGelu)
-      return std::is_same_v<T, bfloat16> ? gelu_slope_in_bf16(x) : gelu_slope(x);
+      return std::is_same_v<T, bfloat16> ? gelu_derivative_in_bf16(x) : gelu_derivative(x);
     if constexpr (kActivation == Activation::kGeluTanh)
-      return std::is_same_v<T, bfloat16> ? gelu_tanh_slope_in_bf16(x) : gelu_tanh_slope(x);
+      return std::is_same_v<T, bfloat16> ? gelu_tanh_derivative_in_bf16(x) : gelu_tanh_derivative(x);
     return splat(1.0f);
   }
 };
@@ -56,12 +56,12 @@ inline double activate(Activation activation, double x) {
   }
   return x;
 }
-inline double activation_slope(Activation activation, double x) {
+inline double activation_derivative(Activation activation, double x) {
   switch (activation) {
     case Activation::kNone: break;
     case Activation::kRelu: return x <= 0 ? 0.0 : 1.0;
-    case Activation::kGelu: return math::gelu_slope(x);
-    case Activation::kGeluTanh: return math::gelu_tanh_slope(x);
+    case Activation::kGelu: return math::gelu_derivative(x);
+    case Activation::kGeluTanh: return math::gelu_tanh_derivative(x);
   }
   return 1.0;
 }

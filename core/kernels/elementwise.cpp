@@ -45,7 +45,7 @@ template <class Op, class T>
 template <class Op, class T>
 [[gnu::always_inline]] inline VFloat gradient_of(VFloat saved, VFloat gy, const typename Op::Params& p) {
   if constexpr (kFused<Op> != Activation::kNone)
-    return gy * Slope<kFused<Op>, T>{}(saved);
+    return gy * ActivationDerivative<kFused<Op>, T>{}(saved);
   else
     return Op::gradient(saved, gy, p);
 }

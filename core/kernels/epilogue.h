@@ -38,21 +38,22 @@ struct Rows {
   std::int64_t columns = 0;
   std::int64_t column = 0;  ///< of the bias, under the first sum
   T* y = nullptr;
-  T* z = nullptr;               ///< the values before the activation; null: not kept
-  const T* slope_at = nullptr;  ///< what `slope` is taken of
-  std::int64_t row = 0;         ///< elements between two rows of y, z and slope_at
+  T* z = nullptr;                    ///< the values before the activation; null: not kept
+  const T* derivative_at = nullptr;  ///< what `derivative_of` is taken of
+  std::int64_t row = 0;              ///< elements between two rows of y, z and derivative_at
 };
 
 /// y = round(activation(sum + bias)), z = round(sum + bias); of a GELU in halves y = round(activation(z)), also where
-/// nobody wants z: y must not depend on that (recompute, evaluation). With a slope, y = round(sum slope'(slope_at)).
+/// nobody wants z: y must not depend on that (recompute, evaluation). With an activation derivative, y =
+/// round(sum derivative_of'(derivative_at)).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
-  Activation activation = Activation::kNone, slope = Activation::kNone;
+  Activation activation = Activation::kNone, derivative_of = Activation::kNone;
 
   void run(const Rows<T>& t, Seen& seen) const {
-    if (slope != Activation::kNone)
-      with_activation<Slope, T>(slope, [&](auto of) { times_slope(t, of, seen); });
+    if (derivative_of != Activation::kNone)
+      with_activation<ActivationDerivative, T>(derivative_of, [&](auto of) { times_derivative(t, of, seen); });
     else
       with_activation<Activated, T>(activation, [&](auto of) {
         t.z != nullptr ? add_bias<true>(t, of, seen) : add_bias<false>(t, of, seen);
@@ -96,14 +97,14 @@ struct Epilogue {
   }
 
   template <class Of>
-  static void times_slope(const Rows<T>& t, Of of, Seen& seen) {
+  static void times_derivative(const Rows<T>& t, Of of, Seen& seen) {
     VFloat largest{};
     each(
         t, [&](int r, std::int64_t j, auto n, auto part) __attribute__((always_inline)) {
           VFloat y[n];
           for (int i = 0; i < n; ++i) {
             const std::int64_t at = j + i * kLanes<float>;
-            y[i] = get(t.sums + r * t.sums_row + at, part) * of(get(t.slope_at + r * t.row + at, part));
+            y[i] = get(t.sums + r * t.sums_row + at, part) * of(get(t.derivative_at + r * t.row + at, part));
             largest = larger_magnitude(largest, y[i]);
           }
           put_sweep(t.y + r * t.row + j, y, part);
@@ -115,15 +116,15 @@ struct Epilogue {
 template <>
 struct Epilogue<double> {
   const double* bias = nullptr;
-  Activation activation = Activation::kNone, slope = Activation::kNone;
+  Activation activation = Activation::kNone, derivative_of = Activation::kNone;
 
   void run(const Rows<double>& t, Seen&) const {
     for (int r = 0; r < t.rows; ++r)
       for (std::int64_t j = 0; j < t.columns; ++j) {
         const double sum = t.sums[r * t.sums_row + j];
         const std::int64_t at = r * t.row + j;
-        if (slope != Activation::kNone) {
-          t.y[at] = sum * activation_slope(slope, t.slope_at[at]);
+        if (derivative_of != Activation::kNone) {
+          t.y[at] = sum * activation_derivative(derivative_of, t.derivative_at[at]);
           continue;
         }
         const double v = sum + (bias != nullptr ? bias[t.column + j] : 0.0);

@@ -158,13 +158,13 @@ void run_chunks(const GemmArgs& g) {
       part.partial = true;
       part.bias = nullptr;
       part.pre_activation = nullptr;
-      part.activation = part.slope = Activation::kNone;
+      part.activation = part.derivative_of = Activation::kNone;
       Product<Lane, T>(part, part.k).template whole<Accumulator>(0);
     });
     Out* c = static_cast<Out*>(g.c) + (g.c_offsets ? g.c_offsets[i] : 0);
     Out* z = static_cast<Out*>(g.pre_activation);
     if (z != nullptr && g.c_offsets) z += g.c_offsets[i];
-    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation, g.slope};
+    const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation, g.derivative_of};
     parallel_for(g.m, std::max<std::int64_t>(1, (1 << 14) / g.n), [&](std::int64_t begin, std::int64_t end) {
       Seen seen(kDTypeOf<Out>);
       for (std::int64_t r = begin; r < end; ++r) {
@@ -179,7 +179,7 @@ void run_chunks(const GemmArgs& g) {
                       .columns = g.n,
                       .y = c + at,
                       .z = z == nullptr ? nullptr : z + at,
-                      .slope_at = static_cast<const Out*>(g.slope_at) + at},
+                      .derivative_at = static_cast<const Out*>(g.derivative_at) + at},
                      seen);
       }
     });
@@ -254,13 +254,13 @@ void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std
 
 /// gz = gy * activation'(z) of `count` neighbors.
 template <class T>
-void slope_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, Seen& seen) {
+void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, Seen& seen) {
   if constexpr (std::is_same_v<T, double>) {
-    for (std::int64_t i = 0; i < count; ++i) gz[i] = gy[i] * activation_slope(activation, z[i]);
+    for (std::int64_t i = 0; i < count; ++i) gz[i] = gy[i] * activation_derivative(activation, z[i]);
   } else {
-    with_activation<Slope, T>(activation, [&](auto slope) {
+    with_activation<ActivationDerivative, T>(activation, [&](auto derivative_of) {
       each_group<T>(count, [&](std::int64_t i, auto part) {
-        put(gz + i, get(gy + i, part) * slope(get(z + i, part)), part, seen);
+        put(gz + i, get(gy + i, part) * derivative_of(get(z + i, part)), part, seen);
       });
     });
   }
@@ -268,15 +268,15 @@ void slope_run(Activation activation, const T* z, const T* gy, T* gz, std::int64
 
 /// With sums of the columns: strips of columns through blocks of rows, each row's piece added while it is in the cache.
 template <class T>
-void slope_and_sums(Activation activation, const T* z, const T* gy, T* gz, std::int64_t m, std::int64_t n,
-                    Compute<T>* sums) {
+void derivative_and_sums(Activation activation, const T* z, const T* gy, T* gz, std::int64_t m, std::int64_t n,
+                         Compute<T>* sums) {
   constexpr std::int64_t kStrip = 1024;
   sum_in_blocks(m, n, kStrip, sums,
                 [&](std::int64_t column, std::int64_t count, std::int64_t begin, std::int64_t end, Compute<T>* to) {
                   Seen seen(kDTypeOf<T>);
                   for (std::int64_t r = begin; r < end; ++r) {
                     const std::int64_t at = r * n + column;
-                    slope_run(activation, z + at, gy + at, gz + at, count, seen);
+                    derivative_run(activation, z + at, gy + at, gz + at, count, seen);
                     add_row(gz + at, count, to);
                   }
                 });
@@ -289,10 +289,11 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
     using T = typename decltype(tag)::type;
     const auto *from = static_cast<const T*>(z), *incoming = static_cast<const T*>(gy);
     auto* to = static_cast<T*>(gz);
-    if (sums != nullptr) return slope_and_sums(activation, from, incoming, to, m, n, static_cast<Compute<T>*>(sums));
+    if (sums != nullptr)
+      return derivative_and_sums(activation, from, incoming, to, m, n, static_cast<Compute<T>*>(sums));
     parallel_for(m * n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
       Seen seen(kDTypeOf<T>);
-      slope_run(activation, from + begin, incoming + begin, to + begin, end - begin, seen);
+      derivative_run(activation, from + begin, incoming + begin, to + begin, end - begin, seen);
     });
   });
 }

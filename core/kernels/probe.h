@@ -52,12 +52,12 @@ struct ProbedValues {
   std::int64_t rows = 0, cols = 0;
 };
 
-/// How near floating values come to `pole`, a number that f32 has, or to the ends of what is legal.
+/// How near floating values come to `singularity`, a number that f32 has, or to the ends of what is legal.
 struct SingularityProbe {
   ProbedValues values{};
-  double pole = 0, low = 0, high = 0;
-  /// Becomes the least over the values, NaN left out, and over what was there: of |x - pole| and high - x, and 0 where
-  /// x is beyond low or high. The host's bits.
+  double singularity = 0, low = 0, high = 0;
+  /// Becomes the least over the values, NaN left out, and over what was there: of |x - singularity| and high - x, and 0
+  /// where x is beyond low or high. The host's bits.
   double* nearest = nullptr;
 };
 

@@ -83,11 +83,11 @@ class PatchProduct {
     const std::int64_t first = offset(g_.c_offsets) + patch.row_begin * g_.c_row;
     c_ = static_cast<Out*>(g_.c) + first;
     if (g_.pre_activation != nullptr) z_ = static_cast<Out*>(g_.pre_activation) + first;
-    if (has_slope()) slope_at_ = static_cast<const Out*>(g_.slope_at) + patch.row_begin * g_.c_row;
+    if (has_derivative()) derivative_at_ = static_cast<const Out*>(g_.derivative_at) + patch.row_begin * g_.c_row;
 
     direct_ = kNative && g_.a_col == 1 && k_ % kDepth == 0 && (kRegisters || g_.n <= kDirectColumns);
     in_place_ = std::is_same_v<Out, Accumulator> && g_.bias == nullptr && z_ == nullptr &&
-                g_.activation == Activation::kNone && !has_slope() && !g_.accumulate;
+                g_.activation == Activation::kNone && !has_derivative() && !g_.accumulate;
     sums_row_ = (depth_.blocks == 1 ? 1 : patch.panel_end - patch.panel_begin) * Panels::kWide;
     const std::int64_t sum_rows = whole_ ? kTileRows<Lane> : patch.row_end - patch.row_begin;
     if (!in_place_)
@@ -115,7 +115,7 @@ class PatchProduct {
  private:
   using Block = typename Depth<Lane>::Block;
 
-  bool has_slope() const { return g_.slope != Activation::kNone; }
+  bool has_derivative() const { return g_.derivative_of != Activation::kNone; }
 
   /// Between the packed rows of two tiles.
   static std::int64_t tile_size(const Block& block) {
@@ -171,7 +171,8 @@ class PatchProduct {
     else
       tile.c = sums_ + row * sums_row_ + (depth_.blocks == 1 ? 0 : (p - patch_.panel_begin) * Panels::kWide);
     // What the sums are multiplied by is fetched while they are made: a line of each row, far from the last tile's.
-    for (int r = 0; r < rows && complete && has_slope(); ++r) __builtin_prefetch(slope_at_ + at + r * g_.c_row, 0, 2);
+    for (int r = 0; r < rows && complete && has_derivative(); ++r)
+      __builtin_prefetch(derivative_at_ + at + r * g_.c_row, 0, 2);
     unit_.run(tile, rows);
     if (complete && !in_place_) finish(tile, rows, at, column);
   }
@@ -187,7 +188,7 @@ class PatchProduct {
                    .column = column,
                    .y = c_ + at,
                    .z = z_ == nullptr ? nullptr : z_ + at,
-                   .slope_at = slope_at_ == nullptr ? nullptr : slope_at_ + at,
+                   .derivative_at = derivative_at_ == nullptr ? nullptr : derivative_at_ + at,
                    .row = g_.c_row},
                   seen_);
   }
@@ -198,10 +199,10 @@ class PatchProduct {
   const Panels b_;
   const EvenTiles<Lane> tiles_;
   const Depth<Lane> depth_;
-  const Epilogue<Out> epilogue_{static_cast<const Accumulator*>(g_.bias), g_.activation, g_.slope};
+  const Epilogue<Out> epilogue_{static_cast<const Accumulator*>(g_.bias), g_.activation, g_.derivative_of};
   const T* a_ = nullptr;
   Out *c_ = nullptr, *z_ = nullptr;
-  const Out* slope_at_ = nullptr;
+  const Out* derivative_at_ = nullptr;
   const bool whole_ = depth_.whole();
   bool direct_ = false, in_place_ = false;
   std::int64_t sums_row_ = 0;

@@ -129,7 +129,7 @@ struct KernelTable {
   bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
   /// Whether `gemm` multiplies by this activation derivative faster than a following activation_backward, for results
   /// of `dtype`; null: always.
-  bool (*slope_in_product)(Activation slope, DType dtype) = nullptr;
+  bool (*derivative_in_product)(Activation activation, DType dtype) = nullptr;
 };
 
 /// The table of a device. Throws DeviceError for a GPU that has not been opened (core/gpus.h).

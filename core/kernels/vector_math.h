@@ -143,18 +143,18 @@ struct TanhGate {
   return {argument > 104.0f ? VFloat{} : gate, e};
 }
 
-/// math::gelu_tanh and its slope: the same functions, within a few ulp of those.
+/// math::gelu_tanh and its derivative: the same functions, within a few ulp of those.
 [[gnu::always_inline]] inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
-[[gnu::always_inline]] inline VFloat gelu_tanh_slope(VFloat x, VFloat square, const TanhGate& s) {
+[[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x, VFloat square, const TanhGate& s) {
   const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // s (1 - s)
   return multiply_add(x * bell, multiply_add(square, splat(0.21406444f), splat(1.5957691f)), s.gate);
 }
-[[gnu::always_inline]] inline VFloat gelu_tanh_slope(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x) {
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);  // beyond, s (1 - s) is 0 and must not meet an infinity
-  return gelu_tanh_slope(held, held * held, tanh_gate(held, held * held));
+  return gelu_tanh_derivative(held, held * held, tanh_gate(held, held * held));
 }
 
-/// math::normal_tail, gelu and its slope, likewise.
+/// math::normal_tail, gelu and its derivative, likewise.
 struct NormalTail {
   VFloat probability, density;
 };
@@ -174,14 +174,14 @@ struct NormalTail {
   const VFloat tail = normal_tail(x).probability;
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 }
-[[gnu::always_inline]] inline VFloat gelu_slope(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu_derivative(VFloat x) {
   const NormalTail tail = normal_tail(x);
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);
   const VFloat gate = x >= 0.0f ? 1.0f - tail.probability : tail.probability;
   return multiply_add(held, tail.density * 0.3989422804f, gate);
 }
 
-/// gelu_tanh and its slope for results of 8 bits, in less time: an exponential of 18 bits, and where there is an
+/// gelu_tanh and its derivative for results of 8 bits, in less time: an exponential of 18 bits, and where there is an
 /// approximate reciprocal, of 14 bits, a Newton step from it.
 [[gnu::always_inline]] inline TanhGate tanh_gate_in_bf16(VFloat x, VFloat square) {
   const VFloat argument = x * multiply_add(square, splat(-0.10294324f), splat(-2.3022082f));
@@ -195,14 +195,14 @@ struct NormalTail {
 #endif
 }
 [[gnu::always_inline]] inline VFloat gelu_tanh_in_bf16(VFloat x) { return x * tanh_gate_in_bf16(x, x * x).gate; }
-[[gnu::always_inline]] inline VFloat gelu_tanh_slope_in_bf16(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu_tanh_derivative_in_bf16(VFloat x) {
   const VFloat held = at_most(at_least(x, -40.0f), 40.0f);
-  return gelu_tanh_slope(held, held * held, tanh_gate_in_bf16(held, held * held));
+  return gelu_tanh_derivative(held, held * held, tanh_gate_in_bf16(held, held * held));
 }
 
-/// gelu and its slope for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a) is 2
-/// to the power of a polynomial, to 16 bits where a < 4 and 12 at 14.4; the slope's tail, Phi(-a) - a phi(a), is
-/// exp(-a^2 / 2) times a polynomial, to 2^-15. Weighted minimax fits.
+/// gelu and its derivative for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a)
+/// is 2 to the power of a polynomial, to 16 bits where a < 4 and 12 at 14.4; the derivative's tail, Phi(-a) - a phi(a),
+/// is exp(-a^2 / 2) times a polynomial, to 2^-15. Weighted minimax fits.
 [[gnu::always_inline]] inline VFloat gelu_in_bf16(VFloat x) {
   const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
   const VFloat a = at_most(magnitude, 14.4f);
@@ -212,7 +212,7 @@ struct NormalTail {
   const VFloat tail = held * (magnitude > 14.4f ? VFloat{} : splat(0x1p-64f));
   return x * (x >= 0.0f ? 1.0f - tail : tail);
 }
-[[gnu::always_inline]] inline VFloat gelu_slope_in_bf16(VFloat x) {
+[[gnu::always_inline]] inline VFloat gelu_derivative_in_bf16(VFloat x) {
   const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
   const VFloat a = at_most(magnitude, 14.4f);
   const VFloat p = horner(a, 8.719230199e-11f, -7.026359494e-09f, 2.477142971e-07f, -5.035600680e-06f, 6.560287875e-05f,

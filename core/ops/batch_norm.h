@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/core/ops/op.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 
 namespace binade::ops {
 
@@ -19,14 +19,14 @@ namespace binade::ops {
 /// Statistics: two passes per block of rows in f32, blocks combined in double in block order (Chan, Golub, LeVeque,
 /// 1983). Parameters and statistics are f32 (f64 for f64). x and residual may be channel slices. A NaN in a channel, or
 /// a variance beyond f32, makes the channel's statistics and y NaN; the ReLU keeps NaN. eps = 0 and a constant channel
-/// is the pole. Saved: x, mean, rstd, weight, bias, and y where a residual and a ReLU meet (the mask). Throws
+/// is the singularity. Saved: x, mean, rstd, weight, bias, and y where a residual and a ReLU meet (the mask). Throws
 /// ShapeError on (C) or residual mismatches, and when training on no values.
 struct BatchNorm {
   struct Params {
     double eps = 1e-5;
     bool training = true;
     bool relu = false;
-    Into into = {};  ///< where y lies
+    OutputView into = {};  ///< where y lies
   };
   static ValueRange range(const RangeInputs& in, const Params& p) {
     return p.relu ? ranges::not_negative(in) : ValueRange{};

@@ -4,7 +4,7 @@
 
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/ops/move.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 #include "binade/core/step_context.h"
 
 namespace binade::ops {
@@ -15,7 +15,7 @@ Tensor joined(std::span<const Tensor> in, DType dtype) {
   Tensor all = in[0];
   for (const Tensor& next : in.subspan(1))
     if (all.defined()) all = all.joined_with(next);
-  return in.size() > 1 && all.defined() && all.dtype() == dtype && in_packs(all) ? all : Tensor();
+  return in.size() > 1 && all.defined() && all.dtype() == dtype && has_aligned_rows(all) ? all : Tensor();
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void Concat::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     const OpContext::Input& input = ctx.inputs[static_cast<std::size_t>(i)];
     const std::int64_t extent = input.shape[axis];
     const Tensor slice = axis == gy[0].rank() - 1 ? gy[0].channel_slice(begin, extent) : Tensor();
-    if (gx.needs(i) && slice.defined() && in_packs(slice)) {
+    if (gx.needs(i) && slice.defined() && has_aligned_rows(slice)) {
       gx.set_slice(i, slice.to(input.grad_dtype));
     } else if (InputGradient g(gx, i, gy[0].dtype()); g.wanted()) {
       copy_out(gy[0], axis, begin, g.tensor());

@@ -6,9 +6,9 @@ namespace binade::ops {
 
 /// Tensors one after the other along an axis (default: channels). x_i equal in every other extent -> y, whose extent
 /// there is the sum; y in the widest input dtype. gx_i = its part of gy. Inputs may be channel slices. Along the
-/// channels nothing is copied where the inputs lie side by side in one storage already (room.h), which y then shares;
-/// and gx_i are slices of gy. Slices whose rows do not begin as a dense tensor's (in_packs) are copied. Nothing is
-/// saved. Throws ShapeError on other extents, ArgumentError without inputs or on a bad axis.
+/// channels nothing is copied where the inputs lie side by side in one storage already (output_view.h), which y then
+/// shares; and gx_i are slices of gy. Slices whose rows do not begin as a dense tensor's (has_aligned_rows) are copied.
+/// Nothing is saved. Throws ShapeError on other extents, ArgumentError without inputs or on a bad axis.
 struct Concat {
   struct Params {
     int axis = -1;

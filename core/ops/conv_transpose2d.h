@@ -2,7 +2,7 @@
 
 #include "binade/core/ops/convolutions.h"
 #include "binade/core/ops/op.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 
 namespace binade::ops {
 
@@ -24,7 +24,7 @@ struct ConvTranspose2d {
     Extent2 output_padding = 0;
     Extent2 dilation = 1;
     std::int64_t groups = 1;
-    Into into = {};  ///< where y lies
+    OutputView into = {};  ///< where y lies
   };
   static constexpr OpInfo info{.name = "conv_transpose2d",
                                .inputs = "x, w, bias?",

@@ -25,7 +25,7 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
 }
 
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y_shape,
-                 const ConvShape& shape, bool transposed, const Into& into) {
+                 const ConvShape& shape, bool transposed, const OutputView& into) {
   const Tensor &x = in[0], &bias = in[2];
   const Tensor w = in[1].contiguous_copy();
   check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),

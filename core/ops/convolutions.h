@@ -3,7 +3,7 @@
 #include "binade/core/kernels/conv.h"
 #include "binade/core/ops/extent2.h"
 #include "binade/core/ops/op.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 
 namespace binade::ops {
 
@@ -38,7 +38,7 @@ ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, co
 /// Checks dtypes and bias of the inputs (x, w, bias?) and computes y into `into`: the convolution of `shape`, or, if
 /// `transposed`, its data gradient (`shape` then describes the convolution from y to x). Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y, const ConvShape& shape,
-                 bool transposed, const Into& into = {});
+                 bool transposed, const OutputView& into = {});
 /// The gradients of w, bias and x. That of x overwrites the saved x if nothing else reads it. gy may be a channel
 /// slice.
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,

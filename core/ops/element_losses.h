@@ -168,8 +168,8 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
 };
 
 /// Binary cross entropy of a probability x in [0, 1]: -(t log x + (1 - t) log(1 - x)), where a term whose factor is 0
-/// counts 0. Infinite where x is 0 or 1 and t is not: nothing is clamped, so that the pole is seen. bce_with_logits has
-/// none.
+/// counts 0. Infinite where x is 0 or 1 and t is not: nothing is clamped, so that the singularity is seen.
+/// bce_with_logits has none.
 struct Bce : ElementLoss<Bce> {
   using Params = LossParams;
   static constexpr OpInfo info{.name = "bce",

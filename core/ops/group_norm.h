@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/core/ops/op.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 
 namespace binade::ops {
 
@@ -15,15 +15,15 @@ namespace binade::ops {
 ///
 /// Statistics as batch_norm's: f32 in blocks, combined in double in block order. Parameters f32 (f64 for f64). x and
 /// residual may be channel slices. A group whose variance is beyond f32 is NaN. NaN spreads over its group; the ReLU
-/// keeps NaN. eps = 0 and a constant group is the pole. Saved: x, mean, rstd, weight, bias, and y where a residual and
-/// a ReLU meet (the mask). Throws ShapeError when C is not a multiple of groups, and on parameters that are not (C) or
-/// a residual of another shape.
+/// keeps NaN. eps = 0 and a constant group is the singularity. Saved: x, mean, rstd, weight, bias, and y where a
+/// residual and a ReLU meet (the mask). Throws ShapeError when C is not a multiple of groups, and on parameters that
+/// are not (C) or a residual of another shape.
 struct GroupNorm {
   struct Params {
     std::int64_t groups = 1;
     double eps = 1e-5;
     bool relu = false;
-    Into into = {};  ///< where y lies
+    OutputView into = {};  ///< where y lies
   };
   static ValueRange range(const RangeInputs& in, const Params& p) {
     return p.relu ? ranges::not_negative(in) : ValueRange{};

@@ -14,7 +14,7 @@ namespace binade::ops {
 /// Statistics take two passes over the row, in f32 (f64 for f64), like weight and bias. If squares leave that range,
 /// the CPU computes the statistics of the row times a power of two, so that y is right for every finite x; on a GPU
 /// such a row is NaN. x may be a channel slice. A NaN in a row makes the row NaN. A constant row gives bias with eps >
-/// 0, NaN with eps = 0 (the pole). Saved: x, mean, rstd. Throws ShapeError when weight or bias is not (C).
+/// 0, NaN with eps = 0 (the singularity). Saved: x, mean, rstd. Throws ShapeError when weight or bias is not (C).
 struct LayerNorm {
   struct Params {
     double eps = 1e-5;

@@ -68,16 +68,17 @@ const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
 }
 
 /// What the layer before wants done to the gradient of x, where products do it.
-GradSink::Slope slope_in_product(const GradSink& gx, const KernelTable& table, DType dtype) {
-  const GradSink::Slope slope = gx.slope(0);
-  const bool does = table.slope_in_product == nullptr || table.slope_in_product(slope.activation, dtype);
-  return does ? slope : GradSink::Slope{};
+GradSink::ActivationDerivative derivative_in_product(const GradSink& gx, const KernelTable& table, DType dtype) {
+  const GradSink::ActivationDerivative derivative = gx.activation_derivative(0);
+  const bool supported = table.derivative_in_product == nullptr ||
+                         table.derivative_in_product(derivative.activation, dtype);
+  return supported ? derivative : GradSink::ActivationDerivative{};
 }
 
 /// x, made again where forward did not keep it.
 Tensor saved_x(const OpContext& ctx) {
   const Tensor& kept = ctx.saved(0, kName);
-  const Activation activation = ctx.remade_by(0);
+  const Activation activation = ctx.recomputed_by(0);
   if (activation == Activation::kNone) return kept;
   Tensor x = Tensor::empty(kept.shape(), kept.dtype(), kept.device());
   kernels(kept.device()).activate({activation, kept.dtype(), kept.raw(), x.mutable_raw(), kept.numel()});
@@ -107,12 +108,13 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
     table.gemm(g);
   }
   if (gx.needs(0)) {
-    const GradSink::Slope slope = fp8 == nullptr ? slope_in_product(gx, table, kept.dtype()) : GradSink::Slope{};
-    const bool sloped = slope.activation != Activation::kNone;
-    auto [to, adds] = sloped ? GradSink::Sum{gx.destination_with_slope(0)} : gradient_of_product(ctx, gx, 0);
+    const GradSink::ActivationDerivative derivative = fp8 == nullptr ? derivative_in_product(gx, table, kept.dtype())
+                                                                     : GradSink::ActivationDerivative{};
+    const bool multiplies = derivative.activation != Activation::kNone;
+    auto [to, adds] = multiplies ? GradSink::Sum{gx.destination_with_derivative(0)} : gradient_of_product(ctx, gx, 0);
     GemmArgs g = product(ctx, factor, w, to);
-    g.slope = slope.activation;
-    g.slope_at = sloped ? slope.z.raw() : nullptr;
+    g.derivative_of = derivative.activation;
+    g.derivative_at = multiplies ? derivative.z.raw() : nullptr;
     g.m = kept.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
     g.n = inputs;
     g.k = outputs;
@@ -170,8 +172,8 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
     if (p.activation == Activation::kNone) return;
     const int at = ctx.save(z.defined() ? z : y);
     if (ctx.store_dtype != in[0].dtype()) return;
-    const bool remakes = z.defined() && static_cast<bool>(kernels(device).activate);
-    ctx.slope = {p.activation, at, remakes};
+    const bool recomputable = z.defined() && static_cast<bool>(kernels(device).activate);
+    ctx.activation_derivative = {p.activation, at, recomputable};
   };
   if (coded) {
     const Fp8Codes x = encode_to_fp8(in[0], Fp8Operand::kX, *fp8, true, ctx.grad_enabled);
@@ -205,8 +207,8 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   const bool coded = x.dtype() == DType::u8;
   const DType dtype = coded ? DType::bf16 : x.dtype();
   Tensor gz = gy[0].to(dtype).contiguous_copy();
-  const bool slopes = p.activation != Activation::kNone && !gx.slope_applied();
-  if (slopes) {
+  const bool multiplies = p.activation != Activation::kNone && !gx.derivative_applied();
+  if (multiplies) {
     const Tensor z = ctx.saved(2, kName).to(dtype);
     const Tensor g = gz;
     gz = Tensor::empty(g.shape(), g.dtype(), g.device());
@@ -221,7 +223,7 @@ void Linear::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
   } else {
     products(ctx, gz, gx, p);
   }
-  if (!slopes) bias_gradient(gz, gx, 2);
+  if (!multiplies) bias_gradient(gz, gx, 2);
 }
 
 }  // namespace binade::ops

@@ -24,9 +24,9 @@ namespace binade::ops {
 /// makes x again (docs/decisions/0036).
 ///
 /// Where x is the result of a linear layer with an activation, which nothing else reads, gx is multiplied by that
-/// layer's slope as the product stores it, and is that layer's gz (docs/decisions/0034): in halves the f32 sum is
-/// rounded once, behind the slope, not before it too; in f32 and f64 on the CPU the bits are the same. On a GPU so of
-/// the tanh GELU in halves where the library's product has its slope, which is the library's then.
+/// layer's derivative as the product stores it, and is that layer's gz (docs/decisions/0034): in halves the f32 sum is
+/// rounded once, behind the derivative, not before it too; in f32 and f64 on the CPU the bits are the same. On a GPU so
+/// of the tanh GELU in halves where the library's product has its derivative, which is the library's then.
 ///
 /// With `fp8` and products in bf16, x, w and gz are rounded to 8 bits before they are multiplied (core/ops/fp8.h), and
 /// what is saved of x and w is that, as codes where the device multiplies codes; gbias is of gz as it was.

@@ -24,14 +24,16 @@ int OpContext::save(const Tensor& tensor) {
 }
 
 int OpContext::save_input(int i, const Tensor& tensor) {
-  const auto source = std::ranges::find(remade, i, &Remade::input);
-  if (source == remade.end()) return save(tensor);
+  const auto source = std::ranges::find(recomputable, i, &Recomputable::input);
+  if (source == recomputable.end()) return save(tensor);
   const int position = save(source->z);
-  if (position >= 0) saved_.back().remade_by = source->activation;
+  if (position >= 0) saved_.back().recomputed_by = source->activation;
   return position;
 }
 
-Activation OpContext::remade_by(int position) const { return saved_.at(static_cast<std::size_t>(position)).remade_by; }
+Activation OpContext::recomputed_by(int position) const {
+  return saved_.at(static_cast<std::size_t>(position)).recomputed_by;
+}
 
 const Tensor& OpContext::saved(int position, const char* op) const {
   check<AutogradError>(position >= 0 && position < static_cast<int>(saved_.size()),

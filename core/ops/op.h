@@ -31,7 +31,7 @@ class OpContext {
   /// only that is kept (docs/decisions/0036).
   int save_input(int i, const Tensor& tensor);
   /// What the tensor is that was given to save_input(): this of saved(position); kNone: saved(position) itself.
-  Activation remade_by(int position) const;
+  Activation recomputed_by(int position) const;
   /// A kept tensor. Throws AutogradError naming the op and both versions when it was written in place since.
   const Tensor& saved(int position, const char* op) const;
   std::size_t saved_bytes() const;
@@ -50,32 +50,33 @@ class OpContext {
   std::vector<Input> inputs;
 
   /// Said by forward of an op whose backward begins with gz = gy activation'(z), z being what it saved at `saved`, of
-  /// output 0's shape and dtype and dense: whoever makes gy may be asked to multiply by it (GradSink::slope).
-  struct Slope {
+  /// output 0's shape and dtype and dense: whoever makes gy may be asked to multiply by it
+  /// (GradSink::activation_derivative).
+  struct ActivationDerivative {
     Activation activation = Activation::kNone;
     int saved = -1;
-    bool remakes = false;  ///< output 0 is activation(z) to the bit, by KernelTable::activate
-  } slope;
+    bool recomputable = false;  ///< output 0 is activation(z) to the bit, by KernelTable::activate
+  } activation_derivative;
 
   /// Set by apply, while forward runs: inputs that save_input() need not keep.
-  struct Remade {
+  struct Recomputable {
     int input = -1;
     Activation activation = Activation::kNone;
     Tensor z{};
   };
-  std::vector<Remade> remade;
+  std::vector<Recomputable> recomputable;
 
  private:
   struct Saved {
     Tensor tensor{};
     std::uint64_t version{};
-    Activation remade_by = Activation::kNone;
+    Activation recomputed_by = Activation::kNone;
   };
   std::vector<Saved> saved_;
 };
 
-/// What backward writes into. One of destination(), add_to(), destination_over(), destination_with_slope(), set() and
-/// set_slice() is called for an input, once.
+/// What backward writes into. One of destination(), add_to(), destination_over(), destination_with_derivative(), set()
+/// and set_slice() is called for an input, once.
 class GradSink {
  public:
   virtual ~GradSink() = default;
@@ -101,20 +102,22 @@ class GradSink {
     static_cast<void>(saved);
     return destination(i);
   }
-  /// The slope that the op which made input i multiplies its gradient by first (OpContext::slope), where this op alone
-  /// gives that gradient and may multiply it itself; Activation::kNone: nothing.
-  struct Slope {
+  /// The activation derivative that the op which made input i multiplies its gradient by first
+  /// (OpContext::activation_derivative), where this op alone gives that gradient and may multiply it itself;
+  /// Activation::kNone: nothing.
+  struct ActivationDerivative {
     Activation activation = Activation::kNone;
     Tensor z{};
   };
-  virtual Slope slope(int i) const {
+  virtual ActivationDerivative activation_derivative(int i) const {
     static_cast<void>(i);
     return {};
   }
-  /// Instead of destination(), from an op that has been given a slope(i) and writes the gradient multiplied by it.
-  virtual Tensor destination_with_slope(int i) { return destination(i); }
-  /// Whether gy[0] has been multiplied by the slope that the op's own forward told of.
-  virtual bool slope_applied() const { return false; }
+  /// Instead of destination(), from an op that has been given an activation derivative(i) and writes the gradient
+  /// multiplied by it.
+  virtual Tensor destination_with_derivative(int i) { return destination(i); }
+  /// Whether gy[0] has been multiplied by the activation derivative that the op's own forward told of.
+  virtual bool derivative_applied() const { return false; }
   /// Hands over a tensor that already is the gradient of input i (an alias of gy, a reshape of it).
   virtual void set(int i, Tensor gradient) = 0;
   /// The same for channels of gy that no other input is given: the gradients that others give are added into them.

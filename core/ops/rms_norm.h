@@ -10,8 +10,8 @@ namespace binade::ops {
 ///   xhat = x rstd, g = gy weight: gx = rstd (g - xhat avg(g xhat)); gweight = sum gy xhat
 ///
 /// Sums, weight and its gradient in f32 (f64 for f64); squares beyond that range as in layer_norm. x may be a channel
-/// slice. NaN in a row makes the row NaN; a row of zeros is a pole when eps = 0. Saved: x, rstd. Throws ShapeError when
-/// weight is not (C).
+/// slice. NaN in a row makes the row NaN; a row of zeros is a singularity when eps = 0. Saved: x, rstd. Throws
+/// ShapeError when weight is not (C).
 struct RmsNorm {
   struct Params {
     double eps = 1e-6;

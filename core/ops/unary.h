@@ -24,7 +24,7 @@ struct Gelu : Unary<Gelu> {
       .name = "gelu", .inputs = "x", .numerics = {.ulp_f32 = 8}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::gelu(x); }
-  BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_slope(x); }
+  BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_derivative(x); }
 };
 
 /// y = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation GPT-2 was trained with. In float the
@@ -34,7 +34,7 @@ struct GeluTanh : Unary<GeluTanh> {
       .name = "gelu_tanh", .inputs = "x", .numerics = {.ulp_f32 = 256}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::gelu_tanh(x); }
-  BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_tanh_slope(x); }
+  BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::gelu_tanh_derivative(x); }
 };
 
 /// y = x sigmoid(x). gx = gy s (1 + x (1 - s)), s = sigmoid(x). Where exp(x) is subnormal (x < -87) up to 64 ulp.
@@ -43,7 +43,7 @@ struct Silu : Unary<Silu> {
       .name = "silu", .inputs = "x", .numerics = {.ulp_f32 = 64}, .observed = Observed::kByKernels};
   static constexpr Saves saves = Saves::kInput;
   BINADE_HD static auto value(auto x, const Params&) { return math::silu(x); }
-  BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::silu_slope(x); }
+  BINADE_HD static auto gradient(auto x, auto gy, const Params&) { return gy * math::silu_derivative(x); }
 };
 
 /// y = 1 / (1 + exp(-x)). gx = gy y (1 - y).
@@ -151,8 +151,8 @@ struct Pow : Unary<Pow> {
   BINADE_HD static auto value(auto x, const Params& p) { return math::pow(x, p.exponent); }
   template <class C>
   BINADE_HD static C gradient(C x, C gy, const Params& p) {
-    const C slope = C(p.exponent) * math::pow(x, p.exponent - 1);
-    return p.exponent == 0 && x == x ? C(0) : gy * slope;
+    const C derivative = C(p.exponent) * math::pow(x, p.exponent - 1);
+    return p.exponent == 0 && x == x ? C(0) : gy * derivative;
   }
 };
 

@@ -10,13 +10,13 @@ namespace {
 constexpr int kThreads = 256;
 
 template <Activation kActivation>
-struct Slope {
+struct ActivationDerivative {
   template <class C>
   __device__ C operator()(const C (&x)[2], std::int64_t) const {
     switch (kActivation) {
       case Activation::kRelu: return x[1] * (x[0] <= C(0) ? C(0) : C(1));
-      case Activation::kGelu: return x[1] * math::gelu_slope(x[0]);
-      case Activation::kGeluTanh: return x[1] * math::gelu_tanh_slope(x[0]);
+      case Activation::kGelu: return x[1] * math::gelu_derivative(x[0]);
+      case Activation::kGeluTanh: return x[1] * math::gelu_tanh_derivative(x[0]);
       default: return x[1];
     }
   }
@@ -41,7 +41,7 @@ struct Sloped {
   In z, gy;
   void* gz = nullptr;
   std::uint32_t* words = nullptr;
-  Slope<kActivation> slope{};
+  ActivationDerivative<kActivation> derivative{};
   __device__ DType stored() const { return z.dtype; }
 
   bool packed() const { return packs(z.data, z.dtype) && packs(gy.data, gy.dtype) && packs(gz, z.dtype); }
@@ -52,7 +52,7 @@ struct Sloped {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       const float both[2] = {from[k], to[k]};
-      to[k] = slope(both, at + k);
+      to[k] = derivative(both, at + k);
       seen.add(to[k]);
     }
     store_pack(gz, z.dtype, at, to);
@@ -62,7 +62,7 @@ struct Sloped {
   template <class C>
   __device__ C one(std::int64_t at, Seen& seen) const {
     const C both[2] = {load_at<C>(z, at), load_at<C>(gy, at)};
-    const C y = slope(both, at);
+    const C y = derivative(both, at);
     seen.add(y);
     store_at(gz, z.dtype, at, y);
     return as_stored(y);
@@ -155,11 +155,12 @@ void sum(const Terms& terms, std::int64_t rows, std::int64_t columns, std::int64
 }
 
 template <Activation kActivation>
-void slope(const ActivationBackwardArgs& call) {
+void multiply_by_derivative(const ActivationBackwardArgs& call) {
   const In z{call.z, call.dtype}, gy{call.gy, call.dtype};
   if (call.sums == nullptr) {
     const In in[] = {z, gy};
-    return map<2>(Slope<kActivation>{}, in, {call.gz, call.dtype}, flat_walk(call.rows * call.columns, 3));
+    return map<2>(ActivationDerivative<kActivation>{}, in, {call.gz, call.dtype},
+                  flat_walk(call.rows * call.columns, 3));
   }
   const Sloped<kActivation> terms{z, gy, call.gz, context().seen};
   if (call.dtype == DType::f64) return sum<double>(terms, call.rows, call.columns, call.columns, call.sums);
@@ -179,11 +180,11 @@ void run_activation_backward(const ActivationBackwardArgs& call) {
   if (call.columns <= 0) return;
   switch (call.activation) {
     case Activation::kNone: break;
-    case Activation::kRelu: return slope<Activation::kRelu>(call);
-    case Activation::kGelu: return slope<Activation::kGelu>(call);
-    case Activation::kGeluTanh: return slope<Activation::kGeluTanh>(call);
+    case Activation::kRelu: return multiply_by_derivative<Activation::kRelu>(call);
+    case Activation::kGelu: return multiply_by_derivative<Activation::kGelu>(call);
+    case Activation::kGeluTanh: return multiply_by_derivative<Activation::kGeluTanh>(call);
   }
-  throw Failure(Status::kUnsupported, "the slope of no activation");
+  throw Failure(Status::kUnsupported, "the derivative of no activation");
 }
 
 }  // namespace binade::cuda

@@ -220,11 +220,11 @@ void own_gemm(const GemmArgs& g) {
 void run_gemm(const GemmArgs& g) {
   if (g.m <= 0 || g.n <= 0 || g.batch <= 0) return;
   if (gemm_by_library(g)) return;
-  if (g.slope != Activation::kNone) {
+  if (g.derivative_of != Activation::kNone) {
     GemmArgs product = g;
-    product.slope = Activation::kNone;
+    product.derivative_of = Activation::kNone;
     run_gemm(product);
-    return run_activation_backward({g.slope, g.out, g.slope_at, g.c, g.c, g.m, g.n});
+    return run_activation_backward({g.derivative_of, g.out, g.derivative_at, g.c, g.c, g.m, g.n});
   }
   if (g.in != DType::u8) return own_gemm(g);
   add_note_once("8-bit product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +

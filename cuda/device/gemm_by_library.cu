@@ -94,9 +94,9 @@ bool in_panels(const GemmArgs& g) {
 }  // namespace
 
 bool gemm_by_library(const GemmArgs& g) {
-  if (g.slope != Activation::kNone) {
+  if (g.derivative_of != Activation::kNone) {
     if (!library_gemm(g)) {
-      tell(g, "a slope", "a pass of its own");
+      tell(g, "an activation derivative", "a pass of its own");
       return false;
     }
     observe_products(finish_of(g), 1, g.m, g.n);

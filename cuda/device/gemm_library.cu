@@ -105,7 +105,7 @@ class Library {
     if (key.bias) set_place(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
     if (key.epilogue == PlanEpilogue::gelu_aux)
       set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
-    if (key.epilogue == PlanEpilogue::dgelu) set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.slope_at);
+    if (key.epilogue == PlanEpilogue::dgelu) set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.derivative_at);
     if (are_codes(key.in)) {
       set_place(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
       set_place(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);

@@ -226,9 +226,9 @@ static bool has_form_of_codes(const PlanKey& key) {
 /// Which GELU belongs to the product; nothing where there is something that cuBLASLt does not do as we do.
 static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
-  if (g.slope != Activation::kNone)
-    return sums && g.slope == Activation::kGeluTanh && g.bias == nullptr ? std::optional(PlanEpilogue::dgelu)
-                                                                         : std::nullopt;
+  if (g.derivative_of != Activation::kNone)
+    return sums && g.derivative_of == Activation::kGeluTanh && g.bias == nullptr ? std::optional(PlanEpilogue::dgelu)
+                                                                                 : std::nullopt;
   if (sums) return PlanEpilogue::none;
   if (g.activation == Activation::kGeluTanh && g.pre_activation != nullptr) return PlanEpilogue::gelu_aux;
   return std::nullopt;
@@ -269,7 +269,7 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   key.tf32 = g.tf32 && g.in == DType::f32;
   key.epilogue = *epilogue;
   if (key.epilogue != PlanEpilogue::none) {
-    const void* const of = key.epilogue == PlanEpilogue::dgelu ? g.slope_at : g.pre_activation;
+    const void* const of = key.epilogue == PlanEpilogue::dgelu ? g.derivative_at : g.pre_activation;
     const bool fits = g.batch == 1 && !g.accumulate && is_half(g.out) && key.c.leading % 8 == 0;
     if (!fits || alignment_of(of, 0, 0, g.out) != 16) return std::nullopt;
   }

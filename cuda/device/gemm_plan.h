@@ -33,7 +33,7 @@ constexpr bool are_codes(PlanInput in) { return in >= PlanInput::e4m3; }
 enum class PlanEpilogue : int {
   none,
   gelu_aux,  ///< GELU in the tanh form; what it is of is stored too, laid out like the result
-  dgelu,     ///< times the slope of that GELU at what lies there, laid out like the result
+  dgelu,     ///< times the derivative of that GELU at what lies there, laid out like the result
 };
 
 /// Everything that the choice of an algorithm depends on; equal keys get equal algorithms.
@@ -54,8 +54,8 @@ struct PlanKeyHash {
 /// The key of a product, or nothing where cuBLASLt has no form for it: f64, an activation other than GELU in the tanh
 /// form with its input kept (its ReLU makes a NaN 0), a bias of another dtype than the result (for f32 results of codes
 /// it is bf16, which is not ours) or one that does not begin on 16 bytes, operands that are dense in neither direction,
-/// irregular batches. What a GELU is of, kept or read for its slope, must begin on 16 bytes and its rows on 8 elements
-/// (cublasLt.h, of EPILOGUE_AUX_LD).
+/// irregular batches. What a GELU is of, kept or read for its derivative, must begin on 16 bytes and its rows on 8
+/// elements (cublasLt.h, of EPILOGUE_AUX_LD).
 ///
 /// Of codes it multiplies K-major operands alone (its "TN"), e5m2 with e5m2 not at all, and everything must lie on 16
 /// bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").

@@ -13,7 +13,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 
-// ---- how near values come to a pole -----------------------------------------------------------------------------
+// ---- how near values come to a singularity
+// -----------------------------------------------------------------------------
 
 /// A distance grows with the distance in either direction, rounded too: so four values of all that a thread meets are
 /// enough, found by comparisons in their own type, and one distance a thread is computed in double.
@@ -21,20 +22,20 @@ template <class C>
 struct Extremes {
   static constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
-  C pole;
-  C below = -kInfinity, above = kInfinity;    // the nearest, the pole itself among those below
+  C singularity;
+  C below = -kInfinity, above = kInfinity;    // the nearest, the singularity itself among those below
   C least = kInfinity, largest = -kInfinity;  // of all
 
-  __device__ explicit Extremes(double p) : pole(static_cast<C>(p)) {}
+  __device__ explicit Extremes(double p) : singularity(static_cast<C>(p)) {}
 
   __device__ __forceinline__ void add(C x) {  // a NaN fails every comparison
-    if (x <= pole && x > below) below = x;
-    if (x > pole && x < above) above = x;
+    if (x <= singularity && x > below) below = x;
+    if (x > singularity && x < above) above = x;
     if (x < least) least = x;
     if (x > largest) largest = x;
   }
   __device__ double nearest(double low, double high) const {
-    const double p = static_cast<double>(pole);
+    const double p = static_cast<double>(singularity);
     double distance = p - static_cast<double>(below);
     if (const double d = static_cast<double>(above) - p; d < distance) distance = d;
     if (const double d = high - static_cast<double>(largest); d < distance) distance = d;  // not for inf - inf
@@ -49,7 +50,7 @@ struct Nearer {
 /// kFlat: rows lie without gaps, on 16 bytes.
 template <class C, bool kFlat>
 __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
-  Extremes<C> found(probe.pole);
+  Extremes<C> found(probe.singularity);
   const ProbedValues& v = probe.values;
   const std::int64_t count = v.rows * v.cols;
   const std::int64_t thread = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;

@@ -39,12 +39,12 @@ void DoubleConv::visit(nn::Visitor& v) {
   v("norm2", norm2);
 }
 
-Variable DoubleConv::operator()(const Variable& x, const ops::Into& into) {
+Variable DoubleConv::operator()(const Variable& x, const ops::OutputView& into) {
   const nn::ModuleScope scope(*this);
   return forward(x, into);
 }
 
-Variable DoubleConv::forward(const Variable& x, const ops::Into& into) {
+Variable DoubleConv::forward(const Variable& x, const ops::OutputView& into) {
   return norm2(conv2(norm1(conv1(x))), Variable(), into);
 }
 
@@ -59,10 +59,10 @@ void UpBlock::visit(nn::Visitor& v) {
   body.visit(v);  // conv1, norm1, conv2, norm2 lie beside `up`, not below a name of their own
 }
 
-Variable UpBlock::operator()(const Variable& x, const Variable& skip, const std::shared_ptr<ops::Room>& room,
+Variable UpBlock::operator()(const Variable& x, const Variable& skip, const std::shared_ptr<ops::ConcatBuffer>& buffer,
                              bool recomputed) {
   const nn::ModuleScope scope(*this);
-  const Variable both = concat({skip, up(x, {room, skip.dim(3)})});
+  const Variable both = concat({skip, up(x, {buffer, skip.dim(3)})});
   return recomputed ? recompute([this](const Variable& in) { return body.forward(in); }, both) : body.forward(both);
 }
 
@@ -99,21 +99,21 @@ Variable UNet::forward(const Variable& images) {
   check<ShapeError>(images.value().rank() == 4 && images.dim(1) % multiple() == 0 && images.dim(2) % multiple() == 0,
                     "unet: wanted images (N, H, W, C) with H and W multiples of {}, got {}; pad them", multiple(),
                     images.shape().to_string());
-  const auto run = [this](DoubleConv& level, const Variable& in, const ops::Into& into) {
+  const auto run = [this](DoubleConv& level, const Variable& in, const ops::OutputView& into) {
     return options_.recompute ? recompute([&level, into](const Variable& x) { return level(x, into); }, in)
                               : level(in, into);
   };
-  std::vector<std::shared_ptr<ops::Room>> rooms;  // of a skip and what is laid beside it on the way up
+  std::vector<std::shared_ptr<ops::ConcatBuffer>> buffers;  // of a skip and what is laid beside it on the way up
   std::vector<Variable> skips;
   Variable x = images;
   for (DoubleConv& level : encoder_) {
-    rooms.push_back(std::make_shared<ops::Room>(2 * (options_.base << rooms.size())));
-    skips.push_back(run(level, x, {rooms.back(), 0}));
+    buffers.push_back(std::make_shared<ops::ConcatBuffer>(2 * (options_.base << buffers.size())));
+    skips.push_back(run(level, x, {buffers.back(), 0}));
     x = max_pool2d(skips.back(), {.kernel = 2});
   }
   x = run(middle_, x, {});
   for (std::size_t level = decoder_.size(); level-- > 0;)
-    x = decoder_[level](x, skips[level], rooms[level], options_.recompute);
+    x = decoder_[level](x, skips[level], buffers[level], options_.recompute);
   return head_(x);
 }
 

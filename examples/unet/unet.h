@@ -23,11 +23,11 @@ struct DoubleConv : nn::Module {
   std::string kind() const override { return "DoubleConv"; }
   Variable forward(const Variable& x) override { return forward(x, {}); }
   /// The same, laid `into`.
-  Variable operator()(const Variable& x, const ops::Into& into);
+  Variable operator()(const Variable& x, const ops::OutputView& into);
   using Module::operator();
 
  private:
-  Variable forward(const Variable& x, const ops::Into& into);
+  Variable forward(const Variable& x, const ops::OutputView& into);
 };
 
 /// One step up: transposed convolution 2x2, the skip beside it, DoubleConv.
@@ -38,9 +38,9 @@ struct UpBlock : nn::Module {
   UpBlock(std::int64_t in, std::int64_t out);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UpBlock"; }
-  /// `room`, where there is one, holds the skip and has as many channels left behind it.
-  Variable operator()(const Variable& x, const Variable& skip, const std::shared_ptr<ops::Room>& room = nullptr,
-                      bool recomputed = false);
+  /// `buffer`, where there is one, holds the skip and has as many channels left behind it.
+  Variable operator()(const Variable& x, const Variable& skip,
+                      const std::shared_ptr<ops::ConcatBuffer>& buffer = nullptr, bool recomputed = false);
 };
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:

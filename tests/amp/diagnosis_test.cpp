@@ -159,7 +159,7 @@ TEST(Diagnosis, ALogOfZeroIsAPoleWhateverThePrecision) {
     const FirstBad& first = incident.diagnosis.first_bad.value();
     EXPECT_EQ(first.op, "log") << precision;
     EXPECT_EQ(first.direction, "forward") << precision;
-    EXPECT_EQ(incident.diagnosis.cause, CauseClass::kLossFunctionPole) << precision;
+    EXPECT_EQ(incident.diagnosis.cause, CauseClass::kLossFunctionSingularity) << precision;
     EXPECT_EQ(incident.diagnosis.confidence, Confidence::kProven) << precision;
   }
 }
@@ -171,7 +171,7 @@ TEST(Diagnosis, APoleThatAWeightReadsIsTheModelsNotTheLosss) {
     return apply_one<toy::SquaredError>({}, {run.model.second(h), Variable(x.target)});
   });
   EXPECT_EQ(incident.diagnosis.first_bad.value().op, "log");
-  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticPole);
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticSingularity);
 }
 
 TEST(Diagnosis, ADivisionByTheNumberZeroIsAPoleThoughNoOperandIs) {
@@ -180,7 +180,7 @@ TEST(Diagnosis, ADivisionByTheNumberZeroIsAPoleThoughNoOperandIs) {
     return apply_one<toy::SquaredError>({}, {run.model(softmax(Variable(x.x) / 0.0)), Variable(x.target)});
   });
   EXPECT_EQ(incident.diagnosis.first_bad.value().op, "div_scalar");
-  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticPole);
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kArithmeticSingularity);
 }
 
 TEST(Diagnosis, ALearningRateBeyondSingleIsNoUnderflowOfTheOptimizer) {
@@ -200,7 +200,7 @@ TEST(Diagnosis, ARowWithoutSpreadIsANormsPole) {
   const FirstBad& first = incident.diagnosis.first_bad.value();
   EXPECT_EQ(first.op, "layer_norm");
   EXPECT_EQ(first.sample, 6);
-  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationPole);
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationSingularity);
 }
 
 TEST(Diagnosis, AMaskThatHidesARowIsToldFromMasksThatDoNot) {

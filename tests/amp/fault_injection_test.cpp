@@ -41,9 +41,9 @@ struct SideBySide : nn::Module {
     v("last", last);
   }
   Variable forward(const Variable& x) override {
-    const auto room = std::make_shared<ops::Room>(16);
+    const auto buffer = std::make_shared<ops::ConcatBuffer>(16);
     const Variable h = first(x);
-    return last(concat({left(h, Variable(), {room, 0}), right(h, Variable(), {room, 8})}));
+    return last(concat({left(h, Variable(), {buffer, 0}), right(h, Variable(), {buffer, 8})}));
   }
 };
 
@@ -192,7 +192,7 @@ TEST(FaultInjection, ARowWithoutSpreadReachesANormThatAddsItsInputs) {
   const Incident incident = drill.incident_in(2);
   EXPECT_EQ(incident.diagnosis.first_bad.value().op, "add_layer_norm");
   EXPECT_EQ(incident.diagnosis.first_bad.value().sample, 5);
-  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationPole);
+  EXPECT_EQ(incident.diagnosis.cause, CauseClass::kNormalizationSingularity);
 }
 
 TEST(FaultInjection, AFlippedBitIsToldFromSoftware) {

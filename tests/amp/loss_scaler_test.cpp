@@ -212,7 +212,7 @@ TEST(LossScaler, DrivesAHandWrittenLoop) {
   toy::Net net;
   optim::Sgd optimizer(net, {.lr = 0.1});
   LossScaler scaler({.init_scale = 0x1p40});
-  const AutocastScope autocast(Policy::fp16());
+  const PolicyScope autocast(Policy::fp16());
   int aborted = 0;
   double first = 0, last = 0;
   for (std::uint32_t k = 0; k < 60; ++k) {

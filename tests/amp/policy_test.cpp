@@ -53,7 +53,7 @@ TEST(Policy, AutocastLastsAsLongAsItsScope) {
   const Runtime runtime;
   toy::Net net;
   {
-    const AutocastScope scope(Policy::bf16());
+    const PolicyScope scope(Policy::bf16());
     EXPECT_EQ(net(toy::batch(0).x).dtype(), DType::bf16);
   }
   EXPECT_EQ(net(toy::batch(0).x).dtype(), DType::f32);

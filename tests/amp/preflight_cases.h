@@ -42,7 +42,7 @@ struct HalfSum {
   }
 };
 
-/// y = 1 / (x - 1): a pole that is not at 0.
+/// y = 1 / (x - 1): a singularity that is not at 0.
 struct Shifted {
   struct Params {};
   static constexpr OpInfo info{.name = "shifted", .inputs = "x", .singularities = {{.input = 0, .at = 1}}};

@@ -58,7 +58,7 @@ const std::map<std::string, std::function<Variable(const Variable&)>>& closure()
       {"mean over the visible, which may be none", [](const Variable& x) { return 1.0 / sum(x); }},
       {"a negative power of a square", [](const Variable& x) { return pow(sum(square(x)), -0.5); }},
       {"one-pass variance", [](const Variable& x) { return sqrt(one_pass(x) + 1e-5); }},
-      {"a user's op at its pole", [](const Variable& x) { return apply_one<Shifted>({}, {sigmoid(x)}); }},
+      {"a user's op at its singularity", [](const Variable& x) { return apply_one<Shifted>({}, {sigmoid(x)}); }},
       {"layer norm without eps", [](const Variable& x) { return layer_norm(x, {}, {}, 0); }},
       {"layer norm in f16 with an eps of 1e-8",
        [](const Variable& x) { return layer_norm(x, {}, {}, 1e-8) * first_alone(); }},

@@ -139,7 +139,7 @@ TEST(UserOps, ADiagnosisDoesNotDependOnTheName) {
     EXPECT_EQ(d.confidence, wanted.confidence) << Op::info.name;
     ASSERT_TRUE(d.first_bad) << Op::info.name;
     EXPECT_EQ(d.first_bad->op, Op::info.name);
-    EXPECT_FALSE(d.first_bad->at_pole) << Op::info.name;
+    EXPECT_FALSE(d.first_bad->at_singularity) << Op::info.name;
     EXPECT_FALSE(d.first_bad->of_scores) << Op::info.name;
   });
 }

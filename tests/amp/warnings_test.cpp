@@ -191,14 +191,14 @@ TEST(Warnings, ADivisorThatShrinksIsNamedBeforeItReachesItsPole) {
   Quotient run({.precision = Policy::fp32()});
   const auto pole = static_cast<std::int64_t>(std::log(1e-18) / std::log(0.8));  // step 186
   run.to(pole);
-  const auto warning = std::ranges::find(run.warnings, WarningKind::kPole, &Warning::kind);
+  const auto warning = std::ranges::find(run.warnings, WarningKind::kSingularity, &Warning::kind);
   ASSERT_NE(warning, run.warnings.end());
   EXPECT_EQ(warning->op, "div");
   EXPECT_EQ(warning->direction, "forward");
   EXPECT_EQ(warning->dtype, "f32");
   EXPECT_GE(pole - warning->step, 20);
   EXPECT_NEAR(warning->steps_left, static_cast<double>(pole - warning->step), 4);
-  EXPECT_EQ(std::ranges::count(run.warnings, WarningKind::kPole, &Warning::kind), 1);
+  EXPECT_EQ(std::ranges::count(run.warnings, WarningKind::kSingularity, &Warning::kind), 1);
 }
 
 TEST(Warnings, AttentionThatNarrowsIsNamedLongBeforeItsLogitsOverflow) {

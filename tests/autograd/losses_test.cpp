@@ -90,7 +90,7 @@ TEST_F(Losses, BceWithLogitsStaysFiniteWhereProbabilitiesSaturate) {
   const Tensor far = Tensor::from(std::vector<float>{100, -100}, {2}),
                targets = Tensor::from(std::vector<float>{0, 1}, {2});
   EXPECT_FLOAT_EQ(static_cast<float>(bce_with_logits(far, targets).item()), 100.0f);
-  EXPECT_TRUE(std::isinf(bce(sigmoid(far), targets).item()));  // the pole is seen, not clamped away
+  EXPECT_TRUE(std::isinf(bce(sigmoid(far), targets).item()));  // the singularity is seen, not clamped away
 }
 
 TEST_F(Losses, SoftmaxTakesMinusInfinityAsAMaskAndNanAsNews) {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/functions.h"
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 #include "tests/autograd/test_ops.h"
 #include "tests/core/op_check.h"
 
@@ -133,12 +133,12 @@ TEST_F(Slices, GoToLeavesAsCopies) {
 
 /// A norm that keeps what it wrote (the ReLU's mask), and what comes beside it.
 struct Halves {
-  std::shared_ptr<ops::Room> room = std::make_shared<ops::Room>(16);
+  std::shared_ptr<ops::ConcatBuffer> buffer = std::make_shared<ops::ConcatBuffer>(16);
   Variable x = Variable(noise({1, 4, 4, 8}, 1, DType::f32), true);
   Variable w = Variable(noise({8, 2, 2, 8}, 2, DType::f32), true);
   Variable left =
-      batch_norm(x, {}, {}, {.relu = true, .residual = noise({1, 4, 4, 8}, 3, DType::f32), .into = {room, 0}}).y;
-  Variable right = conv_transpose2d(max_pool2d(left, {.kernel = 2}), w, {}, {.stride = 2, .into = {room, 8}});
+      batch_norm(x, {}, {}, {.relu = true, .residual = noise({1, 4, 4, 8}, 3, DType::f32), .into = {buffer, 0}}).y;
+  Variable right = conv_transpose2d(max_pool2d(left, {.kernel = 2}), w, {}, {.stride = 2, .into = {buffer, 8}});
   Variable both = concat({left, right});
 };
 

@@ -190,7 +190,7 @@ std::vector<Case> conv_transpose_cases() {
                          [p, into = s.into](const std::vector<Variable>& x) {
                            ops::ConvTranspose2d::Params params = p;
                            const std::int64_t channels = x[1].dim(3);
-                           if (into) params.into = {std::make_shared<ops::Room>(2 * channels), channels};
+                           if (into) params.into = {std::make_shared<ops::ConcatBuffer>(2 * channels), channels};
                            return conv_transpose2d(x[0], x[1], x[2], params);
                          },
                      .reference =

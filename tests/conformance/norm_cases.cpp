@@ -173,7 +173,7 @@ std::vector<Case> batch_norm_cases() {
            .run =
                [relu, into, cols](const std::vector<Variable>& x) {
                  ChannelNormOptions options{.eps = kEps, .relu = relu, .residual = x[3]};
-                 if (into) options.into = {std::make_shared<ops::Room>(2 * cols), cols};
+                 if (into) options.into = {std::make_shared<ops::ConcatBuffer>(2 * cols), cols};
                  return batch_norm(x[0], x[1], x[2], options).y;
                },
            .reference =

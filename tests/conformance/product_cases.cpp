@@ -216,14 +216,15 @@ std::vector<Case> linear_cases() {
                          z.add(in[0][r * in_width + i], in[1][o * in_width + i]);
                        if (in.size() > 2) z.add(1, in[2][o]);
                        z.sum = activated(activation, z.sum);
-                       z.terms = 1.13 * z.terms + 260;  // the steepest slope of a GELU, and the activation's own ulp
+                       z.terms = 1.13 * z.terms +
+                                 260;  // the steepest derivative of a GELU, and the activation's own ulp
                        z.push(y);
                      }
                    return y;
                  },
              .nan_must_show = in_width > 0 && shape.shape.numel() > 0};
       if (bias) c.inputs.push_back(random(Shape{out}, 3));
-      // The sum is rounded before a GELU, whose slope is at most 1.13.
+      // The sum is rounded before a GELU, whose derivative is at most 1.13.
       if (activation == Activation::kGelu || activation == Activation::kGeluTanh) c.half_roundings = 1.13;
       cases.push_back(std::move(c));
     }

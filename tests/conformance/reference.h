@@ -21,7 +21,8 @@ struct Reference {
   }
 };
 
-/// Option sets and input range that a list op is tested with. Kinks and poles lie outside the range or between samples.
+/// Option sets and input range that a list op is tested with. Kinks and singularities lie outside the range or between
+/// samples.
 template <class Op>
 struct Sampling {
   static std::vector<typename Op::Params> params() { return {{}}; }

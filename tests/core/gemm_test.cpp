@@ -194,9 +194,9 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
     }
 }
 
-/// C as it is, and times a slope: of the sum as it was before it was rounded.
+/// C as it is, and times an activation derivative: of the sum as it was before it was rounded.
 template <class T>
-void expect_slope(const Case& shape, Activation slope) {
+void expect_derivative(const Case& shape, Activation derivative_of) {
   const auto count = static_cast<std::size_t>(shape.m * shape.n);
   Problem<T> problem(shape, DType::f32, 5);
   Fenced<float> sums(count), wanted(count), wide(count);
@@ -208,40 +208,41 @@ void expect_slope(const Case& shape, Activation slope) {
   const auto& gemm = level().gemm;
   problem.args.c = sums.data();
   gemm.gemm(problem.args);
-  gemm.activation_backward(slope, DType::f32, wide.data(), sums.data(), wanted.data(), shape.m, shape.n, nullptr);
+  gemm.activation_backward(derivative_of, DType::f32, wide.data(), sums.data(), wanted.data(), shape.m, shape.n,
+                           nullptr);
   problem.args.out = kDTypeOf<T>;
   problem.args.c = y.data();
-  problem.args.slope = slope;
-  problem.args.slope_at = z.data();
+  problem.args.derivative_of = derivative_of;
+  problem.args.derivative_at = z.data();
   gemm.gemm(problem.args);
-  const bool coarse = std::is_same_v<T, bfloat16> && slope != Activation::kRelu;  // to 2^-15, then rounded
+  const bool coarse = std::is_same_v<T, bfloat16> && derivative_of != Activation::kRelu;  // to 2^-15, then rounded
   for (std::size_t i = 0; i < count; ++i)
     ASSERT_NEAR(load(y[i]), load(store<T>(wanted[i])),
                 coarse ? 0x1p-7 * std::abs(wanted[i]) + 0x1p-15 * std::abs(sums[i]) : 0)
         << i;
 }
 
-TEST_P(Gemm, MultipliesItsSumsByASlope) {
-  for (const Activation slope : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+TEST_P(Gemm, MultipliesItsSumsByADerivative) {
+  for (const Activation derivative_of : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
     for (const Case& shape : kCases) {
-      expect_slope<float>(shape, slope);
-      expect_slope<float16>(shape, slope);
-      expect_slope<bfloat16>(shape, slope);
+      expect_derivative<float>(shape, derivative_of);
+      expect_derivative<float16>(shape, derivative_of);
+      expect_derivative<bfloat16>(shape, derivative_of);
     }
 }
 
-/// Everything that bf16 can hold: rounded once, from a slope that is off by 2^-15 at most.
-TEST_P(Gemm, SlopesOfEveryBf16) {
+/// Everything that bf16 can hold: rounded once, from an activation derivative that is off by 2^-15 at most.
+TEST_P(Gemm, DerivativesOfEveryBf16) {
   Fenced<bfloat16> z(1 << 16), gy(z.size(), bfloat16::from_float(1)), gz(z.size());
   for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) z[bits].bits = static_cast<std::uint16_t>(bits);
-  for (const Activation slope : {Activation::kGelu, Activation::kGeluTanh}) {
-    level().gemm.activation_backward(slope, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr);
+  for (const Activation derivative_of : {Activation::kGelu, Activation::kGeluTanh}) {
+    level().gemm.activation_backward(derivative_of, DType::bf16, z.data(), gy.data(), gz.data(), 1, 1 << 16, nullptr);
     for (std::size_t i = 0; i < z.size(); ++i) {
       const double x = static_cast<double>(load(z[i]));
       ASSERT_EQ(std::isnan(load(gz[i])), std::isnan(x)) << x;
       if (!std::isfinite(x)) continue;
       const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), gate = 1 / (1 + std::exp(-2 * u));
-      const double wanted = slope == Activation::kGelu
+      const double wanted = derivative_of == Activation::kGelu
                                 ? 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI)
                                 : gate + (std::abs(x) > 40 ? 0.0
                                                            : 2 * x * gate * (1 - gate) * std::sqrt(2 / M_PI) *

@@ -196,7 +196,7 @@ Tensor whole(const Shape& shape, std::uint64_t tag, double unit) {
 
 class CudaFp8Linear : public testing::TestWithParam<Layer> {
  protected:
-  amp::AutocastScope fp8_{amp::Policy::fp8()};
+  PolicyScope fp8_{amp::Policy::fp8()};
 };
 
 TEST_P(CudaFp8Linear, StepsHaveTheBitsOfTheCpu) {

@@ -211,12 +211,12 @@ TEST(GemmPlan, AGeluKeepsWhatItIsOfBesideTheResult) {
     }
 }
 
-TEST(GemmPlan, ASlopeReadsWhatItsGeluIsOf) {
+TEST(GemmPlan, ADerivativeReadsThePreActivation) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     GemmArgs g = linear(96, 40, 24, dtype);
     const PlanKey plain = *plan_key(g);
-    g.slope = Activation::kGeluTanh;
-    g.slope_at = place;
+    g.derivative_of = Activation::kGeluTanh;
+    g.derivative_at = place;
     const std::optional<PlanKey> key = plan_key(g);
     ASSERT_TRUE(key);
     EXPECT_FALSE(*key == plain);
@@ -230,14 +230,14 @@ TEST(GemmPlan, ASlopeReadsWhatItsGeluIsOf) {
 
     for (const Activation other : {Activation::kRelu, Activation::kGelu}) {
       GemmArgs of = g;
-      of.slope = other;
+      of.derivative_of = other;
       EXPECT_FALSE(plan_key(of)) << "its ReLU reads bits, and it has no exact GELU";
     }
     GemmArgs other = g;
     other.c_row = 44;
     EXPECT_FALSE(plan_key(other)) << "rows of what is read begin on 8 elements";
     other = g;
-    other.slope_at = reinterpret_cast<const char*>(place) + 8;
+    other.derivative_at = reinterpret_cast<const char*>(place) + 8;
     EXPECT_FALSE(plan_key(other));
     other = g;
     other.out = DType::f32;
@@ -435,8 +435,8 @@ TEST(GemmPlan, AnEpilogueIsAWordThatMayBeMissing) {
   forward.activation = Activation::kGeluTanh;
   forward.pre_activation = const_cast<float*>(place);
   expect_word(forward, " epilogue=gelu_aux");
-  backward.slope = Activation::kGeluTanh;
-  backward.slope_at = place;
+  backward.derivative_of = Activation::kGeluTanh;
+  backward.derivative_at = place;
   expect_word(backward, " epilogue=dgelu");
   EXPECT_FALSE(*plan_key(forward) == *plan_key(backward));
   EXPECT_NE(PlanKeyHash{}(*plan_key(forward)), PlanKeyHash{}(*plan_key(backward)));

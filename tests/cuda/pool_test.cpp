@@ -17,7 +17,7 @@ struct Sizes {
 };
 
 const Sizes kSizes[] = {
-    {"in_packs", {2, 9, 8, 24}},
+    {"has_aligned_rows", {2, 9, 8, 24}},
     {"overlapping", {1, 11, 9, 16}, {.kernel = 3, .stride = 2, .padding = 1}},
     {"dense", {1, 9, 10, 8}, {.kernel = 3, .stride = 1, .padding = 1, .count_include_pad = false}},
     {"one_by_one", {2, 7, 9, 13}, {.kernel = {2, 3}, .stride = {1, 2}}},

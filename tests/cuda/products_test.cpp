@@ -202,11 +202,11 @@ TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
     }
 }
 
-/// Which way a product with a slope goes is of the device and of its library; what comes out of it is within the
-/// rounding of the product, which only one of them makes.
-TEST(CudaProductsSlope, AgreesWithTheCpu) {
+/// Which way a product with an activation derivative goes is of the device and of its library; what comes out of it is
+/// within the rounding of the product, which only one of them makes.
+TEST(CudaProductsDerivative, AgreesWithTheCpu) {
   for (const auto& [m, n, k] : std::vector<std::tuple<int, int, int>>{{33, 40, 48}, {5, 7, 9}, {40, 24, 2100}})
-    for (const Activation slope : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
+    for (const Activation derivative_of : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh})
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
         std::vector<Tensor> results;
         for (const Device& device : {Device::cpu(), test_device()}) {
@@ -220,8 +220,8 @@ TEST(CudaProductsSlope, AgreesWithTheCpu) {
           g.b_row = n;
           g.c = y.mutable_raw();
           g.c_row = n;
-          g.slope = slope;
-          g.slope_at = z.raw();
+          g.derivative_of = derivative_of;
+          g.derivative_at = z.raw();
           ObservationScope scope;
           kernels(device).gemm(g);
           const Observation seen = scope.take().settled();
@@ -233,10 +233,10 @@ TEST(CudaProductsSlope, AgreesWithTheCpu) {
       }
 }
 
-TEST(CudaProductsSlope, IsInTheLibrarysProductOrANoteSaysWhyNot) {
+TEST(CudaProductsDerivative, IsInTheLibrarysProductOrANoteSaysWhyNot) {
   if (test_device() == Device::cpu()) GTEST_SKIP() << "needs a GPU, or the emulated one";
-  const auto plain = [](DType dtype, Activation slope) {
-    return !kernels(test_device()).slope_in_product(slope, dtype);
+  const auto plain = [](DType dtype, Activation derivative_of) {
+    return !kernels(test_device()).derivative_in_product(derivative_of, dtype);
   };
   EXPECT_TRUE(plain(DType::f32, Activation::kGeluTanh));
   EXPECT_TRUE(plain(DType::bf16, Activation::kGelu));
@@ -249,12 +249,13 @@ TEST(CudaProductsSlope, IsInTheLibrarysProductOrANoteSaysWhyNot) {
       down(random({8, 56}, DType::f32, 3).to(test_device()), true);
   backward(sum(linear(linear(x, up, {}, {.activation = Activation::kGeluTanh}), down)));
   const bool fused = has(cuda::plans(), "dgelu");
-  const bool noted = has(cuda::notes(), "product 21 x 56 x 8: the library has no form for it with a slope");
+  const bool noted = has(cuda::notes(),
+                         "product 21 x 56 x 8: the library has no form for it with an activation derivative");
   EXPECT_NE(fused, noted) << cuda::plans() << cuda::notes();
 }
 
-/// An infinity of the sum is one, or a NaN, behind the slope.
-TEST(CudaProductsSlope, LeavesNothingUnseen) {
+/// An infinity of the sum is one, or a NaN, behind the activation derivative.
+TEST(CudaProductsDerivative, LeavesNothingUnseen) {
   for (const float at : {-50.f, 3.f}) {
     const Tensor a = Tensor::full({4, 8}, 1e30, DType::bf16, test_device()),
                  b = Tensor::full({8, 16}, 1e30, DType::bf16, test_device()),
@@ -267,8 +268,8 @@ TEST(CudaProductsSlope, LeavesNothingUnseen) {
     g.b_row = 16;
     g.c = y.mutable_raw();
     g.c_row = 16;
-    g.slope = Activation::kGeluTanh;
-    g.slope_at = z.raw();
+    g.derivative_of = Activation::kGeluTanh;
+    g.derivative_at = z.raw();
     ObservationScope scope;
     kernels(test_device()).gemm(g);
     const double value = y.to(Device::cpu()).at(0);

@@ -77,7 +77,7 @@ TEST(RecordedSteps, SeeTheSignsThatOpByOpTheyShow) {
   std::vector<std::string> all;
   for (const StepResult& result : recorded.results)
     for (const Warning& warning : result.warnings) all.emplace_back(name_of(warning.kind));
-  for (const WarningKind kind : {WarningKind::kOverflow, WarningKind::kPole, WarningKind::kCollapse})
+  for (const WarningKind kind : {WarningKind::kOverflow, WarningKind::kSingularity, WarningKind::kCollapse})
     EXPECT_THAT(all, testing::Contains(name_of(kind)));
 }
 

@@ -10,7 +10,7 @@ using enum CauseClass;
 /// `norm` of the site's input, which is 0 in the marked sample.
 template <class F>
 Plan over_a_constant(const Spot& s, const char* op, F&& norm) {
-  return {.card = at_site(s, op, "forward", {"nan"}, {kNormalizationPole}),
+  return {.card = at_site(s, op, "forward", {"nan"}, {kNormalizationSingularity}),
           .site = [norm = std::forward<F>(norm)](const Variable& x, const Now& now) {
             return x + 0.05 * norm(positive_but(now, x, 0) + x * marks(now, x, 0, 1));
           }};
@@ -29,7 +29,7 @@ Plan group_norm_without_eps(const Spot& s) {
 }
 
 Plan batch_norm_without_eps(const Spot& s) {
-  return of_whole_batch({.card = at_site(s, "batch_norm", "forward", {"nan"}, {kNormalizationPole}),
+  return of_whole_batch({.card = at_site(s, "batch_norm", "forward", {"nan"}, {kNormalizationSingularity}),
                          .site = [](const Variable& x, const Now&) {
                            const Tensor one = Tensor::full({x.shape().cols()}, 1),
                                         zero = Tensor::zeros({x.shape().cols()});

@@ -68,7 +68,7 @@ Plan sum_held_in_half(const Spot& s) {
 }
 
 Plan dice_held_in_half(const Spot& s) {
-  Plan plan{.card = in_closure(s, "own_dice", "forward", {}, {kReductionOverflow, kLossFunctionPole}),
+  Plan plan{.card = in_closure(s, "own_dice", "forward", {}, {kReductionOverflow, kLossFunctionSingularity}),
             .loss = [](const Variable& loss, const Variable& logits, const Batch&, const Now&) {
               const Variable p = cast(sigmoid(logits), DType::f16);
               const Tensor tall = Tensor::full({512, 512}, 1);

@@ -16,62 +16,62 @@ Plan pole(Card card, F&& term) {
 }
 
 Plan log_of_zero(const Spot& s) {
-  return pole(at_site(s, "log", "forward", {"-inf"}, {kArithmeticPole}),
+  return pole(at_site(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return log(positive_but(now, x, 0)); });
 }
 
 Plan log_of_negative(const Spot& s) {
-  return pole(at_site(s, "log", "forward", {"nan"}, {kArithmeticPole}),
+  return pole(at_site(s, "log", "forward", {"nan"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return log(positive_but(now, x, -1)); });
 }
 
 Plan division_by_an_empty_count(const Spot& s) {
-  return pole(at_site(s, "div", "forward", {"inf"}, {kArithmeticPole}),
+  return pole(at_site(s, "div", "forward", {"inf"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return (square(x) + 1.0) / marks(now, x, 0, 3); });
 }
 
 Plan zero_over_zero(const Spot& s) {
-  return pole(at_site(s, "div", "forward", {"nan"}, {kArithmeticPole}), [](const Variable& x, const Now& now) {
+  return pole(at_site(s, "div", "forward", {"nan"}, {kArithmeticSingularity}), [](const Variable& x, const Now& now) {
     const Variable v = positive_but(now, x, 0);
     return v / sum(v, {-1}, true);
   });
 }
 
 Plan reciprocal_of_zero(const Spot& s) {
-  return pole(at_site(s, "scalar_div", "forward", {"inf"}, {kArithmeticPole}),
+  return pole(at_site(s, "scalar_div", "forward", {"inf"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return 1.0 / positive_but(now, x, 0); });
 }
 
 Plan sqrt_of_negative(const Spot& s) {
-  return pole(at_site(s, "sqrt", "forward", {"nan"}, {kArithmeticPole}),
+  return pole(at_site(s, "sqrt", "forward", {"nan"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return sqrt(positive_but(now, x, 0) - 0.5); });
 }
 
 Plan gradient_of_sqrt_at_zero(const Spot& s) {
-  return pole(at_site(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kArithmeticPole}),
+  return pole(at_site(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return sqrt(positive_but(now, x, 0)); });
 }
 
 Plan gradient_of_a_norm_at_zero(const Spot& s) {
-  return pole(at_site(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kArithmeticPole}),
+  return pole(at_site(s, "sqrt", "backward", {"inf", "-inf", "nan"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) {
                 return x * sqrt(sum(square(positive_but(now, x, 0)), {-1}, true));
               });
 }
 
 Plan negative_power_of_zero(const Spot& s) {
-  return pole(at_site(s, "pow", "forward", {"inf"}, {kArithmeticPole}),
+  return pole(at_site(s, "pow", "forward", {"inf"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return pow(positive_but(now, x, 0), -1.5); });
 }
 
 Plan gradient_of_a_root_at_zero(const Spot& s) {
-  return pole(at_site(s, "pow", "backward", {"inf", "-inf", "nan"}, {kArithmeticPole}),
+  return pole(at_site(s, "pow", "backward", {"inf", "-inf", "nan"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) { return pow(positive_but(now, x, 0), 1.0 / 3); });
 }
 
 /// where() hides the bad value, not its gradient: 0 * inf.
 Plan where_hides_the_value_only(const Spot& s) {
-  return pole(at_site(s, "sqrt", "backward", {"nan"}, {kArithmeticPole}), [](const Variable& x, const Now& now) {
+  return pole(at_site(s, "sqrt", "backward", {"nan"}, {kArithmeticSingularity}), [](const Variable& x, const Now& now) {
     const Variable v = positive_but(now, x, 0);
     const Tensor safe = marks(now, x, 0, 1).value().to(DType::u8);
     return where(Variable(safe), sqrt(v), v);
@@ -79,7 +79,7 @@ Plan where_hides_the_value_only(const Spot& s) {
 }
 
 Plan standardizing_a_constant(const Spot& s) {
-  return pole(at_site(s, "div", "forward", {"nan"}, {kArithmeticPole, kNormalizationPole}),
+  return pole(at_site(s, "div", "forward", {"nan"}, {kArithmeticSingularity, kNormalizationSingularity}),
               [](const Variable& x, const Now& now) {
                 const Variable v = positive_but(now, x, 0) * x;
                 const Variable centered = v - mean(v, {-1}, true);
@@ -88,7 +88,7 @@ Plan standardizing_a_constant(const Spot& s) {
 }
 
 Plan min_max_scaling_of_a_constant(const Spot& s) {
-  return pole(at_site(s, "div", "forward", {"nan"}, {kArithmeticPole, kNormalizationPole}),
+  return pole(at_site(s, "div", "forward", {"nan"}, {kArithmeticSingularity, kNormalizationSingularity}),
               [](const Variable& x, const Now& now) {
                 const Variable v = positive_but(now, x, 0);
                 const Variable low = -1.0 * max(-v, {-1}, true), high = max(v, {-1}, true);
@@ -98,7 +98,7 @@ Plan min_max_scaling_of_a_constant(const Spot& s) {
 
 /// The softmax underflows to 0, its log does not exist.
 Plan log_of_softmax(const Spot& s) {
-  return pole(at_site(s, "log", "forward", {"-inf"}, {kArithmeticPole}), [](const Variable& x, const Now& now) {
+  return pole(at_site(s, "log", "forward", {"-inf"}, {kArithmeticSingularity}), [](const Variable& x, const Now& now) {
     std::vector<float> ramp(static_cast<std::size_t>(x.shape().cols()));
     for (std::size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<float>(i);
     const Variable steep = marks(now, x, 400, 0) * Tensor::from(ramp, {x.shape().cols()});
@@ -107,21 +107,22 @@ Plan log_of_softmax(const Spot& s) {
 }
 
 Plan variance_of_one_value(const Spot& s) {
-  return of_whole_batch(pole(at_site(s, "div_scalar", "forward", {"nan"}, {kArithmeticPole, kNormalizationPole}),
-                             [](const Variable& x, const Now&) {
-                               const Variable one = narrow(x, -1, 0, 1);
-                               const auto n = static_cast<double>(one.dim(-1));
-                               return sum(square(one - mean(one, {-1}, true)), {-1}, true) / (n - 1);
-                             }));
+  return of_whole_batch(
+      pole(at_site(s, "div_scalar", "forward", {"nan"}, {kArithmeticSingularity, kNormalizationSingularity}),
+           [](const Variable& x, const Now&) {
+             const Variable one = narrow(x, -1, 0, 1);
+             const auto n = static_cast<double>(one.dim(-1));
+             return sum(square(one - mean(one, {-1}, true)), {-1}, true) / (n - 1);
+           }));
 }
 
 Plan temperature_of_zero(const Spot& s) {
-  return of_whole_batch(pole(at_site(s, "div_scalar", "forward", {}, {kArithmeticPole}),
+  return of_whole_batch(pole(at_site(s, "div_scalar", "forward", {}, {kArithmeticSingularity}),
                              [](const Variable& x, const Now&) { return softmax(x / 0.0); }));
 }
 
 Plan pole_of_a_users_op(const Spot& s) {
-  return pole(at_site(s, "acos", "backward", {"inf", "-inf", "nan"}, {kArithmeticPole}),
+  return pole(at_site(s, "acos", "backward", {"inf", "-inf", "nan"}, {kArithmeticSingularity}),
               [](const Variable& x, const Now& now) {
                 return apply_one<Acos>({}, {tanh(x) * marks(now, x, 0, 0.5) + marks(now, x, 1, 0)});
               });
@@ -129,7 +130,7 @@ Plan pole_of_a_users_op(const Spot& s) {
 
 /// E[x^2] - E[x]^2 of a constant far from 0 is 0 where the spread should be.
 Plan one_pass_variance(const Spot& s) {
-  return pole(at_site(s, "pow", "forward", {"inf"}, {kNormalizationPole, kArithmeticPole}),
+  return pole(at_site(s, "pow", "forward", {"inf"}, {kNormalizationSingularity, kArithmeticSingularity}),
               [](const Variable& x, const Now& now) {
                 const Variable v = positive_but(now, x, 0) + marks(now, x, 4096, 0);
                 const Variable spread = mean(square(v), {-1}, true) - square(mean(v, {-1}, true));

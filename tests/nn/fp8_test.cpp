@@ -85,7 +85,7 @@ Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dt
 class Fp8 : public testing::Test {
  protected:
   Runtime runtime_{{.seed = 5}};
-  amp::AutocastScope fp8_{amp::Policy::fp8()};
+  PolicyScope fp8_{amp::Policy::fp8()};
 
   static Tensor input(std::uint32_t tag, double unit = 0.125) {
     return tensor_of(whole_numbers(kRows * kIn, tag, unit), {kRows, kIn});
@@ -254,7 +254,7 @@ TEST_F(Fp8, AnOverrideKeepsALayerInBf16OrInF32) {
   assign_paths(both);
   const Variable x(input(1));
   for (const DType dtype : {DType::bf16, DType::f32}) {
-    const amp::AutocastScope scope(amp::Policy::fp8().with("second", dtype));
+    const PolicyScope scope(amp::Policy::fp8().with("second", dtype));
     const Variable a = both.first(x), b = both.second(x);
     EXPECT_EQ(a.dtype(), DType::bf16);
     EXPECT_EQ(b.dtype(), dtype);

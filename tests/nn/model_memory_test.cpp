@@ -17,7 +17,7 @@ void expect_planned(const char* name, nn::Module& model, const std::function<Var
                     const amp::Policy& policy) {
   const auto step = [&] {
     for (const auto& [path, parameter] : nn::named_parameters(model)) parameter->zero_grad();
-    const amp::AutocastScope scope(policy);
+    const PolicyScope scope(policy);
     backward(loss());
   };
   step();  // gradients have their storage now
@@ -85,7 +85,7 @@ TEST(ModelMemory, NoSecondTableAndNoSecondLogits) {
     const auto step = [&](int micro_batches) {
       for (const auto& [path, parameter] : nn::named_parameters(model)) parameter->zero_grad();
       for (int i = 0; i < micro_batches; ++i) {
-        const amp::AutocastScope scope(policy);
+        const PolicyScope scope(policy);
         const Variable loss = cross_entropy(model(tokens), tokens);  // a temporary's life ends behind it
         backward(loss);
       }

@@ -94,7 +94,7 @@ TEST_P(UNetSkips, HaveTheBitsOfCopiesForwardAndBackward) {
   const Tensor x = pixels(GetParam().images, 0, false), y = pixels(GetParam().images, 1, true);
   std::vector<std::vector<float>> logits, evaluated, gradients[2];
   for (nn::Module* model : {static_cast<nn::Module*>(&laid), static_cast<nn::Module*>(&copying)}) {
-    const amp::AutocastScope scope(GetParam().policy);
+    const PolicyScope scope(GetParam().policy);
     {
       const Variable z = (*model)(x);
       logits.push_back(bits_of(z.value()));

@@ -37,7 +37,7 @@ class DryRun(unittest.TestCase):
                 for field in ("us", "us_min", "us_max", "bytes", "flops", "tb_s", "tflop_s"):
                     self.assertIsInstance(line[field], NUMBER, line)
         shapes = {line["what"] for line in document["ops"] if line["part"] == "product"}
-        # Five layers three ways; four with their bias, two ways; one data gradient times the slope before it.
+        # Five layers three ways; four with their bias, two ways; one data gradient times the derivative before it.
         self.assertEqual(len(shapes), 15 + 8 + 1)
         ops = {line["what"] for line in document["ops"] if line["part"] == "op"}
         for what in ("tokens + positions", "embedding of text backward", "batch_norm + relu backward", "max_pool2d backward", "up-conv forward",

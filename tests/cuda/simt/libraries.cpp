@@ -20,7 +20,7 @@ namespace binade::cuda {
 void open_libraries(DeviceFacts&) {}
 
 /// BINADE_SIMT_LIBRARY=1: there is a library, which is our own kernel under the terms of a library. "no_gelu": one
-/// without a GELU and its slope in its products; "no_bias": nor a bias on halves.
+/// without a GELU and its activation derivative in its products; "no_bias": nor a bias on halves.
 static std::string_view library_kind() {
   static const char* const kind = std::getenv("BINADE_SIMT_LIBRARY");
   return kind != nullptr ? kind : "";
@@ -87,34 +87,34 @@ static void keep_conv(const char* pass, const ConvShape& s, bool tf32, DType in)
          "a convolution of new sizes (run the step once before)");
 }
 
-/// A product times the slope of a GELU in the tanh form, of sums in f32 as a library has them.
-__global__ void multiply_by_slope(const float* sums, In z, Out y, std::int64_t count) {
+/// A product times the activation derivative of a GELU in the tanh form, of sums in f32 as a library has them.
+__global__ void multiply_by_derivative(const float* sums, In z, Out y, std::int64_t count) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
-    store_at(y.data, y.dtype, i, sums[i] * math::gelu_tanh_slope(load_at<float>(z, i)));
+    store_at(y.data, y.dtype, i, sums[i] * math::gelu_tanh_derivative(load_at<float>(z, i)));
 }
-static void gemm_with_slope(const GemmArgs& g) {
+static void gemm_with_derivative(const GemmArgs& g) {
   const Buffer<float> sums(g.m * g.n);
   GemmArgs product = g;
-  product.slope = Activation::kNone;
+  product.derivative_of = Activation::kNone;
   product.out = DType::f32;
   product.c = sums.data();
   own_gemm(product);
-  launch(multiply_by_slope, grid_for(ceil_div(g.m * g.n, 256)), 256, 0, sums.data(), In{g.slope_at, g.out},
+  launch(multiply_by_derivative, grid_for(ceil_div(g.m * g.n, 256)), 256, 0, sums.data(), In{g.derivative_at, g.out},
          Out{g.c, g.out}, g.m * g.n);
 }
 
 bool library_gemm(const GemmArgs& g) {
   if (!library_is_there()) return false;
   const std::string key = "product " + std::to_string(g.m) + " " + std::to_string(g.n) + " " + std::to_string(g.k);
-  const bool slope = g.slope != Activation::kNone;
-  const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr && !slope;
+  const bool derivative_of = g.derivative_of != Activation::kNone;
+  const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr && !derivative_of;
   const bool on_bytes = (reinterpret_cast<std::uintptr_t>(g.bias) |
-                         reinterpret_cast<std::uintptr_t>(slope ? g.slope_at : g.pre_activation)) %
+                         reinterpret_cast<std::uintptr_t>(derivative_of ? g.derivative_at : g.pre_activation)) %
                             16 ==
                         0;
-  const bool form = slope ? g.slope == Activation::kGeluTanh
-                          : g.activation == Activation::kGeluTanh && g.pre_activation != nullptr;
+  const bool form = derivative_of ? g.derivative_of == Activation::kGeluTanh
+                                  : g.activation == Activation::kGeluTanh && g.pre_activation != nullptr;
   const bool gelu = form && is_half(g.out) && g.c_row % 8 == 0 && g.batch == 1 && library_kind() == "1";
   const bool bias = g.bias == nullptr || (g.out == DType::f32 ? !g.low_bias && g.in != DType::u8
                                                               : g.low_bias && library_kind() != "no_bias");
@@ -124,17 +124,17 @@ bool library_gemm(const GemmArgs& g) {
     return false;
   }
   choose(key + tf32_of(g.tf32, g.in) + (codes ? g.a_format == Float8::e4m3 ? " e4m3" : " e5m2" : "") +
-             (!gelu   ? ""
-              : slope ? " dgelu"
-                      : " gelu_aux") +
+             (!gelu           ? ""
+              : derivative_of ? " dgelu"
+                              : " gelu_aux") +
              (g.low_bias ? " low_bias" : ""),
          "a product of new sizes (run the step once before)");
   GemmArgs unseen = g;
   unseen.partial = true;
   if (codes)
     gemm_of_decoded(unseen, own_gemm);
-  else if (slope)
-    gemm_with_slope(unseen);
+  else if (derivative_of)
+    gemm_with_derivative(unseen);
   else
     own_gemm(unseen);
   return true;

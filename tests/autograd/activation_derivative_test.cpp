@@ -14,8 +14,9 @@
 #include "binade/core/step_context.h"
 #include "tests/autograd/test_ops.h"
 
-// The slope of a layer's activation in the product that makes its gradient (GradSink::slope), and what that layer gave,
-// made again instead of kept (OpContext::save_input). `together` takes both ways, `apart` neither.
+// The derivative of a layer's activation in the product that makes its gradient (GradSink::activation_derivative), and
+// what that layer gave, made again instead of kept (OpContext::save_input). `together` takes both ways, `apart`
+// neither.
 namespace binade {
 namespace {
 
@@ -79,7 +80,7 @@ struct Mlp {
   Activation activation;
 };
 
-class SlopeInProduct : public ::testing::Test {};
+class DerivativeInProduct : public ::testing::Test {};
 
 /// Gradients of `run`'s result, whose shape is that of x, in `dtype`.
 std::vector<Tensor> gradients(const Mlp& mlp, DType dtype, const std::function<Variable(const Mlp&)>& run,
@@ -100,14 +101,14 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
     EXPECT_EQ(std::memcmp(got[i].raw(), want[i].raw(), want[i].bytes()), 0) << i;
 }
 
-TEST_F(SlopeInProduct, HasTheBitsOfAPassOfItsOwnInF32) {
+TEST_F(DerivativeInProduct, HasTheBitsOfAPassOfItsOwnInF32) {
   for (const Activation activation : kActivations)
     for (const DType dtype : {DType::f32, DType::f64})
       expect_same(gradients(Mlp(dtype, activation), dtype, together), gradients(Mlp(dtype, activation), dtype, apart));
 }
 
 /// Nobody but this test holds what `up` gave once `down` has read it, where backward can make it again to the bit.
-TEST_F(SlopeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain) {
+TEST_F(DerivativeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain) {
   const auto keeps = [](DType dtype, Activation activation, const std::function<Variable(const Variable&)>& between) {
     const Mlp mlp(dtype, activation);
     const PolicyScope policy(is_half(dtype) ? PrecisionPolicy{.low = dtype} : PrecisionPolicy{});
@@ -124,12 +125,12 @@ TEST_F(SlopeInProduct, WhatADownLayerReadIsKeptOnlyWhereItCannotBeMadeAgain) {
       EXPECT_TRUE(keeps(dtype, smooth, pass)) << "another op made it: " << name_of(dtype);
     }
   }
-  EXPECT_TRUE(keeps(DType::f32, Activation::kRelu, as_it_is)) << "its slope is taken of y itself";
+  EXPECT_TRUE(keeps(DType::f32, Activation::kRelu, as_it_is)) << "its derivative is taken of y itself";
 }
 
 /// The weight's gradient is one of what `down` read, to the bit: its other factor does not depend on who applies the
-/// slope.
-TEST_F(SlopeInProduct, WhatIsMadeAgainIsWhatTheDownLayerRead) {
+/// derivative.
+TEST_F(DerivativeInProduct, WhatIsMadeAgainIsWhatTheDownLayerRead) {
   for (const Activation activation : kActivations)
     for (const DType dtype : {DType::f16, DType::bf16})
       for (const bool fp8 : {false, true}) {
@@ -146,7 +147,7 @@ TEST_F(SlopeInProduct, WhatIsMadeAgainIsWhatTheDownLayerRead) {
       }
 }
 
-TEST_F(SlopeInProduct, InHalvesALayerWithAGeluIsALayerAndAGelu) {
+TEST_F(DerivativeInProduct, InHalvesALayerWithAGeluIsALayerAndAGelu) {
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool trained : {true, false}) {
       const PolicyScope policy(PrecisionPolicy{.low = dtype});
@@ -163,7 +164,7 @@ TEST_F(SlopeInProduct, InHalvesALayerWithAGeluIsALayerAndAGelu) {
 }
 
 /// Of the sum before it is rounded: half a unit in the last place and what the sum itself is off.
-TEST_F(SlopeInProduct, IsRoundedOnceInHalves) {
+TEST_F(DerivativeInProduct, IsRoundedOnceInHalves) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     const Mlp mlp(dtype);
     Between between;
@@ -182,7 +183,7 @@ TEST_F(SlopeInProduct, IsRoundedOnceInHalves) {
           sum += gy[r * kWidth + i] * w[i * kHidden + h];
           magnitude += std::abs(gy[r * kWidth + i] * w[i * kHidden + h]);
         }
-        const double exact = sum * math::gelu_tanh_slope(z[r * kHidden + h]);
+        const double exact = sum * math::gelu_tanh_derivative(z[r * kHidden + h]);
         ASSERT_LE(std::abs(gz[r * kHidden + h] - exact), half_ulp * std::abs(exact) + magnitude * 0x1p-20 + 0x1p-25)
             << name_of(dtype) << " " << r << " " << h;
       }
@@ -191,7 +192,7 @@ TEST_F(SlopeInProduct, IsRoundedOnceInHalves) {
 }
 
 /// Whatever stands between takes the way that needs nothing of the two: `down` gives the gradient of its own x.
-TEST_F(SlopeInProduct, IsLeftToItsLayerWhereAnythingStandsBetween) {
+TEST_F(DerivativeInProduct, IsLeftToItsLayerWhereAnythingStandsBetween) {
   const auto given = [](const std::function<Variable(const Mlp&)>& run) {
     Between between;
     gradients(Mlp(DType::f32), DType::f32, run, &between);
@@ -218,7 +219,7 @@ TEST_F(SlopeInProduct, IsLeftToItsLayerWhereAnythingStandsBetween) {
 }
 
 /// A layer that is promoted reads a cast of the other's result.
-TEST_F(SlopeInProduct, IsLeftToItsLayerWhereACastStandsBetween) {
+TEST_F(DerivativeInProduct, IsLeftToItsLayerWhereACastStandsBetween) {
   Between between;
   const Mlp mlp(DType::bf16);
   {
@@ -230,7 +231,7 @@ TEST_F(SlopeInProduct, IsLeftToItsLayerWhereACastStandsBetween) {
   EXPECT_EQ(between.got.to_vector<float>(), between.given.to(DType::bf16).to_vector<float>());
 }
 
-TEST_F(SlopeInProduct, ARecomputedSegmentHasTheBitsOfOneThatIsNot) {
+TEST_F(DerivativeInProduct, ARecomputedSegmentHasTheBitsOfOneThatIsNot) {
   for (const DType dtype : {DType::f32, DType::bf16})
     expect_same(
         gradients(Mlp(dtype), dtype,
@@ -239,7 +240,7 @@ TEST_F(SlopeInProduct, ARecomputedSegmentHasTheBitsOfOneThatIsNot) {
 }
 
 /// Whose part it is, is asked of each pass anew.
-TEST_F(SlopeInProduct, APassOverARetainedGraphDecidesForItself) {
+TEST_F(DerivativeInProduct, APassOverARetainedGraphDecidesForItself) {
   const Mlp mlp(DType::f32), other(DType::f32);
   const Tensor g = values({kRows, kWidth}, 5);
   const Variable h = mlp.up(), y = mlp.down(h), both = y + linear(h, Variable(Tensor::zeros({kWidth, kHidden})));
@@ -248,8 +249,8 @@ TEST_F(SlopeInProduct, APassOverARetainedGraphDecidesForItself) {
   expect_same(mlp.gradients(), other.gradients());
 }
 
-/// An infinite gradient stays visible at the layer that made it: times a slope of 0 it is a NaN.
-TEST_F(SlopeInProduct, AnInfinityIsSeenWhereItIsMade) {
+/// An infinite gradient stays visible at the layer that made it: times a derivative of 0 it is a NaN.
+TEST_F(DerivativeInProduct, AnInfinityIsSeenWhereItIsMade) {
   for (const double z : {-50.0, 3.0}) {
     Mlp mlp(DType::f32);
     mlp.up_bias = Variable(Tensor::full({kHidden}, z), true);

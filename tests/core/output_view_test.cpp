@@ -1,4 +1,4 @@
-#include "binade/core/ops/room.h"
+#include "binade/core/ops/output_view.h"
 
 #include <gtest/gtest.h>
 
@@ -10,49 +10,49 @@
 namespace binade {
 namespace {
 
-using ops::Room;
+using ops::ConcatBuffer;
 using test::noise;
 
 class Rooms : public ::testing::Test {
  protected:
-  static Tensor take(Room& room, std::int64_t begin, std::int64_t channels, DType dtype = DType::f32) {
-    return room.take(begin, {2, 3, channels}, dtype, Device::cpu());
+  static Tensor take(ConcatBuffer& buffer, std::int64_t begin, std::int64_t channels, DType dtype = DType::f32) {
+    return buffer.take(begin, {2, 3, channels}, dtype, Device::cpu());
   }
   Runtime runtime_{{.seed = 3}};
 };
 using Concat = Rooms;
 
 TEST_F(Rooms, SlicesLieSideBySideAndLiveAsLongAsTheyAreRead) {
-  Room room(24);
-  const Tensor right = take(room, 16, 8);
-  Tensor left = take(room, 0, 16);
+  ConcatBuffer buffer(24);
+  const Tensor right = take(buffer, 16, 8);
+  Tensor left = take(buffer, 0, 16);
   ASSERT_TRUE(left.joined_with(right).defined());
   EXPECT_EQ(left.pitch(), 24);
   left = Tensor();
-  EXPECT_TRUE(right.sole_owner());  // the room is full: it holds nothing any more
+  EXPECT_TRUE(right.sole_owner());  // the buffer is full: it holds nothing any more
 }
 
 TEST_F(Rooms, ChannelsAreGivenOutOnce) {
-  Room room(16);
-  const Tensor first = take(room, 0, 8), again = take(room, 0, 8), overlapping = take(room, 4, 8);
+  ConcatBuffer buffer(16);
+  const Tensor first = take(buffer, 0, 8), again = take(buffer, 0, 8), overlapping = take(buffer, 4, 8);
   EXPECT_EQ(first.pitch(), 16);
   EXPECT_TRUE(again.contiguous());
   EXPECT_TRUE(overlapping.contiguous());
-  const Tensor rest = take(room, 8, 8), late = take(room, 8, 8);
+  const Tensor rest = take(buffer, 8, 8), late = take(buffer, 8, 8);
   EXPECT_TRUE(first.joined_with(rest).defined());
   EXPECT_TRUE(late.contiguous());
   EXPECT_TRUE(late.sole_owner());
 }
 
 TEST_F(Rooms, WhatDoesNotFitLiesApart) {
-  Room room(16);
-  const Tensor first = take(room, 0, 8);
-  EXPECT_TRUE(take(room, 8, 8, DType::bf16).contiguous());
-  EXPECT_TRUE(room.take(8, {2, 4, 8}, DType::f32, Device::cpu()).contiguous());
-  EXPECT_FALSE(take(room, 8, 8).contiguous());  // those before have taken nothing
-  EXPECT_THROW(take(room, 12, 8), ArgumentError);
+  ConcatBuffer buffer(16);
+  const Tensor first = take(buffer, 0, 8);
+  EXPECT_TRUE(take(buffer, 8, 8, DType::bf16).contiguous());
+  EXPECT_TRUE(buffer.take(8, {2, 4, 8}, DType::f32, Device::cpu()).contiguous());
+  EXPECT_FALSE(take(buffer, 8, 8).contiguous());  // those before have taken nothing
+  EXPECT_THROW(take(buffer, 12, 8), ArgumentError);
 
-  Room odd(12);  // halves would begin between two packs
+  ConcatBuffer odd(12);  // halves would begin between two packs
   EXPECT_TRUE(take(odd, 8, 4, DType::f16).contiguous());
   EXPECT_EQ(take(odd, 8, 4, DType::f16).dtype(), DType::f16);
   EXPECT_FALSE(take(odd, 8, 4, DType::f32).contiguous());

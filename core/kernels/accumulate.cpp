@@ -7,8 +7,8 @@ namespace {
 
 template <class From, class To>
 void accumulate_typed(const void* from, void* to, std::int64_t n) {
-  Seen seen(kDTypeOf<To>);
-  put_row(static_cast<To*>(to), n, seen, [&](std::int64_t i, auto part) {
+  AmaxObserver amax(kDTypeOf<To>);
+  put_row(static_cast<To*>(to), n, amax, [&](std::int64_t i, auto part) {
     return get(static_cast<const To*>(to) + i, part) + get(static_cast<const From*>(from) + i, part);
   });
 }

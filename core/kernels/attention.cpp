@@ -60,7 +60,7 @@ class Attention {
     parallel_blocks(a_.batch * a_.heads * cuts, [&](std::int64_t task) {
       const std::int64_t cut = task % cuts, h = task / cuts % a_.heads, b = task / cuts / a_.heads;
       const Tokens k{a_.k, a_.keys, b, h / group_}, v{a_.v, a_.keys, b, h / group_}, q{a_.q, a_.queries, b, h};
-      Seen results(kDTypeOf<T>);
+      AmaxObserver results(kDTypeOf<T>);
       Unit unit;
       Arena arena(ScratchSlot::kImage, 2 * (panel_size() + kRows * pitch_) + (2 * kRows + 1) * logit_pitch_);
       const Panels keys = columns_of(k, arena), values = rows_of(v, 0, a_.keys, arena.take(panel_size()));
@@ -70,12 +70,12 @@ class Attention {
       const Rows<Stored> p_operand = left_operands(p, arena);
       for (std::int64_t tile = cut * tiles_ / cuts; tile < (cut + 1) * tiles_ / cuts; ++tile) {
         const std::int64_t first = tile_begin(tile), rows = tile_begin(tile + 1) - first;
-        const std::int64_t seen = rows_.visible(first + rows - 1);
-        multiply(left(q, first, rows, queries), rows, a_.depth, keys, seen, p, unit);
+        const std::int64_t visible = rows_.visible(first + rows - 1);
+        multiply(left(q, first, rows, queries), rows, a_.depth, keys, visible, p, unit);
         C inverse[kRows];
         C* lse = f.lse == nullptr ? nullptr : static_cast<C*>(f.lse) + (b * a_.heads + h) * a_.queries + first;
-        rows_.softmax({b, h, first, rows, round_up(seen, kWide)}, p, p_operand, factors.data, lse, inverse);
-        multiply_seen(p_operand, first, rows, v, values, y, unit);
+        rows_.softmax({b, h, first, rows, round_up(visible, kWide)}, p, p_operand, factors.data, lse, inverse);
+        multiply_visible(p_operand, first, rows, v, values, y, unit);
         T* const to = static_cast<T*>(f.y) + (b * a_.queries + first) * f.y_token + h * f.y_head;
         write(y, rows, inverse, to, f.y_token, results);
       }
@@ -89,9 +89,9 @@ class Attention {
     parallel_blocks(a_.batch * a_.key_heads, [&](std::int64_t task) {
       const std::int64_t kh = task % a_.key_heads, b = task / a_.key_heads;
       const Tokens k{a_.k, a_.keys, b, kh}, v{a_.v, a_.keys, b, kh};
-      Seen results(kDTypeOf<T>);
+      AmaxObserver results(kDTypeOf<T>);
       Unit unit;
-      const Room room(*this, k, v, std::min(block_tiles, tiles_) * kRows);
+      const Workspace work(*this, k, v, std::min(block_tiles, tiles_) * kRows);
       bool begun = false;
       for (std::int64_t h = kh * group_; h < (kh + 1) * group_ && blocks > 0; ++h) {
         const Tokens q{a_.q, a_.queries, b, h}, gy{g.gy, a_.queries, b, h};
@@ -99,16 +99,16 @@ class Attention {
           const std::int64_t first_tile = block * tiles_ / blocks, end_tile = (block + 1) * tiles_ / blocks;
           const std::int64_t begin = tile_begin(first_tile), end = tile_begin(end_tile);
           for (std::int64_t tile = first_tile; tile < end_tile; ++tile)
-            logit_gradients(g, q, gy, k, tile, begin, room, unit, results);
-          if (g.gv.data != nullptr) add_columns(gy, begin, end, room.p_right, room.gv, begun, room.columns, unit);
-          if (g.gk.data != nullptr) add_columns(q, begin, end, room.gp_right, room.gk, begun, room.columns, unit);
+            logit_gradients(g, q, gy, k, tile, begin, work, unit, results);
+          if (g.gv.data != nullptr) add_columns(gy, begin, end, work.p_right, work.gv, begun, work.columns, unit);
+          if (g.gk.data != nullptr) add_columns(q, begin, end, work.gp_right, work.gk, begun, work.columns, unit);
           begun = true;
         }
       }
       if (!begun)
-        for (const Rows<C>& sums : {room.gk, room.gv}) clear_columns(sums, 0);
-      if (g.gk.data != nullptr) write_transposed(room.gk, scale_, g.gk, b, kh, results);
-      if (g.gv.data != nullptr) write_transposed(room.gv, C(1), g.gv, b, kh, results);
+        for (const Rows<C>& sums : {work.gk, work.gv}) clear_columns(sums, 0);
+      if (g.gk.data != nullptr) write_transposed(work.gk, scale_, g.gk, b, kh, results);
+      if (g.gv.data != nullptr) write_transposed(work.gv, C(1), g.gv, b, kh, results);
     });
   }
 
@@ -147,8 +147,8 @@ class Attention {
   };
 
   /// What backward reads of one head of keys and values, and where it computes with blocks of `block_rows` queries.
-  struct Room {
-    Room(const Attention& x, const Tokens& k, const Tokens& v, std::int64_t block_rows)
+  struct Workspace {
+    Workspace(const Attention& x, const Tokens& k, const Tokens& v, std::int64_t block_rows)
         : arena(ScratchSlot::kImage,
                 3 * x.panel_size() + x.transposed_size(block_rows) + 2 * kRows * x.pitch_ +
                     (2 * x.a_.depth + 2 * logit_rows(block_rows) + 2 * pair_rows(block_rows) + kRows + Lane::kDepth) *
@@ -184,29 +184,30 @@ class Attention {
 
   /// Operands of a tile of queries in a block that begins at `begin`; and gq, where it is wanted.
   void logit_gradients(const AttentionBackward& g, const Tokens& q, const Tokens& gy, const Tokens& k,
-                       std::int64_t tile, std::int64_t begin, const Room& room, Unit& unit, Seen& results) const {
+                       std::int64_t tile, std::int64_t begin, const Workspace& work, Unit& unit,
+                       AmaxObserver& results) const {
     const std::int64_t first = tile_begin(tile), rows = tile_begin(tile + 1) - first, at = first - begin;
-    const std::int64_t seen = rows_.visible(first + rows - 1);
+    const std::int64_t visible = rows_.visible(first + rows - 1);
     const auto of_tile = [&](const auto& logits) {
       return std::remove_cvref_t<decltype(logits)>{logits.row(kPairs ? 0 : at), logits.pitch};
     };
     const auto lanes = [&](const Rows<Stored>& right) {
       return Rows<Stored>{right.row(at / Lane::kDepth), right.pitch};
     };
-    const Rows<C> p = of_tile(room.p), gp = of_tile(room.gp);
-    const Rows<Stored> gp_left = of_tile(room.gp_left);
-    multiply(left(q, first, rows, room.queries), rows, a_.depth, room.key_columns, seen, p, unit);
-    multiply(left(gy, first, rows, room.queries), rows, a_.depth, room.value_columns, seen, gp, unit);
+    const Rows<C> p = of_tile(work.p), gp = of_tile(work.gp);
+    const Rows<Stored> gp_left = of_tile(work.gp_left);
+    multiply(left(q, first, rows, work.queries), rows, a_.depth, work.key_columns, visible, p, unit);
+    multiply(left(gy, first, rows, work.queries), rows, a_.depth, work.value_columns, visible, gp, unit);
     C delta[kRows + kN];
     dots(gy, {g.y, a_.queries, q.b, q.head}, first, rows, delta);
     const C* lse = static_cast<const C*>(g.lse) + (q.b * a_.heads + q.head) * a_.queries + first;
-    rows_.gradients({q.b, q.head, first, rows, round_up(seen, kWide)}, p, gp, lse, delta, room.factors,
-                    {lanes(room.p_right), lanes(room.gp_right), gp_left});
+    rows_.gradients({q.b, q.head, first, rows, round_up(visible, kWide)}, p, gp, lse, delta, work.factors,
+                    {lanes(work.p_right), lanes(work.gp_right), gp_left});
     if (g.gq.data == nullptr) return;
-    multiply_seen(gp_left, first, rows, k, room.keys, room.gq, unit);
+    multiply_visible(gp_left, first, rows, k, work.keys, work.gq, unit);
     C scales[kRows];
     std::fill(scales, scales + kRows, scale_);
-    write(room.gq, rows, scales, token(g.gq, a_.queries, q.b, first, q.head), g.gq.token, results);
+    write(work.gq, rows, scales, token(g.gq, a_.queries, q.b, first, q.head), g.gq.token, results);
   }
 
   /// Where tile i of the query rows begins: cut even, at whole lanes.
@@ -235,30 +236,30 @@ class Attention {
     return panels;
   }
   /// Tokens [first, first + count) as its rows: (count, depth).
-  Panels rows_of(const Tokens& x, std::int64_t first, std::int64_t count, Stored* room) const {
-    const Panels panels{a_.depth, ceil_div(count, Lane::kDepth), room};
+  Panels rows_of(const Tokens& x, std::int64_t first, std::int64_t count, Stored* storage) const {
+    const Panels panels{a_.depth, ceil_div(count, Lane::kDepth), storage};
     for (std::int64_t p = 0; p < panels.panels() && count > 0; ++p) panels.pack(p, x.at(first), x.x.token, 1, count);
     return panels;
   }
   /// Tokens as the rows of a left operand, where they lie if they are lanes there.
-  Left left(const Tokens& x, std::int64_t first, std::int64_t count, const Rows<Stored>& room) const {
+  Left left(const Tokens& x, std::int64_t first, std::int64_t count, const Rows<Stored>& storage) const {
     if constexpr (Lane::kGroup == 1 && Lane::kDepth * sizeof(T) == sizeof(Stored))
       if (a_.depth % Lane::kDepth == 0)
         return {reinterpret_cast<const char*>(x.at(first)), x.x.token * static_cast<std::int64_t>(sizeof(T)), kBytes,
                 0};
-    for (std::int64_t i = 0; i < count; ++i) to_lanes<Lane>(x.at(first + i), a_.depth, room.row(i));
-    return left(room);
+    for (std::int64_t i = 0; i < count; ++i) to_lanes<Lane>(x.at(first + i), a_.depth, storage.row(i));
+    return left(storage);
   }
   static Left left(const Rows<Stored>& x) {
     return {reinterpret_cast<const char*>(x.data), x.pitch * kBytes, kBytes, 0};
   }
   /// Tokens [first, first + count) as the columns of a left operand: (depth, count).
-  Left transposed(const T* x, std::int64_t pitch, std::int64_t count, Stored* room) const {
+  Left transposed(const T* x, std::int64_t pitch, std::int64_t count, Stored* storage) const {
     const std::int64_t size = transposed_tile(count);
     const EvenTiles<Lane> even(a_.depth);
     for (std::int64_t i = 0; i < even.tiles; ++i)
-      pack_rows<Lane>(x + even.begin(i), 1, pitch, even.begin(i + 1) - even.begin(i), count, room + i * size);
-    return {reinterpret_cast<const char*>(room), Lane::kGroup * kBytes, kRows * kBytes, size * kBytes};
+      pack_rows<Lane>(x + even.begin(i), 1, pitch, even.begin(i + 1) - even.begin(i), count, storage + i * size);
+    return {reinterpret_cast<const char*>(storage), Lane::kGroup * kBytes, kRows * kBytes, size * kBytes};
   }
 
   Rows<C> logits(std::int64_t rows, Arena& arena) const {
@@ -279,7 +280,8 @@ class Attention {
   }
 
   /// Rows of results, each times its factor, to tokens `token` apart.
-  void write(const Rows<C>& from, std::int64_t rows, const C* factors, T* to, std::int64_t token, Seen& results) const {
+  void write(const Rows<C>& from, std::int64_t rows, const C* factors, T* to, std::int64_t token,
+             AmaxObserver& results) const {
     Vector<C> largest{};  // here, where it stays in a register
     for (std::int64_t r = 0; r < rows; ++r)
       each_group<C>(
@@ -293,7 +295,7 @@ class Attention {
 
   /// to (depth, keys) by keys as rows, times factor.
   void write_transposed(const Rows<C>& from, C factor, const AttentionBackward::Gradient& to, std::int64_t b,
-                        std::int64_t kh, Seen& results) const {
+                        std::int64_t kh, AmaxObserver& results) const {
     if constexpr (std::is_same_v<C, double>) {
       for (std::int64_t s = 0; s < a_.keys; ++s)
         for (std::int64_t d = 0; d < a_.depth; ++d) token(to, a_.keys, b, s, kh)[d] = from.row(d)[s] * factor;
@@ -352,14 +354,14 @@ class Attention {
 
   /// to = x v for rows [first, first + rows) of the queries, x holding 0 for keys that a row does not see. Where a key
   /// that only some of the rows see is not finite, 0 times it would be NaN: there row by row.
-  void multiply_seen(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& v,
-                     const Panels& values, const Rows<C>& to, Unit& unit) const {
-    const std::int64_t seen = rows_.visible(first + rows - 1);
-    if (finite(v, rows_.visible(first), std::min(a_.keys, round_up(seen, Lane::kDepth))))
-      return multiply(left(x), rows, seen, values, a_.depth, to, unit);
-    Stored* room = scratch_of<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size()));
+  void multiply_visible(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& v,
+                        const Panels& values, const Rows<C>& to, Unit& unit) const {
+    const std::int64_t visible = rows_.visible(first + rows - 1);
+    if (finite(v, rows_.visible(first), std::min(a_.keys, round_up(visible, Lane::kDepth))))
+      return multiply(left(x), rows, visible, values, a_.depth, to, unit);
+    Stored* storage = scratch_of<Stored>(ScratchSlot::kPackedB, static_cast<std::size_t>(panel_size()));
     for (std::int64_t r = 0; r < rows; ++r) {
-      const Panels own = rows_of(v, 0, rows_.visible(first + r), room);
+      const Panels own = rows_of(v, 0, rows_.visible(first + r), storage);
       multiply(left({x.row(r), x.pitch}), 1, rows_.visible(first + r), own, a_.depth, {to.row(r), to.pitch}, unit);
     }
   }
@@ -372,15 +374,15 @@ class Attention {
   /// on that sees a panel of keys; = where it has not `begun`. A row that is not finite reaches the keys it sees: there
   /// row by row.
   void add_columns(const Tokens& x, std::int64_t begin, std::int64_t end, const Rows<Stored>& lanes, const Rows<C>& to,
-                   bool begun, Stored* room, Unit& unit) const {
-    const std::int64_t seen = rows_.visible(end - 1);
-    if (rows_.visible(begin) == seen || finite(x, begin, end)) {
-      if (!begun) clear_columns(to, seen);
-      const Left columns = transposed(x.at(begin), x.x.token, end - begin, room);
-      for (std::int64_t s = 0; s < seen; s += kWide) {
-        const std::int64_t unseen = a_.causal ? std::max<std::int64_t>(s - a_.keys + a_.queries - begin, 0) : 0;
-        const std::int64_t lane = unseen / Lane::kDepth / Lane::kGroup * Lane::kGroup;
-        add_panel(columns, lane, ceil_div(end - begin, Lane::kDepth) - lane, lanes, s, seen, to, begun, unit);
+                   bool begun, Stored* storage, Unit& unit) const {
+    const std::int64_t visible = rows_.visible(end - 1);
+    if (rows_.visible(begin) == visible || finite(x, begin, end)) {
+      if (!begun) clear_columns(to, visible);
+      const Left columns = transposed(x.at(begin), x.x.token, end - begin, storage);
+      for (std::int64_t s = 0; s < visible; s += kWide) {
+        const std::int64_t hidden = a_.causal ? std::max<std::int64_t>(s - a_.keys + a_.queries - begin, 0) : 0;
+        const std::int64_t lane = hidden / Lane::kDepth / Lane::kGroup * Lane::kGroup;
+        add_panel(columns, lane, ceil_div(end - begin, Lane::kDepth) - lane, lanes, s, visible, to, begun, unit);
       }
       return;
     }
@@ -390,7 +392,7 @@ class Attention {
       // Alone in its lane, whose other row may see fewer keys.
       std::fill(one, one + Lane::kDepth * a_.depth, T{});
       std::copy_n(x.at(t), a_.depth, one + (t - begin) % Lane::kDepth * a_.depth);
-      const Left columns = transposed(one, a_.depth, Lane::kDepth, room);
+      const Left columns = transposed(one, a_.depth, Lane::kDepth, storage);
       const Rows<Stored> lane{lanes.row((t - begin) / Lane::kDepth), lanes.pitch};
       for (std::int64_t s = 0; s < rows_.visible(t); s += kWide)
         add_panel(columns, 0, 1, lane, s, rows_.visible(t), to, true, unit);

@@ -90,8 +90,8 @@ class AttentionRows {
   }
   /// Of keys from s on those before `count`; for others `rest`.
   template <bool kEdge>
-  [[gnu::always_inline]] static Vector<C> seen(const Vector<C>& x, std::int64_t s, std::int64_t count,
-                                               std::bool_constant<kEdge>, float rest = 0) {
+  [[gnu::always_inline]] static Vector<C> visible_only(const Vector<C>& x, std::int64_t s, std::int64_t count,
+                                                       std::bool_constant<kEdge>, float rest = 0) {
     if constexpr (kEdge)
       return keep(x, Part{static_cast<int>(count - s)}, rest);
     else
@@ -137,7 +137,8 @@ class AttentionRows {
     Vector<C> top = splat(kLowest);
     each_vector(
         count, count, [&](std::int64_t s, auto edge) __attribute__((always_inline)) {
-          top = larger(seen(logits(row, mask, s, count, edge), s, count, edge, -std::numeric_limits<float>::infinity()),
+          top = larger(visible_only(logits(row, mask, s, count, edge), s, count, edge,
+                                    -std::numeric_limits<float>::infinity()),
                        top);
         });
     return top;
@@ -184,7 +185,7 @@ class AttentionRows {
     Vector<C> sums{};
     each_vector(
         count, count, [&](std::int64_t s, auto edge) __attribute__((always_inline)) {
-          const Vector<C> p = seen(exponential(logits(row, mask, s, count, edge) - shift), s, count, edge);
+          const Vector<C> p = visible_only(exponential(logits(row, mask, s, count, edge) - shift), s, count, edge);
           sums += p;
           put_left(row, operand, s, drops ? p * load_vector<C>(factors + s) : p);
         });
@@ -227,14 +228,15 @@ class AttentionRows {
           Vector<C> x[kRows], g[kRows];
 #pragma GCC unroll 2
           for (int i = 0; i < kRows; ++i) {
-            x[i] = seen(exponential(logits(p.row(r + i), mask[i], s, count[i], edge) - shift[i]), s, count[i], edge);
+            x[i] = visible_only(exponential(logits(p.row(r + i), mask[i], s, count[i], edge) - shift[i]), s, count[i],
+                                edge);
             const Vector<C> gx = load_vector<C>(gp.row(r + i) + s);
             if (drops) {
               const Vector<C> factor = load_vector<C>(factors.row(i) + s);
-              g[i] = seen(x[i] * (gx * factor - delta[r + i]), s, count[i], edge);
-              x[i] = seen(x[i] * factor, s, count[i], edge);
+              g[i] = visible_only(x[i] * (gx * factor - delta[r + i]), s, count[i], edge);
+              x[i] = visible_only(x[i] * factor, s, count[i], edge);
             } else {
-              g[i] = seen(x[i] * (gx - delta[r + i]), s, count[i], edge);
+              g[i] = visible_only(x[i] * (gx - delta[r + i]), s, count[i], edge);
             }
           }
           put_operands(p, gp, r, s, x, g, to);

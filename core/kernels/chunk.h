@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "binade/core/kernels/amax_observer.h"
 #include "binade/core/kernels/elementwise.h"
 #include "binade/core/kernels/lanes.h"
-#include "binade/core/kernels/seen.h"
 #include "binade/core/one_rounding.h"
 
 /// How the elementwise loops meet storage types: a chunk at a time is widened into a buffer of the computing type that
@@ -25,8 +25,8 @@ template <class T>
 
 /// Rounds and observes what it rounds, in one pass.
 template <class T>
-[[gnu::noinline]] void round_low(const float* from, T* to, std::int64_t n, Seen& seen) {
-  put_row(to, n, seen, [&](std::int64_t i, auto part) { return get(from + i, part); });
+[[gnu::noinline]] void round_low(const float* from, T* to, std::int64_t n, AmaxObserver& amax) {
+  put_row(to, n, amax, [&](std::int64_t i, auto part) { return get(from + i, part); });
 }
 
 template <class C, class T>
@@ -62,17 +62,17 @@ template <class C, class T>
 }
 
 /// Stores elements [0, n) in `y` and shows them to `seen`. `n` <= kChunk.
-[[gnu::noinline]] inline void round(const float* from, const Out& y, std::int64_t n, Seen& seen) {
+[[gnu::noinline]] inline void round(const float* from, const Out& y, std::int64_t n, AmaxObserver& amax) {
   switch (y.dtype) {
-    case DType::f16: return round_low(from, static_cast<float16*>(y.data), n, seen);
-    case DType::bf16: return round_low(from, static_cast<bfloat16*>(y.data), n, seen);
+    case DType::f16: return round_low(from, static_cast<float16*>(y.data), n, amax);
+    case DType::bf16: return round_low(from, static_cast<bfloat16*>(y.data), n, amax);
     case DType::f64:
       for (std::int64_t i = 0; i < n; ++i) static_cast<double*>(y.data)[i] = from[i];
       return;
-    default: std::memcpy(y.data, from, static_cast<std::size_t>(n) * sizeof(float)); seen.add(from, n);
+    default: std::memcpy(y.data, from, static_cast<std::size_t>(n) * sizeof(float)); amax.add(from, n);
   }
 }
-[[gnu::noinline]] inline void round(const double* from, const Out& y, std::int64_t n, Seen& seen) {
+[[gnu::noinline]] inline void round(const double* from, const Out& y, std::int64_t n, AmaxObserver& amax) {
   if (y.dtype == DType::f64) {
     std::memcpy(y.data, from, static_cast<std::size_t>(n) * sizeof(double));
     return;
@@ -80,7 +80,7 @@ template <class C, class T>
   float narrow[kChunk];
   const bool twice = y.dtype != DType::f32;  // narrow[i] is rounded again
   for (std::int64_t i = 0; i < n; ++i) narrow[i] = twice ? rounded_to_odd(from[i]) : static_cast<float>(from[i]);
-  round(narrow, y, n, seen);
+  round(narrow, y, n, amax);
 }
 
 /// Elements [at, at + n) of a run as C: where they lie, if they are of that type, else widened into a buffer. `step` 0
@@ -97,9 +97,9 @@ class Reader {
     }
   }
   /// Fetches elements [at, at + n), which may lie behind the run, for whoever reads on there.
-  void fetch_ahead(std::int64_t at, std::int64_t n) const {
+  void prefetch(std::int64_t at, std::int64_t n) const {
     const auto size = static_cast<std::int64_t>(size_of(x_.dtype));
-    for (std::int64_t byte = at * size; byte < (at + n) * size; byte += 64) fetch(x_.data, byte);
+    for (std::int64_t byte = at * size; byte < (at + n) * size; byte += 64) prefetch_line(x_.data, byte);
   }
   const C* read(std::int64_t at, std::int64_t n) {
     if (step_ == 0) return buffer_;
@@ -118,19 +118,19 @@ class Reader {
 template <class C>
 class Writer {
  public:
-  explicit Writer(const Out& y) : y_(y), direct_(y.dtype == kDTypeOf<C>), seen_(y.dtype) {}
+  explicit Writer(const Out& y) : y_(y), direct_(y.dtype == kDTypeOf<C>), amax_(y.dtype) {}
   C* target(std::int64_t at) { return direct_ ? static_cast<C*>(y_.data) + at : buffer_; }
   void done(std::int64_t at, std::int64_t n) {
     if (direct_)
-      seen_.add(target(at), n);
+      amax_.add(target(at), n);
     else
-      round(buffer_, y_.at(at), n, seen_);
+      round(buffer_, y_.at(at), n, amax_);
   }
 
  private:
   Out y_;
   bool direct_;
-  Seen seen_;
+  AmaxObserver amax_;
   alignas(64) C buffer_[kChunk];
 };
 

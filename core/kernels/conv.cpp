@@ -226,7 +226,7 @@ class Convolution {
     Out* result = static_cast<Out*>(args_.result) + n * result_height_ * result_width_ * args_.result_pitch + channel;
     const std::int64_t spacing = sweep.result_step[1] * args_.result_pitch;
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(args_.bias)};
-    Seen seen(kDTypeOf<Out>);
+    AmaxObserver amax(kDTypeOf<Out>);
     std::vector<std::int64_t> b_offsets(a_offsets_.size());
     for (std::int64_t s = 0; s < segments; ++s)
       b_offsets[static_cast<std::size_t>(s)] = s * joined_ * group_lanes_ * filter.step;
@@ -241,7 +241,7 @@ class Convolution {
     tile.columns = filter.width;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       tile.accumulate = chunk > 0;
-      tile.seen = in_place && chunk + 1 == chunks ? &seen : nullptr;
+      tile.amax = in_place && chunk + 1 == chunks ? &amax : nullptr;
       for (std::int64_t row = begin; row < end; ++row) {
         const Inside there = inside(sweep, row);
         const std::int64_t first = std::max(there.begin, chunk * segments / chunks);
@@ -252,9 +252,9 @@ class Convolution {
                                    i / panels_ * group_lanes_;
         Out* result_row = result + ((sweep.first[0] + row * sweep.result_step[0]) * result_width_ + sweep.first[1]) *
                                        args_.result_pitch;
-        for (std::int64_t piece = 0; piece < tiles.tiles; ++piece) {
-          const std::int64_t x = tiles.begin(piece);
-          const int count = static_cast<int>(tiles.begin(piece + 1) - x);
+        for (std::int64_t column_tile = 0; column_tile < tiles.tiles; ++column_tile) {
+          const std::int64_t x = tiles.begin(column_tile);
+          const int count = static_cast<int>(tiles.begin(column_tile + 1) - x);
           tile.a = reinterpret_cast<const char*>(source_row) + x * tile.a_row;
           if (in_place) {
             tile.c = reinterpret_cast<Accumulator*>(result_row + x * spacing);
@@ -272,7 +272,7 @@ class Convolution {
                           .column = channel,
                           .y = result_row + x * spacing,
                           .row = spacing},
-                         seen);
+                         amax);
         }
       }
     }

@@ -110,12 +110,12 @@ class WeightGradient {
   struct Walk {
     Walk(const Panels& panels, std::int64_t rows, std::int64_t blocks) {
       panels.segment(rows, tile, a_offsets, b_offsets);
-      const std::int64_t pieces = tile.segments;
-      for (std::int64_t i = pieces; i < blocks * pieces; ++i) {
-        a_offsets.push_back(a_offsets[i - pieces] + panels.gy_size * kStoredBytes);
-        b_offsets.push_back(b_offsets[i - pieces] + panels.x_size * kStoredBytes);
+      const std::int64_t segments = tile.segments;
+      for (std::int64_t i = segments; i < blocks * segments; ++i) {
+        a_offsets.push_back(a_offsets[i - segments] + panels.gy_size * kStoredBytes);
+        b_offsets.push_back(b_offsets[i - segments] + panels.x_size * kStoredBytes);
       }
-      tile.segments = blocks * pieces;
+      tile.segments = blocks * segments;
     }
     TileArgs<Lane> tile;  ///< without what its offsets are added to
     std::vector<std::int64_t> a_offsets, b_offsets;

@@ -53,9 +53,9 @@ template <class Op, class T>
 /// y[i] = value(TypeTag<T>, x[i]...) of n neighbors, two registers at a time.
 template <class T, class F, class... X>
 [[gnu::flatten]] void in_registers_of(std::int64_t n, void* y, const F& value, const X*... x) {
-  Seen seen(kDTypeOf<T>);
+  AmaxObserver amax(kDTypeOf<T>);
   put_row(
-      static_cast<T*>(y), n, seen, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
+      static_cast<T*>(y), n, amax, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
         return value(TypeTag<T>{}, get(static_cast<const T*>(x) + i, part)...);
       });
 }
@@ -212,12 +212,12 @@ void where(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n) {
 template <class C>
 void convert_of(In x, Out y, std::int64_t n) {
   Reader<C> xs(x);
-  Seen seen(y.dtype);
+  AmaxObserver amax(y.dtype);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    if (y.dtype != kDTypeOf<C>) return round(xs.read(at, count), y.at(at), count, seen);
+    if (y.dtype != kDTypeOf<C>) return round(xs.read(at, count), y.at(at), count, amax);
     C* to = static_cast<C*>(y.at(at).data);
     widen(x.at(at), to, count);
-    seen.add(to, count);
+    amax.add(to, count);
   });
 }
 
@@ -227,8 +227,8 @@ void convert(In x, Out y, std::int64_t n) {
 
 void observe(In x, std::int64_t n) {
   Reader<float> xs(x);
-  Seen seen(x.dtype);
-  for_chunks(n, [&](std::int64_t at, std::int64_t count) { seen.add(xs.read(at, count), count); });
+  AmaxObserver amax(x.dtype);
+  for_chunks(n, [&](std::int64_t at, std::int64_t count) { amax.add(xs.read(at, count), count); });
 }
 
 template <class... Ops>

@@ -9,7 +9,7 @@ namespace binade::cpu::BINADE_ISA {
 namespace {
 
 template <class T>
-void sum_tokens(const EmbeddingGradient& a, std::int64_t row, Seen& seen) {
+void sum_tokens(const EmbeddingGradient& a, std::int64_t row, AmaxObserver& amax) {
   using C = Compute<T>;
   C* gw = static_cast<C*>(a.gw) + row * a.cols;
   const T* gy = static_cast<const T*>(a.gy);
@@ -17,7 +17,7 @@ void sum_tokens(const EmbeddingGradient& a, std::int64_t row, Seen& seen) {
   if (a.accumulate && begin == end) return;
   // Nothing but its token tells where the next row's first gradient lies.
   const T* next = end < a.begin[a.rows] ? gy + a.tokens[end] * a.cols : nullptr;
-  put_row(gw, a.cols, seen, [&](std::int64_t c, auto part) {
+  put_row(gw, a.cols, amax, [&](std::int64_t c, auto part) {
     if (next != nullptr) __builtin_prefetch(next + c);
     Wide<T> sum{};
     for (std::int64_t t = begin; t < end; ++t) sum += get(gy + a.tokens[t] * a.cols + c, part);
@@ -29,8 +29,8 @@ void gradient(const EmbeddingGradient& a) {
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, a.cols));
   dispatch_float(a.gy_dtype, "embedding", [&]<class T>(TypeTag<T>) {
     parallel_for(a.rows, grain, [&](std::int64_t first, std::int64_t end) {
-      Seen seen(kDTypeOf<Compute<T>>);
-      for (std::int64_t row = first; row < end; ++row) sum_tokens<T>(a, row, seen);
+      AmaxObserver amax(kDTypeOf<Compute<T>>);
+      for (std::int64_t row = first; row < end; ++row) sum_tokens<T>(a, row, amax);
     });
   });
 }

@@ -44,19 +44,19 @@ struct Rows {
 };
 
 /// y = round(activation(sum + bias)), z = round(sum + bias); of a GELU in halves y = round(activation(z)), also where
-/// nobody wants z: y must not depend on that (recompute, evaluation). With an activation derivative, y =
-/// round(sum derivative_of'(derivative_at)).
+/// nobody wants z: y must not depend on that (recompute, evaluation). With a derivative_of, y = round(sum
+/// derivative_of'(derivative_at)).
 template <class T>
 struct Epilogue {
   const float* bias = nullptr;
   Activation activation = Activation::kNone, derivative_of = Activation::kNone;
 
-  void run(const Rows<T>& t, Seen& seen) const {
+  void run(const Rows<T>& t, AmaxObserver& amax) const {
     if (derivative_of != Activation::kNone)
-      with_activation<ActivationDerivative, T>(derivative_of, [&](auto of) { times_derivative(t, of, seen); });
+      with_activation<ActivationDerivative, T>(derivative_of, [&](auto of) { times_derivative(t, of, amax); });
     else
       with_activation<Activated, T>(activation, [&](auto of) {
-        t.z != nullptr ? add_bias<true>(t, of, seen) : add_bias<false>(t, of, seen);
+        t.z != nullptr ? add_bias<true>(t, of, amax) : add_bias<false>(t, of, amax);
       });
   }
 
@@ -74,7 +74,7 @@ struct Epilogue {
   }
 
   template <bool kKeepsZ, class Of>
-  void add_bias(const Rows<T>& t, Of of, Seen& seen) const {
+  void add_bias(const Rows<T>& t, Of of, AmaxObserver& amax) const {
     const float* shift = bias == nullptr ? nullptr : bias + t.column;
     VFloat largest{};
     each(
@@ -93,11 +93,11 @@ struct Epilogue {
           if constexpr (kKeepsZ) put_sweep(t.z + r * t.row + j, x, part);
           put_sweep(t.y + r * t.row + j, y, part);
         });
-    seen.add(largest);
+    amax.add(largest);
   }
 
   template <class Of>
-  static void times_derivative(const Rows<T>& t, Of of, Seen& seen) {
+  static void times_derivative(const Rows<T>& t, Of of, AmaxObserver& amax) {
     VFloat largest{};
     each(
         t, [&](int r, std::int64_t j, auto n, auto part) __attribute__((always_inline)) {
@@ -109,7 +109,7 @@ struct Epilogue {
           }
           put_sweep(t.y + r * t.row + j, y, part);
         });
-    seen.add(largest);
+    amax.add(largest);
   }
 };
 
@@ -118,7 +118,7 @@ struct Epilogue<double> {
   const double* bias = nullptr;
   Activation activation = Activation::kNone, derivative_of = Activation::kNone;
 
-  void run(const Rows<double>& t, Seen&) const {
+  void run(const Rows<double>& t, AmaxObserver&) const {
     for (int r = 0; r < t.rows; ++r)
       for (std::int64_t j = 0; j < t.columns; ++j) {
         const double sum = t.sums[r * t.sums_row + j];

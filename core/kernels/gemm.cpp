@@ -166,7 +166,7 @@ void run_chunks(const GemmArgs& g) {
     if (z != nullptr && g.c_offsets) z += g.c_offsets[i];
     const Epilogue<Out> epilogue{static_cast<const Accumulator*>(g.bias), g.activation, g.derivative_of};
     parallel_for(g.m, std::max<std::int64_t>(1, (1 << 14) / g.n), [&](std::int64_t begin, std::int64_t end) {
-      Seen seen(kDTypeOf<Out>);
+      AmaxObserver amax(kDTypeOf<Out>);
       for (std::int64_t r = begin; r < end; ++r) {
         Accumulator* sums = partial + r * g.n;
         for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
@@ -180,7 +180,7 @@ void run_chunks(const GemmArgs& g) {
                       .y = c + at,
                       .z = z == nullptr ? nullptr : z + at,
                       .derivative_at = static_cast<const Out*>(g.derivative_at) + at},
-                     seen);
+                     amax);
       }
     });
   }
@@ -254,13 +254,13 @@ void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std
 
 /// gz = gy * activation'(z) of `count` neighbors.
 template <class T>
-void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, Seen& seen) {
+void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, AmaxObserver& amax) {
   if constexpr (std::is_same_v<T, double>) {
     for (std::int64_t i = 0; i < count; ++i) gz[i] = gy[i] * activation_derivative(activation, z[i]);
   } else {
-    with_activation<ActivationDerivative, T>(activation, [&](auto derivative_of) {
+    with_activation<ActivationDerivative, T>(activation, [&](auto derivative) {
       each_group<T>(count, [&](std::int64_t i, auto part) {
-        put(gz + i, get(gy + i, part) * derivative_of(get(z + i, part)), part, seen);
+        put(gz + i, get(gy + i, part) * derivative(get(z + i, part)), part, amax);
       });
     });
   }
@@ -273,10 +273,10 @@ void derivative_and_sums(Activation activation, const T* z, const T* gy, T* gz, 
   constexpr std::int64_t kStrip = 1024;
   sum_in_blocks(m, n, kStrip, sums,
                 [&](std::int64_t column, std::int64_t count, std::int64_t begin, std::int64_t end, Compute<T>* to) {
-                  Seen seen(kDTypeOf<T>);
+                  AmaxObserver amax(kDTypeOf<T>);
                   for (std::int64_t r = begin; r < end; ++r) {
                     const std::int64_t at = r * n + column;
-                    derivative_run(activation, z + at, gy + at, gz + at, count, seen);
+                    derivative_run(activation, z + at, gy + at, gz + at, count, amax);
                     add_row(gz + at, count, to);
                   }
                 });
@@ -292,8 +292,8 @@ void activation_backward(Activation activation, DType dtype, const void* z, cons
     if (sums != nullptr)
       return derivative_and_sums(activation, from, incoming, to, m, n, static_cast<Compute<T>*>(sums));
     parallel_for(m * n, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-      Seen seen(kDTypeOf<T>);
-      derivative_run(activation, from + begin, incoming + begin, to + begin, end - begin, seen);
+      AmaxObserver amax(kDTypeOf<T>);
+      derivative_run(activation, from + begin, incoming + begin, to + begin, end - begin, amax);
     });
   });
 }

@@ -33,8 +33,8 @@ struct GemmArgs {
   bool low_bias = false;       ///< they are of dtype `out`, a half; REQUIRES KernelTable::low_bias
   Activation activation = Activation::kNone;
   void* pre_activation = nullptr;  ///< A B + bias in dtype `out`, laid out like C; null: not kept
-  /// C = A B derivative_of'(z): the sum is multiplied by an activation's derivative before it is rounded, as a gradient
-  /// is on its way back through the layer before. REQUIRES one product, c_row n and none of the above but tf32.
+  /// C = A B slope'(z): the sum is multiplied by an activation's derivative before it is rounded, as a gradient is on
+  /// its way back through the layer before. REQUIRES one product, c_row n and none of the above but tf32.
   Activation derivative_of = Activation::kNone;
   const void* derivative_at = nullptr;  ///< z in dtype `out`, laid out like C
 

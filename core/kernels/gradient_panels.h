@@ -112,7 +112,7 @@ struct PixelPanels : GradientPanels {
 /// is there in planes: (group, panel, plane, row, pair, channel). In rows of whole groups of pairs, all even columns
 /// share a plane and all odd ones, which they enter some pairs further to the right; else each column has its own. gy
 /// is (group, tile, pairs of 16, filter, pair). Where the pairs of all rows follow one another in both, they are one
-/// piece to the tile; else each row is one.
+/// segment_index to the tile; else each row is one.
 template <class L>
 struct PairPanels : GradientPanels {
   using Lane = L;
@@ -123,13 +123,13 @@ struct PairPanels : GradientPanels {
   PairPanels(const ConvWeightArgs& conv, std::int64_t rows) : GradientPanels(conv, rows, kWide, kVectorWidth<Lane>) {
     row_pairs = (s.out_width + 1) / 2;
     shared = s.stride[1] == 1 && s.filter_width > 2 && s.out_width % 32 == 0;
-    one_piece = !shared && s.stride[0] == 1 && s.out_width % 2 == 0;
+    one_segment = !shared && s.stride[0] == 1 && s.out_width % 2 == 0;
     planes = shared ? 1 + s.dilation[1] % 2 : s.filter_width;
     plane_pairs = row_pairs + (shared ? (s.filter_width - 1) * s.dilation[1] / 2 : 0);
     x_plane = source_rows(rows) * plane_pairs * panel_width;
     tiles = EvenTiles<Lane>(filters).tiles;
-    gy_piece = groups_of(one_piece ? rows * row_pairs : row_pairs) * Lane::kGroup * kTileRows<Lane>;
-    gy_panel = gy_piece * (one_piece ? 1 : rows);
+    gy_segment = groups_of(one_segment ? rows * row_pairs : row_pairs) * Lane::kGroup * kTileRows<Lane>;
+    gy_panel = gy_segment * (one_segment ? 1 : rows);
     x_size = s.groups * panels * planes * x_plane + 64;
     gy_size = s.groups * tiles * gy_panel;
   }
@@ -148,25 +148,25 @@ struct PairPanels : GradientPanels {
       }
     const auto* pixels = static_cast<const bfloat16*>(gy_row(n, row, sizeof(bfloat16)));
     const EvenTiles<Lane> even(filters);
-    const std::int64_t pieces = one_piece ? 1 : rows, piece_pixels = s.out_width * (one_piece ? rows : 1);
+    const std::int64_t segments = one_segment ? 1 : rows, segment_pixels = s.out_width * (one_segment ? rows : 1);
     for (std::int64_t g = 0; g < s.groups; ++g)
       for (std::int64_t i = 0; i < tiles; ++i)
-        for (std::int64_t piece = 0; piece < pieces; ++piece)
-          pack_rows<Lane>(pixels + piece * s.out_width * args.gy_pitch + g * filters + even.begin(i), 1, args.gy_pitch,
-                          even.begin(i + 1) - even.begin(i), piece_pixels,
-                          gy + (g * tiles + i) * gy_panel + piece * gy_piece);
+        for (std::int64_t segment_index = 0; segment_index < segments; ++segment_index)
+          pack_rows<Lane>(pixels + segment_index * s.out_width * args.gy_pitch + g * filters + even.begin(i), 1,
+                          args.gy_pitch, even.begin(i + 1) - even.begin(i), segment_pixels,
+                          gy + (g * tiles + i) * gy_panel + segment_index * gy_segment);
   }
 
   void segment(std::int64_t rows, TileArgs<Lane>& tile, std::vector<std::int64_t>& a_offsets,
                std::vector<std::int64_t>& b_offsets) const {
-    tile.segments = one_piece ? 1 : rows;
-    tile.depth = one_piece ? rows * row_pairs : row_pairs;
+    tile.segments = one_segment ? 1 : rows;
+    tile.depth = one_segment ? rows * row_pairs : row_pairs;
     tile.a_row = Lane::kGroup * kLaneBytes;
     tile.a_step = kTileRows<Lane> * kLaneBytes;
     tile.b_step = panel_width * kLaneBytes;
-    for (std::int64_t piece = 0; piece < tile.segments; ++piece) {
-      a_offsets.push_back(piece * gy_piece * kLaneBytes);
-      b_offsets.push_back(piece * s.stride[0] * plane_pairs * panel_width * kLaneBytes);
+    for (std::int64_t segment_index = 0; segment_index < tile.segments; ++segment_index) {
+      a_offsets.push_back(segment_index * gy_segment * kLaneBytes);
+      b_offsets.push_back(segment_index * s.stride[0] * plane_pairs * panel_width * kLaneBytes);
     }
   }
   const char* filters_of(const Stored* gy, std::int64_t i) const {
@@ -204,8 +204,8 @@ struct PairPanels : GradientPanels {
     }
   }
 
-  std::int64_t row_pairs, planes, plane_pairs, x_plane, tiles, gy_piece, gy_panel;
-  bool shared, one_piece;
+  std::int64_t row_pairs, planes, plane_pairs, x_plane, tiles, gy_segment, gy_panel;
+  bool shared, one_segment;
 };
 
 template <class Lane, class T>

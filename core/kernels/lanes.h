@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "binade/core/kernels/seen.h"
+#include "binade/core/kernels/amax_observer.h"
 #include "binade/core/kernels/simd.h"
 
 /// Loops over a row in vectors, the last of which may be partial. Only for sources in `kernel_sources`.
@@ -65,10 +65,10 @@ template <class V>
   return lane < static_cast<Count>(part.count) ? v : splat(static_cast<Lane>(rest));
 }
 
-/// put(), observed by a Seen or Seeing: for what a task leaves behind as a result.
+/// put(), observed by a AmaxObserver or LoopAmaxObserver: for what a task leaves behind as a result.
 template <class T, class P, class S>
-[[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, P part, S& seen) {
-  seen.add(keep(v, part));
+[[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, P part, S& amax) {
+  amax.add(keep(v, part));
   put(to, v, part);
 }
 
@@ -161,15 +161,15 @@ template <class T, int n, class P>
 }
 /// The same, observed.
 template <class T, int n, class P, class S>
-[[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part, S& seen) {
-  for (int i = 0; i < n; ++i) seen.add(keep(v[i], part));
+[[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part, S& amax) {
+  for (int i = 0; i < n; ++i) amax.add(keep(v[i], part));
   put_sweep(to, v, part);
 }
 
 /// to[c] = value(c, Full{} or Part{n}), a register at a time, over a row of results.
 template <class T, class F>
-[[gnu::always_inline]] inline void put_row(T* to, std::int64_t cols, Seen& seen, F&& value) {
-  Seeing stored(seen);
+[[gnu::always_inline]] inline void put_row(T* to, std::int64_t cols, AmaxObserver& amax, F&& value) {
+  LoopAmaxObserver stored(amax);
   each_sweep<T, 2>(
       cols, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
         if constexpr (n == 2) {  // no loop: where values have one of their own it would keep them in memory

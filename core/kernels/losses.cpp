@@ -97,7 +97,7 @@ template <class C>
   ExponentialSum<C> sum;
   Vector<C> distance{};
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    xs.fetch_ahead(n + at, count);  // the row behind this one
+    xs.prefetch(n + at, count);  // the row behind this one
     const C* from = xs.read(at, count);
     sum.add(from, max, count, [](auto&&...) {});
     if (!distances) return;

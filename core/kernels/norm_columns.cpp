@@ -70,11 +70,11 @@ void moments(const ColumnMoments& a) {
 template <class T, bool relu, bool residual>
 void apply_rows(const ColumnApply& a) {
   each_block(a, [&](const Block& block) {
-    Seen seen(kDTypeOf<T>);
+    AmaxObserver amax(kDTypeOf<T>);
     each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
-      Seeing stored(seen);
+      LoopAmaxObserver stored(amax);
       for (std::int64_t r = block.begin; r < block.end; ++r) {
         Wide<T> v[n];
         for (int i = 0; i < n; ++i) {
@@ -136,12 +136,12 @@ void gradient_sums(const ColumnGradientSums& a) {
 template <class T, Mask mask>
 void gradient_apply(const ColumnGradientApply& a) {
   each_block(a, [&](const Block& block) {
-    Seen seen(kDTypeOf<T>);
+    AmaxObserver amax(kDTypeOf<T>);
     each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const std::int64_t at = block.sample * a.cols + c;
       const Channels<T, n> mean(a.mean, at, part), scale(a.scale, at, part), bias(a.bias, at, part);
       const Channels<T, n> slope(a.slope, at, part), center(a.center, at, part), constant(a.constant, at, part);
-      Seeing stored(seen);
+      LoopAmaxObserver stored(amax);
       for (std::int64_t r = block.begin; r < block.end; ++r) {
         Wide<T> gx[n], gr[n];
         for (int i = 0; i < n; ++i) {

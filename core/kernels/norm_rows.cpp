@@ -81,19 +81,19 @@ RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double 
 
 /// Fetches what the next row will read, while this one, which lies in the first cache by then, leaves memory idle.
 template <class T>
-[[gnu::always_inline]] inline void fetch_next(const T* row, std::int64_t pitch, std::int64_t column) {
-  if (row != nullptr) fetch(row, (pitch + column) * static_cast<std::int64_t>(sizeof(T)));
+[[gnu::always_inline]] inline void prefetch_next(const T* row, std::int64_t pitch, std::int64_t column) {
+  if (row != nullptr) prefetch_line(row, (pitch + column) * static_cast<std::int64_t>(sizeof(T)));
 }
 
 template <class T>
-void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
+void forward_row(const RowNormForward& a, std::int64_t row, AmaxObserver& amax) {
   using C = Compute<T>;
   const T* x = static_cast<const T*>(a.x) + row * a.x_pitch;
   const T* r = a.residual == nullptr ? nullptr : static_cast<const T*>(a.residual) + row * a.residual_pitch;
   const T* h = x;
   if (r != nullptr) {
     T* sum = static_cast<T*>(a.h) + row * a.cols;
-    put_row(sum, a.cols, seen, [&](std::int64_t c, auto part) { return get(x + c, part) + get(r + c, part); });
+    put_row(sum, a.cols, amax, [&](std::int64_t c, auto part) { return get(x + c, part) + get(r + c, part); });
     h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
   }
   const RowStatistics<T> s = row_statistics(h, a.cols, a.rms, a.eps);
@@ -104,9 +104,9 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
   T* y = static_cast<T*>(a.y) + row * a.cols;
   const T* of = s.row;
   const Wide<T> center = splat(s.mean), factor = splat(s.rstd);
-  put_row(y, a.cols, seen, [&](std::int64_t c, auto part) {
-    fetch_next(x, a.x_pitch, c);
-    fetch_next(r, a.residual_pitch, c);
+  put_row(y, a.cols, amax, [&](std::int64_t c, auto part) {
+    prefetch_next(x, a.x_pitch, c);
+    prefetch_next(r, a.residual_pitch, c);
     const Wide<T> v = (get(of + c, part) - center) * factor;
     if (w != nullptr && b != nullptr) return multiply_add(v, get(w + c, part), get(b + c, part));
     if (w != nullptr) return v * get(w + c, part);
@@ -115,7 +115,7 @@ void forward_row(const RowNormForward& a, std::int64_t row, Seen& seen) {
 }
 
 template <class T>
-void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Compute<T>* gb, Seen& seen) {
+void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Compute<T>* gb, AmaxObserver& amax) {
   using C = Compute<T>;
   const T* h = static_cast<const T*>(a.h) + row * a.h_pitch;
   const T* gy = static_cast<const T*>(a.gy) + row * a.cols;
@@ -140,10 +140,10 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
   if (gx == nullptr) return;
   const C cols = static_cast<C>(a.cols);
   const Wide<T> mean_g = splat(a.rms ? C{0} : sum_lanes(sum_g) / cols), mean_gx = splat(sum_lanes(sum_gx) / cols);
-  put_row(gx, a.cols, seen, [&](std::int64_t c, auto part) {
-    fetch_next(h, a.h_pitch, c);
-    fetch_next(gy, a.cols, c);
-    fetch_next(gh, a.cols, c);
+  put_row(gx, a.cols, amax, [&](std::int64_t c, auto part) {
+    prefetch_next(h, a.h_pitch, c);
+    prefetch_next(gy, a.cols, c);
+    prefetch_next(gh, a.cols, c);
     const Wide<T> dy = get(gy + c, part), xhat = (get(h + c, part) - center) * factor;
     // As it went into the mean: of one column nothing may be left.
     const Wide<T> g = w != nullptr ? uncontracted(dy * get(w + c, part)) : dy;
@@ -167,8 +167,8 @@ void combine(const RowNormBackward& a, int part, void* to) {
 void row_norm_forward(const RowNormForward& a) {
   dispatch_float(a.dtype, "norm", [&]<class T>(TypeTag<T>) {
     parallel_for(a.rows, row_grain(a.cols), [&](std::int64_t begin, std::int64_t end) {
-      Seen seen(kDTypeOf<T>);
-      for (std::int64_t row = begin; row < end; ++row) forward_row<T>(a, row, seen);
+      AmaxObserver amax(kDTypeOf<T>);
+      for (std::int64_t row = begin; row < end; ++row) forward_row<T>(a, row, amax);
     });
   });
 }
@@ -179,10 +179,10 @@ void row_norm_backward(const RowNormBackward& a) {
     parallel_blocks(a.blocks(), [&](std::int64_t block) {
       C* gw = a.partial != nullptr ? static_cast<C*>(a.partial) + block * 2 * a.cols : nullptr;
       if (gw != nullptr) std::fill_n(gw, 2 * a.cols, C{0});
-      Seen seen(kDTypeOf<T>);
+      AmaxObserver amax(kDTypeOf<T>);
       const std::int64_t end = std::min(a.rows, (block + 1) * a.rows_per_block);
       for (std::int64_t row = block * a.rows_per_block; row < end; ++row)
-        backward_row<T>(a, row, gw, gw != nullptr ? gw + a.cols : nullptr, seen);
+        backward_row<T>(a, row, gw, gw != nullptr ? gw + a.cols : nullptr, amax);
     });
     combine<C>(a, 0, a.gw);
     combine<C>(a, 1, a.gb);

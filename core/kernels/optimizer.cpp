@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "binade/core/kernels/seen.h"
+#include "binade/core/kernels/amax_observer.h"
 #include "binade/core/stochastic_rounding.h"
 
 namespace binade::cpu::BINADE_ISA {

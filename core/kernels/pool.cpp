@@ -112,12 +112,12 @@ template <class T, class P>
 }
 
 template <class T, class I>
-void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, Seen& seen) {
+void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, AmaxObserver& amax) {
   const std::int64_t top = oh * a.stride_h - a.padding_h;
   const std::int64_t h0 = std::max<std::int64_t>(0, top), h1 = std::min(a.height, top + a.kernel_h);
   const std::int64_t row = (image * a.out_height + oh) * a.out_width * a.channels;
   const T* pixels = static_cast<const T*>(a.x) + (image * a.height + h0) * a.width * a.x_pitch;
-  Seeing stored(seen);
+  LoopAmaxObserver stored(amax);
   for (std::int64_t ow = 0; ow < a.out_width; ++ow) {
     const std::int64_t left = ow * a.stride_w - a.padding_w;
     const std::int64_t w0 = std::max<std::int64_t>(0, left), w1 = std::min(a.width, left + a.kernel_w);
@@ -148,13 +148,14 @@ void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, Seen
 
 /// Gradients of a pixel's channels, added to what is there if that is wanted: as if they had been stored alone first.
 template <class T, int n, class P>
-[[gnu::always_inline]] inline void put_gradients(const MaxPool& a, T* gx, Wide<T> (&sums)[n], P part, Seeing& seen) {
+[[gnu::always_inline]] inline void put_gradients(const MaxPool& a, T* gx, Wide<T> (&sums)[n], P part,
+                                                 LoopAmaxObserver& amax) {
   for (int i = 0; i < n && a.accumulate; ++i) {
     T own[kWideLanes<T>];
     put(own, sums[i], part);
     sums[i] = get(static_cast<const T*>(gx) + i * kWideLanes<T>, part) + get(static_cast<const T*>(own), part);
   }
-  put_sweep(gx, sums, part, seen);
+  put_sweep(gx, sums, part, amax);
 }
 
 /// Windows that lie side by side without a gap: each writes its own pixels, the last ones what is left beside them.
@@ -164,8 +165,8 @@ bool tiles_image(const MaxPool& a) {
          a.out_width * a.kernel_w <= a.width;
 }
 template <class T, class I>
-void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh, Seen& seen) {
-  Seeing stored(seen);
+void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh, AmaxObserver& amax) {
+  LoopAmaxObserver stored(amax);
   const std::int64_t row_pitch = a.width * a.gx_pitch;
   T* row = static_cast<T*>(a.gx) + (image * a.height + oh * a.kernel_h) * row_pitch;
   for (std::int64_t ow = 0; ow < a.out_width; ++ow) {
@@ -207,8 +208,8 @@ void max_backward_windows(const MaxPool& a, std::int64_t image, std::int64_t oh,
 }
 
 template <class T, class I>
-void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Seen& seen) {
-  Seeing stored(seen);
+void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, AmaxObserver& amax) {
+  LoopAmaxObserver stored(amax);
   // Windows [oh0, oh1) x [ow0, ow1) contain the pixel; along the row ow0 and ow1 only grow.
   const std::int64_t oh0 = std::max<std::int64_t>(0, ceil_div(h + a.padding_h - a.kernel_h + 1, a.stride_h));
   const std::int64_t oh1 = std::min(a.out_height, (h + a.padding_h) / a.stride_h + 1);
@@ -241,8 +242,8 @@ void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Seen
 template <class T, class F>
 void each_row(std::int64_t images, std::int64_t height, std::int64_t width, std::int64_t channels, F&& f) {
   parallel_for(images * height, grain_of(width, channels), [&](std::int64_t begin, std::int64_t end) {
-    Seen seen(kDTypeOf<T>);
-    for (std::int64_t i = begin; i < end; ++i) f(i / height, i % height, seen);
+    AmaxObserver amax(kDTypeOf<T>);
+    for (std::int64_t i = begin; i < end; ++i) f(i / height, i % height, amax);
   });
 }
 
@@ -257,7 +258,7 @@ void dispatch_pool(const MaxPool& a, F&& f) {
 void max_forward(const MaxPool& a) {
   dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
     each_row<T>(a.images, a.out_height, a.out_width, a.channels,
-                [&](std::int64_t n, std::int64_t oh, Seen& seen) { max_forward_row<T, I>(a, n, oh, seen); });
+                [&](std::int64_t n, std::int64_t oh, AmaxObserver& amax) { max_forward_row<T, I>(a, n, oh, amax); });
   });
 }
 
@@ -265,10 +266,12 @@ void max_backward(const MaxPool& a) {
   dispatch_pool(a, [&]<class T, class I>(TypeTag<T>, TypeTag<I>) {
     if (tiles_image(a))
       each_row<T>(a.images, a.out_height, a.width * a.kernel_h, a.channels,
-                  [&](std::int64_t n, std::int64_t oh, Seen& seen) { max_backward_windows<T, I>(a, n, oh, seen); });
+                  [&](std::int64_t n, std::int64_t oh, AmaxObserver& amax) {
+                    max_backward_windows<T, I>(a, n, oh, amax);
+                  });
     else
       each_row<T>(a.images, a.height, a.width, a.channels,
-                  [&](std::int64_t n, std::int64_t h, Seen& seen) { max_backward_row<T, I>(a, n, h, seen); });
+                  [&](std::int64_t n, std::int64_t h, AmaxObserver& amax) { max_backward_row<T, I>(a, n, h, amax); });
   });
 }
 
@@ -277,7 +280,7 @@ double divisor(const Taps& rows, const Taps& cols, std::int64_t row, std::int64_
 }
 
 template <class T>
-void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std::int64_t ow, Seen& seen) {
+void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std::int64_t ow, AmaxObserver& amax) {
   using C = Compute<T>;
   const bool after = !a.divide_before && a.rows.divisor != nullptr;
   const Wide<T> divisor_after = splat(static_cast<C>(after ? divisor(a.rows, a.cols, oh, ow) : 1.0));
@@ -293,15 +296,16 @@ void resample_pixel(const Resample& a, std::int64_t image, std::int64_t oh, std:
         sum = multiply_add(v, splat(static_cast<C>(a.rows.weight[i] * a.cols.weight[j])), sum);
       }
     if (after) sum /= divisor_after;
-    put(y + c, sum, part, seen);
+    put(y + c, sum, part, amax);
   });
 }
 
 void resample(const Resample& a) {
   dispatch_float(a.dtype, "resample", [&]<class T>(TypeTag<T>) {
-    each_row<T>(a.images, a.out_height, a.out_width, a.channels, [&](std::int64_t n, std::int64_t oh, Seen& seen) {
-      for (std::int64_t ow = 0; ow < a.out_width; ++ow) resample_pixel<T>(a, n, oh, ow, seen);
-    });
+    each_row<T>(a.images, a.out_height, a.out_width, a.channels,
+                [&](std::int64_t n, std::int64_t oh, AmaxObserver& amax) {
+                  for (std::int64_t ow = 0; ow < a.out_width; ++ow) resample_pixel<T>(a, n, oh, ow, amax);
+                });
   });
 }
 

@@ -15,46 +15,46 @@ namespace binade::cpu::BINADE_ISA {
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// How k is cut: into blocks, whose A a task packs at once, and these into pieces. Tile registers multiply so fast that
-/// what a tile reads of A and B in one piece has to lie in the first cache; a sum's way through memory between two
-/// pieces costs less than reading both from the second one, if enough other tiles lie between.
+/// How k is cut: into blocks, whose A a task packs at once, and these into slices. Tile registers multiply so fast that
+/// what a tile reads of A and B in one slice has to lie in the first cache; a sum's way through memory between two
+/// slices costs less than reading both from the second one, if enough other tiles lie between.
 template <class Lane>
 class Depth {
   static constexpr bool kRegisters = Lane::kGroup > 1;
-  static constexpr std::int64_t kPiece = 128, kWholePiece = 192, kEnoughTiles = 4;
+  static constexpr std::int64_t kSlice = 128, kWholeSlice = 192, kEnoughTiles = 4;
 
  public:
   static constexpr std::int64_t kBlock = 512;  // lanes
 
   /// Lanes [begin, end) of k.
   struct Block {
-    std::int64_t begin, end, pieces;
+    std::int64_t begin, end, slices;
     std::int64_t lanes() const { return end - begin; }
-    std::int64_t piece(std::int64_t i) const { return begin + cut(i, pieces, lanes()); }
+    std::int64_t slice(std::int64_t i) const { return begin + cut(i, slices, lanes()); }
   };
 
   /// For patches of `tiles` tiles a panel.
   Depth(std::int64_t lanes, std::int64_t tiles)
       : blocks(std::max<std::int64_t>(1, ceil_div(lanes, kBlock))),
         lanes_(lanes),
-        piece_(kRegisters && tiles >= kEnoughTiles ? kPiece : lanes) {}
+        slice_(kRegisters && tiles >= kEnoughTiles ? kSlice : lanes) {}
 
   Block block(std::int64_t i) const {
     const std::int64_t begin = cut(i, blocks, lanes_), end = cut(i + 1, blocks, lanes_);
-    return {begin, end, pieces(end - begin)};
+    return {begin, end, slices(end - begin)};
   }
 
-  /// One block of one piece.
-  bool whole() const { return blocks == 1 && pieces(lanes_) == 1; }
+  /// One block of one slice.
+  bool whole() const { return blocks == 1 && slices(lanes_) == 1; }
 
   const std::int64_t blocks;
 
  private:
-  std::int64_t pieces(std::int64_t lanes) const { return lanes > kWholePiece ? ceil_div(lanes, piece_) : 1; }
+  std::int64_t slices(std::int64_t lanes) const { return lanes > kWholeSlice ? ceil_div(lanes, slice_) : 1; }
   static std::int64_t cut(std::int64_t i, std::int64_t count, std::int64_t lanes) {
     return i == count ? lanes : i * lanes / count / Lane::kGroup * Lane::kGroup;
   }
-  const std::int64_t lanes_, piece_;
+  const std::int64_t lanes_, slice_;
 };
 
 /// Of C rows [row_begin, row_end) and panels [panel_begin, panel_end) of product `index`.
@@ -141,16 +141,16 @@ class PatchProduct {
     tile.a_row = direct_ ? g_.a_row * static_cast<std::int64_t>(sizeof(T)) : Lane::kGroup * sizeof(Stored);
     tile.a_step = direct_ ? kDepth * sizeof(T) : kTileRows<Lane> * sizeof(Stored);
     tile.c_row = in_place_ ? g_.c_row : sums_row_;
-    for (std::int64_t piece = 0; piece < block.pieces; ++piece) {
-      const std::int64_t lane = block.piece(piece);
+    for (std::int64_t slice = 0; slice < block.slices; ++slice) {
+      const std::int64_t lane = block.slice(slice);
       const char* a = direct_ ? reinterpret_cast<const char*>(a_ + lane * kDepth)
                               : reinterpret_cast<const char*>(packed_a_ + (lane - block.begin) * kTileRows<Lane>);
       const std::int64_t a_tile = tile_size(block) * static_cast<std::int64_t>(sizeof(Stored));
       tile.b = b_.panel(p) + lane * tile.b_step;
-      tile.depth = block.piece(piece + 1) - lane;
+      tile.depth = block.slice(slice + 1) - lane;
       tile.accumulate = lane > 0;
-      const bool complete = last_block && piece + 1 == block.pieces;
-      tile.seen = in_place_ && complete && !g_.partial ? &seen_ : nullptr;
+      const bool complete = last_block && slice + 1 == block.slices;
+      tile.amax = in_place_ && complete && !g_.partial ? &amax_ : nullptr;
       for (std::int64_t i = 0; i < tiles_.tiles; ++i, ahead += share) {
         tile.a = a + (direct_ ? tiles_.begin(i) * tile.a_row : i * a_tile);
         tile.ahead = ahead;
@@ -190,7 +190,7 @@ class PatchProduct {
                    .z = z_ == nullptr ? nullptr : z_ + at,
                    .derivative_at = derivative_at_ == nullptr ? nullptr : derivative_at_ + at,
                    .row = g_.c_row},
-                  seen_);
+                  amax_);
   }
 
   const GemmArgs& g_;
@@ -208,7 +208,7 @@ class PatchProduct {
   std::int64_t sums_row_ = 0;
   Accumulator* sums_ = nullptr;
   Stored* packed_a_ = nullptr;
-  Seen seen_{kDTypeOf<Out>};
+  AmaxObserver amax_{kDTypeOf<Out>};
   TileUnit<Lane> unit_;
 };
 

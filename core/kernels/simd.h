@@ -94,7 +94,7 @@ inline Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<do
 }
 
 /// Fetches the line that lies `bytes` behind `from` into the second cache. There need be no memory.
-inline void fetch(const void* from, std::int64_t bytes) {
+inline void prefetch_line(const void* from, std::int64_t bytes) {
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(bytes);
   __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
 }

@@ -20,7 +20,7 @@ template <class C>
   C* exponential = static_cast<C*>(y.dtype == kDTypeOf<C> ? y.data : scratch(ScratchSlot::kShared, bytes));
   ExponentialSum<C> sum;
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    xs.fetch_ahead(n + at, count);
+    xs.prefetch(n + at, count);
     sum.add(xs.read(at, count), max, count,
             [&](std::int64_t i, const Vector<C>& e, auto part) { put(exponential + at + i, e, part); });
   });
@@ -54,8 +54,8 @@ template <class C>
   const C sum = sum_lanes(sums);
   Writer<C> gxs(gx);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    ys.fetch_ahead(n + at, count);
-    gys.fetch_ahead(n + at, count);
+    ys.prefetch(n + at, count);
+    gys.prefetch(n + at, count);
     const C *from_y = ys.read(at, count), *from_gy = gys.read(at, count);
     C* to = gxs.target(at);
     each_group<C>(count, [&](std::int64_t i, auto part) {

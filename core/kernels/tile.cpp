@@ -131,7 +131,7 @@ void run(const TileArgs<Lane>& t) {
       store_columns<Accumulator>(t.c + i * t.c_row + j * kWidth, acc[i][j], j + 1 < kVectors ? kWidth : tail);
 
   if constexpr (std::is_same_v<Accumulator, float>)
-    if (t.seen != nullptr) {
+    if (t.amax != nullptr) {
       const VInt last = first_lanes(tail);
       VFloat largest{};
 #pragma GCC unroll 14
@@ -139,7 +139,7 @@ void run(const TileArgs<Lane>& t) {
 #pragma GCC unroll 2
         for (int j = 0; j < kVectors; ++j)
           largest = larger_magnitude(largest, j + 1 < kVectors ? acc[i][j] : (VFloat)((VInt)acc[i][j] & last));
-      t.seen->add(largest);
+      t.amax->add(largest);
     }
 }
 

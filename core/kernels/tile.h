@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "binade/core/kernels/seen.h"
+#include "binade/core/kernels/amax_observer.h"
 #include "binade/core/kernels/simd.h"
 
 /// The register tile under every product: GEMM, convolution, attention. Only for sources in `kernel_sources`.
@@ -104,7 +104,7 @@ struct TileArgs {
   std::int64_t c_row = 0;  ///< elements
   int columns = 0;         ///< 1 … kTileColumns
   bool accumulate = false;
-  Seen* seen = nullptr;  ///< observes C; null while it holds partial sums
+  AmaxObserver* amax = nullptr;  ///< observes C; null while it holds partial sums
   /// What a later tile will read as B: a quarter as many bytes as this one reads of a full panel are fetched into the
   /// L2 cache from there on while products run. Null: B again. Tile registers fetch nothing ahead.
   const char* ahead = nullptr;

@@ -27,7 +27,7 @@ static_assert(sizeof(Shapes) == 64);
 /// The tile instructions do not tell the compiler what memory they read and write, from `memory` on.
 inline void stores_are_done(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
-struct Place {
+struct TileMemory {
   float* data;
   std::int64_t row_bytes;
   float* below() const { return data + kSide * row_bytes / static_cast<std::int64_t>(sizeof(float)); }
@@ -41,14 +41,14 @@ struct Registers {
     if constexpr (kTwoRows) _tile_zero(2);
     if constexpr (kTwoRows && kTwoColumns) _tile_zero(3);
   }
-  static void load(const Place& c) {
+  static void load(const TileMemory& c) {
     stores_are_done(c.data);
     _tile_loadd(0, c.data, c.row_bytes);
     if constexpr (kTwoColumns) _tile_loadd(1, c.data + kSide, c.row_bytes);
     if constexpr (kTwoRows) _tile_loadd(2, c.below(), c.row_bytes);
     if constexpr (kTwoRows && kTwoColumns) _tile_loadd(3, c.below() + kSide, c.row_bytes);
   }
-  static void save(const Place& c) {
+  static void save(const TileMemory& c) {
     _tile_stored(0, c.data, c.row_bytes);
     if constexpr (kTwoColumns) _tile_stored(1, c.data + kSide, c.row_bytes);
     if constexpr (kTwoRows) _tile_stored(2, c.below(), c.row_bytes);
@@ -122,7 +122,7 @@ void TileUnit<Bf16TileLane>::run(const TileArgs<Bf16TileLane>& t, int rows) {
     constexpr int kColumns = kTwoColumns ? 2 * kSide : kSide;
     alignas(64) float sums[2 * kSide * kColumns];
     const bool whole = t.columns == kColumns;
-    const Place c{whole ? t.c : sums, (whole ? t.c_row : kColumns) * static_cast<std::int64_t>(sizeof(float))};
+    const TileMemory c{whole ? t.c : sums, (whole ? t.c_row : kColumns) * static_cast<std::int64_t>(sizeof(float))};
     if (!whole && t.accumulate) copy_columns(t.c, t.c_row, sums, kColumns, rows, t.columns);
 
     const std::int64_t groups = t.depth / kSide;
@@ -140,8 +140,8 @@ void TileUnit<Bf16TileLane>::run(const TileArgs<Bf16TileLane>& t, int rows) {
     }
     Tiles::save(c);
     if (!whole) copy_columns(sums, kColumns, t.c, t.c_row, rows, t.columns);
-    if (t.seen != nullptr)
-      for (int r = 0; r < rows; ++r) t.seen->add(t.c + r * t.c_row, t.columns);
+    if (t.amax != nullptr)
+      for (int r = 0; r < rows; ++r) t.amax->add(t.c + r * t.c_row, t.columns);
   };
   const bool narrow = t.columns <= kSide;
   if (rows > kSide)

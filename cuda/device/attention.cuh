@@ -2,9 +2,9 @@
 
 #include "binade/core/kernels/attention.h"
 #include "binade/core/math.h"
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/live_stream.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 
@@ -69,8 +69,8 @@ struct Vectors {
 __device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int64_t t) {
   if (t >= a.queries) return 0;
   if (!a.causal) return a.keys;
-  const std::int64_t seen = t + 1 + a.keys - a.queries;
-  return seen < 0 ? 0 : seen > a.keys ? a.keys : seen;
+  const std::int64_t count = t + 1 + a.keys - a.queries;
+  return count < 0 ? 0 : count > a.keys ? a.keys : count;
 }
 
 /// What one block takes of the queries of a head: 64 of them, and a cut of the results' columns.

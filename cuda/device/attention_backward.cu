@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
   C* const tile = stage + kStage;
   const C scale = static_cast<C>(a.scale);
   const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
-  Seen seen(words, a.dtype);
+  AmaxObserver amax(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
     const QueryTile own(a, work, tiles, cuts);
     const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
@@ -107,11 +107,11 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
       const std::int64_t t = first + own_row() + i, d = cut * kColumns + column;
       if (t >= a.queries || d >= a.depth) return;
       const C gradient = x * scale;
-      seen.add(gradient);
+      amax.add(gradient);
       element<T>(w.gq, a.queries, b, t, h, d) = store<T>(gradient);
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// gk and gv: each block takes 64 keys of a key head and goes through the queries that see them, head by head.
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
   const C scale = static_cast<C>(a.scale);
   const std::int64_t tiles = (a.keys + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
   const std::int64_t group = a.heads / a.key_heads;
-  Seen seen(words, a.dtype);
+  AmaxObserver amax(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.key_heads * a.batch; work += gridDim.x) {
     // The first keys of a causal head are seen by the most queries.
     const std::int64_t first = work % tiles * kTile, cut = work / tiles % cuts;
@@ -177,14 +177,14 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
         const std::int64_t s = first + own_row() + i, d = cut * kColumns + column;
         if (s >= a.keys || d >= a.depth) return;
         const C gradient = x * by;
-        seen.add(gradient);
+        amax.add(gradient);
         element<T>(to, a.keys, b, s, kh, d) = store<T>(gradient);
       });
     };
     write(gk, w.gk, scale);
     write(gv, w.gv, C(1));
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class T, int kColumns>
@@ -235,7 +235,7 @@ void own_attention(const AttentionBackward& w, std::uint32_t* words) {
 void run_attention_backward(const AttentionBackward& w) {
   const AttentionArgs& a = w.args;
   if (a.batch * a.key_heads * a.depth == 0) return;
-  if (!attention_by_library(w)) own_attention(w, context().seen);
+  if (!attention_by_library(w)) own_attention(w, context().amax_words);
 }
 
 void run_additive_mask(const AdditiveMaskArgs& call) {

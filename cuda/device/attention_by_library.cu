@@ -9,7 +9,7 @@ namespace {
 /// As rows of `columns` neighbors, `pitch` apart.
 void observe(const void* data, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
   if (data == nullptr) return;
-  const Finish at{.y = {const_cast<void*>(data), dtype}, .row = pitch, .batch = {}, .words = context().seen};
+  const Finish at{.y = {const_cast<void*>(data), dtype}, .row = pitch, .batch = {}, .words = context().amax_words};
   observe_products(at, 1, rows, columns);
 }
 

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
   C* const tile = stage + kStage;
   const C scale = static_cast<C>(a.scale);
   const std::int64_t tiles = (a.queries + kTile - 1) / kTile, cuts = (a.depth + kColumns - 1) / kColumns;
-  Seen seen(words, a.dtype);
+  AmaxObserver amax(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.heads * a.batch; work += gridDim.x) {
     const QueryTile own(a, work, tiles, cuts);
     const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
@@ -101,11 +101,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
       const std::int64_t t = first + own_row() + i, d = cut * kColumns + column;
       if (t >= a.queries || d >= a.depth) return;
       const C y = x * inverse[i];
-      seen.add(y);
+      amax.add(y);
       static_cast<T*>(f.y)[(b * a.queries + t) * f.y_token + h * f.y_head + d] = store<T>(y);
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class T, int kColumns>
@@ -135,7 +135,7 @@ void own_attention(const AttentionForward& f, std::uint32_t* words) {
 void run_attention_forward(const AttentionForward& f) {
   const AttentionArgs& a = f.args;
   if (a.batch * a.queries * a.heads * a.depth == 0) return;
-  if (!attention_by_library(f)) own_attention(f, context().seen);
+  if (!attention_by_library(f)) own_attention(f, context().amax_words);
 }
 
 }  // namespace binade::cuda

@@ -90,7 +90,7 @@ class Composer {
   }
 
   /// The logits, -inf where `causal` hides a key: query t sees keys s <= t + keys - queries.
-  Raw seen(Raw logit) {
+  Raw masked(Raw logit) {
     if (!key_.causal) return logit;
     Raw last = index(logit, 2), key = index(logit, 3);
     if (key_.keys != key_.queries) {
@@ -167,7 +167,7 @@ OperationGraph forward(const AttentionKey& key) {
   const Raw lse = c.in_memory(kAttentionLse, CUDNN_DATA_FLOAT, c.rows());
 
   Raw x = c.multiply(q, k, c.inner(c.logits()));
-  x = c.seen(c.pointwise(CUDNN_POINTWISE_MUL, x, c.number(kAttentionScale, CUDNN_DATA_FLOAT)));
+  x = c.masked(c.pointwise(CUDNN_POINTWISE_MUL, x, c.number(kAttentionScale, CUDNN_DATA_FLOAT)));
   const Raw largest = c.reduce(CUDNN_REDUCE_TENSOR_MAX, x, c.inner(c.rows()));
   x = c.pointwise(CUDNN_POINTWISE_EXP, c.pointwise(CUDNN_POINTWISE_SUB, x, largest), nullptr);
   const Raw sum = c.reduce(CUDNN_REDUCE_TENSOR_ADD, x, c.inner(c.rows()));
@@ -193,7 +193,7 @@ OperationGraph backward(const AttentionKey& key) {
                                 c.in_memory(kAttentionDelta, CUDNN_DATA_FLOAT, c.rows()));
 
   x = c.pointwise(CUDNN_POINTWISE_MUL, c.multiply(q, k, c.inner(c.logits())), scale);
-  x = c.seen(c.pointwise(CUDNN_POINTWISE_SUB, x, lse));
+  x = c.masked(c.pointwise(CUDNN_POINTWISE_SUB, x, lse));
   const Raw p = c.pointwise(CUDNN_POINTWISE_EXP, x, nullptr);
   c.gradient_of_keys(c.by_keys(p), gy, kAttentionGv, key.gv);
 
@@ -219,7 +219,7 @@ OperationGraph attention_graph(const AttentionKey& key) {
 }
 
 namespace {
-EngineTerms terms_of(const AttentionKey& key) {
+EngineRequirements terms_of(const AttentionKey& key) {
   return {.tensor_cores = is_half(key.dtype) ? TensorCores::kAllowed : TensorCores::kNone};
 }
 }  // namespace

@@ -4,7 +4,7 @@
 #include "binade/cuda/device/column_norm.cuh"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/kernels.cuh"
-#include "binade/cuda/device/piece.cuh"
+#include "binade/cuda/device/vector.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -71,9 +71,9 @@ template <class C>
 void backward(const BatchNormBackward& a) {
   Columns columns = scaled_columns(a);
   const ColumnCut cut = cut_columns(columns);
-  const std::int64_t room = ceil_div(a.cols, kPack) * kPack;
-  const Buffer<C> vectors(2 * room);
-  C *center = vectors.data(), *slope = center + room;
+  const std::int64_t padded_cols = ceil_div(a.cols, kPack) * kPack;
+  const Buffer<C> vectors(2 * padded_cols);
+  C *center = vectors.data(), *slope = center + padded_cols;
   const bool moving = a.training && a.gx != nullptr;
   if (a.gweight != nullptr || a.gbias != nullptr || moving) {
     const Buffer<C> parts(part_values(columns, cut, kSumParts));

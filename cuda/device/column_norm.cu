@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/column_norm.cuh"
 #include "binade/cuda/device/context.cuh"
-#include "binade/cuda/device/piece.cuh"
-#include "binade/cuda/device/seen.cuh"
+#include "binade/cuda/device/vector.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -21,11 +21,11 @@ constexpr int kAhead = sizeof(T) == 2 ? 2 : 1;
 
 /// Where a thread of a block works: channels from `c` on, rows begin + lane, begin + lane + lanes, … (of the tensor).
 template <int V>
-struct Place {
+struct ThreadRange {
   std::int64_t c, vector, begin, end, stripe;
   int lane;
   bool live;
-  __device__ Place(const Columns& a, const ColumnCut& cut) {
+  __device__ ThreadRange(const Columns& a, const ColumnCut& cut) {
     std::int64_t block = blockIdx.x;
     const std::int64_t tile = block % cut.tiles;
     block /= cut.tiles;
@@ -46,16 +46,16 @@ struct Channels {
   C v[V];
   __device__ Channels(const void* vector, std::int64_t at, C otherwise) {
     if (vector != nullptr)
-      load_piece<C>(vector, at, v);
+      load_vector<C>(vector, at, v);
     else
 #pragma unroll
       for (int e = 0; e < V; ++e) v[e] = otherwise;
   }
   /// The scale: times the weight, where that is given apart.
-  __device__ Channels(const Columns& a, const Place<V>& at) : Channels(a.scale, at.vector, C(1)) {
+  __device__ Channels(const Columns& a, const ThreadRange<V>& at) : Channels(a.scale, at.vector, C(1)) {
     if (a.weight == nullptr) return;
     C weight[V];
-    load_piece<C>(a.weight, at.c, weight);
+    load_vector<C>(a.weight, at.c, weight);
 #pragma unroll
     for (int e = 0; e < V; ++e) v[e] *= weight[e];
   }
@@ -97,23 +97,23 @@ __device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads, kResidentOf<T>) moments(Columns a, ColumnCut cut, Computed<T>* parts) {
-  using C = Computed<T>;
+__global__ void __launch_bounds__(kThreads, kResidentOf<T>) moments(Columns a, ColumnCut cut, Compute<T>* parts) {
+  using C = Compute<T>;
   constexpr int kRows = 4;  // rows that a thread has in registers: their mean first, then what deviates from it
-  const Place<V> at(a, cut);
+  const ThreadRange<V> at(a, cut);
   Pair<C, V> mine = {};
   C origin[V] = {};
   if (at.live) {
     // Everything is counted from the stripe's first row on: a large common offset costs no digits.
-    load_piece<T>(a.x, at.begin * a.x_pitch + at.c, origin);
+    load_vector<T>(a.x, at.begin * a.x_pitch + at.c, origin);
     for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
-      RawPiece<T, V> raw[kRows] = {};
+      RawVector<T, V> raw[kRows] = {};
 #pragma unroll
       for (int k = 0; k < kRows; ++k)
-        if (row + k * cut.lanes < at.end) raw[k] = fetch_piece<T, V>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c);
+        if (row + k * cut.lanes < at.end) raw[k] = fetch_vector<T, V>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c);
       C x[kRows][V];
 #pragma unroll
-      for (int k = 0; k < kRows; ++k) unpack_piece<T, V>(raw[k], x[k]);
+      for (int k = 0; k < kRows; ++k) unpack_vector<T, V>(raw[k], x[k]);
       const bool all = row + (kRows - 1) * cut.lanes < at.end;
       Pair<C, V> few;
       if (all) {
@@ -147,56 +147,56 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>) moments(Columns a, C
   fold_lanes(mine, cut, [](Pair<C, V>& into, const Pair<C, V>& from) { merge_moments(into, from); });
   if (!at.live || at.lane != 0) return;
   C* to = parts + at.stripe * kMomentParts * a.cols + at.c;
-  store_piece<C>(to, 0, origin);
-  store_piece<C>(to, a.cols, mine.first);
-  store_piece<C>(to, 2 * a.cols, mine.second);
+  store_vector<C>(to, 0, origin);
+  store_vector<C>(to, a.cols, mine.first);
+  store_vector<C>(to, 2 * a.cols, mine.second);
 }
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, ColumnCut cut, std::uint32_t* words) {
-  using C = Computed<T>;
+  using C = Compute<T>;
   constexpr int kRows = 2 * kAhead<T>;
-  const Place<V> at(a, cut);
-  Seen seen(words, a.dtype);
+  const ThreadRange<V> at(a, cut);
+  AmaxObserver amax(words, a.dtype);
   if (at.live) {
     const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a, at), bias(a.bias, at.c, C(0));
     for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
-      RawPiece<T, V> x[kRows], r[kRows];
+      RawVector<T, V> x[kRows], r[kRows];
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         if (row + k * cut.lanes >= at.end) break;
-        x[k] = fetch_piece<T, V>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c);
+        x[k] = fetch_vector<T, V>(a.x, (row + k * cut.lanes) * a.x_pitch + at.c);
         if (a.residual != nullptr)
-          r[k] = fetch_piece<T, V>(a.residual, (row + k * cut.lanes) * a.residual_pitch + at.c);
+          r[k] = fetch_vector<T, V>(a.residual, (row + k * cut.lanes) * a.residual_pitch + at.c);
       }
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         if (row + k * cut.lanes >= at.end) break;
         C y[V], added[V];
-        unpack_piece<T, V>(x[k], y);
-        if (a.residual != nullptr) unpack_piece<T, V>(r[k], added);
+        unpack_vector<T, V>(x[k], y);
+        if (a.residual != nullptr) unpack_vector<T, V>(r[k], added);
 #pragma unroll
         for (int e = 0; e < V; ++e) {
           C v = (y[e] - mean.v[e]) * scale.v[e] + bias.v[e];
           if (a.residual != nullptr) v += added[e];
           if (a.relu && v <= C(0)) v = C(0);  // NaN fails the comparison and stays
-          seen.add(v);
+          amax.add(v);
           y[e] = v;
         }
-        store_piece<T>(a.out, (row + k * cut.lanes) * a.out_pitch + at.c, y);
+        store_vector<T>(a.out, (row + k * cut.lanes) * a.out_pitch + at.c, y);
       }
     }
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// One row as backward reads it.
 template <class T, int V>
 struct RawRow {
-  RawPiece<T, V> x, gy;
+  RawVector<T, V> x, gy;
   __device__ void fetch(const Columns& a, std::int64_t row, std::int64_t c) {
-    x = fetch_piece<T, V>(a.x, row * a.x_pitch + c);
-    gy = fetch_piece<T, V>(a.gy, row * a.gy_pitch + c);
+    x = fetch_vector<T, V>(a.x, row * a.x_pitch + c);
+    gy = fetch_vector<T, V>(a.gy, row * a.gy_pitch + c);
   }
 };
 
@@ -204,18 +204,18 @@ struct RawRow {
 /// `apply` compared.
 template <class T, int V>
 struct Masked {
-  using C = Computed<T>;
+  using C = Compute<T>;
   C gy[V], centered[V];
   __device__ Masked(const Columns& a, const RawRow<T, V>& raw, std::int64_t row, std::int64_t c, const C (&mean)[V],
                     const C (&scale)[V], const C (&bias)[V]) {
-    unpack_piece<T, V>(raw.x, centered);
-    unpack_piece<T, V>(raw.gy, gy);
+    unpack_vector<T, V>(raw.x, centered);
+    unpack_vector<T, V>(raw.gy, gy);
 #pragma unroll
     for (int e = 0; e < V; ++e) centered[e] -= mean[e];
     if (!a.relu) return;
     C y[V];
     if (a.y != nullptr)
-      load_piece<T>(a.y, row * a.y_pitch + c, y);
+      load_vector<T>(a.y, row * a.y_pitch + c, y);
     else
 #pragma unroll
       for (int e = 0; e < V; ++e) y[e] = centered[e] * scale[e] + bias[e];
@@ -226,7 +226,7 @@ struct Masked {
 
 /// f(row, RawRow) for the rows of this thread, of which it asks for kAhead at a time.
 template <class T, int V, class F>
-__device__ __forceinline__ void each_row(const Columns& a, const ColumnCut& cut, const Place<V>& at, F&& f) {
+__device__ __forceinline__ void each_row(const Columns& a, const ColumnCut& cut, const ThreadRange<V>& at, F&& f) {
   for (std::int64_t row = at.begin + at.lane; row < at.end; row += kAhead<T> * cut.lanes) {
     RawRow<T, V> raw[kAhead<T>];
 #pragma unroll
@@ -239,10 +239,9 @@ __device__ __forceinline__ void each_row(const Columns& a, const ColumnCut& cut,
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads, kResidentOf<T>)
-    gradient_sums(Columns a, ColumnCut cut, Computed<T>* parts) {
-  using C = Computed<T>;
-  const Place<V> at(a, cut);
+__global__ void __launch_bounds__(kThreads, kResidentOf<T>) gradient_sums(Columns a, ColumnCut cut, Compute<T>* parts) {
+  using C = Compute<T>;
+  const ThreadRange<V> at(a, cut);
   Pair<C, V> mine = {};
   if (at.live) {
     const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a, at), bias(a.bias, at.c, C(0));
@@ -264,16 +263,16 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>)
   });
   if (!at.live || at.lane != 0) return;
   C* to = parts + at.stripe * kSumParts * a.cols + at.c;
-  store_piece<C>(to, 0, mine.first);
-  store_piece<C>(to, a.cols, mine.second);
+  store_vector<C>(to, 0, mine.first);
+  store_vector<C>(to, a.cols, mine.second);
 }
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads, kResidentOf<T, 4>)
     gradient_apply(Columns a, ColumnCut cut, std::uint32_t* words) {
-  using C = Computed<T>;
-  const Place<V> at(a, cut);
-  Seen seen(words, a.dtype);
+  using C = Compute<T>;
+  const ThreadRange<V> at(a, cut);
+  AmaxObserver amax(words, a.dtype);
   if (at.live) {
     const Channels<C, V> mean(a.mean, at.vector, C(0)), scale(a, at), bias(a.bias, at.c, C(0));
     const Channels<C, V> slope(a.slope, at.vector, C(0)), center(a.center, at.vector, C(0)),
@@ -285,24 +284,24 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T, 4>)
 #pragma unroll
         for (int e = 0; e < V; ++e) {
           gx[e] = (m.gy[e] - center.v[e]) * scale.v[e] + (m.centered[e] * slope.v[e] + constant.v[e]);
-          seen.add(gx[e]);
+          amax.add(gx[e]);
         }
-        store_piece<T>(a.out, row * a.out_pitch + at.c, gx);
+        store_vector<T>(a.out, row * a.out_pitch + at.c, gx);
       }
       if (a.gr != nullptr) {
 #pragma unroll
-        for (int e = 0; e < V; ++e) seen.add(m.gy[e]);
-        store_piece<T>(a.gr, row * a.cols + at.c, m.gy);
+        for (int e = 0; e < V; ++e) amax.add(m.gy[e]);
+        store_vector<T>(a.gr, row * a.cols + at.c, m.gy);
       }
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// f(TypeTag<T>, std::integral_constant<int, V>) for the dtype and the cut, where there are rows.
 template <class F>
 void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
-  if (a.samples * cut.stripes > 0) with_pieces(a.dtype, cut.packed, f);
+  if (a.samples * cut.stripes > 0) with_vectors(a.dtype, cut.packed, f);
 }
 
 constexpr std::int64_t kLeastEach = 4;  // rows of a thread, so that its share pays for what a block begins with
@@ -362,9 +361,9 @@ ColumnCut cut_columns(const Columns& a) {
                packs_rows(a.gr, a.dtype, 0) && packs_rows(a.mean, DType::f32, 0) &&
                packs_rows(a.scale, DType::f32, 0) && packs_rows(a.weight, DType::f32, 0) &&
                packs_rows(a.bias, DType::f32, 0);
-  const std::int64_t pieces = cut.packed ? a.cols / kPack : a.cols;
-  cut.tiles = ceil_div(pieces, kMostAcross);
-  cut.across = static_cast<int>(ceil_div(pieces, cut.tiles));
+  const std::int64_t vectors = cut.packed ? a.cols / kPack : a.cols;
+  cut.tiles = ceil_div(vectors, kMostAcross);
+  cut.across = static_cast<int>(ceil_div(vectors, cut.tiles));
   cut.lanes = kThreads / cut.across;
   // As many blocks as a Hopper has room for at once, of rows enough that a thread's share pays for the fold that
   // follows, and not so many that float sums lose digits: then twice as many blocks, and so on.
@@ -377,25 +376,25 @@ ColumnCut cut_columns(const Columns& a) {
 
 void column_moments(const Columns& a, const ColumnCut& cut, void* parts) {
   with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(moments<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Computed<T>*>(parts));
+    launch(moments<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Compute<T>*>(parts));
   });
 }
 void column_apply(const Columns& a, const ColumnCut& whole) {
   const ColumnCut cut = shorter(a, whole);
   with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().seen);
+    launch(apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().amax_words);
   });
 }
 void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts) {
   with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(gradient_sums<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Computed<T>*>(parts));
+    launch(gradient_sums<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, static_cast<Compute<T>*>(parts));
   });
 }
 void column_gradient_apply(const Columns& a, const ColumnCut& whole) {
   const ColumnCut cut = shorter(a, whole);
   if (a.out == nullptr && a.gr == nullptr) return;
   with_columns(a, cut, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(gradient_apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().seen);
+    launch(gradient_apply<T, V>, blocks_of(a, cut), kThreads, 0, a, cut, context().amax_words);
   });
 }
 

@@ -23,21 +23,23 @@ struct ActivationDerivative {
 };
 
 /// What is added up: x as it lies there ...
-struct AsTheyAre {
+struct PlainTerms {
   In x;
   std::uint32_t* words = nullptr;
   __device__ DType stored() const { return DType::f64; }  // so that nothing is observed
 
   bool packed() const { return packs(x.data, x.dtype); }
-  __device__ void eight(std::int64_t at, float (&to)[kPack], Seen&) const { load_pack(x.data, x.dtype, at, to); }
+  __device__ void eight(std::int64_t at, float (&to)[kPack], AmaxObserver&) const {
+    load_pack(x.data, x.dtype, at, to);
+  }
   template <class C>
-  __device__ C one(std::int64_t at, Seen&) const {
+  __device__ C one(std::int64_t at, AmaxObserver&) const {
     return load_at<C>(x, at);
   }
 };
 /// ... or gz = gy activation'(z), which is stored on the way, as it was stored.
 template <Activation kActivation>
-struct Sloped {
+struct DerivativeTerms {
   In z, gy;
   void* gz = nullptr;
   std::uint32_t* words = nullptr;
@@ -45,7 +47,7 @@ struct Sloped {
   __device__ DType stored() const { return z.dtype; }
 
   bool packed() const { return packs(z.data, z.dtype) && packs(gy.data, gy.dtype) && packs(gz, z.dtype); }
-  __device__ void eight(std::int64_t at, float (&to)[kPack], Seen& seen) const {
+  __device__ void eight(std::int64_t at, float (&to)[kPack], AmaxObserver& amax) const {
     float from[kPack];
     load_pack(z.data, z.dtype, at, from);
     load_pack(gy.data, gy.dtype, at, to);
@@ -53,17 +55,17 @@ struct Sloped {
     for (int k = 0; k < kPack; ++k) {
       const float both[2] = {from[k], to[k]};
       to[k] = derivative(both, at + k);
-      seen.add(to[k]);
+      amax.add(to[k]);
     }
     store_pack(gz, z.dtype, at, to);
 #pragma unroll
     for (int k = 0; k < kPack; ++k) to[k] = as_stored(to[k]);
   }
   template <class C>
-  __device__ C one(std::int64_t at, Seen& seen) const {
+  __device__ C one(std::int64_t at, AmaxObserver& amax) const {
     const C both[2] = {load_at<C>(z, at), load_at<C>(gy, at)};
     const C y = derivative(both, at);
-    seen.add(y);
+    amax.add(y);
     store_at(gz, z.dtype, at, y);
     return as_stored(y);
   }
@@ -87,7 +89,7 @@ struct Columns {
 template <class C, class Terms>
 __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) {
   __shared__ C shared[kThreads][kPack + 1];
-  Seen seen(terms.words, terms.stored());
+  AmaxObserver amax(terms.words, terms.stored());
   const int lane = static_cast<int>(threadIdx.x) % c.across, down = kThreads / c.across;
   const int first_row = static_cast<int>(threadIdx.x) / c.across;
   const std::int64_t blocks = (c.columns + c.across * kPack - 1) / (c.across * kPack);
@@ -100,14 +102,14 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
       if constexpr (sizeof(C) == sizeof(float))
         if (whole) {
           float x[kPack];
-          terms.eight(r * c.row + column, x, seen);
+          terms.eight(r * c.row + column, x, amax);
 #pragma unroll
           for (int k = 0; k < kPack; ++k) sums[k] += x[k];
           continue;
         }
 #pragma unroll
       for (int k = 0; k < kPack; ++k)
-        if (column + k < c.columns) sums[k] += terms.template one<C>(r * c.row + column + k, seen);
+        if (column + k < c.columns) sums[k] += terms.template one<C>(r * c.row + column + k, amax);
     }
 #pragma unroll
     for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] = sums[k];
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
     }
     __syncthreads();  // read before the next piece of work writes
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class C, class Terms>
@@ -151,18 +153,18 @@ void sum(const Terms& terms, std::int64_t rows, std::int64_t columns, std::int64
   const Buffer<C> partial(c.chunks * columns);
   c.sums = partial.data();
   start<C>(c, terms);
-  sum<C>(AsTheyAre{{partial.data(), kDTypeOf<C>}}, c.chunks, columns, columns, sums);
+  sum<C>(PlainTerms{{partial.data(), kDTypeOf<C>}}, c.chunks, columns, columns, sums);
 }
 
 template <Activation kActivation>
-void multiply_by_derivative(const ActivationBackwardArgs& call) {
+void backward(const ActivationBackwardArgs& call) {
   const In z{call.z, call.dtype}, gy{call.gy, call.dtype};
   if (call.sums == nullptr) {
     const In in[] = {z, gy};
     return map<2>(ActivationDerivative<kActivation>{}, in, {call.gz, call.dtype},
                   flat_walk(call.rows * call.columns, 3));
   }
-  const Sloped<kActivation> terms{z, gy, call.gz, context().seen};
+  const DerivativeTerms<kActivation> terms{z, gy, call.gz, context().amax_words};
   if (call.dtype == DType::f64) return sum<double>(terms, call.rows, call.columns, call.columns, call.sums);
   sum<float>(terms, call.rows, call.columns, call.columns, call.sums);
 }
@@ -171,7 +173,7 @@ void multiply_by_derivative(const ActivationBackwardArgs& call) {
 
 void run_column_sums(const ColumnSumsArgs& call) {
   if (call.columns <= 0) return;
-  const AsTheyAre x{{call.x, call.dtype}};
+  const PlainTerms x{{call.x, call.dtype}};
   if (call.dtype == DType::f64) return sum<double>(x, call.rows, call.columns, call.pitch, call.sums);
   sum<float>(x, call.rows, call.columns, call.pitch, call.sums);
 }
@@ -180,11 +182,11 @@ void run_activation_backward(const ActivationBackwardArgs& call) {
   if (call.columns <= 0) return;
   switch (call.activation) {
     case Activation::kNone: break;
-    case Activation::kRelu: return multiply_by_derivative<Activation::kRelu>(call);
-    case Activation::kGelu: return multiply_by_derivative<Activation::kGelu>(call);
-    case Activation::kGeluTanh: return multiply_by_derivative<Activation::kGeluTanh>(call);
+    case Activation::kRelu: return backward<Activation::kRelu>(call);
+    case Activation::kGelu: return backward<Activation::kGelu>(call);
+    case Activation::kGeluTanh: return backward<Activation::kGeluTanh>(call);
   }
-  throw Failure(Status::kUnsupported, "the derivative of no activation");
+  throw Failure(Status::kUnsupported, "the slope of no activation");
 }
 
 }  // namespace binade::cuda

@@ -22,8 +22,8 @@ struct Context {
   int multiprocessors = 1;
   int capability = 0;  ///< 10 major + minor
   cudaStream_t stream = nullptr;
-  std::uint32_t* seen = nullptr;  ///< the two words that the kernels of this call observe into, in device memory
-  bool sees_libraries = true;     ///< and those that read again what a library stored
+  std::uint32_t* amax_words = nullptr;  ///< the two words that the kernels of this call observe into, in device memory
+  bool observes_libraries = true;       ///< and those that read again what a library stored
 
   FaultNote fault;  ///< the first data that an op had no result for
 
@@ -47,8 +47,8 @@ void upload(void* to, const void* from, std::size_t bytes);
 void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
 
 /// Memory for the kernels of one call (work_memory.cu).
-void* take_work(std::size_t bytes);
-void give_back_work(void* memory) noexcept;
+void* allocate_work(std::size_t bytes);
+void release_work(void* memory) noexcept;
 
 /// Whether this thread captures the stream: what it sends is noted down for a graph instead of run (capture.cu).
 bool capturing();
@@ -64,7 +64,7 @@ template <class T>
 class Buffer {
  public:
   explicit Buffer(std::int64_t count) {
-    if (count > 0) data_ = work_ = take_work(bytes_of(count));
+    if (count > 0) data_ = work_ = allocate_work(bytes_of(count));
   }
   /// Holds `count` values of the host's, which kernels leave as they are.
   Buffer(const T* values, std::int64_t count) {
@@ -72,12 +72,12 @@ class Buffer {
     if (capturing()) {
       data_ = const_cast<void*>(hold_for_graph(values, bytes_of(count)));
     } else {
-      data_ = work_ = take_work(bytes_of(count));
+      data_ = work_ = allocate_work(bytes_of(count));
       upload(data_, values, bytes_of(count));
     }
   }
   ~Buffer() {
-    if (work_ != nullptr) give_back_work(work_);
+    if (work_ != nullptr) release_work(work_);
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;

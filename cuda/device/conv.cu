@@ -1,8 +1,8 @@
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/conv.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 /// Forward and data gradient as implicit products: rows are result pixels, columns result channels, and k runs over the
 /// filter's taps and the source channels. The data gradient is the same sweep over gy with transposed filters, once for
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
   const std::int64_t most_pixels = s.images * ((s.result_height + s.result_step[0] - 1) / s.result_step[0]) *
                                    ((s.result_width + s.result_step[1] - 1) / s.result_step[1]);
   const std::int64_t row_tiles = (most_pixels + kM - 1) / kM, column_tiles = (s.result_channels + kN - 1) / kN;
-  Seen seen(words, s.out);
+  AmaxObserver amax(words, s.out);
 
   for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     std::int64_t rest = tile / column_tiles;
@@ -253,12 +253,12 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
       for (int i = 0; i < kRows; ++i) {
         if (row_result[row + i] < 0) continue;
         const C y = s.bias != nullptr ? sums[i][j] + bias : sums[i][j];
-        seen.add(y);
+        amax.add(y);
         store_at(s.result, s.out, row_result[row + i] + c, y);
       }
     }
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// Few channels a group (depthwise): a thread for every element of the result; neighbors are channels.
@@ -266,7 +266,7 @@ template <class T, class C, bool kTransposed>
 __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t count, std::uint32_t* words) {
   const T* const source = static_cast<const T*>(s.source);
   const std::int64_t channels = s.result_channels * s.groups;
-  Seen seen(words, s.out);
+  AmaxObserver amax(words, s.out);
   for (std::int64_t e = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; e < count;
        e += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     const std::int64_t pixel = e / channels, c = e - pixel * channels;
@@ -296,10 +296,10 @@ __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t 
       }
     }
     if (s.bias != nullptr) sum += static_cast<const C*>(s.bias)[c];
-    seen.add(sum);
+    amax.add(sum);
     store_at(s.result, s.out, pixel * s.result_pitch + c, sum);
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class T, class C, bool kTransposed, int kM, int kN, int kPer>
@@ -331,7 +331,7 @@ void start(const Sweep& s, DType in, std::uint32_t* words) {
 /// As it is, or with copies of slices. The result is observed.
 bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channels) {
   const auto observe = [&](const void* result, std::int64_t pitch) {
-    const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().seen};
+    const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().amax_words};
     observe_products(at, 1, pixels, channels);
   };
   const ConvShape& s = a.shape;
@@ -342,8 +342,8 @@ bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channe
     return observe(a.result, a.result_pitch), true;
   if (!slices) return false;
   const std::int64_t source_pixels = s.images * (a.transposed ? s.out_height * s.out_width : s.height * s.width);
-  const TogetherPixels source(a.source, a.in, source_pixels, source_channels, a.source_pitch);
-  const TogetherPixels result(a.result, a.out, pixels, channels, a.result_pitch);
+  const ContiguousPixels source(a.source, a.in, source_pixels, source_channels, a.source_pitch);
+  const ContiguousPixels result(a.result, a.out, pixels, channels, a.result_pitch);
   ConvArgs together = a;
   together.source = source.data();
   together.source_pitch = source_channels;
@@ -366,21 +366,21 @@ void own_conv(const ConvArgs& a, std::uint32_t* words) {
   });
 }
 
-TogetherPixels::TogetherPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels,
-                               std::int64_t pitch)
+ContiguousPixels::ContiguousPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels,
+                                   std::int64_t pitch)
     : pixels_(pixels),
       width_(static_cast<std::size_t>(channels) * size_of(dtype)),
       pitch_(static_cast<std::size_t>(pitch) * size_of(dtype)),
       count_(static_cast<std::size_t>(count)),
       copy_(pitch == channels ? 0 : static_cast<std::int64_t>(width_ * count_)) {}
 
-void TogetherPixels::copy_in() const {
+void ContiguousPixels::copy_in() const {
   if (is_copy())
     check(cudaMemcpy2DAsync(copy_.data(), width_, pixels_, pitch_, width_, count_, cudaMemcpyDeviceToDevice,
                             context().stream),
           "a copy of a channel slice");
 }
-void TogetherPixels::copy_out() const {
+void ContiguousPixels::copy_out() const {
   if (is_copy())
     check(cudaMemcpy2DAsync(const_cast<void*>(pixels_), pitch_, copy_.data(), width_, width_, count_,
                             cudaMemcpyDeviceToDevice, context().stream),
@@ -395,7 +395,7 @@ void run_conv(const ConvArgs& a) {
   // Sums of nothing: no library is asked for them.
   const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
   if (!empty && conv_by_library(a, pixels, channels)) return;
-  own_conv(a, context().seen);
+  own_conv(a, context().amax_words);
 }
 
 }  // namespace binade::cuda

@@ -15,9 +15,9 @@ void own_conv(const ConvArgs& a, std::uint32_t* words);
 void own_conv_weight(const ConvWeightArgs& a);
 
 /// Pixels of a channel slice, copied together: libraries take few slices. Pixels that lie together are not copied.
-class TogetherPixels {
+class ContiguousPixels {
  public:
-  TogetherPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels, std::int64_t pitch);
+  ContiguousPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels, std::int64_t pitch);
   bool is_copy() const { return copy_.data() != nullptr; }
   void* data() const { return is_copy() ? copy_.data() : const_cast<void*>(pixels_); }
   void copy_in() const;

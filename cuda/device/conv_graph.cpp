@@ -95,7 +95,7 @@ int slices_of(const ConvKey& key, const EngineTarget& target) {
 }
 
 /// Of halves, the engines behind pointwise operations that use no Tensor Cores are there for what fits nothing else.
-EngineTerms terms_of(const ConvKey& key, int form, const EngineTarget& target) {
+EngineRequirements terms_of(const ConvKey& key, int form, const EngineTarget& target) {
   const bool halves = key.in != DType::f32;
   return {.tensor_cores = halves && form == kThroughFloat ? TensorCores::kOnly
                           : halves || key.tf32            ? TensorCores::kAllowed

@@ -85,8 +85,8 @@ std::string no_library_for(const ConvKey& key) {
   const std::int64_t extents[2] = {s.height, s.width}, outs[2] = {s.out_height, s.out_width},
                      filters[2] = {s.filter_height, s.filter_width};
   for (int d = 0; d < 2; ++d) {
-    const std::int64_t room = extents[d] + 2 * s.padding[d] - s.dilation[d] * (filters[d] - 1) - 1;
-    if (room < 0 || room / s.stride[d] + 1 != outs[d]) return "its output padding goes beyond the stride";
+    const std::int64_t span = extents[d] + 2 * s.padding[d] - s.dilation[d] * (filters[d] - 1) - 1;
+    if (span < 0 || span / s.stride[d] + 1 != outs[d]) return "its output padding goes beyond the stride";
   }
   return {};
 }

@@ -202,9 +202,9 @@ __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std:
 
 /// Pixels of halves as a library reads them: side by side, of a multiple of eight channels. Those that lie so already
 /// are not copied.
-class WidePixels {
+class PaddedPixels {
  public:
-  WidePixels(const void* pixels, std::int64_t count, std::int64_t channels, std::int64_t pitch)
+  PaddedPixels(const void* pixels, std::int64_t count, std::int64_t channels, std::int64_t pitch)
       : pixels_(pixels),
         channels_(channels),
         pitch_(pitch),
@@ -229,8 +229,8 @@ class WidePixels {
 /// channels, which 4 bytes do not divide (an image's three, a mask's one), and slices. Zeros more change no sum.
 bool widened_by_library(const ConvWeightArgs& a) {
   const ConvShape& s = a.shape;
-  const WidePixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);
-  const WidePixels gy(a.gy, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
+  const PaddedPixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);
+  const PaddedPixels gy(a.gy, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
   const std::int64_t positions = s.filter_height * s.filter_width;
   const bool narrower = x.channels() != s.channels || gy.channels() != s.filters;
   const Buffer<float> gw(narrower ? gy.channels() * positions * x.channels() : 0);
@@ -262,8 +262,8 @@ bool conv_weight_by_library(const ConvWeightArgs& a) {
   if (is_half(a.in) && s.groups == 1 && (slices || odd) && widened_by_library(a)) return true;
   if (library_conv_weight(a)) return true;
   if (!slices) return false;
-  const TogetherPixels x(a.x, a.in, s.images * s.height * s.width, s.channels, a.x_pitch);
-  const TogetherPixels gy(a.gy, a.in, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
+  const ContiguousPixels x(a.x, a.in, s.images * s.height * s.width, s.channels, a.x_pitch);
+  const ContiguousPixels gy(a.gy, a.in, s.images * s.out_height * s.out_width, s.filters, a.gy_pitch);
   ConvWeightArgs together = a;
   together.x = x.data();
   together.x_pitch = s.channels;

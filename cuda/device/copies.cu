@@ -5,15 +5,15 @@
 namespace binade::cuda {
 namespace {
 
-__global__ void copy_all(const MemoryCopy* pieces) { copy_piece(pieces[blockIdx.x]); }
+__global__ void copy_all(const MemoryCopy* chunks) { copy_chunk(chunks[blockIdx.x]); }
 
 }  // namespace
 
 void run_copy_all(const CopyAllArgs& call) {
-  const std::vector<MemoryCopy> pieces = in_pieces(call.copies, kPieceOfBlock);
-  if (pieces.empty()) return;
-  const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));
-  launch(copy_all, static_cast<unsigned>(pieces.size()), 256u, 0, there.data());
+  const std::vector<MemoryCopy> chunks = in_chunks(call.copies, kBlockChunk);
+  if (chunks.empty()) return;
+  const Buffer<MemoryCopy> there(chunks.data(), static_cast<std::int64_t>(chunks.size()));
+  launch(copy_all, static_cast<unsigned>(chunks.size()), 256u, 0, there.data());
 }
 
 }  // namespace binade::cuda

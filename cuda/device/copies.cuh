@@ -3,16 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "binade/core/copy_pieces.h"
+#include "binade/core/copy_chunks.h"
 #include "binade/cuda/device/value.cuh"
 
 /// Copies of many tensors by one kernel, a block to a piece.
 namespace binade::cuda {
 
-constexpr std::size_t kPieceOfBlock = std::size_t{256} << 10;
+constexpr std::size_t kBlockChunk = std::size_t{256} << 10;
 
 /// By all threads of the block.
-__device__ inline void copy_piece(const MemoryCopy& c) {
+__device__ inline void copy_chunk(const MemoryCopy& c) {
   const auto* from = static_cast<const unsigned char*>(c.from);
   auto* to = static_cast<unsigned char*>(c.to);
   const bool aligned = (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to)) % 16 == 0;

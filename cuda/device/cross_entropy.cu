@@ -1,9 +1,9 @@
 #include <limits>
 
 #include "binade/core/math.h"
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 /// Softmax and negative log-likelihood, a team of threads a row. Both directions read each logit once and take one
 /// exponential of it. Backward reads an element before it writes its gradient, by the same thread: `out` may lie where
@@ -27,10 +27,11 @@ constexpr int kAhead = 2;          // packs that a thread asks for before it com
 
 /// f(columns, their values) for the columns of a row that this thread takes.
 template <int V, class C, class F>
-__device__ __forceinline__ void each_ahead(const Team<C>& team, const In& x, std::int64_t row, std::int64_t cols,
-                                           F&& f) {
-  const std::int64_t stride = static_cast<std::int64_t>(team.width()) * V;
-  for (std::int64_t c = static_cast<std::int64_t>(team.rank()) * V; c < cols; c += (V == kPack ? kAhead : 1) * stride) {
+__device__ __forceinline__ void each_ahead(const ThreadGroup<C>& group, const In& x, std::int64_t row,
+                                           std::int64_t cols, F&& f) {
+  const std::int64_t stride = static_cast<std::int64_t>(group.width()) * V;
+  for (std::int64_t c = static_cast<std::int64_t>(group.rank()) * V; c < cols;
+       c += (V == kPack ? kAhead : 1) * stride) {
     if constexpr (V == kPack) {
       RawPack raw[kAhead];
 #pragma unroll
@@ -86,27 +87,27 @@ struct Running {
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1 ? 2 : 1)
     forward_rows(CrossEntropyArgs a, int width, C* losses, FaultNote fault) {
-  __shared__ C scratch[Team<C>::kScratch];
-  Team<C> team(width, scratch);
+  __shared__ C scratch[ThreadGroup<C>::kScratch];
+  ThreadGroup<C> group(width, scratch);
   C* statistics = static_cast<C*>(a.statistics.data);
   const C smoothing = static_cast<C>(a.label_smoothing);
   unsigned counted = 0;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * team.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * team.count()) {
-    const std::int64_t row = first + team.index();
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
+    const std::int64_t row = first + group.index();
     const bool there = row < a.rows;
     const Label label = there ? label_of(a, row) : Label{0, true, false};
     const std::int64_t classes = label.ignored || label.bad ? 0 : a.classes;
     C max[1] = {Largest::kStart<C>}, sums[2] = {};  // of exp(x - max), of x - max
     if constexpr (H > 0) {
       C x[H][V];
-      each_piece<V, H>(team, classes, [&](std::int64_t c, int k) {
-        load_some(a.logits, row * a.pitch + c, x[k]);
+      each_vector<V, H>(group, classes, [&](std::int64_t c, int k) {
+        load_vector(a.logits, row * a.pitch + c, x[k]);
 #pragma unroll
         for (int e = 0; e < V; ++e) max[0] = Largest::combine(max[0], x[k][e]);
       });
-      team.template fold<Largest>(max);
-      each_piece<V, H>(team, classes, [&](std::int64_t, int k) {
+      group.template fold<Largest>(max);
+      each_vector<V, H>(group, classes, [&](std::int64_t, int k) {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
           const C below = x[k][e] - max[0];
@@ -116,16 +117,16 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
       });
     } else {
       Running<C> mine;
-      each_ahead<V>(team, a.logits, row * a.pitch, classes,
+      each_ahead<V>(group, a.logits, row * a.pitch, classes,
                     [&](std::int64_t, const C(&x)[V]) { mine.add(x, smoothing > 0); });
       max[0] = mine.largest;
-      team.template fold<Largest>(max);
+      group.template fold<Largest>(max);
       mine.refer_to(max[0]);
       sums[0] = mine.exponentials;
       sums[1] = mine.below;
     }
-    team.sum(sums);
-    if (team.rank() != 0 || !there) continue;
+    group.sum(sums);
+    if (group.rank() != 0 || !there) continue;
     C loss = 0;
     if (label.bad) {
       loss = std::numeric_limits<C>::quiet_NaN();
@@ -148,14 +149,14 @@ __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1
 template <class C, int V>
 __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
     backward_rows(CrossEntropyArgs a, int width, std::uint32_t* words) {
-  Team<C> team(width, nullptr);
-  Seen seen(words, a.out.dtype);
+  ThreadGroup<C> group(width, nullptr);
+  AmaxObserver amax(words, a.out.dtype);
   const C* statistics = static_cast<const C*>(a.statistics.data);
   const auto scale = static_cast<C>(load_at<double>(a.gy, 0) / static_cast<double>(*a.count));
   const auto share = static_cast<C>(a.label_smoothing / static_cast<double>(a.classes));
   const auto at_target = static_cast<C>(1 - a.label_smoothing);
-  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * team.count() + team.index(); row < a.rows;
-       row += static_cast<std::int64_t>(gridDim.x) * team.count()) {
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * group.count() + group.index(); row < a.rows;
+       row += static_cast<std::int64_t>(gridDim.x) * group.count()) {
     const Label label = label_of(a, row);
     const std::int64_t to = row * a.classes;
     if (label.ignored || label.bad) {
@@ -163,30 +164,30 @@ __global__ void __launch_bounds__(V == 1 ? 1024 : 512, V == 1 ? 1 : 2)
       C x[V];
 #pragma unroll
       for (int e = 0; e < V; ++e) x[e] = nothing;
-      seen.add(nothing);
-      each_piece<V, 0>(team, a.classes, [&](std::int64_t c, int) { store_some(a.out, to + c, x); });
+      amax.add(nothing);
+      each_vector<V, 0>(group, a.classes, [&](std::int64_t c, int) { store_vector(a.out, to + c, x); });
       continue;
     }
     const C max = statistics[2 * row], per_sum = 1 / statistics[2 * row + 1];
-    each_ahead<V>(team, a.logits, row * a.pitch, a.classes, [&](std::int64_t c, C(&x)[V]) {
+    each_ahead<V>(group, a.logits, row * a.pitch, a.classes, [&](std::int64_t c, C(&x)[V]) {
       const std::int64_t apart = label.value - c;
       const int here = apart >= 0 && apart < V ? static_cast<int>(apart) : -1;
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         const C hit = e == here ? at_target : C(0);
         x[e] = scale * (math::exp(x[e] - max) * per_sum - share - hit);
-        seen.add(x[e]);
+        amax.add(x[e]);
       }
-      store_some(a.out, to + c, x);
+      store_vector(a.out, to + c, x);
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class C, int V, int H>
-void start_forward(const CrossEntropyArgs& call, const RowTeams& teams, C* losses) {
-  launch(forward_rows<C, V, H>, grid_for(ceil_div(call.rows, teams.count())), static_cast<unsigned>(teams.threads), 0,
-         call, teams.width, losses, context().fault);
+void start_forward(const CrossEntropyArgs& call, const RowGroups& groups, C* losses) {
+  launch(forward_rows<C, V, H>, grid_for(ceil_div(call.rows, groups.count())), static_cast<unsigned>(groups.threads), 0,
+         call, groups.width, losses, context().fault);
 }
 
 template <class C>
@@ -198,11 +199,11 @@ void forward(const CrossEntropyArgs& call) {
     const RowLaunch rows(call.classes, may_pack);
     if constexpr (sizeof(C) == 4) {
       if (rows.held)
-        start_forward<C, kPack, RowLaunch::kHeld>(call, rows.teams, losses.data());
+        start_forward<C, kPack, RowLaunch::kHeld>(call, rows.groups, losses.data());
       else if (rows.packed)
         start_forward<C, kPack, 0>(call, {kWideThreads, kWideThreads}, losses.data());
     }
-    if (!rows.packed) start_forward<C, 1, 0>(call, rows.teams, losses.data());
+    if (!rows.packed) start_forward<C, 1, 0>(call, rows.groups, losses.data());
   }
   run_reduce({.count = call.count,
               .x = {losses.data(), kDTypeOf<C>},
@@ -217,12 +218,12 @@ void backward(const CrossEntropyArgs& call) {
   const bool may_pack = sizeof(C) == 4 && packs_rows(call.logits.data, call.logits.dtype, call.pitch) &&
                         packs_rows(call.out.data, call.out.dtype, call.classes);
   const RowLaunch rows(call.classes, may_pack);
-  const RowTeams teams = rows.packed && !rows.held ? RowTeams{kWideThreads, kWideThreads} : rows.teams;
-  const unsigned grid = grid_for(ceil_div(call.rows, teams.count()));
-  const auto threads = static_cast<unsigned>(teams.threads);
+  const RowGroups groups = rows.packed && !rows.held ? RowGroups{kWideThreads, kWideThreads} : rows.groups;
+  const unsigned grid = grid_for(ceil_div(call.rows, groups.count()));
+  const auto threads = static_cast<unsigned>(groups.threads);
   if constexpr (sizeof(C) == 4)
-    if (rows.packed) return launch(backward_rows<C, kPack>, grid, threads, 0, call, teams.width, context().seen);
-  launch(backward_rows<C, 1>, grid, threads, 0, call, teams.width, context().seen);
+    if (rows.packed) return launch(backward_rows<C, kPack>, grid, threads, 0, call, groups.width, context().amax_words);
+  launch(backward_rows<C, 1>, grid, threads, 0, call, groups.width, context().amax_words);
 }
 
 }  // namespace

@@ -70,9 +70,9 @@ struct Samples {
 };
 
 /// Memory of the call's own, for what cuDNN writes and nobody asked for.
-class Unwanted {
+class OptionalOutput {
  public:
-  Unwanted(void* wanted, std::int64_t bytes) : wanted_(wanted), buffer_(wanted != nullptr ? 0 : bytes) {}
+  OptionalOutput(void* wanted, std::int64_t bytes) : wanted_(wanted), buffer_(wanted != nullptr ? 0 : bytes) {}
   void* data() const { return wanted_ != nullptr ? wanted_ : buffer_.data(); }
 
  private:
@@ -86,7 +86,7 @@ bool library_attention(const AttentionForward& f) {
   const AttentionArgs& a = f.args;
   const AttentionKey key = attention_key(f);
   const Samples at{key};
-  const Unwanted lse(f.lse, a.batch * at.rows(kAttentionLse, nullptr).bytes);
+  const OptionalOutput lse(f.lse, a.batch * at.rows(kAttentionLse, nullptr).bytes);
   return run(key, a.scale,
              {at.queries(kAttentionQ, a.q.data, key.q), at.keys(kAttentionK, a.k.data, key.k),
               at.keys(kAttentionV, a.v.data, key.v), at.queries(kAttentionY, f.y, key.y),
@@ -98,9 +98,9 @@ bool library_attention(const AttentionBackward& b) {
   const AttentionKey key = attention_key(b);
   if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and takes no memory
   const Samples at{key};
-  const Unwanted gq(b.gq.data, a.batch * at.queries(kAttentionGq, nullptr, key.gq).bytes);
-  const Unwanted gk(b.gk.data, a.batch * at.keys(kAttentionGk, nullptr, key.gk).bytes);
-  const Unwanted gv(b.gv.data, a.batch * at.keys(kAttentionGv, nullptr, key.gv).bytes);
+  const OptionalOutput gq(b.gq.data, a.batch * at.queries(kAttentionGq, nullptr, key.gq).bytes);
+  const OptionalOutput gk(b.gk.data, a.batch * at.keys(kAttentionGk, nullptr, key.gk).bytes);
+  const OptionalOutput gv(b.gv.data, a.batch * at.keys(kAttentionGv, nullptr, key.gv).bytes);
   const Buffer<char> delta(a.batch * at.rows(kAttentionDelta, nullptr).bytes);
   return run(key, a.scale,
              {at.queries(kAttentionQ, a.q.data, key.q), at.keys(kAttentionK, a.k.data, key.k),

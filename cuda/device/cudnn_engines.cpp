@@ -9,7 +9,7 @@ namespace binade::cuda {
 namespace {
 
 /// What an engine may not say of itself.
-bool breaks_a_promise(cudnnBackendNumericalNote_t note, const EngineTerms& terms, const EngineTarget& target) {
+bool breaks_a_guarantee(cudnnBackendNumericalNote_t note, const EngineRequirements& terms, const EngineTarget& target) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return terms.tensor_cores == TensorCores::kNone;
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return !target.any_order;
@@ -18,7 +18,7 @@ bool breaks_a_promise(cudnnBackendNumericalNote_t note, const EngineTerms& terms
   }
 }
 
-bool keeps_promises(const Descriptor& engine, const EngineTerms& terms, const EngineTarget& target) {
+bool keeps_guarantees(const Descriptor& engine, const EngineRequirements& terms, const EngineTarget& target) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(engine.raw(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
@@ -28,7 +28,7 @@ bool keeps_promises(const Descriptor& engine, const EngineTerms& terms, const En
   if (terms.tensor_cores == TensorCores::kOnly &&
       std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == end)
     return false;
-  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_promise(note, terms, target); });
+  return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_guarantee(note, terms, target); });
 }
 
 /// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
@@ -96,13 +96,13 @@ std::optional<Descriptor> plan_of(const Descriptor& config, const EngineTarget& 
 std::int64_t workspace_of(const Descriptor& plan) { return plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
 /// Engine `index` of a graph, if it computes it and keeps Binade's promises.
-std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t index, const EngineTerms& terms,
+std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t index, const EngineRequirements& terms,
                                     const EngineTarget& target) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.graph);
   engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {index});
   if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
-  if (!engine.finalized() || !keeps_promises(engine, terms, target)) return {};
+  if (!engine.finalized() || !keeps_guarantees(engine, terms, target)) return {};
   return engine;
 }
 
@@ -142,7 +142,7 @@ bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
 /// itself, whose tiles are 128 x 128, and with three whose tiles are smaller, as a result of 64 filters wants them: all
 /// that there are could not be timed. cuDNN only numbers its kernels. What tiles they have is told by the workspace of
 /// a configuration, where a slice is made of whole ones (cuDNN 9.19, a described H100).
-void add_sliced(const OperationGraph& graph, int form, const EngineTerms& terms, const EngineTarget& target,
+void add_sliced(const OperationGraph& graph, int form, const EngineRequirements& terms, const EngineTarget& target,
                 std::vector<EngineChoice>& all) {
   constexpr std::optional<std::int64_t> kKernels[] = {
       std::nullopt,
@@ -165,16 +165,16 @@ void add_sliced(const OperationGraph& graph, int form, const EngineTerms& terms,
 
 }  // namespace
 
-std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineTerms& terms,
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
                                            const EngineTarget& target) {
   std::vector<EngineChoice> all;
   if (terms.slices > 1) add_sliced(graph, form, terms, target, all);
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (mode == CUDNN_HEUR_MODE_B && !target.widely) continue;
+    if (mode == CUDNN_HEUR_MODE_B && !target.mode_b) continue;
     for (const Descriptor& config : proposals(graph.graph, mode, target)) {
       std::vector<Descriptor> engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
       if (get_descriptors(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != 1 ||
-          !keeps_promises(engine[0], terms, target))
+          !keeps_guarantees(engine[0], terms, target))
         continue;
       EngineChoice choice = choice_of(engine[0], config, form);
       if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(std::move(choice));
@@ -183,8 +183,8 @@ std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form
   return all;
 }
 
-std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, const EngineTerms& terms,
-                                         const EngineTarget& target) {
+std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice,
+                                         const EngineRequirements& terms, const EngineTarget& target) {
   const std::optional<Descriptor> engine = engine_of(graph, choice.engine, terms, target);
   if (!engine) return {};
   const std::optional<Descriptor> config = config_of(*engine, choice.knobs);

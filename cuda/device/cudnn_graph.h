@@ -86,7 +86,7 @@ struct EngineTarget {
   std::int64_t most_workspace = std::int64_t{1} << 30;
   int multiprocessors = 132;
   bool any_order = false;  ///< engines may add in another order every time
-  bool widely = false;     ///< also what heuristics of mode B name
+  bool mode_b = false;     ///< also what heuristics of mode B name
 };
 
 /// An engine that is ready to run.
@@ -100,7 +100,7 @@ struct EnginePlan {
 enum class TensorCores : int { kNone, kAllowed, kOnly };
 
 /// What an engine must keep to beside Binade's promises, and how far it should cut its sums.
-struct EngineTerms {
+struct EngineRequirements {
   TensorCores tensor_cores = TensorCores::kNone;  ///< they make TF32 of f32
   int slices = 1;  ///< a sum is worth cutting into so many parts, side by side on the device and added in f32
 };
@@ -109,10 +109,10 @@ struct EngineTerms {
 /// Binade's promises: the same bits every time (but for `any_order`), products of the inputs as they are (no Winograd
 /// or Fourier transforms), sums kept in f32. The fastest first; whether one can be planned is not known. Before them,
 /// where `slices` says so, those that cut their sums.
-std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineTerms& terms,
+std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
                                            const EngineTarget& target);
 /// The plan of a choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.
-std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice, const EngineTerms& terms,
-                                         const EngineTarget& target);
+std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice,
+                                         const EngineRequirements& terms, const EngineTarget& target);
 
 }  // namespace binade::cuda

@@ -116,7 +116,7 @@ class PlanCache {
     return {.handle = cudnn_handle(),
             .multiprocessors = context().multiprocessors,
             .any_order = settings.any_order,
-            .widely = settings.timed};
+            .mode_b = settings.timed};
   }
   std::optional<EngineLine> parse(const std::string& line) const {
     return parse_engine_line(line, planner_.family, planner_.forms);
@@ -168,8 +168,8 @@ class PlanCache {
   template <class Use>
   std::optional<EnginePlan> choose(const Key& key, const std::string& name, const std::vector<EngineChoice>& all,
                                    Use&& use) {
-    PlanChooser::Turn turn(plan_chooser(), name);
-    if (const std::optional<std::string> line = turn.line())
+    PlanChooser::Selection selection(plan_chooser(), name);
+    if (const std::optional<std::string> line = selection.line())
       if (const std::optional<EngineLine> kept = parse(*line); kept && kept->key == name && kept->choice.library)
         if (std::optional<EnginePlan> plan = planner_.restore(key, kept->choice, target())) return plan;
     std::vector<std::optional<EnginePlan>> plans(all.size());
@@ -186,10 +186,10 @@ class PlanCache {
       if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
       return seconds;
     };
-    const std::optional<std::size_t> found = turn.fastest(all.size() < kMostTimed ? all.size() : kMostTimed, time,
-                                                          planned);
+    const std::optional<std::size_t> found = selection.fastest(all.size() < kMostTimed ? all.size() : kMostTimed, time,
+                                                               planned);
     if (!found) return {};
-    turn.keep(engine_line(name, all[*found]));
+    selection.keep(engine_line(name, all[*found]));
     return std::move(*plans[*found]);
   }
 

@@ -7,24 +7,24 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kPiece = 1 << 14;  // elements that one block adds up
+constexpr std::int64_t kChunk = 1 << 14;  // elements that one block adds up
 
-/// partial (pieces, 3): sums of x t, x and t.
+/// partial (chunks, 3): sums of x t, x and t.
 template <class C, int V>
-__global__ void __launch_bounds__(kThreads) sum_pieces(In x, In t, std::int64_t count, C* partial) {
-  for (std::int64_t b = blockIdx.x; b * kPiece < count; b += gridDim.x) {
-    const std::int64_t end = (b + 1) * kPiece < count ? (b + 1) * kPiece : count;
+__global__ void __launch_bounds__(kThreads) sum_chunks(In x, In t, std::int64_t count, C* partial) {
+  for (std::int64_t b = blockIdx.x; b * kChunk < count; b += gridDim.x) {
+    const std::int64_t end = (b + 1) * kChunk < count ? (b + 1) * kChunk : count;
     C sums[3] = {};
     const auto add = [&](C from_x, C from_t) {
       sums[0] += from_x * from_t;
       sums[1] += from_x;
       sums[2] += from_t;
     };
-    std::int64_t i = b * kPiece + static_cast<std::int64_t>(threadIdx.x) * V;
+    std::int64_t i = b * kChunk + static_cast<std::int64_t>(threadIdx.x) * V;
     for (; i + V <= end; i += kThreads * V) {
       C from_x[V], from_t[V];
-      load_some(x, i, from_x);
-      load_some(t, i, from_t);
+      load_vector(x, i, from_x);
+      load_vector(t, i, from_t);
 #pragma unroll
       for (int e = 0; e < V; ++e) add(from_x[e], from_t[e]);
     }
@@ -39,13 +39,13 @@ __global__ void __launch_bounds__(kThreads) sum_pieces(In x, In t, std::int64_t 
 
 template <class C, int V>
 void sum(const DiceSumsArgs& call) {
-  const std::int64_t pieces = ceil_div(call.count, kPiece);
-  Buffer<C> partial(3 * pieces);
-  if (pieces > 0) launch(sum_pieces<C, V>, grid_for(pieces), kThreads, 0, call.x, call.t, call.count, partial.data());
+  const std::int64_t chunks = ceil_div(call.count, kChunk);
+  Buffer<C> partial(3 * chunks);
+  if (chunks > 0) launch(sum_chunks<C, V>, grid_for(chunks), kThreads, 0, call.x, call.t, call.count, partial.data());
   run_reduce({.x = {partial.data(), kDTypeOf<C>},
               .y = call.sums,
               .groups = 2,
-              .extents = {pieces, 3},
+              .extents = {chunks, 3},
               .reduced = {true, false}});
 }
 
@@ -57,14 +57,14 @@ struct Fraction {
 };
 
 __global__ void loss(DiceLossArgs a, std::uint32_t* words) {
-  Seen seen(words, a.loss.dtype);
+  AmaxObserver amax(words, a.loss.dtype);
   if (threadIdx.x == 0) {
     const Fraction f(a.sums, a.smooth);
     const double loss = 1 - f.n / f.d;
-    seen.add(static_cast<float>(loss));
+    amax.add(static_cast<float>(loss));
     store_at(a.loss.data, a.loss.dtype, 0, loss);
   }
-  seen.publish();
+  amax.publish();
 }
 
 struct Gradient {
@@ -95,7 +95,7 @@ void run_dice_sums(const DiceSumsArgs& call) {
     sum<float, 1>(call);
 }
 
-void run_dice_loss(const DiceLossArgs& call) { launch(loss, 1, kWarp, 0, call, context().seen); }
+void run_dice_loss(const DiceLossArgs& call) { launch(loss, 1, kWarp, 0, call, context().amax_words); }
 
 void run_dice_gradient(const DiceGradientArgs& call) {
   map<1>(Gradient{call.sums, call.gy, call.smooth}, {call.other}, call.g, flat_walk(call.count, 2));

@@ -1,7 +1,7 @@
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/live_stream.cuh"
 #include "binade/cuda/device/rows.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -11,7 +11,7 @@ constexpr int kThreads = 256;
 /// Eight elements a thread: two blocks of the stream. `kV` of them are read and written at a time.
 template <class C, int kV>
 __global__ void dropout(DropoutArgs a, const std::int64_t* step_offset, std::uint32_t* words) {
-  Seen seen(words, a.y.dtype);
+  AmaxObserver amax(words, a.y.dtype);
   const C scale = static_cast<C>(a.scale);
   const RandomStream stream = live_stream(a.stream, step_offset);
   for (std::int64_t p = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; p * kPack < a.count;
@@ -25,13 +25,13 @@ __global__ void dropout(DropoutArgs a, const std::int64_t* step_offset, std::uin
     }
     const auto some = [&]<int n>(C(&x)[n], int from) {
       const std::int64_t i = p * kPack + from;
-      load_some(a.x, i, x);
+      load_vector(a.x, i, x);
 #pragma unroll
       for (int k = 0; k < n; ++k) {
         x[k] = word[from + k] >> 8 >= a.drop ? x[k] * scale : C(0);
-        seen.add(x[k]);
+        amax.add(x[k]);
       }
-      store_some(a.y, i, x);
+      store_vector(a.y, i, x);
     };
     if (kV == kPack && (p + 1) * kPack <= a.count) {
       if constexpr (kV == kPack) {
@@ -46,7 +46,7 @@ __global__ void dropout(DropoutArgs a, const std::int64_t* step_offset, std::uin
       }
     }
   }
-  seen.publish();
+  amax.publish();
 }
 
 }  // namespace
@@ -55,11 +55,11 @@ void run_dropout(const DropoutArgs& call) {
   if (call.count == 0) return;
   const unsigned grid = grid_for(ceil_div(call.count, kThreads * kPack));
   if (call.x.dtype == DType::f64 || call.y.dtype == DType::f64)
-    launch(dropout<double, 1>, grid, kThreads, 0, call, context().step_offset, context().seen);
+    launch(dropout<double, 1>, grid, kThreads, 0, call, context().step_offset, context().amax_words);
   else if (packs(call.x.data, call.x.dtype) && packs(call.y.data, call.y.dtype))
-    launch(dropout<float, kPack>, grid, kThreads, 0, call, context().step_offset, context().seen);
+    launch(dropout<float, kPack>, grid, kThreads, 0, call, context().step_offset, context().amax_words);
   else
-    launch(dropout<float, 1>, grid, kThreads, 0, call, context().step_offset, context().seen);
+    launch(dropout<float, 1>, grid, kThreads, 0, call, context().step_offset, context().amax_words);
 }
 
 }  // namespace binade::cuda

@@ -8,20 +8,20 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kPiece = 1 << 14;  // elements that one block adds up
+constexpr std::int64_t kChunk = 1 << 14;  // elements that one block adds up
 
-/// partial[b] = the sum of value(x, t) over piece b.
+/// partial[b] = the sum of value(x, t) over chunk b.
 template <class Op, class C, int V>
 __global__ void __launch_bounds__(kThreads, 1)
-    sum_pieces(In x, In t, std::int64_t count, typename Op::Params p, C* partial) {
-  for (std::int64_t b = blockIdx.x; b * kPiece < count; b += gridDim.x) {
-    const std::int64_t end = (b + 1) * kPiece < count ? (b + 1) * kPiece : count;
+    sum_chunks(In x, In t, std::int64_t count, typename Op::Params p, C* partial) {
+  for (std::int64_t b = blockIdx.x; b * kChunk < count; b += gridDim.x) {
+    const std::int64_t end = (b + 1) * kChunk < count ? (b + 1) * kChunk : count;
     C sum = 0;
-    std::int64_t i = b * kPiece + static_cast<std::int64_t>(threadIdx.x) * V;
+    std::int64_t i = b * kChunk + static_cast<std::int64_t>(threadIdx.x) * V;
     for (; i + V <= end; i += kThreads * V) {
       C from_x[V], from_t[V];
-      load_some(x, i, from_x);
-      load_some(t, i, from_t);
+      load_vector(x, i, from_x);
+      load_vector(t, i, from_t);
 #pragma unroll
       for (int e = 0; e < V; ++e) sum += Op::value(from_x[e], from_t[e], p);
     }
@@ -33,15 +33,15 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Op, class C, int V>
 void forward_as(const ElementLossArgs& call, const typename Op::Params& p) {
-  const std::int64_t pieces = ceil_div(call.count, kPiece);
-  Buffer<C> partial(pieces);
-  if (pieces > 0)
-    launch(sum_pieces<Op, C, V>, grid_for(pieces), kThreads, 0, call.x, call.t, call.count, p, partial.data());
+  const std::int64_t chunks = ceil_div(call.count, kChunk);
+  Buffer<C> partial(chunks);
+  if (chunks > 0)
+    launch(sum_chunks<Op, C, V>, grid_for(chunks), kThreads, 0, call.x, call.t, call.count, p, partial.data());
   run_reduce({.divisor = call.divisor,
               .x = {partial.data(), kDTypeOf<C>},
               .y = call.out,
               .groups = 1,
-              .extents = {pieces},
+              .extents = {chunks},
               .reduced = {true}});
 }
 

@@ -1,6 +1,6 @@
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
-#include "binade/cuda/device/seen.cuh"
 #include "binade/cuda/device/sort.cuh"
 
 namespace binade::cuda {
@@ -48,22 +48,22 @@ __device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i %
 /// Adds a row's whole sum to what is there.
 template <class C, int V>
 __device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
-                          Seen& seen) {
+                          AmaxObserver& amax) {
   C there[V];
-  load_some({a.gw.data, a.gw.dtype}, key * a.cols + c, there);
+  load_vector({a.gw.data, a.gw.dtype}, key * a.cols + c, there);
 #pragma unroll
   for (int e = 0; e < V; ++e) {
     there[e] += sum[e];
-    seen.add(there[e]);
+    amax.add(there[e]);
   }
-  store_some(a.gw, key * a.cols + c, there);
+  store_vector(a.gw, key * a.cols + c, there);
 }
 
 /// A block for what one chunk adds to one row; parts (2 chunks, cols) of C where that is not all that the row gets.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_rows(EmbeddingGradientArgs a, Lookups lookups, C* parts, std::uint32_t* words) {
-  Seen seen(words, a.gw.dtype);
+  AmaxObserver amax(words, a.gw.dtype);
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
     const std::uint32_t key = lookups.keys[i];
     const bool begins = lookups.begins_run(i);
@@ -77,17 +77,17 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 4
       for (std::int64_t t = i; t < end; ++t) {
         C gy[V];
-        load_some(a.gy, lookups.positions[t] * a.cols + c, gy);
+        load_vector(a.gy, lookups.positions[t] * a.cols + c, gy);
 #pragma unroll
         for (int e = 0; e < V; ++e) sum[e] += gy[e];
       }
       if (whole)
-        store_sum(a, key, c, sum, seen);
+        store_sum(a, key, c, sum, amax);
       else
-        store_some({parts, kDTypeOf<C>}, part_of(i) * a.cols + c, sum);
+        store_vector({parts, kDTypeOf<C>}, part_of(i) * a.cols + c, sum);
     }
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// A block a chunk, for the row that is looked up at its end and goes on in the next chunk, where it begins in this
@@ -95,33 +95,34 @@ __global__ void __launch_bounds__(kThreads)
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_parts(EmbeddingGradientArgs a, Lookups lookups, const C* parts, std::uint32_t* words) {
-  Seen seen(words, a.gw.dtype);
+  AmaxObserver amax(words, a.gw.dtype);
   const std::int64_t first = blockIdx.x * kChunk, last = first + kChunk - 1;
   const std::uint32_t key = lookups.keys[last];
   const bool from_first = lookups.keys[first] == key;
   if (key < a.rows && !lookups.ends_run(last) && (!from_first || lookups.begins_run(first)))
     for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * V; c < a.cols; c += kThreads * V) {
       C sum[V];
-      load_some({parts, kDTypeOf<C>}, (2 * blockIdx.x + (from_first ? 0 : 1)) * a.cols + c, sum);
+      load_vector({parts, kDTypeOf<C>}, (2 * blockIdx.x + (from_first ? 0 : 1)) * a.cols + c, sum);
 #pragma unroll 4
       for (std::int64_t i = first + kChunk; i < a.count && lookups.keys[i] == key; i += kChunk) {
         C part[V];
-        load_some({parts, kDTypeOf<C>}, part_of(i) * a.cols + c, part);
+        load_vector({parts, kDTypeOf<C>}, part_of(i) * a.cols + c, part);
 #pragma unroll
         for (int e = 0; e < V; ++e) sum[e] += part[e];
       }
-      store_sum(a, key, c, sum, seen);
+      store_sum(a, key, c, sum, amax);
     }
-  seen.publish();
+  amax.publish();
 }
 
 template <class C, int V>
 void add(const EmbeddingGradientArgs& call, const Lookups& lookups) {
   const std::int64_t chunks = call.count / kChunk;  // whole ones: nothing leaves the last
   const Buffer<C> parts(2 * ceil_div(call.count, kChunk) * call.cols);
-  launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().seen);
+  launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().amax_words);
   if (chunks > 0)
-    launch(add_parts<C, V>, static_cast<unsigned>(chunks), kThreads, 0, call, lookups, parts.data(), context().seen);
+    launch(add_parts<C, V>, static_cast<unsigned>(chunks), kThreads, 0, call, lookups, parts.data(),
+           context().amax_words);
 }
 
 }  // namespace

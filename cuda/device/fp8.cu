@@ -14,7 +14,7 @@ constexpr int kThreads = 256;
 struct Rows {
   const bfloat16* data = nullptr;
   std::int64_t count = 0, cols = 0, pitch = 0;
-  __device__ std::int64_t place(std::int64_t i) const { return cols == pitch ? i : i / cols * pitch + i % cols; }
+  __device__ std::int64_t offset(std::int64_t i) const { return cols == pitch ? i : i / cols * pitch + i % cols; }
 };
 
 /// A history that a fault has reached does not decide.
@@ -53,9 +53,9 @@ __device__ __forceinline__ void each(const Rows& x, F&& f) {
        i += threads * kStep) {
     float values[kStep];
     if constexpr (kPacked)
-      load_pack(x.data, DType::bf16, x.place(i), values);
+      load_pack(x.data, DType::bf16, x.offset(i), values);
     else
-      values[0] = widened(x.data[x.place(i)]);
+      values[0] = widened(x.data[x.offset(i)]);
     f(values, i);
   }
 }
@@ -104,7 +104,7 @@ __global__ void begin_steps(float* amaxes) {
 constexpr int kSide = 128;             // rows and columns of a tile
 constexpr int kFours = kSide / 4;      // of a column: the codes of four rows are a word
 constexpr int kPacks = kSide / kPack;  // of a row
-constexpr int kPieces = kSide / 16;    // of a column, 16 bytes each
+constexpr int kChunks = kSide / 16;    // of a column, 16 bytes each
 static_assert(kPacks * kFours == 2 * kThreads);
 
 struct alignas(8) Bytes8 {
@@ -115,19 +115,19 @@ struct alignas(8) Bytes8 {
 struct CodeLines {
   std::uint8_t* data = nullptr;
   std::int64_t length = 0;
-  bool aligned = false;  ///< lines begin where a piece does
+  bool aligned = false;  ///< lines begin where a chunk does
 
   /// Codes `at` … of line `line`, as far as it goes.
-  template <class Piece>
-  __device__ __forceinline__ void store(std::int64_t line, std::int64_t at, const Piece& codes) const {
+  template <class Chunk>
+  __device__ __forceinline__ void store(std::int64_t line, std::int64_t at, const Chunk& codes) const {
     if (at >= length) return;
     std::uint8_t* const to = data + line * length + at;
     if (aligned) {
-      *reinterpret_cast<Piece*>(to) = codes;
+      *reinterpret_cast<Chunk*>(to) = codes;
       return;
     }
 #pragma unroll
-    for (int j = 0; j < static_cast<int>(sizeof(Piece)); ++j)
+    for (int j = 0; j < static_cast<int>(sizeof(Chunk)); ++j)
       if (at + j < length) to[j] = static_cast<std::uint8_t>(codes.word[j / 4] >> j % 4 * 8);
   }
 };
@@ -152,7 +152,7 @@ struct EncodeTask {
 template <Float8 kFormat>
 __global__ void __launch_bounds__(kThreads)
     encode_tiles(EncodeTask task, const float* history, const std::uint32_t* own, std::uint32_t* record) {
-  __shared__ Bytes16 tile[kSide][kPieces];
+  __shared__ Bytes16 tile[kSide][kChunks];
   const float past = largest_in(history);
   const int exponent = scale_exponent(past > 0 ? past : std::bit_cast<float>(*own), kFormat);
   if (blockIdx.x == 0 && threadIdx.x == 0) *task.scale = power_of_two(-exponent);
@@ -180,16 +180,16 @@ __global__ void __launch_bounds__(kThreads)
         }
         if (task.by_rows.data != nullptr && row < task.rows) task.by_rows.store(row, column, codes);
       }
-      const int place = four ^ pack % 8 * 4;
+      const int word_index = four ^ pack % 8 * 4;
 #pragma unroll
-      for (int j = 0; j < kPack; ++j) tile[pack * kPack + j][place / 4].word[place % 4] = by_column[j];
+      for (int j = 0; j < kPack; ++j) tile[pack * kPack + j][word_index / 4].word[word_index % 4] = by_column[j];
     }
     if (task.by_columns.data == nullptr) continue;  // the whole grid
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kSide * kPieces; i += kThreads) {
-      const int column = i / kPieces, piece = i % kPieces;
+    for (int i = static_cast<int>(threadIdx.x); i < kSide * kChunks; i += kThreads) {
+      const int column = i / kChunks, chunk = i % kChunks;
       if (first_column + column < task.cols)
-        task.by_columns.store(first_column + column, first_row + piece * 16, tile[column][piece ^ column / kPack % 8]);
+        task.by_columns.store(first_column + column, first_row + chunk * 16, tile[column][chunk ^ column / kPack % 8]);
     }
     __syncthreads();  // read before the next tile is written
   }

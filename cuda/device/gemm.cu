@@ -22,7 +22,7 @@ struct Operand {
   const void* data = nullptr;
   std::int64_t lines = 0;
   std::int64_t line = 0, step = 0;  ///< elements from line to line, and from k to k
-  Places batch;
+  BatchOffsets batch;
 };
 
 struct Task {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
   const std::int64_t work = row_tiles * column_tiles * task.chunks * task.batch;
   const int row = static_cast<int>(threadIdx.x) / (kTile / kSide) * kSide;
   const int column = static_cast<int>(threadIdx.x) % (kTile / kSide) * kSide;
-  Seen seen(task.finish.words, task.finish.y.dtype);
+  AmaxObserver amax(task.finish.words, task.finish.y.dtype);
 
   for (std::int64_t at = blockIdx.x; at < work; at += gridDim.x) {
     const std::int64_t column_tile = at % column_tiles, row_tile = at / column_tiles % row_tiles;
@@ -147,11 +147,11 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
       if (task.chunks > 1)
         static_cast<C*>(task.partial)[((chunk * task.batch + product) * m + r) * n + c] = sum;
       else
-        finish_one<C>(task.finish, task.finish.batch.at(product) + r * task.finish.row + c, c, sum, seen);
+        finish_one<C>(task.finish, task.finish.batch.at(product) + r * task.finish.row + c, c, sum, amax);
     }
     __syncthreads();  // read before the next piece of work writes
   }
-  if (task.chunks == 1) seen.publish();
+  if (task.chunks == 1) amax.publish();
 }
 
 /// Into how many chunks k is cut: few outputs of a long k would leave the device idle. By sizes alone.
@@ -174,11 +174,11 @@ void multiply(const Task& task, DType in) {
 }
 
 /// A batch's offsets where kernels can read them: as a stride, or uploaded.
-class DevicePlaces {
+class DeviceBatchOffsets {
  public:
-  DevicePlaces(const std::int64_t* offsets, std::int64_t batch)
+  DeviceBatchOffsets(const std::int64_t* offsets, std::int64_t batch)
       : even_(evenly_spaced(offsets, batch, stride_)), buffer_(offsets, even_ ? 0 : batch) {}
-  Places places() const { return {stride_, even_ ? nullptr : buffer_.data()}; }
+  BatchOffsets offsets() const { return {stride_, even_ ? nullptr : buffer_.data()}; }
 
  private:
   std::int64_t stride_ = 0;
@@ -204,14 +204,14 @@ void multiply_chunks(Task& task, DType in) {
 }  // namespace
 
 void own_gemm(const GemmArgs& g) {
-  const DevicePlaces a(g.a_offsets, g.batch), b(g.b_offsets, g.batch), c(g.c_offsets, g.batch);
-  Task task{.a = {g.a, g.m, g.a_row, g.a_col, a.places()},
-            .b = {g.b, g.n, g.b_col, g.b_row, b.places()},
+  const DeviceBatchOffsets a(g.a_offsets, g.batch), b(g.b_offsets, g.batch), c(g.c_offsets, g.batch);
+  Task task{.a = {g.a, g.m, g.a_row, g.a_col, a.offsets()},
+            .b = {g.b, g.n, g.b_col, g.b_row, b.offsets()},
             .k = g.k,
             .batch = g.batch,
             .chunks = chunks_of(ceil_div(g.m, kTile) * ceil_div(g.n, kTile) * g.batch, g.k),
             .finish = finish_of(g)};
-  task.finish.batch = c.places();
+  task.finish.batch = c.offsets();
   task.depth = ceil_div(ceil_div(g.k, task.chunks), kDepth) * kDepth;
   if (task.chunks == 1) return multiply(task, g.in);
   return g.in == DType::f64 ? multiply_chunks<double>(task, g.in) : multiply_chunks<float>(task, g.in);

@@ -13,23 +13,23 @@ struct Position {
 
 template <class C>
 __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_t m, std::int64_t n) {
-  Seen seen(f.words, f.y.dtype);
+  AmaxObserver amax(f.words, f.y.dtype);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < batch * m * n;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     const Position p(i, m, n);
     const std::int64_t from = sums.batch.at(p.product) + p.row * sums.row + p.column;
     C sum = load_at<C>(sums.from, from);
     for (std::int64_t chunk = 1; chunk < sums.chunks; ++chunk) sum += load_at<C>(sums.from, from + chunk * sums.chunk);
-    finish_one<C>(f, f.batch.at(p.product) + p.row * f.row + p.column, p.column, sum, seen);
+    finish_one<C>(f, f.batch.at(p.product) + p.row * f.row + p.column, p.column, sum, amax);
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// The same for one product in packs of 8 columns. `I` counts packs: a division in 64 bits costs more than all the rest
 /// of a pack, so that 32 do where there are not more.
 template <class I>
 __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
-  Seen seen(f.words, f.y.dtype);
+  AmaxObserver amax(f.words, f.y.dtype);
   for (I i = blockIdx.x * static_cast<I>(blockDim.x) + threadIdx.x; i < m * packs;
        i += static_cast<I>(gridDim.x) * blockDim.x) {
     const I in_rows = i / packs;
@@ -51,7 +51,7 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
     const bool of_rounded = is_of_rounded(f);
     if (f.z != nullptr || f.sums_are_kept || of_rounded)
 #pragma unroll
-      for (int k = 0; k < kPack; ++k) seen.add(x[k]);
+      for (int k = 0; k < kPack; ++k) amax.add(x[k]);
     if (of_rounded)
 #pragma unroll
       for (int k = 0; k < kPack; ++k) x[k] = as_z(f.y.dtype, x[k]);
@@ -64,33 +64,33 @@ __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       x[k] = activated(f.activation, x[k]);
-      if (!of_rounded) seen.add(x[k]);
+      if (!of_rounded) amax.add(x[k]);
     }
     store_pack(f.y.data, f.y.dtype, at, x);
   }
-  seen.publish();
+  amax.publish();
 }
 
 __global__ void observe_each(Finish f, std::int64_t batch, std::int64_t m, std::int64_t n) {
-  Seen seen(f.words, f.y.dtype);
+  AmaxObserver amax(f.words, f.y.dtype);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < batch * m * n;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     const Position p(i, m, n);
-    seen.add(load_at<float>(f.y.data, f.y.dtype, f.batch.at(p.product) + p.row * f.row + p.column));
+    amax.add(load_at<float>(f.y.data, f.y.dtype, f.batch.at(p.product) + p.row * f.row + p.column));
   }
-  seen.publish();
+  amax.publish();
 }
 
 __global__ void observe_packs(Finish f, std::int64_t count) {
-  Seen seen(f.words, f.y.dtype);
+  AmaxObserver amax(f.words, f.y.dtype);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count / kPack;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     float x[kPack];
     load_pack(f.y.data, f.y.dtype, i * kPack, x);
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) seen.add(x[k]);
+    for (int k = 0; k < kPack; ++k) amax.add(x[k]);
   }
-  seen.publish();
+  amax.publish();
 }
 
 constexpr int kThreads = 256;
@@ -118,7 +118,7 @@ void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int
 
 void observe_products(const Finish& f, std::int64_t batch, std::int64_t m, std::int64_t n) {
   const std::int64_t count = batch * m * n;
-  if (count == 0 || f.words == nullptr || !context().sees_libraries || f.y.dtype == DType::f64) return;
+  if (count == 0 || f.words == nullptr || !context().observes_libraries || f.y.dtype == DType::f64) return;
   const bool flat = f.row == n && f.batch.offsets == nullptr && (batch == 1 || f.batch.stride == m * n);
   if (flat && count % kPack == 0 && packs(f.y.data, f.y.dtype))
     launch(observe_packs, grid_for(ceil_div(count, kThreads * kPack)), kThreads, 0, f, count);

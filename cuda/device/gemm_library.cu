@@ -86,8 +86,8 @@ class Library {
     const bool special = are_codes(key.in) || key.epilogue != PlanEpilogue::none;
     return status == CUBLAS_STATUS_NOT_SUPPORTED || (special && status == CUBLAS_STATUS_INVALID_VALUE);
   }
-  static void set_place(const PlanDescriptors& d, cublasLtMatmulDescAttributes_t which, const void* place) {
-    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &place, sizeof place), "where an operand lies");
+  static void set_pointer(const PlanDescriptors& d, cublasLtMatmulDescAttributes_t which, const void* pointer) {
+    check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &pointer, sizeof pointer), "where an operand lies");
   }
 
   /// A text from a file may name anything: cuBLASLt is asked whether it can do it.
@@ -102,13 +102,13 @@ class Library {
 
   cublasStatus_t start(const GemmArgs& g, const PlanKey& key, const PlanDescriptors& d,
                        const cublasLtMatmulAlgo_t& algorithm, void* result) const {
-    if (key.bias) set_place(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
+    if (key.bias) set_pointer(d, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
     if (key.epilogue == PlanEpilogue::gelu_aux)
-      set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
-    if (key.epilogue == PlanEpilogue::dgelu) set_place(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.derivative_at);
+      set_pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.pre_activation);
+    if (key.epilogue == PlanEpilogue::dgelu) set_pointer(d, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.derivative_at);
     if (are_codes(key.in)) {
-      set_place(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
-      set_place(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
+      set_pointer(d, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.b_scale);  // its first operand is our b
+      set_pointer(d, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.a_scale);
     }
     const Buffer<char> workspace(kWorkspace);
     const float alpha = 1, beta = key.accumulate ? 1.0f : 0.0f;
@@ -148,8 +148,8 @@ class Library {
 
   /// An algorithm for a new key. Where they are timed, g's result is written by several; one that is added to is not.
   std::optional<cublasLtMatmulAlgo_t> choose(const GemmArgs& g, const PlanKey& key, const Plan& plan) const {
-    PlanChooser::Turn turn(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
-    if (const std::optional<std::string> line = turn.line())
+    PlanChooser::Selection selection(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
+    if (const std::optional<std::string> line = selection.line())
       if (const std::optional<PlanLine> kept = parse_plan_line(*line); kept && kept->key == key && kept->algorithm) {
         const Plan restored{plan_descriptors(key), kept->algorithm};
         if (runs(restored)) return kept->algorithm;
@@ -171,9 +171,9 @@ class Library {
       return seconds;
     };
     const std::size_t count = result != nullptr ? all.count : std::min<std::size_t>(all.count, 1);
-    const std::optional<std::size_t> found = turn.fastest(count, time, [](std::size_t) { return true; });
+    const std::optional<std::size_t> found = selection.fastest(count, time, [](std::size_t) { return true; });
     if (!found) return {};
-    turn.keep(plan_line(key, all[*found]));
+    selection.keep(plan_line(key, all[*found]));
     return all[*found];
   }
 

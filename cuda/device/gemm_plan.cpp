@@ -258,7 +258,7 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   if (!evenly_spaced(g.a_offsets, g.batch, key.a.batch) || !evenly_spaced(g.b_offsets, g.batch, key.b.batch) ||
       !evenly_spaced(g.c_offsets, g.batch, key.c.batch))
     return std::nullopt;
-  if (g.batch > 1 && key.c.batch == 0) return std::nullopt;  // all into one place: nobody's order
+  if (g.batch > 1 && key.c.batch == 0) return std::nullopt;  // all into one somewhere: nobody's order
   key.a.alignment = alignment_of(g.a, key.a.leading, key.a.batch, g.in);
   key.b.alignment = alignment_of(g.b, key.b.leading, key.b.batch, g.in);
   key.c.alignment = alignment_of(g.c, key.c.leading, key.c.batch, g.out);
@@ -320,16 +320,16 @@ PlanDescriptors plan_descriptors(const PlanKey& key) {
   // That there are a bias, what a GELU is of and scales, and on how many bytes, is for heuristics to know; where they
   // are, for each product.
   alignas(32) static constexpr float kSomewhere[8] = {};
-  const void* const place = kSomewhere + 4;  // on 16 bytes, and no more
+  const void* const somewhere = kSomewhere + 4;  // on 16 bytes, and no more
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));
-  if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, place);
+  if (key.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
   if (key.epilogue != PlanEpilogue::none) {
-    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, place);
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.c.leading);
   }
   if (are_codes(key.in)) {
-    set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, place);
-    set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, place);
+    set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, somewhere);
+    set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, somewhere);
     set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
   }
   const cudaDataType_t second = library_type(key.in);

@@ -2,8 +2,8 @@
 #include "binade/cuda/device/column_norm.cuh"
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/kernels.cuh"
-#include "binade/cuda/device/piece.cuh"
-#include "binade/cuda/device/team.cuh"
+#include "binade/cuda/device/thread_group.cuh"
+#include "binade/cuda/device/vector.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -43,7 +43,7 @@ template <class C>
 __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C* scale) {
   const Group group(a);
   if (!group.live) return;
-  Team<double> warp(32, nullptr);
+  ThreadGroup<double> warp(32, nullptr);
   const std::int64_t from = group.sample * a.cols;
   double sum[1] = {};
   for (std::int64_t c = group.first + group.lane; c < group.first + group.width; c += 32)
@@ -86,7 +86,7 @@ template <class C>
 __global__ void gradients(GroupNormBackward a, const double* totals, C* center, C* slope, C* constant) {
   const Group group(a);
   if (!group.live) return;
-  Team<double> warp(32, nullptr);
+  ThreadGroup<double> warp(32, nullptr);
   const std::int64_t from = group.sample * a.cols;
   const double rstd = static_cast<const C*>(a.rstd)[group.index];
   double sums[2] = {};  // of g, and of g xhat

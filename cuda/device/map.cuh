@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/context.cuh"
-#include "binade/cuda/device/seen.cuh"
 #include "binade/cuda/device/value.cuh"
 
 /// Kernels that compute every element from the elements of their inputs at the same place: what elementwise ops, casts,
@@ -38,19 +38,19 @@ struct Divisor {
   }
 };
 
-/// A Walk by pieces of `each` elements of a run: piece i is the one at element i each.
-struct Pieces {
+/// A Walk by vectors of `each` elements of a run: piece i is the one at element i each.
+struct WalkVectors {
   std::int64_t count = 0;
   int each = 1, outer = 0;
-  Divisor length, extents[Walk::kMaxRank];  ///< length: in pieces
+  Divisor length, extents[Walk::kMaxRank];  ///< length: in vectors
   std::int64_t strides[Walk::kMaxRank][Walk::kMaxOperands] = {};
   std::int64_t steps[Walk::kMaxOperands] = {};
 
-  Pieces(const Walk& walk, int each_piece)
-      : count(walk.runs * (walk.length / each_piece)),
-        each(each_piece),
+  WalkVectors(const Walk& walk, int vector_length)
+      : count(walk.runs * (walk.length / vector_length)),
+        each(vector_length),
         outer(walk.outer),
-        length(std::max<std::int64_t>(1, walk.length / each_piece)) {
+        length(std::max<std::int64_t>(1, walk.length / vector_length)) {
     for (int d = 0; d < outer; ++d) extents[d] = Divisor(walk.extents[d]);
     std::copy_n(&walk.strides[0][0], Walk::kMaxRank * Walk::kMaxOperands, &strides[0][0]);
     std::copy_n(walk.steps, Walk::kMaxOperands, steps);
@@ -58,7 +58,7 @@ struct Pieces {
 
   /// at[k] = where operand k of piece i begins.
   template <int kOperands>
-  __device__ __forceinline__ void place(std::int64_t i, std::int64_t (&at)[kOperands]) const {
+  __device__ __forceinline__ void offsets(std::int64_t i, std::int64_t (&at)[kOperands]) const {
     std::int64_t run = outer > 0 ? length.quotient(i) : 0;
     const std::int64_t inside = (i - run * length.value) * each;
 #pragma unroll
@@ -80,39 +80,39 @@ __device__ __forceinline__ void prepare(F& f) {
 
 /// f(x, i) with x the inputs' values and i the element's number; C(...) results.
 template <class C, int kInputs, class F>
-__global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, Pieces pieces, std::uint32_t* words) {
-  Seen seen(words, out.dtype);
+__global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, std::uint32_t* words) {
+  AmaxObserver amax(words, out.dtype);
   prepare(f);
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < pieces.count;
+  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < vectors.count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     std::int64_t at[kInputs + 1];
-    pieces.place(i, at);
+    vectors.offsets(i, at);
     C x[kInputs];
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) x[k] = load_at<C>(inputs.in[k], at[k]);
     const C y = static_cast<C>(f(x, i));
-    seen.add(y);
+    amax.add(y);
     store_at(out.data, out.dtype, at[kInputs], y);
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// The same by packs of 8, of inputs that lie in packs or stand still. Of a single run, the elements behind its last
 /// pack too: `rest` of them.
 template <int kInputs, class F>
 __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
-    map_packs(F f, MapInputs<kInputs> inputs, Out out, Pieces pieces, int rest, std::uint32_t* words) {
-  Seen seen(words, out.dtype);
+    map_packs(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, int rest, std::uint32_t* words) {
+  AmaxObserver amax(words, out.dtype);
   prepare(f);
   const std::int64_t thread = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t p = thread; p < pieces.count; p += threads) {
+  for (std::int64_t p = thread; p < vectors.count; p += threads) {
     std::int64_t at[kInputs + 1];
-    pieces.place(p, at);
+    vectors.offsets(p, at);
     RawPack raw[kInputs];
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      if (pieces.steps[k] != 0)
+      if (vectors.steps[k] != 0)
         raw[k] = fetch_pack(inputs.in[k].data, inputs.in[k].dtype, at[k]);
       else
         raw[k].low.word[0] = std::bit_cast<std::uint32_t>(load_at<float>(inputs.in[k], at[k]));
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
     float x[kInputs][kPack], y[kPack];
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      if (pieces.steps[k] != 0)
+      if (vectors.steps[k] != 0)
         unpack(raw[k], inputs.in[k].dtype, x[k]);
       else
 #pragma unroll
@@ -132,20 +132,20 @@ __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
 #pragma unroll
       for (int k = 0; k < kInputs; ++k) one[k] = x[k][e];
       y[e] = static_cast<float>(f(one, p * kPack + e));
-      seen.add(y[e]);
+      amax.add(y[e]);
     }
     store_pack(out.data, out.dtype, at[kInputs], y);
   }
   if (thread < rest) {
-    const std::int64_t i = pieces.count * kPack + thread;
+    const std::int64_t i = vectors.count * kPack + thread;
     float one[kInputs];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) one[k] = load_at<float>(inputs.in[k], i * pieces.steps[k]);
+    for (int k = 0; k < kInputs; ++k) one[k] = load_at<float>(inputs.in[k], i * vectors.steps[k]);
     const float y = static_cast<float>(f(one, i));
-    seen.add(y);
+    amax.add(y);
     store_at(out.data, out.dtype, i, y);
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// Whether operand k of `walk` begins every pack of 8 on 16 bytes.
@@ -160,7 +160,7 @@ inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype
 /// `words`; null: not. Runs that are whole packs, and a single run of any length, go by packs where each input lies in
 /// packs or repeats one element along a run.
 template <int kInputs, class F>
-void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().seen) {
+void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().amax_words) {
   const std::int64_t count = walk.runs * walk.length;
   if (count == 0) return;
   MapInputs<kInputs> inputs;
@@ -173,13 +173,13 @@ void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::ui
   }
   if (wide)
     launch(map_elements<double, kInputs, F>, grid_for(ceil_div(count, kMapThreads)), kMapThreads, 0, f, inputs, out,
-           Pieces(walk, 1), words);
+           WalkVectors(walk, 1), words);
   else if (packed)
     launch(map_packs<kInputs, F>, grid_for(ceil_div(count, kMapThreads * kPack)), kMapThreads, 0, f, inputs, out,
-           Pieces(walk, kPack), static_cast<int>(count % kPack), words);
+           WalkVectors(walk, kPack), static_cast<int>(count % kPack), words);
   else
     launch(map_elements<float, kInputs, F>, grid_for(ceil_div(count, kMapThreads)), kMapThreads, 0, f, inputs, out,
-           Pieces(walk, 1), words);
+           WalkVectors(walk, 1), words);
 }
 
 /// A walk over `count` neighbors, for operands that are all flat.

@@ -1,8 +1,8 @@
 #include <limits>
 
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/pixels.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -40,8 +40,8 @@ __device__ __forceinline__ void load_index(const void* index, DType dtype, std::
 
 template <class T, int V>
 __global__ void forward(MaxPool a, Pixels pixels, std::uint32_t* words) {
-  using C = Computed<T>;
-  Seen seen(words, a.dtype);
+  using C = Compute<T>;
+  AmaxObserver amax(words, a.dtype);
   pixels.each<V>([&](std::int64_t image, std::int64_t oh, std::int64_t ow, std::int64_t c) {
     const std::int64_t top = oh * a.stride_h - a.padding_h, left = ow * a.stride_w - a.padding_w;
     const std::int64_t h0 = top > 0 ? top : 0, h1 = top + a.kernel_h < a.height ? top + a.kernel_h : a.height;
@@ -56,7 +56,7 @@ __global__ void forward(MaxPool a, Pixels pixels, std::uint32_t* words) {
     for (std::int64_t h = h0; h < h1; ++h)
       for (std::int64_t w = w0; w < w1; ++w) {
         C x[V];
-        load_piece<T>(a.x, ((image * a.height + h) * a.width + w) * a.x_pitch + c, x);
+        load_vector<T>(a.x, ((image * a.height + h) * a.width + w) * a.x_pitch + c, x);
         const int here = static_cast<int>((h - top) * a.kernel_w + w - left);
 #pragma unroll
         for (int e = 0; e < V; ++e) {
@@ -67,11 +67,11 @@ __global__ void forward(MaxPool a, Pixels pixels, std::uint32_t* words) {
       }
     const std::int64_t out = ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c;
 #pragma unroll
-    for (int e = 0; e < V; ++e) seen.add(best[e]);
-    store_piece<T>(a.y, out, best);
+    for (int e = 0; e < V; ++e) amax.add(best[e]);
+    store_vector<T>(a.y, out, best);
     if (a.index != nullptr) store_index(a.index, a.index_dtype, out, taken);
   });
-  seen.publish();
+  amax.publish();
 }
 
 /// The first window of those that are `stride` apart which reaches position `at` with its `kernel` pixels.
@@ -81,8 +81,8 @@ __device__ std::int64_t first_window(std::int64_t at, std::int64_t kernel, std::
 
 template <class T, int V>
 __global__ void backward(MaxPool a, Pixels pixels, std::uint32_t* words) {
-  using C = Computed<T>;
-  Seen seen(words, a.dtype);
+  using C = Compute<T>;
+  AmaxObserver amax(words, a.dtype);
   pixels.each<V>([&](std::int64_t image, std::int64_t h, std::int64_t w, std::int64_t c) {
     const std::int64_t y = h + a.padding_h, x = w + a.padding_w;  // in the padded image
     const std::int64_t oh0 = first_window(y, a.kernel_h, a.stride_h), ow0 = first_window(x, a.kernel_w, a.stride_w);
@@ -96,22 +96,22 @@ __global__ void backward(MaxPool a, Pixels pixels, std::uint32_t* words) {
         int taken[V];
         C gy[V];
         load_index(a.index, a.index_dtype, window * a.channels + c, taken);
-        load_piece<T>(a.gy, window * a.gy_pitch + c, gy);
+        load_vector<T>(a.gy, window * a.gy_pitch + c, gy);
 #pragma unroll
         for (int e = 0; e < V; ++e) sum[e] = taken[e] == here ? sum[e] + gy[e] : sum[e];
       }
     const std::int64_t at = ((image * a.height + h) * a.width + w) * a.gx_pitch + c;
     if (a.accumulate) {
       C there[V];
-      load_piece<T>(a.gx, at, there);
+      load_vector<T>(a.gx, at, there);
 #pragma unroll
       for (int e = 0; e < V; ++e) sum[e] = there[e] + rounded<T>(sum[e]);
     }
 #pragma unroll
-    for (int e = 0; e < V; ++e) seen.add(sum[e]);
-    store_piece<T>(a.gx, at, sum);
+    for (int e = 0; e < V; ++e) amax.add(sum[e]);
+    store_vector<T>(a.gx, at, sum);
   });
-  seen.publish();
+  amax.publish();
 }
 
 bool packed(const MaxPool& a) {
@@ -124,15 +124,15 @@ bool packed(const MaxPool& a) {
 
 void run_max_pool_forward(const MaxPool& call) {
   const Pixels pixels{call.images, call.out_height, call.out_width, call.channels};
-  with_pieces(call.dtype, packed(call), [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(forward<T, V>, pixels.grid(V), Pixels::kThreads, 0, call, pixels, context().seen);
+  with_vectors(call.dtype, packed(call), [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(forward<T, V>, pixels.grid(V), Pixels::kThreads, 0, call, pixels, context().amax_words);
   });
 }
 
 void run_max_pool_backward(const MaxPool& call) {
   const Pixels pixels{call.images, call.height, call.width, call.channels};
-  with_pieces(call.dtype, packed(call), [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(backward<T, V>, pixels.grid(V), Pixels::kThreads, 0, call, pixels, context().seen);
+  with_vectors(call.dtype, packed(call), [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(backward<T, V>, pixels.grid(V), Pixels::kThreads, 0, call, pixels, context().amax_words);
   });
 }
 

@@ -227,8 +227,8 @@ int has_kernel(int kernel) { return kKernels[kernel].there ? 1 : 0; }
 
 Status run(int kernel, const void* args, const Watch& watch) {
   return sending([&] {
-    context().seen = watch.words;
-    context().sees_libraries = watch.libraries;
+    context().amax_words = watch.words;
+    context().observes_libraries = watch.libraries;
     kKernels[kernel].run(args);
   });
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binade/cuda/device/context.cuh"
-#include "binade/cuda/device/piece.cuh"
+#include "binade/cuda/device/vector.cuh"
 
 /// Kernels that compute every pixel of an image batch (N, H, W, C) by itself, V neighboring channels a thread.
 namespace binade::cuda {

@@ -35,11 +35,11 @@ PlanStore::~PlanStore() {
 
 bool PlanStore::fail(const std::string& what) {
   why_ = fmt::format("{}: {}", what, std::strerror(errno));
-  let_go();
+  unlock();
   return false;
 }
 
-bool PlanStore::hold() {
+bool PlanStore::lock() {
   if (file_ < 0) {
     std::error_code error;
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
@@ -52,14 +52,14 @@ bool PlanStore::hold() {
     if (errno != EWOULDBLOCK || Clock::now() - begun > kPatience) return fail("it cannot be locked");
     std::this_thread::sleep_for(kPause);
   }
-  return read_on() || fail("it cannot be read");
+  return read_appended() || fail("it cannot be read");
 }
 
-void PlanStore::let_go() {
+void PlanStore::unlock() {
   if (file_ >= 0) flock(file_, LOCK_UN);
 }
 
-bool PlanStore::read_on() {
+bool PlanStore::read_appended() {
   std::string text;
   std::array<char, 1 << 16> part;
   for (;;) {
@@ -118,18 +118,18 @@ void PlanChooser::configure(const PlanSettings& settings) {
   if (settings_.timed && !settings_.file.empty() && !store_) store_.emplace(settings_.file);
 }
 
-void PlanChooser::tell_once(const std::string& line) {
-  if (std::find(told_.begin(), told_.end(), line) != told_.end()) return;
-  told_.push_back(line);
-  tell_(line);
+void PlanChooser::report_once(const std::string& line) {
+  if (std::find(reported_.begin(), reported_.end(), line) != reported_.end()) return;
+  reported_.push_back(line);
+  report_(line);
 }
 
-PlanChooser::Turn::Turn(PlanChooser& chooser, const std::string& key)
+PlanChooser::Selection::Selection(PlanChooser& chooser, const std::string& key)
     : chooser_(chooser), key_(key), begun_(Clock::now()) {
   if (!chooser.store_) return;
-  held_ = chooser.store_->hold();
+  held_ = chooser.store_->lock();
   if (!held_) {
-    chooser.tell_once(
+    chooser.report_once(
         fmt::format("{}: {}; choices that cannot be kept are not made by time, the first plan of a library "
                     "is taken",
                     chooser.settings_.file, chooser.store_->why()));
@@ -137,29 +137,29 @@ PlanChooser::Turn::Turn(PlanChooser& chooser, const std::string& key)
     return;
   }
   if (chooser.store_->damaged() > 0)
-    chooser.tell_once(chooser.settings_.file + ": lines that are no plans are passed by");
+    chooser.report_once(chooser.settings_.file + ": lines that are no plans are passed by");
   begun_ = Clock::now();
 }
 
-PlanChooser::Turn::~Turn() {
-  if (held_) chooser_.store_->let_go();
+PlanChooser::Selection::~Selection() {
+  if (held_) chooser_.store_->unlock();
 }
 
-std::optional<std::string> PlanChooser::Turn::line() const {
+std::optional<std::string> PlanChooser::Selection::line() const {
   return held_ ? chooser_.store_->line_of(key_) : std::nullopt;
 }
 
-bool PlanChooser::Turn::may_go_on() const {
+bool PlanChooser::Selection::may_go_on() const {
   const double spent = seconds_since(begun_);
   if (chooser_.spent_ + spent < chooser_.settings_.seconds) return spent < PlanSettings::kOfOneKey;
-  chooser_.tell_once(
+  chooser_.report_once(
       fmt::format("the {:g} seconds for the times of plans are spent: the first is taken of what comes now, "
                   "and kept (BINADE_PLANS_SECONDS)",
                   chooser_.settings_.seconds));
   return false;
 }
 
-std::optional<std::size_t> PlanChooser::Turn::least(const std::vector<std::optional<double>>& times) {
+std::optional<std::size_t> PlanChooser::Selection::least(const std::vector<std::optional<double>>& times) {
   constexpr double kNoise = 1.02;
   double best = 0;
   bool any = false;
@@ -173,10 +173,10 @@ std::optional<std::size_t> PlanChooser::Turn::least(const std::vector<std::optio
   return {};
 }
 
-void PlanChooser::Turn::keep(const std::string& line) {
+void PlanChooser::Selection::keep(const std::string& line) {
   chooser_.spent_ += seconds_since(begun_);
   if (held_ && !chooser_.store_->add(line))
-    chooser_.tell_once(
+    chooser_.report_once(
         fmt::format("{}: {}; another run may choose otherwise", chooser_.settings_.file, chooser_.store_->why()));
 }
 

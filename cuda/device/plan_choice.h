@@ -31,8 +31,8 @@ class PlanStore {
   PlanStore& operator=(const PlanStore&) = delete;
 
   /// Holds the file and reads what others have added. False where that cannot be: why() says it.
-  bool hold();
-  void let_go();
+  bool lock();
+  void unlock();
   const std::string& why() const { return why_; }
   /// While it is held.
   std::optional<std::string> line_of(const std::string& key) const;
@@ -44,7 +44,7 @@ class PlanStore {
 
  private:
   bool fail(const std::string& what);
-  bool read_on();
+  bool read_appended();
 
   std::string path_, why_;
   int file_ = -1;
@@ -58,20 +58,20 @@ class PlanStore {
 class PlanChooser {
  public:
   /// Tells a person.
-  using Tell = void (*)(const std::string& line);
+  using Report = void (*)(const std::string& line);
 
-  explicit PlanChooser(Tell tell) : tell_(tell) {}
+  explicit PlanChooser(Report report) : report_(report) {}
   /// What was chosen before stays.
   void configure(const PlanSettings& settings);
   const PlanSettings& settings() const { return settings_; }
 
   /// The choice for one key. While it lives, no other process makes one.
-  class Turn {
+  class Selection {
    public:
-    Turn(PlanChooser& chooser, const std::string& key);
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    Selection(PlanChooser& chooser, const std::string& key);
+    ~Selection();
+    Selection(const Selection&) = delete;
+    Selection& operator=(const Selection&) = delete;
     /// This machine's line for the key, if it has one.
     std::optional<std::string> line() const;
     /// The position of the fastest of `count` by time(i), the seconds of a run, or nothing where it does not run. Of
@@ -93,19 +93,19 @@ class PlanChooser {
   };
 
  private:
-  void tell_once(const std::string& line);
+  void report_once(const std::string& line);
 
-  Tell tell_;
+  Report report_;
   PlanSettings settings_;
   std::optional<PlanStore> store_;
   double spent_ = 0;
-  std::vector<std::string> told_;
+  std::vector<std::string> reported_;
 };
 
 template <class Time, class Runs>
-std::optional<std::size_t> PlanChooser::Turn::fastest(std::size_t count, Time&& time, Runs&& runs) {
+std::optional<std::size_t> PlanChooser::Selection::fastest(std::size_t count, Time&& time, Runs&& runs) {
   if (held_ && count > 1 && may_go_on()) {
-    chooser_.tell_once("plans of libraries are timed once on this machine and kept in " + chooser_.settings_.file);
+    chooser_.report_once("plans of libraries are timed once on this machine and kept in " + chooser_.settings_.file);
     std::vector<std::optional<double>> times;
     while (times.size() < count && (times.empty() || may_go_on())) times.push_back(time(times.size()));
     if (const std::optional<std::size_t> found = least(times)) return found;

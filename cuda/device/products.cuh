@@ -2,8 +2,8 @@
 
 #include "binade/core/kernels/gemm.h"
 #include "binade/core/math.h"
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/context.cuh"
-#include "binade/cuda/device/seen.cuh"
 #include "binade/cuda/device/value.cuh"
 #include "binade/cuda/rules.h"
 
@@ -13,7 +13,7 @@ namespace binade::cuda {
 
 /// Product i of a batch begins at element offsets[i], or at i * stride where there are no offsets (which, where there
 /// are, lie in device memory).
-struct Places {
+struct BatchOffsets {
   std::int64_t stride = 0;
   const std::int64_t* offsets = nullptr;
   __device__ std::int64_t at(std::int64_t i) const { return offsets != nullptr ? offsets[i] : i * stride; }
@@ -25,7 +25,7 @@ struct Finish {
   Out y;
   void* z = nullptr;  ///< laid out like y, of its dtype
   std::int64_t row = 0;
-  Places batch;
+  BatchOffsets batch;
   In bias{};  ///< null: none
   Activation activation = Activation::kNone;
   bool accumulate = false;
@@ -44,7 +44,7 @@ inline Finish finish_of(const GemmArgs& g) {
                                                 : DType::f32},
           .activation = g.activation,
           .accumulate = g.accumulate,
-          .words = g.partial ? nullptr : context().seen};
+          .words = g.partial ? nullptr : context().amax_words};
 }
 
 /// Sums (batch, m, n) that a Finish is applied to: `chunks` of them lie `chunk` elements apart and are added in that
@@ -52,7 +52,7 @@ inline Finish finish_of(const GemmArgs& g) {
 struct Sums {
   In from;
   std::int64_t row = 0;
-  Places batch;
+  BatchOffsets batch;
   std::int64_t chunks = 1, chunk = 0;
 };
 
@@ -93,16 +93,17 @@ __device__ __forceinline__ C as_z(DType half, C sum) {
 
 /// `at` counts in y's elements.
 template <class C>
-__device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum, Seen& seen) {
+__device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum,
+                                           AmaxObserver& amax) {
   if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
   // An infinity that the activation turns into a number is still one.
   const bool of_rounded = is_of_rounded(f);
-  if (f.z != nullptr || f.sums_are_kept || of_rounded) seen.add(sum);
+  if (f.z != nullptr || f.sums_are_kept || of_rounded) amax.add(sum);
   if (of_rounded) sum = as_z(f.y.dtype, sum);
   if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);
   if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
   const C y = activated(f.activation, sum);
-  if (!of_rounded) seen.add(y);  // no GELU is larger than what it is of
+  if (!of_rounded) amax.add(y);  // no GELU is larger than what it is of
   store_at(f.y.data, f.y.dtype, at, y);
 }
 

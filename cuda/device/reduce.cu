@@ -7,14 +7,14 @@
 #include "binade/cuda/device/rows.cuh"
 
 /// Reductions, one group of dimensions at a time from the innermost out, partial results in f32 (f64 for f64). How the
-/// work is cut into pieces depends on the sizes alone, so that the same shape gives the same bits.
+/// work is cut into chunks depends on the sizes alone, so that the same shape gives the same bits.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kFew = 16;                         // reduced positions that one thread takes alone
-constexpr std::int64_t kRowPiece = 1 << 14;      // neighbors that one block takes
-constexpr std::int64_t kLongRowPiece = 1 << 17;  // the same where there are rows enough for all blocks
+constexpr std::int64_t kRowChunk = 1 << 14;      // neighbors that one block takes
+constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same where there are rows enough for all blocks
 constexpr std::int64_t kWarpRow = 1024;          // neighbors that one warp takes
 constexpr std::int64_t kWantedBlocks = 1024;
 
@@ -35,20 +35,20 @@ struct Result {
 
 /// kTogether neighbors: 8 in 16-byte accesses, or one.
 template <class C, int kTogether>
-__device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C (&x)[kTogether], Seen& seen) {
+__device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C (&x)[kTogether], AmaxObserver& amax) {
   const C divisor = to.count != nullptr ? static_cast<C>(*to.count) : static_cast<C>(to.divisor);
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
     if (divisor != C(1)) x[k] = x[k] / divisor;
-    seen.add(x[k]);
+    amax.add(x[k]);
   }
-  store_some(to.y, i, x);
+  store_vector(to.y, i, x);
 }
 
 /// One thread a result.
 template <class R, class C, int kTogether>
 __global__ void reduce_few(View v, Result to) {
-  Seen seen(to.words, to.y.dtype);
+  AmaxObserver amax(to.words, to.y.dtype);
   const std::int64_t across = v.inner / kTogether;
   for (std::int64_t t = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; t < v.outer * across;
        t += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
@@ -58,13 +58,13 @@ __global__ void reduce_few(View v, Result to) {
     for (int k = 0; k < kTogether; ++k) sum[k] = R::template kStart<C>;
 #pragma unroll 4
     for (std::int64_t r = 0; r < v.reduced; ++r) {
-      load_some(v.x, o * v.outer_stride + r * v.stride + i, x);
+      load_vector(v.x, o * v.outer_stride + r * v.stride + i, x);
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], x[k]);
     }
-    store_result(to, o * v.inner + i, sum, seen);
+    store_result(to, o * v.inner + i, sum, amax);
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// What thread `t` of `threads` has of `count` neighbors.
@@ -76,7 +76,7 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
   const int whole = count / kTogether;
 #pragma unroll 4
   for (int p = t; p < whole; p += threads) {
-    load_some(x, start + static_cast<std::int64_t>(p) * kTogether, y);
+    load_vector(x, start + static_cast<std::int64_t>(p) * kTogether, y);
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], y[k]);
   }
@@ -91,44 +91,44 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
 /// inner == 1. One warp a row.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to) {
-  Seen seen(to.words, to.y.dtype);
+  AmaxObserver amax(to.words, to.y.dtype);
   constexpr int kRows = kThreads / kWarp;
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   for (std::int64_t o = blockIdx.x * static_cast<std::int64_t>(kRows) + threadIdx.x / kWarp; o < v.outer;
        o += static_cast<std::int64_t>(gridDim.x) * kRows) {
     C all[1] = {
         fold_warp<R>(share_of_row<R, kTogether, C>(v.x, o * v.outer_stride, static_cast<int>(v.reduced), lane, kWarp))};
-    if (lane == 0) store_result(to, o, all, seen);
+    if (lane == 0) store_result(to, o, all, amax);
   }
-  seen.publish();
+  amax.publish();
 }
 
-/// inner == 1. One block a piece of `length` neighbors; y (outer, pieces).
+/// inner == 1. One block a piece of `length` neighbors; y (outer, chunks).
 template <class R, class C, int kTogether>
-__global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t pieces, std::int64_t length, Result to) {
-  Seen seen(to.words, to.y.dtype);
-  for (std::int64_t b = blockIdx.x; b < v.outer * pieces; b += gridDim.x) {
-    const std::int64_t o = b / pieces, first = (b - o * pieces) * length;
+__global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chunks, std::int64_t length, Result to) {
+  AmaxObserver amax(to.words, to.y.dtype);
+  for (std::int64_t b = blockIdx.x; b < v.outer * chunks; b += gridDim.x) {
+    const std::int64_t o = b / chunks, first = (b - o * chunks) * length;
     const int count = static_cast<int>(v.reduced - first < length ? v.reduced - first : length);
     C all[1] = {fold_block<R, kThreads>(share_of_row<R, kTogether, C>(v.x, o * v.outer_stride + first, count,
                                                                       static_cast<int>(threadIdx.x), kThreads))};
-    if (threadIdx.x == 0) store_result(to, b, all, seen);
+    if (threadIdx.x == 0) store_result(to, b, all, amax);
   }
-  seen.publish();
+  amax.publish();
 }
 
-/// blockDim.x threads lie side by side along `inner`, blockDim.y of them below each other; y (outer, pieces, inner),
+/// blockDim.x threads lie side by side along `inner`, blockDim.y of them below each other; y (outer, chunks, inner),
 /// `rows` of the reduced positions to a piece.
 template <class R, class C, int kTogether>
-__global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t pieces, std::int64_t rows, Result to) {
+__global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t chunks, std::int64_t rows, Result to) {
   __shared__ C partial[kThreads * kTogether];
-  Seen seen(to.words, to.y.dtype);
+  AmaxObserver amax(to.words, to.y.dtype);
   const int wide = static_cast<int>(blockDim.x) * kTogether, high = static_cast<int>(blockDim.y);
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const std::int64_t slices = (v.inner + wide - 1) / wide;
-  for (std::int64_t b = blockIdx.x; b < v.outer * pieces * slices; b += gridDim.x) {
+  for (std::int64_t b = blockIdx.x; b < v.outer * chunks * slices; b += gridDim.x) {
     const std::int64_t group = b / slices, i = (b - group * slices) * wide + x * kTogether;
-    const std::int64_t o = group / pieces, first = (group - o * pieces) * rows;
+    const std::int64_t o = group / chunks, first = (group - o * chunks) * rows;
     const std::int64_t end = first + rows < v.reduced ? first + rows : v.reduced;
     C sum[kTogether], next[kTogether];
 #pragma unroll
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
     if (i < v.inner)
 #pragma unroll 4
       for (std::int64_t r = first + y; r < end; r += high) {
-        load_some(v.x, o * v.outer_stride + r * v.stride + i, next);
+        load_vector(v.x, o * v.outer_stride + r * v.stride + i, next);
 #pragma unroll
         for (int k = 0; k < kTogether; ++k) sum[k] = R::combine(sum[k], next[k]);
       }
@@ -153,18 +153,18 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
     if (y == 0 && i < v.inner) {
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) sum[k] = partial[k * static_cast<int>(blockDim.x) + x];
-      store_result(to, group * v.inner + i, sum, seen);
+      store_result(to, group * v.inner + i, sum, amax);
     }
     __syncthreads();
   }
-  seen.publish();
+  amax.publish();
 }
 
 /// How one group is reduced: by the first of these that fits.
 struct Plan {
   enum class How { kFew, kShortRows, kRows, kColumns } how = How::kFew;
   bool packed = false;
-  std::int64_t pieces = 1, length = 0;  ///< `pieces` partial results for each result, of `length` positions each
+  std::int64_t chunks = 1, length = 0;  ///< `chunks` partial results for each result, of `length` positions each
   unsigned wide = 1, high = 1;          ///< of a block that reduces columns
 };
 
@@ -180,8 +180,8 @@ Plan plan_of(const View& v, const Out& y) {
   plan.packed = packs(v.x.data, v.x.dtype) && (v.outer == 1 || packs_at(v.outer_stride));
   if (v.inner == 1 && v.stride == 1 && v.reduced > kFew) {
     plan.how = v.reduced <= kWarpRow ? Plan::How::kShortRows : Plan::How::kRows;
-    plan.length = v.outer < kWantedBlocks ? kRowPiece : kLongRowPiece;
-    plan.pieces = ceil_div(v.reduced, plan.length);
+    plan.length = v.outer < kWantedBlocks ? kRowChunk : kLongRowChunk;
+    plan.chunks = ceil_div(v.reduced, plan.length);
     return plan;
   }
   plan.packed = plan.packed && packs(y.data, y.dtype) && packs_at(v.inner) && (v.reduced == 1 || packs_at(v.stride));
@@ -194,7 +194,7 @@ Plan plan_of(const View& v, const Out& y) {
   const std::int64_t wanted = std::max<std::int64_t>(1, kWantedBlocks / std::max<std::int64_t>(1, v.outer * slices));
   const std::int64_t high = plan.high;
   plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 for a thread
-  plan.pieces = ceil_div(v.reduced, plan.length);
+  plan.chunks = ceil_div(v.reduced, plan.length);
   return plan;
 }
 
@@ -208,13 +208,13 @@ void start(const View& v, const Plan& plan, const Result& to) {
       return launch(reduce_short_rows<R, C, kTogether>, grid_for(ceil_div(v.outer, kThreads / kWarp)), kThreads, 0, v,
                     to);
     case Plan::How::kRows:
-      return launch(reduce_rows<R, C, kTogether>, grid_for(v.outer * plan.pieces), kThreads, 0, v, plan.pieces,
+      return launch(reduce_rows<R, C, kTogether>, grid_for(v.outer * plan.chunks), kThreads, 0, v, plan.chunks,
                     plan.length, to);
     case Plan::How::kColumns: break;
   }
   const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * kTogether);
-  launch(reduce_columns<R, C, kTogether>, grid_for(v.outer * plan.pieces * slices), dim3(plan.wide, plan.high), 0, v,
-         plan.pieces, plan.length, to);
+  launch(reduce_columns<R, C, kTogether>, grid_for(v.outer * plan.chunks * slices), dim3(plan.wide, plan.high), 0, v,
+         plan.chunks, plan.length, to);
 }
 
 template <class R>
@@ -272,19 +272,19 @@ void reduce(const ReduceArgs& call) {
   std::copy_n(call.extents, call.groups, rest.extents);
   std::copy_n(call.reduced, call.groups, rest.reduced);
   const DType accumulate = accumulate_dtype(call.x.dtype);
-  const Result last{call.y, call.divisor, call.count, call.largest ? nullptr : context().seen};
+  const Result last{call.y, call.divisor, call.count, call.largest ? nullptr : context().amax_words};
   std::optional<Buffer<std::byte>> partial[2];  // read and written by turns
   for (int turn = 0;; turn ^= 1) {
     const int g = rest.next();
     const View v = rest.view(g);
     if (v.outer * v.inner == 0) return;
     const Plan plan = plan_of(v, call.y);
-    if (plan.pieces > 1)
-      rest.extents[g] = plan.pieces;
+    if (plan.chunks > 1)
+      rest.extents[g] = plan.chunks;
     else if (g >= 0)
       rest.remove(g);
     if (rest.next() < 0) return start<R>(v, plan, last);
-    partial[turn].emplace(v.outer * plan.pieces * v.inner * static_cast<std::int64_t>(size_of(accumulate)));
+    partial[turn].emplace(v.outer * plan.chunks * v.inner * static_cast<std::int64_t>(size_of(accumulate)));
     start<R>(v, plan, {{partial[turn]->data(), accumulate}, 1, nullptr, nullptr});
     rest.x = {partial[turn]->data(), accumulate};
     rest.pitch = 0;

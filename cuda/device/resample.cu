@@ -1,9 +1,9 @@
 #include <cstring>
 #include <vector>
 
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/pixels.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -60,8 +60,8 @@ class DeviceTaps {
 /// `a.rows` and `a.cols` lie in device memory here.
 template <class T, int V>
 __global__ void resample(Resample a, Pixels pixels, std::uint32_t* words) {
-  using C = Computed<T>;
-  Seen seen(words, a.dtype);
+  using C = Compute<T>;
+  AmaxObserver amax(words, a.dtype);
   const bool divide = a.rows.divisor != nullptr;
   pixels.each<V>([&](std::int64_t image, std::int64_t oh, std::int64_t ow, std::int64_t c) {
     C sum[V] = {};
@@ -70,7 +70,7 @@ __global__ void resample(Resample a, Pixels pixels, std::uint32_t* words) {
         const std::int64_t h = a.rows.source[i], w = a.cols.source[j];
         const C weight = static_cast<C>(a.rows.weight[i] * a.cols.weight[j]);
         C x[V];
-        load_piece<T>(a.x, ((image * a.height + h) * a.width + w) * a.x_pitch + c, x);
+        load_vector<T>(a.x, ((image * a.height + h) * a.width + w) * a.x_pitch + c, x);
         if (divide && a.divide_before) {
           const C divisor = static_cast<C>(a.rows.divisor[h] * a.cols.divisor[w]);
 #pragma unroll
@@ -85,10 +85,10 @@ __global__ void resample(Resample a, Pixels pixels, std::uint32_t* words) {
       for (int e = 0; e < V; ++e) sum[e] /= divisor;
     }
 #pragma unroll
-    for (int e = 0; e < V; ++e) seen.add(sum[e]);
-    store_piece<T>(a.y, ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c, sum);
+    for (int e = 0; e < V; ++e) amax.add(sum[e]);
+    store_vector<T>(a.y, ((image * a.out_height + oh) * a.out_width + ow) * a.channels + c, sum);
   });
-  seen.publish();
+  amax.publish();
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ void run_resample(const Resample& call) {
   placed.cols = taps.cols;
   const bool packed = call.channels % kPack == 0 && packs_rows(call.x, call.dtype, call.x_pitch) &&
                       packs_rows(call.y, call.dtype, 0);
-  with_pieces(call.dtype, packed, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
-    launch(resample<T, V>, pixels.grid(V), Pixels::kThreads, 0, placed, pixels, context().seen);
+  with_vectors(call.dtype, packed, [&]<class T, int V>(TypeTag<T>, std::integral_constant<int, V>) {
+    launch(resample<T, V>, pixels.grid(V), Pixels::kThreads, 0, placed, pixels, context().amax_words);
   });
 }
 

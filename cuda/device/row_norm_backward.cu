@@ -1,7 +1,7 @@
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/column_fold.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -14,27 +14,28 @@ struct Stripes {
 
 /// As many stripes as a Hopper has room for at once (four blocks on each of 132 multiprocessors), of whole rounds of a
 /// block's teams, and of enough rows that their parts are little beside the rows themselves.
-Stripes stripes_of(std::int64_t rows, int teams) {
+Stripes stripes_of(std::int64_t rows, int groups) {
   constexpr std::int64_t kStripes = 4 * 132;
-  return {rows, std::max<std::int64_t>(std::max(8, 4 * teams), ceil_div(ceil_div(rows, kStripes), teams) * teams)};
+  return {rows, std::max<std::int64_t>(std::max(8, 4 * groups), ceil_div(ceil_div(rows, kStripes), groups) * groups)};
 }
 
 constexpr int kSharedCols = 1024;
 
 /// The teams' sums in the order of the teams, through shared memory, to the stripe's row of parts (2, cols).
 template <class C, int V, int H>
-__device__ void leave_parts(const Team<C>& team, std::int64_t cols, const C (&gw)[H][V], const C (&gb)[H][V], C* to) {
-  if (team.count() == 1) {
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      store_piece<C>(to, c, gw[k]);
-      store_piece<C>(to, cols + c, gb[k]);
+__device__ void leave_parts(const ThreadGroup<C>& group, std::int64_t cols, const C (&gw)[H][V], const C (&gb)[H][V],
+                            C* to) {
+  if (group.count() == 1) {
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
+      store_vector<C>(to, c, gw[k]);
+      store_vector<C>(to, cols + c, gb[k]);
     });
     return;
   }
   __shared__ C sums[2 * kSharedCols];
-  for (int turn = 0; turn < team.count(); ++turn) {
-    if (team.index() == turn)
-      each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+  for (int turn = 0; turn < group.count(); ++turn) {
+    if (group.index() == turn)
+      each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
           sums[c + e] = (turn > 0 ? sums[c + e] : C(0)) + gw[k][e];
@@ -49,7 +50,7 @@ __device__ void leave_parts(const Team<C>& team, std::int64_t cols, const C (&gw
   }
 }
 
-/// Blocks of 128 threads that a multiprocessor is to have room for: four as long as three pieces of halves are kept.
+/// Blocks of 128 threads that a multiprocessor is to have room for: four as long as three vectors of halves are kept.
 template <class T, int H>
 constexpr int kResident = H == 0 || H == 2          ? 1
                           : H < 4 && sizeof(T) == 2 ? 4
@@ -62,43 +63,43 @@ __global__ void __launch_bounds__(H == 0   ? 1024
                                   : H == 2 ? 512
                                            : 128,
                                   kResident<T, H>)
-    backward_rows(RowNormBackward a, Stripes stripes, int width, Computed<T>* parts, std::uint32_t* words) {
-  using C = Computed<T>;
+    backward_rows(RowNormBackward a, Stripes stripes, int width, Compute<T>* parts, std::uint32_t* words) {
+  using C = Compute<T>;
   constexpr int kKept = H > 0 ? H : 1;
-  __shared__ C scratch[Team<C>::kScratch];
-  Team<C> team(width, scratch);
-  Seen seen(words, a.dtype);
+  __shared__ C scratch[ThreadGroup<C>::kScratch];
+  ThreadGroup<C> group(width, scratch);
+  AmaxObserver amax(words, a.dtype);
   const std::int64_t begin = blockIdx.x * stripes.rows_each;
   const std::int64_t end = begin + stripes.rows_each < a.rows ? begin + stripes.rows_each : a.rows;
   C gw[kKept][V] = {}, gb[kKept][V] = {};
-  for (std::int64_t first = begin; first < end; first += team.count()) {
-    const std::int64_t row = first + team.index();
+  for (std::int64_t first = begin; first < end; first += group.count()) {
+    const std::int64_t row = first + group.index();
     const bool live = row < end;
     const std::int64_t cols = live ? a.cols : 0;  // a team without a row still sums with the others
     const C mean = live && a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);
     const C rstd = live ? static_cast<const C*>(a.rstd)[row] : C(0);
-    RawPiece<T, V> raw_h[kKept], raw_gy[kKept];
+    RawVector<T, V> raw_h[kKept], raw_gy[kKept];
     const auto fetch = [&](std::int64_t c, int k) {
-      raw_h[k] = fetch_piece<T, V>(a.h, row * a.h_pitch + c);
-      raw_gy[k] = fetch_piece<T, V>(a.gy, row * a.cols + c);
+      raw_h[k] = fetch_vector<T, V>(a.h, row * a.h_pitch + c);
+      raw_gy[k] = fetch_vector<T, V>(a.gy, row * a.cols + c);
     };
     const auto normalized = [&](int k, C(&xhat)[V], C(&g)[V]) {
-      unpack_piece<T, V>(raw_h[k], xhat);
-      unpack_piece<T, V>(raw_gy[k], g);
+      unpack_vector<T, V>(raw_h[k], xhat);
+      unpack_vector<T, V>(raw_gy[k], g);
 #pragma unroll
       for (int e = 0; e < V; ++e) xhat[e] = (xhat[e] - mean) * rstd;
     };
     const auto weigh = [&](std::int64_t c, C(&g)[V]) {
       if (a.weight == nullptr) return;
       C w[V];
-      load_piece<C>(a.weight, c, w);
+      load_vector<C>(a.weight, c, w);
 #pragma unroll
       for (int e = 0; e < V; ++e) g[e] *= w[e];
     };
 
-    if constexpr (H > 0) each_piece<V, H>(team, cols, fetch);
+    if constexpr (H > 0) each_vector<V, H>(group, cols, fetch);
     C sums[2] = {};  // of g, and of g xhat
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       if constexpr (H == 0) fetch(c, k);
       C xhat[V], g[V];
       normalized(k, xhat, g);
@@ -115,10 +116,10 @@ __global__ void __launch_bounds__(H == 0   ? 1024
         sums[1] += g[e] * xhat[e];
       }
     });
-    team.sum(sums);
+    group.sum(sums);
     if (a.gx == nullptr) continue;
     const C mean_g = a.rms ? C(0) : sums[0] / static_cast<C>(a.cols), mean_gx = sums[1] / static_cast<C>(a.cols);
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       if constexpr (H == 0) fetch(c, k);
       C gx[V], xhat[V], g[V];
       normalized(k, xhat, g);
@@ -127,26 +128,26 @@ __global__ void __launch_bounds__(H == 0   ? 1024
       for (int e = 0; e < V; ++e) gx[e] = (g[e] - mean_g - xhat[e] * mean_gx) * rstd;
       if (a.gh != nullptr) {
         C gh[V];
-        load_piece<T>(a.gh, row * a.cols + c, gh);
+        load_vector<T>(a.gh, row * a.cols + c, gh);
 #pragma unroll
         for (int e = 0; e < V; ++e) gx[e] += gh[e];
       }
 #pragma unroll
-      for (int e = 0; e < V; ++e) seen.add(gx[e]);
-      store_piece<T>(a.gx, row * a.cols + c, gx);
+      for (int e = 0; e < V; ++e) amax.add(gx[e]);
+      store_vector<T>(a.gx, row * a.cols + c, gx);
     });
   }
   if constexpr (H > 0)
-    if (parts != nullptr) leave_parts<C, V, H>(team, a.cols, gw, gb, parts + blockIdx.x * 2 * a.cols);
-  seen.publish();
+    if (parts != nullptr) leave_parts<C, V, H>(group, a.cols, gw, gb, parts + blockIdx.x * 2 * a.cols);
+  amax.publish();
 }
 
 constexpr int kSumColumns = 32;  // of a block that reads rows
 
 /// The parts of gw and gb of one stripe, for rows that backward_rows cannot sum as it goes.
 template <class T>
-__global__ void sum_columns(RowNormBackward a, Stripes stripes, Computed<T>* parts) {
-  using C = Computed<T>;
+__global__ void sum_columns(RowNormBackward a, Stripes stripes, Compute<T>* parts) {
+  using C = Compute<T>;
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kSumColumns) + threadIdx.x;
   const std::int64_t begin = blockIdx.y * stripes.rows_each;
   const std::int64_t end = begin + stripes.rows_each < a.rows ? begin + stripes.rows_each : a.rows;
@@ -181,41 +182,41 @@ __global__ void combine(const C* parts, std::int64_t stripes, std::int64_t cols,
 }
 
 template <class T, int V, int H>
-void start(const RowNormBackward& a, Stripes stripes, RowTeams teams, Computed<T>* parts) {
+void start(const RowNormBackward& a, Stripes stripes, RowGroups groups, Compute<T>* parts) {
   if (stripes.count() == 0) return;
-  launch(backward_rows<T, V, H>, static_cast<unsigned>(stripes.count()), static_cast<unsigned>(teams.threads), 0, a,
-         stripes, teams.width, parts, context().seen);
+  launch(backward_rows<T, V, H>, static_cast<unsigned>(stripes.count()), static_cast<unsigned>(groups.threads), 0, a,
+         stripes, groups.width, parts, context().amax_words);
 }
 
 template <class T>
 void backward(const RowNormBackward& a) {
-  using C = Computed<T>;
+  using C = Compute<T>;
   constexpr std::int64_t kHeld = 4, kMostFused = 512 * 2;
   constexpr bool kPacks = !std::is_same_v<T, double>;
-  const std::int64_t pieces = a.cols / kPack;
+  const std::int64_t vectors = a.cols / kPack;
   const bool packed = kPacks && a.cols % kPack == 0 && packs_rows(a.h, a.dtype, a.h_pitch) &&
                       packs_rows(a.gy, a.dtype, a.cols) && packs_rows(a.gh, a.dtype, a.cols) &&
                       packs_rows(a.gx, a.dtype, a.cols) && packs_rows(a.weight, DType::f32, 0);
-  const bool sums = a.gw != nullptr || a.gb != nullptr, fused = packed && pieces <= kMostFused;
-  const RowTeams teams = !packed                   ? a.cols <= 1024 ? small_teams(a.cols) : RowTeams{512, 512}
-                                           : pieces <= kWarp * kHeld ? small_teams(pieces)
-                         : fused                   ? block_team(pieces, 2)
-                                                   : RowTeams{1024, 1024};
-  const Stripes stripes = stripes_of(a.rows, teams.count());
+  const bool sums = a.gw != nullptr || a.gb != nullptr, fused = packed && vectors <= kMostFused;
+  const RowGroups groups = !packed                    ? a.cols <= 1024 ? small_groups(a.cols) : RowGroups{512, 512}
+                                              : vectors <= kWarp * kHeld ? small_groups(vectors)
+                           : fused                    ? block_group(vectors, 2)
+                                                      : RowGroups{1024, 1024};
+  const Stripes stripes = stripes_of(a.rows, groups.count());
   const Buffer<C> parts(sums ? stripes.count() * 2 * a.cols : 0);
   if constexpr (kPacks) {
-    if (packed && pieces <= kWarp)
-      start<T, kPack, 1>(a, stripes, teams, parts.data());
-    else if (packed && pieces > kWarp * 2 && pieces <= kWarp * 3)
-      start<T, kPack, 3>(a, stripes, teams, parts.data());
-    else if (packed && pieces > kWarp * 3 && pieces <= kWarp * kHeld)
-      start<T, kPack, kHeld>(a, stripes, teams, parts.data());
+    if (packed && vectors <= kWarp)
+      start<T, kPack, 1>(a, stripes, groups, parts.data());
+    else if (packed && vectors > kWarp * 2 && vectors <= kWarp * 3)
+      start<T, kPack, 3>(a, stripes, groups, parts.data());
+    else if (packed && vectors > kWarp * 3 && vectors <= kWarp * kHeld)
+      start<T, kPack, kHeld>(a, stripes, groups, parts.data());
     else if (fused)
-      start<T, kPack, 2>(a, stripes, teams, parts.data());
+      start<T, kPack, 2>(a, stripes, groups, parts.data());
     else if (packed && a.gx != nullptr)
-      start<T, kPack, 0>(a, stripes, teams, nullptr);
+      start<T, kPack, 0>(a, stripes, groups, nullptr);
   }
-  if (!packed && a.gx != nullptr) start<T, 1, 0>(a, stripes, teams, nullptr);
+  if (!packed && a.gx != nullptr) start<T, 1, 0>(a, stripes, groups, nullptr);
   if (!sums) return;
   if (!fused && stripes.count() > 0)
     launch(sum_columns<T>, dim3(fold_grid(a.cols, kSumColumns), static_cast<unsigned>(stripes.count())),

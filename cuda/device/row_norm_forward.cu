@@ -1,7 +1,7 @@
 #include "binade/core/kernels/channel_norm.h"
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -9,48 +9,48 @@ namespace {
 /// Each team normalizes the rows a grid of teams apart.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForward a, int width, std::uint32_t* words) {
-  using C = Computed<T>;
-  __shared__ C scratch[Team<C>::kScratch];
-  Team<C> team(width, scratch);
-  Seen seen(words, a.dtype);
+  using C = Compute<T>;
+  __shared__ C scratch[ThreadGroup<C>::kScratch];
+  ThreadGroup<C> group(width, scratch);
+  AmaxObserver amax(words, a.dtype);
   const C count = static_cast<C>(a.cols), eps = static_cast<C>(a.eps);
   const bool add = a.residual != nullptr;
   // Without a register for the row it is read again, the sum from where the first pass stored it: by this same thread.
   const void* stored = add ? a.h : a.x;
   const std::int64_t stored_pitch = add ? a.cols : a.x_pitch;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * team.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * team.count()) {
-    const std::int64_t row = first + team.index();
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
+    const std::int64_t row = first + group.index();
     const std::int64_t cols = row < a.rows ? a.cols : 0;  // a team without a row still sums with the others
     C h[H > 0 ? H : 1][V];
     const auto again = [&](std::int64_t c, int k) {
-      if constexpr (H == 0) load_piece<T>(stored, row * stored_pitch + c, h[k]);
+      if constexpr (H == 0) load_vector<T>(stored, row * stored_pitch + c, h[k]);
     };
 
     C mean[1] = {};
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      load_piece<T>(a.x, row * a.x_pitch + c, h[k]);
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
+      load_vector<T>(a.x, row * a.x_pitch + c, h[k]);
       if (add) {
         C r[V];
-        load_piece<T>(a.residual, row * a.residual_pitch + c, r);
+        load_vector<T>(a.residual, row * a.residual_pitch + c, r);
 #pragma unroll
         for (int e = 0; e < V; ++e) {
           h[k][e] += r[e];
-          seen.add(h[k][e]);
+          amax.add(h[k][e]);
         }
-        store_piece<T>(a.h, row * a.cols + c, h[k]);
+        store_vector<T>(a.h, row * a.cols + c, h[k]);
 #pragma unroll
         for (int e = 0; e < V; ++e) h[k][e] = rounded<T>(h[k][e]);  // as if add and norm were two ops
       }
 #pragma unroll
       for (int e = 0; e < V; ++e) mean[0] += h[k][e];
     });
-    if (!a.rms) team.sum(mean);
+    if (!a.rms) group.sum(mean);
     mean[0] = a.rms ? C(0) : mean[0] / count;
 
     // An infinite value makes the others 0, as the formula says; overflowing squares of finite values must not.
     C squares[2] = {}, &infinite = squares[1];
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       again(c, k);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
@@ -59,41 +59,41 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
         infinite += static_cast<C>(d * C(0) != C(0));
       }
     });
-    team.sum(squares);
+    group.sum(squares);
     const C variance = squares[0] / count;
     const C rstd = infinite > 0 ? C(1) / math::sqrt(variance + eps) : reciprocal_deviation(variance, eps);
-    if (team.rank() == 0 && row < a.rows) {
+    if (group.rank() == 0 && row < a.rows) {
       if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = mean[0];
       if (a.rstd != nullptr) static_cast<C*>(a.rstd)[row] = rstd;
     }
 
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       again(c, k);
       C y[V], p[V];
 #pragma unroll
       for (int e = 0; e < V; ++e) y[e] = (h[k][e] - mean[0]) * rstd;
       if (a.weight != nullptr) {
-        load_piece<C>(a.weight, c, p);
+        load_vector<C>(a.weight, c, p);
 #pragma unroll
         for (int e = 0; e < V; ++e) y[e] *= p[e];
       }
       if (a.bias != nullptr) {
-        load_piece<C>(a.bias, c, p);
+        load_vector<C>(a.bias, c, p);
 #pragma unroll
         for (int e = 0; e < V; ++e) y[e] += p[e];
       }
 #pragma unroll
-      for (int e = 0; e < V; ++e) seen.add(y[e]);
-      store_piece<T>(a.y, row * a.cols + c, y);
+      for (int e = 0; e < V; ++e) amax.add(y[e]);
+      store_vector<T>(a.y, row * a.cols + c, y);
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class T, int V, int H>
-void start(const RowNormForward& a, RowTeams teams) {
-  launch(forward_rows<T, V, H>, grid_for(ceil_div(a.rows, teams.count()), 64), static_cast<unsigned>(teams.threads), 0,
-         a, teams.width, context().seen);
+void start(const RowNormForward& a, RowGroups groups) {
+  launch(forward_rows<T, V, H>, grid_for(ceil_div(a.rows, groups.count()), 64), static_cast<unsigned>(groups.threads),
+         0, a, groups.width, context().amax_words);
 }
 
 template <class T>
@@ -104,14 +104,14 @@ void forward(const RowNormForward& a) {
                         packs_rows(a.residual, a.dtype, a.residual_pitch) && packs_rows(a.h, a.dtype, a.cols) &&
                         packs_rows(a.y, a.dtype, a.cols) && packs_rows(a.weight, DType::f32, 0) &&
                         packs_rows(a.bias, DType::f32, 0);
-    const std::int64_t pieces = a.cols / kPack;
-    if (packed && pieces <= kWarp) return start<T, kPack, 1>(a, small_teams(pieces));
-    if (packed && pieces <= kWarp * 3) return start<T, kPack, 3>(a, small_teams(pieces));
-    if (packed && pieces <= kWarp * kHeld) return start<T, kPack, kHeld>(a, small_teams(pieces));
-    if (packed && pieces <= 512 * kHeld) return start<T, kPack, kHeld>(a, block_team(pieces, kHeld));
+    const std::int64_t vectors = a.cols / kPack;
+    if (packed && vectors <= kWarp) return start<T, kPack, 1>(a, small_groups(vectors));
+    if (packed && vectors <= kWarp * 3) return start<T, kPack, 3>(a, small_groups(vectors));
+    if (packed && vectors <= kWarp * kHeld) return start<T, kPack, kHeld>(a, small_groups(vectors));
+    if (packed && vectors <= 512 * kHeld) return start<T, kPack, kHeld>(a, block_group(vectors, kHeld));
     if (packed) return start<T, kPack, 0>(a, {1024, 1024});
   }
-  start<T, 1, 0>(a, a.cols <= 1024 ? small_teams(a.cols) : block_team(std::min<std::int64_t>(a.cols, 16384), 16));
+  start<T, 1, 0>(a, a.cols <= 1024 ? small_groups(a.cols) : block_group(std::min<std::int64_t>(a.cols, 16384), 16));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "binade/core/math.h"
+#include "binade/cuda/device/amax_observer.cuh"
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
-#include "binade/cuda/device/seen.cuh"
 
 namespace binade::cuda {
 namespace {
@@ -9,82 +9,82 @@ namespace {
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
     softmax_forward(SoftmaxArgs a, int width, std::uint32_t* words) {
-  __shared__ C scratch[Team<C>::kScratch];
-  Team<C> team(width, scratch);
-  Seen seen(words, a.y.dtype);
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * team.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * team.count()) {
-    const std::int64_t row = first + team.index();
+  __shared__ C scratch[ThreadGroup<C>::kScratch];
+  ThreadGroup<C> group(width, scratch);
+  AmaxObserver amax(words, a.y.dtype);
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
+    const std::int64_t row = first + group.index();
     const std::int64_t cols = row < a.rows ? a.cols : 0;  // a team without a row still folds with the others
     C x[H > 0 ? H : 1][V];
     C max[1] = {Largest::kStart<C>}, sum[1] = {};
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      load_some(a.x, row * a.pitch + c, x[k]);
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
+      load_vector(a.x, row * a.pitch + c, x[k]);
 #pragma unroll
       for (int e = 0; e < V; ++e) max[0] = Largest::combine(max[0], x[k][e]);
     });
-    team.template fold<Largest>(max);
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      if constexpr (H == 0) load_some(a.x, row * a.pitch + c, x[k]);
+    group.template fold<Largest>(max);
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
+      if constexpr (H == 0) load_vector(a.x, row * a.pitch + c, x[k]);
 #pragma unroll
       for (int e = 0; e < V; ++e) sum[0] += math::exp(x[k][e] - max[0]);
     });
-    team.sum(sum);
+    group.sum(sum);
     const C log_sum = math::log(sum[0]);
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
-      if constexpr (H == 0) load_some(a.x, row * a.pitch + c, x[k]);
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
+      if constexpr (H == 0) load_vector(a.x, row * a.pitch + c, x[k]);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         const C below = x[k][e] - max[0];
         x[k][e] = a.log ? below - log_sum : math::exp(below) / sum[0];
-        seen.add(x[k][e]);
+        amax.add(x[k][e]);
       }
-      store_some(a.y, row * a.cols + c, x[k]);
+      store_vector(a.y, row * a.cols + c, x[k]);
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512, 1)
     softmax_backward(SoftmaxArgs a, int width, std::uint32_t* words) {
-  __shared__ C scratch[Team<C>::kScratch];
-  Team<C> team(width, scratch);
-  Seen seen(words, a.y.dtype);
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * team.count(); first < a.rows;
-       first += static_cast<std::int64_t>(gridDim.x) * team.count()) {
-    const std::int64_t row = first + team.index();
+  __shared__ C scratch[ThreadGroup<C>::kScratch];
+  ThreadGroup<C> group(width, scratch);
+  AmaxObserver amax(words, a.y.dtype);
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * group.count()) {
+    const std::int64_t row = first + group.index();
     const std::int64_t cols = row < a.rows ? a.cols : 0;
     C y[H > 0 ? H : 1][V], gy[H > 0 ? H : 1][V];
     const auto load = [&](std::int64_t c, int k) {
-      load_some(a.x, row * a.pitch + c, y[k]);
-      load_some(a.gy, row * a.cols + c, gy[k]);
+      load_vector(a.x, row * a.pitch + c, y[k]);
+      load_vector(a.gy, row * a.cols + c, gy[k]);
     };
     C sum[1] = {};
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       load(c, k);
 #pragma unroll
       for (int e = 0; e < V; ++e) sum[0] += a.log ? gy[k][e] : gy[k][e] * y[k][e];
     });
-    team.sum(sum);
-    each_piece<V, H>(team, cols, [&](std::int64_t c, int k) {
+    group.sum(sum);
+    each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       if constexpr (H == 0) load(c, k);
 #pragma unroll
       for (int e = 0; e < V; ++e) {
         y[k][e] = a.log ? gy[k][e] - math::exp(y[k][e]) * sum[0] : y[k][e] * (gy[k][e] - sum[0]);
-        seen.add(y[k][e]);
+        amax.add(y[k][e]);
       }
-      store_some(a.y, row * a.cols + c, y[k]);
+      store_vector(a.y, row * a.cols + c, y[k]);
     });
   }
-  seen.publish();
+  amax.publish();
 }
 
 template <class C, int V, int H>
-void start(const SoftmaxArgs& call, const RowTeams& teams) {
+void start(const SoftmaxArgs& call, const RowGroups& groups) {
   launch(call.backward ? softmax_backward<C, V, H> : softmax_forward<C, V, H>,
-         grid_for(ceil_div(call.rows, teams.count())), static_cast<unsigned>(teams.threads), 0, call, teams.width,
-         context().seen);
+         grid_for(ceil_div(call.rows, groups.count())), static_cast<unsigned>(groups.threads), 0, call, groups.width,
+         context().amax_words);
 }
 
 }  // namespace
@@ -95,10 +95,10 @@ void run_softmax(const SoftmaxArgs& call) {
                                       packs(call.y.data, call.y.dtype) &&
                                       (!call.backward || packs(call.gy.data, call.gy.dtype)));
   if (call.x.dtype == DType::f64 || call.y.dtype == DType::f64)
-    return start<double, 1, 0>(call, RowLaunch(call.cols, false).teams);
-  if (rows.held) return start<float, kPack, RowLaunch::kHeld>(call, rows.teams);
-  if (rows.packed) return start<float, kPack, 0>(call, rows.teams);
-  start<float, 1, 0>(call, rows.teams);
+    return start<double, 1, 0>(call, RowLaunch(call.cols, false).groups);
+  if (rows.held) return start<float, kPack, RowLaunch::kHeld>(call, rows.groups);
+  if (rows.packed) return start<float, kPack, 0>(call, rows.groups);
+  start<float, 1, 0>(call, rows.groups);
 }
 
 }  // namespace binade::cuda

@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan
   *p.outcome = outcome;
 }
 
-__global__ void commit(StepPlaces p, const MemoryCopy* pieces) {
-  if (p.outcome->cause == Undecided::kNone) copy_piece(pieces[blockIdx.x]);
+__global__ void commit(StepPlaces p, const MemoryCopy* chunks) {
+  if (p.outcome->cause == Undecided::kNone) copy_chunk(chunks[blockIdx.x]);
 }
 
 }  // namespace
@@ -117,10 +117,10 @@ void run_decide(const DecideArgs& a) {
 }
 
 void run_commit(const CommitArgs& call) {
-  const std::vector<MemoryCopy> pieces = in_pieces(call.copies, kPieceOfBlock);
-  if (pieces.empty()) return;
-  const Buffer<MemoryCopy> there(pieces.data(), static_cast<std::int64_t>(pieces.size()));
-  launch(commit, static_cast<unsigned>(pieces.size()), 256u, 0, call.places, there.data());
+  const std::vector<MemoryCopy> chunks = in_chunks(call.copies, kBlockChunk);
+  if (chunks.empty()) return;
+  const Buffer<MemoryCopy> there(chunks.data(), static_cast<std::int64_t>(chunks.size()));
+  launch(commit, static_cast<unsigned>(chunks.size()), 256u, 0, call.places, there.data());
 }
 
 void run_end_step(const EndStepArgs&) {

@@ -64,11 +64,11 @@ __global__ void convert_whole(TensorRows to, TensorRows from, std::int64_t rows,
 }
 
 __global__ void observe_values(In x, std::int64_t count, std::uint32_t* words) {
-  Seen seen(words, x.dtype);
+  AmaxObserver amax(words, x.dtype);
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
-    seen.add(load_at<float>(x, i));
-  seen.publish();
+    amax.add(load_at<float>(x, i));
+  amax.publish();
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void run_convert(const ConvertArgs& call) {
   // A move is not observed: its values were there before.
   map<1>(Same{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
          row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
-         call.from.dtype == call.to.dtype ? nullptr : context().seen);
+         call.from.dtype == call.to.dtype ? nullptr : context().amax_words);
 }
 
 void run_fill(const FillArgs& call) {
@@ -108,7 +108,7 @@ void run_accumulate(const AccumulateArgs& call) {
 void run_observe(const ObserveArgs& call) {
   if (call.count == 0) return;
   launch(observe_values, grid_for(ceil_div(call.count, 256)), 256, 0, In{call.values, call.dtype}, call.count,
-         context().seen);
+         context().amax_words);
 }
 
 }  // namespace binade::cuda

@@ -51,7 +51,7 @@ Block& grow(std::size_t bytes) {
 
 }  // namespace
 
-void* take_work(std::size_t bytes) {
+void* allocate_work(std::size_t bytes) {
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   auto block = std::find_if(blocks().begin(), blocks().end(),
                             [&](const Block& b) { return b.capacity - b.top >= bytes; });
@@ -66,7 +66,7 @@ void* take_work(std::size_t bytes) {
   return memory;
 }
 
-void give_back_work(void* memory) noexcept {
+void release_work(void* memory) noexcept {
   for (Block& block : blocks()) {
     if (!block.owns(memory)) continue;
     const auto offset = static_cast<std::size_t>(static_cast<char*>(memory) - block.base);

@@ -221,7 +221,7 @@ TEST(ConvChoice, HeuristicsAreAskedWidelyForPlansThatAreTimed) {
   ASSERT_NE(described_device(), nullptr) << "this cuDNN takes no description of a device";
   const ConvKey key = key_of(ConvPass::kForward, DType::bf16, shape(8, 64, 64, 128, 3, 1, 1));
   const std::vector<EngineChoice> few = propose_conv(key, {.device = described_device()}),
-                                  many = propose_conv(key, {.device = described_device(), .widely = true});
+                                  many = propose_conv(key, {.device = described_device(), .mode_b = true});
   EXPECT_GE(many.size(), few.size());
   EXPECT_EQ(many.at(0), few.at(0));
   for (std::size_t i = 0; i < many.size(); ++i)

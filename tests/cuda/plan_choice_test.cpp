@@ -40,7 +40,7 @@ class PlanChoice : public testing::Test {
     std::size_t timed = 0;
   };
   static Chosen choose(PlanChooser& chooser, const std::string& key, const Times& times) {
-    PlanChooser::Turn turn(chooser, key);
+    PlanChooser::Selection turn(chooser, key);
     if (const auto line = turn.line()) return {*line};
     Chosen chosen;
     const auto found = turn.fastest(
@@ -123,7 +123,7 @@ TEST_F(PlanChoice, TimeThatIsSpentIsSpent) {
   PlanChooser chooser(&tell);
   chooser.configure({.timed = true, .file = file(), .seconds = 0.01});
   {
-    PlanChooser::Turn turn(chooser, "conv a");
+    PlanChooser::Selection turn(chooser, "conv a");
     std::size_t timed = 0;
     const auto slow = [&](std::size_t i) {
       ++timed;

@@ -13,7 +13,7 @@ constexpr std::int64_t kGrain = 8192;
 
 /// f(from, to, n) for the pieces of each row between elements `begin` and `end`.
 template <class F>
-void each_piece(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& f) {
+void each_chunk(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& f) {
   while (begin < end) {
     const std::int64_t row = begin / r.cols, n = std::min(end, (row + 1) * r.cols) - begin;
     f(static_cast<const bfloat16*>(r.x) + row * r.pitch + begin % r.cols, static_cast<bfloat16*>(r.y) + begin, n);
@@ -28,7 +28,7 @@ float largest_over(const Fp8Rounding& r, const F& f) {
   std::vector<float> largest(static_cast<std::size_t>((count + kGrain - 1) / kGrain), 0);
   parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
     float& here = largest[static_cast<std::size_t>(begin / kGrain)];
-    each_piece(r, begin, end, [&](const bfloat16* from, bfloat16* to, std::int64_t n) {
+    each_chunk(r, begin, end, [&](const bfloat16* from, bfloat16* to, std::int64_t n) {
       here = std::max(here, level().fp8.largest(from, n).to_float());
       f(from, to, n);
     });
@@ -50,10 +50,10 @@ void run_fp8_round(const Fp8Rounding& r) {
   float amax = largest_in(r.history);
   if (amax == 0) amax = largest_over(r, [](const bfloat16*, bfloat16*, std::int64_t) {});
   const int exponent = scale_exponent(amax, r.format);
-  const float seen = largest_over(r, [&](const bfloat16* from, bfloat16* to, std::int64_t n) {
+  const float amax_now = largest_over(r, [&](const bfloat16* from, bfloat16* to, std::int64_t n) {
     level().fp8.round(r.format, exponent, from, to, n);
   });
-  if (r.record != nullptr && !(seen <= *r.record)) *r.record = seen;
+  if (r.record != nullptr && !(amax_now <= *r.record)) *r.record = amax_now;
 }
 
 void run_fp8_begin_step(const Fp8BeginStep& a) {

@@ -11,13 +11,13 @@ constexpr std::int64_t kGrainBytes = 1 << 16;
 
 /// memcpy, but a short run is copied in place: the call would cost more than the copy.
 void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
-  constexpr std::size_t kPiece = 16, kShort = 256;
-  if (bytes < kPiece || bytes > kShort) {
+  constexpr std::size_t kStep = 16, kShort = 256;
+  if (bytes < kStep || bytes > kShort) {
     std::memcpy(to, from, bytes);
     return;
   }
-  for (std::size_t at = 0; at + kPiece <= bytes; at += kPiece) std::memcpy(to + at, from + at, kPiece);
-  std::memcpy(to + bytes - kPiece, from + bytes - kPiece, kPiece);
+  for (std::size_t at = 0; at + kStep <= bytes; at += kStep) std::memcpy(to + at, from + at, kStep);
+  std::memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
 }
 
 /// The innermost output dimension moved element by element, the others counted through.

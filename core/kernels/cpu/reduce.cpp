@@ -11,17 +11,17 @@
 namespace binade::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;    // elements in one serial piece
-constexpr std::int64_t kColumns = 1 << 12;  // columns that one piece keeps in cache
-constexpr std::int64_t kLeastRows = 32;     // rows in a piece, so that partial results stay few
+constexpr std::int64_t kGrain = 1 << 14;    // elements in one serial chunk
+constexpr std::int64_t kColumns = 1 << 12;  // columns that one chunk keeps in cache
+constexpr std::int64_t kLeastRows = 32;     // rows in a chunk, so that partial results stay few
 
 /// Tensors seen as (outer, reduced, inner), contiguous.
 struct View {
   std::int64_t outer, reduced, inner;
 };
 
-/// partial (outer, pieces, inner) -> its first piece holds the pairwise combination of all.
-void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, std::int64_t inner,
+/// partial (outer, chunks, inner) -> its first chunk holds the pairwise combination of all.
+void combine_chunks(Tensor& partial, std::int64_t outer, std::int64_t chunks, std::int64_t inner,
                     const ReduceLoops& loops) {
   const bool is_double = partial.dtype() == DType::f64;
   const Out base = output(partial);
@@ -29,54 +29,54 @@ void combine_pieces(Tensor& partial, std::int64_t outer, std::int64_t pieces, st
   parallel_blocks(outer * slices, [&](std::int64_t block) {
     const std::int64_t column = block % slices * kColumns;
     const std::int64_t count = std::min(kColumns, inner - column);
-    const Out start = base.at(block / slices * pieces * inner + column);
-    for (std::int64_t apart = 1; apart < pieces; apart *= 2)
-      for (std::int64_t i = 0; i + apart < pieces; i += 2 * apart)
+    const Out start = base.at(block / slices * chunks * inner + column);
+    for (std::int64_t apart = 1; apart < chunks; apart *= 2)
+      for (std::int64_t i = 0; i + apart < chunks; i += 2 * apart)
         loops.combine(start.at(i * inner).data, start.at((i + apart) * inner).data, count, is_double);
   });
 }
 
-/// partial (outer, pieces, inner) -> (outer, inner), pieces combined.
-Tensor combined(Tensor& partial, const View& v, std::int64_t pieces, const ReduceLoops& loops) {
-  if (pieces == 1) return partial;
-  combine_pieces(partial, v.outer, pieces, v.inner, loops);
+/// partial (outer, chunks, inner) -> (outer, inner), chunks combined.
+Tensor combined(Tensor& partial, const View& v, std::int64_t chunks, const ReduceLoops& loops) {
+  if (chunks == 1) return partial;
+  combine_chunks(partial, v.outer, chunks, v.inner, loops);
   Tensor total = Tensor::empty(Shape{v.outer, v.inner}, partial.dtype());
   for (std::int64_t o = 0; o < v.outer; ++o)
-    total.narrow(o, 1).copy_from(partial.narrow(o, 1).reshape(Shape{pieces, v.inner}).narrow(0, 1));
+    total.narrow(o, 1).copy_from(partial.narrow(o, 1).reshape(Shape{chunks, v.inner}).narrow(0, 1));
   return total;
 }
 
 /// x (outer, reduced) -> (outer, 1) in the accumulate dtype: along memory.
 Tensor reduce_rows(In x, const View& v, const ReduceLoops& loops) {
-  const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
-  const std::int64_t together = pieces > 1 ? 1
+  const std::int64_t chunks = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
+  const std::int64_t together = chunks > 1 ? 1
                                            : std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(v.reduced, 1));
-  Tensor partial = Tensor::empty(Shape{v.outer, pieces, 1}, accumulate_dtype(x.dtype));
+  Tensor partial = Tensor::empty(Shape{v.outer, chunks, 1}, accumulate_dtype(x.dtype));
   const Out results = output(partial);
-  parallel_for(v.outer * pieces, together, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(v.outer * chunks, together, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t first = i % pieces * kGrain;
-      loops.run(x.at(i / pieces * v.reduced + first), std::min(kGrain, v.reduced - first), results.at(i).data);
+      const std::int64_t first = i % chunks * kGrain;
+      loops.run(x.at(i / chunks * v.reduced + first), std::min(kGrain, v.reduced - first), results.at(i).data);
     }
   });
-  return combined(partial, v, pieces, loops);
+  return combined(partial, v, chunks, loops);
 }
 
 /// x (outer, reduced, inner) -> (outer, inner) in the accumulate dtype: row upon row.
 Tensor reduce_columns(In x, const View& v, const ReduceLoops& loops) {
   const std::int64_t rows = std::max(kLeastRows, kGrain / 2 / std::max<std::int64_t>(v.inner, 1));
-  const std::int64_t pieces = std::max<std::int64_t>(1, (v.reduced + rows - 1) / rows);
+  const std::int64_t chunks = std::max<std::int64_t>(1, (v.reduced + rows - 1) / rows);
   const std::int64_t slices = (v.inner + kColumns - 1) / kColumns;
-  Tensor partial = Tensor::empty(Shape{v.outer, pieces, v.inner}, accumulate_dtype(x.dtype));
+  Tensor partial = Tensor::empty(Shape{v.outer, chunks, v.inner}, accumulate_dtype(x.dtype));
   const Out results = output(partial);
-  parallel_blocks(v.outer * pieces * slices, [&](std::int64_t block) {
+  parallel_blocks(v.outer * chunks * slices, [&](std::int64_t block) {
     const std::int64_t column = block % slices * kColumns;
-    const std::int64_t piece = block / slices % pieces;
-    const std::int64_t o = block / slices / pieces;
-    loops.rows(x.at((o * v.reduced + piece * rows) * v.inner + column), std::min(rows, v.reduced - piece * rows),
-               v.inner, std::min(kColumns, v.inner - column), results.at((o * pieces + piece) * v.inner + column).data);
+    const std::int64_t chunk = block / slices % chunks;
+    const std::int64_t o = block / slices / chunks;
+    loops.rows(x.at((o * v.reduced + chunk * rows) * v.inner + column), std::min(rows, v.reduced - chunk * rows),
+               v.inner, std::min(kColumns, v.inner - column), results.at((o * chunks + chunk) * v.inner + column).data);
   });
-  return combined(partial, v, pieces, loops);
+  return combined(partial, v, chunks, loops);
 }
 
 /// Neighboring dimensions of one kind, outermost first.
@@ -148,12 +148,12 @@ void run_reduce(const ReduceArgs& a) {
   if (count > 0)
     run_convert({.to = {a.y.data, a.y.dtype, count}, .from = tensor_rows(total), .rows = 1, .cols = count});
   if (a.largest) return;
-  const Observation seen = observe(total);  // before it is rounded
-  binade::detail::note(size_of(a.y.dtype) == 2 ? Observation{.low = seen.wide} : seen);
+  const Observation observed = observe(total);  // before it is rounded
+  binade::detail::note(size_of(a.y.dtype) == 2 ? Observation{.low = observed.wide} : observed);
 }
 
 void run_max_gradient(const MaxGradientArgs& a) {
-  for_each_piece(a.walk, [&](const Offsets& at, std::int64_t n) {
+  for_each_chunk(a.walk, [&](const Offsets& at, std::int64_t n) {
     level().pointwise.reduction->max_gradient(a.in[0].at(at[0]), a.in[1].at(at[1]), a.walk.steps[1], a.in[2].at(at[2]),
                                               a.walk.steps[2], a.out.at(at[3]), n);
   });

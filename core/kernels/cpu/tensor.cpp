@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "binade/core/copy_pieces.h"
+#include "binade/core/copy_chunks.h"
 #include "binade/core/kernels/cpu/kernels.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/kernels/elementwise_loops.h"
@@ -128,10 +128,10 @@ void run_observe(const ObserveArgs& a) {
 }
 
 void run_copy_all(const CopyAllArgs& a) {
-  constexpr std::size_t kPieceOfTask = std::size_t{1} << 20;
-  const std::vector<MemoryCopy> pieces = in_pieces(a.copies, kPieceOfTask);
-  parallel_blocks(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i) {
-    const MemoryCopy& c = pieces[static_cast<std::size_t>(i)];
+  constexpr std::size_t kTaskChunk = std::size_t{1} << 20;
+  const std::vector<MemoryCopy> chunks = in_chunks(a.copies, kTaskChunk);
+  parallel_blocks(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t i) {
+    const MemoryCopy& c = chunks[static_cast<std::size_t>(i)];
     std::memcpy(c.to, c.from, c.bytes);
   });
 }

@@ -10,19 +10,19 @@ namespace binade::cpu {
 
 using Offsets = std::array<std::int64_t, Walk::kMaxOperands>;
 
-/// Calls body(offsets, count) for pieces that together cover the walk, in parallel: operand i starts at element
+/// Calls body(offsets, count) for chunks that together cover the walk, in parallel: operand i starts at element
 /// offsets[i]. Pieces depend on the shapes alone.
 template <class F>
-void for_each_piece(const Walk& walk, F&& body) {
+void for_each_chunk(const Walk& walk, F&& body) {
   constexpr std::int64_t kGrain = 1 << 14;
   if (walk.runs == 0 || walk.length == 0) return;
-  const std::int64_t pieces = (walk.length + kGrain - 1) / kGrain;  // of one run
+  const std::int64_t chunks = (walk.length + kGrain - 1) / kGrain;  // of one run
   const std::int64_t together = std::max<std::int64_t>(1, kGrain / walk.length);
   const std::int64_t groups = (walk.runs + together - 1) / together;
-  parallel_blocks(groups * pieces, [&](std::int64_t block) {
-    const std::int64_t begin = block % pieces * kGrain;
+  parallel_blocks(groups * chunks, [&](std::int64_t block) {
+    const std::int64_t begin = block % chunks * kGrain;
     const std::int64_t count = std::min(kGrain, walk.length - begin);
-    const std::int64_t first = block / pieces * together;
+    const std::int64_t first = block / chunks * together;
     for (std::int64_t run = first; run < std::min(walk.runs, first + together); ++run) {
       Offsets offsets{};
       for (std::int64_t d = 0, rest = run; d < walk.outer; rest /= walk.extents[d++])

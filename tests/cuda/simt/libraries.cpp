@@ -70,7 +70,7 @@ static void choose(const std::string& key, const char* what) {
     g_plans.insert(key);
     return;
   }
-  PlanChooser::Turn turn(plan_chooser(), key);
+  PlanChooser::Selection turn(plan_chooser(), key);
   std::optional<std::string> line = turn.line();
   if (!line) {
     const std::optional<std::size_t> found = turn.fastest(

@@ -17,12 +17,12 @@ inline VFloat larger_magnitude(const VFloat& magnitude, const VFloat& x) {
 }
 
 /// What one task stores in `stored`. Doubles and integers pass unseen.
-class Seen {
+class AmaxObserver {
  public:
-  explicit Seen(DType stored) : stored_(stored) {}
-  Seen(const Seen&) = delete;
-  Seen& operator=(const Seen&) = delete;
-  ~Seen() {
+  explicit AmaxObserver(DType stored) : stored_(stored) {}
+  AmaxObserver(const AmaxObserver&) = delete;
+  AmaxObserver& operator=(const AmaxObserver&) = delete;
+  ~AmaxObserver() {
     const VInt magnitudes = (VInt)largest_;
     std::int32_t largest = 1;  // a task that stored zeros has been observed too
     for (int i = 0; i < kLanes<std::int32_t>; ++i) largest = magnitudes[i] > largest ? magnitudes[i] : largest;
@@ -52,20 +52,20 @@ class Seen {
   VFloat largest_{};
 };
 
-/// What one loop stores, shown to a task's Seen at the loop's end: alone it stays in a register, where a Seen is
-/// written to memory in every round.
-class Seeing {
+/// What one loop stores, shown to a task's AmaxObserver at the loop's end: alone it stays in a register, where a
+/// AmaxObserver is written to memory in every round.
+class LoopAmaxObserver {
  public:
-  explicit Seeing(Seen& seen) : seen_(seen) {}
-  Seeing(const Seeing&) = delete;
-  Seeing& operator=(const Seeing&) = delete;
-  [[gnu::always_inline]] ~Seeing() { seen_.add(largest_); }
+  explicit LoopAmaxObserver(AmaxObserver& amax) : amax_(amax) {}
+  LoopAmaxObserver(const LoopAmaxObserver&) = delete;
+  LoopAmaxObserver& operator=(const LoopAmaxObserver&) = delete;
+  [[gnu::always_inline]] ~LoopAmaxObserver() { amax_.add(largest_); }
 
   [[gnu::always_inline]] void add(const VFloat& x) { largest_ = larger_magnitude(largest_, x); }
   void add(const Vector<double>&) {}
 
  private:
-  Seen& seen_;
+  AmaxObserver& amax_;
   VFloat largest_{};
 };
 

@@ -11,10 +11,10 @@
 /// register, the warp folds them, one atomic maximum a warp brings them to memory. A maximum does not depend on order.
 namespace binade::cuda {
 
-class Seen {
+class AmaxObserver {
  public:
-  /// `words`: Context::seen; null: nothing is observed.
-  __device__ Seen(std::uint32_t* words, DType stored) : words_(words), stored_(stored) {}
+  /// `words`: Context::amax_words; null: nothing is observed.
+  __device__ AmaxObserver(std::uint32_t* words, DType stored) : words_(words), stored_(stored) {}
 
   __device__ void add(float x) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;

@@ -9,15 +9,15 @@
 
 namespace binade {
 
-/// The same copies in pieces of at most `most` bytes: a large tensor must not be all of one thread's work, or of one
+/// The same copies in chunks of at most `most` bytes: a large tensor must not be all of one thread's work, or of one
 /// block's.
-inline std::vector<MemoryCopy> in_pieces(std::span<const MemoryCopy> copies, std::size_t most) {
-  std::vector<MemoryCopy> pieces;
+inline std::vector<MemoryCopy> in_chunks(std::span<const MemoryCopy> copies, std::size_t most) {
+  std::vector<MemoryCopy> chunks;
   for (const MemoryCopy& c : copies)
     for (std::size_t at = 0; at < c.bytes; at += most)
-      pieces.push_back(
+      chunks.push_back(
           {static_cast<char*>(c.to) + at, static_cast<const char*>(c.from) + at, std::min(most, c.bytes - at)});
-  return pieces;
+  return chunks;
 }
 
 }  // namespace binade

@@ -10,14 +10,14 @@ namespace binade::cuda {
 /// A block of `blockDim.x` threads in teams of `width`. All threads of a block make one and sum together, whether or
 /// not their team has a row.
 template <class C>
-class Team {
+class ThreadGroup {
  public:
   static constexpr int kMost = 2;  ///< sums that are taken at a time
   static constexpr int kWarpsMost = 32;
   static constexpr int kScratch = 2 * kWarpsMost * kMost;
 
   /// `scratch`: shared memory of kScratch values, for a team of more than a warp.
-  __device__ Team(int width, C* scratch)
+  __device__ ThreadGroup(int width, C* scratch)
       : width_(width),
         rank_(static_cast<int>(threadIdx.x) % width),
         index_(static_cast<int>(threadIdx.x) / width),

@@ -9,11 +9,11 @@ namespace binade::cuda {
 
 /// The type that values of T are computed in, and that parameters and statistics have.
 template <class T>
-using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 /// `x` = the V elements of `data` from element i on.
 template <class T, int V, class C>
-__device__ __forceinline__ void load_piece(const void* data, std::int64_t i, C (&x)[V]) {
+__device__ __forceinline__ void load_vector(const void* data, std::int64_t i, C (&x)[V]) {
   if constexpr (V == kPack)
     load_pack(data, kDTypeOf<T>, i, x);
   else
@@ -21,16 +21,16 @@ __device__ __forceinline__ void load_piece(const void* data, std::int64_t i, C (
 }
 /// The same in two steps (fetch_pack).
 template <class T, int V>
-using RawPiece = std::conditional_t<V == kPack, RawPack, T>;
+using RawVector = std::conditional_t<V == kPack, RawPack, T>;
 template <class T, int V>
-__device__ __forceinline__ RawPiece<T, V> fetch_piece(const void* data, std::int64_t i) {
+__device__ __forceinline__ RawVector<T, V> fetch_vector(const void* data, std::int64_t i) {
   if constexpr (V == kPack)
     return fetch_pack(data, kDTypeOf<T>, i);
   else
     return static_cast<const T*>(data)[i];
 }
 template <class T, int V, class C>
-__device__ __forceinline__ void unpack_piece(const RawPiece<T, V>& raw, C (&x)[V]) {
+__device__ __forceinline__ void unpack_vector(const RawVector<T, V>& raw, C (&x)[V]) {
   if constexpr (V == kPack)
     unpack(raw, kDTypeOf<T>, x);
   else if constexpr (std::is_same_v<T, C>)
@@ -39,7 +39,7 @@ __device__ __forceinline__ void unpack_piece(const RawPiece<T, V>& raw, C (&x)[V
     x[0] = widened(raw);
 }
 template <class T, int V, class C>
-__device__ __forceinline__ void store_piece(void* data, std::int64_t i, const C (&x)[V]) {
+__device__ __forceinline__ void store_vector(void* data, std::int64_t i, const C (&x)[V]) {
   if constexpr (V == kPack)
     store_pack(data, kDTypeOf<T>, i, x);
   else
@@ -73,7 +73,7 @@ void with_type(DType dtype, F&& f) {
 
 /// f(TypeTag<T>, std::integral_constant<int, V>): V = kPack where `packed`, else 1.
 template <class F>
-void with_pieces(DType dtype, bool packed, F&& f) {
+void with_vectors(DType dtype, bool packed, F&& f) {
   with_type(dtype, [&]<class T>(TypeTag<T> type) {
     if constexpr (!std::is_same_v<T, double>)
       if (packed) return f(type, std::integral_constant<int, kPack>{});

@@ -13,7 +13,7 @@ void accumulate(Tensor& into, const Tensor& from) {
   const bool flat = into.contiguous() && from.contiguous();
   if (into.numel() > 0)
     kernels(into.device())
-        .accumulate({tensor_rows(into), tensor_rows(from), flat ? 1 : into.shape().rows(),
+        .accumulate({output_rows(into), input_rows(from), flat ? 1 : into.shape().rows(),
                      flat ? into.numel() : into.shape().cols()});
   into.bump_version();
 }

@@ -160,7 +160,7 @@ void Tensor::copy_from(const Tensor& source) {
   if (numel() == 0) return bump_version();
   const bool flat = contiguous() && source.contiguous();
   kernels(device()).convert({{mutable_raw(), dtype_, pitch_},
-                             {const_cast<void*>(source.raw()), source.dtype_, source.pitch_},
+                             {source.raw(), source.dtype_, source.pitch_},
                              flat ? 1 : shape_.rows(),
                              flat ? numel() : shape_.cols()});
   bump_version();

@@ -48,7 +48,7 @@ struct VisibleKeys {
 
 /// The values (rows, cols) of a tensor, on a device.
 struct ProbedValues {
-  TensorRows x{};
+  InputRows x{};
   std::int64_t rows = 0, cols = 0;
 };
 

@@ -10,26 +10,31 @@
 namespace binade {
 
 /// Rows of elements in memory: element (r, c) at r * pitch + c.
-struct TensorRows {
-  void* data = nullptr;
+template <class Data>
+struct RowsOf {
+  Data* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t pitch = 0;
 };
+using InputRows = RowsOf<const void>;
+using OutputRows = RowsOf<void>;
 
 /// `to` = `from`, each element rounded once to the dtype of `to`.
 struct ConvertArgs {
-  TensorRows to, from;
+  OutputRows to;
+  InputRows from;
   std::int64_t rows = 0, cols = 0;
 };
 /// Every element of `to` = value, rounded once.
 struct FillArgs {
-  TensorRows to;
+  OutputRows to;
   double value = 0;
   std::int64_t rows = 0, cols = 0;
 };
 /// `into` += `from`, in float (double for f64), one rounding to the dtype of `into`. Floating dtypes.
 struct AccumulateArgs {
-  TensorRows into, from;
+  OutputRows into;
+  InputRows from;
   std::int64_t rows = 0, cols = 0;
 };
 /// Reads `count` values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
@@ -54,7 +59,8 @@ struct CopyAllArgs {
 /// a bool mask is true and -inf where it is false. The values are not observed: -inf is legal in a mask, and a mask is
 /// not a result.
 struct AdditiveMaskArgs {
-  TensorRows mask, to;
+  InputRows mask;
+  OutputRows to;
   std::int64_t rows = 0, cols = 0;
 };
 

@@ -10,7 +10,8 @@ namespace binade {
 
 inline In input(const Tensor& t) { return {t.raw(), t.dtype()}; }
 inline Out output(Tensor& t) { return {t.mutable_raw(), t.dtype()}; }
-inline TensorRows tensor_rows(const Tensor& t) { return {const_cast<void*>(t.raw()), t.dtype(), t.pitch()}; }
-inline ProbedValues probed_values(const Tensor& t) { return {tensor_rows(t), t.shape().rows(), t.shape().cols()}; }
+inline InputRows input_rows(const Tensor& t) { return {t.raw(), t.dtype(), t.pitch()}; }
+inline OutputRows output_rows(Tensor& t) { return {t.mutable_raw(), t.dtype(), t.pitch()}; }
+inline ProbedValues probed_values(const Tensor& t) { return {input_rows(t), t.shape().rows(), t.shape().cols()}; }
 
 }  // namespace binade

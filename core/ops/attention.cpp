@@ -96,7 +96,7 @@ Tensor additive(const Tensor& mask, DType dtype) {
   if (mask.dtype() == dtype && mask.contiguous()) return mask;
   Tensor sum = Tensor::empty(mask.shape(), dtype, mask.device());
   if (mask.numel() == 0) return sum;
-  kernels(mask.device()).additive_mask({tensor_rows(mask), tensor_rows(sum), mask.shape().rows(), mask.shape().cols()});
+  kernels(mask.device()).additive_mask({input_rows(mask), output_rows(sum), mask.shape().rows(), mask.shape().cols()});
   return sum;
 }
 

@@ -54,7 +54,7 @@ __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Diviso
 }
 
 /// Whole numbers to whole numbers and to f64: nothing passes through a float.
-__global__ void convert_whole(TensorRows to, TensorRows from, std::int64_t rows, std::int64_t cols) {
+__global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, std::int64_t cols) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < rows * cols;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
     const std::int64_t r = i / cols, c = i - r * cols;

@@ -104,12 +104,12 @@ Tensor dense(const ReduceArgs& a) {
   const std::int64_t cols = a.pitch != 0 ? a.extents[a.groups - 1] : 1;
   for (int g = 0; g < a.groups - (a.pitch != 0 ? 1 : 0); ++g) rows *= a.extents[g];
   Tensor copy = Tensor::empty(Shape{rows, cols}, a.x.dtype);
-  const TensorRows from{const_cast<void*>(a.x.data), a.x.dtype, a.pitch};
+  const InputRows from{a.x.data, a.x.dtype, a.pitch};
   if (copy.numel() == 0) return copy;
   if (a.pitch != 0)
-    run_convert({.to = tensor_rows(copy), .from = from, .rows = rows, .cols = cols});
+    run_convert({.to = output_rows(copy), .from = from, .rows = rows, .cols = cols});
   else
-    run_convert({.to = tensor_rows(copy), .from = from, .rows = 1, .cols = rows});
+    run_convert({.to = output_rows(copy), .from = from, .rows = 1, .cols = rows});
   return copy;
 }
 
@@ -146,7 +146,7 @@ void run_reduce(const ReduceArgs& a) {
     return run_unary(divide);
   }
   if (count > 0)
-    run_convert({.to = {a.y.data, a.y.dtype, count}, .from = tensor_rows(total), .rows = 1, .cols = count});
+    run_convert({.to = {a.y.data, a.y.dtype, count}, .from = input_rows(total), .rows = 1, .cols = count});
   if (a.largest) return;
   const Observation observed = observe(total);  // before it is rounded
   binade::detail::note(size_of(a.y.dtype) == 2 ? Observation{.low = observed.wide} : observed);

@@ -56,7 +56,7 @@ void convert_rows(To* to, std::int64_t to_pitch, const From* from, std::int64_t 
 }
 
 template <class C>
-void add_mask(const TensorRows& mask, C* to, std::int64_t rows, std::int64_t cols) {
+void add_mask(const InputRows& mask, C* to, std::int64_t rows, std::int64_t cols) {
   constexpr C kHidden = -std::numeric_limits<C>::infinity();
   dispatch_any(mask.dtype, "attention", [&]<class T>(TypeTag<T>) {
     for (std::int64_t r = 0; r < rows; ++r)
@@ -75,7 +75,8 @@ void add_mask(const TensorRows& mask, C* to, std::int64_t rows, std::int64_t col
 
 /// Flat where both are: then rows are runs of kGrain elements.
 void run_convert(const ConvertArgs& a) {
-  const TensorRows &to = a.to, &from = a.from;
+  const OutputRows& to = a.to;
+  const InputRows& from = a.from;
   const std::int64_t rows = a.rows, cols = a.cols;
   dispatch_any(to.dtype, "copy_from", [&]<class To>(TypeTag<To>) {
     dispatch_any(from.dtype, "copy_from", [&]<class From>(TypeTag<From>) {
@@ -90,7 +91,7 @@ void run_convert(const ConvertArgs& a) {
 }
 
 void run_fill(const FillArgs& a) {
-  const TensorRows& to = a.to;
+  const OutputRows& to = a.to;
   dispatch_any(to.dtype, "fill", [&]<class T>(TypeTag<T>) {
     const T x = convert<T>(a.value);
     T* y = static_cast<T*>(to.data);
@@ -99,7 +100,8 @@ void run_fill(const FillArgs& a) {
 }
 
 void run_accumulate(const AccumulateArgs& a) {
-  const TensorRows &into = a.into, &from = a.from;
+  const OutputRows& into = a.into;
+  const InputRows& from = a.from;
   const std::int64_t rows = a.rows, cols = a.cols;
   dispatch_float(into.dtype, "accumulate", [&]<class To>(TypeTag<To>) {
     dispatch_float(from.dtype, "accumulate", [&]<class From>(TypeTag<From>) {

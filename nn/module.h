@@ -21,7 +21,7 @@ class Parameter : public Variable {
   /// A value that is not on the runtime's device is copied there.
   explicit Parameter(const Tensor& value)
       : Variable(value.defined() ? value.to(Runtime::current_device()) : value, true) {}
-  Tensor& mutable_value() const { return state()->value; }
+  Tensor& mutable_value() { return state()->value; }
   const std::string& name() const { return state()->name; }
 };
 

@@ -8,9 +8,8 @@ namespace binade::optim {
 
 AdamBase::AdamBase(std::vector<NamedParameter> parameters, const AdamOptions& options, bool decoupled)
     : Optimizer(std::move(parameters), {.kind = decoupled ? "adamw" : "adam",
-                                        .rule = UpdateRule::kAdam,
+                                        .rule = rules::Adam{},
                                         .lr = options.lr,
-                                        .moments = 2,
                                         .moment_dtype = options.moment_dtype,
                                         .decays = options.decays}),
       options_(options),
@@ -36,18 +35,18 @@ UpdateFacts AdamBase::facts() const {
           .moment_dtype = options_.moment_dtype};
 }
 
-void AdamBase::fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const {
+UpdateNumbers AdamBase::numbers(bool decays, std::int64_t t, double lr) const {
   const auto steps = static_cast<double>(t);
   const double decay = decays ? options_.weight_decay : 0;
-  slice.step_size = static_cast<float>(lr / (1 - std::pow(options_.beta1, steps)));
-  slice.root_factor = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, steps)));
-  slice.keep = decoupled_ ? static_cast<float>(1 - lr * decay) : 1.0f;
-  slice.l2 = decoupled_ ? 0.0f : static_cast<float>(decay);
-  slice.beta1 = static_cast<float>(options_.beta1);
-  slice.one_minus_beta1 = static_cast<float>(1 - options_.beta1);
-  slice.beta2 = static_cast<float>(options_.beta2);
-  slice.one_minus_beta2 = static_cast<float>(1 - options_.beta2);
-  slice.eps = static_cast<float>(options_.eps);
+  return {.step_size = static_cast<float>(lr / (1 - std::pow(options_.beta1, steps))),
+          .keep = decoupled_ ? static_cast<float>(1 - lr * decay) : 1.0f,
+          .l2 = decoupled_ ? 0.0f : static_cast<float>(decay),
+          .beta1 = static_cast<float>(options_.beta1),
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
+          .root_factor = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, steps))),
+          .eps = static_cast<float>(options_.eps)};
 }
 
 Optimizer::Magnitudes AdamBase::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {

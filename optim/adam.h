@@ -26,7 +26,7 @@ class AdamBase : public Optimizer {
 
  protected:
   AdamBase(std::vector<NamedParameter> parameters, const AdamOptions& options, bool decoupled);
-  void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const override;
+  UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const override;
   Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
 
  private:

@@ -44,14 +44,14 @@ void Ema::with_arguments(F&& f) {
 
 void Ema::update() {
   with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).average(a); });
-  was_updated();
+  committed();
 }
 
-void Ema::send_to(const StepPlaces& places) {
+void Ema::launch(const StepPlaces& places) {
   with_arguments([&](const AverageArguments& a) { kernels(parameters_->device()).decided_average({places, a}); });
 }
 
-void Ema::was_updated() {
+void Ema::committed() {
   averages_.bump_version();
   ++updates_;
 }

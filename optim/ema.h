@@ -16,12 +16,12 @@ class Ema {
   /// Throws ArgumentError unless 0 <= decay < 1 and at most one of warmup and debias is on.
   Ema(FlatParameters& parameters, const EmaOptions& options = {});
 
-  /// One update, from the values as they are.
+  /// Makes one update from the current values.
   void update();
-  /// The same as part of a step that the device decides (core/kernels/step.h), with next_weight() in its numbers; and
-  /// what there is to do when it was committed.
-  void send_to(const StepPlaces& places);
-  void was_updated();
+  /// Launches an update as part of a step that the device decides (core/kernels/step.h), whose numbers hold
+  /// next_weight(); committed() is called after the device has committed that step.
+  void launch(const StepPlaces& places);
+  void committed();
   float next_weight(std::int64_t ahead = 0) const;  ///< or of the update so many later
   std::int64_t updates() const { return updates_; }
   Tensor average(std::size_t slice) const { return parameters_->view(averages_, slice); }

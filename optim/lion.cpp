@@ -7,9 +7,8 @@ namespace binade::optim {
 
 Lion::Lion(std::vector<NamedParameter> parameters, const LionOptions& options)
     : Optimizer(std::move(parameters), {.kind = "lion",
-                                        .rule = UpdateRule::kLion,
+                                        .rule = rules::Lion{},
                                         .lr = options.lr,
-                                        .moments = 1,
                                         .moment_dtype = options.moment_dtype,
                                         .decays = options.decays}),
       options_(options) {
@@ -27,13 +26,13 @@ UpdateFacts Lion::facts() const {
           .moment_dtype = options_.moment_dtype};
 }
 
-void Lion::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const {
-  slice.step_size = static_cast<float>(lr);
-  slice.keep = decays ? static_cast<float>(1 - lr * options_.weight_decay) : 1.0f;
-  slice.beta1 = static_cast<float>(options_.beta1);
-  slice.one_minus_beta1 = static_cast<float>(1 - options_.beta1);
-  slice.beta2 = static_cast<float>(options_.beta2);
-  slice.one_minus_beta2 = static_cast<float>(1 - options_.beta2);
+UpdateNumbers Lion::numbers(bool decays, std::int64_t, double lr) const {
+  return {.step_size = static_cast<float>(lr),
+          .keep = decays ? static_cast<float>(1 - lr * options_.weight_decay) : 1.0f,
+          .beta1 = static_cast<float>(options_.beta1),
+          .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .one_minus_beta2 = static_cast<float>(1 - options_.beta2)};
 }
 
 Optimizer::Magnitudes Lion::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {

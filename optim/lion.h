@@ -26,7 +26,7 @@ class Lion final : public Optimizer {
   UpdateFacts facts() const override;
 
  protected:
-  void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const override;
+  UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const override;
   Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "binade/core/error.h"
@@ -19,9 +18,6 @@ std::vector<NamedParameter> with_filter(std::vector<NamedParameter> parameters, 
   return parameters;
 }
 
-/// Bounds trust that moments came from this rule's own updates. After loaded ones, dry passes decide for so long.
-constexpr std::int64_t kDistrust = 100;
-
 }  // namespace
 
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, Settings settings)
@@ -30,35 +26,26 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, Settings settings)
       lr_(settings.lr),
       moment_dtype_(settings.moment_dtype),
       parameters_(with_filter(std::move(parameters), settings.decays)),
+      bounds_(parameters_, moment_dtype_,
+              [this](const Magnitudes& before, double gradient, bool decays, double lr) {
+                return bound(before, gradient, decays, lr);
+              }),
       slice_updates_(parameters_.size(), 0) {
   detail::check_option(kind_, "lr", lr_, 0, 1e6);
   check<DTypeError>(moment_dtype_ == DType::f32 || is_half(moment_dtype_),
                     "{}: wanted moments in f32, f16 or bf16, got {}", kind_, name_of(moment_dtype_));
-  for (int i = 0; i < settings.moments; ++i) moments_.push_back(parameters_.allocate(moment_dtype_));
+  const int moments = std::visit([](auto rule) { return rule.kMoments; }, rule_);
+  for (int i = 0; i < moments; ++i) moments_.push_back(parameters_.allocate(moment_dtype_));
 }
 
 void Optimizer::store_weights_in(DType dtype, bool stochastic) {
   parameters_.store_weights_in(dtype);
   stochastic_ = stochastic;
-  known_.clear();
-}
-
-double Optimizer::value_limit(std::size_t slice) const {
-  const FlatParameters::Slice& s = parameters_.slices()[slice];
-  const double held = range_of(s.variable.dtype()).largest;
-  return s.low.defined() ? std::min(held, range_of(s.low.dtype()).largest) : held;
-}
-
-double Optimizer::moment_limit() const { return range_of(moment_dtype_).largest; }
-
-/// Within that share of what their dtypes hold.
-bool Optimizer::within(const Magnitudes& m, std::size_t slice, double share) const {
-  const double moments = share * moment_limit();
-  return m.value <= share * value_limit(slice) && m.moment1 <= moments && m.moment2 <= moments;
+  bounds_.forget();
 }
 
 std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::span<const float* const> gradients,
-                                                  std::int64_t ahead) const {
+                                                  std::int64_t ahead) {
   check<ArgumentError>(std::isfinite(input.lr) && input.lr >= 0, "{}: wanted a finite learning rate >= 0, got {}",
                        kind_, input.lr);
   std::vector<UpdateSlice> slices(parameters_.size());
@@ -79,8 +66,7 @@ std::vector<UpdateSlice> Optimizer::update_slices(const StepInput& input, std::s
     if (moments_.size() > 1) slice.moment2 = parameters_.view(moments_[1], i).mutable_raw();
     slice.gradient_factor = static_cast<float>(input.inverse_scale * input.clip_factor);
     slice.clip_value = static_cast<float>(input.clip_value);
-    slice.first = slice_updates_[i] + ahead == 0;
-    fill(slice, parameter.decays, slice_updates_[i] + ahead + 1, input.lr);
+    slice.numbers = numbers(parameter.decays, slice_updates_[i] + ahead + 1, input.lr);
   }
   return slices;
 }
@@ -119,12 +105,8 @@ void Optimizer::run(Pass& pass, bool write) {
   }
   for (std::size_t i = 0; i < pass.slices.size(); ++i) {
     pass.magnitudes[i] = magnitudes_of(pass.largest[i]);
-    if (!pass.updated[i] && !known_.empty()) pass.magnitudes[i] = known_[i];
+    if (!pass.updated[i] && !bounds_.known().empty()) pass.magnitudes[i] = bounds_.known()[i];
   }
-}
-
-Optimizer::Magnitudes Optimizer::magnitudes_of(const BlockExtremes& extremes) {
-  return {magnitude_of(extremes.value), magnitude_of(extremes.moment1), magnitude_of(extremes.moment2)};
 }
 
 void Optimizer::step(const StepInput& input) {
@@ -148,39 +130,26 @@ void Optimizer::write(Pass pass) {
 
 /// The update that has just been written, of the parameters in updated_.
 void Optimizer::count_update(std::vector<Magnitudes> magnitudes) {
-  // Parameters without a gradient keep what was known of them; with nothing known, the next proof is a dry pass.
-  const bool all_known = !known_.empty() || std::ranges::find(updated_, false) == updated_.end();
-  known_ = all_known ? std::move(magnitudes) : std::vector<Magnitudes>{};
+  // Parameters without a gradient keep their known magnitudes. If these are unknown, the next proof is a dry pass.
+  const bool all_known = !bounds_.known().empty() || std::ranges::find(updated_, false) == updated_.end();
+  bounds_.remember(all_known ? std::move(magnitudes) : std::vector<Magnitudes>{});
   for (std::size_t i = 0; i < updated_.size(); ++i) slice_updates_[i] += updated_[i] ? 1 : 0;
   ++updates_;
   parameters_.values_written(true);
 }
 
-bool Optimizer::bound_speaks() const {
-  return !known_.empty() && moment_dtype_ == DType::f32 && updates_ >= distrust_until_;
-}
-
-Optimizer::Magnitudes Optimizer::bound_after(const Magnitudes& before, std::size_t slice, double gradient,
-                                             const StepInput& input) const {
-  if (input.clip_value > 0) gradient = std::min(gradient, input.clip_value);
-  Magnitudes after = bound(before, gradient, parameters_.slices()[slice].decays, input.lr);
-  // A margin for the roundings of float and of the 16-bit copy.
-  for (double* x : {&after.value, &after.moment1, &after.moment2}) *x *= 1.001;
-  return after;
-}
-
 UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& scan) {
   const auto fails = [&](const std::vector<Magnitudes>& after) {
     for (std::size_t i = 0; i < after.size(); ++i)
-      if (parameters_.has_gradient(i) && !within(after[i], i)) return i;
+      if (parameters_.has_gradient(i) && !bounds_.within(after[i], i)) return i;
     return after.size();
   };
-  if (bound_speaks()) {
+  if (bounds_.apply(updates_)) {
     parameters_.adopt_low_copies();
     std::vector<Magnitudes> after(parameters_.size());
     for (std::size_t i = 0; i < after.size(); ++i)
-      after[i] = bound_after(known_[i], i, magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor,
-                             input);
+      after[i] = bounds_.after(bounds_.known()[i], i,
+                               magnitude_of(scan.words[i]) * input.inverse_scale * input.clip_factor, input);
     if (fails(after) == after.size()) return {.finite = true, .by_bound = true};
   }
   Pass pass = prepared(input);
@@ -188,91 +157,10 @@ UpdateProof Optimizer::prove_finite(const StepInput& input, const GradientScan& 
   const std::vector<Magnitudes>& after = pass.magnitudes;
   const std::size_t i = fails(after);
   if (i == after.size()) return {};
-  const bool by_value = !(after[i].value <= value_limit(i));
+  const bool by_value = !(after[i].value <= bounds_.value_limit(i));
   const double largest = by_value ? after[i].value : std::max(after[i].moment1, after[i].moment2);
-  return {false, false, parameters_.slices()[i].name, largest, by_value ? value_limit(i) : moment_limit()};
-}
-
-// ---- steps that a device decides ----------------------------------------------------------------
-
-bool Optimizer::can_leave_to_device() const {
-  return bound_speaks() && updated_.size() == parameters_.size() && parameters_.low_copies_are_written();
-}
-
-/// The bound rises with the gradient: a power of two is found by halving the range of exponents.
-double Optimizer::gradient_limit(std::size_t slice, const StepInput& input, double share) const {
-  const auto fits = [&](double gradient) {
-    return within(bound_after(known_[slice], slice, gradient, input), slice, share);
-  };
-  if (!fits(0)) return -1;
-  int low = -150, high = 128;
-  if (!fits(std::ldexp(1.0, low))) return 0;
-  if (fits(std::ldexp(1.0, high))) return std::ldexp(1.0, high);  // every float
-  while (high - low > 1) {
-    const int middle = low + (high - low) / 2;
-    (fits(std::ldexp(1.0, middle)) ? low : high) = middle;
-  }
-  return std::ldexp(1.0, low);
-}
-
-std::vector<UpdateSlice> Optimizer::device_slices(const StepInput& input, std::int64_t ahead) const {
-  std::vector<const float*> gradients(parameters_.size(), nullptr);
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (updated_[i]) gradients[i] = parameters_.gradient_of(i).data<float>();
-  return update_slices(input, gradients, ahead);
-}
-
-Optimizer::DeviceUpdate Optimizer::device_update(const StepInput& input) const {
-  DeviceUpdate update{.input = input, .slices = device_slices(input, 0)};
-  for (std::size_t i = 0; i < updated_.size(); ++i)
-    update.gradient_limits.push_back(updated_[i] ? gradient_limit(i, input, 1)
-                                                 : std::numeric_limits<double>::infinity());
-  return update;
-}
-
-std::optional<Optimizer::DeviceUpdate> Optimizer::device_update_behind(std::span<const DeviceUpdate* const> under_way,
-                                                                       const StepInput& input) const {
-  constexpr double kShare = 1.0 / 16;  // of what a dtype holds: that much each update may take from what is known
-  DeviceUpdate update{.input = input, .slices = device_slices(input, static_cast<std::int64_t>(under_way.size()))};
-  for (std::size_t i = 0; i < updated_.size(); ++i) {
-    double& limit = update.gradient_limits.emplace_back(std::numeric_limits<double>::infinity());
-    if (!updated_[i]) continue;
-    limit = gradient_limit(i, input, kShare);
-    Magnitudes most = known_[i];
-    for (const DeviceUpdate* before : under_way) most = bound_after(most, i, before->gradient_limits[i], before->input);
-    if (limit < 0 || !within(bound_after(most, i, limit, input), i)) return std::nullopt;
-  }
-  return update;
-}
-
-void Optimizer::send_to(const StepPlaces& places, std::span<const Tensor> statistics) {
-  std::vector<const float*> values = parameters_.gradients();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    check<AutogradError>(
-        (values[i] != nullptr) == updated_[i],
-        "{}: {} got {} gradient, unlike in the step before; a recorded step has the same ops each time", kind_,
-        parameters_.slices()[i].name, values[i] != nullptr ? "a" : "no");
-  std::vector<FlatBlock> blocks = parameters_.blocks();
-  for (const Tensor& tensor : statistics) {
-    const auto slice = static_cast<std::int32_t>(values.size());
-    values.push_back(tensor.data<float>());
-    for (std::int64_t begin = 0; begin < tensor.numel(); begin += kFlatBlock)
-      blocks.push_back({slice, static_cast<std::int32_t>(std::min(kFlatBlock, tensor.numel() - begin)), begin});
-  }
-  const KernelTable& table = kernels(parameters_.device());
-  table.decide({places, blocks, values});
-  table.decided_update({places, update_arguments()});
-}
-
-std::size_t Optimizer::updated_parameters() const {
-  return static_cast<std::size_t>(std::ranges::count(updated_, true));
-}
-
-void Optimizer::was_updated(std::span<const BlockExtremes> extremes) {
-  std::vector<Magnitudes> magnitudes(parameters_.size());
-  for (std::size_t i = 0; i < magnitudes.size(); ++i)
-    magnitudes[i] = updated_[i] ? magnitudes_of(extremes[i]) : known_[i];
-  count_update(std::move(magnitudes));
+  return {false, false, parameters_.slices()[i].name, largest,
+          by_value ? bounds_.value_limit(i) : bounds_.moment_limit()};
 }
 
 StateDict Optimizer::state() const {
@@ -316,8 +204,7 @@ void Optimizer::load_state(const StateDict& state) {
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       parameters_.view(moments_[m], i)
           .copy_from(state.tensor(fmt::format("moment{}/{}", m + 1, parameters_.slices()[i].name)));
-  known_.clear();
-  distrust_until_ = updates_ + kDistrust;
+  bounds_.distrust_moments(updates_);
 }
 
 namespace detail {

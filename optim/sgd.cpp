@@ -5,12 +5,19 @@
 #include "binade/core/error.h"
 
 namespace binade::optim {
+namespace {
+
+UpdateRule rule_of(const SgdOptions& options) {
+  if (options.momentum > 0) return rules::Momentum{};
+  return rules::Sgd{};
+}
+
+}  // namespace
 
 Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
     : Optimizer(std::move(parameters), {.kind = "sgd",
-                                        .rule = UpdateRule::kSgd,
+                                        .rule = rule_of(options),
                                         .lr = options.lr,
-                                        .moments = options.momentum > 0 ? 1 : 0,
                                         .moment_dtype = options.moment_dtype,
                                         .decays = options.decays}),
       options_(options) {
@@ -23,12 +30,15 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
   detail::check_moment_settings("sgd", options.moment_dtype, 0, 0, options.weight_decay);
 }
 
-void Sgd::fill(UpdateSlice& slice, bool decays, std::int64_t, double lr) const {
-  slice.step_size = static_cast<float>(lr);
-  slice.l2 = decays ? static_cast<float>(options_.weight_decay) : 0.0f;
-  slice.beta1 = static_cast<float>(options_.momentum);
-  slice.one_minus_beta1 = static_cast<float>(1 - options_.dampening);
-  slice.nesterov = options_.nesterov;
+UpdateNumbers Sgd::numbers(bool decays, std::int64_t t, double lr) const {
+  const auto momentum = static_cast<float>(options_.momentum);
+  const bool first = t == 1;  // the momentum starts as the gradient
+  return {.step_size = static_cast<float>(lr),
+          .l2 = decays ? static_cast<float>(options_.weight_decay) : 0.0f,
+          .beta1 = first ? 0.0f : momentum,
+          .one_minus_beta1 = first ? 1.0f : static_cast<float>(1 - options_.dampening),
+          .gradient_share = options_.nesterov ? 1.0f : 0.0f,
+          .moment_share = options_.nesterov ? momentum : 1.0f};
 }
 
 Optimizer::Magnitudes Sgd::bound(const Magnitudes& now, double gradient, bool decays, double lr) const {

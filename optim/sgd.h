@@ -27,7 +27,7 @@ class Sgd final : public Optimizer {
   const SgdOptions& options() const { return options_; }
 
  protected:
-  void fill(UpdateSlice& slice, bool decays, std::int64_t t, double lr) const override;
+  UpdateNumbers numbers(bool decays, std::int64_t t, double lr) const override;
   Magnitudes bound(const Magnitudes& now, double gradient, bool decays, double lr) const override;
 
  private:

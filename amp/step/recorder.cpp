@@ -151,7 +151,7 @@ struct StepRecorder::Specialization {
 struct StepRecorder::InFlight {
   Specialization* graph = nullptr;
   Exchange::Here* here = nullptr;
-  optim::Optimizer::DeviceUpdate update;
+  optim::DeviceUpdate update;
   std::size_t words = 0, found_at = 0, found = 0;  // of its telemetry
   std::uint64_t mark = 0;                          // reached when all results are on the host
 };
@@ -187,7 +187,7 @@ StepRecorder::Specialization& StepRecorder::specialization_of(const RecordedStep
 /// Whether the step can be captured. Prepares all that the graph needs.
 bool StepRecorder::prepare(Specialization& graph, const RecordedStep& step) {
   const Device device = transaction_.device();
-  if (graph.unsupported || !kernels(device).decide || !transaction_.optimizer().can_leave_to_device()) return false;
+  if (graph.unsupported || !kernels(device).decide || !transaction_.device_updates().possible()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
   if (!std::exchange(graph.ran_before, true)) {  // libraries choose their algorithms in the first
     if (specializations_.size() < kMostSpecializations)
@@ -240,7 +240,7 @@ void StepRecorder::drop_smaller(const Specialization& graph, const MemoryTrace& 
 
 /// Into the next block of the exchange.
 void StepRecorder::write_numbers(const Specialization& graph, const RecordedStep& step,
-                                 const optim::Optimizer::DeviceUpdate& update) {
+                                 const optim::DeviceUpdate& update) {
   Exchange& e = *exchange_;
   const Exchange::Here& here = e.next();
   const auto ahead = static_cast<std::int64_t>(in_flight_.size());
@@ -290,7 +290,7 @@ void StepRecorder::capture(Specialization& graph, const RecordedStep& step, cons
     transaction_.roll_back();  // of the host's copies; the device decides about its own
   };
   try {
-    write_numbers(graph, uncommitted(step), transaction_.optimizer().device_update(step.input));
+    write_numbers(graph, uncommitted(step), transaction_.device_updates().next(step.input));
     const MemoryTrace trace = [&] {
       const LentArenas lent(backend);
       return backend.trace(whole);
@@ -310,7 +310,7 @@ void StepRecorder::capture(Specialization& graph, const RecordedStep& step, cons
 }
 
 /// Submits the graph, and the copies of its results behind it.
-void StepRecorder::replay(Specialization& graph, const RecordedStep& step, optim::Optimizer::DeviceUpdate update) {
+void StepRecorder::replay(Specialization& graph, const RecordedStep& step, optim::DeviceUpdate update) {
   Exchange& e = *exchange_;
   write_numbers(graph, step, update);
   Exchange::Here& here = e.here[e.last];
@@ -353,7 +353,7 @@ DeviceOutcome StepRecorder::collect(Telemetry& observed) {
   result.scan.sum_squares = outcome.sum_squares;
   const auto* extremes = e.at<BlockExtremes>(oldest.here->out, e.extremes);
   result.extremes.assign(extremes, extremes + parameters);
-  result.scan.gradients = transaction_.optimizer().updated_parameters();
+  result.scan.gradients = transaction_.device_updates().updated_parameters();
   observed.replay(oldest.graph->telemetry, {e.at<std::uint32_t>(oldest.here->seen, 0), oldest.words},
                   {e.at<double>(oldest.here->seen, oldest.found_at), oldest.found});
   in_flight_.erase(in_flight_.begin());
@@ -365,14 +365,13 @@ DeviceOutcome StepRecorder::collect(Telemetry& observed) {
 }
 
 bool StepRecorder::submit(const RecordedStep& step) {
-  if (!exchange_ || in_flight_.size() >= kMostInFlight || !transaction_.optimizer().can_leave_to_device()) return false;
+  if (!exchange_ || in_flight_.size() >= kMostInFlight || !transaction_.device_updates().possible()) return false;
   const std::string key = key_of(step, transaction_.model().training());
   const auto found = std::ranges::find_if(specializations_, [&](const auto& graph) { return graph->key == key; });
   if (found == specializations_.end() || !(*found)->validated || exchange_->backend.bytes_lent() > 0) return false;
-  std::vector<const optim::Optimizer::DeviceUpdate*> before;
+  std::vector<const optim::DeviceUpdate*> before;
   for (const InFlight& one : in_flight_) before.push_back(&one.update);
-  std::optional<optim::Optimizer::DeviceUpdate> update = transaction_.optimizer().device_update_behind(before,
-                                                                                                       step.input);
+  std::optional<optim::DeviceUpdate> update = transaction_.device_updates().next_after(before, step.input);
   if (!update) return false;
   std::rotate(specializations_.begin(), found, std::next(found));
   Specialization& graph = *specializations_.front();
@@ -403,7 +402,7 @@ std::optional<DeviceOutcome> StepRecorder::run(const RecordedStep& step, Telemet
       return std::nullopt;
     }
   }
-  optim::Optimizer::DeviceUpdate update = transaction_.optimizer().device_update(step.input);
+  optim::DeviceUpdate update = transaction_.device_updates().next(step.input);
   if (graph.validated && !step.compare) {
     replay(graph, step, std::move(update));
     return collect(observed);

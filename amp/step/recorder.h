@@ -14,7 +14,7 @@
 #include "binade/core/memory_plan.h"
 #include "binade/core/recording.h"
 #include "binade/core/state_dict.h"
-#include "binade/optim/optimizer.h"
+#include "binade/optim/device_updates.h"
 
 namespace binade::amp {
 
@@ -100,11 +100,11 @@ class StepRecorder {
   void drop_smaller(const Specialization& graph, const MemoryTrace& trace);
   void give_up(Specialization& graph, std::string_view why);
   void write_numbers(const Specialization& graph, const RecordedStep& step,
-                     const optim::Optimizer::DeviceUpdate& update);
+                     const optim::DeviceUpdate& update);
   void write_batch(Specialization& graph, const RecordedStep& step) const;
   void launch(Specialization& graph, const RecordedStep& step);
   void capture(Specialization& graph, const RecordedStep& step, const Telemetry& observed);
-  void replay(Specialization& graph, const RecordedStep& step, optim::Optimizer::DeviceUpdate update);
+  void replay(Specialization& graph, const RecordedStep& step, optim::DeviceUpdate update);
   void discard_in_flight() noexcept;
 
   Transaction& transaction_;

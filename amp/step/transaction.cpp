@@ -115,7 +115,7 @@ Transaction::Transaction(Runtime& runtime, nn::Module& model, optim::Optimizer& 
 void Transaction::add_members() {
   Member optimizer = in_section("optim", optimizer_);
   optimizer.commit = [this](const Commit& step) {
-    step.written.empty() ? optimizer_.step(step.input) : optimizer_.was_updated(step.written);
+    step.written.empty() ? optimizer_.step(step.input) : device_updates().committed(step.written);
   };
   optimizer.roll_back = [this] { optimizer_.zero_grad(); };
   members_.push_back(std::move(optimizer));
@@ -142,7 +142,7 @@ void Transaction::add_members() {
 
   if (ema_) {
     Member averages = in_section("optim/ema", *ema_);
-    averages.commit = [this](const Commit& step) { step.written.empty() ? ema_->update() : ema_->was_updated(); };
+    averages.commit = [this](const Commit& step) { step.written.empty() ? ema_->update() : ema_->committed(); };
     members_.push_back(std::move(averages));
   }
 
@@ -232,9 +232,9 @@ void Transaction::launch_commit(const StepPlaces& places) {
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
-  optimizer_.send_to(places, statistics);
+  device_updates().launch(places, statistics);
   kernels(device()).commit({places, copies});
-  if (ema_) ema_->send_to(places);
+  if (ema_) ema_->launch(places);
 }
 
 void Transaction::roll_back() {

@@ -17,7 +17,7 @@
 #include "binade/core/state_dict.h"
 #include "binade/nn/module.h"
 #include "binade/optim/ema.h"
-#include "binade/optim/optimizer.h"
+#include "binade/optim/device_updates.h"
 #include "binade/optim/schedule.h"
 
 namespace binade::io {
@@ -72,6 +72,7 @@ class Transaction {
   std::uint64_t seed() const { return runtime_.seed(); }
   nn::Module& model() const { return model_; }
   optim::Optimizer& optimizer() const { return optimizer_; }
+  optim::DeviceUpdates device_updates() const { return optim::DeviceUpdates(optimizer_); }
   optim::Ema* ema() { return ema_ ? &*ema_ : nullptr; }
   const LossScaler& scaler() const { return scaler_; }
   const optim::Schedule& schedule() const { return schedule_; }

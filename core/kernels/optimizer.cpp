@@ -128,117 +128,56 @@ Stage stage(void* base, DType dtype, const FlatBlock& block, bool write, float* 
   }
 }
 
-// ---- the rules ----------------------------------------------------------------------------------
+// ---- update -------------------------------------------------------------------------------------
 
-/// A clamp that lets NaN through: both comparisons are false for it.
-inline float clamped(float g, float limit) { return g > limit ? limit : (g < -limit ? -limit : g); }
-
-struct Rule {
-  const float* g;
+/// The arrays of one block, read and written as float.
+struct Arrays {
+  const float* gradient;
   Stage w, m, v;
-  std::int64_t count;
-  const UpdateSlice& s;
 };
 
-template <bool kMomentum>
-BlockExtremes sgd(const Rule& r) {
-  std::uint32_t largest_w = 0, largest_m = 0;
-  const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
-  const float l2 = r.s.l2, step = r.s.step_size, momentum = r.s.beta1;
-  // The first update starts the momentum at g itself: beta1 0, weight 1 say the same without a branch.
-  const float old_share = r.s.first ? 0.0f : momentum, share_of_gradient = r.s.first ? 1.0f : r.s.one_minus_beta1;
-  const float direct = r.s.nesterov ? 1.0f : 0.0f, through = r.s.nesterov ? momentum : 1.0f;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < r.count; ++i) {
-    const float w = r.w.in[i];
-    float d = clamped(r.g[i] * factor, limit) + l2 * w;
-    if constexpr (kMomentum) {
-      const float m = old_share * r.m.in[i] + share_of_gradient * d;
-      r.m.out[i] = m;
-      raise(largest_m, m);
-      d = direct * d + through * m;
-    }
-    const float moved = w - step * d;
-    r.w.out[i] = moved;
-    raise(largest_w, moved);
-  }
-  return {largest_w, largest_m, 0};
-}
-
-BlockExtremes adam(const Rule& r) {
+template <class Rule>
+BlockExtremes update_elements(const Arrays& a, std::int64_t count, const UpdateSlice& slice) {
   std::uint32_t largest_w = 0, largest_m = 0, largest_v = 0;
-  const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
-  const float l2 = r.s.l2, keep = r.s.keep, step = r.s.step_size, eps = r.s.eps, root = r.s.root_factor;
-  const float m_share = r.s.one_minus_beta1, beta2 = r.s.beta2, v_share = r.s.one_minus_beta2;
+  const float factor = slice.gradient_factor, limit = slice.clip_value > 0 ? slice.clip_value : INFINITY;
+  const UpdateNumbers numbers = slice.numbers;
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < r.count; ++i) {
-    const float w = r.w.in[i];
-    const float g = clamped(r.g[i] * factor, limit) + l2 * w;
-    const float m = r.m.in[i] + m_share * (g - r.m.in[i]);
-    const float v = beta2 * r.v.in[i] + v_share * (g * g);
-    r.m.out[i] = m;
-    r.v.out[i] = v;
-    const float moved = keep * w - step * (m / (std::sqrt(v) * root + eps));
-    r.w.out[i] = moved;
-    raise(largest_w, moved);
-    raise(largest_m, m);
-    raise(largest_v, v);
+  for (std::int64_t i = 0; i < count; ++i) {
+    UpdateElement x{.w = a.w.in[i]};
+    if constexpr (Rule::kMoments > 0) x.m = a.m.in[i];
+    if constexpr (Rule::kMoments > 1) x.v = a.v.in[i];
+    Rule::update(numbers, math::clamp(a.gradient[i] * factor, -limit, limit), x);
+    a.w.out[i] = x.w;
+    if constexpr (Rule::kMoments > 0) a.m.out[i] = x.m;
+    if constexpr (Rule::kMoments > 1) a.v.out[i] = x.v;
+    raise(largest_w, x.w);
+    raise(largest_m, x.m);
+    raise(largest_v, x.v);
   }
   return {largest_w, largest_m, largest_v};
-}
-
-BlockExtremes lion(const Rule& r) {
-  std::uint32_t largest_w = 0, largest_m = 0;
-  const float factor = r.s.gradient_factor, limit = r.s.clip_value > 0 ? r.s.clip_value : INFINITY;
-  const float keep = r.s.keep, step = r.s.step_size;
-  const float beta1 = r.s.beta1, share1 = r.s.one_minus_beta1, beta2 = r.s.beta2, share2 = r.s.one_minus_beta2;
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < r.count; ++i) {
-    const float g = clamped(r.g[i] * factor, limit);
-    const float m = r.m.in[i];
-    const float direction = beta1 * m + share1 * g;
-    const float sign = direction > 0.0f ? 1.0f : (direction < 0.0f ? -1.0f : direction);  // 0 and NaN stay
-    const float next = beta2 * m + share2 * g, moved = keep * r.w.in[i] - step * sign;
-    r.m.out[i] = next;
-    r.w.out[i] = moved;
-    raise(largest_w, moved);
-    raise(largest_m, next);
-  }
-  return {largest_w, largest_m, 0};
-}
-
-BlockExtremes apply(UpdateRule rule, const Rule& r) {
-  switch (rule) {
-    case UpdateRule::kSgd: return r.m.out != nullptr ? sgd<true>(r) : sgd<false>(r);
-    case UpdateRule::kAdam: return adam(r);
-    case UpdateRule::kLion: return lion(r);
-  }
-  return {};
 }
 
 BlockExtremes update(const UpdateArguments& a, const FlatBlock& block) {
   const UpdateSlice& s = a.slices[static_cast<std::size_t>(block.slice)];
   if (s.gradient == nullptr) return {};
   alignas(64) float scratch[3][kFlatBlock];
-  const Rule rule{s.gradient + block.begin,
-                  stage(s.value, s.value_dtype, block, a.write, scratch[0]),
-                  stage(s.moment1, s.moment_dtype, block, a.write, scratch[1]),
-                  stage(s.moment2, s.moment_dtype, block, a.write, scratch[2]),
-                  block.count,
-                  s};
-  const BlockExtremes extremes = apply(a.rule, rule);
+  const Arrays arrays{s.gradient + block.begin, stage(s.value, s.value_dtype, block, a.write, scratch[0]),
+                      stage(s.moment1, s.moment_dtype, block, a.write, scratch[1]),
+                      stage(s.moment2, s.moment_dtype, block, a.write, scratch[2])};
+  const BlockExtremes extremes = std::visit(
+      [&]<class Rule>(Rule) { return update_elements<Rule>(arrays, block.count, s); }, a.rule);
   if (!a.write) return extremes;
 
   if (is_half(s.value_dtype)) {
     if (a.stochastic)
-      narrow_stochastic(s.value_dtype, rule.w.out, s.value, block, a.rounding);
+      narrow_stochastic(s.value_dtype, arrays.w.out, s.value, block, a.rounding);
     else
-      narrow_to(s.value_dtype, rule.w.out, s.value, block.begin, block.count);
+      narrow_to(s.value_dtype, arrays.w.out, s.value, block.begin, block.count);
   }
-  if (s.low != nullptr) narrow_to(s.low_dtype, rule.w.out, s.low, block.begin, block.count);
+  if (s.low != nullptr) narrow_to(s.low_dtype, arrays.w.out, s.low, block.begin, block.count);
   if (is_half(s.moment_dtype)) {
-    if (s.moment1 != nullptr) narrow_to(s.moment_dtype, rule.m.out, s.moment1, block.begin, block.count);
-    if (s.moment2 != nullptr) narrow_to(s.moment_dtype, rule.v.out, s.moment2, block.begin, block.count);
+    if (s.moment1 != nullptr) narrow_to(s.moment_dtype, arrays.m.out, s.moment1, block.begin, block.count);
+    if (s.moment2 != nullptr) narrow_to(s.moment_dtype, arrays.v.out, s.moment2, block.begin, block.count);
   }
   return extremes;
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "binade/core/dtype.h"
+#include "binade/core/kernels/update_rules.h"
 #include "binade/core/random.h"
 
 namespace binade {
@@ -42,18 +43,6 @@ struct ScanArguments {
 
 // ---- update -------------------------------------------------------------------------------------
 
-/// g is the gradient after `gradient_factor` and the clamp; all arithmetic in float.
-enum class UpdateRule : std::uint8_t {
-  /// g += l2 w; with momentum: m = g at the first update, else beta1 m + one_minus_beta1 g; d = nesterov ? g + beta1 m
-  /// : m; without: d = g; w -= step_size d.
-  kSgd,
-  /// g += l2 w; w *= keep; m += one_minus_beta1 (g - m); v = beta2 v + one_minus_beta2 g^2;
-  /// w -= step_size m / (sqrt(v) * root_factor + eps).
-  kAdam,
-  /// w *= keep; w -= step_size sign(beta1 m + one_minus_beta1 g); m = beta2 m + one_minus_beta2 g.
-  kLion,
-};
-
 /// Addresses of one parameter and its numbers for this update.
 struct UpdateSlice {
   const float* gradient = nullptr;  ///< null: this parameter got none; it is left as it is
@@ -67,15 +56,7 @@ struct UpdateSlice {
 
   float gradient_factor = 1;  ///< inverse loss scale x clip factor
   float clip_value = 0;       ///< > 0: g is clamped to [-clip_value, clip_value]
-  float step_size = 0;
-  float keep = 1;  ///< 1 - lr weight_decay (decoupled)
-  float l2 = 0;    ///< weight decay added to the gradient
-  float beta1 = 0, one_minus_beta1 = 1;
-  float beta2 = 0, one_minus_beta2 = 1;
-  float root_factor = 1;  ///< 1 / sqrt(1 - beta2^t)
-  float eps = 0;
-  bool nesterov = false;
-  bool first = false;  ///< no update before: m starts as g (SGD)
+  UpdateNumbers numbers{};
 };
 
 /// The largest magnitudes of one block after the update, as float bits (before rounding to 16 bits).
@@ -86,7 +67,7 @@ struct BlockExtremes {
 };
 
 struct UpdateArguments {
-  UpdateRule rule = UpdateRule::kSgd;
+  UpdateRule rule{};
   std::span<const FlatBlock> blocks{};
   std::span<const UpdateSlice> slices{};
   std::span<BlockExtremes> extremes{};  ///< one per block

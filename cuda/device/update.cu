@@ -13,62 +13,6 @@ namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffu;
 
-/// One element in its three arrays, before and after.
-struct Element {
-  float w, m, v;
-};
-
-/// A clamp that lets NaN through: both comparisons are false for it.
-__device__ __forceinline__ float clamped(float g, float limit) { return g > limit ? limit : (g < -limit ? -limit : g); }
-
-/// The numbers of a slice, in the form that the rules want them in.
-struct Numbers {
-  float factor, clip, l2, keep, step, beta1, share1, beta2, share2, root, eps;
-  float old_share, share_of_gradient, direct, through;
-  bool momentum;
-
-  __device__ explicit Numbers(const UpdateSlice& s)
-      : factor(s.gradient_factor),
-        clip(s.clip_value > 0 ? s.clip_value : std::numeric_limits<float>::infinity()),
-        l2(s.l2),
-        keep(s.keep),
-        step(s.step_size),
-        beta1(s.beta1),
-        share1(s.one_minus_beta1),
-        beta2(s.beta2),
-        share2(s.one_minus_beta2),
-        root(s.root_factor),
-        eps(s.eps),
-        old_share(s.first ? 0.0f : s.beta1),  // the first update starts the momentum at g itself
-        share_of_gradient(s.first ? 1.0f : s.one_minus_beta1),
-        direct(s.nesterov ? 1.0f : 0.0f),
-        through(s.nesterov ? s.beta1 : 1.0f),
-        momentum(s.moment1 != nullptr) {}
-};
-
-template <UpdateRule kRule>
-__device__ __forceinline__ void step(const Numbers& n, float gradient, Element& x) {
-  float g = clamped(gradient * n.factor, n.clip);
-  if constexpr (kRule == UpdateRule::kSgd) {
-    g += n.l2 * x.w;
-    if (n.momentum) {
-      x.m = n.old_share * x.m + n.share_of_gradient * g;
-      g = n.direct * g + n.through * x.m;
-    }
-    x.w = x.w - n.step * g;
-  } else if constexpr (kRule == UpdateRule::kAdam) {
-    g += n.l2 * x.w;
-    x.m = x.m + n.share1 * (g - x.m);
-    x.v = n.beta2 * x.v + n.share2 * (g * g);
-    x.w = n.keep * x.w - n.step * (x.m / (math::sqrt(x.v) * n.root + n.eps));
-  } else {
-    const float direction = n.beta1 * x.m + n.share1 * g;
-    const float sign = direction > 0.0f ? 1.0f : (direction < 0.0f ? -1.0f : direction);  // 0 and NaN stay
-    x.m = n.beta2 * x.m + n.share2 * g;
-    x.w = n.keep * x.w - n.step * sign;
-  }
-}
-
 /// 16-bit values, each by its own word of the stream: two blocks of it, as every FlatBlock begins on one.
 __device__ void store_stochastic(const UpdateSlice& s, const RandomStream& stream, std::int64_t at, int n,
                                  const float (&w)[kPack]) {
@@ -116,7 +60,7 @@ struct Update {
   Decided decided;
 };
 
-template <UpdateRule kRule, bool kStochastic>
+template <class Rule, bool kStochastic>
 __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   if (!a.decided.commits()) return;
   const bool by_slice = a.decided.outcome != nullptr;
@@ -125,7 +69,7 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
   if (by_slice) s.gradient_factor = a.decided.outcome->gradient_factor;
   BlockExtremes largest;
   if (s.gradient != nullptr) {
-    const Numbers numbers(s);
+    const float limit = s.clip_value > 0 ? s.clip_value : std::numeric_limits<float>::infinity();
     RandomStream stream = by_slice ? live_stream(a.rounding, a.decided.step_offset) : a.rounding;
     stream.index = static_cast<std::uint32_t>(block.slice);
     each_run(block.count, [&](int i, int n) {
@@ -133,12 +77,12 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
       float g[kPack], w[kPack], m[kPack] = {}, v[kPack] = {};
       load_run(s.gradient, DType::f32, at, n, g);
       load_run(s.value, s.value_dtype, at, n, w);
-      if (s.moment1 != nullptr) load_run(s.moment1, s.moment_dtype, at, n, m);
-      if (s.moment2 != nullptr) load_run(s.moment2, s.moment_dtype, at, n, v);
+      if constexpr (Rule::kMoments > 0) load_run(s.moment1, s.moment_dtype, at, n, m);
+      if constexpr (Rule::kMoments > 1) load_run(s.moment2, s.moment_dtype, at, n, v);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        Element x{w[k], m[k], v[k]};
-        step<kRule>(numbers, g[k], x);
+        UpdateElement x{w[k], m[k], v[k]};
+        Rule::update(s.numbers, math::clamp(g[k] * s.gradient_factor, -limit, limit), x);
         w[k] = x.w;
         m[k] = x.m;
         v[k] = x.v;
@@ -156,13 +100,13 @@ __global__ void __launch_bounds__(kFlatThreads) update_blocks(Update a) {
       else
         store_run(s.value, s.value_dtype, at, n, w);
       if (s.low != nullptr) store_run(s.low, s.low_dtype, at, n, w);
-      if (s.moment1 != nullptr) store_run(s.moment1, s.moment_dtype, at, n, m);
-      if (s.moment2 != nullptr) store_run(s.moment2, s.moment_dtype, at, n, v);
+      if constexpr (Rule::kMoments > 0) store_run(s.moment1, s.moment_dtype, at, n, m);
+      if constexpr (Rule::kMoments > 1) store_run(s.moment2, s.moment_dtype, at, n, v);
     });
   }
   largest.value = fold_block<LargerWord, kFlatThreads>(largest.value);
-  largest.moment1 = fold_block<LargerWord, kFlatThreads>(s.moment1 != nullptr ? largest.moment1 : 0u);
-  largest.moment2 = fold_block<LargerWord, kFlatThreads>(s.moment2 != nullptr ? largest.moment2 : 0u);
+  largest.moment1 = fold_block<LargerWord, kFlatThreads>(largest.moment1);
+  largest.moment2 = fold_block<LargerWord, kFlatThreads>(largest.moment2);
   if (threadIdx.x != 0) return;
   if (!by_slice) {
     a.extremes[blockIdx.x] = largest;
@@ -199,15 +143,12 @@ __global__ void __launch_bounds__(kFlatThreads)
 }
 
 void start_update(const UpdateArguments& call, const Update& a) {
-  const auto start = [&]<UpdateRule kRule>(std::integral_constant<UpdateRule, kRule>) {
-    launch(call.stochastic ? update_blocks<kRule, true> : update_blocks<kRule, false>,
-           static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, a);
-  };
-  switch (call.rule) {
-    case UpdateRule::kSgd: start(std::integral_constant<UpdateRule, UpdateRule::kSgd>{}); break;
-    case UpdateRule::kAdam: start(std::integral_constant<UpdateRule, UpdateRule::kAdam>{}); break;
-    case UpdateRule::kLion: start(std::integral_constant<UpdateRule, UpdateRule::kLion>{}); break;
-  }
+  std::visit(
+      [&]<class Rule>(Rule) {
+        launch(call.stochastic ? update_blocks<Rule, true> : update_blocks<Rule, false>,
+               static_cast<unsigned>(call.blocks.size()), kFlatThreads, 0, a);
+      },
+      call.rule);
 }
 
 void start_average(const AverageArguments& call, const Decided& decided) {

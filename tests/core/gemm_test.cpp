@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -57,16 +58,25 @@ class Problem {
     args.c_row = shape.n;
   }
 
-  /// The exact sum and the sum of magnitudes of element (i, j).
-  std::pair<double, double> reference(std::int64_t i, std::int64_t j) const {
-    double sum = 0, magnitude = 0;
-    for (std::int64_t k = 0; k < args.k; ++k) {
-      const double p = static_cast<double>(load(a[static_cast<std::size_t>(i * args.a_row + k * args.a_col)])) *
-                       static_cast<double>(load(b[static_cast<std::size_t>(k * args.b_row + j * args.b_col)]));
-      sum += p;
-      magnitude += std::abs(p);
-    }
-    return {sum, magnitude};
+  /// The product a b by Eigen in long double, and that of the magnitudes, which scales the error bound.
+  struct Reference {
+    Eigen::MatrixX<long double> sums, magnitudes;
+    double sum(std::int64_t i, std::int64_t j) const { return static_cast<double>(sums(i, j)); }
+    double magnitude(std::int64_t i, std::int64_t j) const { return static_cast<double>(magnitudes(i, j)); }
+  };
+  Reference reference() const {
+    const auto matrix = [](const Fenced<T>& from, std::int64_t rows, std::int64_t cols, std::int64_t row,
+                           std::int64_t col) {
+      return Eigen::MatrixX<long double>::NullaryExpr(rows, cols,
+                                                      [&from, row, col](Eigen::Index r, Eigen::Index c) {
+                                                        return static_cast<long double>(
+                                                            load(from[static_cast<std::size_t>(r * row + c * col)]));
+                                                      })
+          .eval();
+    };
+    const auto left = matrix(a, args.m, args.k, args.a_row, args.a_col);
+    const auto right = matrix(b, args.k, args.n, args.b_row, args.b_col);
+    return {left * right, left.cwiseAbs() * right.cwiseAbs()};
   }
 
   Fenced<T> a, b;
@@ -113,10 +123,11 @@ void expect_within_bound(const Case& shape) {
   Fenced<Out> c(static_cast<std::size_t>(shape.m * shape.n));
   problem.args.c = c.data();
   level().gemm.gemm(problem.args);
+  const auto reference = problem.reference();
   const double unit = std::is_same_v<T, double> ? 0x1p-53 : 0x1p-24;
   for (std::int64_t i = 0; i < shape.m; ++i)
     for (std::int64_t j = 0; j < shape.n; ++j) {
-      const auto [sum, magnitude] = problem.reference(i, j);
+      const double sum = reference.sum(i, j), magnitude = reference.magnitude(i, j);
       const double got = static_cast<double>(load(c[static_cast<std::size_t>(i * shape.n + j)]));
       const double bound = (static_cast<double>(shape.k) + 1) * unit * magnitude;
       const double rounding = std::is_same_v<Out, Compute<T>> ? 0 : half_ulp(std::abs(sum) + bound, kDTypeOf<Out>);
@@ -177,10 +188,11 @@ TEST_P(Gemm, AppliesBiasAndActivation) {
       problem.args.c = c.data();
       problem.args.pre_activation = z.data();
       level().gemm.gemm(problem.args);
+      const auto reference = problem.reference();
       for (std::int64_t i = 0; i < shape.m; ++i)
         for (std::int64_t j = 0; j < shape.n; ++j) {
           const auto at = static_cast<std::size_t>(i * shape.n + j);
-          const auto [sum, magnitude] = problem.reference(i, j);
+          const double sum = reference.sum(i, j), magnitude = reference.magnitude(i, j);
           const double x = sum + static_cast<double>(bias[static_cast<std::size_t>(j)]);
           EXPECT_NEAR(z[at], x, 0x1p-24 * static_cast<double>(shape.k + 2) * (magnitude + 4));
           const double v = static_cast<double>(z[at]);
@@ -358,9 +370,10 @@ TEST_P(Gemm, RunsManyProductsAtOffsets) {
   args.a_offsets = a_offsets.data();
   args.c_offsets = c_offsets.data();
   level().gemm.gemm(args);
+  const auto reference = problem.reference();
   for (std::int64_t i = 0; i < kBatch * kM; ++i)
     for (std::int64_t j = 0; j < kN; ++j)
-      EXPECT_NEAR(c[static_cast<std::size_t>(i * kN + j)], problem.reference(i, j).first, 1e-5);
+      EXPECT_NEAR(c[static_cast<std::size_t>(i * kN + j)], reference.sum(i, j), 1e-5);
 }
 
 TEST_P(Gemm, SumsColumns) {

@@ -60,7 +60,7 @@ struct Kind {
   const char* name;
   UpdateRule rule;
   DType value = DType::f32, moment = DType::f32;
-  bool low = false, stochastic = false, momentum = true, first = false;
+  bool low = false, stochastic = false;
 };
 
 /// What one update leaves.
@@ -87,22 +87,23 @@ After update(const Kind& kind, Device device, bool write) {
     slice.value_dtype = kind.value;
     if (kind.low) slice.low = at(a.low, kOffsets[s]);
     slice.low_dtype = DType::bf16;
-    if (kind.momentum) slice.moment1 = at(a.moment1, kOffsets[s]);
-    if (kind.rule == UpdateRule::kAdam) slice.moment2 = at(a.moment2, kOffsets[s]);
+    const int moments = std::visit([](auto rule) { return rule.kMoments; }, kind.rule);
+    if (moments > 0) slice.moment1 = at(a.moment1, kOffsets[s]);
+    if (moments > 1) slice.moment2 = at(a.moment2, kOffsets[s]);
     slice.moment_dtype = kind.moment;
     slice.gradient_factor = 0.25f;
     slice.clip_value = s == 0 ? 0.2f : 0.0f;
-    slice.step_size = 0.01f;
-    slice.keep = 0.999f;
-    slice.l2 = 0.02f;
-    slice.beta1 = 0.9f;
-    slice.one_minus_beta1 = 0.1f;
-    slice.beta2 = 0.95f;
-    slice.one_minus_beta2 = 0.05f;
-    slice.root_factor = 1.3f;
-    slice.eps = 1e-6f;
-    slice.nesterov = s == 1;
-    slice.first = kind.first;
+    slice.numbers = {.step_size = 0.01f,
+                     .keep = 0.999f,
+                     .l2 = 0.02f,
+                     .beta1 = 0.9f,
+                     .one_minus_beta1 = 0.1f,
+                     .beta2 = 0.95f,
+                     .one_minus_beta2 = 0.05f,
+                     .root_factor = 1.3f,
+                     .eps = 1e-6f,
+                     .gradient_share = s == 1 ? 1.0f : 0.0f,
+                     .moment_share = s == 1 ? 0.9f : 1.0f};
   }
   const std::vector<FlatBlock> all = blocks();
   a.extremes.resize(all.size());
@@ -124,13 +125,12 @@ void expect_same_words(std::uint32_t got, std::uint32_t want, const std::string&
 TEST(GpuOptimizer, UpdatesAsTheCpuDoes) {
   const Generic generic;
   for (const Kind& kind :
-       {Kind{.name = "sgd", .rule = UpdateRule::kSgd, .momentum = false},
-        Kind{.name = "momentum", .rule = UpdateRule::kSgd, .low = true},
-        Kind{.name = "first momentum", .rule = UpdateRule::kSgd, .moment = DType::bf16, .first = true},
-        Kind{.name = "adam", .rule = UpdateRule::kAdam, .low = true},
-        Kind{.name = "adam, halves", .rule = UpdateRule::kAdam, .value = DType::bf16, .moment = DType::bf16},
-        Kind{.name = "adam, stochastic bf16", .rule = UpdateRule::kAdam, .value = DType::bf16, .stochastic = true},
-        Kind{.name = "lion, stochastic f16", .rule = UpdateRule::kLion, .value = DType::f16, .stochastic = true}})
+       {Kind{.name = "sgd", .rule = rules::Sgd{}}, Kind{.name = "momentum", .rule = rules::Momentum{}, .low = true},
+        Kind{.name = "momentum in bf16", .rule = rules::Momentum{}, .moment = DType::bf16},
+        Kind{.name = "adam", .rule = rules::Adam{}, .low = true},
+        Kind{.name = "adam, halves", .rule = rules::Adam{}, .value = DType::bf16, .moment = DType::bf16},
+        Kind{.name = "adam, stochastic bf16", .rule = rules::Adam{}, .value = DType::bf16, .stochastic = true},
+        Kind{.name = "lion, stochastic f16", .rule = rules::Lion{}, .value = DType::f16, .stochastic = true}})
     for (const bool write : {false, true}) {
       const std::string what = std::string(kind.name) + (write ? "" : ", dry");
       const After got = update(kind, test_device(), write), want = update(kind, Device::cpu(), write);

@@ -99,8 +99,7 @@ class StepRecorder {
   bool clear_arena();
   void drop_smaller(const Specialization& graph, const MemoryTrace& trace);
   void give_up(Specialization& graph, std::string_view why);
-  void write_numbers(const Specialization& graph, const RecordedStep& step,
-                     const optim::DeviceUpdate& update);
+  void write_numbers(const Specialization& graph, const RecordedStep& step, const optim::DeviceUpdate& update);
   void write_batch(Specialization& graph, const RecordedStep& step) const;
   void launch(Specialization& graph, const RecordedStep& step);
   void capture(Specialization& graph, const RecordedStep& step, const Telemetry& observed);

@@ -16,8 +16,8 @@
 #include "binade/core/runtime.h"
 #include "binade/core/state_dict.h"
 #include "binade/nn/module.h"
-#include "binade/optim/ema.h"
 #include "binade/optim/device_updates.h"
+#include "binade/optim/ema.h"
 #include "binade/optim/schedule.h"
 
 namespace binade::io {

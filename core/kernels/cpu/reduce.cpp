@@ -145,8 +145,7 @@ void run_reduce(const ReduceArgs& a) {
     divide.out = a.y;
     return run_unary(divide);
   }
-  if (count > 0)
-    run_convert({.to = {a.y.data, a.y.dtype, count}, .from = input_rows(total), .rows = 1, .cols = count});
+  if (count > 0) run_convert({.to = {a.y.data, a.y.dtype, count}, .from = input_rows(total), .rows = 1, .cols = count});
   if (a.largest) return;
   const Observation observed = observe(total);  // before it is rounded
   binade::detail::note(size_of(a.y.dtype) == 2 ? Observation{.low = observed.wide} : observed);

@@ -197,21 +197,13 @@ void RunRecords::attempt(const StepResult& s) {
       .add("skipped_total", s.skipped_total);
   if (!s.state_hash_before.empty())
     line.add("state_hash_before", s.state_hash_before).add("state_hash_after", s.state_hash_after);
+  for (const StepMetric& metric : s.metrics)
+    if (metric.member != nullptr) line.add(metric.member, static_cast<float>(metric.value));
   log("metrics.jsonl", [&] { metrics_.write(line); });
-  if (!s.committed) return;
-  scalar("train/loss", s.step, s.loss);
-  scalar("train/grad_norm", s.step, s.grad_norm);
-  scalar("train/loss_scale", s.step, s.loss_scale);
-  scalar("train/lr", s.step, s.lr);
-  if (s.attention_logits) scalar("signs/attention_logits", s.step, *s.attention_logits);
-  if (s.attention_entropy) scalar("signs/attention_entropy", s.step, *s.attention_entropy);
-  if (s.update_rms) scalar("signs/update_rms", s.step, *s.update_rms);
-  for (const auto& [name, headroom] :
-       {std::pair("headroom/forward", &s.forward_headroom), {"headroom/backward", &s.backward_headroom}})
-    if (std::isfinite(headroom->binades)) scalar(name, s.step, headroom->binades);
+  for (const StepMetric& metric : s.metrics) scalar(metric.tag, s.step, metric.value);
 }
 
-void RunRecords::timing(const StepStats& stats, double seconds, const Saving& saving) {
+void RunRecords::timing(const StepResult& stats, double seconds, const Saving& saving) {
   tell_later_failures();
   const double rate = options_.units_per_step / seconds;
   io::JsonObject line;
@@ -227,9 +219,13 @@ void RunRecords::timing(const StepStats& stats, double seconds, const Saving& sa
           .add("saved_s", static_cast<float>(save.seconds));
   line.add("time", io::utc_now());
   log("timing.jsonl", [&] { timing_.write(line); });
+  std::vector<std::pair<std::string, double>> shown;
+  for (const StepMetric& metric : stats.metrics)
+    if (metric.member != nullptr) shown.emplace_back(metric.member, metric.value);
   displays_->bar.update({.step = stats.step,
                          .loss = stats.loss,
                          .scale = scaled_ ? std::optional<double>(stats.loss_scale) : std::nullopt,
+                         .metrics = std::move(shown),
                          .rate = rate});
 }
 

@@ -43,7 +43,7 @@ class RunRecords {
 
   /// The attempts at one step, in order. Aborted attempts and their causes are also shown on the terminal.
   void attempts(std::span<const StepResult> attempts);
-  void timing(const StepStats& stats, double seconds, const Saving& saving);
+  void timing(const StepResult& stats, double seconds, const Saving& saving);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
   /// An incident that does not affect training: shown on the terminal, with a report.
   void warn(const Incident& incident);

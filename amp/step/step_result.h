@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "binade/amp/incident/incident.h"
@@ -12,6 +13,13 @@
 
 namespace binade::amp {
 
+/// A named number of a committed step, for the logs of a run.
+struct StepMetric {
+  const char* tag = "";          ///< name in TensorBoard: "train/lr"
+  const char* member = nullptr;  ///< name in metrics.jsonl and on the terminal; null: in neither
+  double value = 0;
+};
+
 /// One attempt at a step. Trainer::step() returns the last attempt at its batch, with those before it in `earlier`.
 struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
@@ -20,16 +28,20 @@ struct StepResult : StepStats {
   Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients;
                                                     ///< on a GPU known in every 4th step (Telemetry::Probes::libraries)
   std::optional<Incident> incident;
-  std::vector<std::string> notes;           ///< for people: a remedy that ended
-  std::vector<Warning> warnings;            ///< early warnings; of committed attempts only
-  std::optional<double> attention_logits;   ///< largest product of queries and keys, where it is an op; every 4th step
-  std::optional<double> attention_entropy;  ///< of the attention that spreads least, a share; every 4th step
-  std::optional<double> update_rms;         ///< root mean square of the update; every 50th step
-  std::vector<ModuleHeadroom> headroom;     ///< by module, in steps that keep_headroom_every() names
-  bool last = false;                        ///< the next attempt is at another batch
-  bool in_flight = false;                   ///< submitted, not finished: finished() returns its outcome
-  std::vector<StepResult> earlier;          ///< attempts at the same batch before this one, oldest first
+  std::vector<std::string> notes;   ///< for people: a remedy that ended
+  std::vector<Warning> warnings;    ///< early warnings; of committed attempts only
+  std::vector<StepMetric> metrics;  ///< of committed attempts only (amp/step/metrics.cpp)
+  std::vector<ModuleHeadroom> headroom;  ///< by module, in steps that keep_headroom_every() names
+  bool last = false;                     ///< the next attempt is at another batch
+  bool in_flight = false;                ///< submitted, not finished: finished() returns its outcome
+  std::vector<StepResult> earlier;       ///< attempts at the same batch before this one, oldest first
 
+  /// The metric with this tag; std::nullopt if the step did not measure it.
+  std::optional<double> metric(std::string_view tag) const {
+    for (const StepMetric& m : metrics)
+      if (m.tag == tag) return m.value;
+    return std::nullopt;
+  }
   /// Whether the run goes on from an earlier checkpoint.
   bool went_back() const { return incident && incident->remedy.action == RemedyAction::kRollback; }
   /// All that kept an attempt at this batch from being committed, those that a remedy mended included.

@@ -9,6 +9,7 @@
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/preflight/preflight.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/step/metrics.h"
 #include "binade/amp/step/recorder.h"
 #include "binade/amp/step/remedies.h"
 #include "binade/amp/step/repro_bundle.h"
@@ -203,22 +204,19 @@ void Trainer::commit(const Attempt& attempt, const Trial& trial, StepResult& res
   result.committed = true;
   faults_->after_commit(result.step, transaction_->optimizer());
   const LossScaler& scaler = transaction_->scaler();
-  const Warnings& warnings = transaction_->warnings();
-  result.warnings = transaction_->find_warnings(
-      {.step = result.step,
-       .seen = *telemetry_,
-       .raised = trial.raised ? &*trial.raised : nullptr,
-       .optimizer = transaction_->optimizer(),
-       .input = input,
-       .loss = attempt.loss,
-       .grad_norm = attempt.grad_norm,
-       .loss_scale = attempt.loss_scale,
-       .least_scale = scaler.adjustable() ? scaler.options().floor : attempt.loss_scale,
-       .stochastic = options_.precision.stochastic_rounding,
-       .prevents = options_.on_nan == OnNan::kRemedy});
-  result.attention_logits = warnings.attention_logits(result.step, *telemetry_);
-  result.attention_entropy = warnings.attention_entropy(result.step, *telemetry_);
-  result.update_rms = warnings.update_rms(result.step);
+  const CommittedStep step{.step = result.step,
+                           .seen = *telemetry_,
+                           .raised = trial.raised ? &*trial.raised : nullptr,
+                           .optimizer = transaction_->optimizer(),
+                           .input = input,
+                           .loss = attempt.loss,
+                           .grad_norm = attempt.grad_norm,
+                           .loss_scale = attempt.loss_scale,
+                           .least_scale = scaler.adjustable() ? scaler.options().floor : attempt.loss_scale,
+                           .stochastic = options_.precision.stochastic_rounding,
+                           .prevents = options_.on_nan == OnNan::kRemedy};
+  result.warnings = transaction_->find_warnings(step);
+  result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
 }
 
 /// Adds to incidents of this step that promoted ops what the promotion costs, against the step before.
@@ -240,7 +238,7 @@ void Trainer::conclude(StepResult& result) {
   transaction_->forget_gradients();
   if (recorder_)
     for (std::string& note : recorder_->take_notes()) result.notes.push_back(std::move(note));
-  result.skipped_total = transaction_->count().skipped;
+  result.skipped_total = transaction_->count().total.skipped;
   finished_.push_back(result);
   if (finished_.size() > kKeptResults) finished_.pop_front();
 }
@@ -533,7 +531,7 @@ void Trainer::set_repro_sink(ReproSink sink) { remedies_->set_repro_sink(std::mo
 void Trainer::set_recovery(FindRecoveryPoint find) { remedies_->set_recovery(std::move(find)); }
 
 std::int64_t Trainer::steps() const { return transaction_->count().steps; }
-std::int64_t Trainer::skipped() const { return transaction_->count().skipped; }
+std::int64_t Trainer::skipped() const { return transaction_->count().total.skipped; }
 double Trainer::next_lr() const { return transaction_->lr_of(transaction_->next_step()); }
 Device Trainer::device() const { return transaction_->device(); }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->remediation(); }

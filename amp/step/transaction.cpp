@@ -84,6 +84,13 @@ StateDict with_quarantine(const StateDict& cursor, const StateDict& newer) {
   return result;
 }
 
+Transaction::Totals totals_of(const StateDict& state) {
+  Transaction::Totals total;
+  for (const Transaction::Totals::Entry& entry : Transaction::Totals::kEntries)
+    if (entry.required || state.contains(entry.name)) total.*entry.value = read_count(state, entry.name);
+  return total;
+}
+
 /// The sections "model" and "norm" as nn::load_state_dict takes them.
 StateDict model_state(const StateDict& state) {
   StateDict model = state.section("model");
@@ -180,19 +187,18 @@ void Transaction::add_members() {
              state.put("rng/seed", static_cast<std::int64_t>(seed()));
              state.put("rng/step", counters_.steps);
              state.put("progress/step", counters_.steps);
-             state.put("progress/skipped_total", counters_.skipped);
+             for (const Totals::Entry& entry : Totals::kEntries) state.put(entry.name, counters_.total.*entry.value);
            },
        .check =
            [](const StateDict& state) {
              read_count(state, "rng/step");
-             read_count(state, "progress/skipped_total");
+             totals_of(state);
            },
        .load =
            [this](const StateDict& state) {
-             counters_ = {.steps = read_count(state, "rng/step"),
-                          .skipped = read_count(state, "progress/skipped_total")};
+             counters_ = {.total = totals_of(state), .steps = read_count(state, "rng/step")};
            },
-       .commit = [this](const Commit& step) { counters_ = {.steps = step.step, .skipped = counters_.skipped}; }});
+       .commit = [this](const Commit& step) { counters_ = {.total = counters_.total, .steps = step.step}; }});
 
   members_.push_back({.put = [this](StateDict& state) { state.merge("data", cursor()); },
                       .check =
@@ -258,12 +264,13 @@ void Transaction::quarantine(std::int64_t sample) {
 }
 
 void Transaction::go_back(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin) {
-  const std::int64_t from = counters_.steps, skipped = counters_.skipped;
+  const std::int64_t from = counters_.steps;
+  const Totals total = counters_.total;
   if (!state_to_blame && origin != nullptr && data_.commit) data_.commit(*origin);
   const StateDict data = cursor();
   const RemediationPolicy remedies = remediation_;
   load(with_data(point.state, state_to_blame ? with_quarantine(point.state.section("data"), data) : data));
-  counters_.skipped = skipped;
+  counters_.total = total;
   remediation_ = remedies;
   remediation_.rolled_back(from, counters_.steps, !state_to_blame);
 }

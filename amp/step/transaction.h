@@ -83,10 +83,21 @@ class Transaction {
   Policy policy() const { return remediation_.applied_to(options_.precision); }
   double lr_of(std::int64_t step) const;
 
-  /// The counters of a run. Those of the step that is being made start over when it commits.
+  /// Counters over the whole run, which rollbacks do not set back. Checkpoints hold them.
+  struct Totals {
+    std::int64_t skipped = 0;  ///< aborted attempts
+
+    struct Entry {
+      const char* name;
+      std::int64_t Totals::*value;
+      bool required = false;  ///< false: 0 in a checkpoint that lacks the entry because it is older
+    };
+    static constexpr Entry kEntries[] = {{"progress/skipped_total", &Totals::skipped, true}};
+  };
+  /// Counters of the step that is being made start over when it commits.
   struct Counters {
+    Totals total{};
     std::int64_t steps = 0;      ///< committed
-    std::int64_t skipped = 0;    ///< aborted attempts
     std::int64_t attempts = 0;   ///< at the step that is being made
     std::int64_t incidents = 0;  ///< of it
     std::int64_t skips = 0;      ///< batches that it skipped
@@ -100,14 +111,14 @@ class Transaction {
   /// Commits every member.
   void commit(const Commit& step);
   /// Early warnings that the committed step shows.
-  std::vector<Warning> find_warnings(const Warnings::Committed& step) { return warnings_.after_commit(step); }
+  std::vector<Warning> find_warnings(const CommittedStep& step) { return warnings_.after_commit(step); }
   /// Queues verdict, update and commit on the device, as part of a captured step.
   void launch_commit(const StepPlaces& places);
   /// Forgets gradients and shadows of buffers.
   void roll_back();
   /// Also those of parameters that the optimizer does not hold.
   void forget_gradients();
-  void count_aborted() { ++counters_.skipped; }
+  void count_aborted() { ++counters_.total.skipped; }
 
   // ---- what remedies change
 

@@ -44,6 +44,17 @@ std::optional<Divergence::Growth> Divergence::observe(double loss) {
   return told_ ? std::optional(Growth{.first = first, .ratio = std::exp(middle)}) : std::nullopt;
 }
 
+void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
+  const std::optional<Divergence::Growth> growth = observe(step.loss);
+  if (!growth) return;
+  Warning warning{.kind = WarningKind::kDivergence, .step = step.step, .direction = "forward", .dtype = "f32"};
+  warning.what = fmt::format(
+      "diverges: a loss of {:.4g}, {:.0f} times the {:.4g} that the run began with, and no lower for 5 steps",
+      step.loss, growth->ratio, growth->first);
+  warning.advice = "lower the learning rate, warm it up (--warmup), or clip by norm (--clip)";
+  found.push_back(std::move(warning));
+}
+
 StateDict Divergence::state() const {
   StateDict state;
   state.put("losses", losses_);

@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "binade/amp/warnings/committed_step.h"
+#include "binade/amp/warnings/warning.h"
 #include "binade/core/state_dict.h"
 
 namespace binade::amp {
@@ -17,12 +19,14 @@ namespace binade::amp {
 /// losses mean nothing. A loss that is not finite is neither judged nor stored.
 class Divergence {
  public:
+  static constexpr const char* kSection = "divergence";
   struct Growth {
     double first = 0;
     double ratio = 0;  ///< median of the latest losses, divided by the first
   };
   /// Takes the loss of a committed step; returns a value when divergence is to be reported.
   std::optional<Growth> observe(double loss);
+  void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;
   /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.

@@ -44,6 +44,17 @@ std::optional<GradientHistory::Growth> GradientHistory::observe(double norm) {
   return Growth{.binades = newest, .median = std::exp2(middle), .lasts = lasts};
 }
 
+void GradientHistory::find(const CommittedStep& step, std::vector<Warning>& found) {
+  const std::optional<GradientHistory::Growth> growth = observe(step.grad_norm);
+  if (!growth) return;
+  Warning warning{.kind = WarningKind::kGradients, .step = step.step, .direction = "backward", .dtype = "f32"};
+  warning.what = fmt::format("has gradients of norm {:.3g}, {:.0f} times the median of the 128 steps before{}",
+                             step.grad_norm, std::exp2(growth->binades),
+                             growth->lasts ? ", for the 8th time in a row" : "");
+  warning.advice = "clip by norm (--clip), or lower the learning rate";
+  found.push_back(std::move(warning));
+}
+
 StateDict GradientHistory::state() const {
   StateDict state;
   state.put("norms", norms_);

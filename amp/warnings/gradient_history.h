@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "binade/amp/warnings/committed_step.h"
+#include "binade/amp/warnings/warning.h"
 #include "binade/core/state_dict.h"
 
 namespace binade::amp {
@@ -16,6 +18,7 @@ namespace binade::amp {
 /// until 8 norms in a row are back within a binade. A norm that is 0 or not finite is neither judged nor stored.
 class GradientHistory {
  public:
+  static constexpr const char* kSection = "gradients";
   struct Growth {
     double binades = 0;  ///< above the median
     double median = 0;   ///< norm
@@ -23,6 +26,7 @@ class GradientHistory {
   };
   /// The norm, before clipping, of a committed step.
   std::optional<Growth> observe(double norm);
+  void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;
   /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.

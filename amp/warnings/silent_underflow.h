@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "binade/amp/warnings/committed_step.h"
 #include "binade/amp/warnings/warning.h"
-#include "binade/amp/watch/telemetry.h"
 #include "binade/core/state_dict.h"
 
 namespace binade::amp {
@@ -20,6 +21,7 @@ namespace binade::amp {
 /// nonzero were zero before, the warning is reported. Zeros that stay are recorded as legal.
 class SilentUnderflow {
  public:
+  static constexpr const char* kSection = "underflow";
   static constexpr std::int64_t kEvery = 50;
   static constexpr int kLooks = 3;
 
@@ -30,6 +32,10 @@ class SilentUnderflow {
   /// A committed step that is due; `seen` with zeros counted. Returns at most one warning, for the place where values
   /// begin to vanish; every place is reported once in a run.
   std::optional<Warning> look(std::int64_t step, double loss_scale, const Telemetry& seen, const Telemetry* raised);
+  void find(const CommittedStep& step, std::vector<Warning>& found) {
+    if (!due(step.step)) return;
+    if (auto warning = look(step.step, step.loss_scale, step.seen, step.raised)) found.push_back(std::move(*warning));
+  }
 
   StateDict state() const;
   /// An empty state starts over. Throws CheckpointError on one that no run leaves behind.

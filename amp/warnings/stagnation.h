@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "binade/amp/warnings/committed_step.h"
 #include "binade/amp/warnings/warning.h"
 #include "binade/core/state_dict.h"
-#include "binade/optim/optimizer.h"
 
 namespace binade::amp {
 
@@ -22,6 +23,7 @@ namespace binade::amp {
 /// intended.
 class Stagnation {
  public:
+  static constexpr const char* kSection = "stagnation";
   static constexpr std::int64_t kEvery = 50;
   static constexpr int kLooks = 3;
 
@@ -31,6 +33,11 @@ class Stagnation {
   /// After that update, with the input it was given. `stochastic`: 16-bit weights are rounded stochastically.
   std::optional<Warning> after_update(std::int64_t step, const optim::Optimizer& optimizer,
                                       const optim::StepInput& input, bool stochastic);
+  void find(const CommittedStep& step, std::vector<Warning>& found) {
+    if (!due(step.step)) return;
+    if (auto warning = after_update(step.step, step.optimizer, step.input, step.stochastic))
+      found.push_back(std::move(*warning));
+  }
   /// Root mean square of the changes of the last sampled update; 0 before the first.
   double update_rms() const { return update_rms_; }
 

@@ -16,7 +16,18 @@ enum class WarningKind : std::uint8_t {
   kStagnation,   ///< updates are too small to change the weights
   kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
-std::string_view name_of(WarningKind kind);
+constexpr std::string_view name_of(WarningKind kind) {
+  switch (kind) {
+    case WarningKind::kOverflow: return "overflow ahead";
+    case WarningKind::kSingularity: return "pole ahead";
+    case WarningKind::kCollapse: return "attention collapse ahead";
+    case WarningKind::kDivergence: return "divergence";
+    case WarningKind::kGradients: return "gradients grow";
+    case WarningKind::kUnderflow: return "silent underflow";
+    case WarningKind::kStagnation: return "stagnation";
+  }
+  return "";
+}
 
 /// Something that a healthy step shows before a number goes bad. Nothing was aborted; the run goes on.
 struct Warning {
@@ -29,12 +40,15 @@ struct Warning {
   std::string what{};     ///< the observation and its consequence, one line
   std::string advice{};   ///< what to change
   std::string remedy{};   ///< the planned remedy, one line; empty: none
+  bool promotes = false;  ///< the run computes the op in f32 from step + kTelemetryDelay on; `remedy` says so
   double steps_left = 0;  ///< kOverflow, kSingularity, kCollapse: steps until it happens, if nothing changes
   double confidence = 1;  ///< probability that it happens
 };
 
-/// "'matmul' in blocks.0.attention (forward)"
+/// "'matmul' in blocks.0.attention (forward)"; "the whole model" for a warning with neither op nor module.
 std::string place_of(const Warning& warning);
+/// "blocks.0.attention/matmul": the op as --override names it.
+std::string target_of(const Warning& warning);
 
 using SignKind [[deprecated("use WarningKind")]] = WarningKind;
 using Sign [[deprecated("use Warning")]] = Warning;

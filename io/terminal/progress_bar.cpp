@@ -61,6 +61,7 @@ std::string ProgressBar::fields(const Progress& progress, bool painted) const {
   const std::string loss = fmt::format("loss {:.4f}", progress.loss);
   std::string text = painted && !std::isfinite(progress.loss) ? console_.paint(loss, Color::kRed) : loss;
   if (progress.scale) text += fmt::format("  scale {}", format_scale(*progress.scale));
+  for (const auto& [name, value] : progress.metrics) text += fmt::format("  {} {:.4g}", name, value);
   text += fmt::format("  {} {}", format_rate(progress.rate), options_.unit);
   return text + fmt::format("  {} left", time_left(progress.step));
 }

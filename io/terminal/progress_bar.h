@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "binade/io/terminal/console.h"
 
@@ -22,8 +24,9 @@ struct ProgressOptions {
 struct Progress {
   std::int64_t step = 0;  ///< committed so far
   double loss = 0;
-  std::optional<double> scale{};  ///< loss scale, if there is one
-  double rate = 0;                ///< units per second
+  std::optional<double> scale{};                          ///< loss scale, if there is one
+  std::vector<std::pair<std::string, double>> metrics{};  ///< further numbers, by name
+  double rate = 0;                                        ///< units per second
 };
 
 /// Shows on stderr how training goes. On a terminal one line that is drawn again, at most ten times a second and never

@@ -218,10 +218,10 @@ TEST(Warnings, AttentionEntropyIsToldEvery4thStepByEitherAttention) {
     SequenceRun run({.precision = Policy::fp32()}, 16, composed);
     run.to(9);
     for (const StepResult& result : run.trainer.finished()) {
-      EXPECT_EQ(result.attention_entropy.has_value(), result.step % 4 == 0) << composed;
-      if (result.attention_entropy) {
-        EXPECT_GT(*result.attention_entropy, 0.9) << "a fresh network looks everywhere";
-        EXPECT_LE(*result.attention_entropy, 1 + 1e-12);
+      EXPECT_EQ(result.metric("signs/attention_entropy").has_value(), result.step % 4 == 0) << composed;
+      if (result.metric("signs/attention_entropy")) {
+        EXPECT_GT(*result.metric("signs/attention_entropy"), 0.9) << "a fresh network looks everywhere";
+        EXPECT_LE(*result.metric("signs/attention_entropy"), 1 + 1e-12);
       }
     }
   }
@@ -245,9 +245,11 @@ TEST(Warnings, TheChangeOfWeightsIsToldEvery50Steps) {
   SequenceRun run({.precision = Policy::fp32()});
   run.to(100);
   const std::vector<StepResult> results = run.trainer.finished();
-  for (const StepResult& result : results) EXPECT_EQ(result.update_rms.has_value(), result.step % 50 == 0);
-  EXPECT_GT(*results.back().update_rms, 1e-5);
-  EXPECT_LT(*results.back().update_rms, 2e-3) << "Adam's updates are about as large as its learning rate";
+  for (const StepResult& result : results)
+    EXPECT_EQ(result.metric("signs/update_rms").has_value(), result.step % 50 == 0);
+  EXPECT_GT(*results.back().metric("signs/update_rms"), 1e-5);
+  EXPECT_LT(*results.back().metric("signs/update_rms"), 2e-3)
+      << "Adam's updates are about as large as its learning rate";
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(RecordedSteps, DoNotWait) {
     const StepResult result = run.watched_step(batch(static_cast<std::uint32_t>(step)));
     for (const std::string& note : result.notes) ADD_FAILURE() << note;
     EXPECT_TRUE(result.committed);
-    EXPECT_EQ(result.attention_entropy.has_value(), step % 4 == 0) << step;
+    EXPECT_EQ(result.metric("signs/attention_entropy").has_value(), step % 4 == 0) << step;
     // Two of each kind are made op by op, the second to compare its recording; at step 50 the host reads weights.
     if (step > 8 && step != 50) {
       EXPECT_EQ(cuda::waits(), before) << step;

@@ -1,0 +1,62 @@
+#include "binade/amp/step/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "binade/optim/gradient_scan.h"
+
+namespace binade::amp {
+namespace {
+
+/// The largest product of queries and keys, if attention computes it in an op of its own (composed).
+std::optional<double> attention_logits(const MetricSource& m) {
+  if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
+  std::uint32_t largest = 0;
+  for (const Telemetry::Slot& slot : m.step.seen.slots(Direction::kForward))
+    if (slot.of_scores) largest = std::max({largest, slot.seen.low, slot.seen.wide});
+  const double value = optim::magnitude_of(largest);
+  return largest > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+/// The smallest relative entropy of an attention.
+std::optional<double> attention_entropy(const MetricSource& m) {
+  if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
+  std::optional<double> least;
+  for (const Telemetry::Slot& slot : m.step.seen.slots(Direction::kForward))
+    if (slot.entropy) least = std::min(*slot.entropy, least.value_or(1));
+  return least;
+}
+
+std::optional<double> if_finite(double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; }
+
+struct Metric {
+  const char* tag;     ///< in TensorBoard
+  const char* member;  ///< in metrics.jsonl and on the terminal; null: in neither
+  /// std::nullopt in steps that do not measure it.
+  std::optional<double> (*value)(const MetricSource& m);
+};
+
+constexpr Metric kMetrics[] = {
+    {"train/loss", nullptr, [](const MetricSource& m) { return std::optional(m.result.loss); }},
+    {"train/grad_norm", nullptr, [](const MetricSource& m) { return std::optional(m.result.grad_norm); }},
+    {"train/loss_scale", nullptr, [](const MetricSource& m) { return std::optional(m.result.loss_scale); }},
+    {"train/lr", nullptr, [](const MetricSource& m) { return std::optional(m.result.lr); }},
+    {"signs/attention_logits", nullptr, attention_logits},
+    {"signs/attention_entropy", nullptr, attention_entropy},
+    {"signs/update_rms", nullptr, [](const MetricSource& m) { return m.warnings.update_rms(m.step.step); }},
+    {"headroom/forward", nullptr, [](const MetricSource& m) { return if_finite(m.result.forward_headroom.binades); }},
+    {"headroom/backward", nullptr, [](const MetricSource& m) { return if_finite(m.result.backward_headroom.binades); }},
+};
+
+}  // namespace
+
+std::vector<StepMetric> metrics_of(const MetricSource& source) {
+  std::vector<StepMetric> metrics;
+  for (const Metric& metric : kMetrics)
+    if (const std::optional<double> value = metric.value(source))
+      metrics.push_back({metric.tag, metric.member, *value});
+  return metrics;
+}
+
+}  // namespace binade::amp

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "binade/amp/step/step_result.h"
+#include "binade/amp/warnings/warnings.h"
+
+namespace binade::amp {
+
+/// What the metrics of a committed step are computed from.
+struct MetricSource {
+  const CommittedStep& step;
+  const StepResult& result;  ///< of the step; without metrics
+  const Warnings& warnings;  ///< after the step
+};
+
+/// Computes the metrics of a committed step, in the order of the table in metrics.cpp.
+std::vector<StepMetric> metrics_of(const MetricSource& source);
+
+}  // namespace binade::amp

@@ -28,9 +28,9 @@ struct StepResult : StepStats {
   Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients;
                                                     ///< on a GPU known in every 4th step (Telemetry::Probes::libraries)
   std::optional<Incident> incident;
-  std::vector<std::string> notes;   ///< for people: a remedy that ended
-  std::vector<Warning> warnings;    ///< early warnings; of committed attempts only
-  std::vector<StepMetric> metrics;  ///< of committed attempts only (amp/step/metrics.cpp)
+  std::vector<std::string> notes;        ///< for people: a remedy that ended
+  std::vector<Warning> warnings;         ///< early warnings; of committed attempts only
+  std::vector<StepMetric> metrics;       ///< of committed attempts only (amp/step/metrics.cpp)
   std::vector<ModuleHeadroom> headroom;  ///< by module, in steps that keep_headroom_every() names
   bool last = false;                     ///< the next attempt is at another batch
   bool in_flight = false;                ///< submitted, not finished: finished() returns its outcome

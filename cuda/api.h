@@ -5,106 +5,106 @@
 
 #include "binade/core/faults.h"
 
-/// The one door between libbinade, which links no CUDA library, and the module that does (libbinade_cuda): a table of C
-/// functions. No object, exception or allocation crosses it. Every function returns a status; its text is had from
-/// `last_error`, on the same thread.
+/// The only interface between libbinade, which links no CUDA library, and the module that does (libbinade_cuda): a
+/// table of C functions. No object, exception or allocation crosses it. Every function returns a status; `last_error`
+/// returns its text, on the same thread.
 namespace binade::cuda {
 
 enum class Status : int {
   kOk = 0,
-  kNoMemory,     ///< the device has none left for this
+  kNoMemory,     ///< the device has no memory left
   kUnsupported,  ///< the device or a library cannot do this
-  kBadData,      ///< what was waited for met data that no result exists for: take_fault() says which
-  kLost,         ///< a kernel faulted or the device is gone: nothing on it can be used any more
-  kFailed,       ///< anything else; the text says what
+  kBadData,      ///< submitted work met data that no result exists for: see take_fault()
+  kLost,         ///< a kernel faulted or the device is gone: it cannot be used any more
+  kFailed,       ///< anything else, as the text says
 };
 
-/// What the module knows of a device and of itself.
+/// Properties of a device and of the module.
 struct DeviceFacts {
   char name[256] = {};
   int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
   int runtime_version = 0;  ///< CUDA: 1000 major + 10 minor
-  int driver_version = 0;   ///< the newest CUDA that the driver serves
-  char cublaslt[32] = {};   ///< version found; empty: none
+  int driver_version = 0;   ///< newest CUDA version that the driver supports
+  char cublaslt[32] = {};   ///< version that was found; empty: none
   char cudnn[32] = {};
   char cudnn_built[32] = {};
 };
 
 enum class Copy : int { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-/// How libraries' plans are chosen from now on; what was chosen stays.
+/// How plans of libraries are chosen from now on; earlier choices stay.
 struct PlanOptions {
-  int timed = 0;               ///< by time, else the first that a library names
-  int any_order = 0;           ///< plans may add in another order every time
-  const char* file = nullptr;  ///< where this machine keeps what it chose by time
-  double seconds = 0;          ///< that this process may spend on times
+  int timed = 0;               ///< chosen by time, otherwise the first that a library proposes
+  int any_order = 0;           ///< plans may sum in another order every time
+  const char* file = nullptr;  ///< where this machine keeps plans chosen by time
+  double seconds = 0;          ///< that this process may spend on timing
 };
 
-/// Who wants to know of what a call stores (core/observation.h).
+/// Where the values that a call stores are observed (core/observation.h).
 struct Watch {
-  std::uint32_t* words = nullptr;  ///< two words of device memory that kernels observe into; null: nobody
-  bool libraries = true;           ///< what a library stored is read again for them
+  std::uint32_t* words = nullptr;  ///< two words of device memory that kernels observe into; null: not observed
+  bool libraries = true;           ///< values that a library stored are read again to observe them
 };
 
 struct Api {
-  std::uint64_t abi;  ///< kAbi of cuda/abi.h, which cuda/abi.py writes: a module with another hash is refused
+  std::uint64_t abi;  ///< kAbi of cuda/abi.h, written by cuda/abi.py: a module with another hash is refused
   const char* (*last_error)();
 
-  /// How many devices there are.
+  /// Number of devices.
   Status (*count)(int* count);
-  /// Makes device `index` the one that everything below works on. Once.
+  /// Makes device `index` the one that all functions below use. Call once.
   Status (*open)(int index, DeviceFacts* facts);
 
   Status (*allocate)(std::size_t bytes, void** memory);
   Status (*release)(void* memory);
   Status (*free_memory)(std::size_t* bytes);
-  /// Ordered with the kernels. From the host: `from` may be written again on return. To the host: done on return.
+  /// Ordered with the kernels. From the host: `from` may be overwritten on return. To the host: complete on return.
   Status (*copy)(void* to, const void* from, std::size_t bytes, Copy kind);
   Status (*fill_zero)(void* memory, std::size_t bytes);
   Status (*synchronize)();
 
-  /// Whether the module has a kernel of the table (core/kernels/table.h), by its position there.
+  /// Returns 1 if the module has the kernel at this position of the table (core/kernels/table.h).
   int (*has_kernel)(int kernel);
-  /// Starts it with its struct.
+  /// Starts a kernel with its argument struct.
   Status (*run)(int kernel, const void* args, const Watch& watch);
-  /// What the last kBadData was about; from now on another can be noted.
+  /// Returns the data of the last kBadData and clears it, so that another can be recorded.
   void (*take_fault)(Fault* fault);
-  /// How often the host has waited for the device so far.
+  /// Number of times the host has waited for the device.
   std::uint64_t (*waits)();
-  /// The algorithms that libraries have chosen so far, as text; it lasts until this thread asks again.
+  /// Plans that libraries have chosen so far, as text; valid until this thread's next call.
   Status (*plans)(const char** text);
-  /// Takes such choices over, so that a run goes on with those it began with; those of another device or library
-  /// version are passed by. `taken`: how many were not.
+  /// Adopts such plans, so that a run continues with those it began with. Skips those of another device or library
+  /// version. `taken`: number of plans adopted.
   Status (*use_plans)(const char* text, int* taken);
   Status (*choose_plans)(const PlanOptions* options);
-  /// What libraries could not do and kernels of ours did, a line each, as `plans`.
+  /// Calls that libraries could not compute and our kernels did, one per line; valid like `plans`.
   Status (*notes)(const char** text);
 
-  /// Host memory that copies reach while the host goes on.
+  /// Host memory for copies that do not block the host.
   Status (*allocate_pinned)(std::size_t bytes, void** memory);
   Status (*release_pinned)(void* memory);
-  /// As `copy`, with such memory on the host's side: does not wait.
+  /// Like `copy`, with such memory on the host's side: does not wait.
   Status (*copy_later)(void* to, const void* from, std::size_t bytes, Copy kind);
 
-  /// A point behind all that has been sent; later ones have larger numbers.
+  /// Marks a point after all submitted work; later marks have larger numbers.
   Status (*mark)(std::uint64_t* number);
   Status (*reached)(std::uint64_t number, int* yes);
   /// Not counted by `waits`.
   Status (*wait_for)(std::uint64_t number);
-  /// To ordinary host memory what lies at `from` when that point has been reached, beside what is sent later: waits for
-  /// the point and the copy. Not counted by `waits`.
+  /// Copies to ordinary host memory what `from` holds when the mark is reached, concurrently with later work. Waits for
+  /// the mark and the copy. Not counted by `waits`.
   Status (*fetch)(void* to, const void* from, std::size_t bytes, std::uint64_t number);
 
-  /// From now on what this thread sends is noted down instead of run; other threads wait until it is over. What needs
-  /// the device to have run is refused.
+  /// Starts capture: what this thread submits is recorded instead of run, and other threads wait until capture ends.
+  /// Calls that need completed device work fail.
   Status (*capture_begin)();
-  /// Ends it, whatever the status. `graph` null: what was noted is dropped.
+  /// Ends capture, whatever the status. `graph` null: discards the captured work.
   Status (*capture_end)(void** graph);
-  /// Runs what was noted, on the same addresses and arguments.
+  /// Runs captured work on the same addresses and arguments.
   Status (*graph_launch)(void* graph);
-  /// Waits for the graph where it runs.
+  /// Waits for the graph if it is running.
   Status (*graph_release)(void* graph);
 };
 

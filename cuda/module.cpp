@@ -31,8 +31,7 @@ fs::path own_folder() {
   return file.is_absolute() ? file.parent_path() : fs::path();
 }
 
-/// Paths at which the module is looked for: beside the file that contains this code, and at its place in the build
-/// folder.
+/// Returns where the module is searched: beside the file that contains this code, and in the build folder.
 std::vector<fs::path> places() {
   const fs::path folder = own_folder();
   std::vector<fs::path> places;
@@ -41,7 +40,7 @@ std::vector<fs::path> places() {
   return places;
 }
 
-/// Opens `path` into `found`, or says in it why not.
+/// Opens `path` into `found`, or stores there why it cannot.
 void open_module(Module& found, const fs::path& path) {
   found.path = path.string();
   if (const std::string why = why_no_code(found.path); !why.empty()) {

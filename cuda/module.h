@@ -6,12 +6,12 @@
 
 namespace binade::cuda {
 
-/// The module, found and opened at the first question, or why there is none.
+/// The module, opened on first use, or why there is none.
 struct Module {
   const Api* api = nullptr;  ///< null: see `why_none`
   int devices = 0;
-  std::string path;      ///< of the file that was opened
-  std::string why_none;  ///< in words, with what to do; empty where api is there and devices > 0
+  std::string path;      ///< of the opened file
+  std::string why_none;  ///< the reason, and what to do; empty if api is set and devices > 0
 };
 
 /// Looks for the driver (libcuda.so.1) first, and opens nothing else without one. Then it opens libbinade_cuda.so

@@ -6,16 +6,16 @@
 /// Rules about products that the library and the module share.
 namespace binade::cuda {
 
-/// Whether the product with a GELU, or with its derivative, should be one call of cuBLASLt. It fuses them on Hopper and
-/// data-center Blackwell; on other cards it runs a second kernel, which is slower than ours
-/// (llm.c's pull requests 338 and 653, SGLang's 34350). `capability`: 10 major + minor.
+/// Returns true if a product with a GELU, or with its derivative, should be one call of cuBLASLt. cuBLASLt fuses them
+/// on Hopper and data-center Blackwell; on other cards it runs a second kernel, which is slower than ours (llm.c's pull
+/// requests 338 and 653, SGLang's 34350). `capability`: 10 major + minor.
 constexpr bool gelu_is_fused(int capability) { return capability >= 90 && capability < 120; }
 
-/// Why products of these sizes on a device of compute capability `capability` (10 major + minor) read bf16 instead of
-/// codes; empty: they read codes. Every size is the k of one of the three products, and lies side by side in one.
+/// Returns why products of these sizes on a device of compute capability `capability` (10 major + minor) read bf16
+/// instead of codes; empty if they read codes. Every size is the k of one of the three products, and contiguous in one.
 constexpr std::string_view why_no_fp8_codes(int capability, std::int64_t rows, std::int64_t inputs,
                                             std::int64_t outputs) {
-  constexpr std::int64_t kMultiple = 16;  // what cuBLASLt asks of 8-bit products
+  constexpr std::int64_t kMultiple = 16;  // required by cuBLASLt for 8-bit products
   if (capability < 89) return "the device has no 8-bit products (compute capability 8.9 or newer has)";
   if (rows <= 0 || rows % kMultiple != 0) return "its rows are no multiple of 16";
   if (inputs <= 0 || outputs <= 0 || inputs % kMultiple != 0 || outputs % kMultiple != 0)
@@ -23,7 +23,7 @@ constexpr std::string_view why_no_fp8_codes(int capability, std::int64_t rows, s
   return {};
 }
 
-/// Whether `offsets` (null: all 0) of `batch` products are evenly spaced, and by how much.
+/// Returns true if `offsets` (null: all 0) of `batch` products are evenly spaced, and sets `stride`.
 inline bool evenly_spaced(const std::int64_t* offsets, std::int64_t batch, std::int64_t& stride) {
   stride = offsets != nullptr && batch > 1 ? offsets[1] - offsets[0] : 0;
   for (std::int64_t i = 0; offsets != nullptr && i < batch; ++i)

@@ -6,13 +6,13 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// The activations that products fuse, and their derivatives. Only for sources in `kernel_sources`.
+/// Activations that products fuse, and their derivatives. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-// What is not inlined is called with vectors in memory, and the compiler would rather call than inline that often: the
-// functions of a vector are types, and always inlined.
+// Functions of vectors are objects with an always-inline operator: a call would pass vectors in memory, and the
+// compiler often prefers a call.
 
-/// T is what the result is stored in.
+/// The activation of x, for a result stored as T.
 template <Activation kActivation, class T>
 struct Activated {
   static constexpr bool kSmooth = kActivation == Activation::kGelu || kActivation == Activation::kGeluTanh;
@@ -36,7 +36,7 @@ struct ActivationDerivative {
   }
 };
 
-/// f(Of<activation, T>{}).
+/// Calls f(Of<activation, T>{}).
 template <template <Activation, class> class Of, class T, class F>
 inline void with_activation(Activation activation, F&& f) {
   switch (activation) {

@@ -3,20 +3,20 @@
 #include "binade/core/kernels/simd.h"
 #include "binade/core/observation.h"
 
-/// How kernels observe what they store (core/observation.h): a running maximum over the magnitudes' bits, one register
-/// per task, folded into the thread's observation when the task ends. An integer maximum keeps infinities and NaN. Only
+/// Observation of what kernels store (core/observation.h): a running maximum over the magnitudes' bits, one register
+/// per task, merged into the thread's observation when the task ends. An integer maximum keeps infinities and NaN. Only
 /// for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
 
-/// Lane by lane the larger of a magnitude, 0 to begin with, and that of x; NaN is larger than infinity.
+/// Returns the lane-wise maximum of a magnitude (initially 0) and |x|; NaN is larger than infinity.
 inline VFloat larger_magnitude(const VFloat& magnitude, const VFloat& x) {
   const VInt own = (VInt)x & kMagnitudeBits;
   return (VFloat)(own > (VInt)magnitude ? own : (VInt)magnitude);
 }
 
-/// What one task stores in `stored`. Doubles and integers pass unseen.
+/// Observes what one task stores with dtype `stored`. Doubles and integers are not observed.
 class AmaxObserver {
  public:
   explicit AmaxObserver(DType stored) : stored_(stored) {}
@@ -24,7 +24,7 @@ class AmaxObserver {
   AmaxObserver& operator=(const AmaxObserver&) = delete;
   ~AmaxObserver() {
     const VInt magnitudes = (VInt)largest_;
-    std::int32_t largest = 1;  // a task that stored zeros has been observed too
+    std::int32_t largest = 1;  // a task that stored only zeros counts as observed
     for (int i = 0; i < kLanes<std::int32_t>; ++i) largest = magnitudes[i] > largest ? magnitudes[i] : largest;
     const auto word = static_cast<std::uint32_t>(largest);
     switch (stored_) {
@@ -39,7 +39,7 @@ class AmaxObserver {
   void add(const Vector<double>&) {}
   void add(float x) { add(splat(x)); }
   void add(double) {}
-  /// `count` values in a row.
+  /// Observes `count` contiguous values.
   void add(const float* x, std::int64_t count) {
     std::int64_t i = 0;
     for (; i + kLanes<float> <= count; i += kLanes<float>) add(load_vector<float>(x + i));
@@ -52,8 +52,8 @@ class AmaxObserver {
   VFloat largest_{};
 };
 
-/// What one loop stores, shown to a task's AmaxObserver at the loop's end: alone it stays in a register, where a
-/// AmaxObserver is written to memory in every round.
+/// Observes what one loop stores and passes the maximum to a task's observer when the loop ends. It stays in a
+/// register, whereas an AmaxObserver is written to memory in every iteration.
 class LoopAmaxObserver {
  public:
   explicit LoopAmaxObserver(AmaxObserver& amax) : amax_(amax) {}

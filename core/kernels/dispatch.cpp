@@ -33,7 +33,7 @@ Level loops_of_level();
 
 namespace {
 
-/// Linux gives tile registers to a process that asks: their 8 KiB make the frames of its signals larger.
+/// Requests the AMX tile registers from Linux; their 8 KiB enlarge the signal frames of the process.
 [[maybe_unused]] bool tile_registers_granted() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -51,7 +51,7 @@ std::vector<Level> usable_tables() {
     usable.back().isa = level;
   };
 #if defined(__x86_64__)
-  // Every flag that the level's sources are compiled with, and with it what the flag implies.
+  // Every flag that the level's sources are compiled with, and what it implies.
   [[maybe_unused]] const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                                        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
                                        __builtin_cpu_supports("bmi2");

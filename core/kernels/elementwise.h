@@ -29,8 +29,8 @@ struct Out {
 };
 
 /// The order in which a kernel visits up to four operands that broadcast to one shape: `runs` runs of `length`
-/// elements, in which operand i moves by steps[i], 1 or 0. Run r starts at the digits of r in the mixed base extents[0
-/// … outer), the first counting fastest. The last operand is the result.
+/// elements, in which operand i moves by steps[i], 1 or 0. The digits of r in the mixed base extents[0 … outer), least
+/// significant first, give the start of run r. The last operand is the result.
 struct Walk {
   static constexpr int kMaxOperands = 4, kMaxRank = 8;
   std::int64_t runs = 0, length = 0;
@@ -40,7 +40,7 @@ struct Walk {
   std::int64_t steps[kMaxOperands] = {};
 };
 
-/// An op's Params, byte by byte.
+/// An op's Params as bytes.
 struct OpParams {
   alignas(8) unsigned char bytes[16] = {};
 
@@ -62,14 +62,14 @@ struct UnaryArgs {
   int op = 0;  ///< position in ops::UnaryOps
   bool backward = false;
   Walk walk{};
-  In in[2]{};  ///< x; or what the op saved (gy where it saves nothing), and gy
+  In in[2]{};  ///< forward: x; backward: what the op saved (gy if it saves nothing), and gy
   Out out{};
   OpParams params{};
 };
 
 struct BinaryArgs {
   int op = 0;         ///< position in ops::BinaryOps
-  int direction = 0;  ///< 0: forward; 1, 2: the gradient of the first, of the second input, of the result's shape
+  int direction = 0;  ///< 0: forward; 1, 2: gradient of the first or second input, in the result's shape
   Walk walk{};
   In in[3]{};  ///< a, b, gy
   Out out{};
@@ -79,7 +79,7 @@ struct BinaryArgs {
 /// out = condition ? a : b
 struct WhereArgs {
   Walk walk{};
-  In in[3]{};  ///< condition (one byte an element), a, b
+  In in[3]{};  ///< condition (one byte per element), a, b
   Out out{};
 };
 

@@ -6,7 +6,7 @@
 #include "binade/core/kernels/activation.h"
 #include "binade/core/kernels/lanes.h"
 
-/// What happens to a tile of sums on its way to memory. Only for sources in `kernel_sources`.
+/// Bias, activation and rounding of a tile of sums as it is stored. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 /// to += x, `rows` rows of `columns`.
@@ -16,35 +16,35 @@ inline void add_rows(const T* x, std::int64_t x_row, int rows, std::int64_t colu
     for (std::int64_t j = 0; j < columns; ++j) to[r * to_row + j] += x[r * x_row + j];
 }
 
-/// Whether y is the activation of z as T holds it, and not of the sum: so z is all that is kept of y where a gradient
-/// is wanted (docs/decisions/0037), and y does not depend on whether one is. In f32 both are one, and of a ReLU too.
+/// True if y is the activation of z as rounded to T, not of the sum. Then backward needs only z (docs/decisions/0037),
+/// and y does not depend on whether a gradient is wanted. In f32, and for ReLU, both are the same.
 template <class T, class Of>
 inline constexpr bool kOfRounded = sizeof(T) == 2 && Of::kSmooth;
 
-/// A sum as z holds it, to be stored as T. A finite one below T's range is held at its end, where a GELU is 0 as it is
-/// of the sum: of -inf it is 0 times infinity.
+/// Returns a sum as z stores it in T. A finite sum below T's range becomes T's lowest value, where a GELU is 0 as it is
+/// for the sum; for -inf it would be 0 times infinity.
 template <class T>
 [[gnu::always_inline]] inline VFloat as_z(VFloat sum) {
   constexpr auto kLowest = static_cast<float>(-range_of(kDTypeOf<T>).largest);
   return rounded_to<T>(sum >= -std::numeric_limits<float>::max() ? at_least(sum, kLowest) : sum);
 }
 
-/// Sums and where they go.
+/// A tile of sums and its destination.
 template <class T>
 struct Rows {
   const Compute<T>* sums = nullptr;
   std::int64_t sums_row = 0;
   int rows = 0;
   std::int64_t columns = 0;
-  std::int64_t column = 0;  ///< of the bias, under the first sum
+  std::int64_t column = 0;  ///< column of the first sum, for the bias
   T* y = nullptr;
-  T* z = nullptr;                    ///< the values before the activation; null: not kept
-  const T* derivative_at = nullptr;  ///< what `derivative_of` is taken of
-  std::int64_t row = 0;              ///< elements between two rows of y, z and derivative_at
+  T* z = nullptr;                    ///< values before the activation; null: not stored
+  const T* derivative_at = nullptr;  ///< input of the activation derivative
+  std::int64_t row = 0;              ///< elements between rows of y, z and derivative_at
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias); of a GELU in halves y = round(activation(z)), also where
-/// nobody wants z: y must not depend on that (recompute, evaluation). With a derivative_of, y = round(sum
+/// y = round(activation(sum + bias)), z = round(sum + bias). For a GELU in halves y = round(activation(z)), even if z
+/// is not stored, so that y does not depend on that (recompute, evaluation). With `derivative_of`, y = round(sum
 /// derivative_of'(derivative_at)).
 template <class T>
 struct Epilogue {
@@ -61,10 +61,10 @@ struct Epilogue {
   }
 
  private:
-  /// Two vectors at a time, whose chains overlap.
+  /// Two vectors at a time, so that their dependency chains overlap.
   static constexpr int kSweep = 2;
 
-  /// f(row, column, registers as a compile-time constant, Full{} or Part{n}) for all of t.
+  /// Calls f(row, column, number of registers as a compile-time constant, Full{} or Part{n}) for all of t.
   template <class F>
   [[gnu::always_inline]] static void each(const Rows<T>& t, F&& f) {
     each_sweep<T, kSweep>(
@@ -84,7 +84,7 @@ struct Epilogue {
             const std::int64_t at = j + i * kLanes<float>;
             x[i] = get(t.sums + r * t.sums_row + at, part);
             if (shift != nullptr) x[i] += get(shift + at, part);
-            // One that the activation makes finite counts too. No GELU is larger than what it is of.
+            // An infinity that the activation makes finite counts too. No GELU is larger than its input.
             if (kKeepsZ || kOfRounded<T, Of>) largest = larger_magnitude(largest, x[i]);
             if (kOfRounded<T, Of>) x[i] = as_z<T>(x[i]);
             y[i] = of(x[i]);

@@ -7,7 +7,7 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// Rows of exponentials, as softmax and cross entropy go over them. Only for sources in `kernel_sources`.
+/// Exponentials of rows, for softmax and cross entropy. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 inline Vector<double> exp(Vector<double> x) {
@@ -15,7 +15,7 @@ inline Vector<double> exp(Vector<double> x) {
   return x;
 }
 
-/// The largest of a row's values, -inf without any. A NaN is left out: its exponential brings it back.
+/// Maximum of a row, -inf if it is empty. A NaN is skipped and comes back through its exponential.
 template <class C>
 class RowMax {
  public:
@@ -40,8 +40,8 @@ class RowMax {
   Vector<C> best_[kChains] = {splat(kNothing), splat(kNothing), splat(kNothing), splat(kNothing)};
 };
 
-/// keep_it(column, exp(x - offset), Full{} or Part{}) over n values of a row, of which at most kChunk come in one call;
-/// the sum of them all, in four chains for each call.
+/// Calls keep_it(column, exp(x - offset), Full{} or Part{}) over n values of a row, at most kChunk per call, and sums
+/// the exponentials in four chains per call.
 template <class C>
 class ExponentialSum {
  public:
@@ -61,7 +61,7 @@ class ExponentialSum {
   Vector<C> sums_{};
 };
 
-/// exp(x) of one value: the bits that it has among others.
+/// Returns exp(x) of one value, with the bits that it has in a vector.
 inline float exp_of(float x) { return exp(splat(x))[0]; }
 inline double exp_of(double x) { return math::exp(x); }
 

@@ -3,7 +3,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-// Plain loops, which the compiler turns into vectors: nothing in them branches.
+// Plain loops without branches, which the compiler vectorizes.
 
 template <Float8 kFormat>
 void round_to(int exponent, const bfloat16* x, bfloat16* y, std::int64_t n) {

@@ -7,14 +7,14 @@
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/tile.h"
 
-/// Copies of image rows with a border of zeros, in the lanes that the register tile reads. Only for sources in
+/// Copies image rows with a border of zeros into the lanes that the register tile reads. Only for sources in
 /// `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// Beyond them a call of memcpy() is the faster copy.
+/// For more lanes a call of memcpy() is faster.
 inline constexpr std::int64_t kFewLanes = 64;
 
-/// `channels` neighbors as lanes; an odd last one of a pair gets a zero partner.
+/// Copies `channels` neighbors as lanes; the last of an odd number gets a zero partner.
 template <class Lane, class T>
 inline void to_lanes(const T* from, std::int64_t channels, typename Lane::Stored* to) {
   using Stored = typename Lane::Stored;
@@ -38,8 +38,8 @@ struct Image {
   std::int64_t pitch = 0;
 };
 
-/// Rows [y, y + rows) and columns [x, x + columns) as (rows, columns, pixel_lanes): group g begins at lane
-/// g * ceil(channels / kDepth). What lies outside the image is 0; lanes behind the last group are left as they are.
+/// Copies rows [y, y + rows) and columns [x, x + columns) as (rows, columns, pixel_lanes): group g begins at lane g *
+/// ceil(channels / kDepth). Pixels outside the image are 0; lanes after the last group are not written.
 template <class Lane, class T>
 void copy_with_border(const Image<T>& image, std::int64_t y, std::int64_t rows, std::int64_t x, std::int64_t columns,
                       std::int64_t pixel_lanes, typename Lane::Stored* to) {
@@ -49,7 +49,7 @@ void copy_with_border(const Image<T>& image, std::int64_t y, std::int64_t rows, 
   const bool joined = image.groups == 1 || image.channels % Lane::kDepth == 0;
   const bool one_run = joined && image.pitch == all && pixel_lanes * Lane::kDepth == all;
   const std::int64_t row_lanes = columns * pixel_lanes;
-  const std::int64_t begin = x < 0 ? (-x < columns ? -x : columns) : 0;  // columns [begin, end) lie inside
+  const std::int64_t begin = x < 0 ? (-x < columns ? -x : columns) : 0;  // columns [begin, end) are inside
   const std::int64_t end = image.width - x < begin ? begin : (image.width - x < columns ? image.width - x : columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     Stored* row = to + r * row_lanes;

@@ -5,7 +5,7 @@
 /// Which register tile multiplies which stored type. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// What multiplies bf16 here.
+/// The lane that multiplies bf16 at this level.
 #if defined(__AMX_BF16__)
 using Bf16Lane = Bf16TileLane;
 #elif defined(__AVX512BF16__)

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Copies of whole elements, no arithmetic; any dtype.
+/// Copies of whole elements of any dtype, without arithmetic.
 namespace binade {
 
-/// `outer` runs of `inner` contiguous elements each, `*_stride` elements apart.
+/// Copies `outer` runs of `inner` contiguous elements, `*_stride` elements apart.
 struct BoxCopy {
   std::size_t element_bytes = 4;
   std::int64_t outer = 0, inner = 0;
@@ -16,7 +16,7 @@ struct BoxCopy {
   std::int64_t to_stride = 0;
 };
 
-/// A contiguous result of extents dims[0 … rank), read at `from_stride`.
+/// Writes a contiguous result with extents dims[0 … rank), read with strides `from_stride`.
 struct PermuteCopy {
   static constexpr int kMaxRank = 8;
   std::size_t element_bytes = 4;

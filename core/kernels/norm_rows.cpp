@@ -10,7 +10,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Rows that make a task worth handing to a thread, by size alone.
+/// Rows that are worth a task, by size alone.
 std::int64_t row_grain(std::int64_t cols) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols)); }
 
 template <class T>
@@ -31,12 +31,12 @@ Compute<T> average_square(const T* h, std::int64_t cols, Compute<T> mean) {
   return sum_lanes(squares) / static_cast<Compute<T>>(cols);
 }
 
-/// Statistics that normalize a row: y = (h - mean) rstd, for h as stored in `row`.
+/// Statistics of a row: y = (h - mean) rstd, for h as stored in `row`.
 template <class T>
 struct RowStatistics {
   const T* row;
   Compute<T> mean, rstd;
-  Compute<T> unit = 1;    ///< a power of two: `row` is the given row times this
+  Compute<T> unit = 1;    ///< power of two by which `row` was scaled
   bool constant = false;  ///< the row was scaled and is constant: every h is the mean, and rstd = 1 / sqrt(eps)
 };
 
@@ -79,7 +79,7 @@ RowStatistics<T> row_statistics(const T* h, std::int64_t cols, bool rms, double 
   return {h, mean, C{1} / std::sqrt(variance + eps)};
 }
 
-/// Fetches what the next row will read, while this one, which lies in the first cache by then, leaves memory idle.
+/// Prefetches the next row while this one, which is in the L1 cache by then, leaves memory idle.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_next(const T* row, std::int64_t pitch, std::int64_t column) {
   if (row != nullptr) prefetch_line(row, (pitch + column) * static_cast<std::int64_t>(sizeof(T)));
@@ -94,7 +94,7 @@ void forward_row(const RowNormForward& a, std::int64_t row, AmaxObserver& amax) 
   if (r != nullptr) {
     T* sum = static_cast<T*>(a.h) + row * a.cols;
     put_row(sum, a.cols, amax, [&](std::int64_t c, auto part) { return get(x + c, part) + get(r + c, part); });
-    h = sum;  // the rounded sum is what is normalized, as if add and norm were two ops
+    h = sum;  // normalizes the rounded sum, as if add and norm were two ops
   }
   const RowStatistics<T> s = row_statistics(h, a.cols, a.rms, a.eps);
   if (a.mean != nullptr) static_cast<C*>(a.mean)[row] = s.mean / s.unit;
@@ -145,14 +145,14 @@ void backward_row(const RowNormBackward& a, std::int64_t row, Compute<T>* gw, Co
     prefetch_next(gy, a.cols, c);
     prefetch_next(gh, a.cols, c);
     const Wide<T> dy = get(gy + c, part), xhat = (get(h + c, part) - center) * factor;
-    // As it went into the mean: of one column nothing may be left.
+    // Rounded as in the mean: with one column the difference must be 0.
     const Wide<T> g = w != nullptr ? uncontracted(dy * get(w + c, part)) : dy;
     const Wide<T> v = (g - mean_g - xhat * mean_gx) * factor;
     return gh != nullptr ? v + get(gh + c, part) : v;
   });
 }
 
-/// to = the blocks' parts added in block order; `part` 0 is gw, 1 is gb.
+/// Adds the blocks' parts in block order; `part` 0 is gw, 1 is gb.
 template <class C>
 void combine(const RowNormBackward& a, int part, void* to) {
   if (to == nullptr) return;

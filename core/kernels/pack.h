@@ -8,12 +8,12 @@
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/kernels/tile.h"
 
-/// Copying operands into the order in which the register tile reads them. Only for sources in `kernel_sources`.
+/// Copies operands into the order in which the register tile reads them. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 namespace pack_detail {
 
-// Always inlined: called, these would hand their vectors over in memory.
+// Always inlined: calls would pass vectors in memory.
 
 /// Transposes kLanes x kLanes words: log2 rounds of perfect shuffles.
 [[gnu::always_inline]] inline void transpose(VFloat (&v)[kLanes<float>]) {
@@ -32,7 +32,7 @@ namespace pack_detail {
 }
 
 #if defined(__AVX512BW__)
-/// 16 values each as pairs.
+/// Interleaves 16 values of each as pairs.
 [[gnu::always_inline]] inline VFloat pair_halves(__m256i low, __m256i high) {
   const __m512i odd = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0, 3,
                                        0, 2, 0, 1, 0, 0, 0);
@@ -41,7 +41,7 @@ namespace pack_detail {
 }
 #endif
 
-/// A vector of each of two rows as pairs, those of `low` in the low halves.
+/// Interleaves a vector from each of two rows as pairs, `low` in the low halves.
 [[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high) {
 #if defined(__AVX512BW__)
   return pair_halves(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)),
@@ -50,7 +50,7 @@ namespace pack_detail {
   return (VFloat)(((VWord)load_as_float(low) >> 16) | (VWord)load_as_float(high));
 #endif
 }
-/// The first `count` values of two rows as pairs, no byte beyond; a row that is null is 0.
+/// Pairs of the first `count` values of two rows, reading no byte beyond; a null row is 0.
 [[gnu::always_inline]] inline VFloat pair(const bfloat16* low, const bfloat16* high, int count) {
 #if defined(__AVX512BW__)
   const auto there = static_cast<__mmask16>((1u << count) - 1u);
@@ -66,9 +66,8 @@ namespace pack_detail {
 
 }  // namespace pack_detail
 
-/// Writes lanes of op(X) so that dst[k * kWidth + j] holds X[j, k] (for Bf16PairLane: X[j, 2k] low, X[j, 2k + 1] high),
-/// j < kWidth, k < ceil(k_count / Lane::kDepth). What lies beyond `j_count` or `k_count` becomes 0. Strides in
-/// elements.
+/// Packs lanes of op(X), so that dst[k * kWidth + j] holds X[j, k] (for Bf16PairLane: X[j, 2k] low, X[j, 2k + 1] high),
+/// j < kWidth, k < ceil(k_count / Lane::kDepth). Elements beyond `j_count` or `k_count` are 0. Strides are in elements.
 template <class Lane, class T, int kWidth>
 void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::int64_t j_count, std::int64_t k_count,
                 typename Lane::Stored* dst) {
@@ -89,7 +88,7 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
 
   if constexpr (sizeof(Stored) == 4) {
     if (k_stride == 1 && lanes >= kN) {
-      // k runs along memory: kN x kN words at a time through registers.
+      // k is contiguous: kN x kN words at a time through registers.
       const auto row = [&](std::int64_t j, std::int64_t k) -> VFloat {
         if (j >= j_count) return VFloat{};
         if constexpr (kDepth == 2)
@@ -121,7 +120,7 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
       return;
     }
     if (j_stride == 1) {
-      // j runs along memory: rows are copied (pairs: two rows are interleaved).
+      // j is contiguous: rows are copied (pairs: two rows are interleaved).
       std::int64_t k = 0;
       if constexpr (kDepth == 2)
         for (; k < k_count / 2 && j_count >= kWidth; ++k)
@@ -160,8 +159,8 @@ void pack_panel(const T* x, std::int64_t j_stride, std::int64_t k_stride, std::i
     for (int j = 0; j < kWidth; ++j) dst[k * kWidth + j] = element(j, k);
 }
 
-/// Rows of A packed for the tile: row j's lanes of group g (kGroup of them, the last group's may be fewer) begin at
-/// dst[(g * kTileRows + j) * kGroup].
+/// Packs rows of A for the tile: row j's lanes of group g (kGroup lanes; the last group may have fewer) begin at dst[(g
+/// * kTileRows + j) * kGroup].
 template <class Lane, class T>
 void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::int64_t rows, std::int64_t k_count,
                typename Lane::Stored* dst) {
@@ -180,7 +179,7 @@ void pack_rows(const T* x, std::int64_t row_stride, std::int64_t k_stride, std::
           std::memcpy(dst + j * kN, from + j * row_stride, static_cast<std::size_t>(count) * sizeof(T));
         }
       } else if (row_stride == 1) {
-        // Rows run along memory: 16 x 16 pairs at a time through registers.
+        // Rows are contiguous: 16 x 16 pairs at a time through registers.
         for (std::int64_t jb = 0; jb < rows; jb += kN) {
           const int there = static_cast<int>(rows - jb < kN ? rows - jb : kN);
           const auto values = [&](std::int64_t i) { return i < count ? from + i * k_stride + jb : nullptr; };
@@ -231,8 +230,8 @@ struct PackedB {
   }
   const char* panel(std::int64_t p) const { return reinterpret_cast<const char*>(data + p * kWide * lanes); }
 
-  /// Packs k_count values of k from `first_lane` on into panel p of op(B): element (k, j) at b[k * k_stride + j *
-  /// j_stride].
+  /// Packs k_count values of k, from `first_lane` on, into panel p of op(B), whose element (k, j) is b[k * k_stride + j
+  /// * j_stride].
   template <class T>
   void pack(std::int64_t p, const T* b, std::int64_t k_stride, std::int64_t j_stride, std::int64_t k_count,
             std::int64_t first_lane = 0) const {

@@ -9,13 +9,13 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Integers as wide as the computing type: what comparisons of its registers give.
+/// Integers as wide as the computing type, as comparisons of its registers return them.
 template <class T>
 using Word = std::conditional_t<std::is_same_v<T, double>, std::int64_t, std::int32_t>;
 template <class T>
 using Words = Vector<Word<T>>;
 
-/// The general case of the two below: lane by lane.
+/// The general case of the two functions below, lane by lane.
 template <class T, class I>
 void put_index_lanes(I* to, const Words<T>& index, int count) {
   for (int i = 0; i < count; ++i) to[i] = static_cast<I>(index[i]);
@@ -64,7 +64,7 @@ std::int64_t grain_of(std::int64_t width, std::int64_t channels) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
-/// A window's pixels inside the image: `rows` x `columns`; as constants where they are the usual ones.
+/// Pixels of a window inside the image: `rows` x `columns`, compile-time constants for the common sizes.
 template <int kRows, int kColumns>
 struct FixedExtent {
   static constexpr std::int64_t rows = kRows, columns = kColumns;
@@ -79,8 +79,8 @@ struct Best {
   Words<T> index;
 };
 
-/// The largest of rows x columns pixels from `from` on, the first of equal ones, or the last NaN; -inf of none, as in
-/// an image of nothing but padding. Indices begin with `first` and go on from row to row by the kernel's width.
+/// Returns the largest of rows x columns pixels from `from` on: the first of equal ones, or the last NaN; -inf if there
+/// is none, as in an image of padding only. Indices start at `first` and advance from row to row by the kernel's width.
 template <class T, class P>
 [[gnu::always_inline]] inline Best<T> best_of(const MaxPool& a, const T* from, std::int64_t rows, std::int64_t columns,
                                               Word<T> first, P part) {
@@ -88,14 +88,14 @@ template <class T, class P>
   for (std::int64_t h = 0; h < rows; ++h)
     for (std::int64_t w = 0; w < columns; ++w) {
       const Wide<T> v = get(from + (h * a.width + w) * a.x_pitch, part);
-      const Words<T> take = (v > best.value) | (v != v);  // a NaN is taken, and nothing is larger than it then
+      const Words<T> take = (v > best.value) | (v != v);  // NaN is taken, and nothing is larger afterwards
       best.value = take ? v : best.value;
       best.index = take ? splat(static_cast<Word<T>>(first + h * a.kernel_w + w)) : best.index;
     }
   return best;
 }
 
-/// The same of 2 x 2 pixels: a tree of comparisons, where no NaN is among them.
+/// best_of() for 2 x 2 pixels: a tree of comparisons unless one is NaN.
 template <class T, class P>
 [[gnu::always_inline]] inline Best<T> best_of_four(const MaxPool& a, const T* from, Word<T> first, P part) {
   const T* next_row = from + a.width * a.x_pitch;
@@ -146,7 +146,8 @@ void max_forward_row(const MaxPool& a, std::int64_t image, std::int64_t oh, Amax
   }
 }
 
-/// Gradients of a pixel's channels, added to what is there if that is wanted: as if they had been stored alone first.
+/// Stores the gradients of a pixel's channels, or adds them to gx after rounding, as if they had been stored alone
+/// first.
 template <class T, int n, class P>
 [[gnu::always_inline]] inline void put_gradients(const MaxPool& a, T* gx, Wide<T> (&sums)[n], P part,
                                                  LoopAmaxObserver& amax) {
@@ -158,7 +159,7 @@ template <class T, int n, class P>
   put_sweep(gx, sums, part, amax);
 }
 
-/// Windows that lie side by side without a gap: each writes its own pixels, the last ones what is left beside them.
+/// True if windows are adjacent without gaps: each writes its own pixels, the last ones also the rest of the image.
 bool tiles_image(const MaxPool& a) {
   return a.kernel_h == a.stride_h && a.kernel_w == a.stride_w && a.padding_h == 0 && a.padding_w == 0 &&
          a.out_height > 0 && a.out_height * a.kernel_h <= a.height && a.out_width > 0 &&
@@ -218,7 +219,7 @@ void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Amax
     while (ow1 < a.out_width && ow1 * a.stride_w - a.padding_w <= w) ++ow1;
     while (ow0 < ow1 && ow0 * a.stride_w - a.padding_w + a.kernel_w <= w) ++ow0;
     T* gx = static_cast<T*>(a.gx) + ((image * a.height + h) * a.width + w) * a.gx_pitch;
-    /// What comes to channels c from one window; nothing, where no window's pixel is the `here`th.
+    /// Adds to channels c the gradient of a window whose maximum is this pixel, and 0 otherwise.
     const auto from_window = [&](std::int64_t oh, std::int64_t ow) {
       const std::int64_t window = (image * a.out_height + oh) * a.out_width + ow;
       const std::int64_t here = (h - (oh * a.stride_h - a.padding_h)) * a.kernel_w + w -
@@ -238,7 +239,7 @@ void max_backward_row(const MaxPool& a, std::int64_t image, std::int64_t h, Amax
   }
 }
 
-/// f(image, row, seen) over every row of `height` x `width` pixels, in parallel; f stores values of type T.
+/// Calls f(image, row, amax) for every row of `height` x `width` pixels, in parallel; f stores values of type T.
 template <class T, class F>
 void each_row(std::int64_t images, std::int64_t height, std::int64_t width, std::int64_t channels, F&& f) {
   parallel_for(images * height, grain_of(width, channels), [&](std::int64_t begin, std::int64_t end) {
@@ -247,7 +248,7 @@ void each_row(std::int64_t images, std::int64_t height, std::int64_t width, std:
   });
 }
 
-/// f(TypeTag of values, TypeTag of indices).
+/// Calls f(TypeTag of values, TypeTag of indices).
 template <class F>
 void dispatch_pool(const MaxPool& a, F&& f) {
   dispatch_float(a.dtype, "max_pool2d", [&](auto value) {

@@ -4,12 +4,11 @@
 
 #include "binade/core/dtype.h"
 
-/// Kernels that move a window or taps over images (N, H, W, C). Pitches are elements from
-/// pixel to pixel.
+/// Kernels that move a window or taps over images (N, H, W, C). Pitches are elements between pixels.
 namespace binade {
 
-/// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the taken one (u8 or
-/// i32). A NaN is larger than everything.
+/// y[n, oh, ow] = max over the window's pixels inside the image; index = kh * kernel_w + kw of the largest (u8 or i32).
+/// NaN is larger than everything.
 struct MaxPool {
   DType dtype = DType::f32;
   std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;
@@ -19,11 +18,11 @@ struct MaxPool {
   const void* x = nullptr;  ///< forward
   std::int64_t x_pitch = 0;
   void* y = nullptr;
-  const void* gy = nullptr;  ///< backward: gx gathers, for each pixel, gy of the windows that took it, in window order
+  const void* gy = nullptr;  ///< backward: gx sums for each pixel, in window order, gy of the windows that took it
   std::int64_t gy_pitch = 0;
   void* gx = nullptr;
   std::int64_t gx_pitch = 0;
-  bool accumulate = false;  ///< backward: gx, rounded as it would be alone, is added to what is there
+  bool accumulate = false;  ///< backward: gx, rounded as if it were alone, is added to the destination
 };
 
 /// For each output position, the source positions it reads, with their weights: source[begin[o] … begin[o + 1]).
@@ -31,16 +30,16 @@ struct Taps {
   const std::int64_t* begin = nullptr;
   const std::int64_t* source = nullptr;
   const double* weight = nullptr;
-  const double* divisor = nullptr;  ///< per output (divide_after) or per source (divide_before); null: none
+  const double* divisor = nullptr;  ///< per output (dividing after) or per source (divide_before); null: none
 };
 
-/// y[n, oh, ow] = sum over taps of height and width of weight_h weight_w x[n, h, w], in tap order; average pooling,
-/// upsampling and, with the taps turned round, their gradients.
+/// y[n, oh, ow] = sum over taps of height and width of weight_h weight_w x[n, h, w], in tap order: average pooling,
+/// upsampling and, with reversed taps, their gradients.
 struct Resample {
   DType dtype = DType::f32;
   std::int64_t images = 0, height = 0, width = 0, channels = 0, out_height = 0, out_width = 0;
   Taps rows{}, cols{};
-  bool divide_before = false;  ///< x / (divisor_h[h] divisor_w[w]) is summed; else the sum is divided
+  bool divide_before = false;  ///< sums x / (divisor_h[h] divisor_w[w]); otherwise divides the sum
   const void* x = nullptr;
   std::int64_t x_pitch = 0;
   void* y = nullptr;

@@ -6,16 +6,16 @@
 #include "binade/core/kernels/attention.h"
 #include "binade/core/kernels/tensor.h"
 
-/// Numbers that telemetry takes from tensors, found where the tensors lie: the host waits for none of them.
+/// Measurements that telemetry takes from tensors, computed on the tensor's device without host synchronization.
 namespace binade {
 
-/// Which elements of a gradient are looked at for zeros: at most 4096, in short runs, evenly spread, so that few lines
-/// of memory are read.
+/// Elements of a gradient that are checked for zeros: at most 4096, in short, evenly spread runs, so that few cache
+/// lines are read.
 struct ZeroSample {
   static constexpr std::int64_t kRuns = 128, kRun = 32;
 
   explicit constexpr ZeroSample(std::int64_t n) : count(n), stride(std::max(kRun, n / kRuns)) {}
-  /// Of a run; 0 for one that begins beyond the end.
+  /// First element and length of a run; length 0 if it begins past the end.
   constexpr std::int64_t begin(std::int64_t run) const { return run * stride; }
   constexpr std::int64_t length(std::int64_t run) const {
     return std::max<std::int64_t>(0, std::min(kRun, count - begin(run)));
@@ -29,7 +29,7 @@ struct ZeroSample {
   std::int64_t count, stride;
 };
 
-/// Which of `rows` rows are looked at: row of(0) … of(size - 1), evenly spread, the last one among them.
+/// Examined rows of `rows`: of(0) … of(size - 1), evenly spread, the last row included.
 struct RowSample {
   static constexpr std::int64_t kMost = 16;
 
@@ -39,42 +39,43 @@ struct RowSample {
   std::int64_t rows, size;
 };
 
-/// What counts in the entropy of a row of logits.
+/// Rules for the entropy of a row of logits.
 struct VisibleKeys {
-  static constexpr std::int64_t kLeast = 8;  ///< fewer say nothing
-  /// Constants that stand for -inf begin at -10000. A NaN is no mask.
+  static constexpr std::int64_t kLeast = 8;  ///< fewer keys are not meaningful
+  /// Constants used instead of -inf begin at -10000. NaN is not masked.
   static constexpr bool masked(double logit) { return logit < -9000; }
 };
 
-/// The values (rows, cols) of a tensor, on a device.
+/// A tensor's values (rows, cols), on a device.
 struct ProbedValues {
   InputRows x{};
   std::int64_t rows = 0, cols = 0;
 };
 
-/// How near floating values come to `singularity`, a number that f32 has, or to the ends of what is legal.
+/// Measures how close floating values come to `singularity`, which f32 represents exactly, or to the ends of the legal
+/// range.
 struct SingularityProbe {
   ProbedValues values{};
   double singularity = 0, low = 0, high = 0;
-  /// Becomes the least over the values, NaN left out, and over what was there: of |x - singularity| and high - x, and 0
-  /// where x is beyond low or high. The host's bits.
+  /// Lowered to the minimum, over all values but NaN, of |x - singularity| and high - x, and of 0 if x is beyond low or
+  /// high. The same bits as on the host.
   double* nearest = nullptr;
 };
 
-/// Zeros of either sign in the ZeroSample of 16-bit values.
+/// Counts zeros of either sign in the ZeroSample of 16-bit values.
 struct ZeroProbe {
   ProbedValues values{};
-  double* zeros = nullptr;  ///< becomes their number
+  double* zeros = nullptr;  ///< receives the count
 };
 
-/// The relative entropies of the RowSample of a softmax's rows of logits: NaN for a row that has fewer than
-/// VisibleKeys::kLeast of them, or one that is not finite.
+/// Relative entropies of the RowSample of a softmax's rows of logits; NaN for a row with fewer than VisibleKeys::kLeast
+/// visible keys or an entropy that is not finite.
 struct SoftmaxProbe {
   ProbedValues logits{};
-  double* entropies = nullptr;  ///< one a row that is looked at
+  double* entropies = nullptr;  ///< one per examined row
 };
 
-/// The same of attention's rows (b, h, t).
+/// The same for attention's rows (b, h, t).
 struct AttentionProbe {
   AttentionArgs args{};
   double* entropies = nullptr;

@@ -6,12 +6,12 @@
 
 namespace binade {
 
-/// y = the sum (divided by `divisor`) or the largest of x over some dimensions. x is seen as groups of neighboring
+/// y = the sum (divided by `divisor`) or the largest of x over some dimensions. x is described as groups of neighboring
 /// dimensions that are all reduced or all kept, outermost first; y holds the kept ones, contiguous. If x is a
 /// channel slice, its last dimension forms its own group and rows are `pitch` elements apart; otherwise `pitch` is 0.
 struct ReduceArgs {
   static constexpr int kMaxGroups = 8;
-  bool largest = false;  ///< else the sum
+  bool largest = false;  ///< otherwise the sum
   double divisor = 1;
   const std::int64_t* count = nullptr;  ///< divisor in device memory; null: `divisor`
   In x{};
@@ -31,11 +31,11 @@ struct MaxGradientArgs {
 
 namespace cpu {
 
-/// One level's serial reductions. Accumulators are float, double where x is f64.
+/// Serial reductions of one level. Accumulators are float, or double if x is f64.
 struct ReduceLoops {
-  /// *result = the reduction of n elements side by side.
+  /// *result = the reduction of n contiguous elements.
   void (*run)(In x, std::int64_t n, void* result);
-  /// result[c] = the reduction over `rows` rows, `pitch` elements apart, of column c < cols.
+  /// result[c] = the reduction of column c < cols over `rows` rows, `pitch` elements apart.
   void (*rows)(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, void* result);
   /// a[i] = the reduction of a[i] and b[i]; of type double or float.
   void (*combine)(void* a, const void* b, std::int64_t n, bool is_double);

@@ -4,13 +4,13 @@
 
 namespace binade::cpu {
 
-/// Working memory of one thread, kept from call to call. Each use inside one kernel has its own slot, so that a kernel
-/// called from a block of another does not overwrite its caller's. 64-byte aligned; contents undefined; at least 256
-/// bytes behind the end are readable and writable.
+/// Working memory of one thread, kept from call to call. Each use inside a kernel has its own slot, so that a kernel
+/// called from a block of another does not overwrite its caller's memory. 64-byte aligned; contents undefined; at least
+/// 256 bytes past the end are readable and writable.
 enum class ScratchSlot { kShared, kPackedA, kPackedB, kAccumulators, kImage, kGradient, kCount };
 
-/// At least `bytes` of this thread's slot. Throws std::bad_alloc. Compiled once, for every processor: what the kernels
-/// of all instruction-set levels call.
+/// Returns at least `bytes` of this thread's slot. Throws std::bad_alloc. Compiled once, for the kernels of all
+/// instruction-set levels.
 void* scratch(ScratchSlot slot, std::size_t bytes);
 
 template <class T>

@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-/// Vectors of the instruction-set level this file is compiled for (see core/kernels/dispatch.h). Only sources listed in
-/// `kernel_sources` may include it: the same names mean 4, 8 or 16 lanes there.
+/// Vectors of the instruction-set level that this file is compiled for (core/kernels/dispatch.h). Only for sources in
+/// `kernel_sources`: the same names mean 4, 8 or 16 lanes there.
 namespace binade::cpu::BINADE_ISA {
 
 #if defined(__AVX512F__)
@@ -55,7 +55,8 @@ inline void store_vector(void* to, const Vector<T>& v) {
   std::memcpy(to, &v, sizeof(v));
 }
 
-/// The first `count` lanes (0 … kLanes<float>); the rest reads as 0 and is not written. No byte beyond is touched.
+/// Loads or stores the first `count` lanes (0 … kLanes<float>); the rest reads as 0 and is not written. No byte beyond
+/// is accessed.
 inline VFloat load_part(const float* from, int count) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1u), from);
@@ -93,13 +94,13 @@ inline Vector<double> multiply_add(Vector<double> a, Vector<double> b, Vector<do
 #endif
 }
 
-/// Fetches the line that lies `bytes` behind `from` into the second cache. There need be no memory.
+/// Prefetches the cache line `bytes` after `from` into L2. The address need not be mapped.
 inline void prefetch_line(const void* from, std::int64_t bytes) {
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(bytes);
   __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
 }
 
-/// A product as it is rounded: the compiler may not contract it and the sum that it goes into to one multiply-add.
+/// Returns x, and keeps the compiler from contracting this product and a following sum into one multiply-add.
 template <class V>
 [[gnu::always_inline]] inline V uncontracted(V x) {
 #if defined(__AVX512F__)
@@ -110,7 +111,7 @@ template <class V>
   return x;
 }
 
-/// Whether a lane is NaN.
+/// Returns true if a lane is NaN.
 inline bool any_nan(VFloat x) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q) != 0;
@@ -128,7 +129,7 @@ inline bool any_nan(Vector<double> x) {
   return found;
 }
 
-/// The products, 64 bits wide, of the low words of the lanes.
+/// Returns the 64-bit products of the low words of the lanes.
 inline Vector<std::uint64_t> multiply_low_words(Vector<std::uint64_t> a, Vector<std::uint64_t> b) {
 #if defined(__AVX512F__)
   return (Vector<std::uint64_t>)_mm512_mul_epu32((__m512i)a, (__m512i)b);
@@ -170,7 +171,7 @@ inline VFloat load_as_float(const float16* from) {
 }
 
 #if defined(__AVX512BF16__)
-/// The lanes that the conversion instructions of AVX512_BF16 would flush.
+/// Returns the lanes that the conversion instructions of AVX512_BF16 would flush.
 inline __mmask16 subnormal_lanes(VFloat x) { return _mm512_fpclass_ps_mask((__m512)x, 0x20); }
 #endif
 /// bf16 bits of each lane in the low halves of 32-bit lanes.
@@ -211,7 +212,7 @@ inline void store_from_float(float16* to, VFloat x) {
 #endif
 }
 
-/// Both of them, one behind the other.
+/// Stores both, one after the other.
 template <class T>
 [[gnu::always_inline]] inline void store_two_from_float(T* to, VFloat first, VFloat second) {
   store_from_float(to, first);
@@ -229,7 +230,7 @@ template <class T>
 }
 #endif
 
-/// The same for the first `count` lanes only.
+/// Loads or stores the first `count` lanes only.
 template <class T>
 inline VFloat load_part_as_float(const T* from, int count) {
   T lanes[kLanes<float>] = {};
@@ -255,7 +256,7 @@ inline void store_part_from_float(T* to, VFloat x, int count) {
 }
 inline void store_part_from_float(float* to, VFloat x, int count) { store_part(to, x, count); }
 
-/// What is read of T where x was stored.
+/// Returns x as it reads back after being stored as T.
 template <class T>
 [[gnu::always_inline]] inline VFloat rounded_to(VFloat x) {
   if constexpr (std::is_same_v<T, bfloat16>) {

@@ -8,8 +8,8 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Each exponential is computed once: it waits in y, or in scratch where y is narrower than C, for the sum of all. The
-/// row behind this one is fetched meanwhile: memory would be idle while exponentials are made.
+/// Each exponential is computed once and kept until the sum is known: in y, or in scratch if y is narrower than C.
+/// Memory would be idle meanwhile, so the next row is prefetched.
 template <class C>
 [[gnu::flatten]] void softmax_of(In x, Out y, std::int64_t n, bool log) {
   Reader<C> xs(x);
@@ -66,15 +66,15 @@ template <class C>
   });
 }
 
-/// words[i] = word (first + i) of the stream for i < n, and beyond to the next multiple of kDrawn: Philox over counters
-/// side by side, of which each word has a lane of 64 bits, as wide as a product, whose upper half means nothing.
+/// words[i] = word (first + i) of the stream for i < n, and on to the next multiple of kDrawn: Philox over consecutive
+/// counters. Each word has a lane of 64 bits, as wide as a product, whose upper half is unused.
 using Words = Vector<std::uint64_t>;
 constexpr int kCounters = kLanes<std::uint64_t>, kDrawn = 4 * kCounters;
 static_assert(kChunk % kDrawn == 0);
 
 void draw(const RandomStream& stream, std::int64_t first, std::int64_t n, std::uint32_t* words) {
   const std::array<std::uint32_t, 4> zero = stream.counter(0);
-  Words own, low, high;  // each lane's number, and how two vectors' lanes take turns
+  Words own, low, high;  // lane numbers, and the interleaving of two vectors' lanes
   for (int l = 0; l < kCounters; ++l) {
     own[l] = static_cast<std::uint64_t>(l);
     low[l] = static_cast<std::uint64_t>(l / 2 + l % 2 * kCounters);

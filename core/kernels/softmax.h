@@ -7,10 +7,11 @@
 
 namespace binade {
 
-/// Softmax or log-softmax of rows. Backward: x is the op's result, gy its gradient, and y becomes that of its input.
+/// Softmax or log-softmax of rows. Backward: x is the op's result, gy its gradient, and y receives the gradient of the
+/// input.
 struct SoftmaxArgs {
   bool log = false, backward = false;
-  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< pitch: of x; the others are contiguous
+  std::int64_t rows = 0, cols = 0, pitch = 0;  ///< pitch of x; the others are contiguous
   In x{}, gy{};
   Out y{};
 };
@@ -31,7 +32,7 @@ namespace cpu {
 struct RowKernels {
   void (*softmax)(In x, Out y, std::int64_t n, bool log);
   void (*softmax_backward)(In y, In gy, Out gx, std::int64_t n, bool log);
-  /// As DropoutArgs, with element i drawing word first + i. REQUIRES first % 4 == 0.
+  /// Like DropoutArgs; element i uses word first + i. REQUIRES first % 4 == 0.
   void (*dropout)(In x, Out y, std::int64_t n, const RandomStream& stream, std::int64_t first, std::uint32_t drop,
                   double scale);
 };

@@ -19,12 +19,12 @@
 #include "binade/core/kernels/step.h"
 #include "binade/core/kernels/tensor.h"
 
-/// Every kernel by name and by the plain struct that it takes. A device is a table of these and a Backend
-/// (core/backend.h): ops fill the struct and call the table of the device that their tensors are on. `X(NAME, STRUCT)`
-/// makes KernelTable::NAME here, `cpu::run_NAME` (core/kernels/cpu/) and `cuda::run_NAME` (cuda/device/).
+/// All kernels: name and argument struct. A device is a KernelTable and a Backend (core/backend.h): ops fill the struct
+/// and call the table of their tensors' device. `X(NAME, STRUCT)` declares KernelTable::NAME here, `cpu::run_NAME`
+/// (core/kernels/cpu/) and `cuda::run_NAME` (cuda/device/).
 ///
 /// To add one: its line, its struct in the header of its family, its `run_NAME` on the CPU. A GPU whose module defines
-/// no `run_NAME` says so when the kernel is called.
+/// no `run_NAME` throws when the kernel is called.
 #define BINADE_KERNELS(X)                        \
   X(convert, ConvertArgs)                        \
   X(fill, FillArgs)                              \
@@ -74,7 +74,7 @@
   X(limit, LimitArguments)                       \
   X(limit_units, UnitLimitArguments)
 
-/// Kernels of devices whose memory the host cannot read. The CPU has none of them.
+/// Kernels of devices whose memory the host cannot read. The CPU has none.
 #define BINADE_DEVICE_KERNELS(X)         \
   X(fp8_choice, Fp8Choice)               \
   X(fp8_encode, Fp8Encoding)             \
@@ -126,16 +126,16 @@ struct KernelTable {
   BINADE_DEVICE_KERNELS(BINADE_ENTRY)
 #undef BINADE_ENTRY
 
-  bool low_bias = false;  ///< `gemm` takes a bias in the results' 16 bits as it is
-  /// Whether `gemm` multiplies by this activation derivative faster than a following activation_backward, for results
-  /// of `dtype`; null: always.
+  bool low_bias = false;  ///< `gemm` accepts a bias in the results' 16-bit dtype
+  /// Returns true if `gemm` multiplies results of `dtype` by this activation's derivative faster than a following
+  /// activation_backward. Null: always true.
   bool (*derivative_in_product)(Activation activation, DType dtype) = nullptr;
 };
 
 /// The table of a device. Throws DeviceError for a GPU that has not been opened (core/gpus.h).
 const KernelTable& kernels(Device device);
 
-/// Makes `table` the one of the open GPU. It must outlive every use of the GPU.
+/// Sets the table of the open GPU, which must outlive every use of the GPU.
 void set_gpu_kernels(const KernelTable& table);
 
 }  // namespace binade

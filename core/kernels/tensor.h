@@ -37,14 +37,14 @@ struct AccumulateArgs {
   InputRows from;
   std::int64_t rows = 0, cols = 0;
 };
-/// Reads `count` values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
+/// Observes `count` values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
 struct ObserveArgs {
   const void* values = nullptr;
   DType dtype = DType::f32;
   std::int64_t count = 0;
 };
 
-/// Bytes and where a copy of them belongs.
+/// A copy of bytes.
 struct MemoryCopy {
   void* to = nullptr;
   const void* from = nullptr;

@@ -34,9 +34,9 @@ inline VInt first_lanes(int count) {
   return lane < count;
 }
 
-/// Where the kRows rows of A lie. kRowsBeside: each right behind the last, so that one register addresses all. Else
-/// their lanes do, and seven rows share a register: what lies 0 to 6 rows behind it is one, two or four times 1, 3 or 5
-/// rows, which an address can hold.
+/// Addresses of the kRows rows of A. kRowsBeside: rows are contiguous, so that one register addresses all of them.
+/// Otherwise lanes are, and seven rows share a register: offsets of 0 to 6 rows are one, two or four times 1, 3 or 5
+/// rows, which an address can encode.
 template <class Lane, int kRows, bool kRowsBeside>
 class RowsOfA {
   static constexpr int kBases = kRowsBeside ? 1 : (kRows + 6) / 7;
@@ -48,7 +48,7 @@ class RowsOfA {
     base_[0] = a;
     if constexpr (kBases > 1) base_[1] = a + 7 * row;
   }
-  /// Lane 0 or 1 of row i.
+  /// Broadcasts lane 0 or 1 of row i.
   typename Lane::V broadcast(int i, int lane) const {
     if constexpr (kRowsBeside)
       return Lane::broadcast(base_[0] + lane * step_ + i * kLaneBytes);
@@ -76,7 +76,7 @@ void run(const TileArgs<Lane>& t) {
   constexpr int kWidth = kVectorWidth<Lane>;
   const int tail = t.columns - (kVectors - 1) * kWidth;
 
-  // C is as far from the last tile's as its rows are apart: no prefetcher guesses it.
+  // Rows of C are far apart, so no hardware prefetcher guesses the next tile's.
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -111,7 +111,7 @@ void run(const TileArgs<Lane>& t) {
         for (int j = 0; j < kVectors; ++j) acc[i][j] = Lane::madd(x, columns[j], acc[i][j]);
       }
     };
-    // Two lanes between additions to the pointers, which take the multiply-adds' ports.
+    // Two lanes between additions to the pointers, which compete with the multiply-adds for ports.
     std::int64_t k = t.depth;
     for (; k >= 2; k -= 2) {
       __builtin_prefetch(ahead, 0, 2);

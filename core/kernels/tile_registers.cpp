@@ -3,7 +3,7 @@
 #if defined(__AMX_BF16__)
 
 /// The register tile in AMX: C (32, 32) as four registers of (16, 16) floats, two of A (16 rows, 16 pairs), two of B
-/// (16 pairs, 16 columns). A register's shape says what is read of it, so that nothing behind a row or a column counts.
+/// (16 pairs, 16 columns). A register's shape limits what is read, so nothing after a row or a column counts.
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
@@ -12,7 +12,7 @@ constexpr int kSideBytes = 64;
 static_assert(Bf16TileLane::kRows == 2 * kSide && kTileColumns<Bf16TileLane> == 2 * kSide &&
               Bf16TileLane::kGroup == kSide);
 
-/// What `ldtilecfg` reads.
+/// The memory that `ldtilecfg` reads.
 struct alignas(64) Shapes {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {};
@@ -24,7 +24,7 @@ struct alignas(64) Shapes {
 };
 static_assert(sizeof(Shapes) == 64);
 
-/// The tile instructions do not tell the compiler what memory they read and write, from `memory` on.
+/// Compiler barrier, since the tile instructions do not declare the memory that they read and write.
 inline void stores_are_done(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
 struct TileMemory {
@@ -105,7 +105,7 @@ void TileUnit<Bf16TileLane>::shape(int rows, int depth) {
 
 namespace {
 
-/// C to and from a whole number of registers, where its columns are fewer.
+/// Copies C from or to whole registers if it has fewer columns.
 void copy_columns(const float* from, std::int64_t from_row, float* to, std::int64_t to_row, int rows, int columns) {
   for (int r = 0; r < rows; ++r)
     for (int j = 0; j < columns; j += kSide) {
@@ -133,7 +133,7 @@ void TileUnit<Bf16TileLane>::run(const TileArgs<Bf16TileLane>& t, int rows) {
     if (rest != 0) {
       if (groups > 0) {
         Tiles::save(c);
-        shape(rows, rest);  // forgets the sums
+        shape(rows, rest);  // clears the sums
         Tiles::load(c);
       }
       Tiles::add(t, groups, groups + 1);

@@ -2,11 +2,11 @@
 
 #include "binade/core/kernels/simd.h"
 
-/// Elementary functions on vectors. They stand in core/math.h too, for one value: as loops over those, which are
-/// scalar and without fused multiply-adds, they take more time. Only for sources in `kernel_sources`.
+/// Elementary functions on vectors. core/math.h has them for scalars, but loops over those, without fused
+/// multiply-adds, are slower. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// The larger (smaller) of two; b where either is NaN.
+/// Returns the larger (smaller) of two; b if either is NaN.
 [[gnu::always_inline]] inline VFloat larger(const VFloat& a, const VFloat& b) {
 #if defined(__AVX512F__)
   return (VFloat)_mm512_max_ps((__m512)a, (__m512)b);
@@ -27,11 +27,11 @@ namespace binade::cpu::BINADE_ISA {
 }
 inline Vector<double> larger(const Vector<double>& a, const Vector<double>& b) { return a > b ? a : b; }
 
-/// x where it is larger (smaller) than the limit, and where it is NaN.
+/// Returns x, or the limit if x is smaller (larger); NaN stays.
 [[gnu::always_inline]] inline VFloat at_least(VFloat x, float limit) { return larger(splat(limit), x); }
 [[gnu::always_inline]] inline VFloat at_most(VFloat x, float limit) { return smaller(splat(limit), x); }
 
-/// The polynomial whose coefficients are given from the highest power down.
+/// Evaluates a polynomial with coefficients from the highest power down.
 template <class... Rest>
 [[gnu::always_inline]] inline VFloat horner(VFloat x, float highest, Rest... rest) {
   VFloat y = splat(highest);
@@ -41,7 +41,7 @@ template <class... Rest>
 
 #if defined(__AVX512F__)
 inline constexpr bool kTable = true;
-/// 2^(j / 16), one register of them.
+/// 2^(j / 16), in one register.
 alignas(64) inline constexpr float kSixteenths[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
                                                       1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
                                                       1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
@@ -50,17 +50,17 @@ alignas(64) inline constexpr float kSixteenths[16] = {1.0f,        1.04427373f, 
 inline constexpr bool kTable = false;
 #endif
 
-/// Adding it leaves the nearest whole number, with a table the nearest sixteenth, in the low bits.
+/// Adding it leaves the nearest integer, or with a table the nearest sixteenth, in the low bits.
 inline constexpr float kRound = kTable ? 0x1.8p19f : 0x1.8p23f;
 
-/// A power as `significand` 2^floor(n). `exponent` added to the bits of a float multiplies it by 2^(floor(n) + kScale).
-/// Where a lookup is one permutation, n is cut to sixteenths (Tang, "Table-driven implementation of the exponential
-/// function in IEEE floating-point arithmetic", TOMS 1989), which leaves half as many terms to the fit of the rest.
+/// A power as `significand` 2^floor(n). Adding `exponent` to the bits of a float multiplies it by 2^(floor(n) +
+/// kScale). If a lookup is one permutation, n is cut to sixteenths (Tang, "Table-driven implementation of the
+/// exponential function in IEEE floating-point arithmetic", TOMS 1989), which halves the terms of the remaining fit.
 struct Power {
   VFloat significand, n;
   VInt exponent;
 
-  /// Of 2^n (1 + above), where n + kRound + kScale is `shifted`.
+  /// From 2^n (1 + above), where n + kRound + kScale is `shifted`.
   [[gnu::always_inline]] Power(VFloat shifted, VFloat multiple, VFloat above) : n(multiple) {
 #if defined(__AVX512F__)
     const VFloat sixteenth = (VFloat)_mm512_permutexvar_ps((__m512i)shifted, _mm512_load_ps(kSixteenths));
@@ -72,25 +72,25 @@ struct Power {
 #endif
   }
 
-  /// 0 where x < lowest; n runs from -150 to 128.
+  /// Returns the power, 0 if x < lowest. n is between -150 and 128.
   [[gnu::always_inline]] VFloat value(VFloat x, float lowest) const {
 #if defined(__AVX512F__)
-    // Lanes left out meet no subnormal.
+    // Masked lanes meet no subnormal.
     const __mmask16 counts = _mm512_cmp_ps_mask((__m512)x, (__m512)splat(lowest), _CMP_NLT_UQ);
     return (VFloat)_mm512_maskz_scalef_ps(counts, (__m512)significand, (__m512)n);
 #else
-    // In two factors: one would leave the range of the exponent.
+    // Two factors, since one would leave the exponent's range.
     const VInt whole = exponent >> 23, half = whole >> 1;
     const VFloat y = significand * (VFloat)((half + 127) << 23) * (VFloat)((whole - half + 127) << 23);
     return x < lowest ? VFloat{} : y;
 #endif
   }
-  /// Times 2^kScale, where neither that nor the result leaves the normal numbers.
+  /// Returns the power times 2^kScale. REQUIRES that neither 2^kScale nor the result leaves the normal numbers.
   [[gnu::always_inline]] VFloat held() const { return (VFloat)((VInt)significand + exponent); }
 };
 
-/// e^(x + rest), 1 ulp; `rest`, if there is one, is a small correction. Cody and Waite's reduction, and what
-/// math::exp_sum adds up, or the Taylor series to r^3, whose remainder is below 2^-26.
+/// e^(x + rest) to 1 ulp; `rest` is an optional small correction. Cody and Waite's reduction, then the polynomial of
+/// math::exp_sum or, with a table, the Taylor series to r^3, whose remainder is below 2^-26.
 template <int kScale, class... Rest>
 [[gnu::always_inline]] inline Power power_of_e(VFloat x, Rest... rest) {
   const VFloat shifted = multiply_add(x, splat(1.44269504f), splat(kRound + kScale)), n = shifted - (kRound + kScale);
@@ -101,7 +101,7 @@ template <int kScale, class... Rest>
           horner(r, 1.381459837e-03f, 8.368716898e-03f, 4.166838805e-02f, 1.666652063e-01f, 4.999999345e-01f, 1.0f) *
               r};
 }
-/// 2^x, 1 ulp, or kCoarse to 18 bits: minimax fits, and with a table the Taylor series.
+/// 2^x to 1 ulp, or to 18 bits if kCoarse: minimax fits, and with a table the Taylor series.
 template <int kScale, bool kCoarse>
 [[gnu::always_inline]] inline Power power_of_two(VFloat x) {
   const VFloat shifted = x + (kRound + kScale), n = shifted - (kRound + kScale), r = x - n;
@@ -115,24 +115,24 @@ template <int kScale, bool kCoarse>
               r};
 }
 
-/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must weigh nothing), inf above, NaN stays.
+/// 1 ulp on [-103.9, 89]; exactly 0 below (a masked logit must have no weight), inf above, NaN stays.
 inline VFloat exp(VFloat x) { return power_of_e<0>(at_most(at_least(x, -104.0f), 89.0f)).value(x, -103.9f); }
 /// 2^x for x <= 128, 1 ulp; exactly 0 below -149.9, NaN stays.
 [[gnu::always_inline]] inline VFloat exp2(VFloat x) { return power_of_two<0, false>(x).value(x, -149.9f); }
-/// The same to 18 bits, for what a half will hold; 0 where the result is no normal number.
+/// exp2() to 18 bits, for results stored as halves; 0 if the result is not a normal number.
 [[gnu::always_inline]] inline VFloat exp2_for_halves(VFloat x) { return power_of_two<0, true>(x).value(x, -126.0f); }
 
-/// 2^kScale exp(x + rest), 1 ulp, for an x for which neither the result nor 2^kScale itself leaves the normal numbers.
-/// Anything where x is NaN.
+/// 2^kScale exp(x + rest) to 1 ulp. REQUIRES that neither the result nor 2^kScale leaves the normal numbers. Undefined
+/// if x is NaN.
 template <int kScale, class... Rest>
 [[gnu::always_inline]] inline VFloat exp_held(VFloat x, Rest... rest) {
   return power_of_e<kScale>(x, rest...).held();
 }
-/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: 64 keeps what is far below 1 among the normal numbers.
+/// 2^(x + 64) to 18 bits, for -214 <= x <= 63: the factor 2^64 keeps what is far below 1 normal.
 [[gnu::always_inline]] inline VFloat exp2_held(VFloat x) { return power_of_two<64, true>(x).held(); }
 
-/// 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 where no float is as small; and 2^-64 times the
-/// exponential. x is finite, or the result means nothing.
+/// gate = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3), 0 if no float is that small; exponential = 2^-64
+/// exp(-2 u). REQUIRES a finite x.
 struct TanhGate {
   VFloat gate, exponential;
 };
@@ -143,7 +143,7 @@ struct TanhGate {
   return {argument > 104.0f ? VFloat{} : gate, e};
 }
 
-/// math::gelu_tanh and its derivative: the same functions, within a few ulp of those.
+/// math::gelu_tanh and its derivative, within a few ulp.
 [[gnu::always_inline]] inline VFloat gelu_tanh(VFloat x) { return x * tanh_gate(x, x * x).gate; }
 [[gnu::always_inline]] inline VFloat gelu_tanh_derivative(VFloat x, VFloat square, const TanhGate& s) {
   const VFloat bell = s.gate * 0x1p64f * (s.gate * s.exponential);  // s (1 - s)
@@ -154,7 +154,7 @@ struct TanhGate {
   return gelu_tanh_derivative(held, held * held, tanh_gate(held, held * held));
 }
 
-/// math::normal_tail, gelu and its derivative, likewise.
+/// math::normal_tail, gelu and its derivative, within a few ulp.
 struct NormalTail {
   VFloat probability, density;
 };
@@ -181,8 +181,8 @@ struct NormalTail {
   return multiply_add(held, tail.density * 0.3989422804f, gate);
 }
 
-/// gelu_tanh and its derivative for results of 8 bits, in less time: an exponential of 18 bits, and where there is an
-/// approximate reciprocal, of 14 bits, a Newton step from it.
+/// Faster gelu_tanh and derivative for bf16 results (8 bits): an exponential of 18 bits and, where the CPU has an
+/// approximate reciprocal of 14 bits, a Newton step from it.
 [[gnu::always_inline]] inline TanhGate tanh_gate_in_bf16(VFloat x, VFloat square) {
   const VFloat argument = x * multiply_add(square, splat(-0.10294324f), splat(-2.3022082f));
   const VFloat e = exp2_held(at_most(at_least(argument, -57.0f), 150.0f) - 128.0f);
@@ -200,9 +200,9 @@ struct NormalTail {
   return gelu_tanh_derivative(held, held * held, tanh_gate_in_bf16(held, held * held));
 }
 
-/// gelu and its derivative for results of 8 bits, in less time: no quotient, fits of fewer bits. With a = |x|: Phi(-a)
-/// is 2 to the power of a polynomial, to 16 bits where a < 4 and 12 at 14.4; the derivative's tail, Phi(-a) - a phi(a),
-/// is exp(-a^2 / 2) times a polynomial, to 2^-15. Weighted minimax fits.
+/// Faster gelu and derivative for bf16 results (8 bits): no division and shorter fits. With a = |x|: Phi(-a) is 2 to
+/// the power of a polynomial, to 16 bits if a < 4 and 12 at 14.4; the derivative's tail, Phi(-a) - a phi(a), is
+/// exp(-a^2 / 2) times a polynomial, to 2^-15. Weighted minimax fits.
 [[gnu::always_inline]] inline VFloat gelu_in_bf16(VFloat x) {
   const VFloat magnitude = (VFloat)((VInt)x & 0x7fffffff);
   const VFloat a = at_most(magnitude, 14.4f);

@@ -2,11 +2,11 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// What a library leaves to do: it observes nothing.
+/// Observes results of a library, which observes nothing itself.
 namespace binade::cuda {
 namespace {
 
-/// As rows of `columns` neighbors, `pitch` apart.
+/// Observes rows of `columns` neighbors, `pitch` apart.
 void observe(const void* data, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
   if (data == nullptr) return;
   const Finish at{.y = {const_cast<void*>(data), dtype}, .row = pitch, .batch = {}, .words = context().amax_words};

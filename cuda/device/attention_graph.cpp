@@ -7,11 +7,11 @@ namespace {
 
 using Raw = cudnnBackendDescriptor_t;
 
-/// (heads, tokens, depth) of a tensor as (batch, heads, tokens, depth), by strides.
+/// A tensor (heads, tokens, depth) as (batch, heads, tokens, depth), by strides.
 struct Layout {
   Four extents, strides;
 
-  /// Tokens and depth exchanged, which is what a product takes on its right.
+  /// Exchanges tokens and depth, for the right operand of a product.
   Layout transposed() const {
     Layout t = *this;
     std::swap(t.extents[2], t.extents[3]);
@@ -20,10 +20,10 @@ struct Layout {
   }
 };
 
-/// (a, b, c, d), contiguous.
+/// Layout of a contiguous (a, b, c, d).
 Layout dense(const Four& e) { return {e, {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1}}; }
 
-/// Adds operations to a graph, each with a result that never reaches memory unless it is told otherwise.
+/// Adds operations to a graph. Their results never reach memory unless they are created by in_memory().
 class Composer {
  public:
   explicit Composer(const AttentionKey& key) : key_(key), io_(type_of(key.dtype)) {}
@@ -57,7 +57,7 @@ class Composer {
     return add(std::move(operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, to)), to);
   }
 
-  /// to = mode(x, b), computed in `type`. `chosen`: what a selection goes by.
+  /// to = mode(x, b), computed in `type`. `chosen`: the predicate of a selection.
   Raw pointwise(cudnnPointwiseMode_t mode, Raw x, Raw b, Raw to, cudnnDataType_t type = CUDNN_DATA_FLOAT,
                 Raw chosen = nullptr) {
     Descriptor how = pointwise_mode(mode, type);
@@ -65,7 +65,7 @@ class Composer {
   }
   Raw pointwise(cudnnPointwiseMode_t mode, Raw x, Raw b) { return pointwise(mode, x, b, inner(logits())); }
 
-  /// The coordinate `axis` of each logit.
+  /// Returns coordinate `axis` of each logit.
   Raw index(Raw like, std::int64_t axis) {
     Descriptor how = pointwise_mode(CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT);
     how.set(CUDNN_ATTR_POINTWISE_AXIS, {axis}).finalize();
@@ -82,14 +82,14 @@ class Composer {
     return add(std::move(operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, to)), to);
   }
 
-  /// The same elements in another layout.
+  /// Returns the same elements in another layout.
   Raw reshape(Raw x, Raw to) {
     Descriptor operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
     return add(std::move(operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, to)), to);
   }
 
-  /// The logits, -inf where `causal` hides a key: query t sees keys s <= t + keys - queries.
+  /// Returns the logits, with -inf where `causal` hides a key: query t attends to keys s <= t + keys - queries.
   Raw masked(Raw logit) {
     if (!key_.causal) return logit;
     Raw last = index(logit, 2), key = index(logit, 3);
@@ -106,13 +106,13 @@ class Composer {
                      CUDNN_DATA_FLOAT, sees);
   }
 
-  /// x, of logits, as the left side of a product that sums over queries.
+  /// Returns x, of logits, as the left operand of a product that sums over queries.
   Raw by_keys(Raw x) {
     const Layout at = dense({key_.batch, key_.heads, key_.queries, key_.keys}).transposed();
     return reshape(x, inner_half(at));
   }
 
-  /// x y for keys, summed over the heads that share them.
+  /// Computes x y for keys, summed over the heads that share them.
   void gradient_of_keys(Raw x, Raw y, AttentionTensor id, const AttentionKey::Steps& steps) {
     const Raw to = half(id, keys(steps));
     if (key_.heads == key_.key_heads) {
@@ -185,7 +185,7 @@ OperationGraph backward(const AttentionKey& key) {
   const Raw lse = c.in_memory(kAttentionLse, CUDNN_DATA_FLOAT, c.rows());
   const Raw scale = c.number(kAttentionScale, CUDNN_DATA_FLOAT);
 
-  // The sums of gy y, through memory; the factor is where dropout would have its share.
+  // The sums of gy y, stored in memory. cuDNN's pattern has a factor here, for dropout; it is 1.
   const Layout products = dense({key.batch, key.heads, key.queries, key.depth});
   Raw x = c.pointwise(CUDNN_POINTWISE_MUL, gy, y, c.inner(products));
   x = c.reduce(CUDNN_REDUCE_TENSOR_ADD, x, c.inner(c.rows()));

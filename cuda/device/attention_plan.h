@@ -8,15 +8,15 @@
 #include "binade/core/kernels/attention.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// What a library is asked for an attention. Plain values: no library's header.
+/// Key of an attention by a library. Plain values: no library's header.
 namespace binade::cuda {
 
 enum class AttentionPass : int { kForward, kBackward };
 
-/// Everything that the choice of an engine depends on; equal keys get equal engines. The scale of the logits is not
-/// among it: engines are handed the number.
+/// Everything that the choice of an engine depends on; equal keys get equal engines. The scale of the logits is an
+/// argument of the engine and not part of the key.
 struct AttentionKey {
-  /// Where tokens and heads of a tensor lie apart, in elements.
+  /// Elements between tokens and between heads.
   struct Steps {
     std::int64_t token = 0, head = 0;
     bool operator==(const Steps&) const = default;
@@ -27,36 +27,36 @@ struct AttentionKey {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
   bool causal = false;
   Steps q{}, k{}, v{}, y{};
-  Steps gy{}, gq{}, gk{}, gv{};  ///< of a backward pass
+  Steps gy{}, gq{}, gk{}, gv{};  ///< backward only
   bool mask = false;             ///< a mask is added to the logits
-  bool dropout = false;          ///< some probabilities are left out
+  bool dropout = false;          ///< some probabilities are dropped
   bool aligned = true;           ///< every vector is aligned to 16 bytes
 
   static constexpr int kNumbers = 28;
-  /// All of it, in the order of text().
+  /// All members, in the order of text().
   std::array<std::int64_t, kNumbers> numbers() const;
-  /// "attention forward bf16 batch 8 queries 64 keys 64 heads 12 12 depth 64 causal 1 q 2304 64 ..."; no two keys have
-  /// the same.
+  /// Returns "attention forward bf16 batch 8 queries 64 keys 64 heads 12 12 depth 64 causal 1 q 2304 64 ...", unique
+  /// for each key.
   std::string text() const;
 };
 inline bool operator==(const AttentionKey& a, const AttentionKey& b) { return a.numbers() == b.numbers(); }
 
 constexpr std::string_view kAttentionFamily = "attention";  ///< the first word of a key's text
 
-/// The graph that computes a key. What cuDNN takes for attention depends on its version; there is one so far: products,
-/// a pointwise operation for each step of mask and softmax, and reductions.
+/// Form of a key's graph, which depends on the cuDNN version. There is one so far: products, a pointwise operation for
+/// each step of mask and softmax, and reductions.
 enum AttentionForm : int { kComposed };
 constexpr int kAttentionForms = 1;
 
 AttentionKey attention_key(const AttentionForward& call);
 AttentionKey attention_key(const AttentionBackward& call);
 
-/// Why the library is not asked for this attention; empty where it is. `version`: 10000 major + 100 minor + patch of
-/// the cuDNN that is there; `architecture`: the device's major number.
+/// Returns why the library is not used for this attention; empty if it is. `version`: 10000 major + 100 minor + patch
+/// of the loaded cuDNN; `architecture`: the device's major compute capability.
 std::string no_library_for(const AttentionKey& key, std::size_t version, int architecture);
 
-/// The key of as many samples as are computed together, a divisor of the batch. A backward pass that gives the same
-/// bits every time keeps the gradients of all logits for as long as it runs: `most_workspace` bytes are to hold them.
+/// Returns the key for the samples that are computed together, a divisor of the batch. A deterministic backward holds
+/// the gradients of all logits while it runs, which must fit into `most_workspace` bytes.
 AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace);
 
 }  // namespace binade::cuda

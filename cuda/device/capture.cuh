@@ -4,7 +4,7 @@
 
 namespace binade::cuda {
 
-/// While it lives, this thread may take memory although it captures the stream: that becomes no part of the graph.
+/// While one exists, this thread may allocate although it captures the stream; the allocation is not part of the graph.
 class AllowedInCapture {
  public:
   AllowedInCapture();
@@ -18,14 +18,14 @@ class AllowedInCapture {
 
 struct Graph;
 
-/// From here on what this thread sends is noted down. Other threads that send wait for the end.
+/// Starts recording what this thread submits. Other threads that submit wait for the end.
 void begin_capture();
-/// The end: a graph, or null where none is wanted. Throws what went wrong meanwhile.
+/// Ends capture and returns the graph, or null if it is not wanted. Throws an error that occurred meanwhile.
 Graph* end_capture(bool wanted);
 void run_graph(Graph& graph);
 void destroy(Graph* graph) noexcept;
 
-/// cudaFree: at once, or when the capture has ended.
+/// cudaFree, deferred until capture ends.
 cudaError_t free_when_allowed(void* memory);
 
 }  // namespace binade::cuda

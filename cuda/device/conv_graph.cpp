@@ -5,7 +5,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Images whose pixels lie `pitch` apart: a channel slice has a pitch beyond its channels.
+/// Images whose pixels are `pitch` apart, which exceeds the channels of a slice.
 TensorFacts pixels(ConvTensor id, DType dtype, const Four& extents, std::int64_t pitch, int alignment) {
   return {id, type_of(dtype), extents, {extents[2] * extents[3] * pitch, 1, extents[3] * pitch, pitch}, alignment};
 }
@@ -44,7 +44,7 @@ Descriptor convolution(const ConvShape& s) {
   return c;
 }
 
-/// How cuDNN names the parts of one of the three operations.
+/// cuDNN's names for the parts of an operation.
 struct Operation {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
@@ -78,11 +78,11 @@ Operation operation_of(ConvPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-/// Into how many parts a sum over all pixels is cut: a result of few tiles leaves most of a device idle, and cuDNN's
-/// heuristics, which know that of halves written as halves, do not cut those written as f32.
+/// Returns into how many parts a sum over all pixels is cut. A result of few tiles leaves most of a device idle, and
+/// cuDNN's heuristics cut sums of halves only if the result is of halves too.
 int slices_of(const ConvKey& key, const EngineTarget& target) {
   if (key.pass != ConvPass::kWeightGradient || key.in == key.out) return 1;
-  constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // of a slice at least
+  constexpr std::int64_t kTile = 128, kMost = 128, kPixels = 1024;  // at least in a slice
   const ConvShape& s = key.shape;
   const auto tiles = [](std::int64_t n) { return (n + kTile - 1) / kTile; };
   const std::int64_t columns = s.filter_height * s.filter_width * (s.channels / s.groups);
@@ -94,7 +94,7 @@ int slices_of(const ConvKey& key, const EngineTarget& target) {
   return static_cast<int>(std::clamp<std::int64_t>(std::min({fill, worth, fit}), 1, kMost));
 }
 
-/// Of halves, the engines behind pointwise operations that use no Tensor Cores are there for what fits nothing else.
+/// For halves, engines for pointwise operations that lack Tensor Cores are only a last resort.
 EngineRequirements terms_of(const ConvKey& key, int form, const EngineTarget& target) {
   const bool halves = key.in != DType::f32;
   return {.tensor_cores = halves && form == kThroughFloat ? TensorCores::kOnly

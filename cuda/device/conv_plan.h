@@ -8,7 +8,7 @@
 #include "binade/core/kernels/conv.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// What a library is asked for a convolution. Plain values: no library's header.
+/// Key of a convolution by a library. Plain values: no library's header.
 namespace binade::cuda {
 
 enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
@@ -16,8 +16,8 @@ enum class ConvPass : int { kForward, kDataGradient, kWeightGradient };
 /// Everything that the choice of an engine depends on; equal keys get equal engines.
 struct ConvKey {
   ConvPass pass = ConvPass::kForward;
-  DType in = DType::f32;   ///< of what is read
-  DType out = DType::f32;  ///< of what is written
+  DType in = DType::f32;   ///< of the inputs
+  DType out = DType::f32;  ///< of the result
   ConvShape shape;
   std::int64_t x_pitch = 0, y_pitch = 0;
   int x_alignment = 16, w_alignment = 16, y_alignment = 16;  ///< bytes: a power of two, at most 16
@@ -25,9 +25,9 @@ struct ConvKey {
   bool tf32 = false;  ///< f32 inputs may be rounded to TF32
 
   static constexpr int kNumbers = 25;
-  /// All of it, in the order of text().
+  /// All members, in the order of text().
   std::array<std::int64_t, kNumbers> numbers() const;
-  /// "conv forward bf16 bf16 x 8 64 64 32 pitch 32 align 16 ..."; no two keys have the same.
+  /// Returns "conv forward bf16 bf16 x 8 64 64 32 pitch 32 align 16 ...", unique for each key.
   std::string text() const;
 };
 inline bool operator==(const ConvKey& a, const ConvKey& b) { return a.numbers() == b.numbers(); }
@@ -35,11 +35,11 @@ inline bool operator==(const ConvKey& a, const ConvKey& b) { return a.numbers() 
 ConvKey conv_key(const ConvArgs& a);
 ConvKey conv_key(const ConvWeightArgs& a);
 
-/// Why no library is asked for this convolution; empty where one is.
+/// Returns why no library is used for this convolution; empty if one is.
 std::string no_library_for(const ConvKey& key);
 
-/// The graph that computes a key: with kDirect the convolution writes the result itself, with kThroughFloat it hands
-/// f32 sums to a pointwise operation (the bias, or a move) that rounds them.
+/// Form of a key's graph: with kDirect the convolution writes the result itself, with kThroughFloat it passes f32 sums
+/// to a pointwise operation (bias or identity) that rounds them.
 enum ConvForm : int { kDirect, kThroughFloat };
 
 constexpr std::string_view kConvFamily = "conv";  ///< the first word of a key's text

@@ -6,12 +6,12 @@
 #include "binade/core/copy_chunks.h"
 #include "binade/cuda/device/value.cuh"
 
-/// Copies of many tensors by one kernel, a block to a piece.
+/// Copies of many tensors by one kernel, one block per chunk.
 namespace binade::cuda {
 
 constexpr std::size_t kBlockChunk = std::size_t{256} << 10;
 
-/// By all threads of the block.
+/// Called by all threads of the block.
 __device__ inline void copy_chunk(const MemoryCopy& c) {
   const auto* from = static_cast<const unsigned char*>(c.from);
   auto* to = static_cast<unsigned char*>(c.to);

@@ -4,11 +4,11 @@
 #include "binade/cuda/device/cudnn_graph.h"
 #include "binade/cuda/device/failure.h"
 
-/// Engines of cuDNN's: which there are for a graph, which of them may be used, and plans made of them.
+/// cuDNN's engines: which exist for a graph, which are admissible, and their plans.
 namespace binade::cuda {
 namespace {
 
-/// What an engine may not say of itself.
+/// Returns true if an engine with this note is not admissible.
 bool breaks_a_guarantee(cudnnBackendNumericalNote_t note, const EngineRequirements& terms, const EngineTarget& target) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return terms.tensor_cores == TensorCores::kNone;
@@ -31,7 +31,7 @@ bool keeps_guarantees(const Descriptor& engine, const EngineRequirements& terms,
   return std::none_of(notes.begin(), end, [&](auto note) { return breaks_a_guarantee(note, terms, target); });
 }
 
-/// Fills descriptors that cuDNN wants made beforehand; returns how many it filled.
+/// Fills descriptors, which cuDNN requires to exist beforehand. Returns how many were filled.
 std::int64_t get_descriptors(const Descriptor& from, cudnnBackendAttributeName_t name, std::vector<Descriptor>& to) {
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const Descriptor& d : to) raw.push_back(d.raw());
@@ -65,7 +65,7 @@ std::vector<Descriptor> proposals(const Descriptor& graph, cudnnBackendHeurMode_
   return all;
 }
 
-/// The engine of a configuration, by number and knobs.
+/// Returns the engine of a configuration, by number and knobs.
 EngineChoice choice_of(const Descriptor& engine, const Descriptor& config, int form) {
   EngineChoice choice{
       .library = true, .form = form, .engine = engine.integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), .knobs = {}};
@@ -95,7 +95,7 @@ std::optional<Descriptor> plan_of(const Descriptor& config, const EngineTarget& 
 
 std::int64_t workspace_of(const Descriptor& plan) { return plan.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE); }
 
-/// Engine `index` of a graph, if it computes it and keeps Binade's promises.
+/// Returns engine `index` of a graph if it supports the graph and keeps Binade's guarantees.
 std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t index, const EngineRequirements& terms,
                                     const EngineTarget& target) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -106,7 +106,7 @@ std::optional<Descriptor> engine_of(const OperationGraph& graph, std::int64_t in
   return engine;
 }
 
-/// An engine with its knobs, if it takes them.
+/// Returns an engine with its knobs set, if it accepts them.
 std::optional<Descriptor> config_of(const Descriptor& engine, const Knobs& values) {
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;
@@ -138,10 +138,10 @@ bool has_knob(const Descriptor& engine, cudnnBackendKnobType_t wanted) {
   });
 }
 
-/// Engines that cut long sums into slices, which heuristics name for few graphs. Each with the kernel that it takes by
-/// itself, whose tiles are 128 x 128, and with three whose tiles are smaller, as a result of 64 filters wants them: all
-/// that there are could not be timed. cuDNN only numbers its kernels. What tiles they have is told by the workspace of
-/// a configuration, where a slice is made of whole ones (cuDNN 9.19, a described H100).
+/// Adds engines that cut long sums into slices, which heuristics propose for few graphs: each with its default kernel,
+/// whose tiles are 128 x 128, and with three of smaller tiles, which suit a result of 64 filters. There are too many
+/// kernels to time all of them, and cuDNN only numbers them. Their tiles were inferred from a configuration's
+/// workspace, since a slice consists of whole tiles (cuDNN 9.19, a described H100).
 void add_sliced(const OperationGraph& graph, int form, const EngineRequirements& terms, const EngineTarget& target,
                 std::vector<EngineChoice>& all) {
   constexpr std::optional<std::int64_t> kKernels[] = {

@@ -61,7 +61,7 @@ Descriptor& Descriptor::finalize() {
 bool Descriptor::finalized() {
   const cudnnStatus_t status = cudnnBackendFinalize(raw_);
   if (status == CUDNN_STATUS_SUCCESS) return true;
-  // Engines refuse what they cannot do in several words; only what is not about this graph is an error.
+  // Engines report an unsupported graph in several ways; only what does not concern the graph is an error.
   if (status == CUDNN_STATUS_ALLOC_FAILED || status == CUDNN_STATUS_NOT_INITIALIZED) check(status, "a plan");
   return false;
 }

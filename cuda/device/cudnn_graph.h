@@ -13,14 +13,14 @@
 #include "binade/core/dtype.h"
 #include "binade/cuda/device/engine_choice.h"
 
-/// cuDNN's graph interface. Host code that needs no GPU: engines can be chosen for a device that is described in words
-/// (cuDNN 9.8 and later).
+/// cuDNN's graph interface. Host code that needs no GPU: engines can be chosen for a device of which only a description
+/// exists (cuDNN 9.8 and later).
 namespace binade::cuda {
 
-/// Throws the Failure that fits unless `status` is success.
+/// Throws the matching Failure unless `status` is success.
 void check(cudnnStatus_t status, const char* what);
 
-/// A descriptor of cuDNN's, owned.
+/// Owns a descriptor of cuDNN.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type);
@@ -37,14 +37,14 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, std::initializer_list<std::int64_t> values);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t other);
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& other) { return set(name, other.raw()); }
-  /// One value of an enumeration, a bool or a double.
+  /// Sets one enumerator, bool or double.
   template <class T>
   Descriptor& set_one(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, T value) {
     return set(name, type, 1, &value);
   }
   /// Throws Failure with cuDNN's reason.
   Descriptor& finalize();
-  /// The same, and false where cuDNN says that this cannot be computed.
+  /// Like finalize(), but returns false if cuDNN cannot compute it.
   bool finalized();
 
   std::int64_t integer(cudnnBackendAttributeName_t name) const;
@@ -59,17 +59,17 @@ cudnnDataType_t type_of(DType dtype);
 using Four = std::array<std::int64_t, 4>;  ///< extents or strides
 
 struct TensorFacts {
-  std::int64_t id;  ///< no two of a graph have the same
+  std::int64_t id;  ///< unique in a graph
   cudnnDataType_t type;
   Four extents, strides;
   int alignment = 16;
-  bool is_virtual = false;   ///< it never reaches memory
+  bool is_virtual = false;   ///< never reaches memory
   bool is_by_value = false;  ///< a number in host memory, read when the plan is executed
 };
-/// Finalized.
+/// Returns a finalized descriptor.
 Descriptor tensor(const TensorFacts& facts);
 
-/// An operation graph, finalized, with the descriptors that it is made of.
+/// An operation graph with the descriptors that it consists of.
 struct OperationGraph {
   std::vector<Descriptor> parts;
   Descriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
@@ -79,14 +79,14 @@ struct OperationGraph {
   void finalize(const std::vector<cudnnBackendDescriptor_t>& operations);
 };
 
-/// Whom engines are chosen for: the device of a handle, or one that is only described.
+/// The device that engines are chosen for: that of a handle, or one that is only described.
 struct EngineTarget {
   cudnnHandle_t handle = nullptr;
-  const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, where there is no handle
+  const Descriptor* device = nullptr;  ///< CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, if there is no handle
   std::int64_t most_workspace = std::int64_t{1} << 30;
   int multiprocessors = 132;
-  bool any_order = false;  ///< engines may add in another order every time
-  bool mode_b = false;     ///< also what heuristics of mode B name
+  bool any_order = false;  ///< engines may sum in another order every time
+  bool mode_b = false;     ///< includes what heuristics of mode B propose
 };
 
 /// An engine that is ready to run.
@@ -99,19 +99,20 @@ struct EnginePlan {
 
 enum class TensorCores : int { kNone, kAllowed, kOnly };
 
-/// What an engine must keep to beside Binade's promises, and how far it should cut its sums.
+/// Requirements on an engine in addition to Binade's guarantees, and into how many parts it should cut its sums.
 struct EngineRequirements {
-  TensorCores tensor_cores = TensorCores::kNone;  ///< they make TF32 of f32
-  int slices = 1;  ///< a sum is worth cutting into so many parts, side by side on the device and added in f32
+  TensorCores tensor_cores = TensorCores::kNone;  ///< they round f32 to TF32
+  int slices = 1;  ///< parts that a sum is worth cutting into, computed concurrently and added in f32
 };
 
-/// The engines that cuDNN's heuristics (mode A, then B where asked, then its fallbacks) name for a graph and that keep
-/// Binade's promises: the same bits every time (but for `any_order`), products of the inputs as they are (no Winograd
-/// or Fourier transforms), sums kept in f32. The fastest first; whether one can be planned is not known. Before them,
-/// where `slices` says so, those that cut their sums.
+/// Returns the engines that cuDNN's heuristics (mode A, then B if requested, then the fallbacks) propose for a graph
+/// and that keep Binade's guarantees: the same bits every time (except with `any_order`), products of the inputs as
+/// they are (no Winograd or Fourier transforms), sums in f32. The fastest first; planning one may still fail. If
+/// `slices` asks for it, they begin with engines that cut their sums.
 std::vector<EngineChoice> proposed_engines(const OperationGraph& graph, int form, const EngineRequirements& terms,
                                            const EngineTarget& target);
-/// The plan of a choice. Nothing where this cuDNN cannot compute it so, or it would break the promises above.
+/// Returns the plan of a choice, or std::nullopt if this cuDNN does not support it or it would break the guarantees
+/// above.
 std::optional<EnginePlan> restore_engine(OperationGraph graph, const EngineChoice& choice,
                                          const EngineRequirements& terms, const EngineTarget& target);
 

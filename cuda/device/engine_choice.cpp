@@ -7,7 +7,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Takes the next word off the front.
+/// Removes and returns the first word.
 std::string_view next(std::string_view& text) {
   const std::size_t from = std::min(text.find_first_not_of(' '), text.size());
   const std::size_t to = std::min(text.find(' ', from), text.size());

@@ -8,12 +8,12 @@ namespace binade::cuda {
 
 /// Records of data that an op has no result for, written by kernels (core/faults.h).
 struct FaultNote {
-  Fault* first = nullptr;    ///< in the host's memory, which it reads at no cost when it has waited
-  unsigned* lock = nullptr;  ///< of those who write there; in device memory
+  Fault* first = nullptr;    ///< in host memory, which the host reads at no cost after it has waited
+  unsigned* lock = nullptr;  ///< taken by writers of `first`; in device memory
 };
 
-/// Notes that `value` at `position` is what call `call` has no result for. The first call stays, and of one call the
-/// first position, whichever thread comes first.
+/// Records that call `call` has no result for `value` at `position`. Keeps the first call and, within a call, the first
+/// position, whichever thread comes first.
 __device__ inline void note_fault(const FaultNote& note, std::uint64_t call, std::int64_t position,
                                   std::int64_t value) {
   volatile Fault* first = note.first;
@@ -28,7 +28,7 @@ __device__ inline void note_fault(const FaultNote& note, std::uint64_t call, std
     if (is_first()) {
       first->position = position;
       first->value = value;
-      __threadfence_system();  // who sees the call sees the rest
+      __threadfence_system();  // a reader that sees the call sees the rest
       first->call = call;
       __threadfence_system();
     }

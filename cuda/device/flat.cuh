@@ -7,19 +7,19 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// What the passes over flat parameter storage share: a block of threads for each FlatBlock, a thread for 8 neighbors
-/// at a time.
+/// Shared by the passes over flat parameter storage: a block of threads per FlatBlock, in which a thread takes 8
+/// neighbors at a time.
 namespace binade::cuda {
 
 inline constexpr int kFlatThreads = 256;
 
-/// `blocks` in device memory. They are the same at every step, so what was brought there stays.
+/// Returns `blocks` in device memory. They are the same in every step, so the copy is cached.
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks);
 
-/// Pinned memory of at least `bytes`; one owner at a time, until the next call.
+/// Returns pinned memory of at least `bytes`, valid until the next call.
 void* staging(std::size_t bytes);
 
-/// `to` = what lies at `from` in device memory. Waits.
+/// Copies from device memory to `to`. Waits.
 template <class T>
 void bring(std::span<T> to, const T* from) {
   if (to.empty()) return;
@@ -29,12 +29,12 @@ void bring(std::span<T> to, const T* from) {
   std::memcpy(to.data(), pinned, to.size_bytes());
 }
 
-/// ScanArguments' results, into device memory. Where `words` are given, one a slice and 0 before, the largest of each
-/// slice goes there.
+/// Computes the results of ScanArguments in device memory. If given, `words` (one per slice, initially 0) receives the
+/// largest magnitude of each slice.
 void scan(std::span<const FlatBlock> blocks, std::span<const float* const> values, BlockScan* results,
           std::uint32_t* words);
 
-/// Elements i … i + n - 1, n <= 8, of f32, f16 or bf16: together where they lie on 16 bytes.
+/// Access elements i … i + n - 1, n <= 8, of f32, f16 or bf16: at once if they begin on 16 bytes.
 __device__ __forceinline__ bool lie_together(const void* data, DType dtype, std::int64_t i, int n) {
   const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;
   return n == kPack && (reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(i * bytes)) % 16 == 0;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void store_run(void* data, DType dtype, std::int64_t 
     if (k < n) store_at(data, dtype, i + k, x[k]);
 }
 
-/// f(i, n) for the runs of at most 8 elements that this thread has of `count`.
+/// Calls f(i, n) for this thread's runs, of at most 8 elements, of `count`.
 template <class F>
 __device__ __forceinline__ void each_run(int count, F&& f) {
   for (int i = static_cast<int>(threadIdx.x) * kPack; i < count; i += kFlatThreads * kPack)

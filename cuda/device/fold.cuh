@@ -6,7 +6,7 @@
 
 #include "binade/cuda/device/context.cuh"
 
-/// How values are combined, and how the threads of a warp or block combine theirs: always in the same tree.
+/// Ways to combine values, and folds over a warp or block, always in the same tree.
 namespace binade::cuda {
 
 struct Adding {
@@ -18,7 +18,7 @@ struct Adding {
   }
 };
 
-/// A NaN anywhere is the result.
+/// Maximum; NaN if any value is NaN.
 struct Largest {
   template <class C>
   static constexpr C kStart = -std::numeric_limits<C>::infinity();
@@ -29,19 +29,20 @@ struct Largest {
   }
 };
 
-/// Of bits of magnitudes: infinity and NaN are the largest.
+/// Maximum of magnitudes as bits: infinity and NaN are the largest.
 struct LargerWord {
   __device__ static std::uint32_t combine(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
 };
 
-/// The combination of `x` over the `width` neighboring lanes (a power of two) that a lane is among, in all of them.
+/// Returns the combination of `x` over `width` neighboring lanes (a power of two), the same in all of them.
 template <class R, class C>
 __device__ __forceinline__ C fold_warp(C x, int width = kWarp) {
   for (int apart = width / 2; apart > 0; apart /= 2) x = R::combine(x, __shfl_xor_sync(0xffffffffu, x, apart));
   return x;
 }
 
-/// The combination of `x` over a block of `kThreads` (a multiple of 32) in one dimension, in all of its threads.
+/// Returns the combination of `x` over a one-dimensional block of `kThreads` (a multiple of 32), the same in all
+/// threads.
 template <class R, int kThreads, class C>
 __device__ __forceinline__ C fold_block(C x) {
   constexpr int kWarps = kThreads / kWarp;

@@ -5,15 +5,15 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products of 8-bit codes: which layers have them, and what becomes of those that a library does not compute. The
-/// codes are made in fp8.cu, the library is asked in gemm_library.cu.
+/// Products of 8-bit codes: which layers use them, and the fallback if a library does not compute one. Codes are made
+/// in fp8.cu; the library is called in gemm_library.cu.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCodes = 16;  // that travel in one access
+constexpr int kCodes = 16;  // codes per access
 
-/// y[i] = code i times the scale: exact in bf16.
+/// y[i] = code i times the scale, which is exact in bf16.
 template <Float8 kFormat>
 __global__ void __launch_bounds__(kThreads)
     decode(const std::uint8_t* codes, std::int64_t count, const float* scale, bfloat16* y) {

@@ -11,29 +11,29 @@
 
 #include "binade/core/kernels/gemm.h"
 
-/// What cuBLASLt is asked for a product, and how it has chosen to compute it. Host code that needs no GPU.
+/// Key of a product by cuBLASLt, and the algorithm that it has chosen. Host code that needs no GPU.
 namespace binade::cuda {
 
-/// One operand as cuBLASLt sees it. Everything of ours is stored by rows and cuBLASLt counts by columns, so it is asked
-/// for the transposed product C' (n, m) = B' (n, k) A' (k, m): its first operand is our b, its second our a.
+/// One operand as cuBLASLt sees it. Our matrices are stored by rows, but cuBLASLt counts by columns, so it computes the
+/// transposed product C' (n, m) = B' (n, k) A' (k, m): its first operand is our b, its second our a.
 struct PlanOperand {
-  bool transposed = false;   ///< stored as (k, lines) in its eyes
-  std::int64_t leading = 0;  ///< elements from column to column
-  std::int64_t batch = 0;    ///< elements from product to product
-  int alignment = 16;        ///< bytes that every column begins on: a power of two, at most 16
+  bool transposed = false;   ///< stored as (k, lines), as cuBLASLt counts
+  std::int64_t leading = 0;  ///< elements between columns
+  std::int64_t batch = 0;    ///< elements between products
+  int alignment = 16;        ///< bytes that divide every column's address: a power of two, at most 16
   bool operator==(const PlanOperand&) const = default;
 };
 
-/// What is multiplied: elements of a dtype, or codes of 8 bits with a scale each. The second operand's codes are always
-/// e4m3; named is the first one's format.
+/// Type of the multiplied elements: a dtype, or 8-bit codes with a scale per operand. It names the format of the first
+/// operand's codes; the second's are always e4m3.
 enum class PlanInput : int { f32, f16, bf16, e4m3, e5m2 };
 constexpr bool are_codes(PlanInput in) { return in >= PlanInput::e4m3; }
 
-/// What is done to a sum beside adding a bias to it, before it is rounded.
+/// What is done to a sum, besides adding a bias, before it is rounded.
 enum class PlanEpilogue : int {
   none,
-  gelu_aux,  ///< GELU in the tanh form; what it is of is stored too, laid out like the result
-  dgelu,     ///< times the derivative of that GELU at what lies there, laid out like the result
+  gelu_aux,  ///< GELU in the tanh form; its input is stored too, laid out like the result
+  dgelu,     ///< times the derivative of that GELU at a stored input, laid out like the result
 };
 
 /// Everything that the choice of an algorithm depends on; equal keys get equal algorithms.
@@ -51,18 +51,18 @@ struct PlanKeyHash {
   std::size_t operator()(const PlanKey& key) const;
 };
 
-/// The key of a product, or nothing where cuBLASLt has no form for it: f64, an activation other than GELU in the tanh
-/// form with its input kept (its ReLU makes a NaN 0), a bias of another dtype than the result (for f32 results of codes
-/// it is bf16, which is not ours) or one that does not begin on 16 bytes, operands that are dense in neither direction,
-/// irregular batches. What a GELU is of, kept or read for its derivative, must begin on 16 bytes and its rows on 8
-/// elements (cublasLt.h, of EPILOGUE_AUX_LD).
+/// Returns the key of a product, or std::nullopt if cuBLASLt has no form for it: f64, an activation other than GELU in
+/// the tanh form with its input stored (its ReLU turns NaN into 0), a bias of another dtype than the result (for f32
+/// results of codes it is bf16, which is not ours) or not on 16 bytes, operands that are dense in neither direction,
+/// irregular batches. The input of a GELU, stored or read for its derivative, must begin on 16 bytes and its rows on 8
+/// elements (cublasLt.h, on EPILOGUE_AUX_LD).
 ///
-/// Of codes it multiplies K-major operands alone (its "TN"), e5m2 with e5m2 not at all, and everything must lie on 16
-/// bytes, rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
+/// For codes it multiplies only K-major operands ("TN"), never e5m2 by e5m2, and everything must begin on 16 bytes,
+/// rows of the result included (cublasLtMatmul's reference, "to use FP8 kernels").
 std::optional<PlanKey> plan_key(const GemmArgs& g);
 
-/// `key` and its algorithm as one line of text, and back; nothing where the line is none. Without an algorithm:
-/// cuBLASLt has none for this key. A line without the word "epilogue" means none.
+/// `key` and its algorithm as one line of text, and back; std::nullopt if the line is not one. Without an algorithm,
+/// cuBLASLt has none for this key. Without the word "epilogue", a line has none.
 std::string plan_line(const PlanKey& key, const std::optional<cublasLtMatmulAlgo_t>& algorithm);
 struct PlanLine {
   PlanKey key;
@@ -81,17 +81,17 @@ using LayoutOwner = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<&cubla
 using OperationOwner = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<&cublasLtMatmulDescDestroy>>;
 using PreferenceOwner = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<&cublasLtMatmulPreferenceDestroy>>;
 
-/// The descriptors of a product. Where a bias, what a GELU is of and scales lie is still to be set.
+/// Descriptors of a product. The addresses of a bias, the input of a GELU and scales are still to be set.
 struct PlanDescriptors {
   OperationOwner operation;
   LayoutOwner first, second, result;
 };
 PlanDescriptors plan_descriptors(const PlanKey& key);
 
-/// What heuristics may propose: sums are reduced in the computing type or not at all, in at most `workspace` bytes.
+/// Limits what heuristics propose: sums are reduced in the computing type or not at all, in at most `workspace` bytes.
 PreferenceOwner plan_preference(const PlanKey& key, std::size_t workspace);
 
-/// Throws the Failure that fits unless `status` is success.
+/// Throws the matching Failure unless `status` is success.
 void check(cublasStatus_t status, const char* what);
 
 }  // namespace binade::cuda

@@ -2,8 +2,8 @@
 
 #include "binade/core/kernels/table.h"
 
-/// The module's kernels: `run_NAME` of every line of the table, in the file of its family. Each starts kernels on the
-/// context's stream and returns; each throws Failure. The symbols are weak, so that a kernel may be missing: it is
+/// The module's kernels: `run_NAME` for every line of the table, defined in the file of its family. Each starts kernels
+/// on the context's stream and returns; each throws Failure. The symbols are weak: a kernel that no file defines is
 /// null, and the module reports that to the library.
 namespace binade::cuda {
 

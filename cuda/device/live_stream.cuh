@@ -5,8 +5,8 @@
 
 namespace binade::cuda {
 
-/// `stream` in the step that runs now: it was made for the one that was sent or recorded, `*step_offset` steps ago
-/// (Context::step_offset).
+/// Returns `stream` for the step that runs now. It was created for the submitted or captured step, `*step_offset` steps
+/// ago (Context::step_offset).
 __device__ __forceinline__ RandomStream live_stream(RandomStream stream, const std::int64_t* step_offset) {
   stream.step += static_cast<std::uint64_t>(*step_offset);
   return stream;

@@ -3,20 +3,20 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/vector.cuh"
 
-/// Kernels that compute every pixel of an image batch (N, H, W, C) by itself, V neighboring channels a thread.
+/// Kernels that compute every pixel of an image batch (N, H, W, C) independently, V neighboring channels per thread.
 namespace binade::cuda {
 
-/// The grid of pixels that threads share: neighbors of a warp take neighboring channels, then pixels.
+/// Pixels shared by the threads of a grid: neighbors in a warp take neighboring channels, then pixels.
 struct Pixels {
   std::int64_t images = 0, height = 0, width = 0, channels = 0;
 
-  /// f(image, h, w, c) for the pieces of V channels that this thread takes.
+  /// Calls f(image, h, w, c) for this thread's vectors of V channels.
   template <int V, class F>
   __device__ void each(F&& f) const {
     const std::int64_t across = channels / V, count = images * height * width * across;
     const std::int64_t thread = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-    if (count >> 31 == 0)  // divisions of 64 bits cost several times those of 32
+    if (count >> 31 == 0)  // 64-bit divisions cost several times those of 32 bits
       walk<V>(static_cast<std::uint32_t>(thread), static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(count),
               static_cast<std::uint32_t>(across), static_cast<std::uint32_t>(width), static_cast<std::uint32_t>(height),
               f);
@@ -24,7 +24,7 @@ struct Pixels {
       walk<V>(thread, step, count, across, width, height, f);
   }
 
-  /// Blocks of kThreads that fill the device.
+  /// Returns a grid, of blocks of kThreads, that fills the device.
   static constexpr int kThreads = 256;
   unsigned grid(int v) const { return grid_for(ceil_div(images * height * width * (channels / v), kThreads)); }
 

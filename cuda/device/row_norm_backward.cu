@@ -6,14 +6,14 @@
 namespace binade::cuda {
 namespace {
 
-/// Rows are cut into stripes, by sizes alone; a block takes a stripe and leaves its part of gw and gb.
+/// Rows are cut into stripes by sizes alone; a block takes a stripe and stores its part of gw and gb.
 struct Stripes {
   std::int64_t rows = 0, rows_each = 1;
   std::int64_t count() const { return ceil_div(rows, rows_each); }
 };
 
-/// As many stripes as a Hopper has room for at once (four blocks on each of 132 multiprocessors), of whole rounds of a
-/// block's teams, and of enough rows that their parts are little beside the rows themselves.
+/// Returns as many stripes as a Hopper holds at once (four blocks on each of 132 multiprocessors), of whole rounds of a
+/// block's groups, and of enough rows that their parts are small beside the rows.
 Stripes stripes_of(std::int64_t rows, int groups) {
   constexpr std::int64_t kStripes = 4 * 132;
   return {rows, std::max<std::int64_t>(std::max(8, 4 * groups), ceil_div(ceil_div(rows, kStripes), groups) * groups)};
@@ -21,7 +21,7 @@ Stripes stripes_of(std::int64_t rows, int groups) {
 
 constexpr int kSharedCols = 1024;
 
-/// The teams' sums in the order of the teams, through shared memory, to the stripe's row of parts (2, cols).
+/// Adds the groups' sums in order, through shared memory, and stores them in the stripe's row of parts (2, cols).
 template <class C, int V, int H>
 __device__ void leave_parts(const ThreadGroup<C>& group, std::int64_t cols, const C (&gw)[H][V], const C (&gb)[H][V],
                             C* to) {
@@ -50,14 +50,14 @@ __device__ void leave_parts(const ThreadGroup<C>& group, std::int64_t cols, cons
   }
 }
 
-/// Blocks of 128 threads that a multiprocessor is to have room for: four as long as three vectors of halves are kept.
+/// Blocks of 128 threads that must fit on a multiprocessor: four with up to three vectors of halves per thread.
 template <class T, int H>
 constexpr int kResident = H == 0 || H == 2          ? 1
                           : H < 4 && sizeof(T) == 2 ? 4
                                                     : 3;
 
-/// gx of a stripe's rows; with H > 0 and `parts` also the stripe's sums over its rows, which each thread keeps for its
-/// own columns from row to row. Between the two passes over a row it is kept as it was read.
+/// Computes gx of a stripe's rows; with H > 0 and `parts` also the stripe's sums over its rows, which each thread keeps
+/// for its own columns. Between the two passes over a row it is kept as it was read.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0   ? 1024
                                   : H == 2 ? 512
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(H == 0   ? 1024
   for (std::int64_t first = begin; first < end; first += group.count()) {
     const std::int64_t row = first + group.index();
     const bool live = row < end;
-    const std::int64_t cols = live ? a.cols : 0;  // a team without a row still sums with the others
+    const std::int64_t cols = live ? a.cols : 0;  // a group without a row still sums with the others
     const C mean = live && a.mean != nullptr ? static_cast<const C*>(a.mean)[row] : C(0);
     const C rstd = live ? static_cast<const C*>(a.rstd)[row] : C(0);
     RawVector<T, V> raw_h[kKept], raw_gy[kKept];
@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(H == 0   ? 1024
   amax.publish();
 }
 
-constexpr int kSumColumns = 32;  // of a block that reads rows
+constexpr int kSumColumns = 32;  // columns of a block that reads rows
 
-/// The parts of gw and gb of one stripe, for rows that backward_rows cannot sum as it goes.
+/// Computes the parts of gw and gb of one stripe, for rows that backward_rows cannot sum.
 template <class T>
 __global__ void sum_columns(RowNormBackward a, Stripes stripes, Compute<T>* parts) {
   using C = Compute<T>;
@@ -167,7 +167,7 @@ __global__ void sum_columns(RowNormBackward a, Stripes stripes, Compute<T>* part
   to[a.cols + c] = sums[1];
 }
 
-/// gw and gb from the parts of all stripes.
+/// Adds the parts of all stripes to gw and gb.
 template <class C>
 __global__ void combine(const C* parts, std::int64_t stripes, std::int64_t cols, C* gw, C* gb) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;

@@ -8,8 +8,8 @@
 
 namespace binade::cuda {
 
-/// Positions 0 … count - 1 in the order of their keys, equal keys in position order: a radix sort from the lowest digit
-/// up. Its memory lasts as long as it does.
+/// Sorts positions 0 … count - 1 by their keys, equal keys in position order: a radix sort from the lowest digit up.
+/// Owns its memory.
 class PositionSort {
  public:
   /// REQUIRES count < 2^31.

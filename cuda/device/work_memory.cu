@@ -4,9 +4,9 @@
 #include "binade/cuda/device/capture.cuh"
 #include "binade/cuda/device/context.cuh"
 
-/// The memory that the kernels of a call work in: stacks that grow by blocks and never shrink. A call gives back what
-/// it took, and calls follow each other on one stream, so the next call may have the same bytes. Memory that is never
-/// freed may be written into a graph; a stream-ordered allocation would become a node of it.
+/// Workspace of kernels: stacks that grow by blocks and never shrink. A call releases what it took; calls follow each
+/// other on one stream, so the next call may get the same bytes. Memory that is never freed may be captured in a graph;
+/// a stream-ordered allocation would become one of its nodes.
 namespace binade::cuda {
 namespace {
 
@@ -16,7 +16,7 @@ constexpr std::size_t kSmallest = std::size_t{1} << 20;
 struct Block {
   char* base = nullptr;
   std::size_t capacity = 0;
-  std::vector<std::size_t> taken;  // offsets, in order; given back ones stay until they are on top
+  std::vector<std::size_t> taken;  // offsets in order; released ones stay until they are on top
   std::vector<bool> given_back;
   std::size_t top = 0;
 
@@ -34,11 +34,11 @@ char* obtain(std::size_t bytes) {
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaSuccess) return static_cast<char*>(memory);
   if (error != cudaErrorMemoryAllocation) check(error, "memory for an op to work in");
-  cudaGetLastError();  // told here, and not again by the next launch
+  cudaGetLastError();  // reported here; the next launch must not report it again
   return nullptr;
 }
 
-/// A block twice as large as all before it, or as large as the device still can.
+/// Adds a block as large as the largest so far, or of `bytes` if the device has no memory for that.
 Block& grow(std::size_t bytes) {
   std::size_t capacity = std::max(bytes, kSmallest);
   for (const Block& block : blocks()) capacity = std::max(capacity, block.capacity);
@@ -61,7 +61,7 @@ void* allocate_work(std::size_t bytes) {
   char* memory = from.base + from.top;
   from.top += bytes;
 #if !defined(__CUDACC__)
-  check(cudaMemsetAsync(memory, 0xff, bytes, context().stream), "work memory");  // nobody may count on what it holds
+  check(cudaMemsetAsync(memory, 0xff, bytes, context().stream), "work memory");  // nobody may rely on its contents
 #endif
   return memory;
 }

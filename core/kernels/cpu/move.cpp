@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kGrainBytes = 1 << 16;
 
-/// memcpy, but a short run is copied in place: the call would cost more than the copy.
+/// Like memcpy, but copies a short run inline, since the call would cost more than the copy.
 void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kStep = 16, kShort = 256;
   if (bytes < kStep || bytes > kShort) {
@@ -20,7 +20,7 @@ void copy_run(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
 }
 
-/// The innermost output dimension moved element by element, the others counted through.
+/// Copies the innermost output dimension element by element and iterates over the others.
 template <class E>
 void permute_typed(const PermuteCopy& a) {
   std::int64_t outer = 1;

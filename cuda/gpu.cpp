@@ -128,10 +128,10 @@ class GpuBackend final : public CachingBackend {
   DeviceFacts facts_;
   std::optional<Observations> observations_;
   mutable std::mutex pinned_mutex_;
-  std::map<const char*, std::size_t> pinned_;  // where it begins, its bytes
+  std::map<const char*, std::size_t> pinned_;  // first address, bytes
 };
 
-/// A CUDA graph and the memory that its kernels know by address.
+/// A CUDA graph and the memory whose addresses its kernels hold.
 class GpuRecording final : public Recording {
  public:
   GpuRecording(GpuBackend& gpu, const std::function<void()>& body, const MemoryTrace& trace) : gpu_(gpu) {
@@ -227,14 +227,14 @@ int use_plans(const std::string& text) {
 
 namespace {
 
-/// The driver's own version, where it says it; else that of the CUDA it serves.
+/// Returns the driver's own version if it is known, otherwise the CUDA version that it supports.
 std::string driver_version(const DeviceFacts& facts) {
   std::string version;
   std::ifstream("/sys/module/nvidia/version") >> version;
   return version.empty() ? std::to_string(facts.driver_version) : version;
 }
 
-/// Where the plans of this machine are kept; empty where no place is known.
+/// Returns the file of this machine's plans; empty if there is no folder for it.
 std::string plans_file(const DeviceFacts& facts, bool deterministic) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -301,7 +301,7 @@ KernelTable gpu_table() {
   BINADE_DEVICE_KERNELS(BINADE_FILL)
 #undef BINADE_FILL
   table.low_bias = true;
-  // Where the library multiplies by it itself. Elsewhere one pass does, which adds up the bias's sums on its way.
+  // Where the library fuses the derivative. Elsewhere a pass of its own also sums the bias's gradient.
   table.derivative_in_product = [](Activation activation, DType dtype) {
     return activation == Activation::kGeluTanh && is_half(dtype) && gelu_is_fused(10 * facts()->major + facts()->minor);
   };

@@ -9,16 +9,16 @@
 
 namespace binade::cuda {
 
-/// The GPU of this process: null until one has been opened.
+/// Returns the properties of the open GPU; null if none is open.
 const DeviceFacts* facts();
 
 /// The module's table. REQUIRES that a GPU is open.
 const Api& api();
 
-/// Throws what `status` stands for, with the module's text behind `what`; returns when it is kOk.
+/// Returns if `status` is kOk; otherwise throws the matching error, with `what` and the module's text.
 void check(Status status, std::string_view what);
 
-/// How often the host has waited for the device; 0 without one. Tests count with it.
+/// Returns how often the host has waited for the device; 0 without one. For tests.
 std::uint64_t waits();
 
 /// The algorithms that libraries have chosen so far, as text for a run's folder; "" without a GPU.

@@ -22,7 +22,7 @@ Watch Observations::watch() {
   const detail::Watched watched = detail::watched();
   if (!watched.at_all) return {};
   touched_ = true;
-  // The last pair takes what is too much: end_recording() says so.
+  // The last pair absorbs what is too much; end_recording() reports it.
   std::uint32_t* const words = recorded_ ? recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1)
                                          : slot(current_);
   return {.words = words, .libraries = watched.libraries};

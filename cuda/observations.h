@@ -9,24 +9,24 @@
 
 namespace binade::cuda {
 
-/// The ring of device words that kernels observe into (core/observation.h), one pair a number; kernels that nobody
-/// watches observe nothing. Numbers are handed out without waiting; the first question about one that is not here
-/// brings all that are outstanding.
+/// A ring of device words that kernels observe into (core/observation.h), one pair per number; kernels that are not
+/// watched observe nothing. Numbers are assigned without waiting; the first query for one that is not on the host
+/// downloads all outstanding ones.
 class Observations {
  public:
   explicit Observations(const Api& api);
 
-  /// Who watches what is about to run.
+  /// Returns where the next call is observed.
   Watch watch();
-  /// The current number, where anything ran under it, and a fresh one after it; else 0.
+  /// Returns the current number and starts a new one if anything ran under it, otherwise 0.
   std::int64_t next();
-  /// What was seen under `number`. Throws what the device throws.
+  /// Returns what was observed under `number`. Throws the device's errors.
   Observation at(std::int64_t number);
 
-  /// From here on numbers are kRecordedObservations and those behind it, and kernels observe into `words`, `capacity`
-  /// pairs of device memory.
+  /// From now on numbers begin at kRecordedObservations, and kernels observe into `words`, `capacity` pairs of device
+  /// memory.
   void begin_recording(std::uint32_t* words, std::int64_t capacity);
-  /// Goes on where the ring was left. Returns how many pairs were asked for, which may be more than there are.
+  /// Returns to the ring. Returns how many pairs were requested, which may exceed the capacity.
   std::int64_t end_recording();
 
  private:
@@ -44,7 +44,7 @@ class Observations {
   std::uint32_t* words_ = nullptr;   // on the device
   std::vector<std::uint32_t> here_;  // the same, as last brought
   std::int64_t current_ = 1;
-  std::int64_t outstanding_ = 1;  // the first that has not been brought
+  std::int64_t outstanding_ = 1;  // first number that is not in host_words_
   bool touched_ = false;
   std::optional<Recorded> recorded_;  // while something is recorded
 };

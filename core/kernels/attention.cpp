@@ -11,12 +11,12 @@
 #include "binade/core/kernels/scratch.h"
 #include "binade/core/parallel.h"
 
-/// Attention by tiles of query rows: a tile's logits over all the keys it may see stay in cache, so memory grows with
-/// the number of keys, not with its square; tiles of a causal row stop at the diagonal. Backward makes them again from
-/// q, k and the saved log-sum-exp (Dao et al., "FlashAttention", NeurIPS 2022), and adds up the gradients of k and v,
-/// transposed, over blocks of tiles, where the gradients of the logits are a right operand as they are written. Logits,
-/// softmax and sums are f32 (f64 for f64); with half inputs the probabilities and the gradients of the logits are
-/// rounded to the input's dtype before they are multiplied on, as a Tensor Core would read them.
+/// Attention over tiles of query rows. A tile's logits for all of its keys stay in cache, so memory grows with the
+/// number of keys, not with its square; the tiles of a causal head stop at the diagonal. Backward recomputes the logits
+/// from q, k and the saved log-sum-exp (Dao et al., "FlashAttention", NeurIPS 2022) and sums the gradients of k and v,
+/// transposed, over blocks of tiles, so that the gradients of the logits are a right operand as they are written.
+/// Logits, softmax and sums are f32 (f64 for f64). For half inputs, probabilities and gradients of logits are rounded
+/// to the input's dtype before the next product, as a Tensor Core would read them.
 namespace binade::cpu::BINADE_ISA {
 
 const AttentionKernels& attention_kernels();
@@ -24,7 +24,7 @@ const AttentionKernels& attention_kernels();
 namespace {
 
 constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< of right operands that wait for the sums over queries, in L2
+constexpr std::int64_t kBlockBytes = 256 * 1024;  ///< right operands kept in L2 for the sums over queries
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -38,8 +38,8 @@ class Attention {
   static constexpr int kN = kLanes<C>;
   static constexpr int kWide = kTileColumns<Lane>;
   static constexpr std::int64_t kRows = kTileRows<Lane>;
-  static constexpr std::int64_t kFewestTiles = Lane::kGroup > 1 ? 2 : 4;  ///< of a block
-  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; else single values of C
+  static constexpr std::int64_t kFewestTiles = Lane::kGroup > 1 ? 2 : 4;  ///< fewest tiles of a block
+  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; otherwise single values of C
   static constexpr std::int64_t kBytes = sizeof(Stored);
   static_assert(kRows % Lane::kDepth == 0);
 
@@ -48,14 +48,14 @@ class Attention {
       : a_(args),
         rows_(args),
         pitch_(round_up(args.depth, kWide)),
-        // An odd number of panels: rows a power of two apart would meet in few sets of the cache.
+        // An odd number of panels: rows a power of two apart would map to few cache sets.
         logit_pitch_((ceil_div(args.keys, kWide) | 1) * kWide),
         tiles_(ceil_div(args.queries, kRows)),
         group_(args.heads / args.key_heads),
         scale_(static_cast<C>(args.scale)) {}
 
   void forward(const AttentionForward& f) const {
-    // One task makes the panels of a head once for all its rows, unless that leaves threads idle.
+    // One task packs the panels of a head once for all of its rows, unless that would leave threads idle.
     const std::int64_t cuts = std::clamp<std::int64_t>(kEnoughTasks / (a_.batch * a_.heads), 1, tiles_);
     parallel_blocks(a_.batch * a_.heads * cuts, [&](std::int64_t task) {
       const std::int64_t cut = task % cuts, h = task / cuts % a_.heads, b = task / cuts / a_.heads;
@@ -113,7 +113,7 @@ class Attention {
   }
 
  private:
-  /// Pieces of one scratch slot, each on a cache line.
+  /// Allocates parts of one scratch slot, each on its own cache lines.
   class Arena {
    public:
     Arena(ScratchSlot slot, std::int64_t count)
@@ -140,13 +140,14 @@ class Attention {
     }
   };
 
-  /// Rows of the left operand of a product: lanes `step` bytes apart, rows `row`; packed tiles `tile` apart (0: none).
+  /// Left operand of a product: rows `row` bytes apart, lanes `step` bytes apart, packed tiles `tile` bytes apart (0:
+  /// not packed).
   struct Left {
     const char* data;
     std::int64_t row, step, tile;
   };
 
-  /// What backward reads of one head of keys and values, and where it computes with blocks of `block_rows` queries.
+  /// Operands from one head of keys and values, and workspace for backward over blocks of `block_rows` queries.
   struct Workspace {
     Workspace(const Attention& x, const Tokens& k, const Tokens& v, std::int64_t block_rows)
         : arena(ScratchSlot::kImage,
@@ -168,7 +169,7 @@ class Attention {
           gp_left(x.left_operands(gp, arena)),
           columns(arena.take(x.transposed_size(block_rows))) {}
 
-    /// Pairs are made of a tile's logits; single values stay where they are.
+    /// Pairs are packed from the logits of one tile; single values are used in place, so a block keeps all of its rows.
     static std::int64_t logit_rows(std::int64_t block_rows) { return kPairs ? kRows : block_rows; }
     static std::int64_t pair_rows(std::int64_t block_rows) { return kPairs ? block_rows / 2 : 0; }
 
@@ -182,7 +183,7 @@ class Attention {
     Stored* columns;
   };
 
-  /// Operands of a tile of queries in a block that begins at `begin`; and gq, where it is wanted.
+  /// Computes the operands of one tile of queries in the block that begins at `begin`, and gq if it is wanted.
   void logit_gradients(const AttentionBackward& g, const Tokens& q, const Tokens& gy, const Tokens& k,
                        std::int64_t tile, std::int64_t begin, const Workspace& work, Unit& unit,
                        AmaxObserver& results) const {
@@ -210,7 +211,7 @@ class Attention {
     write(work.gq, rows, scales, token(g.gq, a_.queries, q.b, first, q.head), g.gq.token, results);
   }
 
-  /// Where tile i of the query rows begins: cut even, at whole lanes.
+  /// Returns the first query of tile i. Tiles are as even as possible and begin at whole lanes.
   std::int64_t tile_begin(std::int64_t i) const {
     if constexpr (Lane::kGroup > 1) return std::min(i * kRows, a_.queries);
     return i == tiles_ ? a_.queries : i * ceil_div(a_.queries, Lane::kDepth) / tiles_ * Lane::kDepth;
@@ -221,7 +222,7 @@ class Attention {
   }
 
   std::int64_t panel_size() const { return round_up(a_.keys, kWide) * pitch_ / Lane::kDepth; }
-  /// Of some queries as the columns of a left operand.
+  /// Size of a left operand whose columns are `queries` queries.
   std::int64_t transposed_size(std::int64_t queries) const {
     return EvenTiles<Lane>(a_.depth).tiles * transposed_tile(queries);
   }
@@ -229,19 +230,19 @@ class Attention {
     return round_up(ceil_div(queries, Lane::kDepth), Lane::kGroup) * kRows;
   }
 
-  /// Tokens as the columns of a right operand: (depth, keys).
+  /// Packs tokens as the columns of a right operand: (depth, keys).
   Panels columns_of(const Tokens& x, Arena& arena) const {
     const Panels panels{a_.keys, ceil_div(a_.depth, Lane::kDepth), arena.take(panel_size())};
     for (std::int64_t p = 0; p < panels.panels(); ++p) panels.pack(p, x.at(0), 1, x.x.token, a_.depth);
     return panels;
   }
-  /// Tokens [first, first + count) as its rows: (count, depth).
+  /// Packs tokens [first, first + count) as the rows of a right operand: (count, depth).
   Panels rows_of(const Tokens& x, std::int64_t first, std::int64_t count, Stored* storage) const {
     const Panels panels{a_.depth, ceil_div(count, Lane::kDepth), storage};
     for (std::int64_t p = 0; p < panels.panels() && count > 0; ++p) panels.pack(p, x.at(first), x.x.token, 1, count);
     return panels;
   }
-  /// Tokens as the rows of a left operand, where they lie if they are lanes there.
+  /// Returns tokens as the rows of a left operand: in place if they already are lanes, otherwise copied to `storage`.
   Left left(const Tokens& x, std::int64_t first, std::int64_t count, const Rows<Stored>& storage) const {
     if constexpr (Lane::kGroup == 1 && Lane::kDepth * sizeof(T) == sizeof(Stored))
       if (a_.depth % Lane::kDepth == 0)
@@ -253,7 +254,7 @@ class Attention {
   static Left left(const Rows<Stored>& x) {
     return {reinterpret_cast<const char*>(x.data), x.pitch * kBytes, kBytes, 0};
   }
-  /// Tokens [first, first + count) as the columns of a left operand: (depth, count).
+  /// Packs `count` tokens as the columns of a left operand: (depth, count).
   Left transposed(const T* x, std::int64_t pitch, std::int64_t count, Stored* storage) const {
     const std::int64_t size = transposed_tile(count);
     const EvenTiles<Lane> even(a_.depth);
@@ -265,7 +266,7 @@ class Attention {
   Rows<C> logits(std::int64_t rows, Arena& arena) const {
     return {arena.template take<C>(rows * logit_pitch_), logit_pitch_};
   }
-  /// Where rows of logits are written as operands: in place, or apart as pairs.
+  /// Returns where rows of logits are written as a left operand: in place, or in a separate buffer for pairs.
   Rows<Stored> left_operands(const Rows<C>& logits, Arena& arena) const {
     if constexpr (kPairs)
       return {arena.take(kRows * logit_pitch_ / 2), logit_pitch_ / 2};
@@ -279,10 +280,10 @@ class Attention {
       return logits;
   }
 
-  /// Rows of results, each times its factor, to tokens `token` apart.
+  /// Writes rows of results, each times its factor, to tokens `token` elements apart.
   void write(const Rows<C>& from, std::int64_t rows, const C* factors, T* to, std::int64_t token,
              AmaxObserver& results) const {
-    Vector<C> largest{};  // here, where it stays in a register
+    Vector<C> largest{};  // a local, so that it stays in a register
     for (std::int64_t r = 0; r < rows; ++r)
       each_group<C>(
           a_.depth, [&](std::int64_t d, auto part) __attribute__((always_inline)) {
@@ -293,7 +294,7 @@ class Attention {
     results.add(largest);
   }
 
-  /// to (depth, keys) by keys as rows, times factor.
+  /// Writes (depth, keys), transposed and times `factor`, to tokens.
   void write_transposed(const Rows<C>& from, C factor, const AttentionBackward::Gradient& to, std::int64_t b,
                         std::int64_t kh, AmaxObserver& results) const {
     if constexpr (std::is_same_v<C, double>) {
@@ -321,7 +322,7 @@ class Attention {
     }
   }
 
-  /// to (rows, columns) = x (rows, k) panels (k, columns), of one tile's rows.
+  /// to (rows, columns) = x (rows, k) panels (k, columns), for the rows of one tile.
   static void multiply(const Left& x, std::int64_t rows, std::int64_t k, const Panels& panels, std::int64_t columns,
                        const Rows<C>& to, Unit& unit) {
     TileArgs<Lane> tile;
@@ -339,7 +340,7 @@ class Attention {
     }
   }
 
-  /// Whether tokens [begin, end) hold numbers only: 0 times anything else is NaN.
+  /// Returns true if all values of tokens [begin, end) are finite. Otherwise 0 times one would be NaN.
   bool finite(const Tokens& x, std::int64_t begin, std::int64_t end) const {
     Vector<C> zeros{};
     for (std::int64_t i = begin; i < end; ++i) {
@@ -352,8 +353,8 @@ class Attention {
     return sum_lanes(zeros) == C(0);
   }
 
-  /// to = x v for rows [first, first + rows) of the queries, x holding 0 for keys that a row does not see. Where a key
-  /// that only some of the rows see is not finite, 0 times it would be NaN: there row by row.
+  /// to = x v for rows [first, first + rows) of the queries, where x is 0 for keys that a row may not attend to. If
+  /// such a key is not finite, computes row by row, since 0 times it would be NaN.
   void multiply_visible(const Rows<Stored>& x, std::int64_t first, std::int64_t rows, const Tokens& v,
                         const Panels& values, const Rows<C>& to, Unit& unit) const {
     const std::int64_t visible = rows_.visible(first + rows - 1);
@@ -370,9 +371,9 @@ class Attention {
     for (std::int64_t d = 0; d < a_.depth; ++d) std::fill(sums.row(d) + first, sums.row(d) + a_.keys, C(0));
   }
 
-  /// to (depth, keys) += transposed x (queries [begin, end)) times lanes of those queries' rows, from the first query
-  /// on that sees a panel of keys; = where it has not `begun`. A row that is not finite reaches the keys it sees: there
-  /// row by row.
+  /// to (depth, keys) += transposed x (queries [begin, end)) times the lanes of those queries' rows, or = if not
+  /// `begun`. Each panel of keys starts at the first query that attends to it. If a row is not finite, computes row by
+  /// row, so that it reaches only the keys that it attends to.
   void add_columns(const Tokens& x, std::int64_t begin, std::int64_t end, const Rows<Stored>& lanes, const Rows<C>& to,
                    bool begun, Stored* storage, Unit& unit) const {
     const std::int64_t visible = rows_.visible(end - 1);
@@ -389,7 +390,7 @@ class Attention {
     if (!begun) clear_columns(to, 0);
     T* const one = scratch_of<T>(ScratchSlot::kPackedB, static_cast<std::size_t>(Lane::kDepth * a_.depth));
     for (std::int64_t t = begin; t < end; ++t) {
-      // Alone in its lane, whose other row may see fewer keys.
+      // The lane's other row may attend to fewer keys: it is 0.
       std::fill(one, one + Lane::kDepth * a_.depth, T{});
       std::copy_n(x.at(t), a_.depth, one + (t - begin) % Lane::kDepth * a_.depth);
       const Left columns = transposed(one, a_.depth, Lane::kDepth, storage);
@@ -398,8 +399,7 @@ class Attention {
         add_panel(columns, 0, 1, lane, s, rows_.visible(t), to, true, unit);
     }
   }
-  /// to (depth, a panel of keys from s on, before `end`) (+)= columns times lanes, `depth` of them from lane `first`
-  /// on.
+  /// to (depth, a panel of keys from s on, before `end`) (+)= columns times `depth` lanes from lane `first` on.
   void add_panel(const Left& columns, std::int64_t first, std::int64_t depth, const Rows<Stored>& lanes, std::int64_t s,
                  std::int64_t end, const Rows<C>& to, bool accumulate, Unit& unit) const {
     TileArgs<Lane> tile;
@@ -419,7 +419,7 @@ class Attention {
     }
   }
 
-  /// to[r] = x . y of token first + r; of doubles in the order of a product's sums, so that what is equal cancels.
+  /// to[r] = x . y of token first + r. Doubles are added in the order of a product's sums, so that equal terms cancel.
   void dots(const Tokens& x, const Tokens& y, std::int64_t first, std::int64_t count, C* to) const {
     if constexpr (std::is_same_v<C, double>) {
       for (std::int64_t r = 0; r < count; ++r) {

@@ -7,19 +7,19 @@
 
 namespace binade {
 
-/// Attention of `queries` on `keys`, for `heads` heads of `depth` values; head h reads key-value head
-/// h / (heads / key_heads).
+/// Attention of `queries` over `keys`, with `heads` heads of `depth` values. Head h reads key-value head h / (heads /
+/// key_heads).
 ///
 ///   l[t, s] = scale q[t] . k[s] + mask;   p = softmax over s;   y[t] = sum over s of dropout(p[t, s]) v[s]
 ///
-/// A key that `causal` hides is not read: what it holds, a NaN too, reaches no row that does not see it. A mask is
-/// added: NaN passes it, and a row whose logits are -inf of themselves, not by the mask, is NaN.
+/// Keys that `causal` hides are not read, so a NaN in one does not reach rows that may not attend to it. A mask is
+/// added, so NaN passes through it. A row whose logits are all -inf without the mask is NaN.
 ///
-/// Element (b, t, h, d) of a tensor lies at (b * tokens + t) * token + h * head + d.
+/// Element (b, t, h, d) of a tensor is at (b * tokens + t) * token + h * head + d.
 struct AttentionArgs {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, depth = 0;
-  double scale = 1;          ///< rounded to the type that the logits are computed in
-  bool causal = false;       ///< query t sees keys s <= t + keys - queries
+  double scale = 1;          ///< rounded to the type in which the logits are computed
+  bool causal = false;       ///< query t attends to keys s <= t + keys - queries
   DType dtype = DType::f32;  ///< of q, k, v, y and their gradients
 
   struct Tokens {
@@ -34,16 +34,16 @@ struct AttentionArgs {
   std::int64_t mask_batch = 0, mask_head = 0, mask_query = 0;
 
   float dropout = 0;  ///< share of p set to 0; the rest is divided by 1 - dropout
-  RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides about p[b, h, t, s]
+  RandomStream rng;   ///< word ((b heads + h) queries + t) keys + s decides p[b, h, t, s]
 };
 
-/// y and, for backward, the logarithm of each row's sum of exponentials: lse (batch, heads, queries), f32 (f64 for
-/// f64); +inf for a row that sees nothing, whose y is 0.
+/// Computes y and, for backward, each row's log-sum-exp: lse (batch, heads, queries), f32 (f64 for f64), +inf for a row
+/// without visible keys, whose y is 0.
 struct AttentionForward {
   AttentionArgs args;
   void* y = nullptr;
   std::int64_t y_token = 0, y_head = 0;
-  void* lse = nullptr;  ///< null: not kept
+  void* lse = nullptr;  ///< null: not stored
 };
 
 struct AttentionBackward {

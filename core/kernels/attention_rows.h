@@ -12,8 +12,8 @@
 #include "binade/core/kernels/vector_math.h"
 #include "binade/core/math.h"
 
-/// Between the products of attention: the softmax of some queries' rows and its gradient, in whole vectors, each row up
-/// to the last key that its query sees. Only for sources in `kernel_sources`.
+/// The part of attention between its products: the softmax of some query rows and its gradient, in whole vectors, each
+/// row up to the last key that its query attends to. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 /// Rows of values, `pitch` apart.
@@ -24,14 +24,15 @@ struct Rows {
   V* row(std::int64_t i) const { return data + i * pitch; }
 };
 
-/// Of products in Lane of tensors of T. Rows are read and written in whole vectors up to `width`, a whole number of
-/// them; what lies behind the keys that a query sees may be anything before, and is 0 in operands of products after.
+/// Softmax and its gradient for products in `Lane` over tensors of T. Rows are read and written in whole vectors up to
+/// `width`, a multiple of a vector. Elements after a query's last visible key may hold anything before, and are 0 in
+/// the resulting operands.
 template <class Lane, class T>
 class AttentionRows {
   using C = typename Lane::Accumulator;
   using Stored = typename Lane::Stored;
   static constexpr int kN = kLanes<C>;
-  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; else single values of C
+  static constexpr bool kPairs = Lane::kDepth == 2;  ///< operands are pairs of T; otherwise single values of C
   static constexpr bool kHalf = !std::is_same_v<T, C>;
   static constexpr C kLowest = -std::numeric_limits<C>::infinity();
   static constexpr C kLog2E = std::numbers::log2e_v<C>, kLn2 = std::numbers::ln2_v<C>;
@@ -40,7 +41,7 @@ class AttentionRows {
   explicit AttentionRows(const AttentionArgs& args)
       : a_(args), scale_(static_cast<C>(args.scale) * kLog2E), keep_(1 / (1 - static_cast<C>(args.dropout))) {}
 
-  /// `count` queries from `first` on of head h of sample b.
+  /// `count` queries from `first` on, of head h of sample b.
   struct Queries {
     std::int64_t b, h, first, count, width;
   };
@@ -50,9 +51,9 @@ class AttentionRows {
     return a_.causal ? std::clamp<std::int64_t>(t + 1 + a_.keys - a_.queries, 0, a_.keys) : a_.keys;
   }
 
-  /// Products q k become exponentials, dropped out: a left operand, `operand` for pairs and else x itself. Times
-  /// `inverse` they are probabilities; it is 0 for a row that sees nothing. `lse` of each query may be null. `factors`
-  /// is room for a row where there is dropout.
+  /// Replaces products q k by exponentials with dropout applied: a left operand, stored in `operand` for pairs and in x
+  /// otherwise. Times `inverse` they are probabilities; it is 0 for a row without visible keys. `lse` of each query may
+  /// be null. `factors` is scratch for a row of dropout factors.
   void softmax(const Queries& at, const Rows<C>& x, const Rows<Stored>& operand, C* factors, C* lse, C* inverse) const {
     for (std::int64_t r = 0; r < at.count; r += kN) {
       const int rows = static_cast<int>(std::min<std::int64_t>(kN, at.count - r));
@@ -61,13 +62,13 @@ class AttentionRows {
     }
   }
 
-  /// Operands that gradients() makes of p, dropped out, and of the gradient of the logits: for pairs lanes of two rows,
-  /// those of `p` and `gp`, and rows `gp_left`; else they stay where they are.
+  /// Operands that gradients() makes of p with dropout, and of the gradients of the logits. Pairs: `p` and `gp` are
+  /// lanes of two rows, `gp_left` is rows. Single values stay in place.
   struct Operands {
     Rows<Stored> p, gp, gp_left;
   };
 
-  /// From products q k and gy v: operands dropout(p) and p (dropout(gp) - delta).
+  /// Turns products q k and gy v into the operands dropout(p) and p (dropout(gp) - delta).
   void gradients(const Queries& at, const Rows<C>& p, const Rows<C>& gp, const C* lse, const C* delta,
                  const Rows<C>& factors, const Operands& to) const {
     for (std::int64_t r = 0; r < at.count; r += Lane::kDepth) gradient_rows(at, r, p, gp, lse, delta, factors, to);
@@ -88,7 +89,7 @@ class AttentionRows {
     for (; s + kN <= whole; s += kN) f(s, std::false_type{});
     for (; s < end; s += kN) f(s, std::true_type{});
   }
-  /// Of keys from s on those before `count`; for others `rest`.
+  /// Returns x, whose first lane is key s, with `rest` in the lanes of keys from `count` on.
   template <bool kEdge>
   [[gnu::always_inline]] static Vector<C> visible_only(const Vector<C>& x, std::int64_t s, std::int64_t count,
                                                        std::bool_constant<kEdge>, float rest = 0) {
@@ -98,7 +99,7 @@ class AttentionRows {
       return x;
   }
 
-  /// Products scaled and masked, in units of ln 2: 2^x takes less than e^x.
+  /// Returns scaled and masked logits in units of ln 2, since 2^x costs less than e^x.
   template <bool kEdge>
   [[gnu::always_inline]] Vector<C> logits(const C* row, const C* mask, std::int64_t s, std::int64_t count,
                                           std::bool_constant<kEdge>) const {
@@ -132,7 +133,7 @@ class AttentionRows {
       return x;
   }
 
-  /// The largest of a row's logits by lanes; a NaN is left out here and comes back through its exponential.
+  /// Returns the lane-wise maximum of a row's logits. A NaN is skipped and comes back through its exponential.
   Vector<C> largest(const C* row, std::int64_t count, const C* mask) const {
     Vector<C> top = splat(kLowest);
     each_vector(
@@ -178,7 +179,7 @@ class AttentionRows {
     }
   }
 
-  /// Returns their sums by lanes.
+  /// Computes a row's exponentials and returns their lane-wise sums.
   [[gnu::always_inline]] Vector<C> exponentials(C* row, Stored* operand, std::int64_t count, std::int64_t width,
                                                 const C* mask, C shift, const C* factors) const {
     const bool drops = a_.dropout > 0;
@@ -193,7 +194,7 @@ class AttentionRows {
     return sums;
   }
 
-  /// Where nothing but products of pairs reads them, which count subnormals as zero, rounding may do so too.
+  /// Rounding may flush subnormals if only products of pairs read the result, since these count them as zero.
   [[gnu::always_inline]] static void put_left(C* row, [[maybe_unused]] Stored* operand, std::int64_t s,
                                               const Vector<C>& x) {
 #if defined(__AVX512BF16__)
@@ -250,7 +251,7 @@ class AttentionRows {
                                                   [[maybe_unused]] const Operands& to) {
 #if defined(__AVX512BF16__)
     if constexpr (kPairs) {
-      // A vector of either row, one behind the other; and value by value in turn.
+      // gp_left: a vector of each row. gp and p: the values of the two rows interleaved.
       const __m512i half = (__m512i)_mm512_cvtne2ps_pbh((__m512)g[1], (__m512)g[0]);
       const __m256i second = _mm512_extracti64x4_epi64(half, 1), first = _mm512_castsi512_si256(half);
       std::memcpy(to.gp_left.row(r) + s / 2, &first, sizeof first);
@@ -269,7 +270,7 @@ class AttentionRows {
     store_vector<C>(gp.row(r) + s, rounded(g[0]));
   }
 
-  /// The dropout factors of the keys that query t sees, in whole vectors.
+  /// Computes the dropout factors of the keys that query t attends to, in whole vectors.
   void fill_factors(std::int64_t b, std::int64_t h, std::int64_t t, C* factors) const {
     const std::uint64_t base = static_cast<std::uint64_t>(((b * a_.heads + h) * a_.queries + t) * a_.keys);
     const std::int64_t count = (visible(t) + kN - 1) / kN * kN;

@@ -6,11 +6,11 @@
 #include "binade/core/dtype.h"
 #include "binade/core/math.h"
 
-/// Arguments of batch norm and group norm: plain structs over raw memory, so that any compiler's kernels can read them.
+/// Arguments of batch norm and group norm: plain structs over raw memory, readable by kernels of any compiler.
 namespace binade {
 
-/// 1 / sqrt(variance + eps). NaN if the variance overflows in C: the formula would give 0, and y would silently be the
-/// bias.
+/// Returns 1 / sqrt(variance + eps), or NaN if the variance overflows in C: the formula would give 0, and y would
+/// silently be the bias.
 template <class C>
 BINADE_HD C reciprocal_deviation(C variance, C eps) {
   return variance <= std::numeric_limits<C>::max() ? C(1) / math::sqrt(variance + eps)
@@ -22,7 +22,7 @@ BINADE_HD C reciprocal_deviation(C variance, C eps) {
 struct ChannelNorm {
   DType dtype = DType::f32;
   std::int64_t samples = 1, rows = 0, cols = 0;
-  std::int64_t groups = 1;  ///< of channels; batch norm has none
+  std::int64_t groups = 1;  ///< groups of channels (group norm)
   bool relu = false;
   const void* x = nullptr;
   std::int64_t x_pitch = 0;
@@ -40,7 +40,7 @@ struct ChannelNormForward : ChannelNorm {
   void* rstd = nullptr;
 };
 struct ChannelNormBackward : ChannelNorm {
-  const void* y = nullptr;  ///< the ReLU's mask; null: taken from x again
+  const void* y = nullptr;  ///< y of forward, for the ReLU's mask; null: the mask is recomputed from x
   std::int64_t y_pitch = 0;
   const void* gy = nullptr;
   std::int64_t gy_pitch = 0;
@@ -66,12 +66,12 @@ struct BatchNormBackward : ChannelNormBackward {
 struct GroupNormForward : ChannelNormForward {};
 struct GroupNormBackward : ChannelNormBackward {};
 
-/// running = rest running + share batch, in f32; the batch's variance is taken times `unbiased`. One more in `batches`.
+/// running = rest * running + share * batch, in f32, with the batch's variance times `unbiased`. Increments `batches`.
 struct MoveStatistics {
   std::int64_t cols = 0;
   float share = 0, rest = 1, unbiased = 1;
-  DType dtype = DType::f32;    ///< of mean and var: f32 or f64
-  const void* mean = nullptr;  ///< (cols), of the batch
+  DType dtype = DType::f32;    ///< dtype of mean and var: f32 or f64
+  const void* mean = nullptr;  ///< (cols), statistics of the batch
   const void* var = nullptr;
   float* running_mean = nullptr;
   float* running_var = nullptr;

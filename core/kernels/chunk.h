@@ -8,9 +8,9 @@
 #include "binade/core/kernels/lanes.h"
 #include "binade/core/one_rounding.h"
 
-/// How the elementwise loops meet storage types: a chunk at a time is widened into a buffer of the computing type that
-/// stays in the first cache, worked on there, and rounded once on its way out. Where the stored type is the computing
-/// type there is no buffer. Only sources listed in `kernel_sources` may include it.
+/// Elementwise loops over stored types: a chunk is widened into a buffer of the computing type that stays in the L1
+/// cache, processed there, and rounded once as it is stored. There is no buffer if the stored type is the computing
+/// type. Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
 inline constexpr std::int64_t kChunk = 512;
@@ -23,7 +23,7 @@ template <class T>
   for (; i < n; ++i) to[i] = from[i].to_float();
 }
 
-/// Rounds and observes what it rounds, in one pass.
+/// Rounds values and observes them in one pass.
 template <class T>
 [[gnu::noinline]] void round_low(const float* from, T* to, std::int64_t n, AmaxObserver& amax) {
   put_row(to, n, amax, [&](std::int64_t i, auto part) { return get(from + i, part); });
@@ -35,7 +35,7 @@ template <class C, class T>
   for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<C>(x[i]);
 }
 
-/// Elements [0, n) of `x` as C. `n` <= kChunk.
+/// Converts elements [0, n) of `x` to C. `n` <= kChunk.
 [[gnu::noinline]] inline void widen(const In& x, float* to, std::int64_t n) {
   switch (x.dtype) {
     case DType::f32: std::memcpy(to, x.data, static_cast<std::size_t>(n) * sizeof(float)); break;
@@ -61,7 +61,7 @@ template <class C, class T>
   }
 }
 
-/// Stores elements [0, n) in `y` and shows them to `seen`. `n` <= kChunk.
+/// Stores elements [0, n) in `y` and observes them. `n` <= kChunk.
 [[gnu::noinline]] inline void round(const float* from, const Out& y, std::int64_t n, AmaxObserver& amax) {
   switch (y.dtype) {
     case DType::f16: return round_low(from, static_cast<float16*>(y.data), n, amax);
@@ -83,20 +83,20 @@ template <class C, class T>
   round(narrow, y, n, amax);
 }
 
-/// Elements [at, at + n) of a run as C: where they lie, if they are of that type, else widened into a buffer. `step` 0
-/// repeats one element for ever.
+/// Reads elements [at, at + n) of a run as C: in place if they have that type, otherwise widened into a buffer. With
+/// step 0, one element repeats.
 template <class C>
 class Reader {
  public:
   explicit Reader(const In& x) : x_(x) {}
-  /// For at most n elements.
+  /// Reads at most n elements.
   Reader(const In& x, std::int64_t step, std::int64_t n) : x_(x), step_(step) {
     if (step_ == 0) {
       widen(x_, buffer_, 1);
       for (std::int64_t i = 1; i < (n < kChunk ? n : kChunk); ++i) buffer_[i] = buffer_[0];
     }
   }
-  /// Fetches elements [at, at + n), which may lie behind the run, for whoever reads on there.
+  /// Prefetches elements [at, at + n), which may be past the run's end, for a later reader.
   void prefetch(std::int64_t at, std::int64_t n) const {
     const auto size = static_cast<std::int64_t>(size_of(x_.dtype));
     for (std::int64_t byte = at * size; byte < (at + n) * size; byte += 64) prefetch_line(x_.data, byte);
@@ -114,7 +114,7 @@ class Reader {
   alignas(64) C buffer_[kChunk];
 };
 
-/// The same for writing: fill target(at), then call done(at, n).
+/// Writes elements of a run: fill target(at), then call done(at, n).
 template <class C>
 class Writer {
  public:
@@ -134,7 +134,7 @@ class Writer {
   alignas(64) C buffer_[kChunk];
 };
 
-/// Calls body(at, count) over [0, n) in chunks.
+/// Calls body(at, count) for each chunk of [0, n).
 template <class F>
 void for_chunks(std::int64_t n, F&& body) {
   for (std::int64_t at = 0; at < n; at += kChunk) body(at, n - at < kChunk ? n - at : kChunk);
@@ -163,7 +163,7 @@ class LaneSum {
   C total_ = 0;
 };
 
-/// Maximum of n values, the first of equal ones; a NaN anywhere is the result.
+/// Maximum of n values, the first of equal ones; NaN if any value is NaN.
 template <class C>
 class LaneMax {
  public:
@@ -172,7 +172,7 @@ class LaneMax {
   }
   void add(const C* x, std::int64_t n) {
     std::int64_t i = 0;
-    for (; i + 64 <= n; i += 64)  // four by four, and then with the best: a short chain, and the same order
+    for (; i + 64 <= n; i += 64)  // pairs of pairs, then the best so far: a short chain in the same order
       for (int v = 0; v < kVectors; ++v) {
         const C* from = x + i + v * kLanes<C>;
         const Vector<C> first = larger(load_vector<C>(from), load_vector<C>(from + 16));
@@ -189,7 +189,7 @@ class LaneMax {
     for (int lane = 1; lane < 16; ++lane) all = larger(all, best(lane));
     return all;
   }
-  /// A NaN in x is taken and one in `best` is kept. Of two numbers or of two vectors.
+  /// Returns the larger of two scalars or vectors. A NaN in x is taken, one in `best` is kept.
   template <class V>
   static V larger(V best, V x) {
     return (x <= best) | (best != best) ? best : x;

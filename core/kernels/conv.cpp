@@ -12,8 +12,8 @@
 #include "binade/core/parallel.h"
 
 /// Direct convolution: the pixels of a zero-bordered copy of a few image rows (in L2) are broadcast against packed
-/// filters; there is no im2col. The data gradient is the same sweep over gy with transposed filters, once for each
-/// position that a result pixel can have within the stride.
+/// filters; no im2col. The data gradient is the same sweep over gy with transposed filters, once for each position of a
+/// result pixel within the stride.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -21,13 +21,14 @@ void conv_weight_gradient(const ConvWeightArgs& args);
 
 namespace {
 
-/// Lanes of k between two visits of a result tile; of tile registers so few that both operands lie in the first cache.
+/// Lanes of k between visits of a result tile. For AMX tile registers few enough that both operands stay in the L1
+/// cache.
 template <class Lane>
 constexpr std::int64_t kDepthBlock = Lane::kGroup > 1 ? 128 : 384;
 constexpr std::int64_t kSourceBytes = 192 << 10;
 constexpr std::int64_t kEnoughTasks = 16;
-// In bytes. Filters larger than the first are packed panel by panel instead of once for all tasks, unless an image is
-// larger than the second or a panel than the third.
+// Limits in bytes. Filters larger than the first are packed panel by panel instead of once for all tasks, unless an
+// image is larger than the second or a panel than the third.
 constexpr std::int64_t kManyFilterBytes = 1 << 20;
 constexpr std::int64_t kManyFilterSource = 4 << 20;
 constexpr std::int64_t kManyFilterPanel = 1 << 20;
@@ -40,15 +41,15 @@ struct Tap {
   std::int64_t index = 0;
 };
 
-/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. Where there
-/// is nothing to sum, there are no taps.
+/// Result pixels (first + i step) for i < (height, width), each the sum over taps and source channels. Without anything
+/// to sum there are no taps.
 struct Sweep {
-  std::vector<Tap> taps;  ///< some rows of the filter with some columns each, by rising y, then x
+  std::vector<Tap> taps;  ///< some rows of the filter with some columns each, by ascending y, then x
   std::int64_t source_step[2] = {1, 1};
   std::int64_t height = 0, width = 0;
   std::int64_t first[2] = {0, 0};
   std::int64_t result_step[2] = {1, 1};
-  // Filter element (result channel j, source channel i of group g, position p) lies at
+  // Filter element (result channel j, source channel i of group g, position p) is at
   // g * filter_group + j * filter_j + i * filter_i + p * filter_position.
   std::int64_t filter_group = 0, filter_j = 0, filter_i = 0, filter_position = 0;
 };
@@ -57,7 +58,7 @@ struct Sweep {
 template <class Lane>
 struct FilterPanel {
   const char* data = nullptr;
-  std::int64_t step = 0;  ///< bytes from one lane of k to the next
+  std::int64_t step = 0;  ///< bytes between lanes of k
   int width = 0;
 };
 
@@ -69,7 +70,7 @@ class Convolution {
   static constexpr std::int64_t kLaneBytes = sizeof(Stored);
 
  public:
-  /// `source` and `result` are one image each; image n lies n * pixels * pitch further.
+  /// `source` and `result` describe the first image; image n is n * pixels * pitch elements later.
   Convolution(const Image<T>& source, std::int64_t images, std::int64_t result_height, std::int64_t result_width,
               std::int64_t result_channels, const ConvArgs& args)
       : source_(source),
@@ -80,7 +81,7 @@ class Convolution {
         args_(args) {
     group_lanes_ = ceil_div(source.channels, Lane::kDepth);
     pixel_lanes_ = group_lanes_ * source.groups;
-    // Pixels a multiple of 4 KiB apart would fall into one set of the first cache.
+    // Pixels a multiple of 4 KiB apart would map to one L1 cache set.
     if (pixel_lanes_ * kLaneBytes % 4096 == 0) pixel_lanes_ += 64 / kLaneBytes;
   }
 
@@ -116,7 +117,7 @@ class Convolution {
   }
 
  private:
-  /// Few filters: packed once, then each task takes some rows of an image.
+  /// For few filters: packs them once, then each task computes some rows of an image.
   void by_rows(const Sweep& sweep) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
     const std::int64_t all_panels = panels_ * source_.groups;
@@ -143,8 +144,8 @@ class Convolution {
     });
   }
 
-  /// Many filters, small images: all images are copied once, then each task packs a panel of filters, which stays in
-  /// its cache, and takes it over all of them.
+  /// For many filters and small images: copies all images once, then each task packs one panel of filters, which stays
+  /// in its cache, and applies it to all images.
   void by_filters(const Sweep& sweep, std::int64_t source_rows) const {
     const std::int64_t panel_size = static_cast<std::int64_t>(sweep.taps.size()) * group_lanes_ * kWide;
     const std::int64_t image_size = source_rows * columns_ * pixel_lanes_;
@@ -158,8 +159,8 @@ class Convolution {
     });
   }
 
-  /// How many taps are one segment to the tile: those of a filter's row where the source pixels that they meet lie side
-  /// by side, unless that were longer than a block of k.
+  /// Returns the number of taps in one segment of the tile: those of a filter row if their source pixels are adjacent,
+  /// unless that would exceed a block of k.
   std::int64_t joined(const std::vector<Tap>& taps) const {
     const auto other = std::find_if(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.y != taps[0].y; });
     const std::int64_t row = other - taps.begin();
@@ -167,7 +168,7 @@ class Convolution {
     return taps[static_cast<std::size_t>(row - 1)].x - taps[0].x == row - 1 ? row : 1;
   }
 
-  /// Segments [begin, end) of the tile meet the image in row `row` of the sweep; the others would add zeros.
+  /// Segments [begin, end) of the tile that meet the image in row `row` of the sweep; the others would add zeros.
   struct Inside {
     std::int64_t begin, end;
   };
@@ -193,7 +194,7 @@ class Convolution {
             (width <= PackedB<Lane>::kNarrow ? PackedB<Lane>::kNarrow : kWide) * kLaneBytes, width};
   }
 
-  /// Packs panel i, counted through all groups, one tap after another.
+  /// Packs panel i, numbered across all groups, one tap after another.
   void pack_panel_of(const Sweep& sweep, std::int64_t i, Stored* to) const {
     const FilterPanel<Lane> shape = panel(i, to);
     const T* filters = static_cast<const T*>(args_.filter) + i / panels_ * sweep.filter_group +
@@ -209,7 +210,8 @@ class Convolution {
     }
   }
 
-  /// Rows [begin, end) of the sweep in image n for panel i; `pixels` begins with the first source row that they need.
+  /// Computes rows [begin, end) of the sweep in image n for panel i; `pixels` begins with the first source row that
+  /// they need.
   void sweep_rows(const Sweep& sweep, const FilterPanel<Lane>& filter, std::int64_t i, std::int64_t n,
                   std::int64_t begin, std::int64_t end, const Stored* pixels) const {
     const std::int64_t taps = static_cast<std::int64_t>(sweep.taps.size());
@@ -284,7 +286,7 @@ class Convolution {
   std::int64_t group_lanes_ = 0, pixel_lanes_ = 0, panels_ = 0;
   std::int64_t y_low_ = 0, x_low_ = 0, y_high_ = 0, x_high_ = 0, columns_ = 0;
   std::int64_t joined_ = 1;              ///< taps in a segment of the tile
-  std::vector<std::int64_t> a_offsets_;  ///< of the segments
+  std::vector<std::int64_t> a_offsets_;  ///< bytes, for each segment
 };
 
 void product(const ConvArgs& args, bool transposed) {
@@ -334,9 +336,10 @@ void data_gradient_as(const ConvArgs& args) {
   const Image<T> source{
       static_cast<const T*>(args.source), s.out_height, s.out_width, filters, s.groups, args.source_pitch};
   Convolution<Lane, T, Out> convolution(source, s.images, s.height, s.width, channels, args);
-  const bool nothing = filters == 0 || s.out_height == 0 || s.out_width == 0;  // there may be 2^20 images of it
-  // x pixel h meets y pixel p where h + padding = p stride + r dilation: for the pixels h = phase + i stride these are
-  // the r with (phase + padding - r dilation) divisible by the stride, and p = i + that quotient.
+  const bool nothing = filters == 0 || s.out_height == 0 ||
+                       s.out_width == 0;  // nothing to sum: without taps no image is copied
+  // x pixel h contributes to y pixel p if h + padding = p stride + r dilation. For h = phase + i stride these are the r
+  // for which the stride divides (phase + padding - r dilation), and p = i + that quotient.
   for (std::int64_t phase_y = 0; phase_y < std::min(s.stride[0], s.height); ++phase_y)
     for (std::int64_t phase_x = 0; phase_x < std::min(s.stride[1], s.width); ++phase_x) {
       Sweep sweep;

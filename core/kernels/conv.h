@@ -12,7 +12,7 @@ namespace binade {
 ///   y[n, p, q, k] = sum over r, s, c of x[n, p stride - padding + r dilation, q stride - padding + s dilation, c] w[k,
 ///   r, s, c]
 ///
-/// where x is 0 outside. [0] is the vertical direction, [1] the horizontal one.
+/// where x is 0 outside the image. [0] is the vertical, [1] the horizontal direction.
 struct ConvShape {
   std::int64_t images = 0, height = 0, width = 0, channels = 0;
   std::int64_t out_height = 0, out_width = 0, filters = 0;
@@ -23,15 +23,15 @@ struct ConvShape {
   std::int64_t groups = 1;
 };
 
-/// A 1x1 filter that touches every pixel once: a plain product over pixels.
+/// Returns true if a 1x1 filter visits every pixel once: the convolution is a plain product over pixels.
 BINADE_HD bool is_product(const ConvShape& s) {
   return s.filter_height == 1 && s.filter_width == 1 && s.groups == 1 && s.stride[0] == 1 && s.stride[1] == 1 &&
          s.padding[0] == 0 && s.padding[1] == 0;
 }
 
-/// Forward: source x, result y. Data gradient (`transposed`): source gy, result gx. Pixels lie `pitch` elements apart
-/// (channel slices). Sums are f32 (f64 for f64), the result is rounded to `out` once. Bits do not depend on the thread
-/// count.
+/// Forward: source x, result y. Data gradient (`transposed`): source gy, result gx. Pixels are `pitch` elements apart
+/// (channel slices). Sums are f32 (f64 for f64); the result is rounded to `out` once. The bits do not depend on the
+/// number of threads.
 struct ConvArgs {
   ConvShape shape;
   bool transposed = false;
@@ -42,11 +42,11 @@ struct ConvArgs {
   const void* filter = nullptr;  ///< (K, R, S, C / groups), contiguous, dtype `in`
   void* result = nullptr;
   std::int64_t result_pitch = 0;
-  const void* bias = nullptr;  ///< one f32 (f64 with f64 inputs) for each channel of the result
-  bool tf32 = false;           ///< f32 inputs may be rounded to TF32 by a GPU's library; who has none ignores it
+  const void* bias = nullptr;  ///< one f32 (f64 for f64 inputs) per channel of the result
+  bool tf32 = false;           ///< a GPU's library may round f32 inputs to TF32; other devices ignore it
 };
 
-/// gw (K, R, S, C / groups) in f32 (f64 with f64 inputs), overwritten.
+/// Overwrites gw (K, R, S, C / groups), f32 (f64 for f64 inputs).
 struct ConvWeightArgs {
   ConvShape shape;
   DType in = DType::f32;

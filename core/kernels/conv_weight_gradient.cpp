@@ -9,8 +9,8 @@
 #include "binade/core/parallel.h"
 
 /// gw[k, r, s, c] = sum over pixels of gy[pixel, k] x[pixel shifted by (r, s), c]: a product whose long dimension is
-/// the pixels. Pixels are worked through in blocks of a few rows, copied into panels of neighboring channels (x) and of
-/// neighboring filters (gy), and every (filters, position, channels) tile adds the block.
+/// the pixels. Blocks of a few rows of pixels are copied into panels of neighboring channels (x) and neighboring
+/// filters (gy), and every (filters, position, channels) tile adds the block.
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kBlockPixels = 512;
 constexpr std::int64_t kMaxChunks = 16;
-constexpr std::int64_t kPartialBytes = 8 << 20;  // of all partial gradients together
-constexpr std::int64_t kPanelBytes = 8 << 20;    // of all panels that tasks share
+constexpr std::int64_t kPartialBytes = 8 << 20;  // for all partial gradients together
+constexpr std::int64_t kPanelBytes = 8 << 20;    // for all panels that tasks share
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -47,7 +47,7 @@ class WeightGradient {
     Sum* gw = static_cast<Sum*>(args_.gw);
     const std::int64_t chunks = std::min({kMaxChunks, blocks_, kPartialBytes / (size * kSumBytes + 1)});
     if (chunks >= 4)
-      by_pixels(gw, size, ceil_div(blocks_, ceil_div(blocks_, chunks)));  // of as many blocks each
+      by_pixels(gw, size, ceil_div(blocks_, ceil_div(blocks_, chunks)));  // equally many blocks each
     else
       by_filters(gw);
   }
@@ -55,7 +55,7 @@ class WeightGradient {
  private:
   static constexpr std::int64_t kSumBytes = sizeof(Sum), kStoredBytes = sizeof(Stored);
 
-  /// Few weights, many pixels: each task takes a run of pixel blocks; partial gradients are added in order.
+  /// For few weights and many pixels: each task sums a range of pixel blocks; the partial gradients are added in order.
   void by_pixels(Sum* gw, std::int64_t size, std::int64_t chunks) const {
     Sum* partial = scratch_of<Sum>(ScratchSlot::kShared, static_cast<std::size_t>(size * chunks));
     parallel_blocks(chunks, [&](std::int64_t chunk) {
@@ -77,7 +77,8 @@ class WeightGradient {
     });
   }
 
-  /// Many weights, few pixels: panels are made once for a run of blocks, then each task takes some filters.
+  /// For many weights and few pixels: panels are packed once for a range of blocks, then each task computes some
+  /// filters.
   void by_filters(Sum* gw) const {
     const std::int64_t block_size = panels_.x_size + panels_.gy_size;
     const std::int64_t run = std::clamp<std::int64_t>(
@@ -88,7 +89,7 @@ class WeightGradient {
       const std::int64_t last = std::min(first + run, blocks_);
       parallel_blocks(last - first,
                       [&](std::int64_t i) { fill(first + i, x + i * panels_.x_size, gy + i * panels_.gy_size); });
-      // Blocks of as many rows are taken at once, their sums kept in registers.
+      // Blocks with equally many rows are summed in one pass, with their sums in registers.
       const std::int64_t together = s_.out_height % panels_.block_rows == 0 ? last - first : 1;
       parallel_blocks(s_.groups * tiles_, [&](std::int64_t i) {
         TileUnit<Lane> unit;
@@ -106,7 +107,7 @@ class WeightGradient {
     panels_.fill(block / blocks_per_image_, first_row(block), rows(block), x, gy);
   }
 
-  /// How a tile walks through `blocks` blocks of `rows` rows, one behind the other in memory.
+  /// How a tile walks through `blocks` contiguous blocks of `rows` rows.
   struct Walk {
     Walk(const Panels& panels, std::int64_t rows, std::int64_t blocks) {
       panels.segment(rows, tile, a_offsets, b_offsets);
@@ -117,11 +118,11 @@ class WeightGradient {
       }
       tile.segments = blocks * segments;
     }
-    TileArgs<Lane> tile;  ///< without what its offsets are added to
+    TileArgs<Lane> tile;  ///< without the addresses that its offsets are added to
     std::vector<std::int64_t> a_offsets, b_offsets;
   };
 
-  /// Adds what is walked through to the gradients of filter tile `i` (counted through the groups).
+  /// Adds the blocks of `walk` to the gradients of filter tile `i`, numbered across groups.
   void add(const Walk& walk, std::int64_t i, const Stored* x, const Stored* gy, Sum* gw, bool accumulate,
            TileUnit<Lane>& unit) const {
     const std::int64_t g = i / tiles_, channels = panels_.channels;
@@ -153,7 +154,7 @@ class WeightGradient {
   std::int64_t blocks_per_image_, blocks_;
 };
 
-/// x as a matrix: value j of pixel p lies at data[p * pixel_step + j * value_step].
+/// x as a matrix: value j of pixel p is at data[p * pixel_step + j * value_step].
 struct PixelMatrix {
   const void* data;
   std::int64_t pixels, values;
@@ -180,12 +181,12 @@ void product(const ConvWeightArgs& args, const void* gy, const PixelMatrix& x, b
   gemm_kernels().gemm(g);
 }
 
-/// So few values under a filter that a tile holds them all, of so few channels that these would leave most of it empty.
+/// Returns true if one tile holds all values under a filter and their channels alone would leave most of it empty.
 bool is_neighborhood(const ConvShape& s) {
   return s.groups == 1 && s.channels <= 8 && s.filter_height * s.filter_width * s.channels <= 32;
 }
 
-/// What one value under the filter, (r, c, channel), meets of x along result row `row`, counted through the images.
+/// Copies what filter value (r, c, channel) reads of x along result row `row`, numbered across images.
 template <class T>
 void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, std::int64_t c, std::int64_t channel,
                 T* to) {
@@ -212,8 +213,8 @@ void gather_row(const ConvWeightArgs& args, std::int64_t row, std::int64_t r, st
   std::fill(to + end, to + s.out_width, T{});
 }
 
-/// Each value under the filter is a row over pixels, as if it were a channel of x and the filter 1x1: those of some
-/// rows of the result at a time.
+/// Gathers each value under the filter as a row over pixels, like a channel of x under a 1x1 filter, for some rows of
+/// the result at a time.
 template <class T>
 void by_neighborhoods(const ConvWeightArgs& args) {
   constexpr std::int64_t kValues = 1 << 20;

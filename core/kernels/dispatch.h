@@ -22,7 +22,7 @@ namespace binade::cpu {
 struct Level {
   /// "generic", "v3" (AVX2, FMA, F16C), "v4" (AVX-512), "v4bf16" (and AVX512_BF16), "v4amx" (and AMX).
   std::string_view isa{};
-  bool multiplies_bf16 = false;  ///< by instructions of its own, not widened to f32
+  bool multiplies_bf16 = false;  ///< bf16 has multiplication instructions of its own and is not widened to f32
   GemmKernels gemm;
   ConvKernels conv;
   AttentionKernels attention;
@@ -36,20 +36,20 @@ struct Level {
   PointwiseKernels pointwise;
 };
 
-/// The level that serves this processor best (not always the highest), or of the level named by the
-/// environment variable BINADE_ISA. Chosen once. Throws ArgumentError when that level is unknown, not built, or not
-/// supported by the processor.
+/// Returns the level that is fastest on this processor (not always the highest), or the one named by the environment
+/// variable BINADE_ISA. Chosen once. Throws ArgumentError if that level is unknown, not built, or not supported by the
+/// processor.
 const Level& level();
 
-/// Levels that are built and that this processor runs, lowest first.
+/// Returns the levels that are built and that this processor supports, lowest first.
 std::vector<std::string_view> isa_levels();
 
-/// The one of `levels` (usable ones, lowest first, never empty) that serves best. Intel's cores issue vdpbf16ps at a
-/// quarter of the rate of FMA (AMD's at the same rate): there "v4", which widens bf16 to f32, is twice as fast as
-/// "v4bf16" and is taken where it is built. Tile registers ("v4amx") are several times as fast as either.
+/// Returns the fastest of `levels` (usable ones, lowest first, never empty). Intel's cores issue vdpbf16ps at a quarter
+/// of the rate of FMA (AMD's at the same rate), so there "v4", which widens bf16 to f32, is twice as fast as "v4bf16"
+/// and is preferred if it is built. AMX tile registers ("v4amx") are several times as fast as either.
 std::string_view preferred_isa(const std::vector<std::string_view>& levels, bool amd);
 
-/// Switches `level()` to another level: for tests, not while kernels run.
+/// Switches `level()` to another level. For tests; not while kernels run.
 void select_isa(std::string_view level);
 
 }  // namespace binade::cpu

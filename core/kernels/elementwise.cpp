@@ -13,7 +13,7 @@ bool any_double(D... dtypes) {
   return ((dtypes == DType::f64) || ...);
 }
 
-/// Ops whose float loops take the functions that products fuse: the same bits, and with multiply-adds.
+/// Ops whose float loops use the vector functions that products fuse: the same bits, with fused multiply-adds.
 template <class Op>
 inline constexpr Activation kFused = Activation::kNone;
 template <>
@@ -23,7 +23,7 @@ inline constexpr Activation kFused<ops::GeluTanh> = Activation::kGeluTanh;
 template <class Op, class C>
 inline constexpr bool kTakesVectors = std::is_same_v<C, float>&& kFused<Op> != Activation::kNone;
 
-/// Ops that can be said of registers: where all that is read and written is of one type, no buffer is in between.
+/// Ops that can be computed on registers, without a buffer if all operands have one type.
 template <class Op>
 inline constexpr bool kOnRegisters = kFused<Op> != Activation::kNone;
 template <>
@@ -50,7 +50,7 @@ template <class Op, class T>
     return Op::gradient(saved, gy, p);
 }
 
-/// y[i] = value(TypeTag<T>, x[i]...) of n neighbors, two registers at a time.
+/// y[i] = value(TypeTag<T>, x[i]...) for n elements, two registers at a time.
 template <class T, class F, class... X>
 [[gnu::flatten]] void in_registers_of(std::int64_t n, void* y, const F& value, const X*... x) {
   AmaxObserver amax(kDTypeOf<T>);
@@ -60,7 +60,7 @@ template <class T, class F, class... X>
       });
 }
 
-/// The same where all that is read and written is of one type that a float computes; whether it was.
+/// Does the same if all operands have one type that is computed in float; returns false otherwise.
 template <class F, class... X>
 bool in_registers(std::int64_t n, const Out& y, const F& value, const X&... x) {
   if (((x.dtype != y.dtype) || ...)) return false;
@@ -72,7 +72,7 @@ bool in_registers(std::int64_t n, const Out& y, const F& value, const X&... x) {
   }
 }
 
-// Flat, here and in the other loops: one call left inside the loop and it is not vectorized (8 times slower for gelu).
+// Flattened, like the other loops: one call left inside the loop prevents vectorization (8 times slower for gelu).
 template <class Op, class C, class Stored = C>
 [[gnu::flatten]] void unary_forward(In x, Out y, std::int64_t n, const typename Op::Params& p) {
   Reader<C> xs(x);

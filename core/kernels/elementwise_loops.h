@@ -7,14 +7,14 @@
 
 namespace binade::cpu {
 
-/// The serial loops of one unary op over n elements side by side.
+/// Serial loops of one unary op over n contiguous elements.
 template <class Op>
 struct UnaryLoops {
   void (*forward)(In x, Out y, std::int64_t n, const typename Op::Params& p);
   void (*backward)(In saved, In gy, Out gx, std::int64_t n, const typename Op::Params& p);
 };
 
-/// An operand of which element i lies at i * step: step 1, or 0 for one element that repeats.
+/// An operand whose element i is at i * step: step 1, or 0 for one repeated element.
 struct Stepped {
   In x;
   std::int64_t step = 1;
@@ -35,13 +35,13 @@ struct BinaryTable;
 template <class... Ops>
 struct BinaryTable<ops::OpList<Ops...>> : BinaryLoops<Ops>... {};
 
-/// One instruction-set level's elementwise loops. A table converts to the entry of each op in its list.
+/// Elementwise loops of one instruction-set level.
 struct ElementwiseKernels {
   UnaryTable<ops::UnaryOps> unary;
   BinaryTable<ops::BinaryOps> binary;
   /// y = condition ? a : b; condition is one byte an element.
   void (*where)(Stepped condition, Stepped a, Stepped b, Out y, std::int64_t n);
-  /// y = x in another dtype, one rounding.
+  /// y = x in another dtype, rounded once.
   void (*convert)(In x, Out y, std::int64_t n);
   /// Reads n values of f32, f16 or bf16 as if a kernel had stored them (core/observation.h).
   void (*observe)(In x, std::int64_t n);

@@ -6,13 +6,13 @@
 
 namespace binade {
 
-/// y[i] = weight[indices[i]], moved as it is: `count` indices into `rows` rows of `cols` elements.
+/// y[i] = weight[indices[i]], copied as it is: `count` indices into `rows` rows of `cols` elements.
 struct EmbeddingRowsArgs {
   const std::int64_t* indices = nullptr;
-  std::int64_t count = 0, rows = 0, cols = 0, pitch = 0;  ///< pitch: of the weight
+  std::int64_t count = 0, rows = 0, cols = 0, pitch = 0;  ///< pitch of the weight
   In weight{};
   Out y{};
-  std::uint64_t call = 0;  ///< under which an index out of range is reported (core/faults.h)
+  std::uint64_t call = 0;  ///< identifies the call in the report of an index out of range (core/faults.h)
 };
 
 /// gw[v] = the sum of gy[i] over all i with indices[i] = v, or gw[v] += that sum, with one addition per element.

@@ -5,11 +5,11 @@
 #include "binade/core/float16.h"
 #include "binade/core/float8.h"
 
-/// Conversion of the operands of 8-bit products (core/ops/fp8.h).
+/// Conversion of operands of 8-bit products (core/ops/fp8.h).
 namespace binade {
 
-/// Steps whose largest magnitudes decide a scale. A layer's history is rows of 1 + kFp8Window magnitudes: this step's,
-/// then those of the steps before, the newest first.
+/// Number of steps whose largest magnitudes decide a scale. The history of a layer is rows of 1 + kFp8Window
+/// magnitudes: this step's, then those of the steps before, newest first.
 inline constexpr int kFp8Window = 16;
 
 struct Fp8Rounding {
@@ -18,32 +18,32 @@ struct Fp8Rounding {
   const void* x = nullptr;
   void* y = nullptr;
   const float* history = nullptr;  ///< kFp8Window magnitudes; null: none
-  float* record = nullptr;         ///< becomes the largest of itself and |x|; null: not kept
+  float* record = nullptr;         ///< raised to the largest |x|; null: not recorded
 };
 struct Fp8Encoding {
   Fp8Rounding rounding{};  ///< without y
   std::uint8_t* rows = nullptr;
-  std::uint8_t* columns = nullptr;  ///< null: not wanted, either
+  std::uint8_t* columns = nullptr;  ///< null: not wanted; so are `rows`
   float* scale = nullptr;
 };
-/// Moves each row's magnitudes on by one step.
+/// Shifts each row of magnitudes by one step.
 struct Fp8BeginStep {
   float* amaxes = nullptr;
   std::int64_t rows = 0;
 };
-/// Whether a layer's products are products of codes. Nothing is sent to the device.
+/// Asks whether a layer multiplies 8-bit codes. Submits nothing to the device.
 struct Fp8Choice {
   std::int64_t rows = 0, inputs = 0, outputs = 0;
-  bool* codes = nullptr;  ///< the answer, on the host
+  bool* codes = nullptr;  ///< the answer, in host memory
 };
 
 namespace cpu {
 
-/// One level's loops, on the calling thread.
+/// Loops of one level, on the calling thread.
 struct Fp8RowKernels {
   /// y[i] = through_float8(x[i], exponent, format) over n values; y may be x.
   void (*round)(Float8 format, int exponent, const bfloat16* x, bfloat16* y, std::int64_t n);
-  /// The largest finite magnitude of n values; 0 of none.
+  /// Returns the largest finite magnitude of n values, 0 if there is none.
   bfloat16 (*largest)(const bfloat16* x, std::int64_t n);
 };
 

@@ -7,9 +7,9 @@
 #include "binade/core/kernels/product.h"
 #include "binade/core/parallel.h"
 
-/// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B packed once
-/// into panels that all tasks share, A packed by each task for its rows, the sums of a tile in registers. Sizes of
-/// blocks depend on the shape alone, and the sum over k is one chain (or fixed chunks for long k and small m n).
+/// Products after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (TOMS 2008): B is packed
+/// once into panels that all tasks share, each task packs A for its rows, and the sums of a tile stay in registers.
+/// Block sizes depend on the shape alone, and each sum over k is one chain (or fixed chunks for long k and small m n).
 namespace binade::cpu::BINADE_ISA {
 
 const GemmKernels& gemm_kernels();
@@ -17,9 +17,9 @@ const GemmKernels& gemm_kernels();
 namespace {
 
 constexpr std::int64_t kPackedLimit = 6 << 20;  // bytes of packed B per pass over the columns
-constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, B is read as rarely as that allows
+constexpr std::int64_t kRowTiles = 16;  // of a task: its packed A stays in L2, and B is read as rarely as that allows
 constexpr std::int64_t kEnoughTasks = 16;
-constexpr std::int64_t kStripLanes = 32;  // of B packed at a time where its rows run along memory
+constexpr std::int64_t kStripLanes = 32;  // of B packed at a time if its rows are contiguous
 
 template <class Lane, class T>
 class Product {
@@ -32,7 +32,7 @@ class Product {
 
   const T* b(std::int64_t i) const { return static_cast<const T*>(g_.b) + (g_.b_offsets ? g_.b_offsets[i] : 0); }
 
-  /// One small product by one thread.
+  /// Computes one small product on one thread.
   template <class Out>
   void whole(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
@@ -46,7 +46,7 @@ class Product {
     });
   }
 
-  /// One large product by all threads.
+  /// Computes one large product on all threads.
   template <class Out>
   void shared(std::int64_t index) const {
     over_columns([&](std::int64_t first, std::int64_t columns) {
@@ -54,7 +54,7 @@ class Product {
                            scratch_of<Stored>(ScratchSlot::kShared, PackedB<Lane>::size(columns, k_))};
       const std::int64_t panels = packed.panels();
       pack_all(b(index) + first * g_.b_col, packed);
-      // Rows first; columns are cut too where few rows would leave threads idle.
+      // Splits rows first, and columns too if few rows would leave threads idle.
       const std::int64_t tiles = ceil_div(g_.m, kTileRows<Lane>);
       const std::int64_t row_tasks = std::min(tiles, std::max(ceil_div(g_.m, kRowTiles * kTileRows<Lane>),
                                                               std::min<std::int64_t>(tiles / 2, kEnoughTasks)));
@@ -74,7 +74,7 @@ class Product {
  private:
   std::int64_t lanes() const { return ceil_div(k_, kDepth); }
 
-  /// Where part r of `parts` begins: at a tile, if tiles are whole registers.
+  /// Returns the first row of part r of `parts`: the first of a tile if tiles are whole registers.
   std::int64_t first_row(std::int64_t r, std::int64_t parts) const {
     if constexpr (Lane::kGroup == 1) return r * g_.m / parts;
     return std::min(g_.m, r * ceil_div(g_.m, kTileRows<Lane>) / parts * kTileRows<Lane>);
@@ -85,8 +85,8 @@ class Product {
     PatchProduct<Lane, T, Out>(g_, k_, patch, packed).run();
   }
 
-  /// By all threads: panel by panel, or where rows of B run along memory strip by strip of them through all panels, so
-  /// that what lies together is read together.
+  /// Packs B on all threads: panel by panel or, if its rows are contiguous, in strips of rows through all panels, so
+  /// that neighboring memory is read together.
   void pack_all(const T* b, const PackedB<Lane>& packed) const {
     const bool in_strips = g_.b_col == 1;
     const std::int64_t panels = packed.panels(), strip = in_strips ? kStripLanes : packed.lanes;
@@ -131,8 +131,8 @@ void run(const GemmArgs& g) {
   for (std::int64_t i = 0; i < g.batch; ++i) product.template shared<Out>(i);
 }
 
-/// Long k and few outputs: k is cut into chunks by shape alone, each chunk a product of its own into scratch; the
-/// partial sums are then added in the order of the chunks.
+/// For long k and few outputs: k is cut into chunks by shape alone, each chunk is a product of its own into scratch,
+/// and the partial sums are added in the order of the chunks.
 constexpr std::int64_t kLongDepth = 4096;
 constexpr std::int64_t kChunkDepth = 1024;
 constexpr std::int64_t kMaxChunks = 16;
@@ -199,7 +199,7 @@ void gemm(const GemmArgs& g) {
   dispatch_lanes(g.in, g.out, [&]<class Lane, class T, class Out>() { choose<Lane, T, Out>(g); });
 }
 
-// ---- what a linear layer needs beside products --------------------------------------------------
+// ---- other kernels of a linear layer ------------------------------------------------------------
 
 constexpr std::int64_t kSumRows = 256;
 constexpr std::int64_t kMaxSumBlocks = 64;
@@ -214,9 +214,9 @@ void add_row(const T* row, std::int64_t n, Compute<T>* to) {
   for (; j < n; ++j) to[j] += load(row[j]);
 }
 
-/// sums (n) of m rows in fixed blocks of them and strips of `width` columns: add(column, count, begin, end, to) adds
-/// `count` columns of rows begin ... end to `to`, which holds zeros. The blocks' sums are added in order, so that the
-/// width changes no bits.
+/// Sums the columns of m rows into sums (n), in fixed blocks of rows and strips of `width` columns: add(column, count,
+/// begin, end, to) adds `count` columns of rows begin ... end to `to`, which starts at 0. Block sums are added in
+/// order, so the width changes no bits.
 template <class Sum, class Add>
 void sum_in_blocks(std::int64_t m, std::int64_t n, std::int64_t width, Sum* sums, Add&& add) {
   const std::int64_t blocks = std::clamp<std::int64_t>(ceil_div(m, kSumRows), 1, kMaxSumBlocks);
@@ -252,7 +252,7 @@ void column_sums(const void* x, DType dtype, std::int64_t m, std::int64_t n, std
   });
 }
 
-/// gz = gy * activation'(z) of `count` neighbors.
+/// gz = gy * activation'(z) for `count` neighbors.
 template <class T>
 void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::int64_t count, AmaxObserver& amax) {
   if constexpr (std::is_same_v<T, double>) {
@@ -266,7 +266,7 @@ void derivative_run(Activation activation, const T* z, const T* gy, T* gz, std::
   }
 }
 
-/// With sums of the columns: strips of columns through blocks of rows, each row's piece added while it is in the cache.
+/// Also sums the columns: in strips of columns through blocks of rows, adding each part of a row while it is in cache.
 template <class T>
 void derivative_and_sums(Activation activation, const T* z, const T* gy, T* gz, std::int64_t m, std::int64_t n,
                          Compute<T>* sums) {

@@ -9,11 +9,11 @@
 #include "binade/core/kernels/pack.h"
 #include "binade/core/kernels/tile.h"
 
-/// Blocks of pixels in the order in which the register tile sums over them: the operands of a convolution's weight
-/// gradient. Only for sources in `kernel_sources`.
+/// Blocks of pixels in the order in which the register tile sums them: the operands of a convolution's weight gradient.
+/// Only for sources in `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
-/// What both kinds of panels share: a block is `block_rows` rows of the result.
+/// Common part of both kinds of panels. A block is `block_rows` rows of the result.
 struct GradientPanels {
   GradientPanels(const ConvWeightArgs& conv, std::int64_t rows, std::int64_t wide, std::int64_t narrow)
       : args(conv),
@@ -24,7 +24,7 @@ struct GradientPanels {
         panels((channels + wide - 1) / wide),
         panel_width(channels <= narrow ? narrow : wide) {}
 
-  /// Rows of x that `rows` rows of the result meet.
+  /// Returns the number of rows of x that `rows` rows of the result read.
   std::int64_t source_rows(std::int64_t rows) const {
     return (rows - 1) * s.stride[0] + (s.filter_height - 1) * s.dilation[0] + 1;
   }
@@ -43,7 +43,7 @@ struct GradientPanels {
   std::int64_t x_size = 0, gy_size = 0;  ///< lanes of a block
 };
 
-/// A pixel is a lane: x (group, panel, row, column, channel) with its border, gy (group, tile, pixel, filter).
+/// One pixel per lane: x (group, panel, row, column, channel) with its border, gy (group, tile, pixel, filter).
 template <class L, class T>
 struct PixelPanels : GradientPanels {
   using Lane = L;
@@ -60,7 +60,7 @@ struct PixelPanels : GradientPanels {
     gy_size = s.groups * tiles * gy_panel;
   }
 
-  /// Copies rows [row, row + rows) of the result of image n, and what they meet of x.
+  /// Copies rows [row, row + rows) of the result of image n, and the pixels of x that they read.
   void fill(std::int64_t n, std::int64_t row, std::int64_t rows, Stored* x, Stored* gy) const {
     for (std::int64_t g = 0; g < s.groups; ++g)
       for (std::int64_t p = 0; p < panels; ++p) {
@@ -82,7 +82,7 @@ struct PixelPanels : GradientPanels {
       }
   }
 
-  /// How the tile walks through `rows` rows.
+  /// Describes the tile's walk through `rows` rows.
   void segment(std::int64_t rows, TileArgs<Lane>& tile, std::vector<std::int64_t>& a_offsets,
                std::vector<std::int64_t>& b_offsets) const {
     tile.segments = rows;
@@ -95,11 +95,11 @@ struct PixelPanels : GradientPanels {
       b_offsets.push_back(row * s.stride[0] * columns * panel_width * kLaneBytes);
     }
   }
-  /// gy of filter tile i, counted through the groups.
+  /// Returns gy of filter tile i, numbered across groups.
   const char* filters_of(const Stored* gy, std::int64_t i) const {
     return reinterpret_cast<const char*>(gy + i * gy_panel);
   }
-  /// x of panel p of group g as filter position (r, c) meets it.
+  /// Returns x of panel p of group g for filter position (r, c).
   const char* channels_of(const Stored* x, std::int64_t g, std::int64_t p, std::int64_t r, std::int64_t c) const {
     const std::int64_t shift = r * s.dilation[0] * columns + c * s.dilation[1];
     return reinterpret_cast<const char*>(x + (g * panels + p) * x_panel + shift * panel_width);
@@ -108,11 +108,11 @@ struct PixelPanels : GradientPanels {
   std::int64_t columns, x_panel, tiles, gy_panel;
 };
 
-/// Two neighbors of a result row are a lane. Which pixels of x are neighbors depends on the filter's column, so that x
-/// is there in planes: (group, panel, plane, row, pair, channel). In rows of whole groups of pairs, all even columns
-/// share a plane and all odd ones, which they enter some pairs further to the right; else each column has its own. gy
-/// is (group, tile, pairs of 16, filter, pair). Where the pairs of all rows follow one another in both, they are one
-/// segment_index to the tile; else each row is one.
+/// Two neighbors of a result row per lane. Which pixels of x are neighbors depends on the filter's column, so x is
+/// stored in planes: (group, panel, plane, row, pair, channel). If rows consist of whole groups of pairs, all even
+/// columns share a plane and all odd ones another, which a column enters some pairs further to the right; otherwise
+/// each column has its own plane. gy is (group, tile, pairs of 16, filter, pair). If the pairs of all rows are
+/// contiguous in both, they are one segment of the tile; otherwise each row is one.
 template <class L>
 struct PairPanels : GradientPanels {
   using Lane = L;
@@ -180,8 +180,8 @@ struct PairPanels : GradientPanels {
 
   static std::int64_t groups_of(std::int64_t pairs) { return (pairs + Lane::kGroup - 1) / Lane::kGroup; }
 
-  /// Pairs of the pixels of one row of x (null: outside) that filter column c meets, and those behind them that others
-  /// in its plane do.
+  /// Copies pairs of the pixels of one row of x (null: outside) that filter column c reads, and the next ones, which
+  /// other columns of its plane read.
   void pair_row(const bfloat16* row, std::int64_t c, std::int64_t width, Stored* to) const {
     const std::int64_t first = c * s.dilation[1] - s.padding[1];
     const auto pixel = [&](std::int64_t q) -> const bfloat16* {

@@ -10,7 +10,7 @@ namespace binade::cpu::BINADE_ISA {
 
 struct Full {};
 struct Part {
-  int count;  ///< lanes that are there, 1 … kLanes - 1
+  int count;  ///< valid lanes, 1 … kLanes - 1
 };
 
 /// A register of the type that T computes in.
@@ -51,7 +51,7 @@ template <class T>
     store_part_from_float(to, v, part.count);
 }
 
-/// Lanes that are not there become `rest`.
+/// Returns v with `rest` in the lanes beyond the part.
 template <class V>
 [[gnu::always_inline]] inline V keep(const V& v, Full, float = 0) {
   return v;
@@ -65,7 +65,7 @@ template <class V>
   return lane < static_cast<Count>(part.count) ? v : splat(static_cast<Lane>(rest));
 }
 
-/// put(), observed by a AmaxObserver or LoopAmaxObserver: for what a task leaves behind as a result.
+/// Stores and observes: for the results of a task.
 template <class T, class P, class S>
 [[gnu::always_inline]] inline void put(T* to, const Wide<T>& v, P part, S& amax) {
   amax.add(keep(v, part));
@@ -74,13 +74,13 @@ template <class T, class P, class S>
 
 namespace lanes_detail {
 
-/// Lane i of the result holds lane i + kBehind of v; of the last ones anything.
+/// Rotates v: lane i of the result is lane i + kBehind.
 template <int kBehind, class V, std::size_t... kIndex>
 [[gnu::always_inline]] inline V lanes_behind(const V& v, std::index_sequence<kIndex...>) {
   return __builtin_shufflevector(v, v, ((static_cast<int>(kIndex) + kBehind) % static_cast<int>(sizeof...(kIndex)))...);
 }
 
-/// The low (kHalf 0) or high (1) halves of a and b, lane by lane in turn.
+/// Interleaves the low (kHalf 0) or high (1) halves of a and b.
 template <int kHalf, class V, std::size_t... kIndex>
 [[gnu::always_inline]] inline V interleave(const V& a, const V& b, std::index_sequence<kIndex...>) {
   constexpr int kN = static_cast<int>(sizeof...(kIndex));
@@ -90,7 +90,7 @@ template <int kHalf, class V, std::size_t... kIndex>
 
 }  // namespace lanes_detail
 
-/// The lanes joined by `join`, of two vectors or lanes, always as ((0 with n/2) with …) halves: one order for one
+/// Joins all lanes by `join`, of two vectors or lanes, always as ((0 with n/2) with …) halves: one order per
 /// instruction-set level.
 template <class V, class F>
 [[gnu::always_inline]] inline auto fold_lanes(V v, F&& join) {
@@ -108,13 +108,13 @@ template <class V>
       v, [](const V& a, const V& b) __attribute__((always_inline)) { return a + b; });
 }
 
-/// fold_lanes() of as many rows as a vector has lanes, side by side: lane i is rows[i]'s. Rows are used up.
+/// fold_lanes() of as many rows as a vector has lanes: lane i of the result is that of rows[i]. Overwrites the rows.
 template <int kRows = 0, class V, class F>
 [[gnu::always_inline]] inline V fold_rows(V* rows, F&& join) {
   constexpr int kN = static_cast<int>(sizeof(V) / sizeof(rows[0][0]));
   constexpr int kHalf = (kRows == 0 ? kN : kRows) / 2;
   using Index = std::make_index_sequence<kN>;
-  // Lanes of two rows that meet in `join` lie in the halves of one; a loop over rounds would keep the rows in memory.
+  // Lanes of two rows that are joined fill the halves of one vector; a loop over rounds would keep the rows in memory.
 #pragma GCC unroll 8
   for (int i = 0; i < kHalf; ++i)
     rows[i] = join(lanes_detail::interleave<0>(rows[i], rows[i + kHalf], Index{}),
@@ -129,7 +129,7 @@ template <class V>
       rows, [](const V& a, const V& b) __attribute__((always_inline)) { return a + b; });
 }
 
-/// f(column, Full{} or Part{n}) over [0, cols), one register of T's computing type at a time.
+/// Calls f(column, Full{} or Part{n}) over [0, cols), one register of T's computing type at a time.
 template <class T, class F>
 inline void each_group(std::int64_t cols, F&& f) {
   constexpr int lanes = kWideLanes<T>;
@@ -138,8 +138,8 @@ inline void each_group(std::int64_t cols, F&& f) {
   if (c < cols) f(c, Part{static_cast<int>(cols - c)});
 }
 
-/// f(column, registers as a compile-time constant, Full{} or Part{n}) over a row: kMost registers (a power of two) at a
-/// time, then half as many, down to single ones.
+/// Calls f(column, number of registers as a compile-time constant, Full{} or Part{n}) over a row: kMost registers (a
+/// power of two) at a time, then half as many, down to one.
 template <class T, int kMost, class F>
 [[gnu::always_inline]] inline void each_sweep(std::int64_t cols, F&& f, std::int64_t c = 0) {
   for (; c + kMost * kWideLanes<T> <= cols; c += kMost * kWideLanes<T>)
@@ -150,7 +150,7 @@ template <class T, int kMost, class F>
     f(c, std::integral_constant<int, 1>{}, Part{static_cast<int>(cols - c)});
 }
 
-/// Stores registers side by side: halves two by two, which are one line.
+/// Stores consecutive registers; halves two at a time, which are one cache line.
 template <class T, int n, class P>
 [[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part) {
   if constexpr (sizeof(T) == 2 && n % 2 == 0 && std::is_same_v<P, Full>) {
@@ -159,20 +159,20 @@ template <class T, int n, class P>
     for (int i = 0; i < n; ++i) put(to + i * kWideLanes<T>, v[i], part);
   }
 }
-/// The same, observed.
+/// Also observes the values.
 template <class T, int n, class P, class S>
 [[gnu::always_inline]] inline void put_sweep(T* to, const Wide<T> (&v)[n], P part, S& amax) {
   for (int i = 0; i < n; ++i) amax.add(keep(v[i], part));
   put_sweep(to, v, part);
 }
 
-/// to[c] = value(c, Full{} or Part{n}), a register at a time, over a row of results.
+/// Stores and observes a row of results: to[c] = value(c, Full{} or Part{n}), a register at a time.
 template <class T, class F>
 [[gnu::always_inline]] inline void put_row(T* to, std::int64_t cols, AmaxObserver& amax, F&& value) {
   LoopAmaxObserver stored(amax);
   each_sweep<T, 2>(
       cols, [&](std::int64_t c, auto n, auto part) __attribute__((always_inline)) {
-        if constexpr (n == 2) {  // no loop: where values have one of their own it would keep them in memory
+        if constexpr (n == 2) {  // no loop, which would keep values with loops of their own in memory
           const Wide<T> v[] = {value(c, part), value(c + kWideLanes<T>, part)};
           put_sweep(to + c, v, part, stored);
         } else {
@@ -182,8 +182,9 @@ template <class T, class F>
       });
 }
 
-/// A register of sums over a row: `add(sum, column, Full{} or Part{n})` gives each register's. Four chains of them, as
-/// one would wait for every addition; what four do not divide goes to the first, and they are added pairwise.
+/// Returns a register of sums over a row; `add(sum, column, Full{} or Part{n})` returns `sum` with one register added.
+/// Four chains, since one would wait for every addition; the remainder goes to the first, and the chains are added
+/// pairwise.
 template <class T, class F>
 [[gnu::always_inline]] inline Wide<T> sum_of_groups(std::int64_t cols, F&& add) {
   constexpr int chains = 4, lanes = kWideLanes<T>;

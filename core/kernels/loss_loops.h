@@ -7,7 +7,7 @@
 
 namespace binade::cpu {
 
-/// One loss over a run of n elements. The computing type is double where x is f64, else float.
+/// Loops of one loss over n elements. The computing type is double if x is f64, otherwise float.
 template <class Op>
 struct LossLoops {
   /// *sum = the sum of value(x, t).
@@ -26,11 +26,11 @@ struct LossKernels {
   void (*dice)(In x, In t, std::int64_t n, void* sums);
   /// g = offset - factor * other.
   void (*affine)(In other, double offset, double factor, Out g, std::int64_t n, bool is_double);
-  /// One row of logits: the maximum, the sum of exp(x - maximum), the sum of x - maximum if these distances are wanted,
-  /// else 0.
+  /// Statistics of one row of logits: the maximum, the sum of exp(x - maximum) and, if `distances`, the sum of x -
+  /// maximum (otherwise 0).
   void (*row_statistics)(In x, std::int64_t n, bool distances, void* three);
-  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] (1 - smoothing)). gx may be x, where
-  /// both have one dtype.
+  /// gx = scale (exp(x - statistics[0]) / statistics[1] - share - [i == target] at_target). gx may be x if both have
+  /// one dtype.
   void (*row_gradient)(In x, std::int64_t n, const void* statistics, double scale, double share, double at_target,
                        std::int64_t target, Out gx);
 };

@@ -97,7 +97,7 @@ template <class C>
   ExponentialSum<C> sum;
   Vector<C> distance{};
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
-    xs.prefetch(n + at, count);  // the row behind this one
+    xs.prefetch(n + at, count);  // the next row
     const C* from = xs.read(at, count);
     sum.add(from, max, count, [](auto&&...) {});
     if (!distances) return;
@@ -118,7 +118,7 @@ template <class C>
   const Vector<C> max = splat(statistics[0]), per_sum = splat(1 / statistics[1]);
   for_chunks(n, [&](std::int64_t at, std::int64_t count) {
     const C* from = xs.read(at, count);
-    C* to = gxs.target(at);  // may be where `from` is
+    C* to = gxs.target(at);  // may alias `from`
     const bool hit = target >= at && target < at + count;
     const C share_of_target = hit ? exp_of(from[target - at] - max[0]) * per_sum[0] : C(0);
     each_group<C>(count, [&](std::int64_t i, auto part) {

@@ -6,24 +6,24 @@
 
 namespace binade {
 
-/// Cross entropy of rows of logits (core/ops/cross_entropy.h has the formulas).
+/// Cross entropy of rows of logits (formulas in core/ops/cross_entropy.h).
 struct CrossEntropyArgs {
   bool backward = false;
-  std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch: of the logits
+  std::int64_t rows = 0, classes = 0, pitch = 0;  ///< pitch of the logits
   In logits{}, targets{};
   Out statistics{};               ///< (rows, 2): maximum, sum of exp(x - maximum)
   std::int64_t* count = nullptr;  ///< number of rows that are not ignored
   In gy{};
-  Out out{};  ///< the loss; in backward gx, which may be the logits
+  Out out{};  ///< forward: the loss; backward: gx, which may be the logits
   std::int64_t ignore_index = 0;
   double label_smoothing = 0;
-  std::uint64_t call = 0;  ///< for the report of a target outside the classes (core/faults.h)
+  std::uint64_t call = 0;  ///< identifies the call in the report of a target outside the classes (core/faults.h)
 };
 
 /// A loss of ops::ElementLosses over `count` contiguous elements.
 struct ElementLossArgs {
   int op = 0;         ///< position in the list
-  int direction = 0;  ///< 0: out = sum of value(x, t) / divisor; 1, 2: gy / divisor times the derivative by x, by t
+  int direction = 0;  ///< 0: out = sum of value(x, t) / divisor; 1, 2: gy / divisor times the derivative by x or t
   std::int64_t count = 0;
   In x{}, t{}, gy{};
   double divisor = 1;
@@ -31,7 +31,7 @@ struct ElementLossArgs {
   OpParams params{};
 };
 
-/// Soft Dice of `count` contiguous elements. sums (3): of x t, x and t, in f32 or f64.
+/// Sums for soft Dice over `count` contiguous elements. sums (3): of x t, x and t, in f32 or f64.
 struct DiceSumsArgs {
   std::int64_t count = 0;
   In x{}, t{};

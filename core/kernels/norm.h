@@ -4,12 +4,11 @@
 
 #include "binade/core/dtype.h"
 
-/// Arguments of the norms of rows, and the CPU's loops over columns. Pointers to values are of `dtype`; statistics,
-/// parameters and their gradients are of its computing type (f32, or f64 for f64). Pitches are in elements. A null
-/// pointer leaves that part out.
+/// Arguments of row norms, and of the CPU's loops over columns. Values have `dtype`; statistics, parameters and their
+/// gradients have its computing type (f32, or f64 for f64). Pitches are in elements. Null leaves a part out.
 namespace binade {
 
-/// Rows normalized over their columns (layer norm; RMS norm where `rms`):
+/// Normalizes rows over their columns (layer norm, or RMS norm if `rms`):
 ///   h = round(x + r); mean = sum h / cols (0 for rms); rstd = 1 / sqrt(sum (h - mean)^2 / cols + eps)
 ///   y = (h - mean) rstd w + b
 struct RowNormForward {
@@ -31,8 +30,8 @@ struct RowNormForward {
 
 /// With xhat = (h - mean) rstd and g = gy w:
 ///   gx = rstd (g - avg(g) - xhat avg(g xhat)) + gh, gw = sum over rows of gy xhat, gb = sum over rows of gy
-/// (avg(g) counts as 0 for rms). Rows are cut into blocks of `rows_per_block`; the blocks' parts of gw and gb are added
-/// in block order.
+/// (avg(g) is 0 for rms). Rows are cut into blocks of `rows_per_block`, whose parts of gw and gb are added in block
+/// order.
 struct RowNormBackward {
   DType dtype = DType::f32;
   std::int64_t rows = 0, cols = 0, rows_per_block = 1;
@@ -47,7 +46,7 @@ struct RowNormBackward {
   void* gx = nullptr;
   void* gw = nullptr;
   void* gb = nullptr;
-  void* partial = nullptr;  ///< scratch of (blocks, 2, cols); null when neither gw nor gb is wanted
+  void* partial = nullptr;  ///< scratch of (blocks, 2, cols); null if neither gw nor gb is wanted
   std::int64_t blocks() const { return (rows + rows_per_block - 1) / rows_per_block; }
 };
 

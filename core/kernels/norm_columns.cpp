@@ -7,7 +7,7 @@
 namespace binade::cpu::BINADE_ISA {
 namespace {
 
-/// Registers of channels that one sweep over a block carries.
+/// Registers of channels that one pass over a block processes.
 constexpr int kSweep = 4;
 
 /// One block of rows of one sample.
@@ -24,7 +24,7 @@ void each_block(const ColumnShape& s, F&& f) {
   });
 }
 
-/// `n` registers of a per-channel vector from column c on; zero where the vector is absent.
+/// `n` registers of a per-channel vector, from column c on; zero if the vector is null.
 template <class T, int n>
 struct Channels {
   Wide<T> v[n];
@@ -44,13 +44,13 @@ void moments(const ColumnMoments& a) {
     const C count = static_cast<C>(block.end - block.begin);
     each_sweep<T, kSweep>(a.cols, [&](std::int64_t c, auto n, auto part) {
       const T* x = static_cast<const T*>(a.x) + c;
-      // Sums are taken from the block's first row on: a large common offset costs no digits.
+      // Sums are relative to the block's first row, so that a large common offset costs no digits.
       Wide<T> origin[n], sum[n] = {}, squares[n] = {};
       for (int i = 0; i < n; ++i) origin[i] = get(x + block.begin * a.x_pitch + i * kWideLanes<T>, part);
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) sum[i] += get(x + r * a.x_pitch + i * kWideLanes<T>, part) - origin[i];
       for (int i = 0; i < n; ++i) sum[i] = origin[i] + sum[i] / splat(count);
-      // What the first pass rounded off the mean is what deviations from it add up to.
+      // The deviations add up to the rounding error of the mean.
       Wide<T> rest[n] = {};
       for (std::int64_t r = block.begin; r < block.end; ++r)
         for (int i = 0; i < n; ++i) {
@@ -90,7 +90,7 @@ void apply_rows(const ColumnApply& a) {
   });
 }
 
-/// gy behind the ReLU's mask, and x - mean.
+/// gy after the ReLU's mask, and x - mean.
 template <class T>
 struct Masked {
   Wide<T> gy, centered;

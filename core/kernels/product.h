@@ -9,7 +9,7 @@
 #include "binade/core/kernels/pack.h"
 #include "binade/core/kernels/scratch.h"
 
-/// What one task does of a product: a patch of C, some rows of A times some panels of B. Only for sources in
+/// One task's part of a product: a patch of C, some rows of A times some panels of B. Only for sources in
 /// `kernel_sources`.
 namespace binade::cpu::BINADE_ISA {
 
@@ -33,7 +33,7 @@ class Depth {
     std::int64_t slice(std::int64_t i) const { return begin + cut(i, slices, lanes()); }
   };
 
-  /// For patches of `tiles` tiles a panel.
+  /// For patches of `tiles` tiles per panel.
   Depth(std::int64_t lanes, std::int64_t tiles)
       : blocks(std::max<std::int64_t>(1, ceil_div(lanes, kBlock))),
         lanes_(lanes),
@@ -44,7 +44,7 @@ class Depth {
     return {begin, end, slices(end - begin)};
   }
 
-  /// One block of one slice.
+  /// True if k is one block of one slice.
   bool whole() const { return blocks == 1 && slices(lanes_) == 1; }
 
   const std::int64_t blocks;
@@ -57,7 +57,7 @@ class Depth {
   const std::int64_t lanes_, slice_;
 };
 
-/// Of C rows [row_begin, row_end) and panels [panel_begin, panel_end) of product `index`.
+/// Rows [row_begin, row_end) and panels [panel_begin, panel_end) of C in product `index`.
 struct Patch {
   std::int64_t index = 0;
   std::int64_t row_begin = 0, row_end = 0;
@@ -73,7 +73,7 @@ class PatchProduct {
   static constexpr bool kRegisters = Lane::kGroup > 1;
   static constexpr int kDepth = Lane::kDepth;
   static constexpr bool kNative = kDepth == 2 || std::is_same_v<T, Stored>;
-  static constexpr std::int64_t kDirectColumns = 4 * 32;  // so few do not pay for packing A into vectors
+  static constexpr std::int64_t kDirectColumns = 4 * 32;  // with so few columns, packing A does not pay off
 
  public:
   PatchProduct(const GemmArgs& args, std::int64_t k, const Patch& patch, const Panels& b)
@@ -104,7 +104,7 @@ class PatchProduct {
       const bool last = i + 1 == depth_.blocks;
       if (!direct_) pack_a(block);
       for (std::int64_t p = patch_.panel_begin; p < patch_.panel_end; ++p) {
-        // What is fetched beside this panel: the one behind it, of the last one the first of the next block.
+        // Prefetches the next panel; beside the last panel, the first one of the next block.
         const bool end = p + 1 == patch_.panel_end;
         const std::int64_t next = end ? patch_.panel_begin : p + 1, lane = end && !last ? block.end : block.begin;
         times_panel(block, last, p, b_.panel(next) + lane * b_.step_bytes(next));
@@ -117,14 +117,14 @@ class PatchProduct {
 
   bool has_derivative() const { return g_.derivative_of != Activation::kNone; }
 
-  /// Between the packed rows of two tiles.
+  /// Elements between the packed rows of two tiles.
   static std::int64_t tile_size(const Block& block) {
     return kTileRows<Lane> * ceil_div(block.lanes(), Lane::kGroup) * Lane::kGroup;
   }
 
   void pack_a(const Block& block) {
     const std::int64_t k_begin = block.begin * kDepth, k_count = std::min(block.end * kDepth, k_) - k_begin;
-    // Where rows run along memory, a few lanes of all tiles at a time: what lies together is read together.
+    // If rows are contiguous, packs a few lanes of all tiles at a time, so that neighboring memory is read together.
     const std::int64_t strip = !kRegisters && g_.a_row == 1 ? 8 * kDepth : k_count;
     for (std::int64_t k = 0; k < k_count; k += strip)
       for (std::int64_t i = 0; i < tiles_.tiles; ++i)
@@ -134,7 +134,7 @@ class PatchProduct {
   }
 
   void times_panel(const Block& block, bool last_block, std::int64_t p, const char* ahead) {
-    const std::int64_t share = block.lanes() * b_.step_bytes(p) / tiles_.tiles;  // of what is fetched, of each tile
+    const std::int64_t share = block.lanes() * b_.step_bytes(p) / tiles_.tiles;  // bytes that each tile prefetches
     TileArgs<Lane> tile;
     tile.b_step = b_.step_bytes(p);
     tile.columns = b_.width(p);
@@ -170,14 +170,14 @@ class PatchProduct {
       tile.c = sums_;
     else
       tile.c = sums_ + row * sums_row_ + (depth_.blocks == 1 ? 0 : (p - patch_.panel_begin) * Panels::kWide);
-    // What the sums are multiplied by is fetched while they are made: a line of each row, far from the last tile's.
+    // Prefetches derivative_at while the sums are computed: a line of each row, far from the last tile's.
     for (int r = 0; r < rows && complete && has_derivative(); ++r)
       __builtin_prefetch(derivative_at_ + at + r * g_.c_row, 0, 2);
     unit_.run(tile, rows);
     if (complete && !in_place_) finish(tile, rows, at, column);
   }
 
-  /// Complete sums: `at` in C, column `column` of it.
+  /// Completes sums: `at` is their offset in C, `column` their column.
   void finish(const TileArgs<Lane>& tile, int rows, std::int64_t at, std::int64_t column) {
     if constexpr (std::is_same_v<Out, Accumulator>)
       if (g_.accumulate) add_rows(c_ + at, g_.c_row, rows, tile.columns, tile.c, tile.c_row);

@@ -46,7 +46,7 @@ void rows_of(In x, std::int64_t rows, std::int64_t pitch, std::int64_t cols, C* 
     });
 }
 
-/// Few columns side by side leave vector lanes empty; taking several rows as one long row fills them.
+/// Few columns would leave vector lanes empty, so several rows are combined into one long row.
 template <class R, class C>
 void narrow_rows_of(In x, std::int64_t rows, std::int64_t cols, C* result) {
   constexpr std::int64_t kWide = 64;

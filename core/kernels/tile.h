@@ -61,9 +61,9 @@ struct Bf16PairLane {
 #endif
 
 #if defined(__AMX_BF16__)
-/// The same pairs, multiplied by `tdpbf16ps` in tile registers: 16 pairs of 16 rows against 16 columns an instruction
-/// (tile_registers.cpp). Within each 16 pairs, in the order of k, the first members of the pairs are one chain, the
-/// second ones another; their sum is added to C. Subnormals count as zero, in A, B and sums.
+/// The same pairs, multiplied by `tdpbf16ps` in AMX tile registers: 16 pairs of 16 rows times 16 columns per
+/// instruction (tile_registers.cpp). Within each 16 pairs, in the order of k, the first members of the pairs are one
+/// chain and the second ones another; their sum is added to C. Subnormals count as zero, in A, B and sums.
 struct Bf16TileLane {
   using Stored = std::uint32_t;
   using Accumulator = float;
@@ -82,12 +82,12 @@ inline constexpr int kVectorWidth = kVectorBytes / static_cast<int>(sizeof(typen
 template <class Lane>
 inline constexpr int kTileColumns = kTileVectors* kVectorWidth<Lane>;
 
-/// One tile of C (+)= A B: `rows` x `columns` accumulators kept in registers over the whole of k. k runs through
-/// `segments` pieces of `depth` lanes: piece s starts at a + a_offsets[s] and b + b_offsets[s]. All steps and offsets
-/// of A and B are in bytes. Rows of B are read in whole vectors: memory behind the last column must be readable. The
-/// sum over k is one chain in the order of k, starting from C when `accumulate`. Without groups, either rows (a_row is
-/// a lane's size) or lanes (a_step is) of A are neighbors. Where a lane has groups, the lanes of A lie side by side
-/// within one, and groups lie kGroup * a_step apart (a piece's last one may be cut short).
+/// One tile of C (+)= A B: `rows` x `columns` accumulators stay in registers over the whole of k, which consists of
+/// `segments` segments of `depth` lanes: segment s starts at a + a_offsets[s] and b + b_offsets[s]. Steps and offsets
+/// of A and B are in bytes. Rows of B are read in whole vectors, so memory after the last column must be readable. The
+/// sum over k is one chain in the order of k, starting from C if `accumulate`. Without groups, either rows (a_row is a
+/// lane's size) or lanes (a_step is) of A are contiguous. With groups, lanes of A are contiguous within a group, and
+/// groups are kGroup * a_step apart (a segment's last one may be shorter).
 template <class Lane>
 struct TileArgs {
   using Accumulator = typename Lane::Accumulator;
@@ -105,8 +105,8 @@ struct TileArgs {
   int columns = 0;         ///< 1 … kTileColumns
   bool accumulate = false;
   AmaxObserver* amax = nullptr;  ///< observes C; null while it holds partial sums
-  /// What a later tile will read as B: a quarter as many bytes as this one reads of a full panel are fetched into the
-  /// L2 cache from there on while products run. Null: B again. Tile registers fetch nothing ahead.
+  /// B of a later tile: a quarter as many bytes as this tile reads of a full panel are prefetched from here into L2
+  /// while products run. Null: B again. AMX tile registers prefetch nothing.
   const char* ahead = nullptr;
 };
 
@@ -114,8 +114,7 @@ struct TileArgs {
 template <class Lane>
 void run_tile(const TileArgs<Lane>& t, int rows);
 
-/// What runs tiles, one a task and no more than one at a time in a thread: some lanes keep a state of the processor
-/// from one tile to the next.
+/// Runs tiles. One per task, and at most one at a time per thread: some lanes keep processor state between tiles.
 template <class Lane>
 struct TileUnit {
   void run(const TileArgs<Lane>& t, int rows) { run_tile(t, rows); }
@@ -128,17 +127,17 @@ class TileUnit<Bf16TileLane> {
   TileUnit() = default;
   TileUnit(const TileUnit&) = delete;
   TileUnit& operator=(const TileUnit&) = delete;
-  ~TileUnit();  ///< gives the tile registers back
+  ~TileUnit();  ///< releases the tile registers
   void run(const TileArgs<Bf16TileLane>& t, int rows);
 
  private:
   void shape(int rows, int depth);
-  int rows_ = 0, depth_ = 0;  ///< the registers' shape now; 0: none
+  int rows_ = 0, depth_ = 0;  ///< current shape of the registers; 0: none
 };
 #endif
 
-/// Cuts `count` rows into the fewest tiles, as even as they come (in whole tiles where those are registers): tile i of
-/// n covers [begin, begin + rows).
+/// Cuts `count` rows into the fewest tiles, as evenly as possible (into whole tiles for AMX registers): tile i covers
+/// [begin(i), begin(i + 1)).
 template <class Lane>
 struct EvenTiles {
   explicit EvenTiles(std::int64_t total) : count(total), tiles((total + kTileRows<Lane> - 1) / kTileRows<Lane>) {}

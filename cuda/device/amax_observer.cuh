@@ -7,8 +7,9 @@
 
 #include "binade/core/dtype.h"
 
-/// How kernels observe what they store (core/observation.h): each thread keeps the largest magnitude's bits in a
-/// register, the warp folds them, one atomic maximum a warp brings them to memory. A maximum does not depend on order.
+/// Observation of what kernels store (core/observation.h): each thread keeps the largest magnitude's bits in a
+/// register, the warp folds them, and one atomic maximum per warp brings them to memory. A maximum does not depend on
+/// order.
 namespace binade::cuda {
 
 class AmaxObserver {
@@ -22,7 +23,7 @@ class AmaxObserver {
   }
   __device__ void add(double) {}
 
-  /// Every thread of the block calls it, at the same place, when it has stored its last value.
+  /// Every thread of the block must call it, at the same place, after its last value.
   __device__ void publish() const {
     if (words_ == nullptr || stored_ > DType::bf16) return;
     std::uint32_t largest = largest_;
@@ -33,14 +34,14 @@ class AmaxObserver {
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     if (thread % 32 != 0) return;
     std::uint32_t* word = words_ + (stored_ == DType::f32 ? 1 : 0);
-    // Most warps see nothing larger than what is there: a plain read spares them the atomic.
+    // Most warps have nothing larger: a plain read spares them the atomic.
     if (largest > *static_cast<volatile std::uint32_t*>(word)) atomicMax(word, largest);
   }
 
  private:
   std::uint32_t* words_;
   DType stored_;
-  std::uint32_t largest_ = 1;  // a kernel that stored zeros has been observed too
+  std::uint32_t largest_ = 1;  // a kernel that stored only zeros counts as observed
 };
 
 }  // namespace binade::cuda

@@ -8,20 +8,19 @@
 
 namespace binade::cuda {
 
-/// By Binade's kernels, whatever the sizes. Results are observed in `words`; null: not. REQUIRES that there is a
-/// result.
+/// Attention by Binade's kernels, for any sizes. Results are observed in `words`; null: not observed. REQUIRES that
+/// there is a result.
 void own_attention(const AttentionForward& f, std::uint32_t* words);
 void own_attention(const AttentionBackward& w, std::uint32_t* words);
-/// By a library, with what it leaves to do; false, and nothing done, where none can.
+/// Attention by a library, completed by our kernels. Returns false and does nothing if no library can.
 bool attention_by_library(const AttentionForward& f);
 bool attention_by_library(const AttentionBackward& b);
 
 }  // namespace binade::cuda
 
-/// Attention by tiles of 64 queries and 64 keys, none of which reaches memory (Dao et al., "FlashAttention", NeurIPS
-/// 2022). This file: what forward and backward share. A block of 16 x 16 threads computes a tile, each thread 4 rows
-/// and 4 columns of it, and multiplies it with what belongs to its columns; rows are what the block computes results
-/// for.
+/// Attention over tiles of 64 queries and 64 keys, none of which reaches memory (Dao et al., "FlashAttention", NeurIPS
+/// 2022). Shared by forward and backward. A block of 16 x 16 threads computes a tile, each thread 4 rows and 4 columns
+/// of it, and multiplies it by the vectors of its columns; rows are those of the block's results.
 namespace binade::cuda::attention {
 
 constexpr int kTile = 64;
@@ -33,11 +32,11 @@ constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned
 constexpr int kStage = 2 * kDepth * kPitch;
 constexpr int kTileSize = kTile * kPitch;
 
-/// Blocks that share a multiprocessor, where its registers hold the results of two.
+/// Blocks per multiprocessor, if its registers hold the results of two.
 template <class T, int kColumns>
 constexpr int kBlocks = std::is_same_v<T, float>&& kColumns == kTile ? 2 : 1;
 
-/// Bytes of shared memory of a block that holds `tiles` tiles.
+/// Bytes of shared memory of a block with `tiles` tiles.
 template <class C>
 constexpr std::size_t shared_bytes(int tiles) {
   return static_cast<std::size_t>(kStage + tiles * kTileSize) * sizeof(C);
@@ -65,7 +64,7 @@ struct Vectors {
   }
 };
 
-/// How many keys query t sees; none where there is no such query.
+/// Returns the number of keys that query t attends to; 0 if there is no such query.
 __device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int64_t t) {
   if (t >= a.queries) return 0;
   if (!a.causal) return a.keys;
@@ -73,13 +72,13 @@ __device__ __forceinline__ std::int64_t visible(const AttentionArgs& a, std::int
   return count < 0 ? 0 : count > a.keys ? a.keys : count;
 }
 
-/// What one block takes of the queries of a head: 64 of them, and a cut of the results' columns.
+/// A block's share of the queries of a head: 64 queries, and a cut of the results' columns.
 struct QueryTile {
   std::int64_t first, last, cut, head, key_head, sample;
-  std::int64_t reach;    ///< keys that the last query sees
-  std::int64_t all_see;  ///< keys that all see
+  std::int64_t reach;    ///< keys that the last query attends to
+  std::int64_t all_see;  ///< keys that all queries attend to
 
-  /// The `work`-th of tiles x cuts x heads x samples; the longest rows of a causal head come first.
+  /// Item `work` of tiles x cuts x heads x samples; the longest rows of a causal head come first.
   __device__ QueryTile(const AttentionArgs& a, std::int64_t work, std::int64_t tiles, std::int64_t cuts)
       : first((tiles - 1 - work % tiles) * kTile),
         last(first + kTile < a.queries ? first + kTile : a.queries),
@@ -91,7 +90,7 @@ struct QueryTile {
         all_see(visible(a, first + kTile - 1 < last ? first : a.queries)) {}
 };
 
-/// sums = x y transposed for a tile: rows are x's vectors from first_x on, columns y's from first_y on.
+/// sums = x y transposed for a tile: rows are vectors of x from first_x on, columns vectors of y from first_y on.
 template <class T, class C = Compute<T>>
 __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64_t first_x, const Vectors<T>& y,
                                                  std::int64_t first_y, std::int64_t depth, C* stage,
@@ -124,8 +123,7 @@ __device__ __forceinline__ void multiply_vectors(const Vectors<T>& x, std::int64
   }
 }
 
-/// Results of 4 rows and kColumns / 16 columns a thread: columns own_column() + 64 g + 0 … 3 of those that the block
-/// computes.
+/// Results of 4 rows and kColumns / 16 columns per thread: columns own_column() + 64 g + 0 … 3 of the block's.
 template <class C, int kColumns>
 struct Results {
   static constexpr int kGroups = kColumns / kTile;
@@ -134,7 +132,7 @@ struct Results {
   __device__ void clear() {
     for_each([](C& x, int, std::int64_t) { x = 0; });
   }
-  /// f(value, row of the thread's four, column of the block's).
+  /// Calls f(value, row of the thread's four, column of the block's).
   template <class F>
   __device__ __forceinline__ void for_each(F&& f) {
 #pragma unroll
@@ -145,9 +143,9 @@ struct Results {
         for (int j = 0; j < kSide; ++j) f(value[i][g][j], i, own_column() + g * kTile + j);
   }
 
-  /// += tile times the vectors of y that belong to its columns; element (row, column) of the tile lies at
-  /// [column * kPitch + row]. Where not every row sees every column (`partial`), sees(i, column) says which of the
-  /// thread's rows do: 0 times a value that is not finite would be NaN.
+  /// += tile times the vectors of y for its columns; element (row, column) of the tile is at [column * kPitch + row].
+  /// If not every row attends to every column (`partial`), sees(i, column) tells which of the thread's rows do: 0 times
+  /// a value that is not finite would be NaN.
   template <class T, class Sees>
   __device__ __forceinline__ void add(const C* tile, const Vectors<T>& y, std::int64_t first_y,
                                       std::int64_t first_column, std::int64_t depth, C* stage, bool partial,
@@ -223,13 +221,13 @@ class Dropout {
   std::array<std::uint32_t, 4> words_{};
 };
 
-/// As a Tensor Core would read it.
+/// Rounds x as a Tensor Core would read it.
 template <class T>
 __device__ __forceinline__ Compute<T> rounded(Compute<T> x) {
   return load(store<T>(x));
 }
 
-/// Over the 16 threads that share a row, in a fixed tree.
+/// Folds over the 16 threads that share a row, in a fixed tree.
 template <class C, class F>
 __device__ __forceinline__ C fold_row(C x, F&& f) {
 #pragma unroll

@@ -4,13 +4,13 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/map.cuh"
 
-/// Backward makes the probabilities again from q, k and the saved log-sum-exp, twice: once by queries for gq, once by
-/// keys for gk and gv, so that every gradient is one chain of sums and no two blocks add to one place.
+/// Backward recomputes the probabilities from q, k and the saved log-sum-exp, twice: by queries for gq, and by keys for
+/// gk and gv, so that every gradient is one chain of sums and no two blocks add to one address.
 namespace binade::cuda {
 namespace attention {
 namespace {
 
-/// deltas (batch, heads, queries) = gy . y, a warp a row.
+/// deltas (batch, heads, queries) = gy . y, one warp per row.
 template <class T>
 __global__ void __launch_bounds__(kThreads) dot_rows(AttentionBackward g, Compute<T>* deltas) {
   using C = Compute<T>;
@@ -28,14 +28,14 @@ __global__ void __launch_bounds__(kThreads) dot_rows(AttentionBackward g, Comput
   }
 }
 
-/// Element d of token t, one of `tokens`, in a gradient.
+/// Returns element d of token t, one of `tokens`, in a gradient.
 template <class T>
 __device__ __forceinline__ T& element(const AttentionBackward::Gradient& g, std::int64_t tokens, std::int64_t b,
                                       std::int64_t t, std::int64_t h, std::int64_t d) {
   return static_cast<T*>(g.data)[(b * tokens + t) * g.token + h * g.head + d];
 }
 
-/// One element: from the products q . k and gy . v to dropout(p) and the gradient of the logit.
+/// Turns the products q . k and gy . v of one element into dropout(p) and the gradient of the logit.
 template <class T, class C = Compute<T>>
 __device__ __forceinline__ void logit_gradient(const AttentionArgs& a, const C* mask, std::int64_t s, C scale, C lse,
                                                C delta, C factor, C& p, C& gp) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void logit_gradient(const AttentionArgs& a, const C* 
   }
 }
 
-/// gq: each block takes 64 queries of a head and goes through the keys that they see.
+/// Computes gq: each block takes 64 queries of a head and iterates over the keys that they attend to.
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w, const Compute<T>* deltas,
                                                             const std::int64_t* step_offset, std::uint32_t* words) {
@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(kThreads) query_gradients(AttentionBackward w,
   amax.publish();
 }
 
-/// gk and gv: each block takes 64 keys of a key head and goes through the queries that see them, head by head.
+/// Computes gk and gv: each block takes 64 keys of a key head and iterates over the queries that attend to them, head
+/// by head.
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, const Compute<T>* deltas,
                                                           const std::int64_t* step_offset, std::uint32_t* words) {
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) key_gradients(AttentionBackward w, c
   const std::int64_t group = a.heads / a.key_heads;
   AmaxObserver amax(words, a.dtype);
   for (std::int64_t work = blockIdx.x; work < tiles * cuts * a.key_heads * a.batch; work += gridDim.x) {
-    // The first keys of a causal head are seen by the most queries.
+    // In a causal head, the first keys have the most queries.
     const std::int64_t first = work % tiles * kTile, cut = work / tiles % cuts;
     const std::int64_t kh = work / tiles / cuts % a.key_heads, b = work / tiles / cuts / a.key_heads;
     const Vectors<T> k(a.k, a.keys, b, kh), v(a.v, a.keys, b, kh);

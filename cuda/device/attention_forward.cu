@@ -7,7 +7,7 @@ namespace binade::cuda {
 namespace attention {
 namespace {
 
-/// The running softmax of one row: what was added so far is relative to the largest logit so far.
+/// Running softmax of one row, relative to the largest logit so far.
 template <class C>
 struct Row {
   static constexpr C kLowest = -std::numeric_limits<C>::infinity();
@@ -16,7 +16,7 @@ struct Row {
   __device__ static C shift_of(C largest) { return largest == kLowest ? C(0) : largest; }
 };
 
-/// Each block takes 64 queries of a head and goes through the keys that they see.
+/// Each block takes 64 queries of a head and iterates over the keys that they attend to.
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
     attend(AttentionForward f, const std::int64_t* step_offset, std::uint32_t* words) {
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
     const std::int64_t first = own.first, cut = own.cut, h = own.head, b = own.sample;
     const Vectors<T> q(a.q, a.queries, b, h), k(a.k, a.keys, b, own.key_head), v(a.v, a.keys, b, own.key_head);
     Row<C> rows[kSide];
-    unsigned open = 0;  // bit i: row i sees a key that the mask does not hide
+    unsigned open = 0;  // bit i: row i attends to a key that the mask does not hide
     Results<C, kColumns> results;
     results.clear();
 
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
           } else {
             x = Row<C>::kLowest;
           }
-          largest = x > largest ? x : largest;  // a NaN is left out here and comes back through its exponential
+          largest = x > largest ? x : largest;  // a NaN is skipped and comes back through its exponential
           p[i][j] = x;
         }
         largest = fold_row(largest, [](C x, C y) { return y > x ? y : x; });
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kColumns>)
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
       const std::int64_t t = first + own_row() + i;
-      // Logits that are all -inf, and not by the mask: 0 / 0.
+      // Logits that are all -inf without the mask: 0 / 0.
       const C sum = (open >> i & 1) != 0 && rows[i].largest == Row<C>::kLowest ? std::numeric_limits<C>::quiet_NaN()
                                                                                : rows[i].sum;
       inverse[i] = sum == C(0) ? C(0) : C(1) / sum;
@@ -112,6 +112,7 @@ template <class T, int kColumns>
 void start(const AttentionForward& f, std::uint32_t* words) {
   const AttentionArgs& a = f.args;
   const std::int64_t work = ceil_div(a.queries, kTile) * ceil_div(a.depth, kColumns) * a.heads * a.batch;
+  // One block per work item: causal rows differ in length, and the device assigns blocks as it gets free.
   launch(attend<T, kColumns>, blocks_for(work), kThreads, shared_bytes<Compute<T>>(1), f, context().step_offset, words);
 }
 

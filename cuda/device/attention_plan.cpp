@@ -16,7 +16,7 @@ constexpr std::size_t kFirstVersion = 91501, kEndOfVersions = 92100;
 
 AttentionKey::Steps steps_of(const AttentionArgs::Tokens& x) { return {x.token, x.head}; }
 
-/// A gradient that nobody wants is written too, to memory of the call's own.
+/// An unwanted gradient is written too, to memory of the call.
 AttentionKey::Steps steps_of(const AttentionBackward::Gradient& g, std::int64_t heads, std::int64_t depth) {
   if (g.data == nullptr) return {heads * depth, depth};
   return {g.token, g.head};
@@ -48,8 +48,8 @@ bool in_vectors(std::initializer_list<AttentionKey::Steps> all) {
   });
 }
 
-/// Bytes of the gradients of one sample's logits, and of the gradients of keys and values before heads that share them
-/// are summed. Engines compute tiles of 64 x 64.
+/// Returns the bytes of the gradients of a sample's logits, and of those of keys and values before the sum over heads
+/// that share them. Engines compute tiles of 64 x 64.
 double bytes_of_a_sample(const AttentionKey& key) {
   const auto padded = [](std::int64_t n) { return 64 * std::ceil(static_cast<double>(n) / 64); };
   const auto heads = static_cast<double>(key.heads);
@@ -146,7 +146,7 @@ AttentionKey at_once(const AttentionKey& key, std::int64_t most_workspace) {
   if (!(fit < static_cast<double>(key.batch))) return part;
   const std::int64_t rows = key.heads * key.queries;
   for (part.batch = std::max<std::int64_t>(1, static_cast<std::int64_t>(fit)); part.batch > 0; --part.batch)
-    // The log-sum-exp of the next part lies on 16 bytes too.
+    // The log-sum-exp of the next part must begin on 16 bytes too.
     if (key.batch % part.batch == 0 && rows * part.batch % 4 == 0) return part;
   return key;
 }

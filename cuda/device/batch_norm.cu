@@ -9,7 +9,7 @@
 namespace binade::cuda {
 namespace {
 
-/// mean and var from the stripes' moments when training, and rstd from var.
+/// Computes mean and var from the stripes' moments when training, and rstd from var.
 template <class C>
 __global__ void statistics(BatchNormForward a, ColumnCut cut, const C* parts) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
@@ -24,7 +24,7 @@ __global__ void statistics(BatchNormForward a, ColumnCut cut, const C* parts) {
   static_cast<C*>(a.rstd)[c] = reciprocal_deviation(var[c], static_cast<C>(a.eps));
 }
 
-/// gweight, gbias, and what gradient_apply takes of the sums when training.
+/// Computes gweight and gbias and, when training, the inputs of gradient_apply.
 template <class C>
 __global__ void gradients(BatchNormBackward a, ColumnCut cut, const C* parts, C* center, C* slope) {
   const std::int64_t c = blockIdx.x * static_cast<std::int64_t>(kFoldColumns) + threadIdx.x;
@@ -48,7 +48,7 @@ __global__ void move(MoveStatistics a) {
   a.running_var[c] = a.rest * a.running_var[c] + a.share * (load_at<float>(a.var, a.dtype, c) * a.unbiased);
 }
 
-/// The columns with the scale rstd weight.
+/// Columns with the scale rstd weight.
 template <class Call>
 Columns scaled_columns(const Call& a) {
   Columns columns = columns_of(a);

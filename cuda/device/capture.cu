@@ -10,7 +10,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Device memory that is filled when the capture has ended.
+/// Device memory that is filled when capture ends.
 struct Constants {
   char* there = nullptr;
   std::size_t used = 0;
@@ -19,11 +19,11 @@ struct Constants {
 
 struct Capture {
   std::vector<Constants> constants;
-  std::vector<void*> freed;  // meanwhile
+  std::vector<void*> freed;  // while capturing
   std::string failure;
 };
 
-/// Of this thread; null while it captures nothing.
+/// The capture of this thread; null if it captures nothing.
 thread_local Capture* t_capture = nullptr;
 
 constexpr std::size_t kAlignment = 256, kBlock = std::size_t{1} << 20;
@@ -91,7 +91,7 @@ Graph* end_capture(bool wanted) {
   const bool failed = error != cudaSuccess || !capture->failure.empty();
   if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, noted, 0);
   if (noted != nullptr) cudaGraphDestroy(noted);
-  if (failed) cudaGetLastError();  // told here, and not again by the next launch
+  if (failed) cudaGetLastError();  // reported here; the next launch must not report it again
   if (!wanted) return nullptr;
   if (!capture->failure.empty()) throw Failure(Status::kFailed, capture->failure);
   check(error, "recording");

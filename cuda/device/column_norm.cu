@@ -10,16 +10,16 @@ namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-/// Blocks that a multiprocessor is to have room for, by registers: 96 a thread. With that many on each of a Hopper's
-/// 132 the two passes that leave parts are done in one go.
+/// Blocks that must fit on a multiprocessor: with 96 registers per thread. On the 132 multiprocessors of a Hopper, the
+/// two passes with partial results then run in one wave.
 constexpr int kResident = 5;
 template <class T, int kBlocks = kResident>
 constexpr int kResidentOf = sizeof(T) <= 4 ? kBlocks : 1;
-/// Rows that a thread asks for before it computes with the first.
+/// Rows that a thread loads before it computes with the first.
 template <class T>
 constexpr int kAhead = sizeof(T) == 2 ? 2 : 1;
 
-/// Where a thread of a block works: channels from `c` on, rows begin + lane, begin + lane + lanes, … (of the tensor).
+/// A thread's share of its block: channels from `c` on, rows begin + lane, begin + lane + lanes, … of the tensor.
 template <int V>
 struct ThreadRange {
   std::int64_t c, vector, begin, end, stripe;
@@ -40,7 +40,7 @@ struct ThreadRange {
   }
 };
 
-/// V values of a channel vector, or V times `otherwise`.
+/// V values of a channel vector, or `otherwise` if it is null.
 template <class C, int V>
 struct Channels {
   C v[V];
@@ -51,7 +51,7 @@ struct Channels {
 #pragma unroll
       for (int e = 0; e < V; ++e) v[e] = otherwise;
   }
-  /// The scale: times the weight, where that is given apart.
+  /// The scale, times the weight if that is given separately.
   __device__ Channels(const Columns& a, const ThreadRange<V>& at) : Channels(a.scale, at.vector, C(1)) {
     if (a.weight == nullptr) return;
     C weight[V];
@@ -61,14 +61,14 @@ struct Channels {
   }
 };
 
-/// What one thread knows of its channels: mean and squared deviations of `count` rows, or two sums. Of an odd number of
-/// words, so that neighbors in shared memory lie in different banks.
+/// A thread's result for its channels: mean and squared deviations of `count` rows, or two sums. An odd number of
+/// words, so that neighbors in shared memory are in different banks.
 template <class C, int V>
 struct Pair {
   C first[V], second[V], count;
 };
 
-/// The lanes' pairs into lane 0's, halving the lanes until one is left.
+/// Merges the pairs of all lanes into lane 0, halving the lanes until one is left.
 template <class P, class Merge>
 __device__ void fold_lanes(P& mine, const ColumnCut& cut, Merge merge) {
   __shared__ P brought[kThreads];
@@ -82,7 +82,7 @@ __device__ void fold_lanes(P& mine, const ColumnCut& cut, Merge merge) {
   }
 }
 
-/// Chan, Golub, LeVeque, 1983.
+/// Merges two sets of moments (Chan, Golub, LeVeque, 1983).
 template <class C, int V>
 __device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>& other) {
   if (other.count == C(0)) return;
@@ -99,12 +99,12 @@ __device__ __forceinline__ void merge_moments(Pair<C, V>& mine, const Pair<C, V>
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads, kResidentOf<T>) moments(Columns a, ColumnCut cut, Compute<T>* parts) {
   using C = Compute<T>;
-  constexpr int kRows = 4;  // rows that a thread has in registers: their mean first, then what deviates from it
+  constexpr int kRows = 4;  // rows held in registers: first their mean, then the deviations from it
   const ThreadRange<V> at(a, cut);
   Pair<C, V> mine = {};
   C origin[V] = {};
   if (at.live) {
-    // Everything is counted from the stripe's first row on: a large common offset costs no digits.
+    // Values are relative to the stripe's first row, so that a large common offset costs no digits.
     load_vector<T>(a.x, at.begin * a.x_pitch + at.c, origin);
     for (std::int64_t row = at.begin + at.lane; row < at.end; row += kRows * cut.lanes) {
       RawVector<T, V> raw[kRows] = {};
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T>) apply(Columns a, Col
   amax.publish();
 }
 
-/// One row as backward reads it.
+/// One row's inputs of backward.
 template <class T, int V>
 struct RawRow {
   RawVector<T, V> x, gy;
@@ -200,8 +200,8 @@ struct RawRow {
   }
 };
 
-/// gy behind the ReLU's mask, and x - mean. The mask is taken from y where there is one, else from the bits that
-/// `apply` compared.
+/// gy after the ReLU's mask, and x - mean. The mask comes from y if it is given, otherwise from the bits that `apply`
+/// compared.
 template <class T, int V>
 struct Masked {
   using C = Compute<T>;
@@ -224,7 +224,7 @@ struct Masked {
   }
 };
 
-/// f(row, RawRow) for the rows of this thread, of which it asks for kAhead at a time.
+/// Calls f(row, RawRow) for this thread's rows, loading kAhead at a time.
 template <class T, int V, class F>
 __device__ __forceinline__ void each_row(const Columns& a, const ColumnCut& cut, const ThreadRange<V>& at, F&& f) {
   for (std::int64_t row = at.begin + at.lane; row < at.end; row += kAhead<T> * cut.lanes) {
@@ -298,15 +298,15 @@ __global__ void __launch_bounds__(kThreads, kResidentOf<T, 4>)
   amax.publish();
 }
 
-/// f(TypeTag<T>, std::integral_constant<int, V>) for the dtype and the cut, where there are rows.
+/// Calls f(TypeTag<T>, std::integral_constant<int, V>) for the dtype and the cut, if there are rows.
 template <class F>
 void with_columns(const Columns& a, const ColumnCut& cut, F&& f) {
   if (a.samples * cut.stripes > 0) with_vectors(a.dtype, cut.packed, f);
 }
 
-constexpr std::int64_t kLeastEach = 4;  // rows of a thread, so that its share pays for what a block begins with
+constexpr std::int64_t kLeastEach = 4;  // fewest rows per thread that are worth the start of a block
 
-/// Shorter stripes for what leaves no parts behind: the last blocks to end keep fewer of the others waiting.
+/// Shortens the stripes of passes without partial results, so that the last blocks delay the end less.
 ColumnCut shorter(const Columns& a, ColumnCut cut) {
   cut.rows_each = std::max<std::int64_t>(kLeastEach * cut.lanes, ceil_div(cut.rows_each, 4));
   cut.stripes = ceil_div(a.rows, cut.rows_each);
@@ -365,8 +365,8 @@ ColumnCut cut_columns(const Columns& a) {
   cut.tiles = ceil_div(vectors, kMostAcross);
   cut.across = static_cast<int>(ceil_div(vectors, cut.tiles));
   cut.lanes = kThreads / cut.across;
-  // As many blocks as a Hopper has room for at once, of rows enough that a thread's share pays for the fold that
-  // follows, and not so many that float sums lose digits: then twice as many blocks, and so on.
+  // As many blocks as a Hopper holds at once, with enough rows that a thread's share is worth the final fold, but not
+  // so many that float sums lose digits: then twice as many blocks, and so on.
   const std::int64_t wanted = std::max<std::int64_t>(1, kBlocks / (cut.tiles * std::max<std::int64_t>(1, a.samples)));
   const std::int64_t times = std::max<std::int64_t>(1, ceil_div(a.rows, wanted * kMostEach * cut.lanes));
   cut.rows_each = std::max(ceil_div(a.rows, wanted * times), kLeastEach * cut.lanes);

@@ -6,7 +6,7 @@
 #include "binade/core/kernels/channel_norm.h"
 #include "binade/cuda/device/column_fold.cuh"
 
-/// What batch norm and group norm share: passes over `samples` x `rows` rows of `cols` channels, each sample with its
+/// Passes that batch norm and group norm share, over `samples` x `rows` rows of `cols` channels. Each sample has its
 /// own channel vectors. Batch norm is one sample; group norm is one per image.
 namespace binade::cuda {
 
@@ -42,25 +42,25 @@ Columns columns_of(const ChannelNormBackward& a);
 /// How blocks share the work, by sizes and alignment alone: stripes of rows of one sample x tiles of channels.
 struct ColumnCut {
   bool packed = false;  ///< a thread takes 8 channels
-  int across = 1;       ///< threads side by side along the channels
+  int across = 1;       ///< threads along the channels
   int lanes = 1;        ///< rows that the block reads at a time
   std::int64_t tiles = 1, stripes = 1, rows_each = 1;
 };
-/// REQUIRES that every pointer to values of `a` that is used later is there.
+/// REQUIRES that every pointer to values of `a` that is used later is set.
 ColumnCut cut_columns(const Columns& a);
-/// What the two reductions leave of every stripe: (samples, stripes, kMomentParts or kSumParts, cols) values of the
+/// Partial results of the two reductions, per stripe: (samples, stripes, kMomentParts or kSumParts, cols) values of the
 /// computing type.
 inline constexpr int kMomentParts = 3, kSumParts = 2;
 inline std::int64_t part_values(const Columns& a, const ColumnCut& cut, int parts) {
   return a.samples * cut.stripes * parts * a.cols;
 }
 
-/// parts = an origin, the mean less the origin, and the sum of squared deviations from the mean. Apart from its origin
-/// a mean keeps the digits that a large common offset would take.
+/// parts = an origin, the mean minus the origin, and the sum of squared deviations from the mean. Relative to an
+/// origin, a mean keeps the digits that a large common offset would take.
 void column_moments(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = act((x - mean) scale + bias + residual)
 void column_apply(const Columns& a, const ColumnCut& cut);
-/// parts = sum gy' and sum gy' (x - mean), gy' being gy behind the ReLU's mask.
+/// parts = sum gy' and sum gy' (x - mean), where gy' is gy after the ReLU's mask.
 void column_gradient_sums(const Columns& a, const ColumnCut& cut, void* parts);
 /// out = scale (gy' - center) + slope (x - mean) + constant; gr = gy'
 void column_gradient_apply(const Columns& a, const ColumnCut& cut);
@@ -76,12 +76,12 @@ struct ChannelTotals {
   double first = 0, second = 0;
 };
 
-/// All threads of a block of column_fold.cuh call these with the parts of one sample, each for its channel c; c >= cols
-/// has no channel. Every thread of a channel gets its totals.
+/// Called by all threads of a block of column_fold.cuh with the parts of one sample, each for its channel c (none if c
+/// >= cols). Every thread of a channel gets its totals.
 ///
-/// Stripes' means and squared deviations go into those of all rows by way of sums about the first stripe's mean, in
-/// double: what cancels there is at most the number of stripes times what is left, since the first stripe's own
-/// distance from the mean of all is part of the result.
+/// Combines the stripes' means and squared deviations by sums about the first stripe's mean, in double. Cancellation
+/// costs at most a factor of the number of stripes, since the first stripe's distance from the total mean is part of
+/// the result.
 template <class C>
 __device__ ChannelTotals combine_moments(const C* parts, const ColumnCut& cut, std::int64_t rows, std::int64_t cols,
                                          std::int64_t c) {

@@ -2,8 +2,8 @@
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// What a linear layer needs beside products: the sums of a bias's gradient, and the derivative of its activation, in
-/// one pass where both are wanted.
+/// Other kernels of a linear layer: the sums for a bias's gradient and the derivative of its activation, in one pass if
+/// both are wanted.
 namespace binade::cuda {
 namespace {
 
@@ -22,11 +22,11 @@ struct ActivationDerivative {
   }
 };
 
-/// What is added up: x as it lies there ...
+/// Terms of the sums: x as stored ...
 struct PlainTerms {
   In x;
   std::uint32_t* words = nullptr;
-  __device__ DType stored() const { return DType::f64; }  // so that nothing is observed
+  __device__ DType stored() const { return DType::f64; }  // nothing is observed
 
   bool packed() const { return packs(x.data, x.dtype); }
   __device__ void eight(std::int64_t at, float (&to)[kPack], AmaxObserver&) const {
@@ -37,7 +37,7 @@ struct PlainTerms {
     return load_at<C>(x, at);
   }
 };
-/// ... or gz = gy activation'(z), which is stored on the way, as it was stored.
+/// ... or gz = gy activation'(z), which is stored and added as stored.
 template <Activation kActivation>
 struct DerivativeTerms {
   In z, gy;
@@ -79,13 +79,13 @@ struct DerivativeTerms {
 
 struct Columns {
   std::int64_t rows = 0, columns = 0, row = 0;
-  int across = 1;                      ///< threads side by side, a power of two; the rest of the block goes down
-  std::int64_t chunks = 1, chunk = 0;  ///< rows are cut into chunks of `chunk`
+  int across = 1;                      ///< threads along the columns, a power of two; the others take rows
+  std::int64_t chunks = 1, chunk = 0;  ///< rows are cut into `chunks` of `chunk` rows
   bool packed = false;
   void* sums = nullptr;  ///< (chunks, columns)
 };
 
-/// Sums of 8 columns a thread over a chunk of rows, then a tree over the threads that share the columns.
+/// Sums 8 columns per thread over a chunk of rows, then folds over the threads that share the columns.
 template <class C, class Terms>
 __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) {
   __shared__ C shared[kThreads][kPack + 1];
@@ -120,12 +120,12 @@ __global__ void __launch_bounds__(kThreads) sum_columns(Columns c, Terms terms) 
         for (int k = 0; k < kPack; ++k) shared[threadIdx.x][k] += shared[threadIdx.x + apart * c.across][k];
     }
     __syncthreads();
-    // One column a thread: neighbors write side by side.
+    // One column per thread, so that neighbors write side by side.
     for (int i = static_cast<int>(threadIdx.x); i < c.across * kPack; i += kThreads) {
       const std::int64_t to = (at - chunk * blocks) * c.across * kPack + i;
       if (to < c.columns) static_cast<C*>(c.sums)[chunk * c.columns + to] = shared[i / kPack][i % kPack];
     }
-    __syncthreads();  // read before the next piece of work writes
+    __syncthreads();  // all have read before the next work item writes
   }
   amax.publish();
 }
@@ -135,8 +135,8 @@ void start(const Columns& c, const Terms& terms) {
   launch(sum_columns<C, Terms>, grid_for(ceil_div(c.columns, c.across * kPack) * c.chunks), kThreads, 0, c, terms);
 }
 
-/// A block adds up to 16 rows a thread before rows are cut into chunks, whose sums are added as a matrix of their own;
-/// all by the sizes alone.
+/// A block sums up to 16 rows per thread; more rows are cut into chunks, whose sums are then summed as a matrix. The
+/// cut depends on sizes alone.
 template <class C, class Terms>
 void sum(const Terms& terms, std::int64_t rows, std::int64_t columns, std::int64_t row, void* sums) {
   constexpr std::int64_t kRowsOfThread = 16, kEnoughBlocks = 512;

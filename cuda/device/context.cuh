@@ -10,10 +10,10 @@
 #include "binade/cuda/device/failure.h"
 #include "binade/cuda/device/faults.cuh"
 
-/// What every file of the module works with.
+/// Included by every file of the module.
 namespace binade::cuda {
 
-/// Throws the Failure that fits unless `error` is cudaSuccess.
+/// Throws the matching Failure unless `error` is cudaSuccess.
 void check(cudaError_t error, const char* what);
 
 /// The open device.
@@ -22,51 +22,50 @@ struct Context {
   int multiprocessors = 1;
   int capability = 0;  ///< 10 major + minor
   cudaStream_t stream = nullptr;
-  std::uint32_t* amax_words = nullptr;  ///< the two words that the kernels of this call observe into, in device memory
-  bool observes_libraries = true;       ///< and those that read again what a library stored
+  std::uint32_t* amax_words = nullptr;  ///< two words of device memory that the kernels of this call observe into
+  bool observes_libraries = true;       ///< results of libraries are read again to observe them
 
-  FaultNote fault;  ///< the first data that an op had no result for
+  FaultNote fault;  ///< the first data for which an op had no result
 
-  /// Device word: 0 while the host sends ops itself (cuda/device/live_stream.cuh).
+  /// Device word: 0 while the host submits ops itself (cuda/device/live_stream.cuh).
   std::int64_t* step_offset = nullptr;
 
-  std::atomic<std::uint64_t> waits{0};  ///< how often the host has waited
-  /// Of what is sent to the stream: one call at a time, and none of another thread's into a capture.
+  std::atomic<std::uint64_t> waits{0};  ///< number of times the host has waited
+  /// Guards submission to the stream: one call at a time, and nothing of another thread's in a capture.
   std::recursive_mutex mutex;
 };
 
 Context& context();
 
-/// Waits for everything that was sent to the device. Throws what it died of, and Status::kBadData.
+/// Waits for all submitted work. Throws the error that stopped the device, or Status::kBadData.
 void wait();
 
 /// Copies from ordinary host memory, which may be written again on return, without waiting for the device.
 void upload(void* to, const void* from, std::size_t bytes);
 
-/// Copies to ordinary host memory what was sent before `mark` has left there, beside what is sent meanwhile (fetch.cu).
+/// Copies to ordinary host memory what `from` holds at `mark`, concurrently with later work (fetch.cu).
 void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
 
-/// Memory for the kernels of one call (work_memory.cu).
+/// Workspace for the kernels of one call (work_memory.cu).
 void* allocate_work(std::size_t bytes);
 void release_work(void* memory) noexcept;
 
-/// Whether this thread captures the stream: what it sends is noted down for a graph instead of run (capture.cu).
+/// Returns true if this thread captures the stream: what it submits is recorded in a graph instead of run (capture.cu).
 bool capturing();
-/// Throws a Failure that names `what` while this thread captures, and the capture has failed.
+/// Throws a Failure that names `what` if this thread captures; the capture fails too.
 void require_no_capture(const char* what);
-/// Device memory that holds what lies at `values` now whenever the graph runs that is being captured; it lives as long
-/// as that. REQUIRES capturing().
+/// Returns device memory that holds a copy of `values` whenever the graph that is being captured runs. It lives as long
+/// as the graph. REQUIRES capturing().
 const void* hold_for_graph(const void* values, std::size_t bytes);
 
-/// Device memory for the length of one call: what the kernels of the call have still to do with it is done before
-/// anybody else gets it.
+/// Device memory for one call. Others get it only after the kernels of the call, by the order of the stream.
 template <class T>
 class Buffer {
  public:
   explicit Buffer(std::int64_t count) {
     if (count > 0) data_ = work_ = allocate_work(bytes_of(count));
   }
-  /// Holds `count` values of the host's, which kernels leave as they are.
+  /// Holds a copy of `count` host values, which kernels do not change.
   Buffer(const T* values, std::int64_t count) {
     if (count <= 0) return;
     if (capturing()) {
@@ -87,14 +86,14 @@ class Buffer {
  private:
   static std::size_t bytes_of(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(T); }
   void* data_ = nullptr;
-  void* work_ = nullptr;  // what is to be given back
+  void* work_ = nullptr;  // memory to release
 };
 
 inline constexpr int kWarp = 32;
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The running block's dynamic shared memory, on 16 bytes.
+/// Returns the block's dynamic shared memory, aligned to 16 bytes.
 __device__ inline void* dynamic_shared() {
 #if defined(__CUDACC__)
   extern __shared__ __align__(16) unsigned char bytes[];
@@ -104,7 +103,7 @@ __device__ inline void* dynamic_shared() {
 #endif
 }
 
-/// Starts `kernel` on the stream. `shared` bytes are dynamic shared memory. Throws where the launch is refused.
+/// Starts `kernel` on the stream with `shared` bytes of dynamic shared memory. Throws if the launch is refused.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared, const Arguments&... arguments) {
 #if defined(__CUDACC__)

@@ -6,13 +6,13 @@
 
 /// Forward and data gradient as implicit products: rows are result pixels, columns result channels, and k runs over the
 /// filter's taps and the source channels. The data gradient is the same sweep over gy with transposed filters, once for
-/// each position ("phase") that a result pixel can have within the stride, so that no tap is visited in vain.
+/// each position ("phase") of a result pixel within the stride, so that every tap counts.
 namespace binade::cuda {
 namespace {
 
 using namespace conv;
 
-/// Either direction, seen from the result. Channels are those of one group.
+/// Either direction, described by its result. Channels are those of one group.
 struct Sweep {
   const void* source = nullptr;
   const void* filter = nullptr;
@@ -26,7 +26,7 @@ struct Sweep {
   std::int64_t source_step[2] = {}, result_step[2] = {};  // result pixel phase + i result_step reads source pixels
                                                           // around i source_step
   std::int64_t phases[2] = {};
-  // Filter element (result channel j, source channel i of group g, position p) lies at
+  // Filter element (result channel j, source channel i of group g, position p) is at
   // g filter_group + j filter_j + i filter_i + p filter_position.
   std::int64_t filter_group = 0, filter_j = 0, filter_i = 0, filter_position = 0;
 };
@@ -69,8 +69,8 @@ Sweep sweep_of(const ConvArgs& a) {
   return sweep;
 }
 
-/// The taps of one dimension that a phase meets: filter positions first, first + step, …; tap a reads the source
-/// offset + a offset_step away.
+/// Taps of one dimension in a phase: filter positions first, first + step, …; tap a reads the source offset + a
+/// offset_step away.
 struct Taps {
   std::int64_t first, step, count, offset, offset_step;
 };
@@ -78,8 +78,8 @@ struct Taps {
 template <bool kTransposed>
 __device__ Taps taps_of(const Sweep& s, int d, std::int64_t phase) {
   if (!kTransposed) return {0, 1, s.filter_extent[d], -s.padding[d], s.dilation[d]};
-  // x pixel h meets y pixel p where h + padding = p stride + r dilation: for h = phase + i stride these are the r with
-  // phase + padding - r dilation divisible by the stride.
+  // x pixel h contributes to y pixel p if h + padding = p stride + r dilation. For h = phase + i stride these are the r
+  // for which the stride divides phase + padding - r dilation.
   std::int64_t divisor = s.stride[d];
   for (std::int64_t b = s.dilation[d]; b != 0;) {
     const std::int64_t rest = divisor % b;
@@ -98,14 +98,14 @@ __device__ Taps taps_of(const Sweep& s, int d, std::int64_t phase) {
   return taps;
 }
 
-/// Where the 16 steps of one chunk of k lie.
+/// Positions of the 16 steps of a chunk of k.
 struct Chunk {
-  std::int64_t y[kDepth], x[kDepth];  // relative to the row's source pixel; kNowhere: beyond the last k
+  std::int64_t y[kDepth], x[kDepth];  // relative to the row's source pixel; kNowhere past the last k
   std::int64_t source[kDepth];        // elements from the row's source pixel
-  std::int64_t filter[kDepth];        // elements from the group's filters; -1: beyond the last k
+  std::int64_t filter[kDepth];        // elements from the group's filters; -1 past the last k
 };
 
-/// Walks one of the 16 steps through the chunks.
+/// Moves one of the 16 steps through the chunks.
 struct Step {
   std::int64_t row = 0, column = 0, channel = 0;  // of taps, of source channels
 
@@ -130,11 +130,11 @@ struct Step {
   }
 };
 
-/// kM pixels by kN channels a tile. kPer: neighbors that are read at a time.
+/// Tiles of kM pixels by kN channels. kPer: neighbors that are read at a time.
 template <class T, class C, bool kTransposed, int kM, int kN, int kPer>
 __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t tiles, std::uint32_t* words) {
   constexpr int kRows = kM / 16, kColumns = kN / 16;           // of one thread
-  constexpr int kAcross = kDepth / kPer;                       // threads side by side along k
+  constexpr int kAcross = kDepth / kPer;                       // threads along k
   constexpr int kALoads = kM * kAcross / kThreads, kPad = 4;   // runs that one thread reads of a chunk
   constexpr int kBAcross = kTransposed ? kN / kPer : kAcross;  // along channels, or along k
   constexpr int kBLoads = kN * kDepth / kPer / kThreads;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
     const std::int64_t count = (depth + kDepth - 1) / kDepth;
     const T* const filter = static_cast<const T*>(s.filter) + group * s.filter_group;
 
-    __syncthreads();  // the tile before has been worked through
+    __syncthreads();  // the previous tile is done
     for (int m = thread; m < kM; m += kThreads) {
       const std::int64_t pixel = first_pixel + m;
       const std::int64_t line = pixel / width, image = line / height;
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
     __syncthreads();
     for (std::int64_t c = 0; c < count; ++c) {
       const int half = static_cast<int>(c % 2);
-      // Chunk c + 1 is read from where the last turn left its place; its own is free for that of c + 2.
+      // Chunk c + 1 was located in the last iteration; the positions of chunk c make room for those of c + 2.
       if (c + 1 < count) fetch(chunks[1 - half]);
       if (thread < kDepth) {
         step.forward(kDepth, columns, s.source_channels);
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(kThreads) conv_tiles(Sweep s, std::int64_t til
   amax.publish();
 }
 
-/// Few channels a group (depthwise): a thread for every element of the result; neighbors are channels.
+/// For few channels per group (depthwise): one thread per element of the result; neighbors are channels.
 template <class T, class C, bool kTransposed>
 __global__ void __launch_bounds__(kThreads) conv_elements(Sweep s, std::int64_t count, std::uint32_t* words) {
   const T* const source = static_cast<const T*>(s.source);
@@ -328,7 +328,7 @@ void start(const Sweep& s, DType in, std::uint32_t* words) {
   }
 }
 
-/// As it is, or with copies of slices. The result is observed.
+/// Calls a library, directly or with copies of channel slices. Observes the result.
 bool conv_by_library(const ConvArgs& a, std::int64_t pixels, std::int64_t channels) {
   const auto observe = [&](const void* result, std::int64_t pitch) {
     const Finish at{.y = {const_cast<void*>(result), a.out}, .row = pitch, .batch = {}, .words = context().amax_words};
@@ -392,7 +392,7 @@ void run_conv(const ConvArgs& a) {
   const std::int64_t pixels = s.images * (a.transposed ? s.height * s.width : s.out_height * s.out_width);
   const std::int64_t channels = a.transposed ? s.channels : s.filters;
   if (pixels * channels == 0) return;
-  // Sums of nothing: no library is asked for them.
+  // Empty sums are not given to a library.
   const bool empty = s.out_height * s.out_width * s.filters * s.height * s.width * s.channels == 0;
   if (!empty && conv_by_library(a, pixels, channels)) return;
   own_conv(a, context().amax_words);

@@ -4,24 +4,24 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// What Binade's own convolution kernels share: tiles of 16 steps of k in shared memory, 256 threads of which each
-/// keeps a small block of sums. f32 arithmetic (double for f64) on widened inputs, every sum one chain in the order of
-/// k.
+/// Shared by Binade's convolution kernels: tiles of 16 steps of k in shared memory, and 256 threads that each keep a
+/// small block of sums. f32 arithmetic (double for f64) on widened inputs; every sum is one chain in the order of k.
 namespace binade::cuda {
 
-/// By Binade's kernels, whatever the sizes. REQUIRES that there is a result, and pixels for the gradient of weights.
-/// Results are observed in `words`; null: not.
+/// Convolution by Binade's kernels, for any sizes. REQUIRES that there is a result, and pixels for the gradient of
+/// weights. Results are observed in `words`; null: not observed.
 void own_conv(const ConvArgs& a, std::uint32_t* words);
 void own_conv_weight(const ConvWeightArgs& a);
 
-/// Pixels of a channel slice, copied together: libraries take few slices. Pixels that lie together are not copied.
+/// A contiguous copy of the pixels of a channel slice, since libraries support few slices. Contiguous pixels are not
+/// copied.
 class ContiguousPixels {
  public:
   ContiguousPixels(const void* pixels, DType dtype, std::int64_t count, std::int64_t channels, std::int64_t pitch);
   bool is_copy() const { return copy_.data() != nullptr; }
   void* data() const { return is_copy() ? copy_.data() : const_cast<void*>(pixels_); }
   void copy_in() const;
-  /// Puts what was written to data() where the pixels lie.
+  /// Copies data() back to the slice.
   void copy_out() const;
 
  private:
@@ -35,11 +35,11 @@ class ContiguousPixels {
 namespace binade::cuda::conv {
 
 inline constexpr int kThreads = 256;
-inline constexpr int kDepth = 16;  ///< steps of k that lie in shared memory at a time
-/// A coordinate that lies in no image, whatever is added to it.
+inline constexpr int kDepth = 16;  ///< steps of k in shared memory
+/// A coordinate outside of every image, whatever is added to it.
 inline constexpr std::int64_t kNowhere = std::int64_t{-1} << 60;
 
-/// kPer neighbors, in one access where they are few enough bytes.
+/// kPer neighbors, in one access if they are small enough.
 template <class T, int kPer>
 struct alignas(sizeof(T) * kPer) Run {
   T x[kPer];

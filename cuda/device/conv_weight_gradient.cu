@@ -13,8 +13,8 @@ using namespace conv;
 constexpr int kTile = 64;
 constexpr int kEach = kTile / 16;                           // rows and columns of one thread
 constexpr std::int64_t kBlocks = 2048;                      // wanted
-constexpr std::int64_t kFewestPixels = 512;                 // of a run
-constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // of all runs together
+constexpr std::int64_t kFewestPixels = 512;                 // fewest pixels of a run
+constexpr std::int64_t kMostSums = std::int64_t{32} << 20;  // most sums of all runs together
 
 struct Plan {
   ConvWeightArgs args = {};
@@ -42,14 +42,14 @@ Plan plan_of(const ConvWeightArgs& args) {
   return p;
 }
 
-/// Where the 16 pixels of one chunk lie.
+/// Positions of the 16 pixels of a chunk.
 struct Chunk {
   std::int64_t y[kDepth], x[kDepth];  // of the filter's corner in x
   std::int64_t source[kDepth];        // elements of x before it
-  std::int64_t gradient[kDepth];      // elements of gy; -1: beyond the run's end
+  std::int64_t gradient[kDepth];      // elements of gy; -1 past the run's end
 };
 
-/// Walks one of the 16 pixels through a run.
+/// Moves one of the 16 pixels through a run.
 struct Step {
   std::int64_t pixel, image, row, column;
 
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
   const ConvShape& s = p.args.shape;
   const int thread = static_cast<int>(threadIdx.x);
   const int row = thread / 16 * kEach, column = thread % 16 * kEach;
-  const int across = thread % kAcross * kPer, along = thread / kAcross;  // what it reads of a chunk
+  const int across = thread % kAcross * kPer, along = thread / kAcross;  // the elements that it reads of a chunk
 
   for (std::int64_t tile = blockIdx.x; tile < p.tiles * p.runs; tile += gridDim.x) {
     std::int64_t rest = tile / p.column_tiles;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
     const std::int64_t begin = run * p.run_pixels;
     const std::int64_t end = begin + p.run_pixels < p.pixels ? begin + p.run_pixels : p.pixels;
     const std::int64_t count = (end - begin + kDepth - 1) / kDepth;
-    // The thread's columns are of one tap and of neighboring channels.
+    // The thread's columns belong to one tap and to neighboring channels.
     const std::int64_t k = first_column + across, position = k / p.channels;
     const bool has_column = k < p.columns, has_row = first_row + across < p.filters;
     const std::int64_t tap_y = position / s.filter_width * s.dilation[0],
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) weight_tiles(Plan p, C* to) {
     const T* const gy = static_cast<const T*>(p.args.gy) + group * p.filters + first_row + across;
     const std::int64_t tap = (tap_y * s.width + tap_x) * p.args.x_pitch;
 
-    __syncthreads();  // the tile before has been worked through
+    __syncthreads();  // the previous tile is done
     Step step(s, begin + thread);
     if (thread < kDepth) {
       step.put(chunks[0], thread, p.args, end);
@@ -182,12 +182,12 @@ void start(const Plan& p) {
          gw);
 }
 
-/// Eight halves, which a library reads at a time.
+/// Eight halves, which a library reads at once.
 struct alignas(16) EightHalves {
   std::uint16_t x[8];
 };
 
-/// Pixels of `channels` halves, `pitch` apart, side by side as pixels of `eights` times eight, the rest zeros.
+/// Copies pixels of `channels` halves, `pitch` apart, to contiguous pixels of `eights` times eight, padded with zeros.
 __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std::int64_t channels, std::int64_t eights,
                              std::int64_t count, EightHalves* to) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
@@ -200,7 +200,7 @@ __global__ void widen_pixels(const std::uint16_t* from, std::int64_t pitch, std:
   }
 }
 
-/// Pixels of halves as a library reads them: side by side, of a multiple of eight channels. Those that lie so already
+/// Pixels of halves as a library reads them: contiguous, with a multiple of eight channels. Pixels that already are so
 /// are not copied.
 class PaddedPixels {
  public:
@@ -225,8 +225,9 @@ class PaddedPixels {
   Buffer<EightHalves> copy_;
 };
 
-/// Of halves that lie as the engines of a library do not take them (tests/cuda/conv_engines_test.cpp): an odd number of
-/// channels, which 4 bytes do not divide (an image's three, a mask's one), and slices. Zeros more change no sum.
+/// For halves in a layout that cuDNN's engines do not support (tests/cuda/conv_engines_test.cpp): an odd number of
+/// channels, which 4 bytes do not divide (an image's three, a mask's one), and slices. Padding with zeros changes no
+/// sum.
 bool widened_by_library(const ConvWeightArgs& a) {
   const ConvShape& s = a.shape;
   const PaddedPixels x(a.x, s.images * s.height * s.width, s.channels, a.x_pitch);
@@ -254,7 +255,7 @@ bool widened_by_library(const ConvWeightArgs& a) {
   return true;
 }
 
-/// As it is, or from copies.
+/// Calls a library, directly or with copies.
 bool conv_weight_by_library(const ConvWeightArgs& a) {
   const ConvShape& s = a.shape;
   const bool slices = a.x_pitch != s.channels || a.gy_pitch != s.filters;

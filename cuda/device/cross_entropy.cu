@@ -5,13 +5,13 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/rows.cuh"
 
-/// Softmax and negative log-likelihood, a team of threads a row. Both directions read each logit once and take one
-/// exponential of it. Backward reads an element before it writes its gradient, by the same thread: `out` may lie where
-/// the logits do. How many rows count is known to the device alone.
+/// Softmax and negative log-likelihood, one thread group per row. Both directions read each logit once and compute one
+/// exponential of it. Backward reads an element before the same thread writes its gradient, so `out` may alias the
+/// logits. Only the device knows how many rows count.
 namespace binade::cuda {
 namespace {
 
-/// What a row's target is.
+/// Target of a row.
 struct Label {
   std::int64_t value;
   bool ignored, bad;
@@ -22,10 +22,11 @@ __device__ __forceinline__ Label label_of(const CrossEntropyArgs& a, std::int64_
   return {value, ignored, !ignored && (value < 0 || value >= a.classes)};
 }
 
-constexpr int kWideThreads = 512;  // that share a row which no thread can keep: two blocks fit a multiprocessor
-constexpr int kAhead = 2;          // packs that a thread asks for before it computes with the first
+constexpr int kWideThreads =
+    512;                   // threads of a row that is too long for registers: two such blocks fit a multiprocessor
+constexpr int kAhead = 2;  // packs that a thread loads before it computes with the first
 
-/// f(columns, their values) for the columns of a row that this thread takes.
+/// Calls f(columns, their values) for this thread's columns of a row.
 template <int V, class C, class F>
 __device__ __forceinline__ void each_ahead(const ThreadGroup<C>& group, const In& x, std::int64_t row,
                                            std::int64_t cols, F&& f) {
@@ -51,17 +52,17 @@ __device__ __forceinline__ void each_ahead(const ThreadGroup<C>& group, const In
   }
 }
 
-/// What a thread knows of the logits x that it has read: the largest, and about `reference`, which is the largest but
-/// for infinities, the sums of exp(x - reference) and, where wanted, of x - reference.
+/// Running statistics of the logits x that a thread has read: the largest and, relative to `reference` (the largest,
+/// unless that is infinite), the sums of exp(x - reference) and, if wanted, of x - reference.
 template <class C>
 struct Running {
   C largest = Largest::kStart<C>, reference = 0, exponentials = 0, below = 0;
   C count = 0;
 
-  /// Counts from `to` on.
+  /// Makes `to` the reference.
   __device__ void refer_to(C to) {
     if (to == Largest::kStart<C> || to == reference) return;
-    if (exponentials > C(0)) exponentials *= math::exp(reference - to);  // 0 after nothing but -infinity
+    if (exponentials > C(0)) exponentials *= math::exp(reference - to);  // 0 if all logits were -infinity
     if (count > C(0)) below += count * (reference - to);
     reference = to;
   }
@@ -70,7 +71,7 @@ struct Running {
     C most = largest;
 #pragma unroll
     for (int e = 0; e < V; ++e) most = Largest::combine(most, x[e]);
-    if (most != largest) {  // a NaN too
+    if (most != largest) {  // true for NaN too
       largest = most;
       refer_to(most);
     }
@@ -83,7 +84,7 @@ struct Running {
   }
 };
 
-/// losses (rows): of each row; 0 where ignored, NaN where the target is no class.
+/// losses (rows): the loss of each row; 0 if ignored, NaN if the target is not a class.
 template <class C, int V, int H>
 __global__ void __launch_bounds__(H == 0 && V == 1 ? 1024 : 512, H == 0 && V > 1 ? 2 : 1)
     forward_rows(CrossEntropyArgs a, int width, C* losses, FaultNote fault) {

@@ -24,14 +24,14 @@ PlanCache<AttentionKey>& plans() {
   return *only;
 }
 
-/// A tensor of the call: where its first sample lies, and how far apart samples are.
+/// A tensor of the call: its first sample, and the bytes between samples.
 struct Tokens {
   AttentionTensor id;
   const void* data;
   std::int64_t bytes;
 };
 
-/// Runs `whole`, part by part of its batch. `tensors` are those that lie in memory.
+/// Runs `whole`, part by part of its batch. `tensors` are those in memory.
 bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& tensors) {
   const AttentionKey key = at_once(whole, EngineTarget{}.most_workspace);
   return plans().with_plan(key, [&](const EnginePlan& plan) {
@@ -53,7 +53,7 @@ bool run(const AttentionKey& whole, double scale, const std::vector<Tokens>& ten
   });
 }
 
-/// The tensors of a key, by the bytes of one sample.
+/// Tensors of a key, with the bytes of one sample.
 struct Samples {
   const AttentionKey& key;
   std::int64_t half = 2;
@@ -69,7 +69,7 @@ struct Samples {
   }
 };
 
-/// Memory of the call's own, for what cuDNN writes and nobody asked for.
+/// An output, or memory of the call if it is not wanted but cuDNN writes it.
 class OptionalOutput {
  public:
   OptionalOutput(void* wanted, std::int64_t bytes) : wanted_(wanted), buffer_(wanted != nullptr ? 0 : bytes) {}
@@ -96,7 +96,7 @@ bool library_attention(const AttentionForward& f) {
 bool library_attention(const AttentionBackward& b) {
   const AttentionArgs& a = b.args;
   const AttentionKey key = attention_key(b);
-  if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and takes no memory
+  if (!why_no_library(key).empty()) return run(key, a.scale, {});  // notes why, and allocates nothing
   const Samples at{key};
   const OptionalOutput gq(b.gq.data, a.batch * at.queries(kAttentionGq, nullptr, key.gq).bytes);
   const OptionalOutput gk(b.gk.data, a.batch * at.keys(kAttentionGk, nullptr, key.gk).bytes);

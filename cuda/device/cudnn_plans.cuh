@@ -11,8 +11,8 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
 
-/// Plans of cuDNN's. One is made once for each key and kept; making one and running one are two things, so that nothing
-/// is made while a graph is captured.
+/// Plans of cuDNN, each made once for its key and kept. Making and running a plan are separate, so that none is made
+/// while a graph is captured.
 namespace binade::cuda {
 
 /// The cuDNN of this process and the device that is open.
@@ -27,20 +27,20 @@ CudnnFacts cudnn_facts();
 cudnnHandle_t cudnn_handle();
 std::mutex& cudnn_mutex();
 
-/// A tensor of a plan that is run: device memory, or the number itself for one that is given by value.
+/// A tensor of a plan that is run: device memory, or the address of a number passed by value.
 struct PlanTensor {
   std::int64_t id;
   const void* data;
 };
 void execute(const EnginePlan& plan, const std::vector<PlanTensor>& tensors, const char* what);
 
-/// How one family of keys is planned. A key has text(), which no two share, and numbers().
+/// How keys of one family are planned. A key has a unique text(), and numbers().
 template <class Key>
 struct Planner {
   const char* what;         ///< "a convolution"
   std::string_view family;  ///< the first word of a key's text
   int forms;
-  std::string (*no_library)(const Key& key);  ///< why cuDNN is not asked; empty where it is
+  std::string (*no_library)(const Key& key);  ///< why cuDNN is not used; empty if it is
   std::vector<EngineChoice> (*propose)(const Key& key, const EngineTarget& target);
   std::optional<EnginePlan> (*restore)(const Key& key, const EngineChoice& choice, const EngineTarget& target);
 };
@@ -50,8 +50,8 @@ class PlanCache {
  public:
   explicit PlanCache(const Planner<Key>& planner) : planner_(planner) {}
 
-  /// Runs use(plan) and returns true where cuDNN has a plan for `key`. Of a new key, use(plan) is run with several
-  /// plans where these are chosen by time: it must write all of its results and read none.
+  /// Calls use(plan) and returns true if cuDNN has a plan for `key`. For a new key whose plan is chosen by time,
+  /// use(plan) runs with several plans: it must write all of its results and read none.
   template <class Use>
   bool with_plan(const Key& key, Use&& use) {
     const std::lock_guard lock(cudnn_mutex());
@@ -59,7 +59,7 @@ class PlanCache {
     if (plan) use(*plan);
     return plan.has_value();
   }
-  /// Whether cuDNN has one.
+  /// Returns true if cuDNN has a plan for `key`.
   bool has_plan(const Key& key) {
     const std::lock_guard lock(cudnn_mutex());
     if (const auto known = plans_.find(key); known != plans_.end()) return known->second.has_value();
@@ -87,7 +87,7 @@ class PlanCache {
           taken_over_.insert_or_assign(plan.key, plan.choice);
           return true;
         });
-    // What was planned in another way before is planned again when it is asked for.
+    // Keys that were planned in another way are planned again on their next use.
     std::erase_if(plans_, [this](const auto& plan) { return taken_over_.contains(plan.first.text()); });
     return taken;
   }
@@ -103,7 +103,7 @@ class PlanCache {
   struct Hash {
     std::size_t operator()(const Key& key) const { return hash_of(key.numbers()); }
   };
-  /// Plans that are timed beside each other at most: engines that are compiled take some tenths of a second each.
+  /// Most plans timed for one key: compiling an engine takes some tenths of a second.
   static constexpr std::size_t kMostTimed = 12;
   static constexpr std::int64_t kMostTried = std::int64_t{256} << 20;
 
@@ -132,7 +132,7 @@ class PlanCache {
     return plans_.emplace(key, make(key, use)).first->second;
   }
 
-  /// What may be chosen from; nothing, and a note, where it is our own kernel's.
+  /// Returns the candidates; empty, with a note, if our own kernel computes the key.
   std::vector<EngineChoice> proposals(const Key& key) {
     refuse_in_capture();
     if (const std::string why = planner_.no_library(key); !why.empty()) {
@@ -180,7 +180,7 @@ class PlanCache {
     };
     double best = 0;
     const auto time = [&](std::size_t i) -> std::optional<double> {
-      // Work memory never shrinks: no loser may make it large.
+      // Workspace never shrinks, so no losing plan may enlarge it.
       if (!planned(i) || (best > 0 && plans[i]->workspace > kMostTried)) return {};
       const std::optional<double> seconds = seconds_of([&] { use(*plans[i]); }, best);
       if (seconds) best = best > 0 && best < *seconds ? best : *seconds;
@@ -199,8 +199,8 @@ class PlanCache {
 
   Planner<Key> planner_;
   std::unordered_map<Key, std::optional<EnginePlan>, Hash> plans_;
-  std::unordered_map<Key, std::vector<EngineChoice>, Hash> open_;  // that were asked for and not used yet
-  std::unordered_map<std::string, EngineChoice> taken_over_;       // by name of their key, until it is asked for
+  std::unordered_map<Key, std::vector<EngineChoice>, Hash> open_;  // proposals for keys that were not used yet
+  std::unordered_map<std::string, EngineChoice> taken_over_;       // by their key's text, until it is used
 };
 
 }  // namespace binade::cuda

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// A block a row, moved in the widest units that all rows allow. Ones in every bit are NaN in every floating dtype.
+/// One block per row, copied in the widest units that all rows allow. All bits set is NaN in every floating dtype.
 template <class Unit>
 __global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t pitch_units, FaultNote fault) {
   for (std::int64_t i = blockIdx.x; i < a.count; i += gridDim.x) {
@@ -23,16 +23,16 @@ __global__ void copy_rows(EmbeddingRowsArgs a, std::int64_t units, std::int64_t 
   }
 }
 
-/// Indices out of range become one key behind all others.
+/// Indices out of range become one key after all others.
 __global__ void write_keys(const std::int64_t* indices, std::int64_t count, std::int64_t rows, std::uint32_t* keys) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
     keys[i] = static_cast<std::uint32_t>(indices[i] < 0 || indices[i] >= rows ? rows : indices[i]);
 }
 
-/// Sorted positions are cut into chunks. What a row gets within one chunk is added by one block, in position order; a
-/// row that is looked up in several chunks gets parts, which are added in the order of the chunks. So a row looked up
-/// thousands of times keeps no block for long, and the sums depend on the indices alone.
+/// Sorted positions are cut into chunks. One block adds what a row gets within a chunk, in position order. A row that
+/// is looked up in several chunks gets parts, which are added in chunk order. So a row looked up thousands of times
+/// occupies no block for long, and the sums depend on the indices alone.
 constexpr std::int64_t kChunk = 64;
 
 struct Lookups {
@@ -42,10 +42,11 @@ struct Lookups {
   __device__ bool ends_run(std::int64_t i) const { return i + 1 >= count || keys[i + 1] != keys[i]; }
 };
 
-/// A chunk has at most two runs that leave it: one that may have begun before it, and the last one.
+/// Returns the index of the part for a run at position i. At most two runs of a chunk leave it: one that may have begun
+/// before it, and the last one.
 __device__ std::int64_t part_of(std::int64_t i) { return 2 * (i / kChunk) + (i % kChunk == 0 ? 0 : 1); }
 
-/// Adds a row's whole sum to what is there.
+/// Adds a row's complete sum to gw.
 template <class C, int V>
 __device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std::int64_t c, const C (&sum)[V],
                           AmaxObserver& amax) {
@@ -59,7 +60,7 @@ __device__ void store_sum(const EmbeddingGradientArgs& a, std::int64_t key, std:
   store_vector(a.gw, key * a.cols + c, there);
 }
 
-/// A block for what one chunk adds to one row; parts (2 chunks, cols) of C where that is not all that the row gets.
+/// One block for what a chunk adds to a row. parts (2 chunks, cols) of C receives it if the row gets more elsewhere.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_rows(EmbeddingGradientArgs a, Lookups lookups, C* parts, std::uint32_t* words) {
@@ -90,8 +91,7 @@ __global__ void __launch_bounds__(kThreads)
   amax.publish();
 }
 
-/// A block a chunk, for the row that is looked up at its end and goes on in the next chunk, where it begins in this
-/// one.
+/// One block per chunk, for the row whose run begins in it and continues in the next chunk: adds the row's parts.
 template <class C, int V>
 __global__ void __launch_bounds__(kThreads)
     add_parts(EmbeddingGradientArgs a, Lookups lookups, const C* parts, std::uint32_t* words) {
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class C, int V>
 void add(const EmbeddingGradientArgs& call, const Lookups& lookups) {
-  const std::int64_t chunks = call.count / kChunk;  // whole ones: nothing leaves the last
+  const std::int64_t chunks = call.count / kChunk;  // whole chunks: no run leaves the last
   const Buffer<C> parts(2 * ceil_div(call.count, kChunk) * call.cols);
   launch(add_rows<C, V>, grid_for(call.count), kThreads, 0, call, lookups, parts.data(), context().amax_words);
   if (chunks > 0)

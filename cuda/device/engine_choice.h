@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-/// How a library has chosen to compute a key, as values and as a line of text. No library's header.
+/// The engine that a library has chosen for a key, as values and as a line of text. No library's header.
 namespace binade::cuda {
 
 using Knobs = std::vector<std::pair<std::int64_t, std::int64_t>>;  ///< type, value
 
-/// An engine of the library's for a key, or that there is none.
+/// A library's engine for a key, or none.
 struct EngineChoice {
   bool library = false;
   int form = 0;  ///< which of the graphs that compute the key
@@ -30,10 +30,10 @@ struct EngineLine {
   std::string key;
   EngineChoice choice;
 };
-/// Nothing where the line is none of a key that begins with the word `family` and has `forms` forms.
+/// Parses a line; std::nullopt unless its key begins with the word `family` and its form is one of `forms`.
 std::optional<EngineLine> parse_engine_line(std::string_view line, std::string_view family, int forms);
 
-/// The largest power of two up to 16 that `at` is a multiple of.
+/// Returns the largest power of two, up to 16, that divides the address.
 int alignment_of(const void* at);
 
 std::size_t hash_of(std::span<const std::int64_t> numbers);

@@ -5,9 +5,9 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/marks.cuh"
 
-/// Copies to the host's ordinary memory beside the kernels (docs/decisions/0031): on a stream of their own, by way of
-/// two page-locked parts, so that one crosses the bus while the host takes the other out. Nothing here holds
-/// Context::mutex: other threads go on sending.
+/// Copies to ordinary host memory, concurrent with kernels (docs/decisions/0031): on a stream of their own, through two
+/// page-locked parts, so that one crosses the bus while the host empties the other. Context::mutex is not held: other
+/// threads continue to submit.
 namespace binade::cuda {
 namespace {
 

@@ -12,7 +12,7 @@ struct Held {
   FlatBlock* there = nullptr;
 };
 
-constexpr std::size_t kHeld = 8;  // sets of parameters in one process
+constexpr std::size_t kHeld = 8;  // cached sets of parameters per process
 
 bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
   return a.size() == b.size() && std::ranges::equal(a, b, [](const FlatBlock& x, const FlatBlock& y) {
@@ -23,7 +23,7 @@ bool same(std::span<const FlatBlock> a, std::span<const FlatBlock> b) {
 }  // namespace
 
 const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
-  if (capturing())  // what is held here gives way one day
+  if (capturing())  // cache entries may be replaced later
     return static_cast<const FlatBlock*>(hold_for_graph(blocks.data(), blocks.size_bytes()));
   static std::mutex* mutex = new std::mutex;
   static std::vector<Held>* held = new std::vector<Held>;  // the driver may be gone before statics are

@@ -3,14 +3,14 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread reads the 16 magnitudes
-/// it comes from. A largest magnitude does not depend on the order in which it is found, so one atomic a warp finds it.
+/// Operands of 8-bit products (core/ops/fp8.h). The scale never leaves the device: every thread computes it from 16
+/// magnitudes. A maximum does not depend on order, so one atomic per warp is enough.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-/// Element i of x lies in row i / cols.
+/// Element i of x is in row i / cols.
 struct Rows {
   const bfloat16* data = nullptr;
   std::int64_t count = 0, cols = 0, pitch = 0;
@@ -34,7 +34,7 @@ __device__ __forceinline__ void keep_finite(float x, std::uint32_t& largest) {
   if (a < 0x7f800000u && a > largest) largest = a;
 }
 
-/// Every thread of the block calls it. `word` becomes the largest of itself and theirs; null: nothing.
+/// Raises `word` to the largest of the block; null: does nothing. Every thread of the block must call it.
 __device__ __forceinline__ void publish(std::uint32_t largest, std::uint32_t* word) {
   if (word == nullptr) return;
   for (int apart = kWarp / 2; apart > 0; apart /= 2) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void publish(std::uint32_t largest, std::uint32_t* wo
   if (threadIdx.x % kWarp == 0 && largest > *static_cast<volatile std::uint32_t*>(word)) atomicMax(word, largest);
 }
 
-/// f(x, i, n) for this thread's elements i … i + n - 1 of x: 8 at a time where kPacked, else one.
+/// Calls f(values, i) for this thread's elements of x: 8 at a time if kPacked, otherwise one.
 template <bool kPacked, class F>
 __device__ __forceinline__ void each(const Rows& x, F&& f) {
   constexpr int kStep = kPacked ? kPack : 1;
@@ -60,7 +60,7 @@ __device__ __forceinline__ void each(const Rows& x, F&& f) {
   }
 }
 
-/// own = the largest magnitude of x, where nothing else says how large it is.
+/// own = the largest magnitude of x, if the history has none.
 template <bool kPacked>
 __global__ void __launch_bounds__(kThreads) measure(Rows x, const float* history, std::uint32_t* own) {
   if (largest_in(history) > 0) return;
@@ -102,7 +102,7 @@ __global__ void begin_steps(float* amaxes) {
 // ---- codes, by rows and by columns
 
 constexpr int kSide = 128;             // rows and columns of a tile
-constexpr int kFours = kSide / 4;      // of a column: the codes of four rows are a word
+constexpr int kFours = kSide / 4;      // of a column: the codes of four rows are one word
 constexpr int kPacks = kSide / kPack;  // of a row
 constexpr int kChunks = kSide / 16;    // of a column, 16 bytes each
 static_assert(kPacks * kFours == 2 * kThreads);
@@ -111,13 +111,13 @@ struct alignas(8) Bytes8 {
   std::uint32_t word[2];
 };
 
-/// A matrix of codes that is written by pieces of its lines; null: not wanted.
+/// A matrix of codes that is written in chunks of its lines; null: not wanted.
 struct CodeLines {
   std::uint8_t* data = nullptr;
   std::int64_t length = 0;
-  bool aligned = false;  ///< lines begin where a chunk does
+  bool aligned = false;  ///< lines begin at a multiple of a chunk
 
-  /// Codes `at` … of line `line`, as far as it goes.
+  /// Stores the codes from `at` on in line `line`, up to its end.
   template <class Chunk>
   __device__ __forceinline__ void store(std::int64_t line, std::int64_t at, const Chunk& codes) const {
     if (at >= length) return;
@@ -147,8 +147,8 @@ struct EncodeTask {
   }
 };
 
-/// One pass over x: a thread takes 4 rows of 8 columns, stores their codes by rows, and leaves them by columns in
-/// shared memory, where a column's words are shuffled so that neither side's accesses share a bank.
+/// One pass over x: a thread takes 4 rows of 8 columns, stores their codes by rows, and writes them by columns to
+/// shared memory, where a column's words are swizzled so that neither side has bank conflicts.
 template <Float8 kFormat>
 __global__ void __launch_bounds__(kThreads)
     encode_tiles(EncodeTask task, const float* history, const std::uint32_t* own, std::uint32_t* record) {
@@ -184,14 +184,14 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < kPack; ++j) tile[pack * kPack + j][word_index / 4].word[word_index % 4] = by_column[j];
     }
-    if (task.by_columns.data == nullptr) continue;  // the whole grid
+    if (task.by_columns.data == nullptr) continue;  // the same in the whole grid
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < kSide * kChunks; i += kThreads) {
       const int column = i / kChunks, chunk = i % kChunks;
       if (first_column + column < task.cols)
         task.by_columns.store(first_column + column, first_row + chunk * 16, tile[column][chunk ^ column / kPack % 8]);
     }
-    __syncthreads();  // read before the next tile is written
+    __syncthreads();  // all have read before the next tile is written
   }
   publish(largest, record);
 }
@@ -202,7 +202,7 @@ void encode_as(const EncodeTask& task, const Fp8Rounding& r, const std::uint32_t
          r.history, own, reinterpret_cast<std::uint32_t*>(r.record));
 }
 
-// ---- what calls run
+// ---- entry points
 
 Rows rows_of(const Fp8Rounding& r) {
   return {.data = static_cast<const bfloat16*>(r.x),
@@ -210,13 +210,13 @@ Rows rows_of(const Fp8Rounding& r) {
           .cols = r.rows <= 1 ? r.pitch : r.cols,
           .pitch = r.pitch};
 }
-/// Whether packs of 8 lie on 16 bytes and end with the rows.
+/// Returns true if packs of 8 begin on 16 bytes and end with the rows.
 bool packs_rows(const Rows& x) {
   return packs(x.data, DType::bf16) && x.count % kPack == 0 &&
          (x.cols == x.pitch || (x.cols % kPack == 0 && x.pitch % kPack == 0));
 }
 
-/// Where nothing says how large x is, its own largest magnitude does.
+/// The largest magnitude of x itself, measured if the history has none.
 class Measured {
  public:
   Measured(const Rows& x, bool packed, const float* history) : own_(1) {

@@ -4,9 +4,8 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// Products. A library computes most of them on a GPU (libraries.cuh); the kernel of this file is what computes the
-/// rest (f64, irregular batches, odd layouts), everything where there is no library, and what the library is held
-/// against.
+/// Products. A library computes most of them on a GPU (libraries.cuh). The kernel of this file computes the rest (f64,
+/// irregular batches, unusual layouts), everything if there is no library, and the reference for the library's tests.
 namespace binade::cuda {
 namespace {
 
@@ -17,11 +16,11 @@ constexpr int kThreads = (kTile / kSide) * (kTile / kSide);
 constexpr int kLoads = kTile * kDepth / kThreads;
 constexpr int kPitch = kTile + 4;  // keeps 16-byte reads aligned and spreads the writes of a transposed tile
 
-/// op(X) (lines, k) of one operand: lines are rows of A or columns of B.
+/// op(X) (lines, k) of one operand; lines are rows of A or columns of B.
 struct Operand {
   const void* data = nullptr;
   std::int64_t lines = 0;
-  std::int64_t line = 0, step = 0;  ///< elements from line to line, and from k to k
+  std::int64_t line = 0, step = 0;  ///< elements between lines, and between steps of k
   BatchOffsets batch;
 };
 
@@ -30,7 +29,7 @@ struct Task {
   std::int64_t k = 0, batch = 0;
   std::int64_t chunks = 1, depth = 0;  ///< k is cut into chunks of `depth`
   Finish finish;
-  void* partial = nullptr;  ///< more than one chunk: sums (chunks, batch, m, n)
+  void* partial = nullptr;  ///< with more than one chunk: sums (chunks, batch, m, n)
 };
 
 constexpr int kResults = kTile + 1;  // pitch of the results
@@ -41,8 +40,8 @@ struct alignas(16) Plane {
   C at[kDepth][kPitch];
 };
 
-/// A tile (kTile lines, kDepth of k) on its way from memory to shared memory. Neighboring threads take what lies
-/// together.
+/// A tile (kTile lines, kDepth of k) on its way from memory to shared memory. Neighboring threads load neighboring
+/// elements.
 template <class T>
 struct Tile {
   using C = Compute<T>;
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
   using C = Compute<T>;
   __shared__ Plane<C> tiles[4];
   Plane<C>*const a_tile = tiles, *const b_tile = tiles + 2;
-  C* const results = &tiles[0].at[0][0];  // when the sums are done: (kTile, kResults)
+  C* const results = &tiles[0].at[0][0];  // after the sums: (kTile, kResults)
   const std::int64_t m = task.a.lines, n = task.b.lines;
   const std::int64_t row_tiles = (m + kTile - 1) / kTile, column_tiles = (n + kTile - 1) / kTile;
   const std::int64_t work = row_tiles * column_tiles * task.chunks * task.batch;
@@ -117,7 +116,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
     for (std::int64_t k = begin; k < end; k += kDepth, buffer ^= 1) {
       next_a.put(task.a, a_tile[buffer]);
       next_b.put(task.b, b_tile[buffer]);
-      __syncthreads();  // one is enough: whoever is a buffer ahead waits here for those who read the other one
+      __syncthreads();  // one barrier is enough: a thread one buffer ahead waits here for the readers of the other
       if (k + kDepth < end) {
         next_a.fetch(task.a, a, first_row, k + kDepth, end);
         next_b.fetch(task.b, b, first_column, k + kDepth, end);
@@ -138,7 +137,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
 #pragma unroll
       for (int j = 0; j < kSide; ++j) results[(row + i) * kResults + column + j] = sums[i][j];
     __syncthreads();
-    // Neighboring threads store side by side.
+    // Neighboring threads store neighboring elements.
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < kTile * kTile; i += kThreads) {
       const std::int64_t r = first_row + i / kTile, c = first_column + i % kTile;
@@ -149,12 +148,12 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(Task task) {
       else
         finish_one<C>(task.finish, task.finish.batch.at(product) + r * task.finish.row + c, c, sum, amax);
     }
-    __syncthreads();  // read before the next piece of work writes
+    __syncthreads();  // all have read before the next work item writes
   }
   if (task.chunks == 1) amax.publish();
 }
 
-/// Into how many chunks k is cut: few outputs of a long k would leave the device idle. By sizes alone.
+/// Returns into how many chunks k is cut: few outputs with a long k would leave the device idle. By sizes alone.
 std::int64_t chunks_of(std::int64_t tiles, std::int64_t k) {
   constexpr std::int64_t kShortest = 256, kEnoughTiles = 256, kMost = 64;
   const std::int64_t wanted = ceil_div(kEnoughTiles, tiles), possible = k / kShortest;
@@ -173,7 +172,7 @@ void multiply(const Task& task, DType in) {
   }
 }
 
-/// A batch's offsets where kernels can read them: as a stride, or uploaded.
+/// A batch's offsets as kernels read them: a stride, or uploaded.
 class DeviceBatchOffsets {
  public:
   DeviceBatchOffsets(const std::int64_t* offsets, std::int64_t batch)

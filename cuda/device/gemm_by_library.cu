@@ -3,13 +3,12 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/products.cuh"
 
-/// What a library leaves to do: it observes nothing, its bias is of the result's dtype, its ReLU makes a NaN 0, and of
-/// the GELUs it has the tanh form. What it does not do with a product is done by a kernel of ours behind it.
+/// Products by a library, completed by our kernels: the library observes nothing, takes a bias of the result's dtype
+/// only, turns NaN into 0 in its ReLU, and has only the tanh form of GELU.
 namespace binade::cuda {
 namespace {
 
-/// f32 sums that are to become halves are made in panels of rows, which stay in the device's second-level cache until
-/// they are read again.
+/// f32 sums that become halves are computed in panels of rows, which stay in the L2 cache until they are read again.
 constexpr std::int64_t kPanelBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kPanelRows = 256;  // a multiple of every tile's rows
 
@@ -27,7 +26,7 @@ const void* moved(const void* data, DType dtype, std::int64_t elements) {
   return moved(const_cast<void*>(data), dtype, elements);
 }
 
-/// A library adds biases of the result's dtype, but to f32 results of 8-bit products none of ours.
+/// A library adds biases of the result's dtype, but not ours to f32 results of 8-bit products.
 bool adds_bias(const GemmArgs& g) {
   if (g.bias == nullptr) return true;
   return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
@@ -38,21 +37,21 @@ void tell(const GemmArgs& g, const char* what, const char* instead) {
                 ": the library has no form for it with " + what + ": " + instead);
 }
 
-/// The library's GELU behind its bias. It is asked for z whether or not that is wanted: another form would be another
-/// algorithm, and y must not depend on whether backward wants z (recompute, evaluation).
+/// Uses the library's GELU after its bias. Requests z even if it is not wanted: without it the library would use
+/// another algorithm, and y must not depend on whether backward needs z (recompute, evaluation).
 bool with_gelu(const GemmArgs& g) {
   const Buffer<std::uint16_t> unwanted(g.pre_activation == nullptr ? g.m * g.c_row : 0);
   GemmArgs whole = g;
   if (g.pre_activation == nullptr) whole.pre_activation = unwanted.data();
   if (!library_gemm(whole)) return false;
   Finish finish = finish_of(g);
-  if (g.pre_activation != nullptr) finish.y.data = g.pre_activation;  // |GELU(z)| <= |z|: it has seen y too
+  if (g.pre_activation != nullptr) finish.y.data = g.pre_activation;  // |GELU(z)| <= |z|: observing z covers y
   observe_products(finish, 1, g.m, g.n);
   return true;
 }
 
-/// Results lie where the library has put sums of their own dtype, bias included where it adds it. Of a half that is an
-/// activation of the rounded sum: for ReLU the same, for GELU what contracts allow a GPU.
+/// Results replace the sums that the library stored in their dtype, with the bias if it adds that. For halves this is
+/// the activation of the rounded sum: the same for ReLU, and within a GPU's error bound for GELU.
 bool in_place(const GemmArgs& g) {
   GemmArgs sums = only_sums(g);
   if (g.pre_activation != nullptr) sums.c = g.pre_activation;
@@ -68,7 +67,7 @@ bool in_place(const GemmArgs& g) {
   return true;
 }
 
-/// Any bias and any activation, of sums in f32.
+/// Supports any bias and any activation, by sums in f32.
 bool in_panels(const GemmArgs& g) {
   const std::int64_t panels = ceil_div(g.m * g.n * static_cast<std::int64_t>(sizeof(float)), kPanelBytes);
   const std::int64_t most = ceil_div(ceil_div(g.m, panels), kPanelRows) * kPanelRows;

@@ -1,10 +1,10 @@
 #include "binade/cuda/device/products.cuh"
 
-/// Sums that were made elsewhere (by chunks of k, or by a library) on their way to being results.
+/// Completes sums that were computed elsewhere (in chunks of k, or by a library).
 namespace binade::cuda {
 namespace {
 
-/// Element `i` of (batch, m, n) by its coordinates.
+/// Coordinates of element `i` of (batch, m, n).
 struct Position {
   std::int64_t product, row, column;
   __device__ Position(std::int64_t i, std::int64_t m, std::int64_t n)
@@ -25,8 +25,8 @@ __global__ void finish_each(Finish f, Sums sums, std::int64_t batch, std::int64_
   amax.publish();
 }
 
-/// The same for one product in packs of 8 columns. `I` counts packs: a division in 64 bits costs more than all the rest
-/// of a pack, so that 32 do where there are not more.
+/// The same for one product, in packs of 8 columns. `I` counts packs: a division of 64 bits costs more than the rest of
+/// a pack, so 32 bits are used if they suffice.
 template <class I>
 __global__ void finish_packs(Finish f, Sums sums, I m, I packs) {
   AmaxObserver amax(f.words, f.y.dtype);
@@ -105,7 +105,7 @@ void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int
                       (f.z == nullptr || packs(f.z, f.y.dtype)) &&
                       (f.bias.data == nullptr || packs(f.bias.data, f.bias.dtype));
   const unsigned grid = grid_for(ceil_div(count, kThreads * kPack));
-  if (packed && count / kPack < std::int64_t{1} << 31)  // a grid's step past it still fits 32 bits
+  if (packed && count / kPack < std::int64_t{1} << 31)  // a grid's stride past the end still fits 32 bits
     launch(finish_packs<std::uint32_t>, grid, kThreads, 0, f, sums, static_cast<std::uint32_t>(m),
            static_cast<std::uint32_t>(n / kPack));
   else if (packed)

@@ -9,16 +9,16 @@
 #include "binade/cuda/device/libraries.cuh"
 #include "binade/cuda/device/plan_timing.cuh"
 
-/// Products by cuBLASLt. An algorithm is chosen once for each key: the first that its heuristics name under fixed
-/// preferences, so that the same device and library version choose the same, or the fastest of those, once a machine.
+/// Products by cuBLASLt. An algorithm is chosen once per key: the first that the heuristics propose under fixed
+/// preferences, so that the same device and library version choose the same, or the fastest, timed once per machine.
 namespace binade::cuda {
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS itself takes on Hopper
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // as cuBLAS itself uses on Hopper
 
-constexpr int kMostTimed = 12;  // algorithms for a key
+constexpr int kMostTimed = 12;  // most algorithms timed for a key
 
-/// Memory for as long as a time is taken: work memory never shrinks.
+/// Memory for the duration of a timing, since workspace never shrinks.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes) {
@@ -35,7 +35,7 @@ class Scratch {
 
 struct Plan {
   PlanDescriptors descriptors;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: cuBLASLt has none
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  // std::nullopt: cuBLASLt has none
 };
 
 class Library {
@@ -54,7 +54,7 @@ class Library {
     Plan& plan = plan_of(g, key);
     if (!plan.algorithm) return false;
     const cublasStatus_t status = start(g, key, plan.descriptors, *plan.algorithm, g.c);
-    if (declined(status, key)) {  // it had promised otherwise; nothing has been started
+    if (declined(status, key)) {  // despite the heuristics; nothing has been started
       plan.algorithm = {};
       return false;
     }
@@ -80,8 +80,8 @@ class Library {
   }
 
  private:
-  /// What it has no form for. Of codes and of what a GELU is of it says so by "invalid value" too (cublasLt.h, of the
-  /// scales and of EPILOGUE_AUX_DATA_TYPE).
+  /// Returns true if the library has no form for the product. For codes and the input of a GELU it also reports
+  /// "invalid value" (cublasLt.h, on scales and EPILOGUE_AUX_DATA_TYPE).
   static bool declined(cublasStatus_t status, const PlanKey& key) {
     const bool special = are_codes(key.in) || key.epilogue != PlanEpilogue::none;
     return status == CUBLAS_STATUS_NOT_SUPPORTED || (special && status == CUBLAS_STATUS_INVALID_VALUE);
@@ -90,7 +90,7 @@ class Library {
     check(cublasLtMatmulDescSetAttribute(d.operation.get(), which, &pointer, sizeof pointer), "where an operand lies");
   }
 
-  /// A text from a file may name anything: cuBLASLt is asked whether it can do it.
+  /// Returns true if cuBLASLt can run the plan; a text from a file may contain anything.
   bool runs(const Plan& plan) const {
     if (!plan.algorithm) return true;
     const PlanDescriptors& d = plan.descriptors;
@@ -125,7 +125,7 @@ class Library {
     return plans_.emplace(key, std::move(plan)).first->second;
   }
 
-  /// What heuristics name, the fastest first: at most `most`.
+  /// Algorithms that the heuristics propose, the fastest first.
   struct Proposals {
     std::array<cublasLtMatmulHeuristicResult_t, kMostTimed> found = {};
     std::size_t count = 0;
@@ -146,7 +146,7 @@ class Library {
     return all;
   }
 
-  /// An algorithm for a new key. Where they are timed, g's result is written by several; one that is added to is not.
+  /// Chooses an algorithm for a new key. Timing writes g's result several times, unless the result is added to.
   std::optional<cublasLtMatmulAlgo_t> choose(const GemmArgs& g, const PlanKey& key, const Plan& plan) const {
     PlanChooser::Selection selection(plan_chooser(), PlanStore::key_of(plan_line(key, {})));
     if (const std::optional<std::string> line = selection.line())

@@ -43,7 +43,7 @@ cudaDataType_t library_type(DType dtype) {
   }
 }
 
-/// The largest power of two, up to 16, that divides where the operand's columns begin.
+/// Returns the largest power of two, up to 16, that divides the address of each of the operand's columns.
 int alignment_of(const void* data, std::int64_t leading, std::int64_t batch, DType dtype) {
   const auto bytes = static_cast<std::uint64_t>(size_of(dtype));
   const std::uint64_t all = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uint64_t>(leading) * bytes |
@@ -51,8 +51,8 @@ int alignment_of(const void* data, std::int64_t leading, std::int64_t batch, DTy
   return static_cast<int>(all & -all);
 }
 
-/// `lines` of k elements, lines `line` apart and elements `step` apart, one of which is 1. As our b (n, k) is read by
-/// columns: lines side by side are its plain form, elements of k side by side its transposed one.
+/// Describes `lines` of k elements, lines `line` apart and elements `step` apart, one of which is 1. Our b (n, k) is
+/// read by columns: contiguous lines are its plain form, contiguous k its transposed one.
 std::optional<PlanOperand> operand_of(std::int64_t lines, std::int64_t k, std::int64_t line, std::int64_t step) {
   if (step == 1 || k == 1) {
     const std::int64_t leading = lines == 1 ? k : line;
@@ -89,7 +89,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
 }
 
-// ---- text: words "name=value" behind "gemm"
+// ---- text: the word "gemm", then words "name=value"
 
 constexpr std::string_view kWord = "gemm";
 constexpr std::string_view kNone = "none";
@@ -143,7 +143,7 @@ bool parse(std::string_view text, std::optional<cublasLtMatmulAlgo_t>& algorithm
   return true;
 }
 
-/// Calls f(name, member) for all that a key is made of.
+/// Calls f(name, member) for all members of a key.
 template <class Key, class F>
 void for_each_member(Key& key, F&& f) {
   f("in", key.in);
@@ -168,14 +168,14 @@ struct Writer {
   void operator()(const char* name, std::int64_t x) { add(name, std::to_string(x)); }
   void operator()(const char* name, bool x) { add(name, x ? "1" : "0"); }
   void operator()(const char* name, const PlanOperand& x) { add(name, text_of(x)); }
-  /// What most lines have is not said, as it was not before there was anything else.
+  /// Omits the usual value, as lines did before the member existed.
   void optional(const char* name, PlanEpilogue x, PlanEpilogue usual) {
     if (x != usual) add(name, std::string(kEpilogueNames[static_cast<int>(x)]));
   }
   void add(const char* name, const std::string& value) { line += std::string(" ") + name + "=" + value; }
 };
 
-/// Takes the words in the order in which the writer writes them.
+/// Reads the words in the order in which the writer writes them.
 struct Reader {
   std::istringstream words;
   bool good = true;
@@ -215,7 +215,7 @@ std::size_t PlanKeyHash::operator()(const PlanKey& key) const {
   return hash ^ hash >> 29;
 }
 
-/// Both operands K-major and all on 16 bytes; k and n because a row of k codes and of n results begin on them.
+/// Both operands K-major and everything on 16 bytes; k and n too, because rows of k codes and of n results begin there.
 static bool has_form_of_codes(const PlanKey& key) {
   constexpr std::int64_t kMultiple = 16;
   const bool k_major = key.b.transposed && !key.a.transposed;
@@ -223,7 +223,8 @@ static bool has_form_of_codes(const PlanKey& key) {
   return k_major && aligned && key.k % kMultiple == 0 && key.n % kMultiple == 0;
 }
 
-/// Which GELU belongs to the product; nothing where there is something that cuBLASLt does not do as we do.
+/// Returns the GELU fused into the product, or std::nullopt if the product needs anything that cuBLASLt does in another
+/// way.
 static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
   const bool sums = g.activation == Activation::kNone && g.pre_activation == nullptr;
   if (g.derivative_of != Activation::kNone)
@@ -234,7 +235,8 @@ static std::optional<PlanEpilogue> epilogue_of(const GemmArgs& g) {
   return std::nullopt;
 }
 
-/// Of the result's dtype, but for f32 results of codes; on 16 bytes, because heuristics are told so.
+/// True if the bias has the result's dtype (and results of codes are not f32) and begins on 16 bytes, which the
+/// heuristics assume.
 static bool adds_bias(const GemmArgs& g) {
   const bool fits = g.out == DType::f32 ? !g.low_bias && g.in != DType::u8 : g.low_bias;
   return fits && reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0;
@@ -258,11 +260,11 @@ std::optional<PlanKey> plan_key(const GemmArgs& g) {
   if (!evenly_spaced(g.a_offsets, g.batch, key.a.batch) || !evenly_spaced(g.b_offsets, g.batch, key.b.batch) ||
       !evenly_spaced(g.c_offsets, g.batch, key.c.batch))
     return std::nullopt;
-  if (g.batch > 1 && key.c.batch == 0) return std::nullopt;  // all into one somewhere: nobody's order
+  if (g.batch > 1 && key.c.batch == 0) return std::nullopt;  // products added to one place have no defined order
   key.a.alignment = alignment_of(g.a, key.a.leading, key.a.batch, g.in);
   key.b.alignment = alignment_of(g.b, key.b.leading, key.b.batch, g.in);
   key.c.alignment = alignment_of(g.c, key.c.leading, key.c.batch, g.out);
-  // cuBLASLt's second operand, our a, is (k, m) in its eyes: k side by side is its plain form.
+  // For cuBLASLt its second operand, our a, is (k, m): contiguous k is its plain form.
   key.a.transposed = !key.a.transposed;
   key.bias = g.bias != nullptr;
   key.accumulate = g.accumulate;
@@ -317,8 +319,8 @@ PlanDescriptors plan_descriptors(const PlanKey& key) {
   const auto form = [](const PlanOperand& x) -> std::int32_t { return x.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, form(key.b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, form(key.a));
-  // That there are a bias, what a GELU is of and scales, and on how many bytes, is for heuristics to know; where they
-  // are, for each product.
+  // The heuristics need to know that there are a bias, the input of a GELU and scales, and their alignment. Their
+  // addresses are set for each product.
   alignas(32) static constexpr float kSomewhere[8] = {};
   const void* const somewhere = kSomewhere + 4;  // on 16 bytes, and no more
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));

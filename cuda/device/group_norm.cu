@@ -8,9 +8,9 @@
 namespace binade::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // of a block whose warps take a group each
+constexpr int kWarps = 4;  // of a block; each warp takes a group
 
-/// totals (samples, cols, 2): the stripes' moments, or sums, of every channel. Blocks go over samples x fold columns.
+/// totals (samples, cols, 2): moments or sums of every channel, over all stripes. Blocks cover samples x fold columns.
 template <class C, bool kMoments>
 __global__ void combine(ChannelNorm a, ColumnCut cut, const C* parts, double* totals) {
   const std::int64_t across = (a.cols + kFoldColumns - 1) / kFoldColumns, sample = blockIdx.x / across;
@@ -23,7 +23,7 @@ __global__ void combine(ChannelNorm a, ColumnCut cut, const C* parts, double* to
   totals[2 * (sample * a.cols + c) + 1] = total.second;
 }
 
-/// The group that this thread's warp takes; every lane of the warp has the same.
+/// The group of this thread's warp.
 struct Group {
   std::int64_t index, sample, first, width;
   bool live;
@@ -38,7 +38,7 @@ struct Group {
   }
 };
 
-/// mean and rstd of every group, and as vectors (samples, cols) mean and rstd weight.
+/// Computes mean and rstd of every group, and the vectors (samples, cols) of mean and of rstd weight.
 template <class C>
 __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C* scale) {
   const Group group(a);
@@ -68,7 +68,7 @@ __global__ void statistics(GroupNormForward a, const double* totals, C* mean, C*
   }
 }
 
-/// The same vectors from the groups' statistics.
+/// Computes the same vectors from the groups' statistics.
 template <class C>
 __global__ void vectors(GroupNormBackward a, C* mean, C* scale) {
   const Group group(a);
@@ -80,8 +80,8 @@ __global__ void vectors(GroupNormBackward a, C* mean, C* scale) {
   }
 }
 
-/// What gradient_apply takes of the channels' sums: rstd (gy weight - avg(g)), split at the channel's own average of
-/// gy, so that what cancels does so before it is scaled.
+/// Computes the inputs of gradient_apply from the channels' sums: rstd (gy weight - avg(g)), split at the channel's own
+/// average of gy, so that terms cancel before they are scaled.
 template <class C>
 __global__ void gradients(GroupNormBackward a, const double* totals, C* center, C* slope, C* constant) {
   const Group group(a);
@@ -136,7 +136,7 @@ void forward(const GroupNormForward& a) {
   const std::int64_t values = a.samples * a.cols;
   const Buffer<C> mean(values), scale(values);
   columns.mean = mean.data();
-  columns.scale = scale.data();
+  columns.scale = scale.data();  // times the weight already
   {
     const Buffer<C> parts(part_values(columns, cut, kMomentParts));
     const Buffer<double> totals(2 * values);
@@ -155,7 +155,7 @@ void backward(const GroupNormBackward& a) {
   const Buffer<C> mean(values), scale(values), center(values), slope(values), constant(values);
   launch(vectors<C>, group_grid(a), 32 * kWarps, 0, a, mean.data(), scale.data());
   columns.mean = mean.data();
-  columns.scale = scale.data();
+  columns.scale = scale.data();  // times the weight already
   const Buffer<C> parts(part_values(columns, cut, kSumParts));
   const Buffer<double> totals(2 * values);
   column_gradient_sums(columns, cut, parts.data());

@@ -12,8 +12,8 @@
 #include <cuda_fp16.h>
 #endif
 
-/// Halves to floats and back, rounded to nearest even: one instruction of a GPU, what core/float16.h computes
-/// elsewhere. They agree but for the payload of a NaN, which a GPU does not keep.
+/// Converts halves to floats and back, rounded to nearest even: by one instruction on a GPU, by core/float16.h
+/// elsewhere. They agree except for the payload of a NaN, which a GPU does not keep.
 namespace binade::cuda {
 
 __device__ __forceinline__ float widened(float16 x) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ bfloat16 narrowed<bfloat16>(float x) {
 #endif
 }
 
-/// Two in a word, the first in its lower half.
+/// Two halves in a word, the first in its lower half.
 template <class T>
 __device__ __forceinline__ std::uint32_t narrowed_pair(float low, float high) {
 #if defined(__CUDA_ARCH__)

@@ -45,21 +45,21 @@ bool library_attention(const AttentionBackward& b);
 std::string library_plans();
 /// Reads plans from such a text and skips those of another device or version. Returns the number read.
 int use_library_plans(const std::string& text);
-/// How plans are chosen from now on.
+/// Sets how plans are chosen from now on.
 void choose_library_plans(const PlanOptions& options);
 PlanChooser& plan_chooser();
-/// What libraries could not do, a line each, in the order in which it was found.
+/// Returns what libraries could not do, one line each, in order of discovery.
 std::string library_notes();
 void add_note(const std::string& line);
 /// Unless it was told before. For those who run calls (Context::mutex).
 void add_note_once(const std::string& line);
 
-/// The text of one library: its title, then its lines in order, so that the same choices give the same text. Empty
-/// where it has made none.
+/// Returns the text of one library: its title, then its lines in order, so that the same choices give the same text.
+/// Empty without lines.
 std::string plans_text(const std::string& title, const std::set<std::string>& lines);
 
-/// Calls take(parse(line)) for each line that `parse` understands behind the line `title`; any other line is the title
-/// of what follows. Returns how many `take` took.
+/// Calls take(parse(line)) for each line that `parse` accepts after the line `title`; any other line is the title of
+/// what follows. Returns how many lines `take` accepted.
 template <class Parse, class Take>
 int take_plans(const std::string& text, const std::string& title, Parse&& parse, Take&& take) {
   std::istringstream lines(text);
@@ -73,7 +73,7 @@ int take_plans(const std::string& text, const std::string& title, Parse&& parse,
   return taken;
 }
 
-// The parts of the two that belong to one kind of operation.
+// The parts of library_plans() and use_library_plans() for one kind of operation.
 std::string gemm_plans();
 int use_gemm_plans(const std::string& text);
 void forget_conv_plans();

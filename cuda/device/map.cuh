@@ -7,9 +7,9 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Kernels that compute every element from the elements of their inputs at the same place: what elementwise ops, casts,
-/// masks and most derivatives are. Compute in C, read and write any floating dtype, bandwidth-bound: 16-byte accesses
-/// where everybody walks in step.
+/// Kernels that compute every element from the elements of their inputs at the same position: elementwise ops, casts,
+/// masks and most derivatives. They compute in C, read and write any floating dtype, and are bandwidth-bound: 16-byte
+/// accesses if all operands are contiguous.
 namespace binade::cuda {
 
 inline constexpr int kMapThreads = 256;
@@ -19,7 +19,7 @@ struct MapInputs {
   In in[kInputs];
 };
 
-/// Divides by a number that the host knows: below 2^31 by a product and a shift.
+/// Divides by a number that the host knows; below 2^31 by a product and a shift.
 struct Divisor {
   std::int64_t value = 1;
   std::uint32_t factor = 0, shift = 0;
@@ -38,7 +38,7 @@ struct Divisor {
   }
 };
 
-/// A Walk by vectors of `each` elements of a run: piece i is the one at element i each.
+/// A Walk in vectors of `each` elements of a run: vector i begins at element i each.
 struct WalkVectors {
   std::int64_t count = 0;
   int each = 1, outer = 0;
@@ -56,7 +56,7 @@ struct WalkVectors {
     std::copy_n(walk.steps, Walk::kMaxOperands, steps);
   }
 
-  /// at[k] = where operand k of piece i begins.
+  /// at[k] = the first element of operand k in vector i.
   template <int kOperands>
   __device__ __forceinline__ void offsets(std::int64_t i, std::int64_t (&at)[kOperands]) const {
     std::int64_t run = outer > 0 ? length.quotient(i) : 0;
@@ -72,13 +72,13 @@ struct WalkVectors {
   }
 };
 
-/// Lets a functor read what it needs from device memory, once a thread.
+/// Lets a functor read device memory, once per thread.
 template <class F>
 __device__ __forceinline__ void prepare(F& f) {
   if constexpr (requires { f.prepare(); }) f.prepare();
 }
 
-/// f(x, i) with x the inputs' values and i the element's number; C(...) results.
+/// y = f(x, i), where x are the inputs' values and i is the element's number.
 template <class C, int kInputs, class F>
 __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, std::uint32_t* words) {
   AmaxObserver amax(words, out.dtype);
@@ -97,8 +97,8 @@ __global__ void map_elements(F f, MapInputs<kInputs> inputs, Out out, WalkVector
   amax.publish();
 }
 
-/// The same by packs of 8, of inputs that lie in packs or stand still. Of a single run, the elements behind its last
-/// pack too: `rest` of them.
+/// The same in packs of 8, for inputs that are packed or repeat one element. In a single run, also computes the `rest`
+/// elements after the last pack.
 template <int kInputs, class F>
 __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
     map_packs(F f, MapInputs<kInputs> inputs, Out out, WalkVectors vectors, int rest, std::uint32_t* words) {
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kMapThreads, kInputs < 3 ? 4 : 3)
   amax.publish();
 }
 
-/// Whether operand k of `walk` begins every pack of 8 on 16 bytes.
+/// Returns true if every pack of 8 of operand k of `walk` begins on 16 bytes.
 inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype) {
   if (walk.steps[k] != 1 || !packs(data, dtype)) return false;
   for (int d = 0; d < walk.outer; ++d)
@@ -156,9 +156,9 @@ inline bool lies_in_packs(const Walk& walk, int k, const void* data, DType dtype
   return true;
 }
 
-/// out[i] = f(inputs at i, i), in double where `out` or an input is f64, else in float. Results are observed in
-/// `words`; null: not. Runs that are whole packs, and a single run of any length, go by packs where each input lies in
-/// packs or repeats one element along a run.
+/// out[i] = f(inputs at i, i), in double if `out` or an input is f64, otherwise in float. Results are observed in
+/// `words`; null: not observed. Uses packs in runs of whole packs, and in a single run of any length, if each input is
+/// packed or repeats one element along a run.
 template <int kInputs, class F>
 void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::uint32_t* words = context().amax_words) {
   const std::int64_t count = walk.runs * walk.length;
@@ -182,14 +182,14 @@ void map(const F& f, const In (&in)[kInputs], Out out, const Walk& walk, std::ui
            WalkVectors(walk, 1), words);
 }
 
-/// A walk over `count` neighbors, for operands that are all flat.
+/// Returns a walk over `count` neighbors, for operands that are all contiguous.
 inline Walk flat_walk(std::int64_t count, int operands) {
   Walk walk{.runs = count > 0 ? 1 : 0, .length = count};
   for (int i = 0; i < operands; ++i) walk.steps[i] = 1;
   return walk;
 }
 
-/// A walk over rows of `cols` elements that lie pitches[i] apart for operand i.
+/// Returns a walk over rows of `cols` elements, pitches[i] apart for operand i.
 template <int kOperands>
 Walk row_walk(std::int64_t rows, std::int64_t cols, const std::int64_t (&pitches)[kOperands]) {
   bool flat = true;

@@ -4,12 +4,12 @@
 namespace binade::cuda {
 namespace {
 
-/// An event serves a mark after another: one that has been passed on was reached before.
+/// Marks share a ring of events. If a mark's event serves a later mark, it was reached.
 constexpr std::uint64_t kEvents = 256;
 cudaEvent_t g_events[kEvents] = {};
 std::uint64_t g_last = 0;
 
-/// Null where the mark's event has been passed on.
+/// Null if the mark's event serves a later mark.
 cudaEvent_t event_of(std::uint64_t mark) {
   const std::lock_guard lock(context().mutex);
   if (mark == 0 || mark > g_last) throw Failure(Status::kFailed, "no such mark was set");
@@ -21,7 +21,7 @@ cudaEvent_t event_of(std::uint64_t mark) {
 bool is_over(cudaEvent_t event) {
   const cudaError_t there = cudaEventQuery(event);
   if (there == cudaErrorNotReady) {
-    cudaGetLastError();  // an answer and no error: the next launch must not tell it
+    cudaGetLastError();  // not an error: the next launch must not report it
     return false;
   }
   check(there, "the device");

@@ -10,12 +10,12 @@ namespace binade::cuda {
 /// of.
 bool is_over(cudaEvent_t event);
 
-/// A point behind all that has been sent.
+/// Marks a point after all submitted work.
 std::uint64_t set_mark();
 bool has_reached(std::uint64_t mark);
-/// Throws what the device died of.
+/// Throws the error that stopped the device.
 void wait_until_reached(std::uint64_t mark);
-/// The same, and Status::kBadData.
+/// Throws Status::kBadData too.
 void wait_for_mark(std::uint64_t mark);
 
 }  // namespace binade::cuda

@@ -21,7 +21,7 @@ Status fail(Status status, const char* text) {
   return status;
 }
 
-/// Runs `body`; what it throws becomes a status and its text.
+/// Runs `body` and converts what it throws to a status and its text.
 template <class F>
 Status guarded(F&& body) {
   try {
@@ -36,7 +36,7 @@ Status guarded(F&& body) {
   }
 }
 
-/// The same for what sends to the stream.
+/// The same for code that submits to the stream.
 template <class F>
 Status sending(F&& body) {
   return guarded([&] {
@@ -66,7 +66,7 @@ Status status_of(cudaError_t error) {
   }
 }
 
-/// One kernel of the table, null where no file of the module defines it.
+/// A kernel of the table. `defined` is false if no file of the module defines it.
 struct Entry {
   bool there;
   void (*run)(const void* args);
@@ -127,7 +127,8 @@ Status allocate(std::size_t bytes, void** memory) {
   return guarded([&] {
     const AllowedInCapture allowed;
     const cudaError_t error = cudaMalloc(memory, bytes);
-    if (error == cudaErrorMemoryAllocation) cudaGetLastError();  // told here, and not again by the next launch
+    if (error == cudaErrorMemoryAllocation)
+      cudaGetLastError();  // reported here; the next launch must not report it again
     check(error, "cudaMalloc");
   });
 }
@@ -268,7 +269,7 @@ std::uint64_t waits() { return g_context != nullptr ? g_context->waits.load() : 
 
 Context& context() { return *g_context; }
 
-/// By a mark: a stream that another thread captures by now could not be waited for.
+/// Waits for a mark, since a stream that another thread captures meanwhile cannot be waited for.
 void wait() {
   require_no_capture("waiting for the device");
   const std::uint64_t here = set_mark();

@@ -5,14 +5,14 @@
 #include "binade/cuda/device/kernels.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Copies of whole elements. What is moved has no meaning here: units of 1 to 16 bytes, the widest that the call
-/// allows.
+/// Copies of whole elements, as units of 1 to 16 bytes, the widest that the call allows.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-/// `outer` runs of `inner` units. Index: 32 bits where they suffice, as 64-bit divisions would cost more than the copy.
+/// Copies `outer` runs of `inner` units. Index: 32 bits if they suffice, since 64-bit divisions would cost more than
+/// the copy.
 template <class Unit, class Index>
 __global__ void copy_box(const Unit* from, std::int64_t from_stride, Unit* to, std::int64_t to_stride, Index inner,
                          Index count) {
@@ -44,16 +44,16 @@ __global__ void copy_permuted(const Unit* from, Unit* to, Dims dims, Index count
   }
 }
 
-/// Tiles that are read along one dimension and written along another, so that both accesses are to neighbors.
-inline constexpr int kTileRows = 8;  // of the tile, by one pass of the block
+/// Tiles that are read along one dimension and written along another, so that both accesses are contiguous.
+inline constexpr int kTileRows = 8;  // rows of a tile per pass of the block
 template <class Unit>
 inline constexpr int kTile = sizeof(Unit) < 4 ? 64 : 32;
 
-/// Dimension 0 of `dims` is where the output's elements are neighbors, dimension 1 where the input's are.
+/// Dimension 0 of `dims` is contiguous in the output, dimension 1 in the input.
 template <class Unit>
 __global__ void transpose(const Unit* from, Unit* to, Dims dims, std::int64_t tiles) {
   constexpr int kSide = kTile<Unit>;
-  __shared__ Unit tile[kSide][kSide + 1];  // + 1: a column of it lies in as many banks as it has elements
+  __shared__ Unit tile[kSide][kSide + 1];  // + 1: the elements of a column are in different banks
   const std::int64_t across = (dims.extent[0] + kSide - 1) / kSide, down = (dims.extent[1] + kSide - 1) / kSide;
   for (std::int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
     std::int64_t rest = t / across / down, from_at = 0, to_at = 0;
@@ -79,7 +79,7 @@ __global__ void transpose(const Unit* from, Unit* to, Dims dims, std::int64_t ti
 
 bool fits_32(std::int64_t count) { return count < std::numeric_limits<std::int32_t>::max() / 2; }
 
-/// The dimensions of `a` that have more than one element, those merged that lie behind each other on both sides.
+/// Returns the dimensions of `a` with more than one element; those that are contiguous on both sides are merged.
 Dims dims_of(const PermuteCopy& a) {
   Dims dims;
   std::int64_t to = 1;
@@ -100,7 +100,7 @@ Dims dims_of(const PermuteCopy& a) {
   return dims;
 }
 
-/// Runs of neighbors stay together: they move in the widest units that all strides allow.
+/// Copies contiguous runs in the widest units that all strides allow.
 void permute_runs(const PermuteCopy& a, Dims dims, std::int64_t count) {
   const auto size = static_cast<std::int64_t>(a.element_bytes);
   std::uintptr_t multiples = reinterpret_cast<std::uintptr_t>(a.from) | reinterpret_cast<std::uintptr_t>(a.to) |
@@ -121,7 +121,7 @@ void permute_runs(const PermuteCopy& a, Dims dims, std::int64_t count) {
   });
 }
 
-/// The input's neighbors become dimension 1.
+/// Makes the input's contiguous dimension dimension 1.
 void permute_tiles(const PermuteCopy& a, Dims dims) {
   int neighbors = 1;
   while (dims.from[neighbors] != 1) ++neighbors;

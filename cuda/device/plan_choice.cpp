@@ -21,7 +21,7 @@ constexpr const char* kHead =
     "# Plans that Binade chose by time on this machine; the last line of a key counts. Without this file they are "
     "timed "
     "again,\n# and fresh runs may compute other bits than before.\n";
-/// Others hold the file for the length of one choice.
+/// Other processes lock the file for the length of one choice.
 constexpr std::chrono::seconds kPatience{30};
 constexpr std::chrono::milliseconds kPause{5};
 

@@ -8,21 +8,21 @@
 #include <string>
 #include <vector>
 
-/// Which of several plans that compute the same is taken: the first, or the fastest, which is then taken on this
-/// machine for ever. No library's header.
+/// Selects one of several plans that compute the same: the first, or the fastest, which this machine then keeps. No
+/// library's header.
 namespace binade::cuda {
 
 struct PlanSettings {
-  bool timed = false;      ///< else the first that a library names
-  bool any_order = false;  ///< plans may add in another order every time
-  std::string file;        ///< where this machine's choices are kept; without one none is made by time
-  double seconds = 0;      ///< that this process may spend on times
+  bool timed = false;      ///< otherwise the first that a library proposes
+  bool any_order = false;  ///< plans may sum in another order every time
+  std::string file;        ///< where this machine's choices are kept; empty: plans are not timed
+  double seconds = 0;      ///< that this process may spend on timing
 
-  static constexpr double kOfOneKey = 0.5;  ///< seconds, of those
+  static constexpr double kOfOneKey = 0.5;  ///< most seconds for one key
 };
 
-/// A text file of plan lines ("KEY = ..." or "KEY algorithm=...") that several processes add to, each while it holds
-/// the file alone. The last line of a key counts; what is no such line is passed by and counted.
+/// A text file of plan lines ("KEY = ..." or "KEY algorithm=...") that several processes append to, each while it holds
+/// the file's lock. The last line of a key counts; other lines are skipped and counted.
 class PlanStore {
  public:
   explicit PlanStore(const std::string& path) : path_(path) {}
@@ -30,16 +30,16 @@ class PlanStore {
   PlanStore(const PlanStore&) = delete;
   PlanStore& operator=(const PlanStore&) = delete;
 
-  /// Holds the file and reads what others have added. False where that cannot be: why() says it.
+  /// Locks the file and reads what others have added. Returns false on failure; why() returns the reason.
   bool lock();
   void unlock();
   const std::string& why() const { return why_; }
-  /// While it is held.
+  /// REQUIRES the lock, like add() and damaged().
   std::optional<std::string> line_of(const std::string& key) const;
   bool add(const std::string& line);
   int damaged() const { return damaged_; }
 
-  /// What names the key of a plan line; empty for what is none.
+  /// Returns the key of a plan line; empty if it is none.
   static std::string key_of(const std::string& line);
 
  private:
@@ -54,29 +54,29 @@ class PlanStore {
   std::map<std::string, std::string> lines_;
 };
 
-/// The settings of this process and what it has spent. Used under the lock of those who run calls.
+/// Settings of this process and the time it has spent. Used under the lock of those who run calls.
 class PlanChooser {
  public:
-  /// Tells a person.
+  /// Reports a line to the user.
   using Report = void (*)(const std::string& line);
 
   explicit PlanChooser(Report report) : report_(report) {}
-  /// What was chosen before stays.
+  /// Earlier choices stay.
   void configure(const PlanSettings& settings);
   const PlanSettings& settings() const { return settings_; }
 
-  /// The choice for one key. While it lives, no other process makes one.
+  /// The selection of a plan for one key. While one exists, no other process selects.
   class Selection {
    public:
     Selection(PlanChooser& chooser, const std::string& key);
     ~Selection();
     Selection(const Selection&) = delete;
     Selection& operator=(const Selection&) = delete;
-    /// This machine's line for the key, if it has one.
+    /// Returns this machine's line for the key, if it has one.
     std::optional<std::string> line() const;
-    /// The position of the fastest of `count` by time(i), the seconds of a run, or nothing where it does not run. Of
-    /// times within 2 % of the least the first counts. Where plans are not timed, or no time is left, the first that
-    /// runs(i). Nothing where none does.
+    /// Returns the index of the fastest of `count` plans: time(i) is the seconds of a run, or std::nullopt if it fails.
+    /// Among times within 2 % of the least, the first counts. If plans are not timed, or no time is left, the first for
+    /// which runs(i) is true. std::nullopt if there is none.
     template <class Time, class Runs>
     std::optional<std::size_t> fastest(std::size_t count, Time&& time, Runs&& runs);
     /// Keeps the choice, if it was made here and choices are kept.

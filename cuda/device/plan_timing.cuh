@@ -6,7 +6,7 @@
 
 namespace binade::cuda {
 
-/// An event of the device's that keeps the time.
+/// A device event with a time stamp.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreate(&event_), "an event"); }
@@ -25,9 +25,9 @@ class TimedEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Seconds that the device needs for what run() sends: the least of three runs after one that is not counted; of one
-/// where that is half as slow again as `best` (0: nothing to compare with). Nothing where it does not run or finds no
-/// memory. REQUIRES that nothing is captured.
+/// Returns the seconds that the device needs for what run() submits: the least of three runs after a warm-up, or of one
+/// if that takes 1.5 times `best` (0: no comparison), which it lowers. std::nullopt if it is unsupported or out of
+/// memory. REQUIRES that nothing is being captured.
 template <class Run>
 std::optional<double> seconds_of(Run&& run, double best) try {
   constexpr int kRuns = 3;

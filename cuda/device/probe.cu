@@ -13,17 +13,16 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 
-// ---- how near values come to a singularity
-// -----------------------------------------------------------------------------
+// ---- distance to a singularity -----------------------------------------------------------------------------------
 
-/// A distance grows with the distance in either direction, rounded too: so four values of all that a thread meets are
-/// enough, found by comparisons in their own type, and one distance a thread is computed in double.
+/// Distances grow monotonically on either side, even after rounding. So four of a thread's values are enough, found by
+/// comparisons in their own type, and each thread computes one distance in double.
 template <class C>
 struct Extremes {
   static constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
   C singularity;
-  C below = -kInfinity, above = kInfinity;    // the nearest, the singularity itself among those below
+  C below = -kInfinity, above = kInfinity;    // nearest on each side; the singularity itself counts as below
   C least = kInfinity, largest = -kInfinity;  // of all
 
   __device__ explicit Extremes(double p) : singularity(static_cast<C>(p)) {}
@@ -38,7 +37,7 @@ struct Extremes {
     const double p = static_cast<double>(singularity);
     double distance = p - static_cast<double>(below);
     if (const double d = static_cast<double>(above) - p; d < distance) distance = d;
-    if (const double d = high - static_cast<double>(largest); d < distance) distance = d;  // not for inf - inf
+    if (const double d = high - static_cast<double>(largest); d < distance) distance = d;  // false for inf - inf
     return static_cast<double>(least) < low || distance < 0 ? 0.0 : distance;
   }
 };
@@ -47,7 +46,7 @@ struct Nearer {
   __device__ static double combine(double a, double b) { return b < a ? b : a; }
 };
 
-/// kFlat: rows lie without gaps, on 16 bytes.
+/// kFlat: rows are contiguous and begin on 16 bytes.
 template <class C, bool kFlat>
 __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
   Extremes<C> found(probe.singularity);
@@ -70,14 +69,14 @@ __global__ void __launch_bounds__(kThreads) nearest(SingularityProbe probe) {
     found.add(load_at<C>(v.x.data, v.x.dtype, row * v.x.pitch + (i - row * v.cols)));
   }
   const double least = fold_block<Nearer, kThreads>(found.nearest(probe.low, probe.high));
-  // Bits of doubles that are not negative are ordered as they are.
+  // The bits of non-negative doubles are ordered like their values.
   if (threadIdx.x == 0)
     atomicMin(reinterpret_cast<unsigned long long*>(probe.nearest), std::bit_cast<unsigned long long>(least));
 }
 
 // ---- zeros ------------------------------------------------------------------------------------------------------
 
-/// One block; a warp takes a run.
+/// One block; each warp takes a run.
 __global__ void __launch_bounds__(kThreads) count_zeros(ZeroProbe probe) {
   static_assert(ZeroSample::kRun == kWarp);
   const ProbedValues& v = probe.values;
@@ -96,7 +95,7 @@ __global__ void __launch_bounds__(kThreads) count_zeros(ZeroProbe probe) {
 
 // ---- entropy ----------------------------------------------------------------------------------------------------
 
-/// A block a row.
+/// One block per row.
 __global__ void __launch_bounds__(kThreads) relative_entropy(ProbedValues logits, RowSample sample, double* entropies) {
   const std::int64_t row = sample.of(blockIdx.x) * logits.x.pitch;
   const auto each_visible = [&](auto&& body) {
@@ -128,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) relative_entropy(ProbedValues logits
                                 : (entropy > 0 ? entropy : 0) / math::log(static_cast<double>(visible));
 }
 
-/// Grid: (keys in groups of kThreads / kWarp * kKeysOfWarp, rows of the sample). A warp takes a key at a time.
+/// Grid: (keys in groups of kThreads / kWarp * kKeysOfWarp, rows of the sample). A warp takes one key at a time.
 constexpr int kKeysOfWarp = 4;
 __global__ void __launch_bounds__(kThreads) attention_logits(AttentionArgs a, RowSample sample, double* logits) {
   const std::int64_t row = sample.of(blockIdx.y);

@@ -7,20 +7,18 @@
 #include "binade/cuda/device/value.cuh"
 #include "binade/cuda/rules.h"
 
-/// What the files of the products share: where the results of a batch lie, and what happens to a sum on its way to
-/// memory.
+/// Shared by the files of the products: where the results of a batch are, and how a sum becomes a result.
 namespace binade::cuda {
 
-/// Product i of a batch begins at element offsets[i], or at i * stride where there are no offsets (which, where there
-/// are, lie in device memory).
+/// Product i of a batch begins at element offsets[i] (in device memory), or at i * stride if offsets is null.
 struct BatchOffsets {
   std::int64_t stride = 0;
   const std::int64_t* offsets = nullptr;
   __device__ std::int64_t at(std::int64_t i) const { return offsets != nullptr ? offsets[i] : i * stride; }
 };
 
-/// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once, but that a GELU
-/// in halves is one of z (docs/decisions/0037).
+/// y = round(activation(sum + bias)), z = round(sum + bias); or y += sum. Both round the same sum once, except that a
+/// GELU in halves is computed from z (docs/decisions/0037).
 struct Finish {
   Out y;
   void* z = nullptr;  ///< laid out like y, of its dtype
@@ -29,11 +27,11 @@ struct Finish {
   In bias{};  ///< null: none
   Activation activation = Activation::kNone;
   bool accumulate = false;
-  bool sums_are_kept = false;      ///< what a sum is read from is z already: it is observed, and not stored again
+  bool sums_are_kept = false;      ///< sums are read from z itself, which is observed and not stored again
   std::uint32_t* words = nullptr;  ///< where results are observed; null: nowhere
 };
 
-/// Without the batch's places: its caller knows whether they are evenly spaced.
+/// Leaves the batch's offsets empty: the caller knows whether they are evenly spaced.
 inline Finish finish_of(const GemmArgs& g) {
   return {.y = {g.c, g.out},
           .z = g.pre_activation,
@@ -47,8 +45,8 @@ inline Finish finish_of(const GemmArgs& g) {
           .words = g.partial ? nullptr : context().amax_words};
 }
 
-/// Sums (batch, m, n) that a Finish is applied to: `chunks` of them lie `chunk` elements apart and are added in that
-/// order. f32 (f64), or, a single chunk, in any floating dtype.
+/// Sums (batch, m, n) to complete: `chunks` of them, `chunk` elements apart, are added in order. f32 (f64) or, for a
+/// single chunk, any floating dtype.
 struct Sums {
   In from;
   std::int64_t row = 0;
@@ -56,11 +54,11 @@ struct Sums {
   std::int64_t chunks = 1, chunk = 0;
 };
 
-/// A product by the kernel of gemm.cu, whatever its shape and layout.
+/// Computes a product by the kernel of gemm.cu, for any shape and layout.
 void own_gemm(const GemmArgs& g);
-/// A product of codes (GemmArgs: `in` u8) as one of bf16: `multiply` is given the same product of the same values.
+/// Computes a product of codes (GemmArgs with `in` u8) by `multiply`, in bf16.
 void gemm_of_decoded(const GemmArgs& g, void (*multiply)(const GemmArgs&));
-/// The same by a library, with what it leaves to do; false where none can.
+/// Computes a product by a library, completed by our kernels. Returns false if no library can.
 bool gemm_by_library(const GemmArgs& g);
 void finish_sums(const Finish& f, const Sums& sums, std::int64_t batch, std::int64_t m, std::int64_t n);
 /// Observes what a library has stored.
@@ -77,12 +75,12 @@ __device__ __forceinline__ C activated(Activation activation, C x) {
   return x;
 }
 
-/// Whether y is the activation of z, and not of the sum.
+/// Returns true if y is the activation of z, not of the sum.
 __device__ __forceinline__ bool is_of_rounded(const Finish& f) {
   return (f.y.dtype == DType::f16 || f.y.dtype == DType::bf16) &&
          (f.activation == Activation::kGelu || f.activation == Activation::kGeluTanh);
 }
-/// The sum as z holds it where y is of that: a finite one below the range at its end.
+/// Returns the sum as z stores it, if y is computed from z: a finite one below the range becomes the lowest value.
 template <class C>
 __device__ __forceinline__ C as_z(DType half, C sum) {
   const bool f16 = half == DType::f16;
@@ -91,19 +89,19 @@ __device__ __forceinline__ C as_z(DType half, C sum) {
   return static_cast<C>(f16 ? widened(narrowed<float16>(held)) : widened(narrowed<bfloat16>(held)));
 }
 
-/// `at` counts in y's elements.
+/// Completes one sum; `at` is its element in y.
 template <class C>
 __device__ __forceinline__ void finish_one(const Finish& f, std::int64_t at, std::int64_t column, C sum,
                                            AmaxObserver& amax) {
   if (f.bias.data != nullptr) sum += load_at<C>(f.bias, column);
-  // An infinity that the activation turns into a number is still one.
+  // An infinity that the activation makes finite counts too.
   const bool of_rounded = is_of_rounded(f);
   if (f.z != nullptr || f.sums_are_kept || of_rounded) amax.add(sum);
   if (of_rounded) sum = as_z(f.y.dtype, sum);
   if (f.z != nullptr) store_at(f.z, f.y.dtype, at, sum);
   if (f.accumulate) sum += load_at<C>(f.y.data, f.y.dtype, at);
   const C y = activated(f.activation, sum);
-  if (!of_rounded) amax.add(y);  // no GELU is larger than what it is of
+  if (!of_rounded) amax.add(y);  // no GELU is larger than its input
   store_at(f.y.data, f.y.dtype, at, y);
 }
 

@@ -6,16 +6,16 @@
 #include "binade/cuda/device/map.cuh"
 #include "binade/cuda/device/rows.cuh"
 
-/// Reductions, one group of dimensions at a time from the innermost out, partial results in f32 (f64 for f64). How the
-/// work is cut into chunks depends on the sizes alone, so that the same shape gives the same bits.
+/// Reductions, one group of dimensions at a time from the innermost outwards, with partial results in f32 (f64 for
+/// f64). The work is cut into chunks by sizes alone, so the same shape gives the same bits.
 namespace binade::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kFew = 16;                         // reduced positions that one thread takes alone
-constexpr std::int64_t kRowChunk = 1 << 14;      // neighbors that one block takes
-constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same where there are rows enough for all blocks
-constexpr std::int64_t kWarpRow = 1024;          // neighbors that one warp takes
+constexpr int kFew = 16;                         // reduced positions of one thread
+constexpr std::int64_t kRowChunk = 1 << 14;      // neighbors per block
+constexpr std::int64_t kLongRowChunk = 1 << 17;  // the same if there are rows enough for all blocks
+constexpr std::int64_t kWarpRow = 1024;          // neighbors per warp
 constexpr std::int64_t kWantedBlocks = 1024;
 
 /// x as (outer, reduced, inner): element (o, r, i) at o * outer_stride + r * stride + i.
@@ -25,15 +25,15 @@ struct View {
   std::int64_t outer_stride, stride;
 };
 
-/// Where results go: (outer, inner), each divided and rounded once.
+/// Destination (outer, inner); each result is divided and rounded once.
 struct Result {
   Out y;
   double divisor;
-  const std::int64_t* count;  ///< not null: the divisor
+  const std::int64_t* count;  ///< the divisor, if not null
   std::uint32_t* words;
 };
 
-/// kTogether neighbors: 8 in 16-byte accesses, or one.
+/// Stores kTogether neighbors: 8 in 16-byte accesses, or one.
 template <class C, int kTogether>
 __device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C (&x)[kTogether], AmaxObserver& amax) {
   const C divisor = to.count != nullptr ? static_cast<C>(*to.count) : static_cast<C>(to.divisor);
@@ -45,7 +45,7 @@ __device__ __forceinline__ void store_result(const Result& to, std::int64_t i, C
   store_vector(to.y, i, x);
 }
 
-/// One thread a result.
+/// One thread per result.
 template <class R, class C, int kTogether>
 __global__ void reduce_few(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -67,7 +67,7 @@ __global__ void reduce_few(View v, Result to) {
   amax.publish();
 }
 
-/// What thread `t` of `threads` has of `count` neighbors.
+/// Reduces thread t's share, of `threads`, of `count` neighbors.
 template <class R, int kTogether, class C>
 __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int count, int t, int threads) {
   C sum[kTogether], y[kTogether];
@@ -88,7 +88,7 @@ __device__ __forceinline__ C share_of_row(const In& x, std::int64_t start, int c
   return sum[0];
 }
 
-/// inner == 1. One warp a row.
+/// inner == 1: one warp per row.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) reduce_short_rows(View v, Result to)
   amax.publish();
 }
 
-/// inner == 1. One block a piece of `length` neighbors; y (outer, chunks).
+/// inner == 1: one block per chunk of `length` neighbors; y (outer, chunks).
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chunks, std::int64_t length, Result to) {
   AmaxObserver amax(to.words, to.y.dtype);
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kThreads) reduce_rows(View v, std::int64_t chu
   amax.publish();
 }
 
-/// blockDim.x threads lie side by side along `inner`, blockDim.y of them below each other; y (outer, chunks, inner),
-/// `rows` of the reduced positions to a piece.
+/// blockDim.x threads along `inner`, blockDim.y along the reduced dimension; y (outer, chunks, inner), `rows` reduced
+/// positions per chunk.
 template <class R, class C, int kTogether>
 __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t chunks, std::int64_t rows, Result to) {
   __shared__ C partial[kThreads * kTogether];
@@ -160,12 +160,12 @@ __global__ void __launch_bounds__(kThreads) reduce_columns(View v, std::int64_t 
   amax.publish();
 }
 
-/// How one group is reduced: by the first of these that fits.
+/// How one group is reduced: in the first of these ways that fits.
 struct Plan {
   enum class How { kFew, kShortRows, kRows, kColumns } how = How::kFew;
   bool packed = false;
-  std::int64_t chunks = 1, length = 0;  ///< `chunks` partial results for each result, of `length` positions each
-  unsigned wide = 1, high = 1;          ///< of a block that reduces columns
+  std::int64_t chunks = 1, length = 0;  ///< partial results per result, of `length` positions each
+  unsigned wide = 1, high = 1;          ///< extents of a block that reduces columns
 };
 
 unsigned power_of_two_from(std::int64_t x, unsigned most) {
@@ -193,7 +193,7 @@ Plan plan_of(const View& v, const Out& y) {
   const std::int64_t slices = ceil_div(v.inner, static_cast<std::int64_t>(plan.wide) * together);
   const std::int64_t wanted = std::max<std::int64_t>(1, kWantedBlocks / std::max<std::int64_t>(1, v.outer * slices));
   const std::int64_t high = plan.high;
-  plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 for a thread
+  plan.length = std::clamp(ceil_div(v.reduced, wanted), 4 * high, 64 * high);  // 4 to 64 per thread
   plan.chunks = ceil_div(v.reduced, plan.length);
   return plan;
 }
@@ -227,7 +227,7 @@ void start(const View& v, const Plan& plan, const Result& to) {
     start<R, float, 1>(v, plan, to);
 }
 
-/// The groups that are left, and where their values lie.
+/// The groups that are left, and their values.
 struct Rest {
   In x;
   int groups;
@@ -240,7 +240,7 @@ struct Rest {
     for (int g = begin; g < end; ++g) extent *= extents[g];
     return extent;
   }
-  /// The innermost group to reduce; -1: none.
+  /// Returns the innermost group to reduce; -1: none.
   int next() const {
     int g = groups - 1;
     while (g >= 0 && !reduced[g]) --g;
@@ -273,7 +273,7 @@ void reduce(const ReduceArgs& call) {
   std::copy_n(call.reduced, call.groups, rest.reduced);
   const DType accumulate = accumulate_dtype(call.x.dtype);
   const Result last{call.y, call.divisor, call.count, call.largest ? nullptr : context().amax_words};
-  std::optional<Buffer<std::byte>> partial[2];  // read and written by turns
+  std::optional<Buffer<std::byte>> partial[2];  // read and written alternately
   for (int turn = 0;; turn ^= 1) {
     const int g = rest.next();
     const View v = rest.view(g);

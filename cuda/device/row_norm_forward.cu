@@ -6,7 +6,7 @@
 namespace binade::cuda {
 namespace {
 
-/// Each team normalizes the rows a grid of teams apart.
+/// Each group normalizes rows that are a grid of groups apart.
 template <class T, int V, int H>
 __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForward a, int width, std::uint32_t* words) {
   using C = Compute<T>;
@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
   AmaxObserver amax(words, a.dtype);
   const C count = static_cast<C>(a.cols), eps = static_cast<C>(a.eps);
   const bool add = a.residual != nullptr;
-  // Without a register for the row it is read again, the sum from where the first pass stored it: by this same thread.
+  // A row that does not fit in registers is read again, its sum with the residual from where this thread stored it.
   const void* stored = add ? a.h : a.x;
   const std::int64_t stored_pitch = add ? a.cols : a.x_pitch;
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * group.count(); first < a.rows;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(H == 0 ? 1024 : 512) forward_rows(RowNormForwa
     if (!a.rms) group.sum(mean);
     mean[0] = a.rms ? C(0) : mean[0] / count;
 
-    // An infinite value makes the others 0, as the formula says; overflowing squares of finite values must not.
+    // An infinite value makes the others 0, as in the formula; overflowing squares of finite values must not.
     C squares[2] = {}, &infinite = squares[1];
     each_vector<V, H>(group, cols, [&](std::int64_t c, int k) {
       again(c, k);

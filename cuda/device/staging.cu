@@ -4,18 +4,17 @@
 #include "binade/cuda/device/context.cuh"
 #include "binade/cuda/device/marks.cuh"
 
-/// Copies from the host's ordinary memory: by way of page-locked memory that is used in turn, so that the host waits
-/// only where it is ahead of the device by all of it. Large ones cross to the device on a stream of their own, beside
-/// the kernels that were sent before; only the copy within the device's memory comes behind those
-/// (docs/decisions/0025).
+/// Copies from ordinary host memory, through page-locked memory that is used in turn, so that the host waits only if it
+/// is ahead of the device by all of it. Large ones cross to the device on a stream of their own, concurrent with
+/// earlier kernels; only the copy within device memory follows those (docs/decisions/0025).
 namespace binade::cuda {
 namespace {
 
 constexpr int kParts = 4;
 constexpr std::size_t kAlignment = 64;
 
-/// Up to here a copy goes straight to where it belongs: by estimate it takes a few microseconds on the bus, and the way
-/// beside costs as much in events, a wait between streams and another copy.
+/// Smaller copies go straight to their destination: they take an estimated few microseconds on the bus, and the other
+/// way costs as much in events, a wait between streams and another copy.
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kSmallPart = std::size_t{2} << 20;
 constexpr std::size_t kLargePart = std::size_t{8} << 20;
@@ -31,7 +30,7 @@ cudaEvent_t make_event() {
 ///   host     writes the page-locked part when the copy stream has read it       (taken)
 ///   copies   write the device's part when the compute stream has read it        (read)
 ///   compute  reads the device's part when the copy stream has written it        (taken)
-/// Where the device has no memory for that, all is sent to the compute stream.
+/// If the device has no memory for that, everything is submitted to the compute stream.
 class Staging {
  public:
   Staging(std::size_t part, bool beside) : part_bytes_(part) {
@@ -43,7 +42,7 @@ class Staging {
     if (!beside) return;
     const cudaError_t error = cudaMalloc(&memory, kParts * part_bytes_);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // dealt with, and not told again by the next launch
+      cudaGetLastError();  // handled; the next launch must not report it again
       return;
     }
     check(error, "device memory for uploads");
@@ -77,13 +76,13 @@ class Staging {
   static void record(cudaEvent_t event, cudaStream_t stream) {
     check(cudaEventRecord(event, stream), "cudaEventRecord");
   }
-  /// What `stream` is sent from now on comes behind what `event` was last recorded for, if it was.
+  /// Work submitted to `stream` from now on waits for the last record of `event`, if there is one.
   static void order(cudaStream_t stream, cudaEvent_t event) {
     check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
 
-  /// Each piece has its own turn of the events: a part that is full is free as soon as its own copies are done, however
-  /// many kernels were sent before the next upload.
+  /// Every chunk records the events: a full part is free as soon as its own copies are done, however many kernels were
+  /// submitted before the next upload.
   void send_beside(char* to, std::size_t at, std::size_t count) {
     copy(there_ + at, here_ + at, count, cudaMemcpyHostToDevice, stream_);
     record(taken_[part_], stream_);
@@ -92,7 +91,7 @@ class Staging {
     record(read_[part_], context().stream);
   }
 
-  /// Whether the host had to wait.
+  /// Returns true if the host had to wait.
   bool next_part() {
     if (there_ == nullptr) record(taken_[part_], context().stream);
     part_ = (part_ + 1) % kParts;
@@ -115,7 +114,7 @@ class Staging {
 }  // namespace
 
 void upload(void* to, const void* from, std::size_t bytes) {
-  // Each is made when it is first needed: page-locked memory and 32 MiB of the device's.
+  // Each is created on first use: page-locked memory and 32 MiB of device memory.
   static Staging *small = nullptr, *large = nullptr;  // never destroyed: the driver may be gone before statics are
   Staging*& way = bytes <= kSmall ? small : large;
   if (way == nullptr) way = new Staging(bytes <= kSmall ? kSmallPart : kLargePart, bytes > kSmall);

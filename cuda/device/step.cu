@@ -38,7 +38,7 @@ __device__ double sum_of(const BlockScan* results, std::int64_t count) {
   return lanes[0];
 }
 
-/// Products and sums are rounded one by one, as the host rounds them.
+/// Products and sums are rounded one by one, as on the host.
 __device__ double clip_factor(double norm, double clip_norm) {
   if (!(clip_norm > 0)) return 1;
   const double factor = clip_norm / __dadd_rn(norm, 1e-6);
@@ -56,7 +56,7 @@ __device__ Undecided judge_losses(const StepPlaces& p) {
   return fine ? Undecided::kNone : Undecided::kLoss;
 }
 
-/// One block. `words`: the largest of each of `slices`, parameters first.
+/// One block. `words`: the largest magnitude of each of `slices`, parameters first.
 __global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan* results, std::int64_t blocks,
                                                    const std::uint32_t* words, std::int64_t slices, Fault* fault) {
   const StepNumbers numbers = *p.numbers;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) decide(StepPlaces p, const BlockScan
   if (outcome.cause == Undecided::kNone && bad_statistic != 0) outcome.cause = Undecided::kStatistics;
   if (outcome.cause == Undecided::kNone && bad_gradient != 0) outcome.cause = Undecided::kGradients;
   volatile Fault* first = fault;
-  if (first->call != 0) {  // the host meets it again, and says it
+  if (first->call != 0) {  // the host will meet it again and report it
     outcome.cause = Undecided::kBadData;
     first->call = 0;
   }

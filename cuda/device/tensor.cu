@@ -41,7 +41,7 @@ Bytes16 repeated(DType dtype, double value) {
   return {};
 }
 
-/// Rows of `units`, which lie `pitch` apart.
+/// Fills rows of `units`, `pitch` apart.
 template <class Unit>
 __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Divisor units, std::int64_t pitch) {
   Unit one;
@@ -53,7 +53,7 @@ __global__ void fill_units(Unit* to, Bytes16 pattern, std::int64_t count, Diviso
   }
 }
 
-/// Whole numbers to whole numbers and to f64: nothing passes through a float.
+/// Converts integers to integers and to f64, never through a float.
 __global__ void convert_whole(OutputRows to, InputRows from, std::int64_t rows, std::int64_t cols) {
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < rows * cols;
        i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
@@ -79,7 +79,7 @@ void run_convert(const ConvertArgs& call) {
   if (whole)
     return launch(convert_whole, grid_for(ceil_div(call.rows * call.cols, 256)), 256, 0, call.to, call.from, call.rows,
                   call.cols);
-  // A move is not observed: its values were there before.
+  // A copy is not observed: its values existed before.
   map<1>(Same{}, {In{call.from.data, call.from.dtype}}, {call.to.data, call.to.dtype},
          row_walk(call.rows, call.cols, {call.from.pitch, call.to.pitch}),
          call.from.dtype == call.to.dtype ? nullptr : context().amax_words);

@@ -3,12 +3,12 @@
 #include "binade/cuda/device/fold.cuh"
 #include "binade/cuda/device/value.cuh"
 
-/// Threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a team follow
-/// a tree that depends on its width alone, and every thread of the team gets the same bits.
+/// Threads that work on one row together: a power of two of at most a warp, or the whole block. Sums over a group
+/// follow a tree that depends on its width alone, and every thread of the group gets the same bits.
 namespace binade::cuda {
 
-/// A block of `blockDim.x` threads in teams of `width`. All threads of a block make one and sum together, whether or
-/// not their team has a row.
+/// A block of `blockDim.x` threads in groups of `width`. All threads of a block create one and sum together, whether or
+/// not their group has a row.
 template <class C>
 class ThreadGroup {
  public:
@@ -25,7 +25,7 @@ class ThreadGroup {
 
   __device__ int width() const { return width_; }
   __device__ int rank() const { return rank_; }
-  __device__ int index() const { return index_; }  ///< which team of the block
+  __device__ int index() const { return index_; }  ///< index of the group in its block
   __device__ int count() const { return static_cast<int>(blockDim.x) / width_; }
 
   /// Every x[i] becomes its sum over the team.
@@ -42,7 +42,7 @@ class ThreadGroup {
       for (int i = 0; i < n; ++i) x[i] = R::combine(x[i], __shfl_xor_sync(0xffffffffu, x[i], apart));
     if (width_ <= 32) return;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    C* sums = scratch_ + turn_ * kWarpsMost * kMost;  // two sets in turn: one barrier a sum is enough
+    C* sums = scratch_ + turn_ * kWarpsMost * kMost;  // two sets, used alternately: one barrier per sum is enough
     turn_ ^= 1;
     if (lane == 0)
 #pragma unroll

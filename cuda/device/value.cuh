@@ -11,7 +11,7 @@
 /// rounded once on the way back.
 namespace binade::cuda {
 
-/// 16 bytes that travel in one access.
+/// 16 bytes, moved in one access.
 struct alignas(16) Bytes16 {
   std::uint32_t word[4];
 };
@@ -60,16 +60,16 @@ __device__ __forceinline__ void store_at(void* data, DType dtype, std::int64_t i
   }
 }
 
-/// Neighbors that one thread takes at a time: 16 bytes of a half, twice 16 bytes of f32.
+/// Neighbors that one thread takes at a time: 16 bytes of halves, 32 bytes of f32.
 inline constexpr int kPack = 8;
 
-/// kPack neighbors as they lie in memory, `high` in f32 alone. Fetching and unpacking are two steps so that a thread
-/// can ask for several packs before it waits for the first.
+/// kPack neighbors as stored; `high` is used by f32 alone. Fetching and unpacking are two steps, so that a thread can
+/// request several packs before it waits for the first.
 struct RawPack {
   Bytes16 low, high;
 };
 
-/// Elements i … i + 7 of f32, f16 or bf16, in 16-byte accesses. REQUIRES that they lie on 16 bytes.
+/// Fetches elements i … i + 7 of f32, f16 or bf16, in 16-byte accesses. REQUIRES that they begin on 16 bytes.
 __device__ __forceinline__ RawPack fetch_pack(const void* data, DType dtype, std::int64_t i) {
   RawPack raw;
   const auto* at = reinterpret_cast<const Bytes16*>(static_cast<const char*>(data) +
@@ -97,7 +97,7 @@ __device__ __forceinline__ void unpack(const RawPack& raw, DType dtype, float (&
 
 __device__ __forceinline__ void load_pack(const void* data, DType dtype, std::int64_t i, float (&x)[kPack]) {
   if (dtype == DType::f32) return unpack(fetch_pack(data, DType::f32, i), DType::f32, x);
-  unpack(fetch_pack(data, DType::bf16, i), dtype, x);  // no register is kept for what halves do not have
+  unpack(fetch_pack(data, DType::bf16, i), dtype, x);  // halves need no register for `high`
 }
 
 __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t i, const float (&x)[kPack]) {
@@ -121,8 +121,8 @@ __device__ __forceinline__ void store_pack(void* data, DType dtype, std::int64_t
   *reinterpret_cast<Bytes16*>(static_cast<std::uint16_t*>(data) + i) = all;
 }
 
-/// Moves: calls body with a null pointer to the widest unit that divides `bytes`, an or of everything that must be a
-/// multiple.
+/// Calls body with a null pointer to the widest unit that divides `bytes`, a bitwise or of everything that must be a
+/// multiple of it.
 template <class F>
 void with_unit(std::uintptr_t bytes, F&& body) {
   if (bytes % 16 == 0) return body(static_cast<Bytes16*>(nullptr));
@@ -132,7 +132,7 @@ void with_unit(std::uintptr_t bytes, F&& body) {
   return body(static_cast<std::uint8_t*>(nullptr));
 }
 
-/// Whether load_pack may read at multiples of kPack.
+/// Returns true if load_pack can read at multiples of kPack.
 inline bool packs(const void* data, DType dtype) {
   return (dtype == DType::f32 || is_half(dtype)) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
 }

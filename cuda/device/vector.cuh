@@ -4,7 +4,7 @@
 
 #include "binade/cuda/device/value.cuh"
 
-/// Pieces of `V` neighbors of a dtype known when the kernel is compiled: kPack in 16-byte accesses, or 1.
+/// Vectors of `V` neighbors of a dtype known at compile time: kPack in 16-byte accesses, or 1.
 namespace binade::cuda {
 
 /// The type that values of T are computed in, and that parameters and statistics have.
@@ -46,7 +46,7 @@ __device__ __forceinline__ void store_vector(void* data, std::int64_t i, const C
     store_at(data, kDTypeOf<T>, i, x[0]);
 }
 
-/// `x` as it is read back after it was stored.
+/// Returns `x` as it reads back after being stored.
 template <class T, class C>
 __device__ __forceinline__ C rounded(C x) {
   if constexpr (std::is_same_v<T, C>)
@@ -55,12 +55,12 @@ __device__ __forceinline__ C rounded(C x) {
     return widened(narrowed<T>(x));
 }
 
-/// Whether rows that lie `pitch` apart can be read in packs; null can.
+/// Returns true if rows `pitch` apart can be read in packs, or `data` is null.
 inline bool packs_rows(const void* data, DType dtype, std::int64_t pitch) {
   return data == nullptr || (packs(data, dtype) && pitch * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0);
 }
 
-/// f(TypeTag<T>) for the floating dtype.
+/// Calls f(TypeTag<T>) for the floating dtype.
 template <class F>
 void with_type(DType dtype, F&& f) {
   switch (dtype) {
@@ -71,7 +71,7 @@ void with_type(DType dtype, F&& f) {
   }
 }
 
-/// f(TypeTag<T>, std::integral_constant<int, V>): V = kPack where `packed`, else 1.
+/// Calls f(TypeTag<T>, std::integral_constant<int, V>): V = kPack if `packed`, otherwise 1.
 template <class F>
 void with_vectors(DType dtype, bool packed, F&& f) {
   with_type(dtype, [&]<class T>(TypeTag<T> type) {

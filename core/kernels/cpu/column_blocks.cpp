@@ -8,9 +8,9 @@
 namespace binade::cpu {
 namespace {
 
-/// Values in a block: 128 KiB of f32, which a second pass finds in the level-2 cache.
+/// Values of a block: 128 KiB of f32, which stay in the L2 cache for a second pass.
 constexpr std::int64_t kBlockValues = 1 << 15;
-/// Rows added up in f32 before double takes over.
+/// Most rows summed in f32 before the sums continue in double.
 constexpr std::int64_t kBlockRows = 512;
 
 Tensor partials(const ColumnShape& s) {

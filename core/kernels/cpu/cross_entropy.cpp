@@ -36,8 +36,8 @@ std::int64_t rows_grain(std::int64_t classes) {
   return std::max<std::int64_t>(1, (1 << 13) / std::max<std::int64_t>(classes, 1));
 }
 
-/// One row's loss from its statistics (maximum, sum of exponentials, and for smoothing the sum of distances below the
-/// maximum).
+/// Returns a row's loss from its statistics: the maximum, the sum of exponentials and, for smoothing, the sum of
+/// distances below the maximum.
 template <class C>
 C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
   const C nll = std::log(three[1]) - (1 - smoothing) * (target_logit - three[0]);
@@ -48,7 +48,7 @@ C row_loss(const C* three, C target_logit, std::int64_t classes, C smoothing) {
 template <class C>
 void forward(const CrossEntropyArgs& a) {
   *a.count = count_labels(a);
-  Tensor losses = Tensor::empty(Shape{a.rows}, kDTypeOf<C>);  // 0 where a row is ignored
+  Tensor losses = Tensor::empty(Shape{a.rows}, kDTypeOf<C>);  // 0 for ignored rows
   C* const statistics = static_cast<C*>(a.statistics.data);
   C* const loss_of = losses.mutable_data<C>();
   parallel_for(a.rows, rows_grain(a.classes), [&](std::int64_t begin, std::int64_t end) {

@@ -11,7 +11,7 @@
 namespace binade::cpu {
 namespace {
 
-/// Positions sorted by index, equal indices in position order: who looks up which row, in tokens from begin[row] on.
+/// Positions sorted by index, equal indices in position order: row r is looked up by tokens[begin[r]] … [begin[r + 1]).
 struct Lookups {
   std::vector<std::int64_t> begin, tokens;
 };
@@ -19,7 +19,7 @@ struct Lookups {
 Lookups group(const EmbeddingGradientArgs& a) {
   Lookups result{std::vector<std::int64_t>(static_cast<std::size_t>(a.rows) + 2, 0),
                  std::vector<std::int64_t>(static_cast<std::size_t>(a.count))};
-  // Where the row's next token goes, which in the end is where the row after it begins.
+  // Position of the row's next token; in the end, the begin of the row after it.
   std::int64_t* next = result.begin.data() + 1;
   for (std::int64_t i = 0; i < a.count; ++i) ++next[a.indices[i] + 1];
   for (std::int64_t row = 0; row < a.rows; ++row) next[row + 1] += next[row];

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 8192;
 
-/// f(from, to, n) for the pieces of each row between elements `begin` and `end`.
+/// Calls f(from, to, n) for the part of each row between elements `begin` and `end`.
 template <class F>
 void each_chunk(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& f) {
   while (begin < end) {
@@ -21,7 +21,7 @@ void each_chunk(const Fp8Rounding& r, std::int64_t begin, std::int64_t end, F&& 
   }
 }
 
-/// Runs f(from, to, n) over all of x; the largest finite magnitude in it.
+/// Calls f(from, to, n) for all of x and returns its largest finite magnitude.
 template <class F>
 float largest_over(const Fp8Rounding& r, const F& f) {
   const std::int64_t count = r.rows * r.cols;

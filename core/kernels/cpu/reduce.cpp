@@ -11,16 +11,16 @@
 namespace binade::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 14;    // elements in one serial chunk
-constexpr std::int64_t kColumns = 1 << 12;  // columns that one chunk keeps in cache
-constexpr std::int64_t kLeastRows = 32;     // rows in a chunk, so that partial results stay few
+constexpr std::int64_t kGrain = 1 << 14;    // elements of a serial chunk
+constexpr std::int64_t kColumns = 1 << 12;  // columns of a chunk, kept in cache
+constexpr std::int64_t kLeastRows = 32;     // fewest rows of a chunk, so that partial results stay few
 
-/// Tensors seen as (outer, reduced, inner), contiguous.
+/// A contiguous tensor as (outer, reduced, inner).
 struct View {
   std::int64_t outer, reduced, inner;
 };
 
-/// partial (outer, chunks, inner) -> its first chunk holds the pairwise combination of all.
+/// Combines the chunks of partial (outer, chunks, inner) pairwise into the first chunk.
 void combine_chunks(Tensor& partial, std::int64_t outer, std::int64_t chunks, std::int64_t inner,
                     const ReduceLoops& loops) {
   const bool is_double = partial.dtype() == DType::f64;
@@ -36,7 +36,7 @@ void combine_chunks(Tensor& partial, std::int64_t outer, std::int64_t chunks, st
   });
 }
 
-/// partial (outer, chunks, inner) -> (outer, inner), chunks combined.
+/// Returns partial (outer, chunks, inner) with its chunks combined: (outer, inner).
 Tensor combined(Tensor& partial, const View& v, std::int64_t chunks, const ReduceLoops& loops) {
   if (chunks == 1) return partial;
   combine_chunks(partial, v.outer, chunks, v.inner, loops);
@@ -46,7 +46,7 @@ Tensor combined(Tensor& partial, const View& v, std::int64_t chunks, const Reduc
   return total;
 }
 
-/// x (outer, reduced) -> (outer, 1) in the accumulate dtype: along memory.
+/// Reduces x (outer, reduced) along memory to (outer, 1), in the accumulate dtype.
 Tensor reduce_rows(In x, const View& v, const ReduceLoops& loops) {
   const std::int64_t chunks = std::max<std::int64_t>(1, (v.reduced + kGrain - 1) / kGrain);
   const std::int64_t together = chunks > 1 ? 1
@@ -62,7 +62,7 @@ Tensor reduce_rows(In x, const View& v, const ReduceLoops& loops) {
   return combined(partial, v, chunks, loops);
 }
 
-/// x (outer, reduced, inner) -> (outer, inner) in the accumulate dtype: row upon row.
+/// Reduces x (outer, reduced, inner) row by row to (outer, inner), in the accumulate dtype.
 Tensor reduce_columns(In x, const View& v, const ReduceLoops& loops) {
   const std::int64_t rows = std::max(kLeastRows, kGrain / 2 / std::max<std::int64_t>(v.inner, 1));
   const std::int64_t chunks = std::max<std::int64_t>(1, (v.reduced + rows - 1) / rows);
@@ -79,13 +79,13 @@ Tensor reduce_columns(In x, const View& v, const ReduceLoops& loops) {
   return combined(partial, v, chunks, loops);
 }
 
-/// Neighboring dimensions of one kind, outermost first.
+/// Neighboring dimensions that are all reduced or all kept.
 struct Group {
   std::int64_t extent;
   bool reduced;
 };
 
-/// The groups of x when it is dense.
+/// Returns the groups of a dense x, outermost first; neighbors of one kind are merged.
 std::vector<Group> groups_of(const ReduceArgs& a) {
   std::vector<Group> groups;
   for (int g = 0; g < a.groups; ++g) {
@@ -98,7 +98,7 @@ std::vector<Group> groups_of(const ReduceArgs& a) {
   return groups;
 }
 
-/// x, contiguous.
+/// Returns a contiguous copy of x.
 Tensor dense(const ReduceArgs& a) {
   std::int64_t rows = 1;
   const std::int64_t cols = a.pitch != 0 ? a.extents[a.groups - 1] : 1;
@@ -113,7 +113,7 @@ Tensor dense(const ReduceArgs& a) {
   return copy;
 }
 
-/// One group at a time from the innermost out.
+/// Reduces one group at a time, from the innermost outwards.
 Tensor reduced(const ReduceArgs& a, const ReduceLoops& loops) {
   std::vector<Group> groups = groups_of(a);
   Tensor value;

@@ -10,7 +10,7 @@
 namespace binade {
 namespace cpu {
 
-// Families whose loops are whole kernels.
+// Kernels that the level's loops implement completely.
 void run_gemm(const GemmArgs& a) { level().gemm.gemm(a); }
 void run_column_sums(const ColumnSumsArgs& a) {
   level().gemm.column_sums(a.x, a.dtype, a.rows, a.columns, a.pitch, a.sums);

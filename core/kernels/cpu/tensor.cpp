@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 15;
 
-/// One rounding from any dtype to any other. Integers are converted to 16 bits through double, which holds every
-/// relevant count exactly.
+/// Converts between any two dtypes with one rounding. Integers are converted to 16 bits through double, which
+/// represents every relevant count exactly.
 template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, From>)
@@ -61,7 +61,7 @@ void add_mask(const InputRows& mask, C* to, std::int64_t rows, std::int64_t cols
   dispatch_any(mask.dtype, "attention", [&]<class T>(TypeTag<T>) {
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t c = 0; c < cols; ++c) {
-        using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;  // any byte but 0 is true
+        using Stored = std::conditional_t<std::is_same_v<T, bool>, std::uint8_t, T>;  // any nonzero byte is true
         const Stored value = static_cast<const Stored*>(mask.data)[r * mask.pitch + c];
         if constexpr (is_floating(kDTypeOf<T>))
           to[r * cols + c] = static_cast<C>(load(value));
@@ -73,7 +73,7 @@ void add_mask(const InputRows& mask, C* to, std::int64_t rows, std::int64_t cols
 
 }  // namespace
 
-/// Flat where both are: then rows are runs of kGrain elements.
+/// A contiguous tensor is one row, which is converted in parts of kGrain elements.
 void run_convert(const ConvertArgs& a) {
   const OutputRows& to = a.to;
   const InputRows& from = a.from;

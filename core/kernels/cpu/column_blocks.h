@@ -12,7 +12,7 @@ ColumnShape column_blocks(const ChannelNorm& norm);
 
 /// Channel c of a weight or a bias; `absent` if it is null.
 template <class C>
-  /// Adds another set (Chan, Golub, LeVeque, 1983).
+/// Adds another set (Chan, Golub, LeVeque, 1983).
 C parameter_of(const void* p, std::int64_t c, C absent) {
   return p != nullptr ? static_cast<const C*>(p)[c] : absent;
 }

@@ -1,4 +1,3 @@
-
 #include "binade/core/backend.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/dispatch.h"
@@ -6,8 +5,9 @@
 #include "binade/core/runtime.h"
 #include "binade/core/version.h"
 #include "binade/doctor/commands.h"
-#include "binade/io/records/library_versions.h"
+#include "binade/io/checkpoint/file.h"
 #include "binade/io/terminal/console.h"
+#include "binade/io/text/json_reader.h"
 
 namespace binade::doctor {
 

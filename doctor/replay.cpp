@@ -8,7 +8,7 @@
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
 #include "binade/io/checkpoint/file.h"
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 #include "binade/run/known_programs.h"
 
 namespace binade::doctor {

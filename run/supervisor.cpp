@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "binade/core/error.h"
-#include "binade/io/checkpoint/manifest.h"
+#include "binade/io/files/file_ops.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/records/utc_time.h"
 #include "binade/io/terminal/console.h"

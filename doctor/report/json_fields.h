@@ -7,7 +7,7 @@
 #include <string>
 
 #include "binade/core/error.h"
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 
 /// Members of a JSON object that anybody may have written: a value of the wrong kind is as good as none. Templates, so
 /// that this header needs no JSON library.
@@ -66,7 +66,7 @@ Json object_in(const Json& object, const char* name) {
   return value != nullptr && value->is_object() ? *value : Json::object();
 }
 
-/// Parses `text`; returns a null value if it is not an object, or not JSON that io/records/json_reader.h accepts.
+/// Parses `text`; returns a null value if it is not an object, or not JSON that io/text/json_reader.h accepts.
 template <class Json>
 Json object_from(const std::string& text) {
   try {

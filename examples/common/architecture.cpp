@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "binade/core/error.h"
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 
 namespace binade::examples {
 namespace {

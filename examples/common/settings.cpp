@@ -8,7 +8,7 @@
 
 #include "binade/core/did_you_mean.h"
 #include "binade/core/error.h"
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 #include "binade/io/text/utf8.h"
 
 namespace binade::examples {

@@ -6,8 +6,8 @@
 
 #include "binade/io/files/read_file.h"
 #include "binade/io/files/run_folder.h"
-#include "binade/io/records/json_reader.h"
 #include "binade/io/terminal/console.h"
+#include "binade/io/text/json_reader.h"
 #include "examples/common/model_file.h"
 
 namespace binade::examples {

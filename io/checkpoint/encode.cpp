@@ -340,4 +340,13 @@ CheckpointImage encode_checkpoint(const StateDict& state, const std::string& sta
   }
 }
 
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  hbool_t threadsafe = false;
+  H5get_libversion(&major, &minor, &release);
+  H5is_library_threadsafe(&threadsafe);
+  return fmt::format("{}.{}.{} (built against {}.{}.{}{})", major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR,
+                     H5_VERS_RELEASE, threadsafe ? ", thread-safe" : "");
+}
+
 }  // namespace binade::io

@@ -101,4 +101,7 @@ DecodedCheckpoint load_checkpoint(const std::string& path);
 /// SHA-256 of a whole image, as the MANIFEST lists it; 64 hex digits.
 std::string image_sha256(std::span<const std::byte> image);
 
+/// Version of the linked HDF5 library: "1.10.8 (built against 1.10.8, thread-safe)".
+std::string hdf5_version();
+
 }  // namespace binade::io

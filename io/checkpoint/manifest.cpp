@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "binade/core/crc32c.h"
+#include "binade/io/files/file_ops.h"
 
 namespace binade::io {
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::string_view kHead = "binade-manifest 1 ";
 constexpr std::string_view kHigher = "higher:";  // prefix of a score of which higher is better
-constexpr std::string_view kPrefix = "ckpt-", kSuffix = ".h5";
-constexpr std::size_t kDigits = 12;
 
 std::string sealed(const std::string& line) {
   return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size()));
@@ -139,18 +138,6 @@ ManifestReading manifest_from(std::string_view text) {
   entries.erase(twice, entries.end());
   reading.whole = reading.whole && head && entries.size() == wanted;
   return reading;
-}
-
-std::string checkpoint_file_name(std::int64_t step) { return fmt::format("ckpt-{:012}.h5", step); }
-
-std::optional<std::int64_t> step_of_file_name(std::string_view name) {
-  if (name.size() != kPrefix.size() + kDigits + kSuffix.size() || !name.starts_with(kPrefix) ||
-      !name.ends_with(kSuffix))
-    return std::nullopt;
-  const std::string_view digits = name.substr(kPrefix.size(), kDigits);
-  std::int64_t step = 0;
-  if (digits.find_first_not_of("0123456789") != std::string_view::npos || !parse(digits, step)) return std::nullopt;
-  return step;
 }
 
 }  // namespace binade::io

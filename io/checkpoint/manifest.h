@@ -62,8 +62,4 @@ struct ManifestReading {
 };
 ManifestReading manifest_from(std::string_view text);
 
-/// "ckpt-000000000500.h5" and back; nothing for any other name.
-std::string checkpoint_file_name(std::int64_t step);
-std::optional<std::int64_t> step_of_file_name(std::string_view name);
-
 }  // namespace binade::io

@@ -10,7 +10,7 @@
 #include "binade/io/files/extents.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/files/output_file.h"
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 
 namespace binade::io {
 

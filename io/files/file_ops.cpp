@@ -231,6 +231,19 @@ int open_checkpoints(FileOps& ops, const std::string& path, int& folder) {
   return ops.open_folder_in(above, name, folder);
 }
 
+std::string checkpoint_file_name(std::int64_t step) { return fmt::format("ckpt-{:012}.h5", step); }
+
+std::optional<std::int64_t> step_of_file_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "ckpt-", kSuffix = ".h5";
+  constexpr std::size_t kDigits = 12;
+  if (name.size() != kPrefix.size() + kDigits + kSuffix.size() || !name.starts_with(kPrefix) ||
+      !name.ends_with(kSuffix))
+    return std::nullopt;
+  const std::string digits(name.substr(kPrefix.size(), kDigits));
+  if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return std::stoll(digits);
+}
+
 FileHandle open_folder(FileOps& ops, const std::string& path) {
   int descriptor = -1;
   const int error = ops.open_folder(path, descriptor);

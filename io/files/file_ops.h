@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -118,6 +120,11 @@ FileHandle open_folder(FileOps& ops, const std::string& path);
 /// Opens the folder of checkpoints, "RUN/checkpoints". Symbolic links on the way to the run are followed; a link in
 /// place of `checkpoints` is not. Returns 0 or errno.
 int open_checkpoints(FileOps& ops, const std::string& path, int& folder);
+
+/// Returns the name of a step's checkpoint file: "ckpt-000000000500.h5".
+std::string checkpoint_file_name(std::int64_t step);
+/// The inverse; returns std::nullopt for any other name.
+std::optional<std::int64_t> step_of_file_name(std::string_view name);
 
 inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 

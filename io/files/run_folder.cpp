@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include "binade/core/error.h"
-#include "binade/io/checkpoint/manifest.h"
 
 namespace binade::io {
 

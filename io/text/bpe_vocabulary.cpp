@@ -9,7 +9,7 @@
 
 #include "binade/core/error.h"
 #include "binade/io/files/read_file.h"
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 #include "binade/io/text/utf8.h"
 
 namespace binade::io {

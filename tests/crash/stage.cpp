@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "binade/io/checkpoint/manifest.h"
+#include "binade/io/files/file_ops.h"
 
 namespace binade::crash {
 

@@ -10,6 +10,7 @@
 #include "binade/doctor/report/run_history.h"
 #include "binade/io/checkpoint/manifest.h"
 #include "binade/io/data/text_data.h"
+#include "binade/io/files/file_ops.h"
 #include "binade/io/text/bpe.h"
 #include "binade/io/text/bpe_vocabulary.h"
 #include "binade/io/text/pretokenize.h"

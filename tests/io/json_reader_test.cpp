@@ -1,4 +1,4 @@
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 
 #include <gmock/gmock.h>
 

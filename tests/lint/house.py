@@ -31,7 +31,7 @@ def main():
     figures = [
         ("project headers behind trainer.h", len(headers_of(tree, TRAINER)), 30),
         ("data members of Trainer", len(data_members(tree, TRAINER, "Trainer")), 12),
-        ("includes in amp/ that run upward", len(list(lint.rooms(tree))), 0),
+        ("includes between rooms that run upward", len(list(lint.rooms(tree))), 0),
         ("classes with members in two .cpp", len(list(lint.one_source_per_class(tree))), 0),
         ("comparisons with the name of an op", len(list(lint.op_identity(tree))), 0),
         ("lines of C++ and CUDA outside tests/", library, None),

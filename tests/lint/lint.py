@@ -27,14 +27,10 @@ FLOORS = {
     "bench": EVERY_FLOOR | {"examples"},
 }
 
-# The rooms of amp/, and whom each may include beside itself; "" is amp/ itself. Nothing here runs upward.
+# The rooms of a folder, lowest first; "" is the folder itself. A room may include itself and the rooms before it.
 ROOMS = {
-    "": set(),
-    "watch": {""},
-    "warnings": {"", "watch"},
-    "incident": {"", "watch", "warnings"},
-    "preflight": {"", "watch", "warnings", "incident"},
-    "step": {"", "watch", "warnings", "incident", "preflight"},
+    "amp": ("", "watch", "warnings", "incident", "preflight", "step"),
+    "io": ("", "files", "text", "terminal", "checkpoint", "data", "records", "exchange"),
 }
 
 # Third-party headers: (include, regular expression of the files that may have it, in words).
@@ -144,16 +140,17 @@ def room_of(path):
 
 
 def rooms(tree):
-    """Includes between the rooms of amp/ run downward only."""
-    for path, text in tree.cpp("amp"):
-        room = room_of(path)
-        if room not in ROOMS:
-            yield path, 1, f"amp/{room}/ has no place among the rooms of amp/: add it to ROOMS in tests/lint/lint.py"
+    """Includes between the rooms of a folder run downward only."""
+    for path, text in tree.cpp(*ROOMS):
+        top, room = path.split("/")[0], room_of(path)
+        if room not in ROOMS[top]:
+            yield path, 1, f"{top}/{room}/ has no place among the rooms of {top}/: add it to ROOMS in tests/lint/lint.py"
             continue
+        lower = ROOMS[top][:ROOMS[top].index(room)]
         for line, quoted, _ in includes(text):
-            if quoted and quoted.startswith("amp/") and room_of(quoted) not in ROOMS[room] | {room}:
-                allowed = ", ".join(sorted(f"amp/{r}/" if r else "amp/" for r in ROOMS[room])) or "no other room"
-                yield path, line, f'amp/{room}/ must not include "{quoted}"; it may include {allowed}'
+            if quoted and quoted.startswith(top + "/") and room_of(quoted) not in lower + (room,):
+                allowed = ", ".join(f"{top}/{r}/" if r else f"{top}/" for r in lower) or "no other room"
+                yield path, line, f'{top}/{room}/ must not include "{quoted}"; it may include {allowed}'
 
 
 def rooted_includes(tree):
@@ -271,11 +268,11 @@ def page_links(tree):
 def one_json_reader(tree):
     """Only one file calls the JSON library's parser: it refuses input that the library wrongly accepts."""
     for path, text in tree.cpp(*LIBRARY, "examples", "bench"):
-        if path == "io/records/json_reader.cpp":
+        if path == "io/text/json_reader.cpp":
             continue
         code = code_only(text)
         for match in re.finditer(r"\b\w*[jJ]son\w*::(parse|accept|sax_parse|from_\w+)\s*[<(]", code):
-            yield path, line_of(code, match.start()), f"{match[1]}(): call parse_json() or read_json_events() of io/records/json_reader.h"
+            yield path, line_of(code, match.start()), f"{match[1]}(): call parse_json() or read_json_events() of io/text/json_reader.h"
 
 
 def one_way_out(tree):

@@ -29,6 +29,7 @@ CLEAN = {
     "autograd/apply.cpp": '#include "binade/core/precision.h"\nint apply(int x) { return compute_dtype(x); }\n',
     "io/meson.build": "files('checkpoint.cpp')\n",
     "io/checkpoint.cpp": "#include <hdf5.h>\n",
+    "io/data/loader.h": HEADER,
     "nn/linear.h": HEADER + '#include "binade/core/tensor.h"\n',
     "optim/sgd.h": HEADER + "int renew(int news);\n",
     "amp/step/trainer.h": HEADER + '#include "binade/nn/linear.h"\n#include "binade/optim/sgd.h"\n',
@@ -52,6 +53,7 @@ PLANTED = {
         ("amp/watch/telemetry.h", HEADER + '#include "binade/amp/step/trainer.h"\n'),
         ("amp/verdict.h", HEADER + '#include "binade/amp/step/trainer.h"\n'),
         ("amp/attic/trainer.h", HEADER),
+        ("io/files/run_folder.h", HEADER + '#include "binade/io/data/loader.h"\n'),
     ],
     "rooted_includes": [("nn/loss.h", HEADER + '#include "binade/nn/gone.h"\n'), ("nn/loss.h", HEADER + '#include "core/tensor.h"\n')],
     "ops_and_kernels": [

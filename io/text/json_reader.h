@@ -42,4 +42,7 @@ struct JsonEvents {
 void read_json_events(std::string_view text, const std::string& name, JsonEvents& events,
                       const JsonLimits& limits = {});
 
+/// Version of the JSON library: "3.10.5".
+std::string json_version();
+
 }  // namespace binade::io

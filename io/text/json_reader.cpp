@@ -1,4 +1,4 @@
-#include "binade/io/records/json_reader.h"
+#include "binade/io/text/json_reader.h"
 
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -111,6 +111,10 @@ void read_json_events(std::string_view text, const std::string& name, JsonEvents
   check_text(text, name, limits);
   Forwarder forwarder(name, events);
   nlohmann::json::sax_parse(text.begin(), text.end(), &forwarder);
+}
+
+std::string json_version() {
+  return fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
 }
 
 }  // namespace binade::io

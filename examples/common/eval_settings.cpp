@@ -6,15 +6,11 @@ namespace binade::examples {
 
 void add_eval_settings(Settings& t, EvalSettings& s) {
   add_model_choice(t, s.model);
-  t.add({.name = "data", .target = &s.data.data, .help = "what the run was trained on", .value = "PATH"});
-  t.add({.name = "val-data", .target = &s.data.val_data, .help = "held-out data of its own", .value = "PATH"});
-  t.add({.name = "val-fraction",
-         .target = &s.data.val_fraction,
-         .help = "share held out of --data",
-         .low = 1e-9,
-         .high = 0.9});
-  t.add({.name = "threads", .target = &s.data.threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
-  t.add({.name = "device", .target = &s.data.device, .help = "where it runs", .value = "auto|cpu|cuda[:N]"});
+  t.add("data", &s.data.data, "what the run was trained on", {.value = "PATH"});
+  t.add("val-data", &s.data.val_data, "held-out data of its own", {.value = "PATH"});
+  t.add("val-fraction", &s.data.val_fraction, "share held out of --data", {.low = 1e-9, .high = 0.9});
+  t.add("threads", &s.data.threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
+  t.add("device", &s.data.device, "where it runs", {.value = "auto|cpu|cuda[:N]"});
 }
 
 void settle_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained) {

@@ -33,13 +33,11 @@ Chosen choose(const ModelChoice& choice) {
 }  // namespace
 
 void add_model_choice(Settings& table, ModelChoice& choice) {
-  table.add({.name = "run", .target = &choice.run, .help = "run folder", .value = "DIR"});
-  table.add(
-      {.name = "checkpoint",
-       .target = &choice.checkpoint,
-       .help = "of --run the best, the newest or that of a step (the best where one with a score is kept, else the "
-               "newest), or a file",
-       .value = "best|newest|STEP|FILE"});
+  table.add("run", &choice.run, "run folder", {.value = "DIR"});
+  table.add("checkpoint", &choice.checkpoint,
+            "of --run the best, the newest or that of a step (the best where one with a score is kept, else the "
+            "newest), or a file",
+            {.value = "best|newest|STEP|FILE"});
 }
 
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags) {

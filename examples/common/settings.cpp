@@ -100,7 +100,9 @@ std::string plain_text(const ordered_json& value) {
 
 }  // namespace
 
-void Settings::add(Setting setting) { settings_.push_back(std::move(setting)); }
+void Settings::add(std::string name, Setting::Target target, std::string help, SettingRules rules) {
+  settings_.push_back({std::move(rules), std::move(name), target, std::move(help)});
+}
 
 void Settings::declare(CLI::App& app) {
   for (const Setting& s : settings_) {

@@ -12,52 +12,56 @@ class App;
 
 namespace binade::examples {
 
-/// How a resumed run treats a setting that is given again.
+/// How a resumed run treats a setting that the command line gives again.
 enum class OnResume {
-  kMayChange,       ///< takes the new value: the steps are the same
-  kReportedChange,  ///< takes the new value, and the run reports the change: the steps differ
-  kFixed,           ///< another value is an ArgumentError (exit 20)
-  kIncompatible,    ///< another value is a CheckpointError (exit 21): architecture, optimizer
+  kMayChange,       ///< the new value applies; it does not affect the steps
+  kReportedChange,  ///< the new value applies, and the run reports the change; it affects the steps
+  kFixed,           ///< a different value is an ArgumentError (exit 20)
+  kIncompatible,    ///< a different value is a CheckpointError (exit 21): architecture, optimizer
   kByContent,       ///< a path: its content is compared later, not its name
   kNotASetting,     ///< belongs to one call (--resume, --config): neither stored nor compared
 };
 
-/// One setting: its flag, its key in config.json, its variable, its range.
-struct Setting {
-  using Target = std::variant<std::int64_t*, double*, bool*, std::string*, std::vector<std::string>*>;
-  std::string name{};  ///< "checkpoint-every": the flag is --checkpoint-every, the key checkpoint_every
-  Target target{};
-  std::string help{};
+/// The values that a setting accepts, and how --help and a resumed run treat it.
+struct SettingRules {
   OnResume on_resume = OnResume::kReportedChange;
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices{};  ///< allowed words; empty: any
   std::string bare{};   ///< the value of a flag that is given without one; empty: the flag requires a value
-  std::string value{};  ///< what --help calls the value: "PATH"; empty: by its type
+  std::string value{};  ///< placeholder for the value in --help: "PATH"; empty: chosen by type
 };
 
-/// The settings of a program as one table, from which flags, --help, config.json, --config and the rules of --resume
-/// all follow. A bool takes on|off and means on when it stands alone; one that is
-/// kNotASetting takes nothing.
+struct Setting : SettingRules {
+  using Target = std::variant<std::int64_t*, double*, bool*, std::string*, std::vector<std::string>*>;
+  std::string name{};
+  Target target{};  ///< the variable that holds the value
+  std::string help{};
+};
+
+/// The settings of a program in one table, which defines the flags, --help, config.json, --config and the rules of
+/// --resume. A bool takes on|off; its flag without a value means on. A bool that is kNotASetting takes no value.
 class Settings {
  public:
-  void add(Setting setting);
+  /// Adds the setting `name` ("checkpoint-every": the flag is --checkpoint-every, the key in config.json
+  /// checkpoint_every), which is stored in `target`.
+  void add(std::string name, Setting::Target target, std::string help, SettingRules rules = {});
 
-  /// Declares every flag on `app`. Parsing only remembers what was given.
+  /// Declares every flag on `app`. Parsing only records the values; apply_flags() assigns them.
   void declare(CLI::App& app);
   bool given(const std::string& name) const;
 
-  /// Writes what the command line gave into the variables. Throws ArgumentError naming flag, value, what was wanted
-  /// and, for words, the nearest one.
+  /// Assigns the command line's values to the targets. Throws ArgumentError that names the flag, the value, the allowed
+  /// values and, for words, the nearest one.
   void apply_flags();
-  /// The same from a JSON object (keys with - or _). Unknown keys are an ArgumentError, but for `environment` and
-  /// `program`, so that a run's own config.json can be given as --config.
+  /// Assigns values from a JSON object (keys with - or _). Throws ArgumentError for an unknown key, except
+  /// `environment` and `program`, so that a run's config.json is valid for --config.
   void apply_json(const std::string& json, const std::string& origin);
-  /// After apply_json() of a run's config.json: applies the flags that may change and refuses the others when their
-  /// value differs. Returns what a run reports: "lr 0.001 -> 0.0005".
+  /// Applies the flags to a resumed run, after apply_json() of its config.json. Throws if a flag changes a setting that
+  /// must not change (see OnResume). Returns the changes to report: "lr 0.001 -> 0.0005".
   std::vector<std::string> apply_flags_to_resumed();
 
-  /// Members "name": value of every stored setting, without braces.
+  /// Returns the members "name": value of every stored setting, without braces.
   std::string json_members() const;
 
  private:

@@ -158,11 +158,7 @@ Command add_modules(CLI::App& program) {
   auto inputs = std::make_shared<std::int64_t>(Task::inputs.usual);
   auto table = std::make_shared<Settings>();
   Task::add_setup(*table, *setup);
-  table->add({.name = Task::inputs.name,
-              .target = inputs.get(),
-              .help = Task::inputs.help,
-              .low = 1,
-              .high = Task::inputs.most});
+  table->add(Task::inputs.name, inputs.get(), Task::inputs.help, {.low = 1, .high = Task::inputs.most});
   return add_command(program, "modules", "Prints every module path, parameter and op of a model", table,
                      [=] { return modules<Task>(*table, *setup, *inputs); });
 }

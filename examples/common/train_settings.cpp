@@ -10,190 +10,92 @@
 namespace binade::examples {
 namespace {
 
+using enum OnResume;
+
 constexpr double kCount = 1e15;  // counts up to here are exact in a double
 
 void add_data(Settings& t, TrainSettings& s) {
-  t.add({.name = "data",
-         .target = &s.data,
-         .help = "what to train on (embedded data when left out)",
-         .on_resume = OnResume::kByContent,
-         .value = "PATH"});
-  t.add({.name = "val-data",
-         .target = &s.val_data,
-         .help = "held-out data of its own",
-         .on_resume = OnResume::kByContent,
-         .value = "PATH"});
-  t.add({.name = "val-fraction",
-         .target = &s.val_fraction,
-         .help = "share held out of --data, rounded down, at least 1",
-         .on_resume = OnResume::kFixed,
-         .low = 1e-9,
-         .high = 0.9});
-  t.add({.name = "run",
-         .target = &s.run,
-         .help = "run folder (a new one under runs/)",
-         .on_resume = OnResume::kByContent,
-         .value = "DIR"});
-  t.add({.name = "resume",
-         .target = &s.resume,
-         .help = "go on from the run's newest verified checkpoint; auto: where there is none, begin",
-         .on_resume = OnResume::kNotASetting,
-         .choices = {"must", "auto"},
-         .bare = "must"});
-  t.add({.name = "supervise",
-         .target = &s.supervise,
-         .help = "run as a child that is started again when it dies",
-         .on_resume = OnResume::kNotASetting});
-  t.add({.name = "config",
-         .target = &s.config,
-         .help = "the same settings as a JSON file; flags win",
-         .on_resume = OnResume::kNotASetting,
-         .value = "FILE"});
-  t.add({.name = "init-from",
-         .target = &s.init_from,
-         .help = "start from the weights of a checkpoint or safetensors file",
-         .on_resume = OnResume::kFixed,
-         .value = "FILE"});
+  t.add("data", &s.data, "what to train on (embedded data when left out)", {.on_resume = kByContent, .value = "PATH"});
+  t.add("val-data", &s.val_data, "held-out data of its own", {.on_resume = kByContent, .value = "PATH"});
+  t.add("val-fraction", &s.val_fraction, "share held out of --data, rounded down, at least 1",
+        {.on_resume = kFixed, .low = 1e-9, .high = 0.9});
+  t.add("run", &s.run, "run folder (a new one under runs/)", {.on_resume = kByContent, .value = "DIR"});
+  t.add("resume", &s.resume, "go on from the run's newest verified checkpoint; auto: where there is none, begin",
+        {.on_resume = kNotASetting, .choices = {"must", "auto"}, .bare = "must"});
+  t.add("supervise", &s.supervise, "run as a child that is started again when it dies", {.on_resume = kNotASetting});
+  t.add("config", &s.config, "the same settings as a JSON file; flags win",
+        {.on_resume = kNotASetting, .value = "FILE"});
+  t.add("init-from", &s.init_from, "start from the weights of a checkpoint or safetensors file",
+        {.on_resume = kFixed, .value = "FILE"});
 }
 
 void add_run(Settings& t, TrainSettings& s) {
-  t.add({.name = "steps",
-         .target = &s.steps,
-         .help = "committed updates in the run's whole life",
-         .on_resume = OnResume::kMayChange,
-         .low = 1,
-         .high = kCount});
-  t.add({.name = "batch", .target = &s.batch, .help = "samples per micro-batch", .low = 1, .high = 1 << 20});
-  t.add({.name = "accumulate", .target = &s.accumulate, .help = "micro-batches per update", .low = 1, .high = 1 << 20});
-  t.add({.name = "seed",
-         .target = &s.seed,
-         .help = "fixes every random number",
-         .on_resume = OnResume::kFixed,
-         .low = 0,
-         .high = kCount});
-  t.add({.name = "threads",
-         .target = &s.threads,
-         .help = "CPU threads (0: all); the bits do not depend on it",
-         .on_resume = OnResume::kMayChange,
-         .low = 0,
-         .high = 1024});
-  t.add({.name = "deterministic", .target = &s.deterministic, .help = "the same bits every time"});
-  t.add({.name = "plans",
-         .target = &s.plans,
-         .help = "on a GPU: libraries' algorithms, by time (once a machine) or the first they name",
-         .on_resume = OnResume::kMayChange,
-         .choices = {"timed", "first"}});
-  t.add({.name = "record",
-         .target = &s.record,
-         .help = "on a GPU: make ordinary steps as one recorded piece of work each",
-         .on_resume = OnResume::kMayChange});
-  t.add({.name = "device",
-         .target = &s.device,
-         .help = "where it runs",
-         .on_resume = OnResume::kMayChange,
-         .value = "auto|cpu|cuda[:N]"});
-  t.add({.name = "checkpoint-every",
-         .target = &s.checkpoint_every,
-         .help = "updates between checkpoints (0: by --checkpoint-minutes alone)",
-         .on_resume = OnResume::kMayChange,
-         .low = 0,
-         .high = kCount});
-  t.add({.name = "checkpoint-minutes",
-         .target = &s.checkpoint_minutes,
-         .help = "longest time between checkpoints, the first after the first update (0: by steps alone)",
-         .on_resume = OnResume::kMayChange,
-         .low = 0,
-         .high = 1e6});
-  t.add({.name = "save-failure",
-         .target = &s.save_failure,
-         .help = "what a checkpoint that cannot be written leads to: it is tried again later, or the end",
-         .on_resume = OnResume::kMayChange,
-         .choices = {"continue", "stop"}});
-  t.add({.name = "keep",
-         .target = &s.keep,
-         .help = "newest checkpoints kept, beside the best, the last good one and the next to become good",
-         .on_resume = OnResume::kMayChange,
-         .low = 1,
-         .high = 10000});
-  t.add({.name = "eval-every",
-         .target = &s.eval_every,
-         .help = "updates between evaluations (0: at the end)",
-         .on_resume = OnResume::kMayChange,
-         .low = 0,
-         .high = kCount});
-  t.add({.name = "log-every",
-         .target = &s.log_every,
-         .help = "updates between lines on the terminal",
-         .on_resume = OnResume::kMayChange,
-         .low = 1,
-         .high = kCount});
-  t.add({.name = "state-hash",
-         .target = &s.state_hash,
-         .help = "write the state's SHA-256 before and after every attempt",
-         .on_resume = OnResume::kMayChange});
-  t.add({.name = "forecast-memory",
-         .target = &s.forecast_memory,
-         .help = "say what a step needs before the first one, and refuse one that does not fit",
-         .on_resume = OnResume::kMayChange});
-  t.add({.name = "on-nan",
-         .target = &s.on_nan,
-         .help = "what an incident leads to: the cheapest remedy that works, the next batch, or the end",
-         .choices = {"ladder", "skip", "stop"}});
-  t.add({.name = "inject",
-         .target = &s.inject,
-         .help = "fire drill: KIND@step=K[,key=value...], see docs/incidents.md",
-         .on_resume = OnResume::kMayChange,
-         .value = "SPEC"});
+  t.add("steps", &s.steps, "committed updates in the run's whole life",
+        {.on_resume = kMayChange, .low = 1, .high = kCount});
+  t.add("batch", &s.batch, "samples per micro-batch", {.low = 1, .high = 1 << 20});
+  t.add("accumulate", &s.accumulate, "micro-batches per update", {.low = 1, .high = 1 << 20});
+  t.add("seed", &s.seed, "fixes every random number", {.on_resume = kFixed, .low = 0, .high = kCount});
+  t.add("threads", &s.threads, "CPU threads (0: all); the bits do not depend on it",
+        {.on_resume = kMayChange, .low = 0, .high = 1024});
+  t.add("deterministic", &s.deterministic, "the same bits every time");
+  t.add("plans", &s.plans, "on a GPU: libraries' algorithms, by time (once a machine) or the first they name",
+        {.on_resume = kMayChange, .choices = {"timed", "first"}});
+  t.add("record", &s.record, "on a GPU: make ordinary steps as one recorded piece of work each",
+        {.on_resume = kMayChange});
+  t.add("device", &s.device, "where it runs", {.on_resume = kMayChange, .value = "auto|cpu|cuda[:N]"});
+  t.add("checkpoint-every", &s.checkpoint_every, "updates between checkpoints (0: by --checkpoint-minutes alone)",
+        {.on_resume = kMayChange, .low = 0, .high = kCount});
+  t.add("checkpoint-minutes", &s.checkpoint_minutes,
+        "longest time between checkpoints, the first after the first update (0: by steps alone)",
+        {.on_resume = kMayChange, .low = 0, .high = 1e6});
+  t.add("save-failure", &s.save_failure,
+        "what a checkpoint that cannot be written leads to: it is tried again later, or the end",
+        {.on_resume = kMayChange, .choices = {"continue", "stop"}});
+  t.add("keep", &s.keep, "newest checkpoints kept, beside the best, the last good one and the next to become good",
+        {.on_resume = kMayChange, .low = 1, .high = 10000});
+  t.add("eval-every", &s.eval_every, "updates between evaluations (0: at the end)",
+        {.on_resume = kMayChange, .low = 0, .high = kCount});
+  t.add("log-every", &s.log_every, "updates between lines on the terminal",
+        {.on_resume = kMayChange, .low = 1, .high = kCount});
+  t.add("state-hash", &s.state_hash, "write the state's SHA-256 before and after every attempt",
+        {.on_resume = kMayChange});
+  t.add("forecast-memory", &s.forecast_memory,
+        "say what a step needs before the first one, and refuse one that does not fit", {.on_resume = kMayChange});
+  t.add("on-nan", &s.on_nan, "what an incident leads to: the cheapest remedy that works, the next batch, or the end",
+        {.choices = {"ladder", "skip", "stop"}});
+  t.add("inject", &s.inject, "fire drill: KIND@step=K[,key=value...], see docs/incidents.md",
+        {.on_resume = kMayChange, .value = "SPEC"});
 }
 
 void add_precision(Settings& t, TrainSettings& s) {
-  t.add({.name = "precision",
-         .target = &s.precision,
-         .help = "what products compute in (bf16 where the hardware has it, else fp32)",
-         .choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
-  t.add({.name = "override",
-         .target = &s.overrides,
-         .help = "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",
-         .value = "GLOB=P"});
-  t.add({.name = "loss-scale",
-         .target = &s.loss_scale,
-         .help = "how small gradients are kept from vanishing; auto: dynamic in fp16, else off",
-         .value = "auto|dynamic|off|X"});
-  t.add({.name = "init-scale",
-         .target = &s.init_scale,
-         .help = "of --loss-scale dynamic, the scale of the first step; auto: from a measured backward",
-         .value = "X|auto"});
+  t.add("precision", &s.precision, "what products compute in (bf16 where the hardware has it, else fp32)",
+        {.choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
+  t.add("override", &s.overrides, "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",
+        {.value = "GLOB=P"});
+  t.add("loss-scale", &s.loss_scale, "how small gradients are kept from vanishing; auto: dynamic in fp16, else off",
+        {.value = "auto|dynamic|off|X"});
+  t.add("init-scale", &s.init_scale,
+        "of --loss-scale dynamic, the scale of the first step; auto: from a measured backward", {.value = "X|auto"});
 }
 
 void add_optimizer(Settings& t, TrainSettings& s) {
-  t.add({.name = "optimizer",
-         .target = &s.optimizer,
-         .help = "how weights move",
-         .on_resume = OnResume::kIncompatible,
-         .choices = {"sgd", "adam", "adamw", "lion"}});
-  t.add({.name = "lr", .target = &s.lr, .help = "peak learning rate", .low = 0, .high = 1e6});
-  t.add({.name = "min-lr", .target = &s.min_lr, .help = "where the schedule ends", .low = 0, .high = 1e6});
-  t.add({.name = "warmup", .target = &s.warmup, .help = "updates of linear warm-up", .low = 0, .high = kCount});
-  t.add({.name = "schedule",
-         .target = &s.schedule,
-         .help = "after the warm-up",
-         .choices = {optim::schedule_names().begin(), optim::schedule_names().end()}});
-  t.add({.name = "schedule-steps",
-         .target = &s.schedule_steps,
-         .help = "where the schedule reaches --min-lr (the first --steps)",
-         .low = 0,
-         .high = kCount});
-  t.add({.name = "beta1", .target = &s.beta1, .help = "Adam, Lion", .low = 0, .high = 1});
-  t.add({.name = "beta2", .target = &s.beta2, .help = "Adam, Lion", .low = 0, .high = 1});
-  t.add({.name = "eps", .target = &s.eps, .help = "Adam", .low = 0, .high = 1});
-  t.add({.name = "momentum", .target = &s.momentum, .help = "SGD", .low = 0, .high = 1});
-  t.add({.name = "weight-decay", .target = &s.weight_decay, .help = "on matrices and filters", .low = 0, .high = 1e6});
-  t.add({.name = "clip", .target = &s.clip, .help = "gradient clipping bound (0: none)", .low = 0, .high = 1e9});
-  t.add({.name = "clip-mode",
-         .target = &s.clip_mode,
-         .help = "what --clip bounds",
-         .choices = {"norm", "value", "adaptive"}});
-  t.add({.name = "ema", .target = &s.ema, .help = "decay of averaged weights (0: none)", .low = 0, .high = 1});
+  t.add("optimizer", &s.optimizer, "how weights move",
+        {.on_resume = kIncompatible, .choices = {"sgd", "adam", "adamw", "lion"}});
+  t.add("lr", &s.lr, "peak learning rate", {.low = 0, .high = 1e6});
+  t.add("min-lr", &s.min_lr, "where the schedule ends", {.low = 0, .high = 1e6});
+  t.add("warmup", &s.warmup, "updates of linear warm-up", {.low = 0, .high = kCount});
+  t.add("schedule", &s.schedule, "after the warm-up",
+        {.choices = {optim::schedule_names().begin(), optim::schedule_names().end()}});
+  t.add("schedule-steps", &s.schedule_steps, "where the schedule reaches --min-lr (the first --steps)",
+        {.low = 0, .high = kCount});
+  t.add("beta1", &s.beta1, "Adam, Lion", {.low = 0, .high = 1});
+  t.add("beta2", &s.beta2, "Adam, Lion", {.low = 0, .high = 1});
+  t.add("eps", &s.eps, "Adam", {.low = 0, .high = 1});
+  t.add("momentum", &s.momentum, "SGD", {.low = 0, .high = 1});
+  t.add("weight-decay", &s.weight_decay, "on matrices and filters", {.low = 0, .high = 1e6});
+  t.add("clip", &s.clip, "gradient clipping bound (0: none)", {.low = 0, .high = 1e9});
+  t.add("clip-mode", &s.clip_mode, "what --clip bounds", {.choices = {"norm", "value", "adaptive"}});
+  t.add("ema", &s.ema, "decay of averaged weights (0: none)", {.low = 0, .high = 1});
 }
 
 void check_scale(const char* flag, const std::string& text, const std::vector<std::string>& words) {

@@ -96,12 +96,7 @@ struct MoonTask {
 
   static void add_setup(Settings& table, MoonSettings& s) {
     add_train_settings(table, s.train);
-    table.add({.name = "hidden",
-               .target = &s.hidden,
-               .help = "hidden units",
-               .on_resume = OnResume::kIncompatible,
-               .low = 1,
-               .high = 1e6});
+    table.add("hidden", &s.hidden, "hidden units", {.on_resume = OnResume::kIncompatible, .low = 1, .high = 1e6});
   }
   static void complete(MoonSettings& s) { complete_train_settings(s.train); }
   static void add_eval_setup(Settings& table, EvalSettings& s) { add_eval_settings(table, s); }

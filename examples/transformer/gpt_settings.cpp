@@ -35,7 +35,7 @@ std::int64_t padded_table(std::int64_t tokens) {
 }  // namespace
 
 void add_gpt_settings(Settings& t, GptSettings& s) {
-  constexpr OnResume kShape = OnResume::kIncompatible;
+  using enum OnResume;
   s.train.batch = 12;
   s.train.steps = 2000;
   s.train.beta2 = 0.99;
@@ -44,54 +44,20 @@ void add_gpt_settings(Settings& t, GptSettings& s) {
   s.train.warmup = 100;
   s.train.min_lr = 1e-4;
   add_train_settings(t, s.train);
-  t.add({.name = "preset",
-         .target = &s.preset,
-         .help = "shape: tiny 4x128x4, char 6x384x6, gpt2 12x768x12",
-         .on_resume = kShape,
-         .choices = {"tiny", "char", "gpt2"}});
-  t.add({.name = "layers",
-         .target = &s.layers,
-         .help = "blocks (the preset's)",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostLayers});
-  t.add({.name = "heads",
-         .target = &s.heads,
-         .help = "attention heads (the preset's)",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostHeads});
-  t.add({.name = "dim",
-         .target = &s.dim,
-         .help = "width (the preset's)",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostDim});
-  t.add({.name = "context",
-         .target = &s.context,
-         .help = "tokens seen at once (the preset's)",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostContext});
-  t.add({.name = "dropout",
-         .target = &s.dropout,
-         .help = "share dropped after embeddings, attention and MLP",
-         .low = 0,
-         .high = 0.99});
-  t.add({.name = "bias", .target = &s.bias, .help = "biases in linear layers; norms keep theirs", .on_resume = kShape});
-  t.add({.name = "tokenizer",
-         .target = &s.tokenizer,
-         .help = "what a token is; FILE: GPT-2's tokenizer.json",
-         .on_resume = kShape,
-         .value = "byte|char|bpe:FILE"});
-  t.add({.name = "attention",
-         .target = &s.attention,
-         .help = "one op, or matmul, softmax, matmul",
-         .choices = {"fused", "composed"}});
-  t.add({.name = "recompute",
-         .target = &s.recompute,
-         .help = "run blocks twice instead of keeping activations",
-         .on_resume = OnResume::kMayChange});
+  t.add("preset", &s.preset, "shape: tiny 4x128x4, char 6x384x6, gpt2 12x768x12",
+        {.on_resume = kIncompatible, .choices = {"tiny", "char", "gpt2"}});
+  t.add("layers", &s.layers, "blocks (the preset's)", {.on_resume = kIncompatible, .low = 1, .high = kMostLayers});
+  t.add("heads", &s.heads, "attention heads (the preset's)",
+        {.on_resume = kIncompatible, .low = 1, .high = kMostHeads});
+  t.add("dim", &s.dim, "width (the preset's)", {.on_resume = kIncompatible, .low = 1, .high = kMostDim});
+  t.add("context", &s.context, "tokens seen at once (the preset's)",
+        {.on_resume = kIncompatible, .low = 1, .high = kMostContext});
+  t.add("dropout", &s.dropout, "share dropped after embeddings, attention and MLP", {.low = 0, .high = 0.99});
+  t.add("bias", &s.bias, "biases in linear layers; norms keep theirs", {.on_resume = kIncompatible});
+  t.add("tokenizer", &s.tokenizer, "what a token is; FILE: GPT-2's tokenizer.json",
+        {.on_resume = kIncompatible, .value = "byte|char|bpe:FILE"});
+  t.add("attention", &s.attention, "one op, or matmul, softmax, matmul", {.choices = {"fused", "composed"}});
+  t.add("recompute", &s.recompute, "run blocks twice instead of keeping activations", {.on_resume = kMayChange});
 }
 
 void complete_gpt_settings(GptSettings& s) {

@@ -58,7 +58,7 @@ Variable next_token_loss(Gpt& model, const io::TextBatch& batch) {
 void GptTask::add_eval_setup(Settings& table, EvalSettings& s) {
   s.data.batch = 16;
   add_eval_settings(table, s);
-  table.add({.name = "batch", .target = &s.data.batch, .help = "windows at once", .low = 1, .high = 1 << 20});
+  table.add("batch", &s.data.batch, "windows at once", {.low = 1, .high = 1 << 20});
 }
 
 Variable GptTask::probe(const GptSettings&, Gpt& model) {

@@ -57,16 +57,14 @@ Command add_sample(CLI::App& program) {
   auto s = std::make_shared<SampleSettings>();
   auto table = std::make_shared<Settings>();
   add_model_choice(*table, s->model);
-  table->add({.name = "prompt", .target = &s->prompt, .help = "what to continue"});
-  table->add({.name = "tokens", .target = &s->tokens, .help = "how many to add", .low = 0, .high = 1e9});
-  table->add(
-      {.name = "temperature", .target = &s->temperature, .help = "0: always the likeliest", .low = 0, .high = 1000});
-  table->add(
-      {.name = "top-k", .target = &s->top_k, .help = "draw from the k likeliest (0: all)", .low = 0, .high = 1e9});
-  table->add({.name = "seed", .target = &s->seed, .help = "fixes the draws", .low = 0, .high = 1e15});
-  table->add({.name = "cache", .target = &s->cache, .help = "keep keys and values between tokens (on|off)"});
-  table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
-  table->add({.name = "device", .target = &s->device, .help = "auto, cpu, cuda or cuda:N"});
+  table->add("prompt", &s->prompt, "what to continue");
+  table->add("tokens", &s->tokens, "how many to add", {.low = 0, .high = 1e9});
+  table->add("temperature", &s->temperature, "0: always the likeliest", {.low = 0, .high = 1000});
+  table->add("top-k", &s->top_k, "draw from the k likeliest (0: all)", {.low = 0, .high = 1e9});
+  table->add("seed", &s->seed, "fixes the draws", {.low = 0, .high = 1e15});
+  table->add("cache", &s->cache, "keep keys and values between tokens (on|off)");
+  table->add("threads", &s->threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
+  table->add("device", &s->device, "auto, cpu, cuda or cuda:N");
   return add_command(program, "sample", "Continues a prompt", table, [s, table] { return sample_text(*table, *s); });
 }
 

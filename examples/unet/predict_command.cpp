@@ -76,10 +76,10 @@ Command add_predict(CLI::App& program) {
   auto s = std::make_shared<PredictSettings>();
   auto table = std::make_shared<Settings>();
   add_model_choice(*table, s->model);
-  table->add({.name = "input", .target = &s->input, .help = "a PNG file, or a folder of them"});
-  table->add({.name = "output", .target = &s->output, .help = "where the mask goes, or the folder for all of them"});
-  table->add({.name = "threads", .target = &s->threads, .help = "CPU threads (0: all)", .low = 0, .high = 1024});
-  table->add({.name = "device", .target = &s->device, .help = "auto, cpu, cuda or cuda:N"});
+  table->add("input", &s->input, "a PNG file, or a folder of them");
+  table->add("output", &s->output, "where the mask goes, or the folder for all of them");
+  table->add("threads", &s->threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
+  table->add("device", &s->device, "auto, cpu, cuda or cuda:N");
   return add_command(program, "predict", "Writes a mask for each image", table,
                      [s, table] { return predict(*table, *s); });
 }

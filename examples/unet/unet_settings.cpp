@@ -12,64 +12,27 @@ constexpr std::int64_t kMostBase = 4096, kMostDepth = 8, kMostClasses = 255, kMo
 }  // namespace
 
 void add_unet_settings(Settings& t, UNetSettings& s) {
-  constexpr OnResume kShape = OnResume::kIncompatible;
+  using enum OnResume;
   s.train.batch = 4;
   s.train.steps = 300;
   s.train.optimizer = "adam";
   s.train.min_lr = 1e-5;
   s.train.val_fraction = 0.2;
   add_train_settings(t, s.train);
-  t.add({.name = "base",
-         .target = &s.base,
-         .help = "channels of the first level",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostBase});
-  t.add({.name = "depth",
-         .target = &s.depth,
-         .help = "how often the image is halved",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostDepth});
-  t.add({.name = "size",
-         .target = &s.size,
-         .help = "side of the random training crop; evaluation sees whole images",
-         .low = 1,
-         .high = 1 << 14});
-  t.add({.name = "classes",
-         .target = &s.classes,
-         .help = "1: a binary mask; more: the pixel value is the class",
-         .on_resume = kShape,
-         .low = 1,
-         .high = kMostClasses});
-  t.add({.name = "loss",
-         .target = &s.loss,
-         .help = "what is minimized (bce+dice for a binary mask, ce for more classes)",
-         .on_resume = OnResume::kFixed,
-         .choices = {"bce", "dice", "bce+dice", "ce"}});
-  t.add({.name = "augment", .target = &s.augment, .help = "random flips and quarter turns, and what follows"});
-  t.add({.name = "rotate",
-         .target = &s.rotate,
-         .help = "and turns by up to so many degrees",
-         .low = 0,
-         .high = 180,
-         .value = "DEGREES"});
-  t.add({.name = "elastic",
-         .target = &s.elastic,
-         .help = "and elastic distortion: 200 moves pixels by about 3 at --elastic-sigma 10",
-         .low = 0,
-         .high = 1e6,
-         .value = "ALPHA"});
-  t.add({.name = "elastic-sigma",
-         .target = &s.elastic_sigma,
-         .help = "pixels over which the distortion is smooth",
-         .low = 0.1,
-         .high = 1000,
-         .value = "PIXELS"});
-  t.add({.name = "recompute",
-         .target = &s.recompute,
-         .help = "run levels twice instead of keeping activations",
-         .on_resume = OnResume::kMayChange});
+  t.add("base", &s.base, "channels of the first level", {.on_resume = kIncompatible, .low = 1, .high = kMostBase});
+  t.add("depth", &s.depth, "how often the image is halved", {.on_resume = kIncompatible, .low = 1, .high = kMostDepth});
+  t.add("size", &s.size, "side of the random training crop; evaluation sees whole images", {.low = 1, .high = 1 << 14});
+  t.add("classes", &s.classes, "1: a binary mask; more: the pixel value is the class",
+        {.on_resume = kIncompatible, .low = 1, .high = kMostClasses});
+  t.add("loss", &s.loss, "what is minimized (bce+dice for a binary mask, ce for more classes)",
+        {.on_resume = kFixed, .choices = {"bce", "dice", "bce+dice", "ce"}});
+  t.add("augment", &s.augment, "random flips and quarter turns, and what follows");
+  t.add("rotate", &s.rotate, "and turns by up to so many degrees", {.low = 0, .high = 180, .value = "DEGREES"});
+  t.add("elastic", &s.elastic, "and elastic distortion: 200 moves pixels by about 3 at --elastic-sigma 10",
+        {.low = 0, .high = 1e6, .value = "ALPHA"});
+  t.add("elastic-sigma", &s.elastic_sigma, "pixels over which the distortion is smooth",
+        {.low = 0.1, .high = 1000, .value = "PIXELS"});
+  t.add("recompute", &s.recompute, "run levels twice instead of keeping activations", {.on_resume = kMayChange});
 }
 
 void complete_unet_settings(UNetSettings& s) {

@@ -49,10 +49,7 @@ Tensor random_images(const Shape& shape, std::uint32_t which, bool binary) {
 
 void UNetTask::add_eval_setup(Settings& table, UNetEvalSettings& s) {
   add_eval_settings(table, s);
-  table.add({.name = "pictures",
-             .target = &s.pictures,
-             .help = "folder for image, truth and prediction as PNG files",
-             .value = "DIR"});
+  table.add("pictures", &s.pictures, "folder for image, truth and prediction as PNG files", {.value = "DIR"});
 }
 
 void UNetTask::start(UNet& model, const UNetSettings& s, const ImageSource& data) {

@@ -58,7 +58,7 @@ TEST(HostileInput, AManifestThatEndsBehindItsName) {
 TEST(HostileInput, SettingsThatAreListsOfLists) {
   std::vector<std::string> words;
   examples::Settings table;
-  table.add({.name = "words", .target = &words, .help = ""});
+  table.add("words", &words, "");
   EXPECT_NE(io::error_of<ArgumentError>([&] { table.apply_json(R"({"words": [[]]})", "c"); }).find("a list of them"),
             std::string::npos);
   const std::string deep = R"({"words": )" + std::string(100000, '[') + std::string(100000, ']') + "}";

@@ -235,11 +235,11 @@ Answer read_settings(const std::string& input) {
   std::string precision = "fp32";
   std::vector<std::string> words;
   examples::Settings table;
-  table.add({.name = "steps", .target = &steps, .help = "", .low = 0, .high = 1e6});
-  table.add({.name = "lr", .target = &lr, .help = "", .low = 0});
-  table.add({.name = "shuffle", .target = &shuffle, .help = ""});
-  table.add({.name = "precision", .target = &precision, .help = "", .choices = {"fp32", "fp16"}});
-  table.add({.name = "words", .target = &words, .help = ""});
+  table.add("steps", &steps, "", {.low = 0, .high = 1e6});
+  table.add("lr", &lr, "", {.low = 0});
+  table.add("shuffle", &shuffle, "");
+  table.add("precision", &precision, "", {.choices = {"fp32", "fp16"}});
+  table.add("words", &words, "");
   table.apply_json(input, "config.json");
   if (steps < 0 || steps > 1000000 || !(lr >= 0) || (precision != "fp32" && precision != "fp16"))
     throw Unsound("a setting outside of its range");

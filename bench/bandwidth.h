@@ -13,17 +13,17 @@
 #include <immintrin.h>
 #endif
 
-/// The machine's own bandwidth: passes over plain arrays, in the memory and by the threads that Binade's ops have.
+/// Measures the machine's memory bandwidth by passes over arrays, with the allocator and the threads of Binade's ops.
 namespace binade::bench {
 
 enum class Pass {
   kRead,            ///< the sum of x
   kCopy,            ///< y = x
   kTriad,           ///< y = x + s z
-  kStreamingTriad,  ///< the same, with stores that go past the caches
+  kStreamingTriad,  ///< kTriad with stores that bypass the caches
 };
 
-/// One thread's part of a pass, of a count that is a multiple of kPassUnit.
+/// The loops of the passes for one thread; `count` is a multiple of kPassUnit.
 struct PassLoops {
   float (*sum)(const float* x, std::int64_t count);
   void (*copy)(float* y, const float* x, std::int64_t count);
@@ -35,7 +35,7 @@ inline constexpr float kTriadFactor = 0.5f;
 
 namespace detail {
 
-/// The compiler may not make a call of memcpy(), which chooses its own stores, of the loop that this stands in.
+/// Keeps the compiler from replacing the enclosing loop by memcpy(), which chooses its own stores.
 inline void keep_loop() { asm volatile("" : : : "memory"); }
 
 inline float sum_plain(const float* x, std::int64_t count) {
@@ -111,7 +111,7 @@ __attribute__((target("avx2,fma"))) inline void streaming_triad_256(float* y, co
 }
 #endif
 
-/// The widest that this processor has.
+/// Returns the loops for the widest vectors of this processor.
 inline PassLoops pass_loops() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return {sum_512, copy_512, triad_512, streaming_triad_512};
@@ -123,13 +123,13 @@ inline PassLoops pass_loops() {
 
 }  // namespace detail
 
-/// Passes that move `bytes` in all. Each thread has its own part, and goes over small ones several times in one call:
-/// what is measured is the memory, not how soon threads come.
+/// Runs passes that move `bytes` in total. Each thread has its own part; small parts are repeated within a call, so
+/// that the start of threads does not affect the result.
 class Bandwidth {
  public:
   explicit Bandwidth(std::int64_t bytes)
       : threads_(num_threads()),
-        // Of one array and one thread. A triad's three arrays are a third of the bytes each, a copy's two a half.
+        // Per array and thread: a triad has three arrays of a third of the bytes each, a copy two of a half.
         third_(std::max<std::int64_t>(1, bytes / (6 * kUnitBytes * threads_)) * 2 * kPassUnit),
         rounds_(std::max<std::int64_t>(1, kLeastBytes / bytes)),
         sums_(static_cast<std::size_t>(threads_)) {
@@ -138,7 +138,7 @@ class Bandwidth {
   Bandwidth(const Bandwidth&) = delete;
   Bandwidth& operator=(const Bandwidth&) = delete;
 
-  /// What one run() moves.
+  /// Returns the number of bytes that one run() moves.
   double bytes() const { return static_cast<double>(rounds_ * threads_ * 3 * third_) * sizeof(float); }
 
   void run(Pass pass) {

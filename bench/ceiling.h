@@ -6,31 +6,36 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <string_view>
 #include <thread>
 
+#include "binade/core/kernels/dispatch.h"
 #include "binade/core/parallel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-/// The machine's own limit, measured in the process that is to be judged by it.
+/// Measures the machine's limits in the benchmark's own process.
 namespace binade::bench {
 
 inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-/// Processor time of the calling thread: what a disturbed machine cannot add to.
+/// Returns the processor time of the calling thread, which other processes do not affect.
 inline double thread_seconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+/// Returns a time for measuring intervals: thread time with one thread, otherwise wall time.
+inline double work_seconds() { return num_threads() == 1 ? thread_seconds() : seconds(); }
+
 #if defined(__x86_64__)
-/// `rounds` x 12 independent multiply-adds of one 512-bit (256-bit) register.
+/// Computes `rounds` x 12 independent multiply-adds of one 512-bit (256-bit) register.
 __attribute__((target("avx512f"))) inline void multiply_adds_512(std::int64_t rounds) {
   __m512 x = _mm512_set1_ps(1.0f), y = _mm512_set1_ps(1e-9f);
   __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
@@ -55,7 +60,7 @@ __attribute__((target("avx2,fma"))) inline void multiply_adds_256(std::int64_t r
         : "x"(x), "x"(y));
   }
 }
-/// `rounds` x 12 independent products of pairs of bf16, added to floats.
+/// Computes `rounds` x 12 independent products of pairs of bf16, added to floats.
 __attribute__((target("avx512f,avx512bf16"))) inline void pair_products(std::int64_t rounds) {
   __m512 x = _mm512_set1_ps(1e-9f);
   __m512 a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
@@ -68,14 +73,14 @@ __attribute__((target("avx512f,avx512bf16"))) inline void pair_products(std::int
         : "v"(x));
   }
 }
-/// `rounds` x 4 products of tile registers of zeros; only where kernels() has been given them.
+/// Computes `rounds` x 4 products of tile registers; requires that the kernel level v4amx is in use.
 __attribute__((target("amx-tile,amx-bf16"))) inline void tile_products(std::int64_t rounds) {
   alignas(64) std::uint8_t shapes[64] = {1};
   for (int tile = 0; tile < 8; ++tile) {
     shapes[16 + 2 * tile] = 64;
     shapes[48 + tile] = 16;
   }
-  asm volatile("" : : "r"(shapes) : "memory");  // the next instruction does not say that it reads all of it
+  asm volatile("" : : "r"(shapes) : "memory");  // the next intrinsic does not declare that it reads the whole array
   _tile_loadconfig(shapes);
   for (; rounds > 0; --rounds) {
     _tile_dpbf16ps(0, 4, 6);
@@ -87,22 +92,22 @@ __attribute__((target("amx-tile,amx-bf16"))) inline void tile_products(std::int6
 }
 #endif
 
-/// Best rate of all threads together, GFLOP/s, of loop(rounds) with `flops` a round.
+/// Returns the best total rate of all threads, GFLOP/s, of loop(rounds) with `flops` per round.
 template <class F>
 double peak_of(double flops, F&& loop) {
   constexpr std::int64_t kRounds = 400'000;
   double best = 0;
-  for (int attempt = 0; attempt < 100; ++attempt) {  // a millisecond each: most of them meet a thread that wakes late
+  for (int attempt = 0; attempt < 100; ++attempt) {  // a millisecond each, because threads often wake late
     const int threads = num_threads();
-    const double start = threads == 1 ? thread_seconds() : seconds();
+    const double start = work_seconds();
     parallel_blocks(threads, [&](std::int64_t) { loop(kRounds); });
-    const double took = (threads == 1 ? thread_seconds() : seconds()) - start;
+    const double took = work_seconds() - start;
     best = std::max(best, threads * static_cast<double>(kRounds) * flops / took * 1e-9);
   }
   return best;
 }
 
-/// Best f32 multiply-add rate of all threads together, GFLOP/s; 0 where it cannot be measured.
+/// Returns the best f32 multiply-add rate of all threads, GFLOP/s; 0 if it cannot be measured.
 inline double peak_gflops() {
 #if defined(__x86_64__)
   const bool wide = __builtin_cpu_supports("avx512f");
@@ -114,7 +119,8 @@ inline double peak_gflops() {
 #endif
 }
 
-/// The same of products of bf16 as the kernel level `isa` computes them: as f32 where it has no instruction for them.
+/// Returns the peak_gflops() of bf16 products at the kernel level `isa`, which computes in f32 if it has no
+/// instruction.
 inline double peak_bf16_gflops(std::string_view isa) {
 #if defined(__x86_64__)
   if (isa == "v4amx") return peak_of(4 * 16 * 16 * 32 * 2, tile_products);
@@ -123,17 +129,16 @@ inline double peak_bf16_gflops(std::string_view isa) {
   return peak_gflops();
 }
 
-/// Nanoseconds until one core sees what another has written, in the best of many games; 0 where there is one core.
-/// Cores that share a cache take half of what others take, and a virtual machine's may go from one case to the other at
-/// any time: with them go small products, which share operands, and the bandwidth of memory, where two caches have
-/// more.
+/// Returns the nanoseconds until one core reads a value that another wrote, the best of many measurements; 0 with one
+/// core. Cores that share a cache take half as long as others, and a virtual machine may change between the two at any
+/// time, which affects small products, whose operands are shared, and memory bandwidth, which two caches increase.
 inline double handover_ns() {
   if (std::thread::hardware_concurrency() < 2) return 0;
   constexpr int kGames = 30, kTurns = 4000;
   double best = 1e30;
   for (int game = 0; game < kGames; ++game) {
     alignas(128) std::atomic<int> turn{0};
-    const auto play = [&turn](int first) {  // every other turn; the time since both were there
+    const auto play = [&turn](int first) {  // writes every other turn; returns the time since both threads started
       double began = 0;
       for (int own = first; own < kTurns; own += 2) {
         for (int waited = 0; turn.load(std::memory_order_acquire) != own; ++waited)
@@ -153,18 +158,33 @@ inline void print_handover(std::string_view when) {
   if (num_threads() > 1) fmt::print("{}: {:.0f} ns from core to core\n", when, handover_ns());
 }
 
-/// The shortest time of `repeats` calls: thread time with one thread, else wall time.
+/// Returns the shortest time of `repeats` calls (work_seconds()).
 template <class F>
 double best_seconds(int repeats, F&& f) {
-  const bool one = num_threads() == 1;
   double best = 1e30;
   for (int i = 0; i < repeats; ++i) {
-    const double start = one ? thread_seconds() : seconds();
+    const double start = work_seconds();
     f();
-    const double took = (one ? thread_seconds() : seconds()) - start;
-    best = took < best ? took : best;
+    best = std::min(best, work_seconds() - start);
   }
   return best;
 }
+
+/// Arguments [THREADS [REPEATS]] and the peak rates of a benchmark of products.
+struct ProductBench {
+  int repeats;
+  double peak, bf16_peak;  ///< GFLOP/s
+
+  ProductBench(int argc, char** argv, int usual_repeats) : repeats(argc > 2 ? std::atoi(argv[2]) : usual_repeats) {
+    set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
+    const std::string_view level = cpu::level().isa;
+    peak = peak_gflops();
+    bf16_peak = peak_bf16_gflops(level);
+    fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
+               num_threads(), peak, bf16_peak);
+    print_handover("before");
+  }
+  ~ProductBench() { print_handover("after"); }
+};
 
 }  // namespace binade::bench

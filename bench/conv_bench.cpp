@@ -1,16 +1,14 @@
-// GFLOP/s (padding taps counted) of 3x3 convolutions in all three directions and of attention, and their share of the
-// multiply-add peak measured beside them. Usage: conv_bench [THREADS [REPEATS]]; BINADE_ISA picks the kernel level.
+// Prints the GFLOP/s (with padding) of 3x3 convolutions in all three directions and of attention, and their share of
+// the multiply-add peak. Usage: conv_bench [THREADS [REPEATS]]; BINADE_ISA selects the kernel level.
 #include <fmt/core.h>
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "bench/ceiling.h"
-#include "binade/core/kernels/dispatch.h"
 
 namespace binade::bench {
 namespace {
@@ -121,23 +119,16 @@ void attention(std::int64_t batch, std::int64_t tokens, std::int64_t heads, std:
 
 int main(int argc, char** argv) {
   using namespace binade;
-  set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
-  const int repeats = argc > 2 ? std::atoi(argv[2]) : 5;
-  const std::string_view level = cpu::level().isa;
-  const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
-  fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
-             num_threads(), peak, bf16_peak);
-  bench::print_handover("before");
+  const bench::ProductBench b(argc, argv, 5);
   for (const auto& [size, channels, filters] :
        {std::array{128, 32, 32}, std::array{32, 128, 128}, std::array{16, 256, 256}, std::array{8, 512, 512},
         std::array{128, 16, 16}, std::array{128, 1, 32}}) {
-    bench::convolution<float>(size, channels, filters, repeats, peak);
-    bench::convolution<bfloat16>(size, channels, filters, repeats, bf16_peak);
+    bench::convolution<float>(size, channels, filters, b.repeats, b.peak);
+    bench::convolution<bfloat16>(size, channels, filters, b.repeats, b.bf16_peak);
   }
   for (bool causal : {false, true}) {
-    bench::attention<float>(8, 256, 6, 64, causal, repeats, peak);
-    bench::attention<bfloat16>(8, 256, 6, 64, causal, repeats, bf16_peak);
+    bench::attention<float>(8, 256, 6, 64, causal, b.repeats, b.peak);
+    bench::attention<bfloat16>(8, 256, 6, 64, causal, b.repeats, b.bf16_peak);
   }
-  bench::attention<float>(16, 64, 4, 32, true, repeats, peak);
-  bench::print_handover("after");
+  bench::attention<float>(16, 64, 4, 32, true, b.repeats, b.peak);
 }

@@ -1,13 +1,11 @@
-// GFLOP/s of matrix products over the shapes of a transformer, and their share of the multiply-add peak measured beside
-// them. Usage: gemm_bench [THREADS [REPEATS]]; BINADE_ISA picks the kernel level.
+// Prints the GFLOP/s of matrix products with the shapes of a transformer, and their share of the multiply-add peak.
+// Usage: gemm_bench [THREADS [REPEATS]]; BINADE_ISA selects the kernel level.
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <random>
 #include <vector>
 
 #include "bench/ceiling.h"
-#include "binade/core/kernels/dispatch.h"
 
 namespace binade::bench {
 namespace {
@@ -48,17 +46,10 @@ void measure(const Shape& s, int repeats, double peak) {
 
 int main(int argc, char** argv) {
   using namespace binade;
-  set_num_threads(argc > 1 ? std::atoi(argv[1]) : 2);
-  const int repeats = argc > 2 ? std::atoi(argv[2]) : 10;
-  const std::string_view level = cpu::level().isa;
-  const double peak = bench::peak_gflops(), bf16_peak = bench::peak_bf16_gflops(level);
-  fmt::print("level {}, {} threads, peak of multiply-adds {:.1f} GFLOP/s in f32, {:.1f} in bf16\n", level,
-             num_threads(), peak, bf16_peak);
-  bench::print_handover("before");
+  const bench::ProductBench b(argc, argv, 10);
   for (const bench::Shape& s : bench::kShapes) {
-    bench::measure<float>(s, repeats, peak);
-    bench::measure<bfloat16>(s, repeats, bf16_peak);
-    bench::measure<float16>(s, repeats, peak);
+    bench::measure<float>(s, b.repeats, b.peak);
+    bench::measure<bfloat16>(s, b.repeats, b.bf16_peak);
+    bench::measure<float16>(s, b.repeats, b.peak);
   }
-  bench::print_handover("after");
 }

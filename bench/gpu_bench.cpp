@@ -1,5 +1,5 @@
-// What a GPU can do and what Binade's kernels make of it: copies, the products of GPT-2, and the ops around them, each
-// with the bytes and operations that it cannot do without. One JSON object a line, for `run-gpu bench`.
+// Measures the limits of a GPU and Binade's kernels on it: copies, the products of GPT-2, and the ops around them, each
+// with the minimum of bytes and operations. Prints one JSON object per line, for `run-gpu bench`.
 // Usage: gpu_bench [--part ceilings|products|ops] [--device cuda[:N]] [--tokens N] [--quick] [--dry]
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -26,24 +26,25 @@
 #include "binade/core/ops/matmul.h"
 #include "binade/core/ops/max_pool2d.h"
 #include "binade/io/records/json_lines.h"
+#include "binade/run/command_line.h"
 
 namespace binade::bench {
 namespace {
 
 struct Settings {
   std::string part, device = "cuda";
-  std::int64_t tokens = 65536;  // of GPT-2 in one step: batch 64 of 1024
+  std::int64_t tokens = 65536;  // tokens of GPT-2 per step: batch 64 of 1024
   bool quick = false, dry = false;
 };
 
-/// One thing to time, with what it must move and compute at least.
+/// Work to time, with the minimum of bytes and operations.
 struct Work {
   std::string part, what, dtype;
   double bytes = 0, flops = 0;
   std::function<void()> run;
 };
 
-/// Times `work` and prints its line; what cannot be done is told in its place.
+/// Times `work` and prints its line; an Error becomes part of the line.
 void measure(const Settings& s, const Work& work) {
   io::JsonObject line;
   line.add("part", work.part).add("what", work.what).add("dtype", work.dtype);
@@ -72,7 +73,7 @@ void measure(const Settings& s, const Work& work) {
   std::fflush(stdout);
 }
 
-/// Runs `make`, which needs memory, and measures what it gives; a line says so where it fails.
+/// Runs `make`, which allocates tensors and measures ops on them; prints a line with the error if it throws.
 void attempt(const Settings& s, const std::string& part, const std::string& what, const std::function<void()>& make) {
   try {
     make();
@@ -143,13 +144,13 @@ void products(const Settings& s) {
         measure(s, {"product", name + " gradient of x", p.name, x + w + y, flops, call.backward(0b01, gy)});
         measure(s, {"product", name + " gradient of w", p.name, x + y + 4.0 * static_cast<double>(in * out), flops,
                     call.backward(0b10, gy)});
-        // Where the library's product has no activation derivative, the op leaves it to the layer before, as above.
+        // If the library's product has no activation derivative, the op leaves it to the previous layer.
         if (l.before != Activation::kNone)
           measure(s, {"product", name + " gradient of x, slope of gelu", p.name, 2 * x + w + y, flops,
                       call.backward(0b01, gy, {l.before, values(rows, in, p.dtype, 5)})});
         if (!l.bias) return;
-        // As the model calls it: with its bias, in the products' dtype (OpInfo::low_on_gpu), and for `up` with a GELU
-        // that keeps what backward reads.
+        // As called by the model: with bias in the products' dtype (OpInfo::low_on_gpu), and for `up` with a GELU that
+        // saves its input for backward.
         Call<ops::Linear> whole = call;
         whole.in[2] = values(1, out, p.dtype, 4).reshape({out});
         whole.parameters = 0b110;
@@ -165,7 +166,7 @@ void products(const Settings& s) {
   }
 }
 
-/// The ops around the products of GPT-2, in bf16.
+/// Measures the ops around the products of GPT-2, in bf16.
 void transformer_ops(const Settings& s) {
   const std::int64_t rows = s.dry ? 8 : s.tokens, dim = s.dry ? 16 : 768, classes = s.dry ? 32 : 50304;
   const DType low = DType::bf16;
@@ -211,7 +212,7 @@ void transformer_ops(const Settings& s) {
     for (std::uint32_t i = 0; i < 3; ++i) in.push_back(values(rows, dim, low, 3 + i).reshape({batch, length, dim}));
     in.emplace_back();
     const Call<ops::Attention> call{.in = in, .params = {.causal = true, .heads = heads}};
-    // Half of the square is seen: two products forward, five backward.
+    // Half of the square is computed: two products forward, five backward.
     const double product = static_cast<double>(rows) * static_cast<double>(length) * static_cast<double>(dim);
     measure(s, {"op", "attention forward", "bf16", 4 * bytes_of(gy), 2 * product, call.forward(0b111)});
     measure(s, {"op", "attention backward", "bf16", 8 * bytes_of(gy), 5 * product, call.backward(0b111, gy)});
@@ -225,8 +226,8 @@ void transformer_ops(const Settings& s) {
   });
 }
 
-/// The ops of the U-Net, in bf16 at batch 16 of 512 x 512. Level l has 64 << l channels at 512 >> l pixels a side; the
-/// last has no decoder. A quick run takes of each kind the first level's.
+/// Measures the ops of the U-Net, in bf16 at batch 16 of 512 x 512. Level l has 64 << l channels and 512 >> l pixels a
+/// side; the last has no decoder. A quick run measures each op on the first level only.
 void image_ops(const Settings& s) {
   const std::int64_t batch = s.dry ? 1 : 16, side = s.dry ? 8 : 512, base = s.dry ? 8 : 64;
   const auto images = [&](std::int64_t edge, std::int64_t channels, std::uint32_t tag) {
@@ -269,10 +270,10 @@ void image_ops(const Settings& s) {
     attempt(s, "op", "max_pool2d", [&] {
       const Tensor x = images(edge, k, 1), gy = images(edge / 2, k, 2);
       const Call<ops::MaxPool2d> call{.in = {x}};
-      const double places = static_cast<double>(gy.numel());  // a byte each
-      measure(s, {"op", "max_pool2d forward" + at, "bf16", bytes_of(x) + bytes_of(gy) + places, 0, call.forward(1)});
-      measure(s,
-              {"op", "max_pool2d backward" + at, "bf16", bytes_of(x) + bytes_of(gy) + places, 0, call.backward(1, gy)});
+      const double positions = static_cast<double>(gy.numel());  // of the maxima, a byte each
+      measure(s, {"op", "max_pool2d forward" + at, "bf16", bytes_of(x) + bytes_of(gy) + positions, 0, call.forward(1)});
+      measure(s, {"op", "max_pool2d backward" + at, "bf16", bytes_of(x) + bytes_of(gy) + positions, 0,
+                  call.backward(1, gy)});
     });
     attempt(s, "op", "conv_transpose2d", [&] {
       const Tensor x = images(edge / 2, 2 * k, 1), gy = images(edge, k, 2);
@@ -314,20 +315,12 @@ int run(const Settings& s) {
 
 int main(int argc, char** argv) {
   binade::bench::Settings s;
-  CLI::App program("Times copies, products and ops on a GPU");
-  program.add_option("--part", s.part, "ceilings, products or ops; all else")
+  CLI::App program("Times copies, products and ops on a GPU", "gpu_bench");
+  program.add_option("--part", s.part, "ceilings, products or ops (default: all)")
       ->check(CLI::IsMember({"ceilings", "products", "ops"}));
   program.add_option("--device", s.device, "cuda[:N]");
   program.add_option("--tokens", s.tokens, "rows of the products")->check(CLI::Range(1024, 1 << 20));
-  program.add_flag("--quick", s.quick, "fewer rounds; products in halves alone");
-  program.add_flag("--dry", s.dry, "tiny sizes, once: tries the program");
-  try {
-    program.parse(argc, argv);
-    return binade::bench::run(s);
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "gpu_bench: %s\n", error.what());
-    return 1;
-  }
+  program.add_flag("--quick", s.quick, "fewer rounds; products in 16 bits only");
+  program.add_flag("--dry", s.dry, "tiny sizes, once: tests the program");
+  return binade::amp::run_command_line(program, argc, argv, [&] { return binade::bench::run(s); });
 }

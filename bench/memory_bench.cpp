@@ -1,8 +1,8 @@
-// GB/s of the ops that memory bounds and of the optimizer, and their share of the machine's own bandwidth, which is
-// measured by turns with them: working sets in the second cache, in the third, and in main memory. Bytes are those that
-// an op cannot do without, each read and written once. Products, convolutions and attention are bounded by
-// multiply-adds and not here (gemm_bench, conv_bench). Usage: memory_bench [--threads N] [--sizes l2,l3,memory]
-// [--dtypes fp32,bf16] [--only TEXT] [--repeats N]; BINADE_ISA picks the kernel level.
+// Prints the GB/s of memory-bound ops and of the optimizer, and their share of the machine's bandwidth, which is
+// measured alternately with them, for working sets in the second cache, in the third, and in main memory. Counts the
+// minimum of bytes that an op must read and write. Products, convolutions and attention are compute-bound (gemm_bench,
+// conv_bench). Usage: memory_bench [--threads N] [--sizes l2,l3,memory] [--dtypes fp32,bf16] [--only TEXT] [--repeats
+// N]; BINADE_ISA selects the kernel level.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -33,6 +33,7 @@
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/softmax.h"
 #include "binade/optim/gradient_scan.h"
+#include "binade/run/command_line.h"
 
 namespace binade::bench {
 namespace {
@@ -46,14 +47,14 @@ struct Settings {
   TableOptions table;
 };
 
-/// Bytes of a cache, or `assumed` where the system does not know.
+/// Returns the size of a cache in bytes, or `assumed` if the system does not know it.
 std::int64_t cache_bytes(int name, std::int64_t assumed) {
   const long bytes = sysconf(name);
   return bytes > 0 ? bytes : assumed;
 }
 
-/// Half of the threads' second caches; well beyond these and within the third; and beyond all, but bounded, as a third
-/// cache that many machines share may be larger than what one of them has memory for.
+/// Returns the working sets: half of the threads' second caches; well beyond these but within the third; and beyond all
+/// caches, with a bound, because a third cache shared by many virtual machines may exceed the memory of one.
 std::vector<WorkingSet> working_sets() {
   constexpr std::int64_t kAssumedL2 = kMiB, kAssumedL3 = 32 * kMiB, kUsualL3 = 24 * kMiB, kMemory = 512 * kMiB;
   const std::int64_t l2 = num_threads() * cache_bytes(_SC_LEVEL2_CACHE_SIZE, kAssumedL2);
@@ -61,20 +62,19 @@ std::vector<WorkingSet> working_sets() {
   return {{"l2", l2 / 2}, {"l3", std::min(std::max(kUsualL3, 4 * l2), l3 * 3 / 4)}, {"memory", kMemory}};
 }
 
-/// What one direction of an op goes over, counted in its first input: the whole of it, and what it must read and write,
-/// some of it twice.
-struct Moved {
+/// Memory traffic of one direction of an op, in multiples of its first input's size: the working set, reads and writes.
+struct Traffic {
   double set, reads, writes;
 };
 constexpr std::uint32_t kAllInputs = ~0u;
 
-/// `make` is told how many like the call's first input fill the working set.
+/// Adds a row for forward. make(n) returns a call whose first input is 1/n of the working set.
 template <class Make>
-void forward_row(Table& t, const std::string& name, const Moved& moved, const Make& make) {
+void forward_row(Table& t, const std::string& name, const Traffic& traffic, const Make& make) {
   t.row(name + " forward", [&] {
-    const auto call = make(moved.set);
+    const auto call = make(traffic.set);
     const double x = bytes_of(call.in[0]);
-    return Work{moved.reads * x, moved.writes * x, call.forward(kAllInputs)};
+    return Work{traffic.reads * x, traffic.writes * x, call.forward(kAllInputs)};
   });
 }
 
@@ -84,14 +84,14 @@ Tensor shaped(const Shape& shape, DType dtype, std::uint32_t tag = 2) {
 Tensor like(const Tensor& x, std::uint32_t tag = 2) { return shaped(x.shape(), x.dtype(), tag); }
 Tensors one_like(const Tensor& x) { return {like(x)}; }
 
-/// `gradients` of the results, given the first input.
+/// Adds a row for backward. gradients(x) returns the gradients of the results for the first input x.
 template <class Make, class GradientsOf = decltype(&one_like)>
-void backward_row(Table& t, const std::string& name, const Moved& moved, const Make& make,
+void backward_row(Table& t, const std::string& name, const Traffic& traffic, const Make& make,
                   const GradientsOf& gradients = &one_like) {
   t.row(name + " backward", [&] {
-    const auto call = make(moved.set);
+    const auto call = make(traffic.set);
     const double x = bytes_of(call.in[0]);
-    return Work{moved.reads * x, moved.writes * x, call.backward(kAllInputs, gradients(call.in[0]))};
+    return Work{traffic.reads * x, traffic.writes * x, call.backward(kAllInputs, gradients(call.in[0]))};
   });
 }
 
@@ -110,8 +110,7 @@ void binary(Table& t, const std::string& name) {
   });
 }
 
-/// Backward is left out where it is the same pass again (mul, dropout) or none (the gradients of add and concat are
-/// gy).
+/// Adds elementwise ops; without backward if it equals forward (mul, dropout) or is trivial (add, concat).
 void elementwise(Table& t) {
   unary<ops::Relu>(t, "relu");
   unary<ops::Gelu>(t, "gelu");
@@ -151,11 +150,11 @@ void row_norms(Table& t) {
     return Call<ops::AddLayerNorm>{.in = {x, like(x), weight, weight}, .parameters = 0b1100, .store = t.dtype()};
   };
   forward_row(t, "add_layer_norm", {4, 2, 2}, add_norm);
-  // Of the sum and of the normalized sum, into one gradient that x and the residual share.
+  // Gradients of the sum and of the normalized sum give one gradient, shared by x and the residual.
   backward_row(t, "add_layer_norm", {4, 3, 1}, add_norm, [](const Tensor& x) { return Tensors{like(x, 3), like(x)}; });
 }
 
-/// Inputs are read twice: sums over whole channels come before the first result.
+/// Adds batch norm, which reads its inputs twice: the sums over channels precede the first result.
 void batch_norm(Table& t) {
   const Tensor weight = channels(kImageChannels), none;
   const auto norm = [&](double set) {
@@ -168,7 +167,7 @@ void batch_norm(Table& t) {
   backward_row(t, "batch_norm + relu", {3, 4, 1}, norm);
 }
 
-/// Of four pixels one is left, and the place it had, a byte.
+/// Adds max pooling, which stores one of four pixels and its position, a byte.
 void max_pool(Table& t) {
   const double left = 0.25 + 0.25 / t.size();
   const auto pool = [&](double set) {
@@ -180,8 +179,7 @@ void max_pool(Table& t) {
   });
 }
 
-/// Softmax stores f32 whatever it reads; a training step writes the gradient of cross_entropy over the logits, which
-/// saves memory and no pass.
+/// Adds softmax, which always stores f32, and cross_entropy, whose gradient a training step writes over the logits.
 void softmax_and_loss(Table& t) {
   const double wide = 4 / t.size();
   const auto softmax = [&](double set) {
@@ -198,7 +196,7 @@ void softmax_and_loss(Table& t) {
   backward_row(t, "cross_entropy", {2, 1, 1}, loss, [](const Tensor&) { return Tensors{Tensor::scalar(1)}; });
 }
 
-/// As many lookups as the table has rows. The table's gradient is f32 and written whole.
+/// Adds an embedding with as many lookups as the table has rows. The table's gradient is f32 and written completely.
 void embedding(Table& t) {
   const auto lookup = [&](double set) {
     const Tensor table = t.tensor(set, kWidth);
@@ -209,7 +207,7 @@ void embedding(Table& t) {
   backward_row(t, "embedding", {1 + 4 / t.size(), 1, 4 / t.size()}, lookup);
 }
 
-/// An optimizer of one parameter that has its gradient.
+/// Makes an optimizer with one parameter and its gradient.
 template <class Optimizer, class Options>
 std::shared_ptr<Optimizer> optimizer_of(std::int64_t rows, const Options& options) {
   Variable w(values(rows, kWidth, DType::f32, 1, 0.02), true);
@@ -219,7 +217,7 @@ std::shared_ptr<Optimizer> optimizer_of(std::int64_t rows, const Options& option
   return optimizer;
 }
 
-/// Adam's kernel is AdamW's. All is f32, but for the 16-bit copy of the weights that forward reads.
+/// Adds AdamW, whose kernel Adam shares: f32, except for an optional 16-bit copy of the weights (`copy` bytes each).
 void adamw(Table& t, const std::string& name, double copy) {
   t.row(name, [&] {
     const std::int64_t rows = t.rows(16 + copy, kWidth);
@@ -239,7 +237,7 @@ void sgd(Table& t) {
   });
 }
 
-/// The pass that a step's verdict is made of: the gradients' norm, and whether all are finite.
+/// Adds the scan for a step's verdict: the norm of the gradients, and a check that they are finite.
 void gradient_scan(Table& t) {
   t.row("gradient scan", [&] {
     const std::int64_t rows = t.rows(4, kWidth);
@@ -290,21 +288,13 @@ int run(const Settings& s) {
 
 int main(int argc, char** argv) {
   binade::bench::Settings s;
-  CLI::App program("Times memory-bound ops and the optimizer beside the machine's own bandwidth");
+  CLI::App program("Times memory-bound ops and the optimizer against the memory bandwidth", "memory_bench");
   program.add_option("--threads", s.threads, "threads; 0: one per core")->check(CLI::Range(0, 1024));
   program.add_option("--sizes", s.sizes, "working sets: l2, l3, memory")
       ->delimiter(',')
       ->check(CLI::IsMember({"l2", "l3", "memory"}));
   program.add_option("--dtypes", s.dtypes, "fp32, bf16")->delimiter(',')->check(CLI::IsMember({"fp32", "bf16"}));
   program.add_option("--only", s.table.only, "rows with this text in their name");
-  program.add_option("--repeats", s.table.repeats, "samples that a median is of")->check(CLI::Range(1, 1000));
-  try {
-    program.parse(argc, argv);
-    return binade::bench::run(s);
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "memory_bench: %s\n", error.what());
-    return 1;
-  }
+  program.add_option("--repeats", s.table.repeats, "samples per median")->check(CLI::Range(1, 1000));
+  return binade::amp::run_command_line(program, argc, argv, [&] { return binade::bench::run(s); });
 }

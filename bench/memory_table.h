@@ -15,10 +15,10 @@
 #include "bench/op_call.h"
 #include "binade/core/backend.h"
 
-/// How memory_bench measures: a row of its table is an op's share of what the machine moves in its place.
+/// The measurements of memory_bench: each row of its table is an op's share of the machine's bandwidth.
 namespace binade::bench {
 
-/// Something to time beside something else, a sample of each by turns.
+/// A function that is timed alternately with another one.
 class Contender {
  public:
   Contender(std::function<void()> run, double bytes) : run_(std::move(run)), bytes_(bytes) {
@@ -26,7 +26,7 @@ class Contender {
     calls_ = std::clamp(static_cast<int>(kSampleSeconds / time(1)), 1, 10000);
   }
   void sample() {
-    run_();  // untimed: the caches hold what the other one works on
+    run_();  // untimed, to fill the caches
     samples_.push_back(time(calls_) / calls_);
   }
   double median_seconds() const {
@@ -51,32 +51,32 @@ class Contender {
   std::vector<double> samples_;
 };
 
-/// What a row times, with the bytes that it cannot do without.
+/// The work of a row, with the minimum of bytes that it reads and writes.
 struct Work {
   double reads{}, writes{};
   std::function<void()> run{};
   bool optimizer = false;
 
   double bytes() const { return reads + writes; }
-  /// Of the bandwidth.
+  /// Returns the share of the bandwidth to reach.
   double goal() const { return optimizer ? 0.8 : 0.7; }
 };
 
-/// What a row is held against.
+/// The bandwidth that a row is compared with.
 struct Ceiling {
   const char* name{};
-  std::vector<Pass> passes{};  ///< the better one counts
+  std::vector<Pass> passes{};  ///< of which the fastest counts
 };
 
-/// The pass of the nearest mix. Reading, where as good as nothing is written (reductions); a triad, where three are
-/// read for two that are written or more, and for optimizers, whose goal is a share of it; else a copy.
+/// Selects the pass with the most similar mix: a read if almost nothing is written (reductions); a triad for at
+/// least 1.5 reads per write, and for optimizers, whose goal refers to it; otherwise a copy.
 inline Ceiling ceiling_of(const Work& work) {
   if (work.writes < 0.05 * work.reads) return {"read", {Pass::kRead}};
   if (work.optimizer || work.reads >= 1.5 * work.writes) return {"triad", {Pass::kTriad, Pass::kStreamingTriad}};
   return {"copy", {Pass::kCopy}};
 }
 
-/// All bytes that the calls of one size go over, and the memory that it is meant to lie in.
+/// The number of bytes that a call uses, and the level of memory that they fit into.
 struct WorkingSet {
   std::string level{};
   std::int64_t bytes = 0;
@@ -87,31 +87,31 @@ struct TableOptions {
   std::string only{};  ///< rows with this text in their names; empty: all
 };
 
-/// The rows of one working set and dtype, and the tensors that they are about.
+/// Measures and prints the rows of one working set and dtype, and makes their tensors.
 class Table {
  public:
   Table(const TableOptions& options, const WorkingSet& set, DType dtype, Bandwidth& bandwidth)
       : options_(options), set_(set), dtype_(dtype), bandwidth_(bandwidth) {}
 
   DType dtype() const { return dtype_; }
-  /// Bytes of an element.
+  /// Returns the bytes per element.
   double size() const { return static_cast<double>(size_of(dtype_)); }
-  /// Rows of `columns` that fill the working set where an element of them stands for `bytes`.
+  /// Returns the number of rows of `columns` elements that fill the working set at `bytes` per element.
   std::int64_t rows(double bytes, std::int64_t columns) const {
     const double count = static_cast<double>(set_.bytes) / (bytes * static_cast<double>(columns));
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(count));
   }
-  /// One of as many alike as fill the working set together.
+  /// Returns a tensor of which `as_many` fill the working set.
   Tensor tensor(double as_many, std::int64_t columns) const {
     return values(rows(as_many * size(), columns), columns, dtype_, 1);
   }
-  /// The same as images (N, edge, edge, channels).
+  /// Returns images (N, edge, edge, channels) of which `as_many` fill the working set.
   Tensor images(double as_many, std::int64_t edge, std::int64_t channels) const {
     const std::int64_t count = rows(as_many * size(), edge * edge * channels);
     return values(count * edge * edge, channels, dtype_, 1).reshape({count, edge, edge, channels});
   }
 
-  /// Measures what `make` gives, unless only others are asked for.
+  /// Measures the work that `make` returns, unless TableOptions::only excludes the row.
   void row(const std::string& name, const std::function<Work()>& make) {
     if (name.find(options_.only) == std::string::npos) return;
     measure(name, make());
@@ -119,7 +119,7 @@ class Table {
   }
 
   int measured() const { return measured_; }
-  int met() const { return met_; }  ///< of those, with their goals
+  int met() const { return met_; }  ///< number of measured rows that reached their goal
 
  private:
   void measure(const std::string& name, const Work& work) {

@@ -12,10 +12,10 @@
 #include "binade/core/runtime.h"
 #include "binade/core/tensor.h"
 
-/// What benchmarks call single ops with: their inputs, and their two directions without a tape.
+/// Inputs and calls of single ops for benchmarks, in both directions without a tape.
 namespace binade::bench {
 
-/// Normal values: `rows` of `columns`, made of a million and repeated on the device.
+/// Returns `rows` x `columns` normal values; a million are drawn and repeated on the device.
 inline Tensor values(std::int64_t rows, std::int64_t columns, DType dtype, std::uint32_t tag, double scale = 1) {
   const std::int64_t some = std::min(rows, std::max<std::int64_t>(1, (1 << 20) / columns));
   const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = tag};
@@ -36,7 +36,7 @@ inline double bytes_of(const Tensor& t) {
   return static_cast<double>(t.numel()) * static_cast<double>(size_of(t.dtype()));
 }
 
-/// Classes, all alike; or as frequent as words of a text are, the most frequent one in about 5 % of all places.
+/// Returns class ids, uniformly distributed, or with `text` distributed like words, the most frequent at about 5 %.
 inline Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false) {
   const RandomStream numbers{.seed = 1, .purpose = RngPurpose::kData, .index = 9};
   std::vector<std::int32_t> host(static_cast<std::size_t>(rows));
@@ -48,7 +48,7 @@ inline Tensor labels(std::int64_t rows, std::int64_t classes, bool text = false)
   return Tensor::from(host, {rows}).to(Runtime::current_device());
 }
 
-/// Takes the gradients of one op away again; that of input 0 is to be multiplied by `derivative`.
+/// Discards the gradients of one op; that of input 0 is multiplied by the activation derivative `derivative`.
 class Gradients : public GradSink {
  public:
   Gradients(const OpContext& context, const ActivationDerivative& derivative)
@@ -66,7 +66,7 @@ class Gradients : public GradSink {
   ActivationDerivative derivative_;
 };
 
-/// What one call of an op is, for timing it without a tape.
+/// One call of an op, for timing it without a tape.
 template <class Op>
 struct Call {
   Tensors in{};
@@ -96,7 +96,7 @@ struct Call {
       Op::forward(c, in, params);
     };
   }
-  /// The gradients of the inputs in `wanted` alone; `gys` are those of the outputs, as many as the op reads.
+  /// Returns a function that computes the gradients of the inputs in `wanted`; `gys` are the outputs' gradients.
   std::function<void()> backward(std::uint32_t wanted, const Tensors& gys,
                                  const GradSink::ActivationDerivative& derivative = {}) const {
     auto kept = std::make_shared<OpContext>(context(wanted));

@@ -1,5 +1,5 @@
-// Reads losses and gradient norms from stdin, those of one step per line, in the order of a run's steps. Prints the
-// number (from 1) of each step that amp::SpikeGuard would have refused. Called by bench/signs.py.
+// Reads the loss and the gradient norm of one step per line from stdin. Prints the number (from 1) of each step that
+// amp::SpikeGuard would refuse. Called by bench/signs.py.
 #include "binade/amp/warnings/spike_guard.h"
 
 #include <cstdio>

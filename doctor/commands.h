@@ -3,43 +3,43 @@
 #include <cstdint>
 #include <string>
 
-/// The sub-commands of binade-doctor. Each writes its findings to stdout, throws binade::Error on what it cannot work
-/// with, and returns the exit code.
+/// The sub-commands of binade-doctor. Each prints its results to stdout and returns the exit code. Throws
+/// binade::Error.
 namespace binade::doctor {
 
-/// Versions, processor, threads and device.
+/// Prints versions, processor, threads and device.
 int env();
 
-/// Prints the contents of a checkpoint or a run folder in one screen; with `all`, every entry. `checkpoint` selects one
-/// of a run folder: see load() in subject.h.
+/// Prints the contents of a checkpoint or a run folder on one screen; with `all`, every entry. `checkpoint` selects the
+/// checkpoint of a run folder: see load() in selected_checkpoint.h.
 int inspect(const std::string& path, const std::string& checkpoint, bool all);
 
-/// Whether a checkpoint, or every one of a run, is whole: 0, or 22 after naming those that are not.
+/// Verifies a checkpoint, or all checkpoints of a run: 0 if all are intact, 22 after naming those that are not.
 int verify(const std::string& path);
 
-/// The state hash of a checkpoint, computed from its contents. `checkpoint` as above.
+/// Prints the state hash of a checkpoint, computed from its contents. `checkpoint` as in inspect().
 int hash(const std::string& path, const std::string& checkpoint);
 
-/// Which entries differ between two checkpoints: 0 when none does, else 1.
+/// Prints the entries that differ between two checkpoints: 0 if none does, otherwise 1.
 int diff(const std::string& a, const std::string& b, bool all);
 
-/// A run folder told as one HTML page (report.html in it where `output` is empty), whose path is printed.
+/// Writes an HTML report on a run folder (to report.html in it if `output` is empty) and prints its path.
 int write_report(const std::string& run, const std::string& output);
 
-/// Replaces this process by a program with `replay CAPSULE`: `program` if it is given, otherwise the one that the
-/// capsule names, which must be listed in run/known_programs.h. Does not return; throws ArgumentError on failure.
-int replay(const std::string& capsule, const std::string& program);
+/// Replaces this process by a program that replays a repro bundle: `program` if it is given, otherwise the program that
+/// the bundle names, which must be listed in run/known_programs.h. Does not return; throws ArgumentError on failure.
+int replay(const std::string& bundle, const std::string& program);
 
 struct ExchangeOptions {
   std::string from{}, to{};
   std::string names = "binade";  ///< binade, pytorch-unet or hf-gpt2
-  /// Rows of the token table in the exchange file (export) or in Binade (import); 0: as it is
+  /// Rows of the token table in the exchange file (export) or in Binade (import); 0: unchanged
   std::int64_t vocabulary = 0;
-  std::string checkpoint{};  ///< export, of a run folder: see load() in subject.h
+  std::string checkpoint{};  ///< export: selects the checkpoint of a run folder, see load() in selected_checkpoint.h
 };
-/// Weights and statistics of a checkpoint as safetensors.
+/// Exports weights and normalization statistics of a checkpoint as safetensors.
 int export_weights(const ExchangeOptions& options);
-/// Weights in safetensors as a checkpoint that holds nothing else, for --init-from.
+/// Imports safetensors as a checkpoint that holds weights alone, for --init-from.
 int import_weights(const ExchangeOptions& options);
 
 }  // namespace binade::doctor

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "binade/doctor/commands.h"
-#include "binade/doctor/subject.h"
+#include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/terminal/console.h"
 
 namespace binade::doctor {
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kScreen = 40;
 
-/// How two tensors of one type differ; empty when they are the same to the bit.
+/// Describes how two tensors of one type differ; returns an empty text if all bits are equal.
 std::string tensor_difference(const Tensor& a, const Tensor& b) {
   if (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0) return "";
   std::int64_t count = 0;
@@ -27,14 +27,14 @@ std::string tensor_difference(const Tensor& a, const Tensor& b) {
       continue;
     ++count;
     const double gap = std::abs(a.at(i) - b.at(i));
-    if (!(gap <= largest)) largest = gap;  // a NaN stays
+    if (!(gap <= largest)) largest = gap;  // keeps a NaN
   }
   return fmt::format("{}: {} of {} elements differ, by {:.3g} at most", type_text(a), count, a.numel(), largest);
 }
 
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-/// Whether two values that are no tensors are the same to the bit: 0 and -0 are not, a NaN and itself are.
+/// True if all bits of two values other than tensors are equal: 0 and -0 differ, a NaN equals itself.
 bool same_value(const StateDict::Value& a, const StateDict::Value& b) {
   return std::visit(
       [&](const auto& x) {
@@ -52,7 +52,7 @@ bool same_value(const StateDict::Value& a, const StateDict::Value& b) {
       a);
 }
 
-/// How two entries of one name differ; empty when they are the same to the bit.
+/// Describes how two entries of one name differ; returns an empty text if all bits are equal.
 std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
   if (a.index() != b.index() || type_text(a) != type_text(b))
     return fmt::format("{} -> {}", type_text(a), type_text(b));
@@ -67,18 +67,18 @@ std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
 int diff(const std::string& a, const std::string& b, bool all) {
   const StateDict before = load(a).checkpoint.state, after = load(b).checkpoint.state;
   int differing = 0;
-  const auto tell = [&](const std::string& name, const std::string& what) {
+  const auto report = [&](const std::string& name, const std::string& what) {
     if (++differing <= kScreen || all) io::print(fmt::format("{:<48} {}\n", one_line(name), what));
   };
   for (const auto& [name, value] : before.values()) {
     const auto found = after.values().find(name);
     if (found == after.values().end())
-      tell(name, "only in the first: " + type_text(value));
+      report(name, "only in the first: " + type_text(value));
     else if (const std::string what = difference(value, found->second); !what.empty())
-      tell(name, what);
+      report(name, what);
   }
   for (const auto& [name, value] : after.values())
-    if (!before.contains(name)) tell(name, "only in the second: " + type_text(value));
+    if (!before.contains(name)) report(name, "only in the second: " + type_text(value));
   if (differing > kScreen && !all) io::print(fmt::format("… and {} more: --all\n", differing - kScreen));
   if (differing == 0)
     io::print(fmt::format("the same state to the bit, {} entries\n", before.values().size()));

@@ -2,7 +2,7 @@
 
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
-#include "binade/doctor/subject.h"
+#include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/checkpoint/find.h"
 #include "binade/io/checkpoint/health.h"
 #include "binade/io/exchange/name_maps/hf_gpt2.h"
@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kTable = "tokens.weight";
 
-/// Statistics of normalization lie in a section of their own; exchange files keep them beside the weights.
+/// True for normalization statistics, which checkpoints store in a separate section and exchange files beside the
+/// weights.
 bool is_statistic(const std::string& name) {
   return name.ends_with(".running_mean") || name.ends_with(".running_var") || name.ends_with(".num_batches_tracked");
 }
@@ -33,8 +34,8 @@ Tensor padded_rows(const Tensor& t, std::int64_t rows) {
 }  // namespace
 
 int export_weights(const ExchangeOptions& options) {
-  const auto [checkpoint, what] = load(options.from, options.checkpoint, io::CheckpointChoice{});
-  if (is_folder(options.from)) io::say(what);
+  const auto [checkpoint, description] = load(options.from, options.checkpoint, io::CheckpointChoice{});
+  if (is_folder(options.from)) io::say(description);
   io::Safetensors content;
   for (const char* group : {"model", "norm"}) {
     const StateDict section = checkpoint.state.section(group);
@@ -61,10 +62,10 @@ int import_weights(const ExchangeOptions& options) {
   for (const auto& [name, tensor] : tensors)
     state.put((is_statistic(name) ? "norm/" : "model/") + name,
               is_floating(tensor.dtype()) ? tensor.to(DType::f32) : tensor);
-  const std::optional<std::string> sick = io::first_non_finite(state);
-  check<DataError>(!sick, "{}: {}", options.from, sick.value_or(""));
+  const std::optional<std::string> non_finite = io::first_non_finite(state);
+  check<DataError>(!non_finite, "{}: {}", options.from, non_finite.value_or(""));
   const io::CheckpointImage image = io::encode_checkpoint(state, "");
-  io::verify_checkpoint(image.bytes(), options.from);  // leaves no unreadable file behind
+  io::verify_checkpoint(image.bytes(), options.from);  // before an unreadable file is written
   io::write_output_file(options.to, image.bytes());
   io::print(fmt::format("{} tensors in {}\n", tensors.size(), options.to));
   return 0;

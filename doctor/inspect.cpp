@@ -4,10 +4,9 @@
 #include "binade/amp/state_hash.h"
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
-#include "binade/doctor/subject.h"
+#include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/checkpoint/find.h"
 #include "binade/io/checkpoint/health.h"
-#include "binade/io/files/file_ops.h"
 #include "binade/io/terminal/console.h"
 
 namespace binade::doctor {
@@ -16,7 +15,7 @@ namespace {
 
 constexpr int kScreen = 24;
 
-/// What a group holds, added up.
+/// Totals of one group.
 struct Group {
   std::int64_t tensors = 0, elements = 0, values = 0;
   std::uint64_t bytes = 0;
@@ -24,17 +23,7 @@ struct Group {
 
 void print_run(const std::string& path) {
   const std::string folder = checkpoints_folder(path);
-  io::FileOps& ops = io::FileOps::real();
-  int descriptor = -1;
-  const int error = io::open_checkpoints(ops, folder, descriptor);
-  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, io::error_text(error));
-  const io::FileHandle handle(ops, descriptor);
-  std::vector<std::byte> text;
-  io::ManifestReading reading;
-  if (io::read_file(ops, handle.get(), io::kManifestName, io::kManifestLimit, text) == 0)
-    reading = io::manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
-  else
-    reading.whole = false;
+  const io::ManifestReading reading = io::read_manifest(io::open_checkpoints(folder));
   io::print(folder + "\n");
   if (!reading.whole) io::print("  MANIFEST is missing or damaged; the next run rebuilds it from the files\n");
   const std::vector<io::ManifestEntry>& entries = reading.manifest.entries;
@@ -91,9 +80,9 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
 
 int inspect(const std::string& path, const std::string& checkpoint, bool all) {
   if (is_folder(path)) print_run(path);
-  const Subject subject = load(path, checkpoint);
-  io::print(subject.what + "\n");
-  print_checkpoint(subject.checkpoint, all);
+  const SelectedCheckpoint selected = load(path, checkpoint);
+  io::print(selected.description + "\n");
+  print_checkpoint(selected.checkpoint, all);
   return 0;
 }
 

@@ -15,39 +15,40 @@ int main(int argc, char** argv) {
 
   std::string path, other;
   bool all = false;
-  CLI::App* inspect = app.add_subcommand("inspect", "what a checkpoint or a run folder holds");
+  CLI::App* inspect = app.add_subcommand("inspect", "prints the contents of a checkpoint or a run folder");
   inspect->add_option("path", path, "checkpoint file or run folder")->required();
   inspect->add_flag("--all", all, "every entry, not one screen");
   std::string checkpoint;
-  const auto chooses = [&](CLI::App* command, std::string& which, const char* usual) {
+  const auto add_checkpoint_option = [&](CLI::App* command, std::string& which, const char* usual) {
     command->add_option("--checkpoint", which, fmt::format("of a run folder: best, newest or a step ({})", usual));
   };
-  chooses(inspect, checkpoint, "newest");
+  add_checkpoint_option(inspect, checkpoint, "newest");
 
   CLI::App* verify = app.add_subcommand("verify",
-                                        "whether a checkpoint, or every one of a run, is whole; exit 22 when not");
+                                        "checks that a checkpoint, or every one of a run, is intact; exit 22 if not");
   verify->add_option("path", path, "checkpoint file or run folder")->required();
 
   CLI::App* hash = app.add_subcommand("hash", "the state hash of a checkpoint, as --state-hash prints it in a run");
   hash->add_option("path", path, "checkpoint file or run folder")->required();
-  chooses(hash, checkpoint, "newest");
+  add_checkpoint_option(hash, checkpoint, "newest");
 
-  CLI::App* diff = app.add_subcommand("diff", "what differs between two checkpoints; exit 1 when something does");
+  CLI::App* diff = app.add_subcommand("diff",
+                                      "prints the differences between two checkpoints; exit 1 if there are any");
   diff->add_option("a", path, "checkpoint file")->required();
   diff->add_option("b", other, "checkpoint file")->required();
   diff->add_flag("--all", all, "every entry that differs, not one screen");
 
   std::string output;
   CLI::App* report = app.add_subcommand("report", "one HTML page about a run: curves, headroom, incidents, samples");
-  report->add_option("run", path, "run folder; the run may be going on")->required();
+  report->add_option("run", path, "run folder; the run may still be running")->required();
   report->add_option("--output", output, "the page's file (report.html in the run folder)");
 
-  CLI::App* replay = app.add_subcommand("replay", "runs the failed attempt of an incident's capsule again");
-  replay->add_option("capsule", path, "capsule.h5 of an incident")->required();
+  CLI::App* replay = app.add_subcommand("replay", "runs the failed attempt of an incident again from its repro bundle");
+  replay->add_option("bundle", path, "capsule.h5 of an incident")->required();
   replay->add_option("--program", other, "the program that wrote it (the one of that name beside this one)");
 
   doctor::ExchangeOptions exchange;
-  const auto exchanges = [&](CLI::App* command, const char* from, const char* to, const char* rows) {
+  const auto add_exchange_options = [&](CLI::App* command, const char* from, const char* to, const char* rows) {
     command->add_option("from", exchange.from, from)->required();
     command->add_option("to", exchange.to, to)->required();
     command
@@ -58,13 +59,13 @@ int main(int argc, char** argv) {
     command->add_option("--vocabulary", exchange.vocabulary, rows)->check(CLI::PositiveNumber);
   };
   CLI::App* export_weights = app.add_subcommand("export", "weights and statistics of a checkpoint as safetensors");
-  exchanges(export_weights, "checkpoint file or run folder", "safetensors file to write",
-            "cut the token table to this many rows (hf-gpt2)");
-  chooses(export_weights, exchange.checkpoint, "the best where one with a score is kept, else the newest");
+  add_exchange_options(export_weights, "checkpoint file or run folder", "safetensors file to write",
+                       "cut the token table to this many rows (hf-gpt2)");
+  add_checkpoint_option(export_weights, exchange.checkpoint, "the best if any has a score, else the newest");
   CLI::App* import_weights = app.add_subcommand("import",
                                                 "safetensors as a checkpoint of weights alone, for --init-from");
-  exchanges(import_weights, "safetensors file", "checkpoint file to write",
-            "pad the token table with zeros to this many rows (hf-gpt2)");
+  add_exchange_options(import_weights, "safetensors file", "checkpoint file to write",
+                       "pad the token table with zeros to this many rows (hf-gpt2)");
 
   return amp::run_command_line(app, argc, argv, [&] {
     if (env->parsed()) return doctor::env();

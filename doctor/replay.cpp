@@ -14,23 +14,23 @@
 namespace binade::doctor {
 namespace {
 
-/// The name of the program that wrote a capsule: config.json has it.
-std::string program_of(const std::string& capsule) {
-  const StateDict state = io::load_checkpoint(capsule).state;
+/// Returns the name of the program that wrote a repro bundle, from its config.json.
+std::string program_of(const std::string& bundle) {
+  const StateDict state = io::load_checkpoint(bundle).state;
   check<CheckpointError>(state.contains("capsule/config"),
-                         "replay: {} is no capsule; an incident's folder holds one, capsule.h5", capsule);
-  const std::string& settings = state.text("capsule/config");  // empty: the program was one without settings
-  const auto config = settings.empty() ? nlohmann::json() : io::parse_json<nlohmann::json>(settings, capsule);
+                         "replay: {} is not a repro bundle; an incident's folder holds one, capsule.h5", bundle);
+  const std::string& settings = state.text("capsule/config");  // empty if the program has no settings
+  const auto config = settings.empty() ? nlohmann::json() : io::parse_json<nlohmann::json>(settings, bundle);
   const bool named = config.is_object() && config.contains("program") && config["program"].is_string();
-  check<ArgumentError>(named, "replay: {} does not say which program wrote it; name one with --program", capsule);
+  check<ArgumentError>(named, "replay: {} does not say which program wrote it; name one with --program", bundle);
   return config["program"].get<std::string>();
 }
 
 }  // namespace
 
-int replay(const std::string& capsule, const std::string& program) {
-  std::string path = program.empty() ? amp::known_program_path(program_of(capsule)) : program, word = "replay",
-              file = capsule;
+int replay(const std::string& bundle, const std::string& program) {
+  std::string path = program.empty() ? amp::known_program_path(program_of(bundle)) : program, word = "replay",
+              file = bundle;
   const std::array<char*, 4> arguments{path.data(), word.data(), file.data(), nullptr};
   execv(path.c_str(), arguments.data());
   throw ArgumentError(fmt::format("replay: cannot run {}: {}", path, std::strerror(errno)));

@@ -1,4 +1,3 @@
-
 #include "binade/core/error.h"
 #include "binade/core/version.h"
 #include "binade/doctor/commands.h"

@@ -1,8 +1,7 @@
-
 #include "binade/amp/state_hash.h"
 #include "binade/core/error.h"
 #include "binade/doctor/commands.h"
-#include "binade/doctor/subject.h"
+#include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/checkpoint/find.h"
 #include "binade/io/checkpoint/health.h"
 #include "binade/io/files/file_ops.h"
@@ -20,8 +19,8 @@ int verify(const std::string& path) {
       check<NoCheckpointError>(checkpoint.info.state_hash.empty() ||
                                    amp::state_hash(checkpoint.state) == checkpoint.info.state_hash,
                                "checkpoint {}: its contents do not give the state hash that is written in it", file);
-      const std::optional<std::string> sick = io::first_non_finite(checkpoint.state);
-      check<NoCheckpointError>(!sick, "checkpoint {}: {}", file, sick.value_or(""));
+      const std::optional<std::string> non_finite = io::first_non_finite(checkpoint.state);
+      check<NoCheckpointError>(!non_finite, "checkpoint {}: {}", file, non_finite.value_or(""));
       io::print(
           fmt::format("whole    {}  {}  {}\n", file, bytes_text(checkpoint.info.bytes), checkpoint.info.state_hash));
     } catch (const NoCheckpointError& e) {
@@ -35,9 +34,9 @@ int verify(const std::string& path) {
 }
 
 int hash(const std::string& path, const std::string& checkpoint) {
-  const Subject subject = load(path, checkpoint);
-  if (is_folder(path)) io::say(subject.what);
-  io::print(amp::state_hash(subject.checkpoint.state) + "\n");
+  const SelectedCheckpoint selected = load(path, checkpoint);
+  if (is_folder(path)) io::say(selected.description);
+  io::print(amp::state_hash(selected.checkpoint.state) + "\n");
   return 0;
 }
 

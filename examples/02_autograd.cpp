@@ -1,4 +1,4 @@
-// 2. Variables: tensors with history. backward() walks the tape in reverse.
+// 2. Variables: tensors that record the ops on them. backward() runs the tape in reverse.
 #include <binade.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ int main() {
     w.zero_grad();
     const Variable loss = mse(matmul(x, w), y);
     backward(loss);
-    // Leaves are updated outside the tape: their gradient is a plain tensor.
+    // Parameters are updated outside the tape: a gradient is a plain tensor.
     const std::vector<float> gradient = w.grad().to_vector<float>();
     std::vector<float> value = w.value().to_vector<float>();
     for (std::size_t i = 0; i < value.size(); ++i) value[i] -= 0.2f * gradient[i];
@@ -31,7 +31,7 @@ int main() {
   const GradcheckResult result = gradcheck([](const std::vector<Variable>& in) { return gelu(in[0]) * in[0]; }, {at});
   std::printf("gradcheck %s\n", result.passed ? "passed" : result.message.c_str());
 
-  // The tape frees what backward has used; going twice is an error that says so.
+  // The tape frees its tensors during backward; a second backward is an error.
   const Variable a(at, true);
   const Variable once = sum(a * a);
   backward(once);

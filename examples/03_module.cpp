@@ -1,4 +1,4 @@
-// 3. Modules: parts of a model, named by one visit(). A small network learns two spirals.
+// 3. Modules: the parts of a model, named in visit(). A small network learns to separate two spirals.
 #include <binade.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ int main() {
   optim::AdamW optimizer(model, {.lr = 1e-2, .weight_decay = 0});
   const Spirals data = two_spirals(400);
 
-  // What a model is made of, by path: the names that checkpoints, messages and precision overrides use.
+  // The parameters by path: the names that checkpoints, messages and precision overrides use.
   for (const auto& [name, parameter] : nn::named_parameters(model))
     std::printf("%-14s %s\n", name.c_str(), parameter->shape().to_string().c_str());
 

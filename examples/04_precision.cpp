@@ -1,4 +1,4 @@
-// 4. Precision: one word changes what products compute in; the loss scale is a state machine; nothing is cast by hand.
+// 4. Precision: a policy selects the dtype of each op, so that nothing is cast by hand; a scaler sets the loss scale.
 #include <binade.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@ int main() {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(numbers.normal(i));
   const Tensor x = Tensor::from(values, {64, 16});
 
-  // The same model under three policies. An override wins over the preset: here the last layer stays f32.
+  // The same model under three policies. An override takes precedence: here the last layer stays f32.
   for (const amp::Policy& policy :
        {amp::Policy::fp32(), amp::Policy::bf16(), amp::Policy::fp16().with("down", DType::f32)}) {
     const PolicyScope scope(policy);
@@ -22,7 +22,7 @@ int main() {
                 std::string(name_of(y.dtype())).c_str(), y.value().at(0));
   }
 
-  // A loop of one's own in fp16. The scale starts far too high: steps are skipped, the scale halves, training proceeds.
+  // A custom training loop in fp16. The scale starts too high: steps are skipped and the scale halves until it fits.
   const PolicyScope scope(amp::Policy::fp16());
   optim::AdamW optimizer(model, {.lr = 1e-2});
   amp::LossScaler scaler(amp::LossScaleOptions::dynamic(0x1p32));

@@ -1,4 +1,4 @@
-// 5. The Trainer: a step is a transaction. It commits whole, or everything is as before.
+// 5. The Trainer: a step is a transaction. It commits completely or changes nothing.
 #include <binade.h>
 
 #include <cstdio>
@@ -36,20 +36,20 @@ int main() {
   amp::Trainer trainer(runtime, model, optimizer,
                        {.precision = amp::Policy::fp16(), .clip_norm = 1, .state_hash = true});
 
-  // The closure is the whole step's maths and reads data only through its argument, so that the step can be run again.
-  const auto maths = [&](const Batch& b) { return nn::mse(model(b.x), b.y); };
+  // The closure computes the loss of a batch and reads data only through its argument, so that a step can be repeated.
+  const auto loss = [&](const Batch& b) { return nn::mse(model(b.x), b.y); };
   for (int step = 1; step <= 60; ++step) {
-    trainer.step(make_batch(step, 1), maths);
+    trainer.step(make_batch(step, 1), loss);
     for (const amp::StepResult& r : trainer.finished())
       if (!r.committed || r.step % 20 == 0)
         std::printf("step %2lld  %s  loss %.4f  scale %g\n", static_cast<long long>(r.step),
                     r.committed ? "committed" : "aborted  ", r.loss, r.loss_scale);
   }
 
-  // An infinite input is no matter of scale: the step refuses, says why, and leaves no trace.
+  // No loss scale helps against an infinite input: the step throws an error that says why, and changes nothing.
   const std::string before = trainer.state_hash();
   try {
-    trainer.step(make_batch(61, 1e38f), maths);
+    trainer.step(make_batch(61, 1e38f), loss);
   } catch (const NumericError& error) {
     std::printf("%s\n", error.what());
   }

@@ -1,4 +1,4 @@
-// 6. Runs: written down as they go, and where one was cut, it goes on to the same bits.
+// 6. Runs: checkpoints and logs. An interrupted run resumes and ends with the same bits.
 #include <binade.h>
 
 #include <cstdio>
@@ -21,10 +21,10 @@ struct Net : nn::Module {  // x (B, 4) -> (B, 4)
 
 struct Batch {
   Tensor x;
-  io::BatchOrigin origin{};  // which samples: what lets a resumed run go on inside an epoch
+  io::BatchOrigin origin{};  // the samples of the batch, so that a resumed run continues within an epoch
 };
 
-/// 320 samples in shuffled batches of 32: any function that makes the batch of given samples is a data set.
+/// Loads 320 samples in shuffled batches of 32. A data set is any function that makes the batch of given samples.
 io::Loader<Batch> numbers() {
   return {{.batch = 32, .seed = 3, .samples = 320}, [](const io::BatchOrigin& origin) {
             std::vector<float> x;
@@ -36,7 +36,7 @@ io::Loader<Batch> numbers() {
           }};
 }
 
-/// A whole training program. Leaves its loop after `cut` steps, as if the machine had gone. Returns the state's hash.
+/// A complete training program. Stops after `cut` steps, as if it were killed. Returns the hash of the state.
 std::string train(const std::string& folder, std::int64_t cut) {
   Runtime runtime({.seed = 1});
   Net model;

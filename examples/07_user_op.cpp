@@ -1,4 +1,4 @@
-// 7. An op of your own: one struct, and it is recorded, cast, checked and named as Binade's are.
+// 7. A custom op: one struct, which the tape records and the precision policy casts like Binade's own ops.
 #include <binade.h>
 
 #include <cmath>

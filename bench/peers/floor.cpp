@@ -1,12 +1,12 @@
-// What a training step cannot do without: all its products and convolutions, forward and both gradients, by oneDNN, one
-// after another on one thread team; the passes over memory that are left when everything is fused that can be (see
-// Step::norm_of_images and Step::norm_of_rows), as plain reads and writes of buffers that stay in the last cache; and
-// one pass of Adam over the parameters. No arithmetic of activations, norms, softmax and loss is counted, no copy, no
-// change of layout; attention's products are those of whole squares. A contender of bench/run.py:
+// The minimum of a training step: all products and convolutions, forward and both gradients, by oneDNN, one after
+// another on all threads; the passes over memory that remain if all possible ops are fused (see Step::norm_of_images
+// and Step::norm_of_rows), as plain reads and writes of buffers in the last cache; and one pass of Adam over the
+// parameters. Arithmetic of activations, norms, softmax and loss, copies and changes of layout are not counted;
+// attention's products are those of full squares. A contender of bench/run.py:
 //
 //   floor WORKLOAD PRECISION      unet | gpt | gpt-tiny | gpt2; fp32 | bf16; OMP_NUM_THREADS threads
 //
-// Images lie as oneDNN likes them best; matrices row by row, as a step that changes its weights has them.
+// Images have the layout that oneDNN prefers; matrices are row-major, because the weights change in every step.
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -61,7 +61,7 @@ class Step {
           dnnl::algorithm::convolution_direct, n, c, h, k, filter, 1, h, data_gradient);
   }
 
-  /// y = x W^T for `rows` rows, and its gradients, of `layers` layers alike.
+  /// y = x W^T for `rows` rows, and its gradients, in each of `layers` layers.
   void linear(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t layers) {
     parameters_ += in * out * layers;
     for (std::int64_t layer = 0; layer < layers; ++layer) {
@@ -71,7 +71,7 @@ class Step {
     }
   }
 
-  /// Attention of `heads` heads in all: logits and values, and the four products of their gradients.
+  /// Attention with `heads` heads in total: logits and values, and the four products of their gradients.
   void attention(std::int64_t heads, std::int64_t tokens, std::int64_t depth, std::int64_t layers) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       for (int twice = 0; twice < 2; ++twice)
@@ -81,28 +81,28 @@ class Step {
     }
   }
 
-  /// Batch norm and ReLU behind a convolution whose result has `values` values. Its sums are taken as the convolution
-  /// stores, and in backward as the next gradient is stored, which reads the result once more.
+  /// Batch norm and ReLU after a convolution with `values` results. The sums are computed while the convolution stores,
+  /// and in backward while the next gradient is stored, which reads the results once more.
   void norm_of_images(std::int64_t values) {
     pass<1, 1>(values);  // result -> normalized
-    pass<1, 0>(values);  // result, beside its gradient that is being stored
+    pass<1, 0>(values);  // result, while its gradient is stored
     pass<2, 1>(values);  // result, gradient -> gradient
   }
-  /// 2 x 2 max pooling of `values` values as they are normalized: a quarter more to write, and to read in backward.
+  /// 2 x 2 max pooling of `values` values during the normalization: writes a quarter more, and reads it in backward.
   void pooling(std::int64_t values) { pass<1, 1>(values / 4); }
-  /// An addition to the residual and the layer norm behind it.
+  /// An addition to the residual and the layer norm after it.
   void norm_of_rows(std::int64_t values) {
     pass<2, 2>(values);  // residual, branch -> residual, normalized
     pass<3, 1>(values);  // residual, its gradient, that of what was normalized -> gradient
   }
-  /// A fused activation keeps what it was applied to, and its gradient reads it.
+  /// A fused activation stores its input for its gradient.
   void activation(std::int64_t values) { pass<1, 1>(values); }
-  /// Rows of a table, and their gradient.
+  /// A lookup of rows and its gradient.
   void embedding(std::int64_t values) {
     pass<1, 1>(values);
     pass<1, 1>(values);
   }
-  /// Logits become their gradient.
+  /// The gradient replaces the logits.
   void loss(std::int64_t values) { pass<1, 1>(values); }
 
   void run() {
@@ -114,12 +114,12 @@ class Step {
     passing_ += std::chrono::steady_clock::now() - start;
   }
 
-  /// Since the last call, in ms: passes over memory and Adam.
+  /// Returns the time of passes over memory and Adam since the last call, in ms.
   double take_passing_ms() { return std::exchange(passing_, {}).count(); }
 
   std::int64_t parameters() const { return parameters_; }
 
-  /// Makes room for Adam's state: after the last layer.
+  /// Allocates Adam's state; to be called after the last layer was added.
   void finish() {
     const auto count = static_cast<std::size_t>(parameters_);
     for (std::vector<float>* state : {&weight_, &gradient_, &first_, &second_}) state->assign(count, 1e-3f);
@@ -151,7 +151,7 @@ class Step {
                            {DNNL_ARG_DIFF_WEIGHTS, memory(weights.diff_weights_desc(), engine_)}});
   }
 
-  /// `batch` products (m, k) x (k, n); a transposed operand is stored the other way round.
+  /// `batch` products (m, k) x (k, n); a transposed operand is stored transposed.
   void product(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, bool left_transposed,
                bool right_transposed, Type result) {
     const auto matrix = [&](Type type, std::int64_t rows, std::int64_t columns, bool transposed) {
@@ -170,7 +170,7 @@ class Step {
     works_.push_back([this, primitive, arguments] { primitive.execute(stream_, arguments); });
   }
 
-  /// Noise: zeros would multiply faster on some processors.
+  /// Fills memory with noise, because zeros multiply faster on some processors.
   memory filled(const memory::desc& desc) {
     memory to(desc, engine_);
     const memory::dims dims = described_dims(desc);
@@ -179,7 +179,7 @@ class Step {
     auto* values = static_cast<float*>(from.get_data_handle());
     std::normal_distribution<float> normal;
     const std::size_t count = from.get_desc().get_size() / sizeof(float);
-    for (std::size_t i = 0; i < count; ++i)  // a few thousand draws, over and over: enough not to be zeros, and quick
+    for (std::size_t i = 0; i < count; ++i)  // repeats a few thousand draws, which is faster
       values[i] = i < 4096 ? normal(random_) : values[i - 4093];
     dnnl::reorder(from, to).execute(stream_, from, to);
     stream_.wait();
@@ -193,7 +193,7 @@ class Step {
       return desc.dims();
   }
 
-  /// `kRead` arrays of `values` values are read, `kWritten` are written.
+  /// Reads `kRead` arrays of `values` values and writes `kWritten`.
   template <int kRead, int kWritten>
   void pass(std::int64_t values) {
     const std::size_t words = static_cast<std::size_t>(values) * (type_ == Type::f32 ? 4 : 2) / 4;
@@ -219,13 +219,13 @@ class Step {
     const auto count = static_cast<std::int64_t>(weight_.size());
     float *w = weight_.data(), *g = gradient_.data(), *m = first_.data(), *v = second_.data();
     std::uint16_t* low = low_.empty() ? nullptr : low_.data();
-    constexpr std::int64_t kPiece = 1 << 14;
+    constexpr std::int64_t kChunk = 1 << 14;
 #pragma omp parallel for schedule(static)
-    for (std::int64_t begin = 0; begin < count; begin += kPiece)
-      adam_piece(std::min(kPiece, count - begin), w + begin, g + begin, m + begin, v + begin,
+    for (std::int64_t begin = 0; begin < count; begin += kChunk)
+      adam_chunk(std::min(kChunk, count - begin), w + begin, g + begin, m + begin, v + begin,
                  low == nullptr ? low : low + begin);
   }
-  __attribute__((target_clones("avx512f", "avx2", "default"))) static void adam_piece(std::int64_t count, float* w,
+  __attribute__((target_clones("avx512f", "avx2", "default"))) static void adam_chunk(std::int64_t count, float* w,
                                                                                       const float* g, float* m,
                                                                                       float* v, std::uint16_t* low) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "binade/doctor/report/words.h"
+#include "binade/doctor/report/format.h"
 
 namespace binade::doctor::report {
 
@@ -32,7 +32,7 @@ Range range_of(const std::vector<Series>& lines) {
   return range.low <= range.high ? range : Range{0, 1};
 }
 
-/// The round number (1, 2 or 5 times a power of ten) nearest above.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 double round_up(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   for (const double factor : {1.0, 2.0, 5.0})

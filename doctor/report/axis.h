@@ -14,18 +14,18 @@ struct Tick {
   std::string label{};
 };
 
-/// One axis of a chart: where a value lies on it, and which values are written beside it.
+/// One axis of a chart: maps values to positions and chooses the labeled values.
 class Axis {
  public:
-  /// Bounds that do not make a range are moved apart. Logarithmic scales want them > 0.
+  /// Bounds that are equal or too close are moved apart. A logarithmic scale requires bounds > 0.
   Axis(Scale scale, double low, double high);
-  /// Holds all points of the lines; `scale` left to the values: logarithmic where they span more than a factor of 30.
+  /// Makes an axis that contains all points of the lines: logarithmic if the values span more than a factor of 30.
   static Axis around(const std::vector<Series>& lines);
   static Axis around(const std::vector<Series>& lines, Scale scale);
 
-  /// 0 at the low end, 1 at the high end.
+  /// Returns the position of a value: 0 at the low end, 1 at the high end.
   double at(double value) const;
-  /// About `count` round values inside.
+  /// Returns about `count` round values within the bounds.
   std::vector<Tick> ticks(int count) const;
   Scale scale() const { return scale_; }
   double low() const { return low_; }

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/heat_map.h"
 #include "binade/doctor/report/sections.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostRows = 64;
 constexpr std::size_t kMostCells = 6000;
-constexpr std::size_t kSmoothed = 60;  // fewer points are drawn as they are
+constexpr std::size_t kSmoothed = 60;  // series with fewer points are not smoothed
 
 Series of_steps(const RunHistory& history, double Attempt::*value) {
   Series series;
@@ -19,7 +19,7 @@ Series of_steps(const RunHistory& history, double Attempt::*value) {
   return finite_of(series);
 }
 
-/// A noisy series: pale as it is, and its moving mean.
+/// Adds a noisy series as a pale line, and its moving mean.
 void add_noisy(LineChart& chart, const std::string& name, const std::string& color, const Series& series) {
   if (series.size() < kSmoothed) {
     chart.lines.push_back({.name = name, .color = color, .points = series});
@@ -75,7 +75,7 @@ LineChart lr_chart(const RunHistory& history) {
   return chart;
 }
 
-/// Gradients of other precisions need no scale: it stays 1.
+/// True if the run used a loss scale.
 bool is_scaled(const RunHistory& history) {
   return std::ranges::any_of(history.committed, [](const Attempt& a) { return a.loss_scale > 1; });
 }
@@ -105,7 +105,7 @@ Markup charts_section(const RunHistory& history) {
   charts.push_back(lr_chart(history));
   if (is_scaled(history)) charts.push_back(scale_chart(history));
   charts.push_back(speed_chart(history));
-  charts.back().wide = charts.size() % 2 == 0;  // the first one is wide too: no hole is left
+  charts.back().wide = charts.size() % 2 == 0;  // fills the last row; the first chart is wide too
   Markup content;
   for (const LineChart& chart : charts) content += draw(chart);
   return section("Curves", element("div", {{"class", "charts"}}, content));
@@ -113,9 +113,7 @@ Markup charts_section(const RunHistory& history) {
 
 Markup headroom_section(const RunHistory& history) {
   const HeatMap map = heat_map(history.headroom, kMostRows, kMostCells);
-  if (map.rows.empty())
-    return section("Headroom",
-                   element("p", {{"class", "empty"}}, text("No headroom was written down (headroom.jsonl).")));
+  if (map.rows.empty()) return section("Headroom", remark("No headroom was recorded (headroom.jsonl)."));
   std::string words =
       "How many times the largest value of a module may still double before its dtype cannot hold it: its results "
       "(forward) and its gradients, loss scale included (backward).";

@@ -5,21 +5,21 @@
 #include <map>
 #include <span>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/sections.h"
 #include "binade/doctor/report/summary.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 
 namespace {
 
 constexpr double kNear = 2;      // binades
-constexpr double kWorse = 1.02;  // validation, against its best
+constexpr double kWorse = 1.02;  // last validation loss divided by the best
 constexpr double kSkipShare = 0.05;
-constexpr double kHigher = 1.5;     // times the first loss: bound for each of the latest losses
+constexpr double kHigher = 1.5;     // each of the latest losses divided by the first
 constexpr std::size_t kLatest = 3;  // steps
 constexpr std::size_t kMostNamed = 4;
-constexpr std::size_t kMostFindings = 8;  // of incidents; a few more follow
+constexpr std::size_t kMostFindings = 8;  // after which incidents are not listed
 
 Markup link_to(const RunHistory& history, const IncidentRecord& incident) {
   return element("a", {{"href", anchor_of(history, incident)}}, text(title_of(incident)));
@@ -37,7 +37,7 @@ void find_end(const RunHistory& history, std::vector<Markup>& findings) {
 void find_incidents(const RunHistory& history, std::vector<Markup>& findings) {
   std::map<std::string, std::vector<const IncidentRecord*>> by_class;
   for (const IncidentRecord& i : history.incidents)
-    if (!i.drill) by_class[i.cause.empty() ? "not told" : i.cause].push_back(&i);
+    if (!i.drill) by_class[i.cause.empty() ? "unknown" : i.cause].push_back(&i);
   for (const auto& [cause, incidents] : by_class) {
     if (findings.size() == kMostFindings) return;
     Markup finding = element("b", text(counted(std::ssize(incidents), "incident") + " of class " + cause + ". "));
@@ -61,22 +61,21 @@ void find_divergence(const RunHistory& history, std::vector<Markup>& findings) {
                                       number_text(steps.back().loss), count_text(steps.back().step))));
 }
 
-/// The latest of what healthy steps showed (docs/warnings.md).
-void find_signs(const RunHistory& history, std::vector<Markup>& findings) {
+/// Lists the latest warnings (docs/warnings.md).
+void find_warnings(const RunHistory& history, std::vector<Markup>& findings) {
   std::vector<const EventRecord*> warnings;
   for (const EventRecord& event : history.events)
     if (event.kind == "sign") warnings.push_back(&event);
   const std::size_t first = warnings.size() > kMostNamed ? warnings.size() - kMostNamed : 0;
   if (first > 0)
-    findings.push_back(
-        element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier sign") + " besides these.")));
+    findings.push_back(element("b", text(counted(static_cast<std::ptrdiff_t>(first), "earlier warning") + ".")));
   for (std::size_t i = first; i < warnings.size(); ++i)
-    findings.push_back(element("b", text("A sign: ")) + text(warnings[i]->what + "."));
+    findings.push_back(element("b", text("Warning: ")) + text(warnings[i]->what + "."));
 }
 
 void find_headroom(const RunHistory& history, std::vector<Markup>& findings) {
-  std::vector<Nearest> near = nearest_forward(history);
-  std::erase_if(near, [](const Nearest& n) { return !(n.binades < kNear); });
+  std::vector<LeastHeadroom> near = least_forward_headroom(history);
+  std::erase_if(near, [](const LeastHeadroom& n) { return !(n.binades < kNear); });
   if (near.empty()) return;
   std::string names;
   for (std::size_t i = 0; i < std::min(near.size(), kMostNamed); ++i)
@@ -118,10 +117,10 @@ void find_checkpoints(const RunHistory& history, std::vector<Markup>& findings) 
 
 Markup findings_section(const RunHistory& history) {
   std::vector<Markup> findings;
-  for (const auto find : {find_end, find_divergence, find_incidents, find_signs, find_headroom, find_skips,
+  for (const auto find : {find_end, find_divergence, find_incidents, find_warnings, find_headroom, find_skips,
                           find_overfit, find_checkpoints})
     find(history, findings);
-  if (findings.empty()) return section("Worth a look", element("p", {{"class", "empty"}}, text("Nothing stands out.")));
+  if (findings.empty()) return section("Worth a look", remark("Nothing stands out."));
   Markup list;
   for (const Markup& finding : findings) list += element("li", finding);
   return section("Worth a look", element("ul", {{"class", "findings"}}, list));

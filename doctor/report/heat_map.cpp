@@ -7,8 +7,8 @@
 #include <map>
 
 #include "binade/doctor/report/axis.h"
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/json_fields.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 
@@ -16,9 +16,9 @@ namespace {
 
 constexpr double kWidth = 1080, kGap = 18, kTop = 34, kRowHeight = 15, kLetter = 6.1;
 constexpr std::size_t kLongestLabel = 36;
-constexpr const char* kShades[] = {"overflow", "< 1", "< 2", "< 4", "< 8", "< 16", "more", "nothing seen"};
+constexpr const char* kShades[] = {"overflow", "< 1", "< 2", "< 4", "< 8", "< 16", "more", "no values"};
 
-/// The typical distance between sampled steps: columns are no narrower.
+/// Returns the median distance between sampled steps, the least width of a column.
 std::int64_t spacing_of(const std::vector<HeadroomLine>& lines) {
   std::vector<double> gaps;
   for (std::size_t i = 1; i < lines.size(); ++i) gaps.push_back(static_cast<double>(lines[i].step - lines[i - 1].step));
@@ -29,7 +29,7 @@ void lower(double& cell, double binades) {
   if (!std::isnan(binades)) cell = std::fmin(cell, binades);
 }
 
-/// Keeps the rows with the least headroom, in the order of the model.
+/// Keeps the rows with the least headroom, in the model's order.
 void keep_rows(HeatMap& map, std::size_t most) {
   if (map.rows.size() <= most) return;
   std::vector<double> least;
@@ -51,7 +51,7 @@ std::string label_of(const std::string& module) {
   return "…" + module.substr(at);
 }
 
-/// One of the two halves of the picture.
+/// One direction's half of the heat map.
 struct Panel {
   const HeatMap& map;
   const char* direction;
@@ -77,7 +77,7 @@ std::string title_of(const Panel& p, const HeatMap::Row& row, std::size_t begin,
   return title;
 }
 
-/// A row of cells; neighbors of one shade are one shape.
+/// Draws a row of cells; neighbors of one shade share a rectangle.
 Markup cells(const Panel& p, const HeatMap::Row& row, const std::vector<double>& values, double y) {
   Markup svg;
   for (std::size_t begin = 0, end = 0; begin < values.size(); begin = end) {
@@ -147,14 +147,14 @@ HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, 
   const auto most_columns = static_cast<std::int64_t>(
       std::clamp<std::size_t>(most_cells / (2 * map.rows.size()), 8, 120));
   map.stride = std::max(spacing_of(lines), (span + most_columns - 1) / most_columns);
-  // Sampled steps are multiples of their distance: columns that begin at one hold as many each.
+  // Sampled steps are multiples of their distance, so that aligned columns hold equally many.
   if (map.stride > 1) map.first_step -= map.first_step % map.stride;
   map.columns = static_cast<std::size_t>((lines.back().step - map.first_step) / map.stride + 1);
   index.clear();
   for (std::size_t i = 0; i < map.rows.size(); ++i) {
     index[map.rows[i].module] = i;
-    map.rows[i].forward.assign(map.columns, kNotSaid);
-    map.rows[i].backward.assign(map.columns, kNotSaid);
+    map.rows[i].forward.assign(map.columns, kMissing);
+    map.rows[i].backward.assign(map.columns, kMissing);
   }
   for (const HeadroomLine& line : lines)
     for (const amp::ModuleHeadroom& m : line.modules)

@@ -10,25 +10,25 @@
 
 namespace binade::doctor::report {
 
-/// Headroom by module (rows) and stretch of steps (columns): the least of each stretch; NaN where none was sampled.
+/// The least headroom by module (rows) and range of steps (columns); NaN if none was sampled.
 struct HeatMap {
   struct Row {
     std::string module{};
     std::vector<double> forward{}, backward{};  ///< by column
-    double least = 0;                           ///< of both
+    double least = 0;                           ///< least headroom in both directions
   };
   std::vector<Row> rows{};
   std::int64_t first_step = 0;
   std::int64_t stride = 1;  ///< steps per column
   std::size_t columns = 0;
-  std::size_t left_out = 0;  ///< modules beyond `most_rows`: those with the most headroom
+  std::size_t left_out = 0;  ///< number of omitted modules, those with the most headroom
 };
 HeatMap heat_map(const std::vector<HeadroomLine>& lines, std::size_t most_rows, std::size_t most_cells);
 
-/// Which shade a headroom has: 0 overflow, then up to 1, 2, 4, 8, 16 binades, 6 more, 7 nothing seen.
+/// Returns the shade of a headroom: 0 overflow, 1 to 5 below 1, 2, 4, 8, 16 binades, 6 more, 7 no values.
 int shade_of(double binades);
 
-/// A <figure> of both directions side by side, with its scale.
+/// Draws a <figure> with both directions side by side and the scale of shades.
 Markup draw(const HeatMap& map, const std::vector<Mark>& marks);
 
 }  // namespace binade::doctor::report

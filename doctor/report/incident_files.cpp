@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/json_fields.h"
 #include "binade/doctor/report/run_history.h"
-#include "binade/doctor/report/words.h"
 #include "binade/io/files/files_below.h"
 
 namespace binade::doctor::report::detail {
@@ -16,7 +16,7 @@ constexpr std::uint64_t kReportLimit = 1u << 20;
 constexpr std::uint64_t kConfigLimit = 16u << 20;
 constexpr std::size_t kMostEntries = 64;
 constexpr std::size_t kMostSettings = 400;
-// A page has room for so many bytes of what a file says.
+// Largest number of bytes of a file's text that a page shows.
 constexpr std::size_t kWord = 60, kPath = 200, kSentence = 2000;
 
 std::string plain(const Json& value) {
@@ -29,7 +29,7 @@ std::string plain(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void read_place(IncidentRecord& incident, const Json& bad) {
+void read_location(IncidentRecord& incident, const Json& bad) {
   incident.op = clipped(text_in(bad, "op"), kWord);
   incident.module = clipped(text_in(bad, "module"), kPath);
   incident.direction = clipped(text_in(bad, "direction"), kWord);
@@ -74,7 +74,7 @@ IncidentRecord read_incident(RunHistory& history, const std::string& name) {
   const std::string text = file_text(history, folder + "/report.json", kReportLimit).value_or("");
   const Json report = object_from<Json>(text);
   if (!report.is_object()) {
-    history.troubles.push_back(folder + "/report.json: it is missing or damaged");
+    history.problems.push_back(folder + "/report.json: it is missing or damaged");
     incident.markdown = clipped(file_text(history, folder + "/report.md", kReportLimit).value_or(""), kSentence);
     return incident;
   }
@@ -83,7 +83,7 @@ IncidentRecord read_incident(RunHistory& history, const std::string& name) {
   incident.drill = flag_in(report, "drill").value_or(false);
   incident.what = clipped(text_in(report, "what"), kSentence);
   incident.advice = clipped(text_in(report, "advice"), kSentence);
-  read_place(incident, object_in(report, "first_bad"));
+  read_location(incident, object_in(report, "first_bad"));
   read_cause(incident, object_in(report, "cause"));
   read_remedy(incident, object_in(report, "remedy"));
   const Json replay = object_in(report, "replay");
@@ -95,13 +95,8 @@ IncidentRecord read_incident(RunHistory& history, const std::string& name) {
 }  // namespace
 
 void read_incidents(RunHistory& history) {
-  const auto listed = [&](const std::string& folder) -> std::optional<std::vector<std::string>> {
-    try {
-      return io::FilesBelow(history.folder).names_in(folder);
-    } catch (const Error& problem) {
-      history.troubles.push_back(problem.what());
-      return std::nullopt;
-    }
+  const auto listed = [&](const std::string& folder) {
+    return or_problem(history, [&] { return io::FilesBelow(history.folder).names_in(folder); });
   };
   const auto names = listed("incidents");
   for (const std::string& name : names.value_or(std::vector<std::string>()))
@@ -113,7 +108,7 @@ void read_config(RunHistory& history) {
   const std::optional<std::string> text = file_text(history, "config.json", kConfigLimit);
   const Json config = object_from<Json>(text.value_or(""));
   if (!config.is_object()) {
-    history.troubles.push_back("config.json: it is missing or damaged");
+    history.problems.push_back("config.json: it is missing or damaged");
     return;
   }
   history.program = clipped(text_in(config, "program"), kWord);

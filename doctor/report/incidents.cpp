@@ -4,8 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/sections.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 
@@ -14,32 +14,32 @@ namespace {
 constexpr std::size_t kMostCards = 40;
 constexpr std::size_t kMostRows = 400;
 
-std::string place_of(const IncidentRecord& i) {
-  if (i.op.empty() && i.tensor.empty()) return "no single op is to blame";
-  std::string place = i.op.empty() ? "" : "'" + i.op + "'";
-  if (!i.module.empty()) place += " in " + i.module;
-  if (!i.direction.empty()) place += " (" + i.direction + ")";
-  place += ": " + i.tensor + " is " + i.value;
-  if (!i.index.empty()) place += " at " + i.index;
-  if (i.sample) place += fmt::format(", sample {}", *i.sample);
-  if (i.sample_id) place += fmt::format(" (number {} of the data set)", *i.sample_id);
-  return place;
+std::string location_of(const IncidentRecord& i) {
+  if (i.op.empty() && i.tensor.empty()) return "no single op is the cause";
+  std::string location = i.op.empty() ? "" : "'" + i.op + "'";
+  if (!i.module.empty()) location += " in " + i.module;
+  if (!i.direction.empty()) location += " (" + i.direction + ")";
+  location += ": " + i.tensor + " is " + i.value;
+  if (!i.index.empty()) location += " at " + i.index;
+  if (i.sample) location += fmt::format(", sample {}", *i.sample);
+  if (i.sample_id) location += fmt::format(" (number {} of the data set)", *i.sample_id);
+  return location;
 }
 
-/// What the remedy costs, in words.
-std::string price_of(const IncidentRecord& i) {
-  std::vector<std::string> prices;
-  if (i.action == "stop") prices.push_back("the run ended here");
-  if (i.action == "skip-batch") prices.push_back("nothing was learned from this batch");
-  if (i.action == "quarantine-sample") prices.push_back("this sample is not seen again");
-  if (i.action == "lower-scale") prices.push_back("gradients lose a binade of range at their small end");
-  if (i.throughput_ratio > 0) prices.push_back(fmt::format("{:.2f} of the speed", i.throughput_ratio));
-  if (i.memory_ratio > 0) prices.push_back(fmt::format("{:.2f} of the memory", i.memory_ratio));
-  if (i.steps_lost > 0) prices.push_back(counted(i.steps_lost, "step") + " done again");
-  if (i.until_step > 0) prices.push_back("until step " + count_text(i.until_step));
-  if (i.replays > 0) prices.push_back(counted(i.replays, "run") + " of the step to find out why");
+/// Describes the cost of the remedy.
+std::string cost_of(const IncidentRecord& i) {
+  std::vector<std::string> costs;
+  if (i.action == "stop") costs.push_back("the run ended here");
+  if (i.action == "skip-batch") costs.push_back("nothing was learned from this batch");
+  if (i.action == "quarantine-sample") costs.push_back("this sample is not used again");
+  if (i.action == "lower-scale") costs.push_back("gradients lose a binade of range at their small end");
+  if (i.throughput_ratio > 0) costs.push_back(fmt::format("{:.2f} of the speed", i.throughput_ratio));
+  if (i.memory_ratio > 0) costs.push_back(fmt::format("{:.2f} of the memory", i.memory_ratio));
+  if (i.steps_lost > 0) costs.push_back(counted(i.steps_lost, "step") + " done again");
+  if (i.until_step > 0) costs.push_back("until step " + count_text(i.until_step));
+  if (i.replays > 0) costs.push_back(counted(i.replays, "run") + " of the step to find out why");
   std::string list;
-  for (const std::string& price : prices) list += (list.empty() ? "" : "; ") + price;
+  for (const std::string& cost : costs) list += (list.empty() ? "" : "; ") + cost;
   return list;
 }
 
@@ -74,7 +74,7 @@ Markup operands(const IncidentRecord& i) {
 }
 
 Markup remedy(const IncidentRecord& i) {
-  Markup content = element("b", text(i.action.empty() ? "not told" : i.action));
+  Markup content = element("b", text(i.action.empty() ? "unknown" : i.action));
   if (!i.target.empty()) content += text(" ") + element("code", text(i.target));
   if (!i.done.empty()) content += text(": ") + text(i.done);
   if (i.verified) content += chip(*i.verified ? "proven" : "unproven", *i.verified ? "verified" : "not verified");
@@ -90,11 +90,10 @@ Markup evidence(const IncidentRecord& i) {
 
 Markup details(const IncidentRecord& i) {
   if (i.cause.empty() && i.what.empty())
-    return i.markdown.empty() ? element("p", {{"class", "empty"}}, text("Its report cannot be read."))
-                              : element("pre", text(i.markdown));
-  Markup list = entry("where", text(place_of(i))) + entry("what", text(i.what)) + entry("dtype", text(i.dtype)) +
+    return i.markdown.empty() ? remark("Its report cannot be read.") : element("pre", text(i.markdown));
+  Markup list = entry("where", text(location_of(i))) + entry("what", text(i.what)) + entry("dtype", text(i.dtype)) +
                 entry("largest operands", operands(i)) + entry("evidence", evidence(i)) + entry("remedy", remedy(i)) +
-                entry("price", text(price_of(i))) + entry("to do", text(i.advice));
+                entry("cost", text(cost_of(i))) + entry("to do", text(i.advice));
   return element("dl", list);
 }
 
@@ -108,7 +107,7 @@ Markup card(const RunHistory& history, const IncidentRecord& i) {
                  head + details(i));
 }
 
-/// Of the last `most` incidents.
+/// Returns the last `most` incidents.
 std::span<const IncidentRecord> latest(const RunHistory& history, std::size_t most) {
   const std::span<const IncidentRecord> all(history.incidents);
   return all.last(std::min(all.size(), most));
@@ -127,8 +126,8 @@ Markup overview_table(const RunHistory& history) {
 
 std::string anchor_of(const RunHistory& history, const IncidentRecord& incident) {
   const std::ptrdiff_t number = &incident - history.incidents.data() + 1;
-  const bool told = number + static_cast<std::ptrdiff_t>(kMostCards) > std::ssize(history.incidents);
-  return told ? fmt::format("#incident-{}", number) : "";
+  const bool has_card = number + static_cast<std::ptrdiff_t>(kMostCards) > std::ssize(history.incidents);
+  return has_card ? fmt::format("#incident-{}", number) : "";
 }
 
 std::string title_of(const IncidentRecord& i) {
@@ -145,9 +144,8 @@ std::vector<Mark> marks_of(const RunHistory& history) {
 
 Markup incidents_section(const RunHistory& history) {
   if (history.incidents.empty())
-    return section("Incidents", element("p", {{"class", "empty"}},
-                                        text("None: every step was committed, or overflowed in "
-                                             "backward alone and was tried again.")));
+    return section("Incidents",
+                   remark("None: every step was committed, or overflowed in backward alone and was tried again."));
   Markup content;
   if (history.incidents.size() > 3) content += overview_table(history);
   for (const IncidentRecord& incident : latest(history, kMostCards)) content += card(history, incident);

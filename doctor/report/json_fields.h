@@ -9,20 +9,20 @@
 #include "binade/core/error.h"
 #include "binade/io/text/json_reader.h"
 
-/// Members of a JSON object that anybody may have written: a value of the wrong kind is as good as none. Templates, so
-/// that this header needs no JSON library.
+/// Read members of an untrusted JSON object: a value of the wrong type counts as missing. Templates, so that this
+/// header does not include the JSON library.
 namespace binade::doctor::report {
 
-constexpr double kNotSaid = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-/// A number, or one of the strings that stand for what JSON does not have; NaN for anything else.
+/// Returns a number, or the infinity that a string "inf" or "-inf" encodes; NaN for anything else.
 template <class Json>
 double number_of(const Json& value) {
   if (value.is_number()) return value.template get<double>();
-  if (!value.is_string()) return kNotSaid;
+  if (!value.is_string()) return kMissing;
   const auto& word = value.template get_ref<const std::string&>();
   if (word == "inf") return std::numeric_limits<double>::infinity();
-  return word == "-inf" ? -std::numeric_limits<double>::infinity() : kNotSaid;
+  return word == "-inf" ? -std::numeric_limits<double>::infinity() : kMissing;
 }
 
 template <class Json>
@@ -35,10 +35,10 @@ const Json* member_of(const Json& object, const char* name) {
 template <class Json>
 double number_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);
-  return value == nullptr ? kNotSaid : number_of(*value);
+  return value == nullptr ? kMissing : number_of(*value);
 }
 
-/// Whole numbers that a double holds, none below 0.
+/// Returns an integer >= 0 that a double represents exactly; std::nullopt for anything else.
 template <class Json>
 std::optional<std::int64_t> count_in(const Json& object, const char* name) {
   const double value = number_in(object, name);
@@ -59,7 +59,7 @@ std::optional<bool> flag_in(const Json& object, const char* name) {
   return value->template get<bool>();
 }
 
-/// The member where it is an object, else an empty one.
+/// Returns the member if it is an object, otherwise an empty object.
 template <class Json>
 Json object_in(const Json& object, const char* name) {
   const Json* value = member_of(object, name);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostPoints = 1000;
 constexpr std::size_t kMostMarks = 200;
 
-/// Where things lie, in units of the view box.
+/// The layout of a chart, in units of the view box.
 struct Frame {
   double width, height;
   double left = 56, right = 14, top = 14, bottom = 26;
@@ -40,7 +40,7 @@ Markup grid(const Frame& f) {
   return svg;
 }
 
-std::string corners(const Frame& f, const Series& points, bool stairs) {
+std::string svg_points(const Frame& f, const Series& points, bool stairs) {
   std::string list;
   const Point* before = nullptr;
   for (const Point& p : points) {
@@ -59,7 +59,7 @@ Markup drawn(const Frame& f, const Line& line) {
   const bool dots = line.stroke == Stroke::kDots || points.size() == 1;
   const std::string kind = line.color + (line.stroke == Stroke::kPale ? " pale" : "");
   Markup svg = shape("polyline",
-                     {{"class", "line " + kind}, {"data-name", line.name}, {"points", corners(f, points, stairs)}});
+                     {{"class", "line " + kind}, {"data-name", line.name}, {"points", svg_points(f, points, stairs)}});
   if (dots && points.size() <= 60)
     for (const Point& p : points)
       svg += shape("circle", {{"class", "dot " + kind}, {"cx", at(f.x(p.step))}, {"cy", at(f.y(p.value))}, {"r", "3"}});
@@ -75,12 +75,12 @@ Markup drawn(const Frame& f, const Mark& mark) {
   return element("a", {{"class", kind}, {"href", mark.anchor}}, shapes);
 }
 
-/// Ticks along the lower edge, one where several would lie upon one another.
+/// Draws ticks at the lower edge; ticks at the same position are drawn once.
 Markup edge(const Frame& f, const std::vector<double>& steps) {
-  std::set<std::string> places;
-  for (const double step : steps) places.insert(fmt::format("{:.0f}", f.x(step)));
+  std::set<std::string> positions;
+  for (const double step : steps) positions.insert(fmt::format("{:.0f}", f.x(step)));
   std::string path;
-  for (const std::string& x : places) path += fmt::format("M{},{:.0f}v-7", x, f.y_end());
+  for (const std::string& x : positions) path += fmt::format("M{},{:.0f}v-7", x, f.y_end());
   return path.empty() ? Markup() : shape("path", {{"class", "aborted"}, {"d", path}});
 }
 
@@ -125,8 +125,7 @@ Markup draw(const LineChart& given) {
   }
   const std::string kind = chart.wide ? "chart wide" : "chart";
   if (std::ranges::all_of(all, &Series::empty))
-    return element("figure", {{"class", kind}},
-                   caption(chart) + element("p", {{"class", "empty"}}, text("Nothing was written down.")));
+    return element("figure", {{"class", kind}}, caption(chart) + remark("Nothing was recorded."));
   const Frame f{.width = chart.wide ? 1080.0 : 530.0,
                 .height = chart.height,
                 .steps = Axis(Scale::kSteps, chart.first_step, chart.last_step),

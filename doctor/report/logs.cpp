@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/json_fields.h"
 #include "binade/doctor/report/run_history.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report::detail {
 
@@ -22,7 +22,7 @@ constexpr std::size_t kMostEvaluationNumbers = 32;
 constexpr std::size_t kMostModules = 4096;
 constexpr std::size_t kWord = 60, kPath = 100;  // bytes of a name
 
-/// Calls `each` with every line that is an object with a step; counts the others.
+/// Calls `each` for every line that is an object with a step; reports the number of other lines as a problem.
 template <class F>
 void for_each_line(RunHistory& history, const std::string& name, std::uint64_t limit, F&& each) {
   const std::optional<std::string> text = file_text(history, name, limit);
@@ -40,12 +40,12 @@ void for_each_line(RunHistory& history, const std::string& name, std::uint64_t l
       ++damaged;
   }
   if (damaged > 0)
-    history.troubles.push_back(
+    history.problems.push_back(
         fmt::format("{}: {} could not be read (a process that is killed leaves its last line torn)", name,
                     counted(damaged, "line")));
 }
 
-/// Appends by step; a step that was done before, in a life that was rolled back, is forgotten with what followed.
+/// Appends a value; removes earlier values of this and later steps, which a rollback undid.
 void append(Series& series, std::int64_t step, double value) {
   while (!series.empty() && series.back().step >= static_cast<double>(step)) series.pop_back();
   series.push_back({static_cast<double>(step), value});

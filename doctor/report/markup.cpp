@@ -11,7 +11,7 @@ namespace {
 bool is_readable(char32_t c) {
   if (c == '\n' || c == '\t') return true;
   if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false;
-  return !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2066 && c <= 0x2069);  // these turn the order of a line around
+  return !(c >= 0x202A && c <= 0x202E) && !(c >= 0x2066 && c <= 0x2069);  // directional overrides and isolates
 }
 
 std::string escaped(std::string_view plain) {
@@ -54,6 +54,8 @@ Markup label(double x, double y, const char* kind, const std::string& words) {
   return element("text", {{"x", fmt::format("{:.1f}", x)}, {"y", fmt::format("{:.1f}", y)}, {"class", kind}},
                  text(words));
 }
+
+Markup remark(std::string_view words) { return element("p", {{"class", "empty"}}, text(words)); }
 
 std::string base64(std::string_view bytes) {
   constexpr const char* kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

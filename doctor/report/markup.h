@@ -10,8 +10,8 @@ namespace binade::doctor::report {
 /// Name and value of each attribute.
 using Attributes = std::initializer_list<std::pair<const char*, std::string>>;
 
-/// A piece of HTML or SVG. It is made of escaped text and of elements that this program names: a string that came out
-/// of a file cannot become markup by accident.
+/// HTML or SVG, built only from escaped text and from elements that this program names, so that a string from a file
+/// cannot become markup.
 class Markup {
  public:
   Markup() = default;
@@ -32,19 +32,21 @@ class Markup {
   std::string html_;
 };
 
-/// `plain` as it is read: markup in it is escaped; what is not UTF-8, control characters and those that reorder a line
-/// become U+FFFD.
+/// Escapes plain text. Bytes that are not UTF-8, control characters and characters that reorder text become U+FFFD.
 Markup text(std::string_view plain);
-/// <name attributes>content</name>. Values are escaped; an attribute of an empty value is left out.
+/// Makes <name attributes>content</name>. Values are escaped; attributes with empty values are omitted.
 Markup element(const char* name, Attributes attributes, const Markup& content);
 inline Markup element(const char* name, const Markup& content) { return element(name, {}, content); }
-/// <name attributes/>, for SVG shapes and HTML's void elements.
+/// Makes <name attributes/>, for SVG shapes and HTML's void elements.
 Markup shape(const char* name, Attributes attributes);
 
-/// Words in an SVG; `kind` is their class.
+/// Makes text in an SVG; `kind` is its class.
 Markup label(double x, double y, const char* kind, const std::string& words);
 
-/// The bytes in base 64, for data: addresses.
+/// Makes a paragraph that says why a section or a chart has no content.
+Markup remark(std::string_view words);
+
+/// Encodes bytes in base 64, for data: URLs.
 std::string base64(std::string_view bytes);
 
 }  // namespace binade::doctor::report

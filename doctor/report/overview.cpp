@@ -4,9 +4,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/sections.h"
 #include "binade/doctor/report/summary.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 
@@ -42,7 +42,7 @@ Markup step_tile(const RunHistory& history) {
 
 Markup loss_tiles(const RunHistory& history) {
   if (history.committed.empty()) return {};
-  Markup tiles = tile("training loss", number_text(late_loss(history)),
+  Markup tiles = tile("training loss", number_text(recent_loss(history)),
                       "from " + number_text(history.committed.front().loss) + ", mean of the last steps");
   if (const Series* validation = evaluation_of(history, "val_loss")) {
     const Point best = lowest(*validation);
@@ -77,9 +77,9 @@ Markup incident_tiles(const RunHistory& history) {
 }
 
 Markup headroom_tile(const RunHistory& history) {
-  const std::vector<Nearest> nearest = nearest_forward(history);
+  const std::vector<LeastHeadroom> nearest = least_forward_headroom(history);
   if (nearest.empty() || std::isinf(nearest.front().binades)) return {};
-  const Nearest& n = nearest.front();
+  const LeastHeadroom& n = nearest.front();
   return tile("binades left to overflow, forward", fmt::format("{:.1f}", n.binades),
               (n.module.empty() ? "outside of modules" : n.module) + ", step " + count_text(n.step));
 }
@@ -89,7 +89,7 @@ std::string entry_of(const std::vector<std::pair<std::string, std::string>>& lis
   return at == list.end() ? "" : at->second;
 }
 
-/// "2026-11-22 00:09:41 – 00:10:44 UTC" of two times as timing.jsonl has them.
+/// Returns the run's time span, "2026-11-22 00:09:41 – 00:10:44 UTC", from the format of timing.jsonl.
 std::string times_of(const RunHistory& history) {
   const std::string &from = history.began, &to = history.ended;
   if (from.size() != 20 || to.size() != 20) return from + " – " + to;

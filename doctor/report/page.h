@@ -6,7 +6,7 @@
 
 namespace binade::doctor::report {
 
-/// The whole page: one HTML file that needs nothing beside it. `made` is when and by what, for its last line.
+/// Returns the report as one self-contained HTML file. `made` is its last line: date and program.
 std::string page(const RunHistory& history, const std::string& made);
 
 /// The style sheet and the script of the page.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/sections.h"
-#include "binade/doctor/report/words.h"
-#include "binade/doctor/subject.h"
+#include "binade/doctor/selected_checkpoint.h"
 
 namespace binade::doctor::report {
 
@@ -21,8 +21,6 @@ Markup folded(bool is_long, const std::string& summary, const Markup& content) {
   return element("details", element("summary", text(summary)) + content);
 }
 
-Markup empty(const char* words) { return element("p", {{"class", "empty"}}, text(words)); }
-
 Markup settings_table(const std::vector<std::pair<std::string, std::string>>& settings) {
   Markup list;
   for (const auto& [name, value] : settings)
@@ -34,7 +32,7 @@ Markup settings_table(const std::vector<std::pair<std::string, std::string>>& se
 
 Markup attempts_section(const RunHistory& history) {
   const std::vector<Attempt>& aborted = history.aborted;
-  if (aborted.empty()) return section("Skipped attempts", empty("None."));
+  if (aborted.empty()) return section("Skipped attempts", remark("None."));
   Markup rows = row("th", {text("step"), text("attempt"), text("loss"), text("gradient norm"), text("loss scale"),
                            text("why")});
   const std::size_t first = aborted.size() - std::min(aborted.size(), kMostAttempts);
@@ -62,18 +60,18 @@ Markup samples_section(const RunHistory& history) {
     const Markup shown = sample.png.empty()
                              ? element("pre", text(clipped(sample.text, kLongestSample)))
                              : shape("img",
-                                     {{"alt", "what the model makes of an image at step " + count_text(sample.step)},
+                                     {{"alt", "the model's result for an image at step " + count_text(sample.step)},
                                       {"width", std::to_string(sample.width)},
                                       {"height", std::to_string(sample.height)},
                                       {"src", "data:image/png;base64," + base64(sample.png)}});
     cards += element("figure", {{"class", sample.png.empty() ? "sample" : "sample picture"}}, caption + shown);
   }
-  return section("What the model makes", element("div", {{"class", "samples"}}, cards));
+  return section("Samples", element("div", {{"class", "samples"}}, cards));
 }
 
 Markup checkpoints_section(const RunHistory& history) {
   const std::vector<io::ManifestEntry>& entries = history.checkpoints.entries;
-  if (entries.empty()) return section("Checkpoints", empty("None is listed in checkpoints/MANIFEST."));
+  if (entries.empty()) return section("Checkpoints", remark("None is listed in checkpoints/MANIFEST."));
   const std::vector<std::size_t> best = io::best_first(entries);
   const std::string score = best.empty() ? "score" : fmt::format("score ({})", direction_of(*entries[best[0]].score));
   Markup rows = row("th", {text("step"), text("file"), text("size"), text("trust"), text(score), text("")});
@@ -91,17 +89,17 @@ Markup checkpoints_section(const RunHistory& history) {
 
 Markup settings_section(const RunHistory& history) {
   if (history.settings.empty() && history.environment.empty())
-    return section("Settings", empty("config.json tells none."));
+    return section("Settings", remark("config.json holds none."));
   Markup content = settings_table(history.settings);
   if (!history.environment.empty()) content += element("h3", text("Environment")) + settings_table(history.environment);
   return section("Settings", content);
 }
 
-Markup troubles_section(const RunHistory& history) {
-  if (history.troubles.empty()) return {};
+Markup problems_section(const RunHistory& history) {
+  if (history.problems.empty()) return {};
   Markup list;
-  for (std::size_t n = 0; n < std::min<std::size_t>(history.troubles.size(), 50); ++n)
-    list += element("li", text(clipped(history.troubles[n], kLongestTrouble)));
+  for (std::size_t n = 0; n < std::min<std::size_t>(history.problems.size(), 50); ++n)
+    list += element("li", text(clipped(history.problems[n], kLongestTrouble)));
   return section("What could not be read", element("ul", list));
 }
 

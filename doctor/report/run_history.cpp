@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShownSamples = 4;            // of each kind
+constexpr std::size_t kMostSamples = 4;             // of each kind
 constexpr std::uint64_t kSampleLimit = 128u << 10;  // largest sample that a page shows
 constexpr std::uint64_t kPictureLimit = 64u << 20;
 constexpr std::int64_t kPixelLimit = 1 << 24;
@@ -30,11 +30,11 @@ void read_checkpoints(RunHistory& history) {
   const std::optional<std::string> text = detail::file_text(history, "checkpoints/MANIFEST", 16u << 20);
   if (!text) return;
   io::ManifestReading reading = io::manifest_from(*text);
-  if (!reading.whole) history.troubles.push_back("checkpoints/MANIFEST: lines of it are missing or damaged");
+  if (!reading.whole) history.problems.push_back("checkpoints/MANIFEST: lines of it are missing or damaged");
   history.checkpoints = std::move(reading.manifest);
 }
 
-/// The step of "000000000500.png"; nothing for other names.
+/// Returns the step of a name like "000000000500.png"; std::nullopt for other names.
 std::optional<std::int64_t> step_of_sample(const fs::path& name) {
   const std::string stem = name.stem().string(), extension = name.extension().string();
   if ((extension != ".txt" && extension != ".png") || stem.size() != 12 ||
@@ -43,16 +43,16 @@ std::optional<std::int64_t> step_of_sample(const fs::path& name) {
   return std::stoll(stem);
 }
 
-/// The first, the last, and what lies evenly between them.
-std::vector<std::string> some_of(const std::vector<std::string>& names) {
-  if (names.size() <= kShownSamples) return names;
+/// Selects the first, the last, and evenly spaced names between them.
+std::vector<std::string> evenly_spaced(const std::vector<std::string>& names) {
+  if (names.size() <= kMostSamples) return names;
   std::vector<std::string> some;
-  for (std::size_t i = 0; i < kShownSamples; ++i) some.push_back(names[i * (names.size() - 1) / (kShownSamples - 1)]);
+  for (std::size_t i = 0; i < kMostSamples; ++i) some.push_back(names[i * (names.size() - 1) / (kMostSamples - 1)]);
   return some;
 }
 
-/// Half the height and width: each pixel is the mean of four.
-io::Image half_as_large(const io::Image& image) {
+/// Scales an image to half its height and width: each pixel is the mean of four.
+io::Image half_size(const io::Image& image) {
   io::Image half{.width = (image.width + 1) / 2,
                  .height = (image.height + 1) / 2,
                  .channels = image.channels,
@@ -68,7 +68,7 @@ io::Image half_as_large(const io::Image& image) {
   return half;
 }
 
-/// Throws DataError for a picture that is none.
+/// Makes a sample from the bytes of a file. Throws DataError for a damaged picture.
 Sample sample_from(const std::string& name, const std::string& bytes) {
   Sample sample{.step = step_of_sample(name).value_or(0)};
   if (name.ends_with(".txt")) {
@@ -77,7 +77,7 @@ Sample sample_from(const std::string& name, const std::string& bytes) {
   }
   io::Image image = io::decode_png(bytes, "samples/" + name, {.max_pixels = kPixelLimit});
   for (sample.png = bytes; sample.png.size() > kSampleLimit; sample.png = io::encode_png(image))
-    image = half_as_large(image);
+    image = half_size(image);
   sample.width = image.width;
   sample.height = image.height;
   return sample;
@@ -88,32 +88,21 @@ Sample sample_from(const std::string& name, const std::string& bytes) {
 namespace detail {
 
 std::optional<std::string> file_text(RunHistory& history, const std::string& name, std::uint64_t limit) {
-  try {
-    return io::FilesBelow(history.folder).read(name, limit);
-  } catch (const Error& problem) {
-    history.troubles.push_back(problem.what());
-    return std::nullopt;
-  }
+  return or_problem(history, [&] { return io::FilesBelow(history.folder).read(name, limit); }).value_or(std::nullopt);
 }
 
 void read_samples(RunHistory& history) {
   std::vector<std::string> texts, pictures;
-  try {
-    for (const std::string& name : io::FilesBelow(history.folder).names_in("samples"))
-      if (step_of_sample(name)) (name.ends_with(".txt") ? texts : pictures).push_back(name);
-  } catch (const Error& problem) {
-    history.troubles.push_back(problem.what());
-  }
+  const auto listed = or_problem(history, [&] { return io::FilesBelow(history.folder).names_in("samples"); });
+  for (const std::string& name : listed.value_or(std::vector<std::string>()))
+    if (step_of_sample(name)) (name.ends_with(".txt") ? texts : pictures).push_back(name);
   for (const std::vector<std::string>& names : {texts, pictures})
-    for (const std::string& name : some_of(names)) {
+    for (const std::string& name : evenly_spaced(names)) {
       const std::optional<std::string> bytes = file_text(history, "samples/" + name,
                                                          name.ends_with(".txt") ? kSampleLimit : kPictureLimit);
       if (!bytes) continue;
-      try {
-        history.samples.push_back(sample_from(name, *bytes));
-      } catch (const Error& problem) {
-        history.troubles.push_back(problem.what());
-      }
+      if (auto sample = or_problem(history, [&] { return sample_from(name, *bytes); }))
+        history.samples.push_back(*std::move(sample));
     }
 }
 

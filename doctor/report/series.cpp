@@ -6,7 +6,7 @@
 namespace binade::doctor::report {
 
 namespace {
-constexpr double kLargest = 1e300;  // differences of what is drawn stay finite
+constexpr double kLargest = 1e300;  // keeps differences of values finite
 }
 
 Series finite_of(const Series& series) {

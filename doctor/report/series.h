@@ -11,17 +11,17 @@ struct Point {
 };
 using Series = std::vector<Point>;  ///< ascending by step
 
-/// The points that can be drawn.
+/// Returns the points with finite values that can be drawn.
 Series finite_of(const Series& series);
 
-/// At most `limit` (>= 4) points: the first, the last, and of each stretch between them the smallest and the largest,
-/// in their order. A spike of one step stays.
+/// Reduces a series to at most `limit` (>= 4) points: the first, the last, and the smallest and the largest of each
+/// range between them, in order, so that a spike of one step stays visible.
 Series keep_extremes(const Series& series, std::size_t limit);
 
-/// Each point's mean with those around it: `reach` to either side, fewer near the ends.
+/// Returns each point's mean with up to `reach` neighbors on either side.
 Series moving_mean(const Series& series, std::size_t reach);
 
-/// The corners of a series that stays constant for long: where a value begins and where it ends.
+/// Returns the first and the last point of each range of equal values.
 Series corners_of(const Series& series);
 
 double median_of(std::vector<double> values);

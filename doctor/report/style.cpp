@@ -130,7 +130,7 @@ footer { margin-top: 40px; font-size: 13px; }
 }
 )css";
 
-// Shows the values under the pointer; the page is whole without it.
+// Shows the values under the pointer; the page also works without it.
 const char* const kScript = R"js(
 for (const svg of document.querySelectorAll('svg[data-x]')) {
   const [s0, s1, x0, x1] = svg.dataset.x.split(' ').map(Number), [v0, v1, y0, y1] = svg.dataset.y.split(' ').map(Number);

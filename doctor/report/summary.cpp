@@ -6,7 +6,7 @@
 
 namespace binade::doctor::report {
 
-double late_loss(const RunHistory& history) {
+double recent_loss(const RunHistory& history) {
   double sum = 0;
   const std::int64_t count = std::clamp<std::int64_t>(std::ssize(history.committed) / 20, 1, 50);
   for (std::int64_t i = 0; i < count; ++i)
@@ -21,17 +21,17 @@ const Series* evaluation_of(const RunHistory& history, const std::string& name) 
 
 Point lowest(const Series& series) { return *std::ranges::min_element(series, {}, &Point::value); }
 
-std::vector<Nearest> nearest_forward(const RunHistory& history) {
-  std::map<std::string, Nearest> by_module;
+std::vector<LeastHeadroom> least_forward_headroom(const RunHistory& history) {
+  std::map<std::string, LeastHeadroom> by_module;
   for (const HeadroomLine& line : history.headroom)
     for (const amp::ModuleHeadroom& m : line.modules) {
       if (line.incident || std::isnan(m.forward)) continue;
-      Nearest& nearest = by_module[m.module];
+      LeastHeadroom& nearest = by_module[m.module];
       if (m.forward < nearest.binades) nearest = {m.forward, m.module, line.step};
     }
-  std::vector<Nearest> sorted;
+  std::vector<LeastHeadroom> sorted;
   for (auto& [module, nearest] : by_module) sorted.push_back(std::move(nearest));
-  std::ranges::sort(sorted, {}, &Nearest::binades);
+  std::ranges::sort(sorted, {}, &LeastHeadroom::binades);
   return sorted;
 }
 

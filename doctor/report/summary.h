@@ -8,22 +8,23 @@
 
 namespace binade::doctor::report {
 
-/// The mean training loss of the last steps: one step says little. There must be a committed step.
-double late_loss(const RunHistory& history);
+/// Returns the mean training loss of the last steps, which varies less than a single loss. There must be a committed
+/// step.
+double recent_loss(const RunHistory& history);
 
-/// The values of an evaluation's number; null where there are none.
+/// Returns the values of an evaluation's metric, or null if there are none.
 const Series* evaluation_of(const RunHistory& history, const std::string& name);
 
-/// The point of the lowest value; of a series that is not empty.
+/// Returns the point with the lowest value of a nonempty series.
 Point lowest(const Series& series);
 
-/// How near to overflow a module came forward, in steps without an incident.
-struct Nearest {
+/// The least headroom of a module in forward, over steps without an incident.
+struct LeastHeadroom {
   double binades = std::numeric_limits<double>::infinity();
   std::string module{};
   std::int64_t step = 0;
 };
-/// Of every module, nearest first.
-std::vector<Nearest> nearest_forward(const RunHistory& history);
+/// Returns the least headroom of every module, smallest first.
+std::vector<LeastHeadroom> least_forward_headroom(const RunHistory& history);
 
 }  // namespace binade::doctor::report

@@ -34,7 +34,7 @@ Architecture::Architecture(const StateDict& checkpoint, const std::string& model
   }
 }
 
-std::int64_t Architecture::whole(const std::string& field, std::int64_t low, std::int64_t high) const {
+std::int64_t Architecture::integer(const std::string& field, std::int64_t low, std::int64_t high) const {
   const auto found = fields_.find(field);
   const auto* value = found == fields_.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
   check<CheckpointError>(value != nullptr && *value >= low && *value <= high,
@@ -62,8 +62,7 @@ void Architecture::expect(const std::string& name, const Shape& shape) const {
 
 void Architecture::expect_none(const std::string& name) const {
   check<CheckpointError>(!checkpoint_.contains("model/" + name),
-                         "checkpoint: it holds a weight '{}', for which its description '{}' has no place", name,
-                         shown_);
+                         "checkpoint: it holds a weight '{}', which its description '{}' excludes", name, shown_);
 }
 
 void Architecture::expect_fit(bool holds, const std::string& what) const {

@@ -10,14 +10,15 @@
 
 namespace binade::examples {
 
-/// A checkpoint's description of its model. It is untrusted, so it is compared with the weights in the checkpoint
-/// before a model is built. Every member throws CheckpointError that names the field and the expected value.
+/// A checkpoint's description of its model. It is untrusted, and is compared with the weights in the checkpoint before
+/// a model is built. Every member throws CheckpointError that names the field and the expected value.
 class Architecture {
  public:
-  /// `model`: "gpt" or "unet". Throws when the checkpoint describes none, or another.
+  /// Throws if the checkpoint does not describe a `model` ("gpt", "unet").
   Architecture(const StateDict& checkpoint, const std::string& model);
 
-  std::int64_t whole(const std::string& field, std::int64_t low, std::int64_t high) const;
+  /// Returns an integer field, which must be in [low, high].
+  std::int64_t integer(const std::string& field, std::int64_t low, std::int64_t high) const;
   bool flag(const std::string& field) const;
 
   /// Requires that the checkpoint has a weight `name` of this shape.

@@ -13,22 +13,23 @@ class App;
 
 namespace binade::examples {
 
-/// A sub-command: declared on the program's command line; called after parsing, does its work if it was the one given
-/// and returns the exit code.
+/// A sub-command that is declared on the program's command line. To be called after parsing: runs if it was given, and
+/// returns the exit code.
 using Command = std::function<int()>;
 
-/// A required argument without a flag.
+/// A required positional argument.
 struct Argument {
   const char *name = nullptr, *help = nullptr;
   std::shared_ptr<std::string> value{};
 };
 
-/// Declares the sub-command `name` with the flags of `table` and, if it has a value, `argument`; `body` is its work.
+/// Declares the sub-command `name` with the flags of `table` and, if it has a value, `argument`. The command runs
+/// `body`.
 Command add_command(CLI::App& program, const char* name, const char* help, const std::shared_ptr<Settings>& table,
                     std::function<int()> body, const Argument& argument = {});
 
-/// The whole main() of a program: `declare` declares the commands; parses the command line, runs the command that was
-/// given, returns the exit code.
+/// Implements main(): declares the commands with `declare`, parses the command line, runs the command that was given
+/// and returns the exit code.
 int run_program(const char* name, const char* about, int argc, const char* const* argv,
                 const std::function<std::vector<Command>(CLI::App&)>& declare);
 

@@ -5,15 +5,13 @@
 namespace binade::examples {
 
 void add_eval_settings(Settings& t, EvalSettings& s) {
-  add_model_choice(t, s.model);
-  t.add("data", &s.data.data, "what the run was trained on", {.value = "PATH"});
-  t.add("val-data", &s.data.val_data, "held-out data of its own", {.value = "PATH"});
+  add_model_settings(t, s.model);
+  t.add("data", &s.data.data, "data that the run was trained on", {.value = "PATH"});
+  t.add("val-data", &s.data.val_data, "separate held-out data", {.value = "PATH"});
   t.add("val-fraction", &s.data.val_fraction, "share held out of --data", {.low = 1e-9, .high = 0.9});
-  t.add("threads", &s.data.threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
-  t.add("device", &s.data.device, "where it runs", {.value = "auto|cpu|cuda[:N]"});
 }
 
-void settle_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained) {
+void resolve_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained) {
   table.apply_flags();
   if (!s.model.run.empty()) stored.apply_json(io::read_run_config(s.model.run), s.model.run + "/config.json");
   if (!table.given("val-fraction")) s.data.val_fraction = trained.val_fraction;

@@ -5,16 +5,16 @@
 
 namespace binade::examples {
 
-/// What `eval` of both programs takes: which model, and which data to judge it by.
+/// Settings of `eval`: the model and the data to evaluate it on.
 struct EvalSettings {
   ModelChoice model{};
-  TrainSettings data{};  ///< its paths, its batch, its threads and its device
+  TrainSettings data{};  ///< only the paths of the data and the batch size are used
 };
 
 void add_eval_settings(Settings& table, EvalSettings& s);
 
-/// Applies the flags. What they leave out of --data, --val-data and --val-fraction is what the run was trained with,
-/// or, without --run, the program's default. `stored` is the table over `trained`, the program's training settings.
-void settle_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained);
+/// Applies the flags. --data, --val-data and --val-fraction default to the values that the run was trained with or,
+/// without --run, to the program's defaults. `stored` is the table of `trained`, the program's training settings.
+void resolve_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained);
 
 }  // namespace binade::examples

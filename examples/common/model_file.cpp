@@ -7,6 +7,7 @@
 #include "binade/io/checkpoint/find.h"
 #include "binade/io/exchange/safetensors.h"
 #include "binade/io/terminal/console.h"
+#include "examples/common/program.h"
 
 namespace binade::examples {
 
@@ -32,12 +33,18 @@ Chosen choose(const ModelChoice& choice) {
 
 }  // namespace
 
-void add_model_choice(Settings& table, ModelChoice& choice) {
+void add_model_settings(Settings& table, ModelChoice& choice) {
   table.add("run", &choice.run, "run folder", {.value = "DIR"});
   table.add("checkpoint", &choice.checkpoint,
-            "of --run the best, the newest or that of a step (the best where one with a score is kept, else the "
-            "newest), or a file",
+            "of --run the best, the newest or that of a step (default: the best if any has a score, else the newest), "
+            "or a file",
             {.value = "best|newest|STEP|FILE"});
+  table.add("threads", &choice.threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
+  table.add("device", &choice.device, "device to run on", {.value = "auto|cpu|cuda[:N]"});
+}
+
+RuntimeOptions runtime_options(const ModelChoice& choice) {
+  return {.device = choose_device(choice.device), .threads = static_cast<int>(choice.threads)};
 }
 
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags) {
@@ -58,7 +65,7 @@ void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged) {
   StateDict merged;
   for (const auto& [name, value] : weights.values()) {
     const StateDict::Value& chosen = averaged && averages.contains(name) ? averages.values().at(name) : value;
-    // Weights without masters are 16-bit in the file; a model is made of f32 ones, which hold them exactly.
+    // Weights without f32 masters are 16-bit in the file; the model's f32 parameters represent them exactly.
     const Tensor* tensor = std::get_if<Tensor>(&chosen);
     merged.put(name, tensor != nullptr && is_half(tensor->dtype()) ? StateDict::Value(tensor->to(DType::f32)) : chosen);
   }

@@ -8,36 +8,38 @@
 
 namespace binade::examples {
 
-/// Selects the model for `eval`, `sample` and `predict`: --run and --checkpoint.
+/// Selects the model and the hardware for `eval`, `sample` and `predict`.
 struct ModelChoice {
-  std::string run{}, checkpoint{};
+  std::string run{}, checkpoint{}, device = "auto";
+  std::int64_t threads = 0;
 };
-void add_model_choice(Settings& table, ModelChoice& choice);
+void add_model_settings(Settings& table, ModelChoice& choice);
+RuntimeOptions runtime_options(const ModelChoice& choice);
 
 /// Returns the state of the selected checkpoint, and prints on stderr which one was selected and why. Throws
-/// ArgumentError when none is named, NoCheckpointError when it does not exist, and CheckpointError when it holds
-/// weights alone: that message names `flags`, with which `train` of `program` makes a run of those weights.
+/// ArgumentError if none is given, NoCheckpointError if it does not exist, and CheckpointError if it holds weights
+/// alone: that message names `flags`, with which `train` of `program` makes a run from those weights.
 StateDict read_checkpoint(const ModelChoice& choice, const std::string& program, const std::string& flags);
 
-/// Weights and statistics of a checkpoint into a model: the averaged weights where the run kept any and `averaged` is
-/// on.
+/// Loads the weights and normalization statistics of a checkpoint into a model; if `averaged` is set, the averaged
+/// weights where the run kept them.
 void load_model(nn::Module& model, const StateDict& checkpoint, bool averaged = true);
 
-/// Weights alone, from a checkpoint or a .safetensors file whose names are the model's (`binade-doctor import` makes
-/// one from PyTorch's and Hugging Face's). Throws CheckpointError listing both sides when they do not fit.
+/// Loads weights alone from a checkpoint or a .safetensors file with the model's names (`binade-doctor import` converts
+/// files of PyTorch and Hugging Face). Throws CheckpointError that lists both sides if they do not match.
 void load_weights(nn::Module& model, const std::string& path);
 
 /// Writes every parameter and statistic of a model to a safetensors file, with the model's names and layouts;
 /// load_weights() reads it back. Throws StorageError.
 void write_weights(nn::Module& model, const std::string& path);
 
-/// The policy that the checkpoint was trained under.
+/// Returns the precision policy that the checkpoint was trained with.
 PrecisionPolicy policy_of(const StateDict& checkpoint);
 
-/// Throws ArgumentError for the first override that matches no module path and no op on the way to `output`.
+/// Throws ArgumentError for an override that matches no module path and no op that `output` was computed by.
 void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Variable& output);
 
-/// Every module path with its kind, every parameter with its shape, and every op with its path, as lines for people.
+/// Returns a text that lists all modules with their kinds, parameters with their shapes, and ops with their paths.
 std::string describe_modules(nn::Module& model, const Variable& output);
 
 }  // namespace binade::examples

@@ -7,17 +7,17 @@
 
 namespace binade::examples {
 
-StateDict open_capsule(const std::string& path, Settings& table) {
-  StateDict capsule = io::load_checkpoint(path).state;
-  check<CheckpointError>(capsule.contains("capsule/config"),
-                         "replay: {} is no capsule; an incident's folder holds one, capsule.h5", path);
-  check<ArgumentError>(!capsule.text("capsule/config").empty(),
+StateDict open_repro_bundle(const std::string& path, Settings& table) {
+  StateDict bundle = io::load_checkpoint(path).state;
+  check<CheckpointError>(bundle.contains("capsule/config"),
+                         "replay: {} is not a repro bundle; an incident's folder holds one, capsule.h5", path);
+  check<ArgumentError>(!bundle.text("capsule/config").empty(),
                        "replay: {} was written by a program without settings; Trainer::replay runs it again", path);
-  table.apply_json(capsule.text("capsule/config"), path);
-  return capsule;
+  table.apply_json(bundle.text("capsule/config"), path);
+  return bundle;
 }
 
-int tell_replay(const amp::ReproReplay& replay) {
+int report_replay(const amp::ReproReplay& replay) {
   io::say(fmt::format("{}\n{}", replay.same_bits ? "the same bits came out" : "other bits came out",
                       amp::report_markdown(replay.incident)));
   io::print(io::JsonObject()

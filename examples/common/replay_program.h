@@ -6,11 +6,11 @@
 
 namespace binade::examples {
 
-/// Reads a capsule and puts the settings of the run that wrote it into `table`. Throws CheckpointError or
+/// Reads a repro bundle and applies the settings of the run that wrote it to `table`. Throws CheckpointError or
 /// ArgumentError.
-StateDict open_capsule(const std::string& path, Settings& table);
+StateDict open_repro_bundle(const std::string& path, Settings& table);
 
-/// Tells a person what came out, on stderr, and prints one JSON object as stdout's last line. The exit code: 0.
-int tell_replay(const amp::ReproReplay& replay);
+/// Prints the result of a replay for the user on stderr, and as one JSON object on stdout. Returns the exit code 0.
+int report_replay(const amp::ReproReplay& replay);
 
 }  // namespace binade::examples

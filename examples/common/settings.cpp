@@ -30,7 +30,7 @@ std::string range_text(const Setting& s) {
   return fmt::format("{} from {} to {}", kind, s.low, s.high);
 }
 
-/// What --help shows for the value: the words there are, or what kind of thing it is.
+/// Returns the placeholder of a value in --help: the allowed words, or its type.
 std::string value_text(const Setting& s) {
   if (!s.choices.empty()) return CLI::detail::join(s.choices, "|");
   if (!s.value.empty()) return s.value;
@@ -64,7 +64,7 @@ void check_choice(const Setting& s, const std::string& word) {
       fmt::format("--{}: wanted one of {}, got '{}'{}", s.name, wanted, word, did_you_mean(word, s.choices)));
 }
 
-/// The text a flag would have carried, so that JSON and the command line share one parser.
+/// Converts a JSON value to the text of a flag, so that JSON and the command line share one parser.
 std::string text_of(const ordered_json& value, const std::string& key, const std::string& origin) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
@@ -79,11 +79,11 @@ std::vector<std::string> texts_of(const ordered_json& value, const std::string& 
   return texts;
 }
 
-/// The system accepts any bytes as a path, but config.json, which stores it, is UTF-8.
+/// Throws ArgumentError for a path that is not UTF-8: the system accepts it, but config.json cannot store it.
 void check_utf8(const Setting& s) {
   const auto check_word = [&](const std::string& word) {
     check<ArgumentError>(io::find_bad_utf8(word) == std::string::npos,
-                         "--{}: wanted UTF-8, got bytes that are none: '{}'; rename the file or folder", s.name, word);
+                         "--{}: wanted UTF-8, got other bytes: '{}'; rename the file or folder", s.name, word);
   };
   if (auto* const* word = std::get_if<std::string*>(&s.target)) check_word(**word);
   if (auto* const* list = std::get_if<std::vector<std::string>*>(&s.target)) std::ranges::for_each(**list, check_word);
@@ -93,7 +93,7 @@ ordered_json json_of(const Setting& s) {
   return std::visit([](auto* target) { return ordered_json(*target); }, s.target);
 }
 
-/// A value as text for people: strings without quotes.
+/// Returns a value as text for messages: strings without quotes.
 std::string plain_text(const ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -124,7 +124,7 @@ void Settings::declare(CLI::App& app) {
       continue;
     }
     CLI::Option* option = app.add_option(flag, remember, s.help);
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // who sets defaults in a script adds flags behind
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // so that later flags override a script's defaults
     if (auto* const* on = std::get_if<bool*>(&s.target)) {
       option->expected(0, 1)->type_name(**on ? "[on|off]=on" : "[on|off]=off");
       continue;

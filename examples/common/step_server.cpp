@@ -35,7 +35,7 @@ class Timer {
  public:
   explicit Timer(const Workload& workload) : workload_(workload) {}
 
-  /// Of one of `count` steps, the mean; the device has nothing to do before the first and nothing left after the last.
+  /// Runs `count` steps and returns their mean time; the device is idle before the first and after the last.
   double milliseconds(int count = 1) {
     Backend& device = backend_of(Runtime::current_device());
     device.synchronize({});
@@ -68,7 +68,7 @@ class Timer {
 
 void say(const io::JsonObject& line) { io::print(line.text() + "\n"); }
 
-/// The count in "step N"; nothing for another line.
+/// Returns the count in "step N", or std::nullopt for another line.
 std::optional<int> requested(std::string_view line) {
   constexpr std::string_view kWord = "step ";
   int count = 0;
@@ -120,7 +120,7 @@ int measure_overhead(const Workload& workload, int pairs) {
   for (int pair = 0; pair < pairs; ++pair) {
     const bool on_first = order.uniform(static_cast<std::uint64_t>(pair)) < 0.5;
     for (const bool watched : {on_first, !on_first}) {
-      workload.watch(watched);
+      workload.set_telemetry(watched);
       (watched ? on : off).push_back(timer.milliseconds());
     }
     ratios.push_back(on.back() / off.back());

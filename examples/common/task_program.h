@@ -15,48 +15,48 @@
 #include "examples/common/replay_program.h"
 #include "examples/common/train_program.h"
 
-/// A program that trains one kind of model is a struct, its task; the commands below are the same for every task.
-/// GptTask and UNetTask are examples. A task has these types and static members:
+/// A program that trains one kind of model is defined by a struct, its task, and has the commands below. GptTask and
+/// UNetTask are examples. A task has these types and static members:
 ///
 ///     Setup, EvalSetup             settings of `train` (with a member `TrainSettings train`); settings of `eval`,
 ///                                  derived from EvalSettings
-///     Model, Batch, Data           Model::options(); Data::content is the hash of the data that was read
-///     words, inputs                a TaskWords; an InputCount, for `modules`
+///     Model, Batch, Data           Model::options(); Data::content is the hash of the data
+///     texts, inputs                a TaskTexts; an InputCount, for `modules`
 ///     add_setup(table, setup)      flags of `train`; complete(setup) fills in the settings that follow from others
 ///     add_eval_setup(table, setup) flags of `eval`
 ///     read_data(setup)             -> Data
 ///     model_options(setup, n)      of a model with n inputs; count_inputs(data) -> n
 ///     model_options(checkpoint)    of the model that a checkpoint holds; throws CheckpointError
-///     start(model, setup, data)    sets first weights that depend on the data; may do nothing
-///     probe(setup, model)          -> the loss on the smallest batch there is: its ops are those of a training step
+///     start(model, setup, data)    sets initial weights that depend on the data; may do nothing
+///     probe(setup, model)          -> the loss on the smallest possible batch, which has the ops of a training step
 ///     loader(setup, data)          -> the training batches
-///     loss(setup, model, batch)    -> one element
-///     units_per_sample(setup)      of TaskWords::unit
-///     add_constants(state, setup, data)     what every checkpoint repeats
-///     evaluate(setup, model, data)          -> amp::Evaluation, while training
-///     judge(result, model, checkpoint, s)   adds to `result` what `eval` prints
-///     workloads(), workload(name, batch), tune(train)    for `bench`: names; a TimedStep; the optimizer's settings
+///     loss(setup, model, batch)    -> a tensor of one element
+///     units_per_sample(setup)      of TaskTexts::unit
+///     add_constants(state, setup, data)     adds entries that every checkpoint holds
+///     evaluate(setup, model, data)          -> amp::Evaluation, during training
+///     evaluate_checkpoint(result, model, checkpoint, s)   adds the metrics that `eval` prints to `result`
+///     workloads(), workload(name, batch), tune(train)    for `bench`: names; a BenchWorkload; optimizer settings
 namespace binade::examples {
 
-/// A program's texts.
-struct TaskWords {
-  const char *program, *run;  ///< its name; how names of new run folders begin
+/// Texts of a program.
+struct TaskTexts {
+  const char *program, *run;  ///< its name; prefix of new run folders
   const char *about, *train, *eval, *bench;
-  const char* weights;       ///< flags with which `train` makes a run of a file of weights alone
-  const char *unit, *score;  ///< what throughput counts; the number that an evaluation is judged by
+  const char* weights;       ///< flags with which `train` makes a run from a file of weights alone
+  const char *unit, *score;  ///< unit of throughput; metric that selects the best checkpoint
   bool higher_is_better = false;
 };
 
-/// The flag of `modules` for the number of a model's inputs.
+/// The flag of `modules` for a model's number of inputs.
 struct InputCount {
   const char *name, *help;
   std::int64_t usual;
   double most;
 };
 
-/// A workload of `bench`: a model and the batch that it is trained on again and again.
+/// A workload of `bench`: a model and the batch of every step.
 template <class Task>
-struct TimedStep {
+struct BenchWorkload {
   decltype(Task::model_options(std::declval<const StateDict&>())) model{};
   typename Task::Batch batch{};
   std::function<Variable(typename Task::Model&, const typename Task::Batch&)> loss{};
@@ -64,40 +64,40 @@ struct TimedStep {
 
 enum class Purpose { kTrain, kPreflight, kInit };
 
-/// Trains, or lists what is risky about the training, or writes the weights that it would start from to the file `to`.
+/// Trains, or lists the risks of the training, or writes its initial weights to the file `to`.
 template <class Task>
 int train(Settings& table, typename Task::Setup& s, Purpose purpose, const std::string& to) {
-  settle_settings(table, s.train, [&] { Task::complete(s); });
+  resolve_settings(table, s.train, [&] { Task::complete(s); });
   const TrainSettings& t = s.train;
   Runtime runtime(runtime_options(t));
   const amp::Policy policy = choose_policy(s.train);
   const typename Task::Data data = Task::read_data(s);
 
-  const nn::init::SkipScope skip(t.loads);
+  const nn::init::SkipScope skip(t.loads_checkpoint);
   typename Task::Model model(Task::model_options(s, Task::count_inputs(data)));
   {
     const PolicyScope scope(policy);
     check_overrides(policy, model, Task::probe(s, model));
   }
-  if (!t.init_from.empty() && !t.loads) load_weights(model, t.init_from);
-  if (t.init_from.empty() && !t.loads) Task::start(model, s, data);
+  if (!t.init_from.empty() && !t.loads_checkpoint) load_weights(model, t.init_from);
+  if (t.init_from.empty() && !t.loads_checkpoint) Task::start(model, s, data);
   if (purpose == Purpose::kInit) return write_first_weights(model, t, to);
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, policy));
 
   auto loader = Task::loader(s, data);
   const auto loss = [&](const typename Task::Batch& batch) { return Task::loss(s, model, batch); };
-  if (purpose == Purpose::kPreflight) return tell_as_json(preflight_and_tell(trainer, loader, loss));
+  if (purpose == Purpose::kPreflight) return print_preflight_json(run_preflight(trainer, loader, loss));
 
   StateDict constants = run_constants(data.content, architecture_json(model.options()));
   Task::add_constants(constants, s, data);
-  amp::RunOptions run = run_options(Task::words.program, Task::words.run, table, t, runtime, constants);
-  run.unit = Task::words.unit;
+  amp::RunOptions run = run_options(Task::texts.program, Task::texts.run, table, t, runtime, constants);
+  run.unit = Task::texts.unit;
   run.units_per_step = static_cast<double>(t.batch * t.accumulate * Task::units_per_sample(s));
-  run.score = Task::words.score;
-  run.higher_is_better = Task::words.higher_is_better;
+  run.score = Task::texts.score;
+  run.higher_is_better = Task::texts.higher_is_better;
   run.evaluate = [&] { return Task::evaluate(s, model, data); };
-  return train_and_tell(t, trainer, std::move(run), loader, loss);
+  return run_training_loop(t, trainer, std::move(run), loader, loss);
 }
 
 template <class Task>
@@ -108,28 +108,28 @@ Command add_train(CLI::App& program, const char* name, const char* help, Purpose
   Argument to;
   if (purpose == Purpose::kInit) to = {"file", "safetensors file to write", std::make_shared<std::string>()};
   const auto body = [setup, table, purpose, to] {
-    return run_training(*table, setup->train, Task::words.run,
+    return run_training(*table, setup->train, Task::texts.run,
                         [&] { return train<Task>(*table, *setup, purpose, to.value ? *to.value : ""); });
   };
   return add_command(program, name, help, table, body, to);
 }
 
-/// Judges the model of a checkpoint by the held-out data; prints one JSON object.
+/// Evaluates the model of a checkpoint on the held-out data; prints one JSON object.
 template <class Task>
 int eval(Settings& table, typename Task::EvalSetup& s) {
   typename Task::Setup trained;
   Settings stored;
   Task::add_setup(stored, trained);
-  settle_eval_settings(table, s, stored, trained.train);
-  Runtime runtime({.device = choose_device(s.data.device), .threads = static_cast<int>(s.data.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model, Task::words.program, Task::words.weights);
+  resolve_eval_settings(table, s, stored, trained.train);
+  Runtime runtime(runtime_options(s.model));
+  const StateDict checkpoint = read_checkpoint(s.model, Task::texts.program, Task::texts.weights);
   const nn::init::SkipScope skip;
   typename Task::Model model(Task::model_options(checkpoint));
   load_model(model, checkpoint);
   const PolicyScope policy(policy_of(checkpoint));
   io::JsonObject result;
   result.add("step", read_count(checkpoint, "progress/step"));
-  Task::judge(result, model, checkpoint, s);
+  Task::evaluate_checkpoint(result, model, checkpoint, s);
   io::print(result.text() + "\n");
   return 0;
 }
@@ -139,7 +139,7 @@ Command add_eval(CLI::App& program) {
   auto setup = std::make_shared<typename Task::EvalSetup>();
   auto table = std::make_shared<Settings>();
   Task::add_eval_setup(*table, *setup);
-  return add_command(program, "eval", Task::words.eval, table, [=] { return eval<Task>(*table, *setup); });
+  return add_command(program, "eval", Task::texts.eval, table, [=] { return eval<Task>(*table, *setup); });
 }
 
 template <class Task>
@@ -168,7 +168,7 @@ int bench(Settings& table, BenchSettings& s) {
   table.apply_flags();
   Runtime runtime(runtime_options(s.train));
   const amp::Policy policy = choose_policy(s.train);
-  const TimedStep<Task> timed = Task::workload(s.workload, s.batch);
+  const BenchWorkload<Task> timed = Task::workload(s.workload, s.batch);
   typename Task::Model model(timed.model);
   s.train.lr = 1e-4;
   Task::tune(s.train);
@@ -184,47 +184,46 @@ Command add_bench(CLI::App& program) {
   auto settings = std::make_shared<BenchSettings>();
   auto table = std::make_shared<Settings>();
   add_bench_settings(*table, *settings, Task::workloads());
-  return add_command(program, "bench", Task::words.bench, table, [=] { return bench<Task>(*table, *settings); });
+  return add_command(program, "bench", Task::texts.bench, table, [=] { return bench<Task>(*table, *settings); });
 }
 
-/// Runs the failed attempt that a capsule holds again.
+/// Runs the failed attempt of a repro bundle again.
 template <class Task>
 int replay(const std::string& path) {
   typename Task::Setup s;
   Settings table;
   Task::add_setup(table, s);
-  const StateDict capsule = open_capsule(path, table);
+  const StateDict bundle = open_repro_bundle(path, table);
   Task::complete(s);
   const TrainSettings& t = s.train;
   Runtime runtime(runtime_options(t));
   const nn::init::SkipScope skip;
-  typename Task::Model model(Task::model_options(capsule));
+  typename Task::Model model(Task::model_options(bundle));
   const std::unique_ptr<optim::Optimizer> optimizer = make_optimizer(t, model);
   amp::Trainer trainer(runtime, model, *optimizer, trainer_options(t, choose_policy(s.train)));
-  return tell_replay(trainer.replay<typename Task::Batch>(capsule, [&](const typename Task::Batch& batch) {
+  return report_replay(trainer.replay<typename Task::Batch>(bundle, [&](const typename Task::Batch& batch) {
     return Task::loss(s, model, batch);
   }));
 }
 
 template <class Task>
 Command add_replay(CLI::App& program) {
-  const Argument path{"capsule", "capsule.h5 of an incident", std::make_shared<std::string>()};
+  const Argument path{"bundle", "capsule.h5 of an incident", std::make_shared<std::string>()};
   return add_command(
-      program, "replay", "Runs the failed attempt of an incident's capsule again", std::make_shared<Settings>(),
-      [path] { return replay<Task>(*path.value); }, path);
+      program, "replay", "Runs the failed attempt of an incident again from its repro bundle",
+      std::make_shared<Settings>(), [path] { return replay<Task>(*path.value); }, path);
 }
 
-/// Declares a further command of a program.
+/// Declares an additional command of a program.
 using AddCommand = Command (*)(CLI::App& program);
 
-/// The whole main() of a task's program: the commands of every task, then the task's own. Returns the exit code.
+/// Implements main() of a task's program with the commands of every task and the task's own. Returns the exit code.
 template <class Task>
 int run_task(int argc, const char* const* argv, const std::vector<AddCommand>& own = {}) {
-  return run_program(Task::words.program, Task::words.about, argc, argv, [&own](CLI::App& app) {
+  return run_program(Task::texts.program, Task::texts.about, argc, argv, [&own](CLI::App& app) {
     std::vector<Command> commands{
-        add_train<Task>(app, "train", Task::words.train, Purpose::kTrain),
-        add_train<Task>(app, "preflight", "Lists what is risky about a training before its first step",
-                        Purpose::kPreflight),
+        add_train<Task>(app, "train", Task::texts.train, Purpose::kTrain),
+        add_train<Task>(app, "preflight", "Lists the risks of a training before its first step", Purpose::kPreflight),
         add_train<Task>(app, "init", "Writes the weights that a training with these settings would start from",
                         Purpose::kInit),
         add_eval<Task>(app),

@@ -21,7 +21,7 @@ void apply_config_file(Settings& table, const std::string& path) {
   }
 }
 
-/// Throws DataError when a checkpoint was trained on other data, CheckpointError when it holds another model.
+/// Throws DataError if a checkpoint was trained on other data, CheckpointError if it holds another model.
 void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
   check<DataError>(checkpoint.text("progress/data") == run.text("progress/data"),
                    "--data: not what the run was trained on: its content has the hash {}, the checkpoint's {}",
@@ -32,8 +32,8 @@ void check_run_constants(const StateDict& checkpoint, const StateDict& run) {
                          run.text("progress/architecture"));
 }
 
-/// Refuses settings that a training would ignore.
-void check_idle_settings(const Settings& table, const TrainSettings& s) {
+/// Throws ArgumentError for settings that the training would ignore.
+void check_unused_settings(const Settings& table, const TrainSettings& s) {
   check<ArgumentError>(s.schedule != "plateau" || s.eval_every > 0,
                        "--schedule plateau: wanted --eval-every N with it: evaluations alone lower its learning rate, "
                        "and there is none before the end");
@@ -57,16 +57,16 @@ amp::OnNan on_nan_of(const std::string& name) {
 
 }  // namespace
 
-void settle_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
+void resolve_settings(Settings& table, TrainSettings& s, const std::function<void()>& complete) {
   table.apply_flags();  // --run, --resume and --config themselves, and every range check
   const bool may_begin = s.resume == "auto";
   check<ArgumentError>(s.resume.empty() || !s.run.empty(),
                        "--resume: wanted --run DIR with it, the folder of the run to go on with");
   check<ArgumentError>(s.resume != "must" || s.config.empty(),
                        "--config: a resumed run takes its settings from its own config.json; leave it out");
-  s.loads = s.resume == "must" || (may_begin && io::RunFolder::holds_checkpoints(s.run));
-  // A run that was stopped before its first checkpoint keeps its settings, if it had already written them.
-  if (s.loads || (may_begin && io::RunFolder::holds_config(s.run))) {
+  s.loads_checkpoint = s.resume == "must" || (may_begin && io::RunFolder::holds_checkpoints(s.run));
+  // A run that was stopped before its first checkpoint also keeps its settings, if they were written.
+  if (s.loads_checkpoint || (may_begin && io::RunFolder::holds_config(s.run))) {
     if (!s.config.empty())
       io::say(fmt::format("--config: not read; the run goes on with the settings of {}/config.json", s.run));
     table.apply_json(io::read_run_config(s.run), s.run + "/config.json");
@@ -76,7 +76,7 @@ void settle_settings(Settings& table, TrainSettings& s, const std::function<void
     table.apply_flags();
   }
   complete();
-  check_idle_settings(table, s);
+  check_unused_settings(table, s);
 }
 
 int run_training(Settings& table, TrainSettings& s, const std::string& name, const std::function<int()>& train) {
@@ -131,13 +131,13 @@ StateDict run_constants(const std::string& content, const std::string& architect
   return constants;
 }
 
-void tell_preflight(const amp::PreflightReport& report) {
+void report_preflight(const amp::PreflightReport& report) {
   std::ostringstream text;
   for (const amp::PreflightFinding& finding : report.findings) text << "preflight: " << finding << '\n';
   if (!report.findings.empty()) io::say(text.str());
 }
 
-int tell_as_json(const amp::PreflightReport& report) {
+int print_preflight_json(const amp::PreflightReport& report) {
   if (report.findings.empty()) io::say(fmt::format("preflight: nothing found in {:.2f} s", report.seconds));
   io::print(amp::preflight_json(report) + "\n");
   return 0;
@@ -153,7 +153,7 @@ int write_first_weights(nn::Module& model, const TrainSettings& s, const std::st
   return 0;
 }
 
-int tell_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end) {
+int report_end(const TrainSettings& s, const std::string& folder, amp::RunEnd end) {
   const bool done = end == amp::RunEnd::kDone;
   io::say("run folder " + folder);
   io::say(fmt::format("go on with: {} train --run {} --resume {}", program_invocation_name, folder,

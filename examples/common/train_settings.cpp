@@ -15,86 +15,87 @@ using enum OnResume;
 constexpr double kCount = 1e15;  // counts up to here are exact in a double
 
 void add_data(Settings& t, TrainSettings& s) {
-  t.add("data", &s.data, "what to train on (embedded data when left out)", {.on_resume = kByContent, .value = "PATH"});
-  t.add("val-data", &s.val_data, "held-out data of its own", {.on_resume = kByContent, .value = "PATH"});
+  t.add("data", &s.data, "training data (default: embedded data)", {.on_resume = kByContent, .value = "PATH"});
+  t.add("val-data", &s.val_data, "separate held-out data", {.on_resume = kByContent, .value = "PATH"});
   t.add("val-fraction", &s.val_fraction, "share held out of --data, rounded down, at least 1",
         {.on_resume = kFixed, .low = 1e-9, .high = 0.9});
   t.add("run", &s.run, "run folder (a new one under runs/)", {.on_resume = kByContent, .value = "DIR"});
-  t.add("resume", &s.resume, "go on from the run's newest verified checkpoint; auto: where there is none, begin",
+  t.add("resume", &s.resume, "continue from the run's newest verified checkpoint; auto: begin if there is none",
         {.on_resume = kNotASetting, .choices = {"must", "auto"}, .bare = "must"});
-  t.add("supervise", &s.supervise, "run as a child that is started again when it dies", {.on_resume = kNotASetting});
-  t.add("config", &s.config, "the same settings as a JSON file; flags win",
+  t.add("supervise", &s.supervise, "run in a child process that is restarted when it dies",
+        {.on_resume = kNotASetting});
+  t.add("config", &s.config, "JSON file with settings; flags take precedence",
         {.on_resume = kNotASetting, .value = "FILE"});
   t.add("init-from", &s.init_from, "start from the weights of a checkpoint or safetensors file",
         {.on_resume = kFixed, .value = "FILE"});
 }
 
 void add_run(Settings& t, TrainSettings& s) {
-  t.add("steps", &s.steps, "committed updates in the run's whole life",
-        {.on_resume = kMayChange, .low = 1, .high = kCount});
+  t.add("steps", &s.steps, "committed updates of the whole run", {.on_resume = kMayChange, .low = 1, .high = kCount});
   t.add("batch", &s.batch, "samples per micro-batch", {.low = 1, .high = 1 << 20});
   t.add("accumulate", &s.accumulate, "micro-batches per update", {.low = 1, .high = 1 << 20});
-  t.add("seed", &s.seed, "fixes every random number", {.on_resume = kFixed, .low = 0, .high = kCount});
-  t.add("threads", &s.threads, "CPU threads (0: all); the bits do not depend on it",
+  t.add("seed", &s.seed, "seed of all random numbers", {.on_resume = kFixed, .low = 0, .high = kCount});
+  t.add("threads", &s.threads, "CPU threads (0: all); results do not depend on it",
         {.on_resume = kMayChange, .low = 0, .high = 1024});
   t.add("deterministic", &s.deterministic, "the same bits every time");
-  t.add("plans", &s.plans, "on a GPU: libraries' algorithms, by time (once a machine) or the first they name",
+  t.add("plans", &s.plans, "on a GPU: choose library algorithms by time (once per machine), or take the first",
         {.on_resume = kMayChange, .choices = {"timed", "first"}});
-  t.add("record", &s.record, "on a GPU: make ordinary steps as one recorded piece of work each",
-        {.on_resume = kMayChange});
-  t.add("device", &s.device, "where it runs", {.on_resume = kMayChange, .value = "auto|cpu|cuda[:N]"});
+  t.add("record", &s.record, "on a GPU: run ordinary steps as captured graphs", {.on_resume = kMayChange});
+  t.add("device", &s.device, "device to run on", {.on_resume = kMayChange, .value = "auto|cpu|cuda[:N]"});
   t.add("checkpoint-every", &s.checkpoint_every, "updates between checkpoints (0: by --checkpoint-minutes alone)",
         {.on_resume = kMayChange, .low = 0, .high = kCount});
   t.add("checkpoint-minutes", &s.checkpoint_minutes,
         "longest time between checkpoints, the first after the first update (0: by steps alone)",
         {.on_resume = kMayChange, .low = 0, .high = 1e6});
-  t.add("save-failure", &s.save_failure,
-        "what a checkpoint that cannot be written leads to: it is tried again later, or the end",
+  t.add("save-failure", &s.save_failure, "if a checkpoint cannot be written: continue and try again later, or stop",
         {.on_resume = kMayChange, .choices = {"continue", "stop"}});
-  t.add("keep", &s.keep, "newest checkpoints kept, beside the best, the last good one and the next to become good",
+  t.add("keep", &s.keep, "newest checkpoints to keep, besides the best, the last good one and the next to become good",
         {.on_resume = kMayChange, .low = 1, .high = 10000});
   t.add("eval-every", &s.eval_every, "updates between evaluations (0: at the end)",
         {.on_resume = kMayChange, .low = 0, .high = kCount});
   t.add("log-every", &s.log_every, "updates between lines on the terminal",
         {.on_resume = kMayChange, .low = 1, .high = kCount});
-  t.add("state-hash", &s.state_hash, "write the state's SHA-256 before and after every attempt",
+  t.add("state-hash", &s.state_hash, "record the state's SHA-256 before and after every attempt",
         {.on_resume = kMayChange});
   t.add("forecast-memory", &s.forecast_memory,
-        "say what a step needs before the first one, and refuse one that does not fit", {.on_resume = kMayChange});
-  t.add("on-nan", &s.on_nan, "what an incident leads to: the cheapest remedy that works, the next batch, or the end",
+        "predict the memory of a step before the first one, and stop if it does not fit", {.on_resume = kMayChange});
+  t.add("on-nan", &s.on_nan, "after an incident: apply the cheapest remedy that works, skip the batch, or stop",
         {.choices = {"ladder", "skip", "stop"}});
-  t.add("inject", &s.inject, "fire drill: KIND@step=K[,key=value...], see docs/incidents.md",
+  t.add("inject", &s.inject, "inject a fault: KIND@step=K[,key=value...], see docs/incidents.md",
         {.on_resume = kMayChange, .value = "SPEC"});
 }
 
 void add_precision(Settings& t, TrainSettings& s) {
-  t.add("precision", &s.precision, "what products compute in (bf16 where the hardware has it, else fp32)",
+  t.add("precision", &s.precision,
+        "dtype in which products compute (default: bf16 if the hardware supports it, else fp32)",
         {.choices = {"fp32", "tf32", "fp16", "bf16", "fp8", "pure-fp16", "pure-bf16"}});
   t.add("override", &s.overrides, "GLOB=P: module path or op to fp32, fp16 or bf16; the last match wins",
         {.value = "GLOB=P"});
-  t.add("loss-scale", &s.loss_scale, "how small gradients are kept from vanishing; auto: dynamic in fp16, else off",
+  t.add("loss-scale", &s.loss_scale,
+        "factor that keeps small gradients from vanishing; auto: dynamic in fp16, else off",
         {.value = "auto|dynamic|off|X"});
-  t.add("init-scale", &s.init_scale,
-        "of --loss-scale dynamic, the scale of the first step; auto: from a measured backward", {.value = "X|auto"});
+  t.add("init-scale", &s.init_scale, "first scale of --loss-scale dynamic; auto: from a measured backward",
+        {.value = "X|auto"});
 }
 
 void add_optimizer(Settings& t, TrainSettings& s) {
-  t.add("optimizer", &s.optimizer, "how weights move",
+  t.add("optimizer", &s.optimizer, "update rule of the weights",
         {.on_resume = kIncompatible, .choices = {"sgd", "adam", "adamw", "lion"}});
   t.add("lr", &s.lr, "peak learning rate", {.low = 0, .high = 1e6});
-  t.add("min-lr", &s.min_lr, "where the schedule ends", {.low = 0, .high = 1e6});
+  t.add("min-lr", &s.min_lr, "last learning rate of the schedule", {.low = 0, .high = 1e6});
   t.add("warmup", &s.warmup, "updates of linear warm-up", {.low = 0, .high = kCount});
-  t.add("schedule", &s.schedule, "after the warm-up",
+  t.add("schedule", &s.schedule, "learning rate after the warm-up",
         {.choices = {optim::schedule_names().begin(), optim::schedule_names().end()}});
-  t.add("schedule-steps", &s.schedule_steps, "where the schedule reaches --min-lr (the first --steps)",
+  t.add("schedule-steps", &s.schedule_steps,
+        "update at which the schedule reaches --min-lr (default: --steps of the first start)",
         {.low = 0, .high = kCount});
   t.add("beta1", &s.beta1, "Adam, Lion", {.low = 0, .high = 1});
   t.add("beta2", &s.beta2, "Adam, Lion", {.low = 0, .high = 1});
   t.add("eps", &s.eps, "Adam", {.low = 0, .high = 1});
   t.add("momentum", &s.momentum, "SGD", {.low = 0, .high = 1});
-  t.add("weight-decay", &s.weight_decay, "on matrices and filters", {.low = 0, .high = 1e6});
+  t.add("weight-decay", &s.weight_decay, "weight decay of matrices and filters", {.low = 0, .high = 1e6});
   t.add("clip", &s.clip, "gradient clipping bound (0: none)", {.low = 0, .high = 1e9});
-  t.add("clip-mode", &s.clip_mode, "what --clip bounds", {.choices = {"norm", "value", "adaptive"}});
+  t.add("clip-mode", &s.clip_mode, "quantity that --clip bounds", {.choices = {"norm", "value", "adaptive"}});
   t.add("ema", &s.ema, "decay of averaged weights (0: none)", {.low = 0, .high = 1});
 }
 

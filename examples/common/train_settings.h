@@ -8,17 +8,16 @@
 
 namespace binade::examples {
 
-/// Recorded steps that may be under way on a GPU: one that runs, one that waits behind it.
+/// Number of steps of a captured graph in flight on a GPU: one runs, one waits.
 inline constexpr std::int64_t kStepsAhead = 2;
 
-/// What `train` of both programs takes. Defaults that differ between them are set by the program before parsing.
+/// Settings of `train`. Each program sets its own defaults before parsing.
 struct TrainSettings {
   std::string data{}, val_data{};
   double val_fraction = 0.1;
   std::string run{};
-  std::string resume{};  ///< empty: begins a run; "must": resumes one; "auto": resumes one if there is one, otherwise
-                         ///< begins one
-  bool loads = false;    ///< determined later: the run resumes from a checkpoint, which sets the model's weights
+  std::string resume{};           ///< empty: begin a run; "must": resume it; "auto": resume it if it exists
+  bool loads_checkpoint = false;  ///< set later: true if the run resumes from a checkpoint with the model's weights
   bool supervise = false;
   std::vector<std::string> changes{};  ///< settings of a resumed run that the command line changed
   std::string init_from{}, config{};
@@ -30,7 +29,7 @@ struct TrainSettings {
   std::vector<std::string> overrides{};
   std::string on_nan = "ladder";
   std::vector<std::string> inject{};
-  std::string loss_scale = "auto";   ///< "auto": as the policy says; any other value applies in every precision
+  std::string loss_scale = "auto";   ///< "auto": the policy decides; any other value applies in every precision
   std::string init_scale = "65536";  ///< or "auto"
 
   std::string optimizer = "adamw", schedule = "cosine", clip_mode = "norm";
@@ -46,11 +45,11 @@ struct TrainSettings {
   bool forecast_memory = true;
 };
 
-/// Puts all of them into the table.
+/// Adds all settings of `train` to the table.
 void add_train_settings(Settings& table, TrainSettings& s);
 
-/// Checks that cross settings and fills what follows from others: --schedule-steps from --steps, --min-lr <= --lr,
-/// --loss-scale a word or a power of two, --override GLOB=P. Throws ArgumentError.
+/// Sets --schedule-steps from --steps, and checks rules between settings and formats: --min-lr <= --lr, --loss-scale,
+/// --override GLOB=P. Throws ArgumentError.
 void complete_train_settings(TrainSettings& s);
 
 }  // namespace binade::examples

@@ -52,7 +52,7 @@ struct Points {
   }
 };
 
-/// Point i lies on the half circle i % 2, with noise.
+/// Returns points; point i is on the half circle i % 2, with noise.
 Points points_of(std::span<const std::int64_t> samples) {
   std::vector<float> x;
   std::vector<std::int32_t> side;
@@ -83,7 +83,7 @@ struct MoonTask {
   using Model = MoonNet;
   using Batch = Points;
   using Data = MoonData;
-  static constexpr TaskWords words{.program = "binade-moons",
+  static constexpr TaskTexts texts{.program = "binade-moons",
                                    .run = "moons",
                                    .about = "Tells two interleaved half circles apart.",
                                    .train = "Trains on points drawn anew",
@@ -105,7 +105,7 @@ struct MoonTask {
   static MoonOptions model_options(const MoonSettings& s, std::int64_t) { return {.hidden = s.hidden}; }
   static MoonOptions model_options(const StateDict& checkpoint) {
     const Architecture a(checkpoint, "moons");
-    const MoonOptions o{.hidden = a.whole("hidden", 1, 1000000)};
+    const MoonOptions o{.hidden = a.integer("hidden", 1, 1000000)};
     a.expect("up.weight", {o.hidden, 2});
     a.expect("down.weight", {2, o.hidden});
     return o;
@@ -137,11 +137,11 @@ struct MoonTask {
   static amp::Evaluation evaluate(const MoonSettings&, MoonNet& model, const MoonData& data) {
     return {.numbers = {{"val_loss", held_out_loss(model, data)}}};
   }
-  static void judge(io::JsonObject& result, MoonNet& model, const StateDict&, const EvalSettings&) {
+  static void evaluate_checkpoint(io::JsonObject& result, MoonNet& model, const StateDict&, const EvalSettings&) {
     result.add("val_loss", held_out_loss(model, MoonData()));
   }
   static std::vector<std::string> workloads() { return {"moons"}; }
-  static TimedStep<MoonTask> workload(const std::string&, std::int64_t batch) {
+  static BenchWorkload<MoonTask> workload(const std::string&, std::int64_t batch) {
     std::vector<std::int64_t> samples;
     for (std::int64_t i = 0; i < (batch > 0 ? batch : 256); ++i) samples.push_back(i);
     return {.batch = points_of(samples),

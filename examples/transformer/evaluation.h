@@ -6,12 +6,12 @@ namespace binade::examples {
 
 struct TextScore {
   double loss = 0;      ///< mean cross-entropy per token, natural logarithm
-  double accuracy = 0;  ///< share of tokens that the likeliest guess hits
+  double accuracy = 0;  ///< share of tokens that the most likely prediction matches
   std::int64_t tokens = 0;
 };
 
-/// Reads the whole of `tokens` in windows of the model's context that do not overlap. No gradient, no dropout; the
-/// policy in force is the caller's.
+/// Evaluates a model on all of `tokens` in disjoint windows of the model's context, without gradients and dropout,
+/// under the caller's precision policy.
 TextScore evaluate(Gpt& model, const io::TokenSequence& tokens, std::int64_t batch);
 
 }  // namespace binade::examples

@@ -74,16 +74,16 @@ Variable Gpt::embed(const Tensor& tokens, std::int64_t first) {
   check<ArgumentError>(first + length <= options_.context,
                        "gpt: {} tokens are more than the context of {}; cut the text, or train with a larger --context",
                        first + length, options_.context);
-  return dropout_(tokens_(tokens) + positions_(places(first, length, tokens.device())));
+  return dropout_(tokens_(tokens) + positions_(position_ids(first, length, tokens.device())));
 }
 
-Tensor Gpt::places(std::int64_t first, std::int64_t length, Device device) {
-  if (!places_.defined() || places_.device() != device) {
+Tensor Gpt::position_ids(std::int64_t first, std::int64_t length, Device device) {
+  if (!position_ids_.defined() || position_ids_.device() != device) {
     std::vector<std::int32_t> all(static_cast<std::size_t>(options_.context));
     std::iota(all.begin(), all.end(), 0);
-    places_ = Tensor::from(all, {options_.context}).to(device);
+    position_ids_ = Tensor::from(all, {options_.context}).to(device);
   }
-  return places_.narrow(first, length);
+  return position_ids_.narrow(first, length);
 }
 
 Variable Gpt::logits(const Variable& x) {

@@ -25,7 +25,7 @@ const Preset& preset_of(const std::string& name) {
 constexpr std::int64_t kMostLayers = 1000, kMostHeads = 1000, kMostDim = 1 << 16, kMostContext = 1 << 20;
 constexpr std::int64_t kMostTokens = 1 << 24;  // same limit as in io/text/bpe_vocabulary.h
 
-constexpr std::int64_t kTableMultiple = 128;  // large tables are padded: whole tiles for the head's product
+constexpr std::int64_t kTableMultiple = 128;  // large tables are padded to whole tiles of the head's product
 constexpr std::int64_t kLargeTable = 4096;
 
 std::int64_t padded_table(std::int64_t tokens) {
@@ -46,18 +46,20 @@ void add_gpt_settings(Settings& t, GptSettings& s) {
   add_train_settings(t, s.train);
   t.add("preset", &s.preset, "shape: tiny 4x128x4, char 6x384x6, gpt2 12x768x12",
         {.on_resume = kIncompatible, .choices = {"tiny", "char", "gpt2"}});
-  t.add("layers", &s.layers, "blocks (the preset's)", {.on_resume = kIncompatible, .low = 1, .high = kMostLayers});
-  t.add("heads", &s.heads, "attention heads (the preset's)",
+  t.add("layers", &s.layers, "blocks (default: the preset's)",
+        {.on_resume = kIncompatible, .low = 1, .high = kMostLayers});
+  t.add("heads", &s.heads, "attention heads (default: the preset's)",
         {.on_resume = kIncompatible, .low = 1, .high = kMostHeads});
-  t.add("dim", &s.dim, "width (the preset's)", {.on_resume = kIncompatible, .low = 1, .high = kMostDim});
-  t.add("context", &s.context, "tokens seen at once (the preset's)",
+  t.add("dim", &s.dim, "width (default: the preset's)", {.on_resume = kIncompatible, .low = 1, .high = kMostDim});
+  t.add("context", &s.context, "tokens per window (default: the preset's)",
         {.on_resume = kIncompatible, .low = 1, .high = kMostContext});
   t.add("dropout", &s.dropout, "share dropped after embeddings, attention and MLP", {.low = 0, .high = 0.99});
   t.add("bias", &s.bias, "biases in linear layers; norms keep theirs", {.on_resume = kIncompatible});
-  t.add("tokenizer", &s.tokenizer, "what a token is; FILE: GPT-2's tokenizer.json",
+  t.add("tokenizer", &s.tokenizer, "tokenizer; FILE: GPT-2's tokenizer.json",
         {.on_resume = kIncompatible, .value = "byte|char|bpe:FILE"});
   t.add("attention", &s.attention, "one op, or matmul, softmax, matmul", {.choices = {"fused", "composed"}});
-  t.add("recompute", &s.recompute, "run blocks twice instead of keeping activations", {.on_resume = kMayChange});
+  t.add("recompute", &s.recompute, "recompute activations of blocks instead of keeping them",
+        {.on_resume = kMayChange});
 }
 
 void complete_gpt_settings(GptSettings& s) {
@@ -94,12 +96,12 @@ std::string architecture_json(const GptOptions& o) {
 GptOptions read_gpt_architecture(const StateDict& checkpoint) {
   const Architecture a(checkpoint, "gpt");
   GptOptions o;
-  o.layers = a.whole("layers", 1, kMostLayers);
-  o.heads = a.whole("heads", 1, kMostHeads);
-  o.dim = a.whole("dim", 1, kMostDim);
-  o.context = a.whole("context", 1, kMostContext);
-  o.vocabulary = a.whole("vocabulary", 1, kMostTokens);
-  o.table = a.whole("table", 1, padded_table(kMostTokens));
+  o.layers = a.integer("layers", 1, kMostLayers);
+  o.heads = a.integer("heads", 1, kMostHeads);
+  o.dim = a.integer("dim", 1, kMostDim);
+  o.context = a.integer("context", 1, kMostContext);
+  o.vocabulary = a.integer("vocabulary", 1, kMostTokens);
+  o.table = a.integer("table", 1, padded_table(kMostTokens));
   o.bias = a.flag("bias");
   o.tanh_gelu = a.flag("tanh_gelu");
   a.expect_fit(o.dim % o.heads == 0, "'heads' that divide 'dim'");

@@ -8,30 +8,30 @@
 
 namespace binade::examples {
 
-/// What `binade-gpt train` takes beside the shared settings.
+/// Settings of `binade-gpt train`.
 struct GptSettings {
   TrainSettings train{};
   std::string preset = "tiny";
-  std::int64_t layers = 0, heads = 0, dim = 0, context = 0;  ///< 0: the preset's
+  std::int64_t layers = 0, heads = 0, dim = 0, context = 0;  ///< 0: from the preset
   double dropout = 0;
   bool bias = true;
   std::string tokenizer = "byte", attention = "fused";
   bool recompute = false;
 };
 
-/// The flags that `train` needs to make a run of a file of weights alone; for people.
-inline constexpr const char* kGptRunOfWeights = "--preset gpt2 --tokenizer bpe:tokenizer.json";
+/// The flags with which `train` makes a run from a file of weights alone, for messages.
+inline constexpr const char* kGptWeightFlags = "--preset gpt2 --tokenizer bpe:tokenizer.json";
 
 void add_gpt_settings(Settings& table, GptSettings& s);
-/// Fills shapes from the preset and the rest from train's rules. Throws ArgumentError.
+/// Fills in the shape from the preset and completes the training settings. Throws ArgumentError.
 void complete_gpt_settings(GptSettings& s);
 
-/// The model's shape for a vocabulary of `tokens`.
+/// Returns the model's shape for a vocabulary of `tokens`.
 GptOptions gpt_options(const GptSettings& s, std::int64_t tokens);
 
-/// Shape as one line of JSON, kept in checkpoints: what `eval` and `sample` rebuild the model from.
+/// Returns the shape as one line of JSON. Checkpoints store it, so that `eval` and `sample` can build the model.
 std::string architecture_json(const GptOptions& options);
-/// The inverse. Throws CheckpointError when it describes no transformer.
+/// The inverse. Throws CheckpointError if the checkpoint does not describe a transformer.
 GptOptions read_gpt_architecture(const StateDict& checkpoint);
 
 }  // namespace binade::examples

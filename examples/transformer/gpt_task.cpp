@@ -8,11 +8,11 @@
 
 namespace binade::examples {
 
-static_assert(GptTask::words.program == amp::kBinadeGpt.name);  // binade-doctor replay finds it by this name
+static_assert(GptTask::texts.program == amp::kBinadeGpt.name);  // binade-doctor replay finds it by this name
 
 namespace {
 
-/// How the model goes on from the first tokens of what was held out.
+/// Returns the model's continuation of the first held-out tokens.
 std::string sample_of(Gpt& model, const TextSource& source) {
   constexpr std::int64_t kPrompt = 16, kTokens = 64;
   std::vector<std::int32_t> prompt;
@@ -21,8 +21,8 @@ std::string sample_of(Gpt& model, const TextSource& source) {
   return source.tokenizer->decode(sample(model, prompt, {.tokens = kTokens}));
 }
 
-/// The workloads of docs/performance.md and docs/performance-gpu.md: a shape, a batch, and how many of the positions
-/// are used. gpt-dry only tries a harness.
+/// The workloads of docs/performance.md and docs/performance-gpu.md: model, batch and sequence length. gpt-dry only
+/// tests a harness.
 struct Shape {
   const char* name;
   GptOptions model;
@@ -86,7 +86,8 @@ amp::Evaluation GptTask::evaluate(const GptSettings& s, Gpt& model, const TextSo
   return {.numbers = {{"val_loss", score.loss}, {"val_accuracy", score.accuracy}}, .sample = sample_of(model, data)};
 }
 
-void GptTask::judge(io::JsonObject& result, Gpt& model, const StateDict& checkpoint, const EvalSettings& s) {
+void GptTask::evaluate_checkpoint(io::JsonObject& result, Gpt& model, const StateDict& checkpoint,
+                                  const EvalSettings& s) {
   const TextSource data = read_text_source(s.data, "", io::restore_tokenizer(checkpoint.section("progress/tokenizer")));
   const TextScore score = examples::evaluate(model, data.split.validation, s.data.batch);
   result.add("val_loss", static_cast<float>(score.loss))
@@ -100,7 +101,7 @@ std::vector<std::string> GptTask::workloads() {
   return names;
 }
 
-TimedStep<GptTask> GptTask::workload(const std::string& name, std::int64_t batch) {
+BenchWorkload<GptTask> GptTask::workload(const std::string& name, std::int64_t batch) {
   Shape shape = *std::ranges::find(kShapes, name, &Shape::name);
   if (batch > 0) shape.batch = batch;
   return {

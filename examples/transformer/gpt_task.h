@@ -14,16 +14,16 @@ struct GptTask {
   using Batch = io::TextBatch;
   using Data = TextSource;
 
-  static constexpr TaskWords words{.program = "binade-gpt",
+  static constexpr TaskTexts texts{.program = "binade-gpt",
                                    .run = "gpt",
                                    .about = "Trains, evaluates and samples a GPT-2-class transformer.",
                                    .train = "Trains on text; commits checkpoints; evaluates on what was held out",
                                    .eval = "Reads the whole held-out text; prints one JSON object",
                                    .bench = "Times training steps on random tokens",
-                                   .weights = kGptRunOfWeights,
+                                   .weights = kGptWeightFlags,
                                    .unit = "tokens",
                                    .score = "val_loss"};
-  static constexpr InputCount inputs{.name = "vocabulary", .help = "tokens known", .usual = 256, .most = 1e9};
+  static constexpr InputCount inputs{.name = "vocabulary", .help = "number of tokens", .usual = 256, .most = 1e9};
 
   static void add_setup(Settings& table, GptSettings& s) { add_gpt_settings(table, s); }
   static void complete(GptSettings& s) { complete_gpt_settings(s); }
@@ -39,9 +39,10 @@ struct GptTask {
   static std::int64_t units_per_sample(const GptSettings& s) { return s.context; }
   static void add_constants(StateDict& constants, const GptSettings& s, const TextSource& data);
   static amp::Evaluation evaluate(const GptSettings& s, Gpt& model, const TextSource& data);
-  static void judge(io::JsonObject& result, Gpt& model, const StateDict& checkpoint, const EvalSettings& s);
+  static void evaluate_checkpoint(io::JsonObject& result, Gpt& model, const StateDict& checkpoint,
+                                  const EvalSettings& s);
   static std::vector<std::string> workloads();
-  static TimedStep<GptTask> workload(const std::string& name, std::int64_t batch);
+  static BenchWorkload<GptTask> workload(const std::string& name, std::int64_t batch);
   static void tune(TrainSettings& s) { s.weight_decay = 0.01; }
 };
 

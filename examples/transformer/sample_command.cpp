@@ -12,8 +12,8 @@ namespace {
 
 struct SampleSettings {
   ModelChoice model;
-  std::string prompt = "\n", device = "auto";
-  std::int64_t tokens = 200, top_k = 0, seed = 1, threads = 0;
+  std::string prompt = "\n";
+  std::int64_t tokens = 200, top_k = 0, seed = 1;
   double temperature = 0.8;
   bool cache = true;
 };
@@ -21,8 +21,8 @@ struct SampleSettings {
 int sample_text(Settings& table, SampleSettings& s) {
   table.apply_flags();
   check<ArgumentError>(!s.prompt.empty(), "--prompt: wanted some text, got none");
-  Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model, "binade-gpt", kGptRunOfWeights);
+  Runtime runtime(runtime_options(s.model));
+  const StateDict checkpoint = read_checkpoint(s.model, "binade-gpt", kGptWeightFlags);
   const auto tokenizer = io::restore_tokenizer(checkpoint.section("progress/tokenizer"));
   const std::vector<std::int32_t> prompt = tokenizer->encode(s.prompt, io::TextOrigin::kPrompt);
   const nn::init::SkipScope skip;
@@ -44,7 +44,7 @@ int sample_text(Settings& table, SampleSettings& s) {
           .cache = s.cache},
          [&](std::int32_t token) {
            text += tokenizer->decode(std::span(&token, 1));
-           show(io::whole_utf8(text));  // a token may end within a character
+           show(io::whole_utf8(text));  // a token may end inside a character
          });
   text += '\n';
   show(text.size());
@@ -56,15 +56,13 @@ int sample_text(Settings& table, SampleSettings& s) {
 Command add_sample(CLI::App& program) {
   auto s = std::make_shared<SampleSettings>();
   auto table = std::make_shared<Settings>();
-  add_model_choice(*table, s->model);
-  table->add("prompt", &s->prompt, "what to continue");
-  table->add("tokens", &s->tokens, "how many to add", {.low = 0, .high = 1e9});
-  table->add("temperature", &s->temperature, "0: always the likeliest", {.low = 0, .high = 1000});
-  table->add("top-k", &s->top_k, "draw from the k likeliest (0: all)", {.low = 0, .high = 1e9});
-  table->add("seed", &s->seed, "fixes the draws", {.low = 0, .high = 1e15});
+  add_model_settings(*table, s->model);
+  table->add("prompt", &s->prompt, "text to continue");
+  table->add("tokens", &s->tokens, "number of tokens to add", {.low = 0, .high = 1e9});
+  table->add("temperature", &s->temperature, "0: always the most likely token", {.low = 0, .high = 1000});
+  table->add("top-k", &s->top_k, "draw from the k most likely tokens (0: all)", {.low = 0, .high = 1e9});
+  table->add("seed", &s->seed, "seed of the draws", {.low = 0, .high = 1e15});
   table->add("cache", &s->cache, "keep keys and values between tokens (on|off)");
-  table->add("threads", &s->threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
-  table->add("device", &s->device, "auto, cpu, cuda or cuda:N");
   return add_command(program, "sample", "Continues a prompt", table, [s, table] { return sample_text(*table, *s); });
 }
 

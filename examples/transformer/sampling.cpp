@@ -7,7 +7,7 @@
 namespace binade::examples {
 namespace {
 
-/// The logits after the last token of (1, T, V), without the padding of the table.
+/// Returns the logits of the last token of (1, T, V), without the padding of the table.
 std::vector<float> last_logits(const Variable& logits, std::int64_t vocabulary) {
   const Tensor rows = logits.value().reshape({logits.dim(1), logits.dim(2)}).narrow(logits.dim(1) - 1, 1);
   std::vector<float> values = rows.to_vector<float>();
@@ -56,16 +56,13 @@ std::vector<std::int32_t> sample(Gpt& model, std::vector<std::int32_t> tokens, c
   const RandomStream numbers{o.seed, RngPurpose::kSampling};
   Gpt::Cache cache;
   for (std::int64_t i = 0; i < o.tokens; ++i) {
-    const std::int64_t seen = std::min<std::int64_t>(std::ssize(tokens), context);
-    const auto window = std::span(tokens).last(static_cast<std::size_t>(seen));
-    // Once the window slides, every position changes and nothing kept holds any more.
+    const std::int64_t length = std::min<std::int64_t>(std::ssize(tokens), context);
+    const auto window = std::span(tokens).last(static_cast<std::size_t>(length));
+    // When the window slides, all positions change, so that cached keys and values are invalid.
     const bool continues = o.cache && std::ssize(tokens) <= context;
-    Variable logits;
-    if (continues) {
-      logits = model.next(row_of(window.subspan(static_cast<std::size_t>(cache.length))), cache);
-    } else {
-      logits = model(row_of(window));
-    }
+    const Variable logits = continues
+                                ? model.next(row_of(window.subspan(static_cast<std::size_t>(cache.length))), cache)
+                                : model(row_of(window));
     const std::int32_t token = draw_token(last_logits(logits, model.options().vocabulary), o.temperature, o.top_k,
                                           numbers.uniform(static_cast<std::uint64_t>(i)));
     tokens.push_back(token);

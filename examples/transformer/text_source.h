@@ -9,15 +9,16 @@
 
 namespace binade::examples {
 
-/// Text, its tokens, and what is held out of it.
+/// A tokenized text, split into training and validation parts.
 struct TextSource {
   std::unique_ptr<io::Tokenizer> tokenizer{};
   io::TextSplit split{};
-  std::string content{};  ///< hash of the data that was read: a resumed run must find the same data
+  std::string content{};  ///< hash of the data, which must be the same in a resumed run
 };
 
-/// Reads --data (a text file, a folder of them, or a .bin or .npy token file; the embedded text when left out) and
-/// --val-data. `tokenizer` is a word of --tokenizer, or null `known` gives the one a checkpoint was trained with.
+/// Reads --data (a text file, a folder of text files, or a .bin or .npy token file; the embedded text by default) and
+/// --val-data. Uses the tokenizer `known` of a checkpoint or, if that is null, the one that `tokenizer`, a value of
+/// --tokenizer, names.
 TextSource read_text_source(const TrainSettings& s, const std::string& tokenizer,
                             std::unique_ptr<io::Tokenizer> known = nullptr);
 

@@ -24,7 +24,7 @@ struct Field {
   float at(std::int64_t y, std::int64_t x) const { return values[static_cast<std::size_t>(y * size + x)]; }
 };
 
-/// Draws numbers of one image in order.
+/// The random numbers of one image, drawn in order.
 class Draws {
  public:
   Draws(std::uint64_t seed, std::int64_t index)
@@ -68,23 +68,23 @@ void blur(Field& field, double sigma) {
         field.at(y, x) += weights[static_cast<std::size_t>(k + radius)] * across.at(inside(y + k), x);
 }
 
-/// Noise of unit standard deviation with structures of `scale` pixels.
+/// Returns noise of unit standard deviation with structures of `scale` pixels.
 Field texture(Draws& draws, std::int64_t size, double scale) {
   Field field(size);
   for (float& value : field.values) value = static_cast<float>(draws.normal());
   blur(field, scale);
   const auto gain = static_cast<float>(2 * std::sqrt(std::numbers::pi) *
-                                       scale);  // what the blur takes from white noise
+                                       scale);  // restores the deviation after the blur
   for (float& value : field.values) value *= gain;
   return field;
 }
 
-/// A nucleus: an ellipse whose outline is bent by three low harmonics.
+/// A nucleus: an ellipse whose outline is deformed by three low harmonics.
 struct Nucleus {
   double y, x, radius, stretch, angle, brightness;
   double bend[3], phase[3];
 
-  /// Distance from the center in units of the outline: inside below 1.
+  /// Returns the distance from the center relative to the outline; less than 1 inside.
   double reach(double py, double px) const {
     const double dy = py - y;
     const double dx = px - x;
@@ -109,7 +109,7 @@ Nucleus draw_nucleus(Draws& draws, const std::vector<Nucleus>& others, double si
   }
   n.y = draws.uniform(-0.02, 1.02) * size;
   n.x = draws.uniform(-0.02, 1.02) * size;
-  if (!others.empty() && draws.uniform(0, 1) < 0.4) {  // side by side with one that is there, as after a division
+  if (!others.empty() && draws.uniform(0, 1) < 0.4) {  // beside another nucleus, as after a cell division
     const auto& other = others[static_cast<std::size_t>(draws.uniform(0, 1) * static_cast<double>(others.size()))];
     const double direction = draws.uniform(0, 2 * std::numbers::pi);
     const double distance = (n.radius + other.radius) * draws.uniform(0.85, 1.1);
@@ -125,7 +125,7 @@ bool overlaps_too_much(const Nucleus& n, const std::vector<Nucleus>& others) {
   });
 }
 
-/// Adds one nucleus to the light and to the mask, texture and dark nucleoli inside.
+/// Adds one nucleus with texture and dark nucleoli to the light and to the mask.
 void paint(const Nucleus& n, Draws& draws, const Field& fine, Field& light, std::vector<std::uint16_t>& mask) {
   double spot_y[3], spot_x[3], spot_radius[3];
   for (int k = 0; k < 3; ++k) {
@@ -144,8 +144,8 @@ void paint(const Nucleus& n, Draws& draws, const Field& fine, Field& light, std:
       const double reach = n.reach(static_cast<double>(y), static_cast<double>(x));
       if (!(reach < 1)) continue;
       mask[static_cast<std::size_t>(y * size + x)] = 255;
-      double value = n.brightness * (0.55 + 0.45 * std::sqrt(1 - reach * reach)) *
-                     (1 + 0.16 * fine.at(y, x));  // thicker in the middle
+      // Brighter in the middle, where the nucleus is thicker.
+      double value = n.brightness * (0.55 + 0.45 * std::sqrt(1 - reach * reach)) * (1 + 0.16 * fine.at(y, x));
       for (int k = 0; k < 3; ++k) {
         const double away = std::hypot(static_cast<double>(y) - spot_y[k], static_cast<double>(x) - spot_x[k]) /
                             spot_radius[k];
@@ -186,15 +186,15 @@ CellImage draw_cells(std::uint64_t seed, std::int64_t index, std::int64_t size) 
   const double slope_angle = draws.uniform(0, 2 * std::numbers::pi);
   const double gain = draws.uniform(45, 110);
   const double background = draws.uniform(6, 22);
-  const double photons = draws.uniform(1.2, 4);  // per grey level: few give a grainy image
+  const double photons = draws.uniform(1.2, 4);  // per grey level; fewer make the image grainier
   CellImage result{{size, size, 1, 8, {}}, {size, size, 1, 8, std::move(mask)}};
   for (std::int64_t y = 0; y < size; ++y) {
     for (std::int64_t x = 0; x < size; ++x) {
       const double across = (std::cos(slope_angle) * (static_cast<double>(x) / side - 0.5) +
                              std::sin(slope_angle) * (static_cast<double>(y) / side - 0.5));
-      const double seen = (1 + 2 * slope * across) *
-                          (gain * (light.at(y, x) + 0.25 * haze.at(y, x)) + background * (1 + 0.2 * clouds.at(y, x)));
-      const double level = std::max(0.0, seen);
+      const double light_level = (1 + 2 * slope * across) * (gain * (light.at(y, x) + 0.25 * haze.at(y, x)) +
+                                                             background * (1 + 0.2 * clouds.at(y, x)));
+      const double level = std::max(0.0, light_level);
       const double noisy = level + std::sqrt(level / photons) * draws.normal() + 1.5 * draws.normal();
       result.image.values.push_back(static_cast<std::uint16_t>(std::clamp(std::lround(noisy), 0L, 255L)));
     }

@@ -7,9 +7,9 @@
 
 namespace binade::examples {
 
-/// The images that need no download: nuclei as a fluorescence microscope shows them, drawn by a seeded generator.
-/// Bright, blurred, textured, of uneven size and brightness, some of them touching or overlapping, under a light that
-/// falls off to one side, over a hazy background, with shot and read noise. Grey, 8 bits.
+/// Images that need no download: nuclei as in fluorescence microscopy, drawn by a seeded generator. They are bright,
+/// blurred and textured, of varying size and brightness, and some touch or overlap; the illumination is uneven, the
+/// background hazy, with shot and read noise. Grey, 8 bits.
 struct CellOptions {
   std::int64_t count = 32;
   std::int64_t size = 256;  ///< pixels a side
@@ -21,10 +21,10 @@ struct CellImage {
   io::Image mask{};  ///< 255 inside a nucleus, 0 elsewhere
 };
 
-/// Image number `index` of a seed: a function of (seed, index, size) alone. Throws ArgumentError for size < 16.
+/// Draws image number `index` of a seed; depends on (seed, index, size) only. Throws ArgumentError for size < 16.
 CellImage draw_cells(std::uint64_t seed, std::int64_t index, std::int64_t size);
 
-/// The whole set as a folder of such files would be read (binary masks), names cell-000 ….
+/// Returns the whole set with binary masks, as if read from a folder; names are cell-000, ….
 io::ImageSet embedded_cells(const CellOptions& options = {}, bool normalize = true);
 
 }  // namespace binade::examples

@@ -8,15 +8,16 @@
 namespace binade::examples {
 
 struct MaskScore {
-  double loss = 0;             ///< mean over images of the training loss on the whole image
+  double loss = 0;             ///< mean training loss over whole images
   double dice = 0;             ///< of class 1, pooled over all pixels of the set
-  double iou = 0;              ///< the same
+  double iou = 0;              ///< of class 1, pooled over all pixels of the set
   double background_dice = 0;  ///< of class 0
 };
 
-/// Whole images, one at a time. No gradient; the policy in force is the caller's. `each`, where given, sees every image
-/// with its predicted class ids, u8 (H, W).
+/// Receives an image with its predicted class ids, u8 (H, W).
 using EachPrediction = std::function<void(const io::ImageSample&, const Tensor& ids)>;
+/// Evaluates a model on whole images, one at a time, without gradients and under the caller's precision policy. Calls
+/// `each` for every image.
 MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss, const EachPrediction& each = {});
 
 }  // namespace binade::examples

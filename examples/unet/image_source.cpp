@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kCells = 40;
 constexpr std::int64_t kCellSize = 128;
-constexpr std::uint64_t kCellSeed = 1;  // the embedded data are the same whatever --seed is
+constexpr std::uint64_t kCellSeed = 1;  // independent of --seed
 
 }  // namespace
 
@@ -22,7 +22,7 @@ ImageSource read_image_source(const TrainSettings& s, std::int64_t classes, int 
     source.split = io::split_images(images, s.val_fraction);
     return source;
   }
-  options.channels = images.channels;  // a model for grey images sees color ones in grey
+  options.channels = images.channels;  // a model for grey images gets color images in grey
   source.split = {images, io::read_images(s.val_data, options)};
   source.content = sha256_hex(source.content + source.split.validation.content());
   return source;

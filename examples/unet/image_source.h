@@ -7,14 +7,14 @@
 
 namespace binade::examples {
 
-/// Images to train on and images held out.
+/// Images for training and for validation.
 struct ImageSource {
   io::ImageSplit split{};
-  std::string content{};  ///< hash of the data that was read: a resumed run must find the same data
+  std::string content{};  ///< hash of the data, which must be the same in a resumed run
 };
 
-/// Reads --data (a folder with images/ and masks/, or an HDF5 file; drawn cells when left out) and --val-data.
-/// `channels` 1 or 3 turns color to grey or the reverse; 0 leaves the training images as they are.
+/// Reads --data (a folder with images/ and masks/, or an HDF5 file; drawn cells by default) and --val-data. `channels`
+/// 1 or 3 converts the images to grey or color; 0 keeps the channels of the training images.
 ImageSource read_image_source(const TrainSettings& s, std::int64_t classes, int channels = 0);
 
 }  // namespace binade::examples

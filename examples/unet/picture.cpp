@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kBar = 4;
 constexpr int kWhite = 255;
 
-/// Puts panels of one size beside each other in a white picture.
+/// A white picture with panels of one size side by side.
 class Strip {
  public:
   Strip(std::int64_t panels, std::int64_t height, std::int64_t width, int channels) : panel_width_(width) {
@@ -21,7 +21,7 @@ class Strip {
     picture_.values.assign(static_cast<std::size_t>(picture_.width * height * channels), kWhite);
   }
 
-  /// `value(pixel, channel)` is what panel number `panel` shows, 0 … 255.
+  /// Fills panel number `panel` with value(pixel, channel), 0 … 255.
   template <class F>
   void paint(std::int64_t panel, F&& value) {
     for (std::int64_t y = 0; y < picture_.height; ++y)

@@ -5,8 +5,8 @@
 
 namespace binade::examples {
 
-/// Image, truth and prediction (H, W) of u8 class ids beside one another, for people to look at: the image stretched to
-/// the full range of 8 bits, classes as even steps of grey from black to white, white bars between the three.
+/// Draws image, true mask and predicted class ids (H, W) u8 side by side, separated by white bars: the image scaled to
+/// the full range of 8 bits, classes as evenly spaced greys from black to white.
 io::Image picture_of(const io::ImageSample& sample, const Tensor& predicted, int classes);
 
 }  // namespace binade::examples

@@ -18,15 +18,14 @@ namespace fs = std::filesystem;
 
 struct PredictSettings {
   ModelChoice model;
-  std::string input, output, device = "auto";
-  std::int64_t threads = 0;
+  std::string input, output;
 };
 
 struct Job {
   fs::path from, to;
 };
 
-/// One file to one file, or every PNG of a folder (or of its images/) to the same name in another.
+/// Returns the input and output files: one file each, or all PNGs of a folder (or of its images/) under the same names.
 std::vector<Job> jobs_of(const PredictSettings& s) {
   check<ArgumentError>(!s.input.empty() && !s.output.empty(), "predict: wanted --input FILE|DIR and --output PATH");
   std::error_code error;
@@ -42,7 +41,7 @@ std::vector<Job> jobs_of(const PredictSettings& s) {
   return jobs;
 }
 
-/// Binary masks as 0 and 255, class ids as they are.
+/// Returns a mask as an image: binary masks as 0 and 255, class ids unchanged.
 io::Image mask_image(const Tensor& ids, std::int64_t classes) {
   io::Image image{.width = ids.dim(2), .height = ids.dim(1), .channels = 1, .depth = 8, .values = {}};
   for (const std::uint8_t id : ids.to_vector<std::uint8_t>())
@@ -53,8 +52,8 @@ io::Image mask_image(const Tensor& ids, std::int64_t classes) {
 int predict(Settings& table, PredictSettings& s) {
   table.apply_flags();
   const std::vector<Job> jobs = jobs_of(s);
-  Runtime runtime({.device = choose_device(s.device), .threads = static_cast<int>(s.threads)});
-  const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetRunOfWeights);
+  Runtime runtime(runtime_options(s.model));
+  const StateDict checkpoint = read_checkpoint(s.model, "binade-unet", kUNetWeightFlags);
   const nn::init::SkipScope skip;
   UNet model(read_unet_architecture(checkpoint));
   load_model(model, checkpoint);
@@ -75,11 +74,9 @@ int predict(Settings& table, PredictSettings& s) {
 Command add_predict(CLI::App& program) {
   auto s = std::make_shared<PredictSettings>();
   auto table = std::make_shared<Settings>();
-  add_model_choice(*table, s->model);
-  table->add("input", &s->input, "a PNG file, or a folder of them");
-  table->add("output", &s->output, "where the mask goes, or the folder for all of them");
-  table->add("threads", &s->threads, "CPU threads (0: all)", {.low = 0, .high = 1024});
-  table->add("device", &s->device, "auto, cpu, cuda or cuda:N");
+  add_model_settings(*table, s->model);
+  table->add("input", &s->input, "a PNG file, or a folder of PNG files");
+  table->add("output", &s->output, "file of the mask, or folder of the masks");
   return add_command(program, "predict", "Writes a mask for each image", table,
                      [s, table] { return predict(*table, *s); });
 }

@@ -6,21 +6,22 @@
 
 namespace binade::examples {
 
-/// Logits (1, H, W, classes), f32, for one image (1, H, W, C) of any size: mirrored up to multiples of the model's,
-/// run, cut back. No gradient; the caller chose eval mode and policy.
+/// Returns the logits (1, H, W, classes), f32, for one image (1, H, W, C) of any size, which is padded to a multiple of
+/// model.multiple() by mirroring. No gradients; eval mode and precision policy are the caller's.
 Tensor predict_logits(UNet& model, const Tensor& image);
 
-/// Logits -> class ids, u8 (N, H, W): one logit per pixel: sigmoid > 0.5; more: the largest. NaN counts as class 0.
+/// Converts logits to class ids, u8 (N, H, W): sigmoid > 0.5 for one logit per pixel, otherwise the largest logit. NaN
+/// counts as class 0.
 Tensor classes_of(const Tensor& logits);
 
-/// Overlap of prediction and truth for one class, pooled over everything added.
+/// Overlap of prediction and truth for one class, pooled over all added masks.
 class Overlap {
  public:
   explicit Overlap(std::uint8_t which = 1) : which_(which) {}
-  /// Both u8, same count.
+  /// Adds a mask; both tensors are u8 with the same number of elements.
   void add(const Tensor& predicted, const Tensor& truth);
-  double dice() const;  ///< 2 TP / (2 TP + FP + FN); 1 when the class is nowhere
-  double iou() const;   ///< TP / (TP + FP + FN); 1 when the class is nowhere
+  double dice() const;  ///< 2 TP / (2 TP + FP + FN); 1 if the class does not occur
+  double iou() const;   ///< TP / (TP + FP + FN); 1 if the class does not occur
 
  private:
   std::uint8_t which_;

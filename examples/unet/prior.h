@@ -7,9 +7,9 @@
 
 namespace binade::examples {
 
-/// The logits of a model that knows only how common each class is in the masks of `images`: for one class the log-odds
-/// of the foreground, for several classes the logarithm of each class's share of the pixels. One is added to the count
-/// of each class, so that all logits are finite.
+/// Returns the logits that correspond to the class frequencies in the masks of `images`: for one class the log-odds of
+/// the foreground, for several classes the logarithm of each class's share of the pixels. One is added to the count of
+/// each class, so that all logits are finite.
 std::vector<double> prior_logits(const io::ImageSet& images, std::int64_t classes);
 
 }  // namespace binade::examples

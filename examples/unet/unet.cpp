@@ -7,9 +7,8 @@ namespace binade::examples {
 
 namespace {
 
-/// Draws the head's weights: He-normal minus their mean over the inputs. The inputs come from a batch norm and a ReLU
-/// and are positive with similar averages, so weights with a nonzero sum would shift all logits by an amount that
-/// depends on the seed.
+/// Draws the head's weights: He-normal minus their mean over the inputs. The inputs come from a batch norm and a ReLU,
+/// so that they are positive with similar means; weights with a nonzero sum would shift all logits by a random amount.
 void draw_head(nn::Parameter& weight) {
   nn::init::kaiming_normal(weight);
   Tensor values = weight.value().on_host().clone();
@@ -56,7 +55,7 @@ UpBlock::UpBlock(std::int64_t in, std::int64_t out)
 
 void UpBlock::visit(nn::Visitor& v) {
   v("up", up);
-  body.visit(v);  // conv1, norm1, conv2, norm2 lie beside `up`, not below a name of their own
+  body.visit(v);  // conv1, norm1, conv2 and norm2 get paths beside `up`
 }
 
 Variable UpBlock::operator()(const Variable& x, const Variable& skip, const std::shared_ptr<ops::ConcatBuffer>& buffer,

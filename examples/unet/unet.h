@@ -9,8 +9,8 @@ namespace binade::examples {
 
 struct UNetOptions {
   std::int64_t in = 1, classes = 1;   ///< input channels; logits per pixel
-  std::int64_t base = 32, depth = 4;  ///< channels of the first level; how often the image is halved
-  bool recompute = false;             ///< convolutions and norms run twice instead of keeping their activations
+  std::int64_t base = 32, depth = 4;  ///< channels of the first level; number of times that the image is halved
+  bool recompute = false;             ///< true: recompute activations in backward instead of keeping them
 };
 
 /// (convolution 3x3 without bias, batch norm with its ReLU) twice. x (N, H, W, C) -> (N, H, W, K)
@@ -22,7 +22,7 @@ struct DoubleConv : nn::Module {
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "DoubleConv"; }
   Variable forward(const Variable& x) override { return forward(x, {}); }
-  /// The same, laid `into`.
+  /// Writes the result to the output view `into`.
   Variable operator()(const Variable& x, const ops::OutputView& into);
   using Module::operator();
 
@@ -30,7 +30,7 @@ struct DoubleConv : nn::Module {
   Variable forward(const Variable& x, const ops::OutputView& into);
 };
 
-/// One step up: transposed convolution 2x2, the skip beside it, DoubleConv.
+/// One decoder level: transposed convolution 2x2, concatenation with the skip connection, DoubleConv.
 struct UpBlock : nn::Module {
   nn::ConvTranspose2d up;
   DoubleConv body;
@@ -44,17 +44,16 @@ struct UpBlock : nn::Module {
 };
 
 /// Images (N, H, W, in) -> logits (N, H, W, classes); H and W multiples of 2^depth (see pad_to_multiple). Source:
-/// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm. Initialized as there:
-/// every convolution normal with std sqrt(2 / values an output pixel sees), biases 0; and each class's mean is
-/// subtracted from its weights of the head, so that the first logits equal its biases on average, whatever the seed
-/// (decision 0050).
+/// Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, with padded convolutions and batch norm. Initialized as
+/// there: weights normal with std sqrt(2 / inputs per output), biases 0. In the head the mean of each class's weights
+/// is subtracted, so that the first logits equal the head's biases on average for every seed (decision 0050).
 class UNet : public nn::Module {
  public:
   explicit UNet(const UNetOptions& options);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UNet"; }
   Variable forward(const Variable& images) override;
-  /// Sets the head's biases, which are the average first logits. Throws ShapeError unless there is one per class.
+  /// Sets the head's biases, the average first logits. Throws ShapeError unless there is one per class.
   void start_at(std::span<const double> logits);
   const UNetOptions& options() const { return options_; }
   std::int64_t multiple() const { return std::int64_t{1} << options_.depth; }
@@ -63,7 +62,7 @@ class UNet : public nn::Module {
   UNetOptions options_;
   nn::ModuleList<DoubleConv> encoder_;
   DoubleConv middle_;
-  nn::ModuleList<UpBlock> decoder_;  ///< decoder.N works at the resolution of encoder.N
+  nn::ModuleList<UpBlock> decoder_;  ///< decoder.N has the resolution of encoder.N
   nn::Conv2d head_;
 };
 

@@ -20,19 +20,21 @@ void add_unet_settings(Settings& t, UNetSettings& s) {
   s.train.val_fraction = 0.2;
   add_train_settings(t, s.train);
   t.add("base", &s.base, "channels of the first level", {.on_resume = kIncompatible, .low = 1, .high = kMostBase});
-  t.add("depth", &s.depth, "how often the image is halved", {.on_resume = kIncompatible, .low = 1, .high = kMostDepth});
-  t.add("size", &s.size, "side of the random training crop; evaluation sees whole images", {.low = 1, .high = 1 << 14});
+  t.add("depth", &s.depth, "number of times that the image is halved",
+        {.on_resume = kIncompatible, .low = 1, .high = kMostDepth});
+  t.add("size", &s.size, "side of the random training crop; evaluation uses whole images", {.low = 1, .high = 1 << 14});
   t.add("classes", &s.classes, "1: a binary mask; more: the pixel value is the class",
         {.on_resume = kIncompatible, .low = 1, .high = kMostClasses});
-  t.add("loss", &s.loss, "what is minimized (bce+dice for a binary mask, ce for more classes)",
+  t.add("loss", &s.loss, "training loss (default: bce+dice for a binary mask, ce for more classes)",
         {.on_resume = kFixed, .choices = {"bce", "dice", "bce+dice", "ce"}});
-  t.add("augment", &s.augment, "random flips and quarter turns, and what follows");
-  t.add("rotate", &s.rotate, "and turns by up to so many degrees", {.low = 0, .high = 180, .value = "DEGREES"});
-  t.add("elastic", &s.elastic, "and elastic distortion: 200 moves pixels by about 3 at --elastic-sigma 10",
+  t.add("augment", &s.augment, "random flips and quarter turns, and --rotate and --elastic");
+  t.add("rotate", &s.rotate, "random rotations by up to this angle", {.low = 0, .high = 180, .value = "DEGREES"});
+  t.add("elastic", &s.elastic, "elastic distortion; 200 displaces pixels by about 3 at --elastic-sigma 10",
         {.low = 0, .high = 1e6, .value = "ALPHA"});
-  t.add("elastic-sigma", &s.elastic_sigma, "pixels over which the distortion is smooth",
+  t.add("elastic-sigma", &s.elastic_sigma, "standard deviation of the distortion's smoothing",
         {.low = 0.1, .high = 1000, .value = "PIXELS"});
-  t.add("recompute", &s.recompute, "run levels twice instead of keeping activations", {.on_resume = kMayChange});
+  t.add("recompute", &s.recompute, "recompute activations of levels instead of keeping them",
+        {.on_resume = kMayChange});
 }
 
 void complete_unet_settings(UNetSettings& s) {
@@ -63,10 +65,10 @@ std::string architecture_json(const UNetOptions& o) {
 
 UNetOptions read_unet_architecture(const StateDict& checkpoint) {
   const Architecture a(checkpoint, "unet");
-  const UNetOptions o{.in = a.whole("in", 1, kMostChannels),
-                      .classes = a.whole("classes", 1, kMostClasses),
-                      .base = a.whole("base", 1, kMostBase),
-                      .depth = a.whole("depth", 1, kMostDepth)};
+  const UNetOptions o{.in = a.integer("in", 1, kMostChannels),
+                      .classes = a.integer("classes", 1, kMostClasses),
+                      .base = a.integer("base", 1, kMostBase),
+                      .depth = a.integer("depth", 1, kMostDepth)};
   const auto expect_pair = [&](const std::string& path, std::int64_t in, std::int64_t out) {
     a.expect(path + ".conv1.weight", {out, 3, 3, in});
     a.expect(path + ".conv2.weight", {out, 3, 3, out});
@@ -86,7 +88,7 @@ UNetOptions read_unet_architecture(const StateDict& checkpoint) {
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks) {
   const ModulePathScope path("loss");
   if (name == "ce") return cross_entropy(logits, masks.to(DType::i32));
-  // This text comes from a checkpoint, so its words were not checked as a setting's are.
+  // The name may come from a checkpoint, so it was not checked like a setting.
   check<CheckpointError>(name == "bce" || name == "dice" || name == "bce+dice",
                          "loss: wanted ce, bce, dice or bce+dice, the checkpoint was trained with '{}'", name);
   const Tensor truth = masks.reshape(logits.shape()).to(DType::f32);

@@ -9,18 +9,18 @@
 
 namespace binade::examples {
 
-/// What `binade-unet train` takes beside the shared settings.
+/// Settings of `binade-unet train`.
 struct UNetSettings {
   TrainSettings train{};
   std::int64_t base = 16, depth = 3, size = 128, classes = 1;
-  std::string loss{};  ///< empty until completed: bce+dice for one class, else ce
+  std::string loss{};  ///< default: bce+dice for one class, otherwise ce
   bool augment = true;
   double rotate = 0, elastic = 0, elastic_sigma = 10;  ///< see io::AugmentOptions
   bool recompute = false;
 };
 
-/// The flags that `train` needs to make a run of a file of weights alone; for people.
-inline constexpr const char* kUNetRunOfWeights = "--data IMAGES --base N --depth N --classes N";
+/// The flags with which `train` makes a run from a file of weights alone, for messages.
+inline constexpr const char* kUNetWeightFlags = "--data IMAGES --base N --depth N --classes N";
 
 void add_unet_settings(Settings& table, UNetSettings& s);
 void complete_unet_settings(UNetSettings& s);
@@ -29,11 +29,12 @@ io::AugmentOptions augment_options(const UNetSettings& s);
 
 UNetOptions unet_options(const UNetSettings& s, std::int64_t channels);
 
-/// Shape as one line of JSON, kept in checkpoints; and the inverse (CheckpointError when it describes no U-Net).
+/// Returns the shape as one line of JSON, which checkpoints store.
 std::string architecture_json(const UNetOptions& options);
+/// The inverse. Throws CheckpointError if the checkpoint does not describe a U-Net.
 UNetOptions read_unet_architecture(const StateDict& checkpoint);
 
-/// The loss that --loss names. logits (N, H, W, classes); masks u8 (N, H, W): 0 or 1, or class ids.
+/// Computes the loss that --loss names. logits (N, H, W, classes); masks u8 (N, H, W): 0 or 1, or class ids.
 Variable segmentation_loss(const std::string& name, const Variable& logits, const Tensor& masks);
 
 }  // namespace binade::examples

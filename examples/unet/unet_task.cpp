@@ -11,11 +11,11 @@
 
 namespace binade::examples {
 
-static_assert(UNetTask::words.program == amp::kBinadeUnet.name);  // binade-doctor replay finds it by this name
+static_assert(UNetTask::texts.program == amp::kBinadeUnet.name);  // binade-doctor replay finds it by this name
 
 namespace {
 
-/// Writes NAME.png: image, truth and prediction beside one another.
+/// Returns a function that writes NAME.png with image, truth and prediction side by side.
 EachPrediction picture_writer(const std::string& folder, std::int64_t classes) {
   if (folder.empty()) return {};
   std::error_code error;
@@ -27,7 +27,7 @@ EachPrediction picture_writer(const std::string& folder, std::int64_t classes) {
   };
 }
 
-/// The workloads of docs/performance.md and docs/performance-gpu.md; unet-dry only tries a harness.
+/// The workloads of docs/performance.md and docs/performance-gpu.md; unet-dry only tests a harness.
 struct Images {
   const char* name;
   UNetOptions model;
@@ -56,7 +56,7 @@ void UNetTask::start(UNet& model, const UNetSettings& s, const ImageSource& data
   model.start_at(prior_logits(data.split.train, s.classes));
 }
 
-/// The smallest image there is. Evaluation mode: statistics must not move.
+/// Uses the smallest possible image, in evaluation mode, so that statistics do not change.
 Variable UNetTask::probe(const UNetSettings& s, UNet& model) {
   const std::int64_t side = model.multiple();
   model.eval();
@@ -90,7 +90,8 @@ amp::Evaluation UNetTask::evaluate(const UNetSettings& s, UNet& model, const Ima
   return {.numbers = {{"val_loss", score.loss}, {"val_dice", score.dice}, {"val_iou", score.iou}}, .picture = first};
 }
 
-void UNetTask::judge(io::JsonObject& result, UNet& model, const StateDict& checkpoint, const UNetEvalSettings& s) {
+void UNetTask::evaluate_checkpoint(io::JsonObject& result, UNet& model, const StateDict& checkpoint,
+                                   const UNetEvalSettings& s) {
   const UNetOptions& options = model.options();
   const ImageSource data = read_image_source(s.data, options.classes, static_cast<int>(options.in));
   const MaskScore score = examples::evaluate(model, data.split.validation, checkpoint.text("progress/loss"),
@@ -108,7 +109,7 @@ std::vector<std::string> UNetTask::workloads() {
   return names;
 }
 
-TimedStep<UNetTask> UNetTask::workload(const std::string& name, std::int64_t batch) {
+BenchWorkload<UNetTask> UNetTask::workload(const std::string& name, std::int64_t batch) {
   const Images& images = *std::ranges::find(kImages, name, &Images::name);
   const Shape shape{batch > 0 ? batch : images.batch, images.side, images.side, images.model.in};
   const Shape masks{shape[0], images.side, images.side, 1};

@@ -21,14 +21,14 @@ struct UNetTask {
   using Batch = io::ImageBatch;
   using Data = ImageSource;
 
-  static constexpr TaskWords words{
+  static constexpr TaskTexts texts{
       .program = "binade-unet",
       .run = "unet",
       .about = "Trains, evaluates and applies a U-Net that segments images.",
       .train = "Trains on images and masks; commits checkpoints; evaluates on what was held out",
       .eval = "Segments the held-out images; prints one JSON object",
       .bench = "Times training steps on random images",
-      .weights = kUNetRunOfWeights,
+      .weights = kUNetWeightFlags,
       .unit = "images",
       .score = "val_dice",
       .higher_is_better = true};
@@ -49,9 +49,10 @@ struct UNetTask {
   static std::int64_t units_per_sample(const UNetSettings&) { return 1; }
   static void add_constants(StateDict& constants, const UNetSettings& s, const ImageSource& data);
   static amp::Evaluation evaluate(const UNetSettings& s, UNet& model, const ImageSource& data);
-  static void judge(io::JsonObject& result, UNet& model, const StateDict& checkpoint, const UNetEvalSettings& s);
+  static void evaluate_checkpoint(io::JsonObject& result, UNet& model, const StateDict& checkpoint,
+                                  const UNetEvalSettings& s);
   static std::vector<std::string> workloads();
-  static TimedStep<UNetTask> workload(const std::string& name, std::int64_t batch);
+  static BenchWorkload<UNetTask> workload(const std::string& name, std::int64_t batch);
   static void tune(TrainSettings& s) { s.optimizer = "adam"; }
 };
 

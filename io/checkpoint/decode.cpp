@@ -40,7 +40,7 @@ T number_at(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-/// Checks the first bytes of a file of `size` bytes: enough to detect a foreign or truncated file.
+/// Checks the first bytes of a file of `size` bytes, which show if the file is foreign or truncated.
 void check_begin(std::span<const std::byte> begin, std::uint64_t size) {
   check<NoCheckpointError>(
       begin.size() >= kUserBlockBytes && std::memcmp(begin.data(), layout::kMagic.data(), layout::kMagic.size()) == 0,
@@ -156,17 +156,18 @@ Tensor tensor_of(DType dtype, const StoredDataset& dataset) {
   return t;
 }
 
-/// Whether a path lies in the groups that say what the file is and are not part of the state.
+/// True if `path` is in /format or /manifest, which describe the file and are not part of the state.
 bool describes_the_file(std::string_view path) {
   const std::string_view top = path.substr(0, path.find('/'));
   return top == "format" || top == "manifest";
 }
 
+/// True for a section of a newer minor version that this version does not read.
 bool is_left_out(const std::string& group, const CheckpointInfo& info) {
   return info.minor > kCheckpointMinor && !is_known_section(group);
 }
 
-/// One pass over the tree serves checking and loading; `state` may be null.
+/// Checks an image and, if `state` is not null, puts its entries there, in one pass over the tree.
 CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   check_user_block(image);
   const StoredTree tree = read_profile(image, kUserBlockBytes);
@@ -222,8 +223,9 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   return info;
 }
 
+/// Runs `read`; an error text that it throws is prefixed with `name`.
 template <class F>
-auto naming(const std::string& name, F&& read) {
+auto with_name(const std::string& name, F&& read) {
   try {
     return read();
   } catch (const NoCheckpointError& e) {
@@ -237,12 +239,12 @@ auto naming(const std::string& name, F&& read) {
 
 DecodedCheckpoint decode_checkpoint(std::span<const std::byte> image, const std::string& name) {
   DecodedCheckpoint decoded;
-  decoded.info = naming(name, [&] { return read_image(image, &decoded.state); });
+  decoded.info = with_name(name, [&] { return read_image(image, &decoded.state); });
   return decoded;
 }
 
 CheckpointInfo verify_checkpoint(std::span<const std::byte> image, const std::string& name) {
-  return naming(name, [&] { return read_image(image, nullptr); });
+  return with_name(name, [&] { return read_image(image, nullptr); });
 }
 
 std::string image_sha256(std::span<const std::byte> image) { return to_hex(sha256(image)); }
@@ -266,7 +268,7 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
                            before.bytes, limit);
   std::array<std::byte, kUserBlockBytes> begin{};
   must(read_exactly(ops, file.get(), 0, begin));
-  naming("checkpoint " + shown, [&] { check_begin(begin, before.bytes); });
+  with_name("checkpoint " + shown, [&] { check_begin(begin, before.bytes); });
   auto* memory = static_cast<std::byte*>(std::malloc(before.bytes));
   check<OutOfMemoryError>(memory != nullptr, "checkpoint {}: no memory for its {} bytes", shown, before.bytes);
   CheckpointImage image(memory, before.bytes);

@@ -22,8 +22,9 @@ using hdf5::own;
 
 constexpr unsigned kMostCompact = 65535;  // links and attributes never move to the library's dense storage
 
-/// The library grows the image through these, and gives it to us instead of freeing it when the file is closed. What it
-/// will need is there before it begins: a file that it cannot grow it cannot close either, and would be left with.
+/// The buffer of an image that the HDF5 library builds in memory. The library grows it through the callbacks below and
+/// does not free it when it closes the file. The expected size is allocated first: the library cannot close a file
+/// whose image it cannot grow.
 struct ImageOwner {
   explicit ImageOwner(std::size_t expected) : bytes(std::malloc(expected)), capacity(expected) {
     check<OutOfMemoryError>(bytes != nullptr, "checkpoint: no memory to build its {} bytes", expected);
@@ -34,7 +35,7 @@ struct ImageOwner {
 
   void* bytes;
   std::size_t capacity;
-  bool exhausted = false;  // the library tells no memory from any other failure
+  bool exhausted = false;  // true after a failed reallocation, which the library reports as a general failure
 };
 void* image_reallocate(void*, std::size_t bytes, H5FD_file_image_op_t, void* owner) {
   auto& o = *static_cast<ImageOwner*>(owner);
@@ -80,7 +81,7 @@ Handle space_of(std::span<const std::int64_t> dims) {
   return own<Error>(H5Screate_simple(static_cast<int>(dims.size()), extents, nullptr), H5Sclose, "space");
 }
 
-/// Whether a value becomes a dataset; otherwise it becomes an attribute of its group.
+/// True if a value is stored as a dataset, false if as an attribute of its group.
 bool is_dataset(const StateDict::Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return text->size() + 1 > layout::kAttributeBytes;
   if (const auto* list = std::get_if<StateDict::Integers>(&value)) return list->size() * 8 > layout::kAttributeBytes;
@@ -88,7 +89,7 @@ bool is_dataset(const StateDict::Value& value) {
   return std::holds_alternative<Tensor>(value);
 }
 
-/// Refuses a state that the reader would refuse, before the library spends minutes on it.
+/// Throws ArgumentError if the state has more entries than the reader accepts, before the library spends minutes on it.
 void check_counts(const StateDict& state) {
   constexpr ProfileLimits kLimits;
   std::map<std::string_view, std::size_t> attributes{{"", 0}, {"format", 0}, {"manifest", 0}};  // by group
@@ -112,13 +113,13 @@ void check_counts(const StateDict& state) {
                          kLimits.attributes, count);
 }
 
-/// What a group will hold. Told in advance, its header is made in one piece: grown link by link it takes time with the
-/// square of their number.
+/// The number and the longest name of a group's links. With these hints the library allocates the group's header at
+/// once; growing it link by link takes time quadratic in the number of links.
 struct GroupContents {
   unsigned links = 0;
   std::size_t longest = 0;
 
-  void announce(hid_t creation_list) const {
+  void add_hints(hid_t creation_list) const {
     checked<Error>(H5Pset_est_link_info(creation_list, std::min(links, kMostCompact), static_cast<unsigned>(longest)),
                    "group");
   }
@@ -137,7 +138,7 @@ std::map<std::string, GroupContents> contents_of(const StateDict& state) {
   return contents;
 }
 
-/// Writes one state into one image.
+/// Builds the image of one checkpoint.
 class ImageWriter {
  public:
   ImageWriter(std::size_t expected_bytes, std::map<std::string, GroupContents> contents)
@@ -184,16 +185,16 @@ class ImageWriter {
 
   bool exhausted() const { return owner_.exhausted; }
 
-  /// Closes the file and hands its bytes over, user block filled in.
+  /// Closes the file and returns its bytes, with the user block filled in.
   CheckpointImage finish() {
     groups_.clear();
     checked<Error>(H5Fclose(file_.release()), "close checkpoint");
-    // The file ends where the superblock says; the buffer was grown in larger pieces.
+    // The superblock holds the file's size; the buffer may be larger.
     std::uint64_t size = 0;
     std::memcpy(&size, static_cast<const std::byte*>(owner_.bytes) + kUserBlockBytes + 28, sizeof(size));
     check<Error>(size >= kUserBlockBytes + 48 && size <= owner_.capacity,
-                 "checkpoint: HDF5 left {} bytes and says the file has {}; this is a fault of Binade's own",
-                 owner_.capacity, size);
+                 "checkpoint: HDF5 left {} bytes and says the file has {}; this is a bug in Binade", owner_.capacity,
+                 size);
     void* whole = std::realloc(owner_.bytes, size);
     if (whole == nullptr) whole = owner_.bytes;
     owner_.bytes = nullptr;
@@ -217,8 +218,8 @@ class ImageWriter {
     std::memcpy(block + layout::kDigestAt, digest.data(), digest.size());
   }
 
-  /// The group that holds `name`, made with those above it, and the last component.
-  std::pair<hid_t, std::string> place(const std::string& name) {
+  /// Returns the group that holds `name`, which is created with its parents, and the last component of `name`.
+  std::pair<hid_t, std::string> parent_of(const std::string& name) {
     check<ArgumentError>(taken_.insert(name).second, "checkpoint entry \"{}\": the name is taken", name);
     const std::size_t slash = name.rfind('/');
     const std::string leaf = slash == std::string::npos ? name : name.substr(slash + 1);
@@ -232,10 +233,10 @@ class ImageWriter {
     if (const auto found = groups_.find(path); found != groups_.end()) return found->second.get();
     check<ArgumentError>(std::count(path.begin(), path.end(), '/') < ProfileLimits{}.depth - 1,
                          "checkpoint group \"{}\": nested deeper than {}", path, ProfileLimits{}.depth - 1);
-    const auto [parent, leaf] = place(path);
+    const auto [parent, leaf] = parent_of(path);
     Handle list = creation(H5P_GROUP_CREATE, "group");
     checked<Error>(H5Pset_link_phase_change(list.get(), kMostCompact, 0), "group");
-    if (const auto found = contents_.find(path); found != contents_.end()) found->second.announce(list.get());
+    if (const auto found = contents_.find(path); found != contents_.end()) found->second.add_hints(list.get());
     Handle made = own<Error>(H5Gcreate2(parent, leaf.c_str(), H5P_DEFAULT, list.get(), H5P_DEFAULT), H5Gclose,
                              "checkpoint group " + path);
     return groups_.emplace(path, std::move(made)).first->second.get();
@@ -249,13 +250,13 @@ class ImageWriter {
     if (dims.empty() || dims[0] > 0) checked<Error>(H5Awrite(made.get(), type, value), "checkpoint entry " + name);
   }
   void attribute(const std::string& name, hid_t type, std::span<const std::int64_t> dims, const void* value) {
-    const auto [parent, leaf] = place(name);
+    const auto [parent, leaf] = parent_of(name);
     attribute_at(parent, leaf, name, type, dims, value);
   }
 
   void dataset(const std::string& name, hid_t type, std::span<const std::int64_t> dims, const void* bytes,
                std::size_t count, std::string_view kind) {
-    const auto [parent, leaf] = place(name);
+    const auto [parent, leaf] = parent_of(name);
     Handle list = creation(H5P_DATASET_CREATE, "dataset");
     checked<Error>(H5Pset_layout(list.get(), H5D_CONTIGUOUS), "dataset");
     checked<Error>(H5Pset_alloc_time(list.get(), H5D_ALLOC_TIME_EARLY), "dataset");

@@ -70,23 +70,29 @@ void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file,
                     file, info.major, info.minor, group));
 }
 
-namespace {
-
-FileHandle opened(const std::string& folder) {
+FileHandle open_checkpoints(const std::string& folder) {
   int descriptor = -1;
   const int error = open_checkpoints(FileOps::real(), folder, descriptor);
   check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, error_text(error));
   return {FileOps::real(), descriptor};
 }
 
-/// Names of files, in the order in which they are tried.
+ManifestReading read_manifest(const FileHandle& folder) {
+  std::vector<std::byte> text;
+  if (read_file(FileOps::real(), folder.get(), kManifestName, kManifestLimit, text) != 0) return {.whole = false};
+  return manifest_from({reinterpret_cast<const char*>(text.data()), text.size()});
+}
+
+namespace {
+
+/// Returns the names of files in the order in which they are tried.
 using Listing = std::function<std::vector<std::string>()>;
 
-/// Loads the first whole file of them; returns nothing when there is none. `tried` is the number of files.
-std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const Listing& list, const Warn& warn,
-                                            std::size_t& tried) {
+/// Loads the first intact file of `list`; returns std::nullopt if there is none. `tried` is the number of files.
+std::optional<LoadedCheckpoint> first_intact(const FileHandle& folder, const Listing& list, const Warn& warn,
+                                             std::size_t& tried) {
   FileOps& ops = FileOps::real();
-  // A writer may delete files that were just listed; it has then committed another one, so list again.
+  // A writer deletes a listed file only after it has committed another one, so list again.
   for (int round = 0; round < 10; ++round) {
     bool vanished = false;
     const std::vector<std::string> names = list();
@@ -111,11 +117,10 @@ std::optional<LoadedCheckpoint> first_whole(const FileHandle& folder, const List
   return std::nullopt;
 }
 
-/// Files with a score, the best first. None if MANIFEST cannot be read: only it holds the scores.
+/// Returns the names of the files with a score, the best first; none if MANIFEST, which holds the scores, cannot be
+/// read.
 std::vector<std::string> names_best_first(const FileHandle& folder) {
-  std::vector<std::byte> text;
-  if (read_file(FileOps::real(), folder.get(), kManifestName, kManifestLimit, text) != 0) return {};
-  const Manifest manifest = manifest_from({reinterpret_cast<const char*>(text.data()), text.size()}).manifest;
+  const Manifest manifest = read_manifest(folder).manifest;
   std::vector<std::string> names;
   for (const std::size_t i : best_first(manifest.entries)) names.push_back(manifest.entries[i].file);
   return names;
@@ -157,11 +162,11 @@ std::optional<CheckpointChoice> checkpoint_choice(std::string_view text) {
 
 FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoice& choice, const Warn& warn) {
   using enum CheckpointChoice::Kind;
-  const FileHandle handle = opened(folder);
+  const FileHandle handle = open_checkpoints(folder);
   if (choice.kind == kStep) return {of_step(handle, folder, choice.step, warn), "as asked for"};
   std::size_t tried = 0;
   if (choice.kind != kNewest) {
-    if (auto best = first_whole(
+    if (auto best = first_intact(
             handle, [&] { return names_best_first(handle); }, warn, tried))
       return {*std::move(best), fmt::format("the best of {} with a score", tried)};
     check<NoCheckpointError>(choice.kind == kUsual,
@@ -169,7 +174,7 @@ FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoic
                              tried == 0 ? "none has the score of an evaluation"
                                         : fmt::format("none of {} with a score could be verified", tried));
   }
-  auto newest = first_whole(
+  auto newest = first_intact(
       handle, [&] { return newest_first(FileOps::real(), handle.get(), folder); }, warn, tried);
   if (!newest) none_left(folder, tried);
   return {*std::move(newest), "the newest"};

@@ -27,7 +27,7 @@ std::string error_stack() {
     try {
       if (error->desc != nullptr && *error->desc != '\0') out += (out.empty() ? "" : " < ") + std::string(error->desc);
       return 0;
-    } catch (const std::bad_alloc&) {  // through a C library nothing may be thrown
+    } catch (const std::bad_alloc&) {  // an exception must not pass through a C library
       return -1;
     }
   };
@@ -37,7 +37,7 @@ std::string error_stack() {
 
 namespace {
 
-/// The order matters: the library checks after each call that the fields fit, so size comes after the fields.
+/// Makes a 16-bit float type. The library checks after each call that the fields fit, so the size is set after them.
 Handle described_float(std::size_t sign_bit, std::size_t exponent_at, std::size_t exponent_bits,
                        std::size_t mantissa_bits, std::size_t bias, const char* what) {
   Handle type = own<Error>(H5Tcopy(H5T_IEEE_F32LE), H5Tclose, what);

@@ -9,12 +9,12 @@
 #include "binade/core/dtype.h"
 #include "binade/core/error.h"
 
-/// Owned handles over HDF5's C API. For the .cpp files of io/ only: nothing outside sees hdf5.h.
+/// Owning handles over HDF5's C API, for the .cpp files of io/ only: no header of Binade's includes hdf5.h elsewhere.
 namespace binade::io::hdf5 {
 
-/// Open one around every use of the library. Keeps it from printing its error stack to stderr on this thread (the stack
-/// goes into our messages), and Binade's other threads out of it: not every build of it has a lock of its own, and a
-/// child process forked meanwhile finds that lock open.
+/// Guards every use of the library. Keeps the library from printing its error stack to stderr on this thread (the stack
+/// becomes part of Binade's messages), and keeps Binade's other threads out of the library: not every build has its own
+/// lock, and a child process forked under this guard never inherits a held library lock.
 class QuietErrors {
  public:
   QuietErrors();
@@ -28,10 +28,10 @@ class QuietErrors {
   void* data_ = nullptr;
 };
 
-/// Plugins are never loaded. Called by everything here that opens a file.
+/// Disables the library's plugins. Must be called before a file is opened.
 void disable_plugins();
 
-/// What the library has to say about the last failure on this thread, innermost cause first, in one line.
+/// Returns the library's description of the last failure on this thread in one line, innermost cause first.
 std::string error_stack();
 
 /// An hid_t and the call that closes it.
@@ -51,7 +51,7 @@ class Handle {
     return *this;
   }
   hid_t get() const { return id_; }
-  /// Gives the id away, to close it with the error seen.
+  /// Gives up ownership of the id, for a caller that checks the result of closing it.
   hid_t release() { return std::exchange(id_, -1); }
 
  private:
@@ -62,23 +62,23 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// Owns a fresh id; throws E("what: HDF5 says …") when the call failed.
+/// Takes ownership of a new id; throws E("what: HDF5 says …") if the call that returned it failed.
 template <class E = DataError>
 Handle own(hid_t id, Handle::Close close, const std::string& what) {
   if (id < 0) throw E(what + ": " + error_stack());
   return Handle(id, close);
 }
 
-/// Throws E when a call returned a negative value; returns the value.
+/// Returns the result of a call; throws E if it is negative.
 template <class E = DataError, class Result>
 Result checked(Result result, const std::string& what) {
   if (result < 0) throw E(what + ": " + error_stack());
   return result;
 }
 
-/// The type in which a tensor's elements lie in a file, and in memory: nothing is ever converted by the library, whose
-/// conversion to 16-bit floats is wrong for some values by a factor of two. f16 is IEEE binary16, bf16 a described
-/// float; bool and u8 are both unsigned bytes.
+/// Returns the HDF5 type of a tensor's elements, in the file and in memory: the library never converts values, because
+/// its conversion to 16-bit floats is wrong by a factor of two for some. f16 is IEEE binary16, bf16 a custom float;
+/// bool and u8 are both unsigned bytes.
 Handle file_type(DType dtype);
 
 }  // namespace binade::io::hdf5

@@ -15,29 +15,20 @@ std::uint32_t lookup3(std::span<const std::byte> bytes) {
     b += words[1];
     c += words[2];
   };
-  const auto turn = [](std::uint32_t& x, std::uint32_t y, int by) { x ^= std::rotl(y, by); };
+  const auto mix = [](std::uint32_t& x, std::uint32_t& y, std::uint32_t& z, int by) {
+    x -= y;
+    x ^= std::rotl(y, by);
+    y += z;
+  };
   while (bytes.size() > 12) {
     add(bytes.first(12));
     bytes = bytes.subspan(12);
-    // One round: subtract, fold in a rotation, add.
-    a -= c;
-    turn(a, c, 4);
-    c += b;
-    b -= a;
-    turn(b, a, 6);
-    a += c;
-    c -= b;
-    turn(c, b, 8);
-    b += a;
-    a -= c;
-    turn(a, c, 16);
-    c += b;
-    b -= a;
-    turn(b, a, 19);
-    a += c;
-    c -= b;
-    turn(c, b, 4);
-    b += a;
+    mix(a, c, b, 4);
+    mix(b, a, c, 6);
+    mix(c, b, a, 8);
+    mix(a, c, b, 16);
+    mix(b, a, c, 19);
+    mix(c, b, a, 4);
   }
   if (bytes.empty()) return c;
   add(bytes);

@@ -10,6 +10,7 @@
 #include "binade/core/error.h"
 #include "binade/io/checkpoint/hdf5_lookup3.h"
 #include "binade/io/files/extents.h"
+#include "binade/io/text/utf8.h"
 
 namespace binade::io {
 
@@ -24,7 +25,7 @@ constexpr std::uint64_t kUndefined = ~std::uint64_t{0};
   throw NoCheckpointError(fmt::format("structure at byte {}: {}; the file is not one that Binade wrote", at, what));
 }
 
-/// Reads forward through bytes that were proved to be there.
+/// Reads forward through a span; refuses the file if an item does not fit into it.
 class Cursor {
  public:
   Cursor(Bytes bytes, std::uint64_t at) : bytes_(bytes), at_(at) {}
@@ -32,7 +33,7 @@ class Cursor {
   std::uint64_t at() const { return at_; }
   std::size_t left() const { return bytes_.size(); }
   Bytes take(std::size_t count, std::string_view what) {
-    if (count > bytes_.size()) refuse(at_, fmt::format("{} runs past the end of what holds it", what));
+    if (count > bytes_.size()) refuse(at_, fmt::format("{} runs past the end of its container", what));
     const Bytes taken = bytes_.first(count);
     bytes_ = bytes_.subspan(count);
     at_ += count;
@@ -63,10 +64,6 @@ struct Type {
   std::uint64_t size = 0;
 };
 
-struct Space {
-  Shape shape;
-};
-
 struct Layout {
   std::uint64_t address = kUndefined;
   std::uint64_t bytes = 0;
@@ -77,10 +74,10 @@ struct LinkTo {
   std::uint64_t address = 0;
 };
 
-/// One object header, taken apart.
+/// The parsed messages of one object header.
 struct Object {
   std::optional<Type> type;
-  std::optional<Space> space;
+  std::optional<Shape> shape;
   std::optional<Layout> layout;
   bool group = false;
   std::vector<LinkTo> links;
@@ -106,7 +103,7 @@ Type read_type(Cursor& c) {
     c.expect(2, 0, "float bit offset");
     c.expect(2, 8 * size, "float precision");
     const std::uint64_t exponent_at = c.number(1, "float exponent"), exponent_bits = c.number(1, "float exponent");
-    c.expect(1, 0, "float mantissa place");
+    c.expect(1, 0, "float mantissa offset");
     const std::uint64_t mantissa_bits = c.number(1, "float mantissa"), bias = c.number(4, "float bias");
     struct Known {
       StoredType type;
@@ -116,7 +113,7 @@ Type read_type(Cursor& c) {
                                 {StoredType::kBf16, 2, 7, 8, 127},
                                 {StoredType::kF32, 4, 23, 8, 127},
                                 {StoredType::kF64, 8, 52, 11, 1023}};
-    for (const Known& k : kKnown) {  // flags: sign place in byte 1, 0x20 = leading mantissa bit implied
+    for (const Known& k : kKnown) {  // flags: byte 1 is the offset of the sign, 0x20 = implied leading mantissa bit
       const std::uint64_t wanted_flags = ((8 * k.size - 1) << 8) | 0x20;
       if (size == k.size && exponent_at == k.exponent_at && exponent_bits == k.exponent_bits &&
           mantissa_bits == k.exponent_at && bias == k.bias && flags == wanted_flags)
@@ -136,7 +133,7 @@ Type read_type(Cursor& c) {
   refuse(at, fmt::format("datatype class {} is not used", kind < std::size(kKinds) ? kKinds[kind] : "unknown"));
 }
 
-Space read_space(Cursor& c) {
+Shape read_space(Cursor& c) {
   const std::uint64_t at = c.at();
   c.expect(1, 2, "dataspace version");
   const std::uint64_t rank = c.number(1, "dataspace rank");
@@ -151,10 +148,9 @@ Space read_space(Cursor& c) {
   if (!shape) refuse(at, "extents multiply to more than any file holds");
   if (flags == 1)
     for (const std::uint64_t extent : extents) c.expect(8, extent, "largest extent");
-  return {*shape};
+  return *shape;
 }
 
-/// Name bytes; checked and copied.
 std::string read_name(Bytes bytes, std::uint64_t at) {
   std::string name(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!is_valid_name(name)) refuse(at, "a name that is empty, too long, not UTF-8, or holds control characters or '/'");
@@ -191,12 +187,12 @@ std::pair<std::string, StoredAttribute> read_attribute(Cursor& c) {
   const Type type = read_type(type_bytes);
   type_bytes.expect_end("attribute type");
   Cursor space_bytes(c.take(space_size, "attribute space"), at);
-  const Space space = read_space(space_bytes);
+  const Shape shape = read_space(space_bytes);
   space_bytes.expect_end("attribute space");
-  if (space.shape.rank() > 1) refuse(at, "an attribute of more than one dimension");
-  const std::uint64_t count = static_cast<std::uint64_t>(space.shape.numel());
+  if (shape.rank() > 1) refuse(at, "an attribute of more than one dimension");
+  const std::uint64_t count = static_cast<std::uint64_t>(shape.numel());
   if (count > c.left()) refuse(at, "an attribute with more elements than bytes");
-  StoredAttribute attribute{type.type, space.shape.rank() == 1, c.take(count * type.size, "attribute data")};
+  StoredAttribute attribute{type.type, shape.rank() == 1, c.take(count * type.size, "attribute data")};
   if (type.type == StoredType::kText && (attribute.list || attribute.bytes.back() != std::byte{0}))
     refuse(at, "a text without its terminator");
   return {read_name(name.first(name.size() - 1), at), attribute};
@@ -227,7 +223,7 @@ class Walk {
     std::uint64_t begin, end;
   };
 
-  /// `count` bytes, more than none, at a file address (relative to the base), marked as used.
+  /// Returns `count` > 0 bytes at a file address (relative to the base) and marks them as used.
   Bytes claim(std::uint64_t address, std::uint64_t count, std::string_view what) {
     const std::uint64_t size = image_.size() - base_;
     if (address > size || count > size - address)
@@ -263,13 +259,13 @@ class Walk {
     Object object = read_object(pending.address);
     const std::uint64_t at = base_ + pending.address;
     if (object.group) {
-      if (object.type || object.space || object.layout) refuse(at, "an object that is both group and dataset");
+      if (object.type || object.shape || object.layout) refuse(at, "an object that is both group and dataset");
       if (pending.depth >= limits_.depth) refuse(at, fmt::format("groups nested deeper than {}", limits_.depth));
       enqueue(object.links, pending, at);
       tree_.groups.emplace(pending.path, std::move(object.attributes));
       return;
     }
-    if (!object.type || !object.space || !object.layout || !object.links.empty())
+    if (!object.type || !object.shape || !object.layout || !object.links.empty())
       refuse(at, fmt::format("object \"{}\" is neither a group nor a dataset", pending.path));
     if (pending.path.empty()) refuse(at, "the root is not a group");
     tree_.datasets.emplace(pending.path, dataset_from(std::move(object), at));
@@ -289,16 +285,16 @@ class Walk {
   }
 
   StoredDataset dataset_from(Object object, std::uint64_t at) {
-    const auto count = static_cast<std::uint64_t>(object.space->shape.numel());
+    const auto count = static_cast<std::uint64_t>(object.shape->numel());
     if (count > image_.size() || object.type->size > image_.size()) refuse(at, "a dataset larger than the file");
-    const std::uint64_t wanted = count *
-                                 object.type->size;  // both at most 2^48, and size is 8 or count is 1: no overflow
-    if (object.type->type == StoredType::kText && object.space->shape.rank() != 0) refuse(at, "a list of texts");
+    // No overflow: both factors are at most 2^48, and either the size is at most 8 or the count is 1.
+    const std::uint64_t wanted = count * object.type->size;
+    if (object.type->type == StoredType::kText && object.shape->rank() != 0) refuse(at, "a list of texts");
     if (object.layout->bytes != wanted)
       refuse(at, fmt::format("a dataset of {} stored bytes, its shape and type need {}", object.layout->bytes, wanted));
     StoredDataset dataset;
     dataset.type = object.type->type;
-    dataset.shape = object.space->shape;
+    dataset.shape = *object.shape;
     if (wanted == 0) {
       if (object.layout->address != kUndefined) refuse(at, "an empty dataset with an address");
     } else {
@@ -341,7 +337,7 @@ class Walk {
     return object;
   }
 
-  /// As claim(), without marking, and counted against the budget of headers.
+  /// Returns bytes as claim() does, but counts them against the budget of headers instead of marking them.
   Bytes claim_header(std::uint64_t address, std::uint64_t count) {
     const std::uint64_t size = image_.size() - base_;
     if (address > size || count > size - address)
@@ -351,7 +347,7 @@ class Walk {
     return image_.subspan(base_ + address, count);
   }
 
-  /// The messages of one block: frame of `prefix` bytes, messages, checksum over all before it.
+  /// Reads the messages of one block: a frame of `prefix` bytes, the messages, a checksum of the bytes before it.
   void read_block(std::uint64_t address, std::uint64_t prefix, std::uint64_t size, Object& object,
                   std::deque<Extent>& continuations) {
     const Bytes block = claim_header(address, size);
@@ -377,10 +373,10 @@ class Walk {
       if (taken) refuse(at, fmt::format("two {} messages", what));
     };
     switch (type) {
-      case 0x00: return;  // null: space left free inside a header
+      case 0x00: return;  // null: free space in a header
       case 0x01:
-        once(object.space.has_value(), "dataspace");
-        object.space = read_space(c);
+        once(object.shape.has_value(), "dataspace");
+        object.shape = read_space(c);
         return c.expect_end("dataspace");
       case 0x02:  // link info: all links are messages of the header itself
         once(object.group, "link info");
@@ -497,28 +493,11 @@ std::string_view StoredDataset::text() const { return text_in(bytes); }
 
 bool is_valid_name(std::string_view name) {
   if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
-  for (std::size_t i = 0; i < name.size();) {
-    const auto lead = static_cast<unsigned char>(name[i]);
-    if (lead < 0x80) {
-      if (lead < 0x20 || lead == 0x7f || lead == '/') return false;
-      ++i;
-      continue;
-    }
-    const std::size_t more = lead >= 0xc2 && lead < 0xe0   ? 1
-                             : lead >= 0xe0 && lead < 0xf0 ? 2
-                             : lead >= 0xf0 && lead < 0xf5 ? 3
-                                                           : 0;
-    if (more == 0 || i + more >= name.size()) return false;
-    std::uint32_t point = lead & (0x3fu >> more);
-    for (std::size_t k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(name[i + k]);
-      if ((next & 0xc0) != 0x80) return false;
-      point = (point << 6) | (next & 0x3fu);
-    }
-    const bool overlong = (more == 2 && point < 0x800) || (more == 3 && point < 0x10000);
-    const bool control = point < 0xa0;  // U+0080 … U+009F
-    if (overlong || control || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
-    i += more + 1;
+  for (std::size_t at = 0; at < name.size();) {
+    const CodePoint c = decode_utf8(name, at);
+    const bool control = c.value < 0x20 || (c.value >= 0x7f && c.value < 0xa0);
+    if (!c.valid || control || c.value == '/') return false;
+    at = c.end;
   }
   return true;
 }

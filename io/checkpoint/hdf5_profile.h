@@ -12,10 +12,10 @@
 
 namespace binade::io {
 
-/// What a stored element is. Text is a null-terminated UTF-8 string of a fixed number of bytes.
+/// The type of a stored element. Text is a null-terminated UTF-8 string of a fixed number of bytes.
 enum class StoredType : std::uint8_t { kF16, kBf16, kF32, kF64, kI32, kI64, kU8, kText };
 
-/// An attribute: a scalar or a list. `bytes` lies in the image.
+/// An attribute: a scalar or a list. `bytes` points into the image.
 struct StoredAttribute {
   StoredType type = StoredType::kI64;
   bool list = false;
@@ -26,7 +26,7 @@ struct StoredAttribute {
 };
 using StoredAttributes = std::map<std::string, StoredAttribute>;
 
-/// A dataset: its elements lie in one piece in the image, row-major.
+/// A dataset, contiguous and row-major. `bytes` points into the image.
 struct StoredDataset {
   StoredType type = StoredType::kF32;
   Shape shape{};
@@ -43,7 +43,7 @@ struct StoredTree {
 };
 
 struct ProfileLimits {
-  std::size_t objects = 65536;           ///< groups and datasets, and links to them
+  std::size_t objects = 65536;           ///< groups and datasets, and as many links to them
   std::size_t attributes = 1024;         ///< per object
   std::size_t all_attributes = 131072;   ///< of all objects together
   std::size_t path_bytes = 16u << 20;    ///< of all paths together: nested long names multiply
@@ -51,18 +51,17 @@ struct ProfileLimits {
   int depth = 6;                         ///< of groups
 };
 
-/// Reads an HDF5 file image that keeps Binade's strict profile, without the HDF5 library: superblock 3, object headers
-/// 2 with checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked,
-/// virtual or variable-length anything, every object reached once, no two objects on the same bytes. `image` starts
-/// with the user block of `base` bytes. Every length is checked against the bytes that are there before it is used;
-/// what is allocated is bounded by the file's own size and the limits; the walk is a loop, and no byte is walked twice.
+/// Reads an HDF5 file image of Binade's strict profile, without the HDF5 library: superblock 3, object headers 2 with
+/// checksums, hard links, contiguous datasets, fixed-size types, no filters, no external, shared, chunked, virtual or
+/// variable-length storage, every object linked once, no two objects on the same bytes. `image` starts with the user
+/// block of `base` bytes. Every length is checked against the remaining bytes before it is used; allocations are
+/// bounded by the file's size and the limits; the walk is a loop that visits no byte twice.
 ///
-/// Throws NoCheckpointError naming the first rule that is broken and where.
+/// Throws NoCheckpointError that names the first broken rule and its position.
 StoredTree read_profile(std::span<const std::byte> image, std::size_t base, const ProfileLimits& limits = {});
 
-/// Whether a group, dataset or attribute may have this name: 1 to 255 bytes of valid UTF-8 without control characters
-/// or
-/// '/', and not "." or "..".
+/// True if a group, dataset or attribute may have this name: 1 to 255 bytes of valid UTF-8 without control characters
+/// and '/', but not "." or "..".
 bool is_valid_name(std::string_view name);
 
 }  // namespace binade::io

@@ -6,8 +6,8 @@ namespace binade::io {
 
 namespace {
 
-/// Index of the first element whose exponent bits are all ones, or -1. The blocks without a branch inside are what the
-/// compiler turns into vector code.
+/// Returns the index of the first element whose exponent bits are all ones, or -1. The inner loop has no branch, so
+/// that the compiler vectorizes it.
 template <class Bits>
 std::int64_t first_bad(const void* data, std::int64_t count, Bits exponent) {
   const auto* x = static_cast<const Bits*>(data);

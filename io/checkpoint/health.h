@@ -7,7 +7,7 @@
 
 namespace binade::io {
 
-/// Names the first entry that holds a NaN or an infinity, with its index; nothing when all numbers are finite.
+/// Describes the first NaN or infinity of a state by entry and index; returns std::nullopt if all numbers are finite.
 std::optional<std::string> first_non_finite(const StateDict& state);
 
 }  // namespace binade::io

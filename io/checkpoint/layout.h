@@ -22,18 +22,18 @@ inline constexpr std::size_t kVersionAt = 8, kBlockSizeAt = 12, kLengthAt = 16, 
 inline constexpr std::uint32_t kUserBlockVersion = 1;
 
 inline constexpr std::string_view kFormatName = "binade-checkpoint";
-/// The attribute of every dataset: a dtype's name for a tensor, else one of these.
+/// The attribute of every dataset: the dtype's name for a tensor, otherwise one of the kinds below.
 inline constexpr const char* kDTypeAttribute = "dtype";
 inline constexpr std::string_view kIntegersKind = "integers", kNumbersKind = "numbers", kTextKind = "text";
 
-/// What a list or text may take as an attribute, in bytes; longer ones become datasets. An object header message holds
-/// 65,535 bytes at most.
+/// Largest list or text, in bytes, that is stored as an attribute; a longer one becomes a dataset. An object header
+/// message holds at most 65,535 bytes.
 inline constexpr std::size_t kAttributeBytes = 16384;
 
-/// SHA-256 of an image but for the 32 bytes that hold it.
+/// Returns the SHA-256 of an image without the 32 bytes that hold the digest.
 Sha256::Digest guarded_digest(std::span<const std::byte> image);
 
-/// "1a2b3c4d f32[2,3] model/head.weight\n"
+/// Returns a tensor's line in /manifest/tensors: "1a2b3c4d f32[2,3] model/head.weight\n".
 std::string manifest_line(const std::string& name, DType dtype, const Shape& shape, std::span<const std::byte> bytes);
 
 }  // namespace binade::io::layout

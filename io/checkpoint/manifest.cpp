@@ -14,18 +14,19 @@ namespace binade::io {
 namespace {
 
 constexpr std::string_view kHead = "binade-manifest 1 ";
-constexpr std::string_view kHigher = "higher:";  // prefix of a score of which higher is better
+constexpr std::string_view kHigher = "higher:";  // prefix of a score if higher is better
 
+/// Appends the CRC and the line break.
 std::string sealed(const std::string& line) {
   return fmt::format("{} {:08x}\n", line, crc32c(line.data(), line.size()));
 }
 
-/// "-" for no score; a bare number if lower is better, as in every MANIFEST written before scores had a direction.
+/// Returns "-" for no score; a bare number if lower is better, as in a MANIFEST from before scores had a direction.
 std::string score_text(const std::optional<Score>& score) {
   return score ? fmt::format("{}{}", score->higher_is_better ? kHigher : "", score->value) : "-";
 }
 
-/// The line without its CRC, or nothing when it does not fit.
+/// Returns the line without its CRC, or std::nullopt if the CRC is wrong.
 std::optional<std::string_view> unsealed(std::string_view line) {
   if (line.size() < 9 || line[line.size() - 9] != ' ') return std::nullopt;
   const std::string_view body = line.substr(0, line.size() - 9);

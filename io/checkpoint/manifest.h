@@ -10,9 +10,9 @@
 namespace binade::io {
 
 inline constexpr const char* kManifestName = "MANIFEST";
-inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< largest size in bytes that is read
+inline constexpr std::uint64_t kManifestLimit = 16u << 20;  ///< largest size in bytes that is accepted
 
-/// How far a checkpoint is trusted: on the disk; read back and found whole; followed by enough clean steps.
+/// How far a checkpoint is trusted: written to disk; read back and verified; followed by enough clean steps.
 enum class CheckpointStatus : std::uint8_t { kCommitted, kVerified, kGood };
 std::string_view name_of(CheckpointStatus status);
 
@@ -21,7 +21,7 @@ struct Score {
   double value = 0;
   bool higher_is_better = false;
 
-  /// False if the two have different directions.
+  /// Also false if the two have different directions.
   bool better_than(const Score& other) const {
     if (higher_is_better != other.higher_is_better) return false;
     return higher_is_better ? value > other.value : value < other.value;
@@ -29,7 +29,7 @@ struct Score {
   bool operator==(const Score&) const = default;
 };
 
-/// "higher is better" or "lower is better".
+/// Returns "higher is better" or "lower is better".
 std::string_view direction_of(const Score& score);
 
 struct ManifestEntry {
@@ -38,27 +38,27 @@ struct ManifestEntry {
   std::uint64_t bytes = 0;
   std::string sha256{};  ///< of the whole file, 64 hex digits
   CheckpointStatus status = CheckpointStatus::kCommitted;
-  bool finite = true;            ///< the health gate found only finite numbers
-  std::optional<Score> score{};  ///< of the evaluation at this step
+  bool finite = true;            ///< true if all numbers are finite
+  std::optional<Score> score{};  ///< score of the evaluation at this step
 };
 
-/// Indices of the entries that have a score, the best first, the earlier of equals first. If a run changed the
+/// Returns the indices of the entries with a score, best first, of equal scores the earlier first. If a run changed the
 /// direction of its score, only entries with the direction of the newest score count.
 std::vector<std::size_t> best_first(const std::vector<ManifestEntry>& entries);
 
-/// The text file beside the checkpoints: one line each, the step of the last trouble in the first line, a CRC-32C at
-/// the end of every line. A hint: what it says about a file is checked against the file, and it is rebuilt when it is
-/// lost.
+/// The index file of a folder of checkpoints: one line per checkpoint, the step of the last incident in the first line,
+/// a CRC-32C at the end of every line. The files are authoritative: entries are checked against them, and a lost
+/// MANIFEST is rebuilt from them.
 struct Manifest {
-  std::vector<ManifestEntry> entries{};  ///< by step
-  std::int64_t last_trouble = 0;         ///< 0: none
+  std::vector<ManifestEntry> entries{};  ///< ascending by step
+  std::int64_t last_trouble = 0;         ///< step of the last incident; 0: none
 };
 
 std::string to_text(const Manifest& manifest);
 
 struct ManifestReading {
   Manifest manifest{};
-  bool whole = true;  ///< false when lines were missing or damaged; the others are in `manifest`
+  bool whole = true;  ///< false if lines are missing or damaged; the others are in `manifest`
 };
 ManifestReading manifest_from(std::string_view text);
 

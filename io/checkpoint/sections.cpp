@@ -5,7 +5,7 @@
 namespace binade::io {
 namespace {
 
-/// Constructed on first use, because objects of different files are constructed in any order.
+/// The registered names. Constructed on first use, because the order of construction across files is undefined.
 std::set<std::string>& known() {
   static std::set<std::string> names;
   return names;

@@ -17,7 +17,7 @@ namespace binade::io {
 namespace {
 
 constexpr int kAttempts = 3;
-constexpr int kAsideNames = 10000;  // so many taken names are not an accident
+constexpr int kAsideNames = 10000;  // numbered names tried before giving up
 constexpr std::size_t kKeptAside = 8;
 
 std::string temporary_name(const std::string& file) { return "." + file + ".saving"; }
@@ -29,7 +29,7 @@ bool is_own_temporary(const std::string& name) {
          step_of_file_name(std::string_view(name).substr(1, name.size() - 1 - kEnd.size())).has_value();
 }
 
-/// The parts of a name like "ckpt-000000000500.h5.corrupt-2".
+/// The components of a name like "ckpt-000000000500.h5.corrupt-2".
 struct SetAside {
   std::string file, why;
   int number = 0;
@@ -50,7 +50,7 @@ SaveOutcome outcome_of(const SaveRequest& request) {
   return {.step = request.step, .file = checkpoint_file_name(request.step)};
 }
 
-/// A storage failure after which another attempt with a fresh file makes sense.
+/// A storage failure after which another attempt with a new file makes sense.
 class Retry : public StorageError {
  public:
   using StorageError::StorageError;
@@ -76,7 +76,7 @@ FileHandle opened(FileOps& ops, const std::string& path) {
 CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options)
     : options_(std::move(options)), path_(folder), folder_(opened(*options_.ops, folder)) {
   check<ArgumentError>(options_.keep >= 1, "checkpoint store: wanted keep >= 1, got {}", options_.keep);
-  take_stock();
+  reconcile();
   try {
     writer_ = std::thread([this] { write_loop(); });
   } catch (const std::system_error& error) {
@@ -95,15 +95,16 @@ CheckpointStore::~CheckpointStore() {
   writer_.join();
 }
 
-void CheckpointStore::take_stock() {
+void CheckpointStore::reconcile() {
   FileOps& ops = *options_.ops;
   std::vector<std::string> names;
-  // What a killed process left may be seen here and still be lost: nothing is believed before it is on the disk.
+  // Files of a killed process may be visible and not yet durable: sync before relying on them.
   must(ops.sync(folder_.get()), path_, "sync", ".");
   must(ops.list(folder_.get(), names), path_, "list", ".");
   std::vector<std::byte> text;
   const int error = read_file(ops, folder_.get(), kManifestName, kManifestLimit, text);
-  // One that the system will not hand over now may know what the files do not: which are good, which is the best.
+  // An unreadable MANIFEST is an error, because it holds facts that the files do not: which are good, which is the
+  // best.
   FileStatus status;
   const bool readable = error == 0 || error == ENOENT || error == EFBIG ||
                         (ops.status_of(folder_.get(), kManifestName, status) == 0 && !status.regular);
@@ -125,7 +126,7 @@ void CheckpointStore::take_stock() {
       continue;
     }
     const std::optional<std::int64_t> step = step_of_file_name(name);
-    if (!step) continue;  // not ours: left alone
+    if (!step) continue;  // not a checkpoint
     const auto known = std::find_if(listed.begin(), listed.end(),
                                     [&](const ManifestEntry& e) { return e.file == name; });
     if (known != listed.end()) {
@@ -141,7 +142,7 @@ void CheckpointStore::take_stock() {
         check_name_fits(name, verify_checkpoint(image.bytes(), "checkpoint " + name));
         entry.status = CheckpointStatus::kVerified;
       } catch (const CheckpointError&) {
-        // Whole, and of a version this one cannot read: load_newest() will say so.
+        // Intact, but of a version that this one cannot read; load_newest() reports it.
       }
       manifest_.entries.push_back(std::move(entry));
     } catch (const UnreadableCheckpointError& e) {
@@ -216,13 +217,13 @@ void CheckpointStore::write_loop() {
   }
 }
 
-/// Whatever happens comes back as an outcome: there is nobody above the writer thread to catch it.
+/// Reports every exception in `outcome`: nothing above the writer thread could catch it.
 void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcept {
-  constexpr const char* kNoMemory = "out of memory";  // short enough for a string that needs none
+  constexpr const char* kNoMemory = "out of memory";  // fits into a string without allocation
   const auto begin = std::chrono::steady_clock::now();
   try {
     try {
-      carry_out(request, outcome);
+      encode_and_commit(request, outcome);
     } catch (const std::bad_alloc&) {
       throw OutOfMemoryError(fmt::format("checkpoint of step {}: no memory to build it", request.step));
     }
@@ -236,23 +237,23 @@ void CheckpointStore::commit(SaveRequest& request, SaveOutcome& outcome) noexcep
     } catch (const std::bad_alloc&) {
       outcome.problem = kNoMemory;
     }
-  } catch (...) {  // of a hook or a test, and no concern of ours
+  } catch (...) {  // thrown by a hook or a test
     outcome.error = std::current_exception();
     outcome.problem = "unknown error";
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
+void CheckpointStore::encode_and_commit(SaveRequest& request, SaveOutcome& outcome) {
   check<ArgumentError>(step_of_file_name(outcome.file) == request.step, "checkpoint: step {} does not fit 12 digits",
                        request.step);
-  request.state = on_host(request.state);  // once, and a device has its memory back
+  request.state = on_host(request.state);  // one copy, which frees the device memory
   if (const std::optional<std::string> sick = first_non_finite(request.state))
     throw NumericError(fmt::format("checkpoint of step {}: {}; nothing was written", request.step, *sick));
   if (request.state_hash.empty() && request.hash) request.state_hash = request.hash(request.state);
   const CheckpointImage image = encode_checkpoint(request.state, request.state_hash);
   request.state = StateDict();
-  // The written file must pass the same checks as any other file before it can replace anything.
+  // The image must pass the reader's checks before it replaces anything.
   const CheckpointInfo info = verify_checkpoint(image.bytes());
   check<ArgumentError>(!info.step || *info.step == request.step,
                        "checkpoint of step {}: wanted a state of that step, got one whose progress/step is {}",
@@ -267,7 +268,7 @@ void CheckpointStore::carry_out(SaveRequest& request, SaveOutcome& outcome) {
 
 void CheckpointStore::write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes) {
   FileOps& ops = *options_.ops;
-  if (same_on_disk(image, name)) return sync_folder(name);  // an attempt before this one may have failed to
+  if (same_on_disk(image, name)) return sync_folder(name);  // the sync of an earlier attempt may have failed
   const std::string temporary = temporary_name(name);
   for (int attempt = 1;; ++attempt) {
     try {
@@ -275,7 +276,7 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
       break;
     } catch (const Retry&) {
       ops.unlink(folder_.get(), temporary);
-      // A file that failed to sync may hold anything from now on; only a fresh one can be trusted.
+      // After a failed sync the file's contents are undefined; retry with a new file.
       if (attempt == kAttempts) throw;
       std::this_thread::sleep_for(attempt * options_.pause);
     } catch (const std::exception&) {
@@ -283,19 +284,18 @@ void CheckpointStore::write_and_publish(const CheckpointImage& image, const std:
       throw;
     }
   }
-  int error = forget_in_manifest(name);
+  int error = remove_from_manifest(name);
   if (error == 0)
     error = supersedes ? ops.rename_over(folder_.get(), temporary, name)
                        : move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
-  if (error == EEXIST) error = take_the_place(temporary, name);
+  if (error == EEXIST) error = set_aside_and_rename(temporary, name);
   if (error != 0) ops.unlink(folder_.get(), temporary);
   must(error, path_, "rename into place", name);
   sync_folder(name);
 }
 
-/// Before a file takes a name, MANIFEST forgets what it says about another file of that name, which may have been good.
-/// 0 or errno.
-int CheckpointStore::forget_in_manifest(const std::string& name) {
+/// Removes the entry of another file of this name from MANIFEST, which may list it as good. Returns 0 or errno.
+int CheckpointStore::remove_from_manifest(const std::string& name) {
   if (!listed_on_disk_.contains(name)) return 0;
   Manifest without;
   {
@@ -308,9 +308,9 @@ int CheckpointStore::forget_in_manifest(const std::string& name) {
   return replace_manifest(without);
 }
 
-/// Another state of this step is there, as after a rollback. It stays under a second name, and the step never is
-/// without a checkpoint: the new file takes the name in one rename. 0 or errno.
-int CheckpointStore::take_the_place(const std::string& temporary, const std::string& name) {
+/// Replaces an existing file with another state of this step, as after a rollback. The old file keeps a second name,
+/// and the new one takes the name in one rename, so that the step always has a checkpoint. Returns 0 or errno.
+int CheckpointStore::set_aside_and_rename(const std::string& temporary, const std::string& name) {
   FileOps& ops = *options_.ops;
   std::string aside;
   int error = EEXIST;
@@ -319,7 +319,7 @@ int CheckpointStore::take_the_place(const std::string& temporary, const std::str
     aside = fmt::format("{}.abandoned-{}", name, n);
     error = ops.link(folder_.get(), name, aside);
   }
-  if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // no second names here: a moment without is the price
+  if (error == EPERM || error == ENOSYS || error == ENOTSUP) {  // no hard links: the name is briefly missing
     aside = set_aside(name, "abandoned");
     error = move_without_replacing(ops, folder_.get(), temporary, name, Moving::kMayLose);
   } else if (error == 0) {
@@ -363,11 +363,10 @@ void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std:
   FileStatus status;
   must<Retry>(ops.status(file.get(), status), path_, "read back", name);
   bool same = status.regular && status.bytes == image.bytes().size();
-  std::vector<std::byte> piece(std::min(image.bytes().size(), std::size_t{4} << 20));
-  for (std::size_t at = 0; same && at < image.bytes().size(); at += piece.size()) {
-    const std::span<const std::byte> wanted = image.bytes().subspan(at,
-                                                                    std::min(piece.size(), image.bytes().size() - at));
-    const std::span<std::byte> got = std::span(piece).first(wanted.size());
+  std::vector<std::byte> chunk(std::min(image.bytes().size(), std::size_t{4} << 20));
+  for (std::size_t at = 0; same && at < image.bytes().size(); at += chunk.size()) {
+    const auto wanted = image.bytes().subspan(at, std::min(chunk.size(), image.bytes().size() - at));
+    const std::span<std::byte> got = std::span(chunk).first(wanted.size());
     must<Retry>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
     same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
   }
@@ -402,7 +401,7 @@ std::string CheckpointStore::set_aside(const std::string& name, const std::strin
   return error == 0 ? aside : fmt::format("nowhere ({})", error_text(error));
 }
 
-/// One more than the highest number in use for this name: of two files, the one with the higher number is newer.
+/// Returns one more than the highest number in use for this name: of two files, the higher number is newer.
 int CheckpointStore::next_aside(const std::string& name, const std::string& why) {
   std::vector<std::string> names;
   options_.ops->list(folder_.get(), names);  // if this fails, the caller searches for a free name
@@ -413,8 +412,7 @@ int CheckpointStore::next_aside(const std::string& name, const std::string& why)
   return next;
 }
 
-/// Deletes all but the newest damaged checkpoints: otherwise a run that restarts repeatedly would fill its disk with
-/// them.
+/// Deletes all but the newest damaged checkpoints; otherwise repeated restarts could fill the disk.
 void CheckpointStore::prune_corrupt() {
   std::vector<std::string> names;
   if (options_.ops->list(folder_.get(), names) != 0) return;
@@ -448,7 +446,7 @@ void CheckpointStore::record(ManifestEntry entry) {
       else
         doomed.push_back(entries[i].file);
     now = {.entries = left, .last_trouble = manifest_.last_trouble};
-    manifest_.entries = std::move(left);  // only when nothing can fail any more
+    manifest_.entries = std::move(left);  // last, because nothing after it can fail
   }
   write_manifest(now);
   for (const std::string& file : doomed) options_.ops->unlink(folder_.get(), file);
@@ -460,7 +458,7 @@ int CheckpointStore::replace_manifest(const Manifest& manifest) {
   const int error = write_file_atomically(*options_.ops, folder_.get(), kManifestName, bytes_of(to_text(manifest)));
   if (error == 0)
     listed_on_disk_ = std::move(listed);
-  else  // either of both may be there
+  else  // either version may be on disk
     listed_on_disk_.merge(listed);
   return error;
 }
@@ -496,7 +494,7 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     if (obstacle == Obstacle::kNone) break;
     if (obstacle != Obstacle::kUnreadable) {
       why += "; moved to " + set_aside(name, obstacle == Obstacle::kMisnamed ? "misnamed" : "corrupt");
-      lost.push_back(name);  // one that cannot be read today is still what MANIFEST says it is
+      lost.push_back(name);  // the entry of an unreadable file stays in MANIFEST
     }
     options_.warn(why + "; trying the one before");
   }
@@ -547,7 +545,7 @@ void CheckpointStore::abandon_after(std::int64_t step) {
     std::erase_if(now.entries, is_later);
     std::erase_if(manifest_.entries, is_later);
   }
-  // Newest first: whenever the process dies, the newest remaining file is still a committed checkpoint.
+  // Newest first, so that a process killed in between leaves a committed checkpoint as the newest.
   for (const std::string& file : std::views::reverse(later)) {
     std::string aside;
     const int error = move_aside(file, "abandoned", aside);

@@ -21,8 +21,8 @@
 namespace binade::io {
 
 struct StoreOptions {
-  int keep = 3;         ///< the newest files that stay, at least 1; see below for what stays beside them
-  int good_after = 50;  ///< clean steps after which a checkpoint is good
+  int keep = 3;         ///< number of newest files to keep, at least 1; CheckpointStore lists what is kept as well
+  int good_after = 50;  ///< number of clean steps after which a checkpoint is good
   Warn warn = warn_on_stderr;
   FileOps* ops = &FileOps::real();
   std::uint64_t largest_file = kLargestFile;
@@ -31,90 +31,90 @@ struct StoreOptions {
 
 struct SaveRequest {
   std::int64_t step = 0;
-  StateDict state{};  ///< tensors that nobody else writes to (cloned()); the writer copies them from their device
+  StateDict state{};  ///< must not change during the save (use cloned()); the writer copies tensors to the host
   std::string state_hash{};
   std::optional<Score> score{};  ///< the score that decides which checkpoint is best
-  /// An existing checkpoint of this step belongs to the same run and holds less: the new one replaces it instead of
-  /// setting it aside. At every instant one of the two exists.
+  /// True if an existing checkpoint of this step belongs to the same run and holds less: the new one replaces it
+  /// instead of setting it aside. At every instant one of the two exists.
   bool supersedes = false;
-  /// Called by the writer before it touches the folder, with what the checkpoint counts on (that a log is on the disk).
-  /// When it throws nothing is written. May be left out.
+  /// Called by the writer before it changes the folder, to establish what the checkpoint relies on (for example, that a
+  /// log is on disk). If it throws, nothing is written. Optional.
   std::function<void()> before{};
-  /// Makes `state_hash` where that is empty. Called by the writer, so that no step waits for it. May be left out.
+  /// Computes `state_hash` if that is empty. Called by the writer, so that no step waits for it. Optional.
   std::function<std::string(const StateDict&)> hash{};
 };
 
-/// How a save went. `problem` is empty when it was committed.
+/// The result of a save. `problem` is empty if it was committed.
 struct SaveOutcome {
   std::int64_t step = 0;
   bool committed = false;
   std::string file{};
   std::string problem{};
   std::uint64_t bytes = 0;  ///< size, if committed
-  double seconds = 0;       ///< from the moment the writer takes the request to its end
-  std::exception_ptr
-      error{};  ///< the exception that save() would throw: NumericError, StorageError, OutOfMemoryError, ArgumentError
+  double seconds = 0;       ///< duration of the save in the writer
+  /// The exception that save() would throw: NumericError, StorageError, OutOfMemoryError or ArgumentError.
+  std::exception_ptr error{};
 };
 
-/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint exists whole and verified or it
-/// does not exist. One writer thread, at most one save in flight. A save goes: all numbers finite; a temporary file
-/// made for it alone, mode 0600; written; synced; read back and compared; renamed without replacing; folder synced.
-/// Only then is it committed: MANIFEST is replaced, and what the ring does not keep is deleted.
-///
-/// Kept: the newest `keep`, the newest good one, the oldest one after it (the next to become good) and the best. Set
-/// aside: damaged ones as "….corrupt-1", of which the newest 8 are kept; those whose name gives another step than their
-/// content as "….misnamed-1", and those that a rollback left behind as "….abandoned-1". The last two kinds are never
+/// The checkpoints of one run: "ckpt-000000000500.h5" beside MANIFEST. A checkpoint is either complete and verified or
+/// does not exist. One thread writes; at most one save is in flight. A save checks that all numbers are finite, writes
+/// a new temporary file (mode 0600), syncs it, reads it back and compares it, renames it without replacing another
+/// file, and syncs the folder. Then it is committed: MANIFEST is replaced, and files that the ring does not keep are
 /// deleted.
 ///
-/// The caller holds the run's lock. Step numbers, not clocks, order everything. Calls from one thread.
+/// The ring keeps the newest `keep` checkpoints, the newest good one, the oldest one after it (the next to become good)
+/// and the best. Set aside under other names are damaged files as "….corrupt-1" (the newest 8 are kept), files whose
+/// name and content give different steps as "….misnamed-1", and files that a rollback abandoned as "….abandoned-1". The
+/// last two kinds are never deleted.
+///
+/// The caller must hold the run's lock and call from one thread. Order is by step number, never by clock.
 class CheckpointStore {
  public:
-  /// Opens the folder (which must exist), deletes what a dead writer left half-made, and makes MANIFEST and files
-  /// agree: files that MANIFEST does not know are verified and taken in. Throws StorageError.
+  /// Opens the folder (which must exist), deletes temporary files of a writer that died, and reconciles MANIFEST with
+  /// the files: unlisted files are verified and added. Throws StorageError.
   CheckpointStore(const std::string& folder, StoreOptions options = {});
   ~CheckpointStore();  ///< waits for the save in flight
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
-  /// Hands a save to the writer thread and returns at once; false, and nothing happens, while one is in flight. What
-  /// goes wrong from here on is told by finished(), a lack of memory too.
+  /// Passes a save to the writer thread and returns at once; returns false and does nothing if a save is in flight.
+  /// Errors of the save, out of memory included, are reported by finished().
   bool start_save(SaveRequest request);
   bool saving() const;
-  /// Outcomes since the last call, in order.
+  /// Returns the outcomes since the last call, in order.
   std::vector<SaveOutcome> finished();
   /// Waits for the save in flight.
   void wait();
-  /// Saves and waits; throws what went wrong. A checkpoint of this step with the same bytes is enough.
+  /// Saves and waits; throws the error of the save. An existing checkpoint of this step with the same bytes is success.
   void save(SaveRequest request);
 
-  /// The newest checkpoint that proves whole. Those that do not are named in a warning each and renamed "….corrupt-1",
-  /// or "….misnamed-1" if only the name is wrong; those that the system cannot read are named and left in place. Throws
-  /// NoCheckpointError when there is none, CheckpointError when the newest is whole and of a format this version cannot
-  /// read.
+  /// Loads the newest intact checkpoint. A damaged one is renamed "….corrupt-1" with a warning, or "….misnamed-1" if
+  /// only its name is wrong; one that the system cannot read stays in place, with a warning. Throws NoCheckpointError
+  /// if there is none, CheckpointError if the newest is intact but has a format that this version cannot read.
   LoadedCheckpoint load_newest();
 
-  /// Where a run may go back to: the newest good checkpoint of a step in (after, newest], or, where none is good, the
-  /// newest verified one. Nothing when there is none that can be read.
+  /// Loads the checkpoint for a rollback: the newest good one of a step in (after, newest] or, if none is good, the
+  /// newest verified one. Returns std::nullopt if none can be read.
   std::optional<LoadedCheckpoint> load_to_go_back(std::int64_t newest, std::int64_t after);
-  /// The run went back to `step`: what was saved later is set aside under another name, never deleted. When this
-  /// returns no power cut brings it back. Throws StorageError when something later could not be moved: a resume may
-  /// find it, or `step`.
+  /// Sets aside all checkpoints after `step`, to which the run was rolled back; they are renamed, never deleted.
+  /// Durable when it returns. Throws StorageError if a later checkpoint could not be renamed: a resume may find it.
   void abandon_after(std::int64_t step);
 
-  /// Tells the ladder that a step went through without incident, or not. MANIFEST follows with the next save.
+  /// Record a step without or with an incident, which decides when checkpoints become good. MANIFEST is updated by the
+  /// next save.
   void step_was_clean(std::int64_t step);
   void step_had_trouble(std::int64_t step);
 
   std::vector<ManifestEntry> entries() const;
 
  private:
-  void take_stock();
+  void reconcile();
   void write_loop();
   void commit(SaveRequest& request, SaveOutcome& outcome) noexcept;
-  void carry_out(SaveRequest& request, SaveOutcome& outcome);
+  void encode_and_commit(SaveRequest& request, SaveOutcome& outcome);
   void write_and_publish(const CheckpointImage& image, const std::string& name, bool supersedes);
-  int forget_in_manifest(const std::string& name);
-  int take_the_place(const std::string& temporary, const std::string& name);
+  int remove_from_manifest(const std::string& name);
+  int set_aside_and_rename(const std::string& temporary, const std::string& name);
   void sync_folder(const std::string& name);
   void write_temporary(const CheckpointImage& image, const std::string& temporary);
   void compare_with_disk(const CheckpointImage& image, const std::string& name);
@@ -130,19 +130,19 @@ class CheckpointStore {
   StoreOptions options_;
   std::string path_;
   FileHandle folder_;
-  std::set<std::string> listed_on_disk_;  // by MANIFEST, as far as known; one thread at a time writes in the folder
+  std::set<std::string> listed_on_disk_;  // files that MANIFEST on disk may list; one thread at a time uses the folder
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   Manifest manifest_;
   std::optional<SaveRequest> request_;
-  bool busy_ = false;  // a request waits or is being written
+  bool busy_ = false;  // true while a request waits or is being written
   bool closing_ = false;
-  std::list<SaveOutcome> expected_, finished_;  // expected: of the request; the writer needs no memory to report it
+  std::list<SaveOutcome> expected_, finished_;  // expected_ is allocated with the request: reporting needs no memory
   std::thread writer_;
 };
 
-/// Which entries the ring keeps, by the rule above.
+/// Returns which entries the ring keeps (see CheckpointStore).
 std::vector<bool> kept_by_ring(const std::vector<ManifestEntry>& entries, int keep);
 
 }  // namespace binade::io

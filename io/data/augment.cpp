@@ -19,7 +19,7 @@ void check_pair(const ImagePair& pair) {
                     pair.mask.defined() ? pair.mask.shape().to_string() : "");
 }
 
-/// Index i of the endless mirrored row of n pixels: … 2 1 | 0 1 2 … n-1 | n-2 n-3 …
+/// Returns the source pixel at index i of an endlessly mirrored row of n pixels: … 2 1 | 0 1 2 … n-1 | n-2 n-3 …
 std::int64_t mirror(std::int64_t i, std::int64_t n) {
   if (n == 1) return 0;
   const std::int64_t period = 2 * (n - 1);
@@ -27,16 +27,24 @@ std::int64_t mirror(std::int64_t i, std::int64_t n) {
   return i < n ? i : period - i;
 }
 
-/// Moves whole pixels: result (i, j) = source(from(i, j)).
+ImagePair on_host(const ImagePair& pair) {
+  return {pair.image.on_host(), pair.mask.defined() ? pair.mask.on_host() : Tensor()};
+}
+
+/// Allocates a pair of another size with the channels of `pair`, and with a mask if `pair` has one.
+ImagePair empty_pair(const ImagePair& pair, std::int64_t height, std::int64_t width) {
+  return {Tensor::empty({height, width, pair.image.dim(2)}),
+          pair.mask.defined() ? Tensor::empty({height, width}, DType::u8) : Tensor()};
+}
+
+/// Copies whole pixels: result (i, j) = source(from(i, j)).
 template <class From>
 ImagePair move_pixels(const ImagePair& pair, std::int64_t height, std::int64_t width, From from) {
   check_pair(pair);
   const std::int64_t channels = pair.image.dim(2);
   const std::int64_t source_width = pair.image.dim(1);
-  const Tensor image = pair.image.on_host();
-  const Tensor mask = pair.mask.defined() ? pair.mask.on_host() : Tensor();
-  ImagePair result{Tensor::empty({height, width, channels}),
-                   mask.defined() ? Tensor::empty({height, width}, DType::u8) : Tensor()};
+  const auto [image, mask] = on_host(pair);
+  ImagePair result = empty_pair(pair, height, width);
   const float* source = image.data<float>();
   const std::uint8_t* source_mask = mask.defined() ? mask.data<std::uint8_t>() : nullptr;
   float* to = result.image.mutable_data<float>();
@@ -52,7 +60,7 @@ ImagePair move_pixels(const ImagePair& pair, std::int64_t height, std::int64_t w
   return result;
 }
 
-using Place = std::pair<std::int64_t, std::int64_t>;
+using Pixel = std::pair<std::int64_t, std::int64_t>;
 
 std::vector<double> gaussian(double sigma) {
   const auto radius = static_cast<std::int64_t>(std::floor(4 * sigma + 0.5));
@@ -87,13 +95,13 @@ std::vector<float> smooth_lines(const std::vector<float>& values, const std::vec
 ImagePair flip_horizontal(const ImagePair& pair) {
   const std::int64_t width = pair.image.dim(1);
   return move_pixels(pair, pair.image.dim(0), width,
-                     [=](std::int64_t i, std::int64_t j) { return Place(i, width - 1 - j); });
+                     [=](std::int64_t i, std::int64_t j) { return Pixel(i, width - 1 - j); });
 }
 
 ImagePair flip_vertical(const ImagePair& pair) {
   const std::int64_t height = pair.image.dim(0);
   return move_pixels(pair, height, pair.image.dim(1),
-                     [=](std::int64_t i, std::int64_t j) { return Place(height - 1 - i, j); });
+                     [=](std::int64_t i, std::int64_t j) { return Pixel(height - 1 - i, j); });
 }
 
 ImagePair rotate90(const ImagePair& pair, int turns) {
@@ -102,12 +110,12 @@ ImagePair rotate90(const ImagePair& pair, int turns) {
   switch (((turns % 4) + 4) % 4) {
     case 0: return pair;
     case 1:
-      return move_pixels(pair, width, height, [=](std::int64_t i, std::int64_t j) { return Place(j, width - 1 - i); });
+      return move_pixels(pair, width, height, [=](std::int64_t i, std::int64_t j) { return Pixel(j, width - 1 - i); });
     case 2:
       return move_pixels(pair, height, width,
-                         [=](std::int64_t i, std::int64_t j) { return Place(height - 1 - i, width - 1 - j); });
+                         [=](std::int64_t i, std::int64_t j) { return Pixel(height - 1 - i, width - 1 - j); });
     default:
-      return move_pixels(pair, width, height, [=](std::int64_t i, std::int64_t j) { return Place(height - 1 - j, i); });
+      return move_pixels(pair, width, height, [=](std::int64_t i, std::int64_t j) { return Pixel(height - 1 - j, i); });
   }
 }
 
@@ -116,7 +124,7 @@ ImagePair crop(const ImagePair& pair, std::int64_t y, std::int64_t x, std::int64
   const std::int64_t rows = pair.image.dim(0);
   const std::int64_t columns = pair.image.dim(1);
   return move_pixels(pair, height, width, [=](std::int64_t i, std::int64_t j) {
-    return Place(mirror(y + i, rows), mirror(x + j, columns));
+    return Pixel(mirror(y + i, rows), mirror(x + j, columns));
   });
 }
 
@@ -139,7 +147,7 @@ void CoordinateMap::rotate(double radians) {
   const double c = std::cos(radians);
   const double s = std::sin(radians);
   for (std::size_t k = 0; k < y.size(); ++k) {
-    const double v = y[k] - center_y;  // rows grow downwards: this is counter-clockwise to the eye
+    const double v = y[k] - center_y;  // y points down, so this is counter-clockwise on the screen
     const double u = x[k] - center_x;
     y[k] = static_cast<float>(center_y + c * v + s * u);
     x[k] = static_cast<float>(center_x - s * v + c * u);
@@ -160,10 +168,8 @@ ImagePair sample(const ImagePair& pair, const CoordinateMap& map) {
   const std::int64_t rows = pair.image.dim(0);
   const std::int64_t columns = pair.image.dim(1);
   const std::int64_t channels = pair.image.dim(2);
-  const Tensor image = pair.image.on_host();
-  const Tensor mask = pair.mask.defined() ? pair.mask.on_host() : Tensor();
-  ImagePair result{Tensor::empty({map.height, map.width, channels}),
-                   mask.defined() ? Tensor::empty({map.height, map.width}, DType::u8) : Tensor()};
+  const auto [image, mask] = on_host(pair);
+  ImagePair result = empty_pair(pair, map.height, map.width);
   const float* source = image.data<float>();
   float* to = result.image.mutable_data<float>();
   for (std::size_t k = 0; k < map.y.size(); ++k) {
@@ -207,12 +213,12 @@ ImagePair augment(const ImagePair& pair, std::int64_t size, const AugmentOptions
   const std::int64_t columns = pair.image.dim(1);
   const std::int64_t height = size > 0 ? size : rows;
   const std::int64_t width = size > 0 ? size : columns;
-  stream.index = 0;  // draws: 0 place, 1 turns and flips, 2 angle; fields under index 1 and 2
-  const auto place = [&](std::uint64_t i, std::int64_t room) {
-    return room > 0 ? static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(room) + 1)) : room / 2;
+  stream.index = 0;  // the elastic fields use index 1 and 2
+  const auto random_offset = [&](std::uint64_t i, std::int64_t range) {
+    return range > 0 ? static_cast<std::int64_t>(stream.below(i, static_cast<std::uint64_t>(range) + 1)) : range / 2;
   };
-  const std::int64_t y = place(0, rows - height);
-  const std::int64_t x = place(1, columns - width);
+  const std::int64_t y = random_offset(0, rows - height);
+  const std::int64_t x = random_offset(1, columns - width);
 
   ImagePair result;
   const bool warped = options.rotate_degrees > 0 || options.elastic_alpha != 0;

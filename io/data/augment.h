@@ -8,9 +8,9 @@
 
 namespace binade::io {
 
-/// An image (H, W, C) f32 and its mask (H, W) u8, on the CPU. Every function here moves both alike: the image
-/// bilinear, the mask by its nearest pixel (it holds class ids, which have no mean). Outside the image its mirror image
-/// is seen (the border pixel not repeated), as in Ronneberger et al. 2015. The mask may be undefined.
+/// An image (H, W, C) f32 and its mask (H, W) u8, on the CPU. Every function here transforms both alike, with bilinear
+/// interpolation for the image and the nearest pixel for the mask, which holds class ids. Outside its borders the image
+/// is mirrored (without repeating the border pixel), as in Ronneberger et al. 2015. The mask may be undefined.
 struct ImagePair {
   Tensor image{};
   Tensor mask{};
@@ -18,52 +18,54 @@ struct ImagePair {
 
 ImagePair flip_horizontal(const ImagePair& pair);
 ImagePair flip_vertical(const ImagePair& pair);
-/// Counter-clockwise by 90 degrees x `turns` (any integer). Exact: no pixel changes its value.
+/// Rotates counter-clockwise by 90 degrees x `turns` (any integer), without interpolation.
 ImagePair rotate90(const ImagePair& pair, int turns);
-/// The `height` x `width` window whose top left pixel is (y, x); it may reach over the border.
+/// Returns the `height` x `width` window whose top left pixel is (y, x); it may extend over the border.
 ImagePair crop(const ImagePair& pair, std::int64_t y, std::int64_t x, std::int64_t height, std::int64_t width);
 
-/// Where each pixel of a result comes from: source row and column, as fractions of pixels.
+/// Source row and column, in fractions of pixels, of each pixel of a result.
 struct CoordinateMap {
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::vector<float> y{}, x{};  ///< height * width each
 
-  /// Pixel (i, j) comes from (y + i, x + j): a crop.
+  /// Makes the map of a crop: pixel (i, j) comes from (y + i, x + j).
   static CoordinateMap window(double y, double x, std::int64_t height, std::int64_t width);
-  /// Turns the result counter-clockwise by `radians` about its center.
+  /// Rotates the result counter-clockwise by `radians` about its center.
   void rotate(double radians);
-  /// Adds a displacement in pixels to every source coordinate; fields of height * width.
+  /// Adds a displacement in pixels to every source coordinate; the fields have height * width elements.
   void displace(const std::vector<float>& dy, const std::vector<float>& dx);
 };
 
-/// The pair seen through a map.
+/// Samples a pair at the coordinates of a map.
 ImagePair sample(const ImagePair& pair, const CoordinateMap& map);
 
-/// Elastic distortion (Simard, Steinkraus, Platt, "Best practices for convolutional neural networks applied to visual
-/// document analysis", ICDAR 2003): a displacement drawn uniformly from (-1, 1) for every pixel, smoothed by a Gaussian
-/// of standard deviation `sigma` (cut off at 4 sigma, zero outside the field), times `alpha` pixels. Element i is drawn
-/// as stream.uniform(i).
+/// Returns one coordinate of an elastic distortion (Simard, Steinkraus, Platt, "Best practices for convolutional neural
+/// networks applied to visual document analysis", ICDAR 2003): a displacement drawn uniformly from (-1, 1) for every
+/// pixel, smoothed by a Gaussian of standard deviation `sigma` (cut off at 4 sigma, zero outside the field), times
+/// `alpha` pixels. Element i is drawn as stream.uniform(i).
 std::vector<float> elastic_field(const RandomStream& stream, std::int64_t height, std::int64_t width, double alpha,
                                  double sigma);
 
 struct AugmentOptions {
-  bool flip = true;           ///< left-right and up-down, each half of the time
-  bool rotate90 = true;       ///< by 0, 90, 180 or 270 degrees
-  double rotate_degrees = 0;  ///< and by an angle drawn from (-d, d)
-  /// Pixels before smoothing, see elastic_field(); 0: none. 200 with sigma 10 moves about 3 pixels
+  bool flip = true;           ///< left-right and up-down, each with probability 1/2
+  bool rotate90 = true;       ///< rotates by 0, 90, 180 or 270 degrees
+  double rotate_degrees = 0;  ///< d: also rotates by an angle drawn from (-d, d)
+  /// Displacement in pixels before smoothing, see elastic_field(); 0: none. 200 with sigma 10 displaces by about 3
+  /// pixels.
   double elastic_alpha = 0;
   double elastic_sigma = 10;
 
   static AugmentOptions none() { return {.flip = false, .rotate90 = false}; }
 };
 
-/// One augmented window of size x size at a random place, mirrored where the image is smaller; size 0 takes the whole
-/// image (which is turned by 0 or 180 degrees alone when it is not square). A function of its arguments alone: `stream`
-/// names the draw (purpose kAugment, step = slot of the loader), so a replayed or resumed step sees the same pixels.
+/// Returns an augmented window of size x size at a random position, mirrored if the image is smaller. Size 0 takes the
+/// whole image (an image that is not square is rotated by 0 or 180 degrees only). The result depends on the arguments
+/// only: `stream` identifies the draw (purpose kAugment, step = slot of the loader), so that a replayed or resumed step
+/// uses the same pixels.
 ImagePair augment(const ImagePair& pair, std::int64_t size, const AugmentOptions& options, RandomStream stream);
 
-/// Grows an image to multiples of `multiple` in both directions, mirrored at the bottom and the right border.
+/// Pads an image to multiples of `multiple` in both directions by mirroring at the bottom and right borders.
 Tensor pad_to_multiple(const Tensor& image, std::int64_t multiple);
 
 }  // namespace binade::io

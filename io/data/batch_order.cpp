@@ -1,6 +1,7 @@
 #include "binade/io/data/batch_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "binade/core/error.h"
@@ -10,14 +11,14 @@
 namespace binade::io {
 namespace {
 
-/// Uniform in [0, n) from 64 random bits: bias below n / 2^64.
+/// Returns a uniform number in [0, n) from 64 random bits; the bias is below n / 2^64.
 std::int64_t below(const RandomStream& stream, std::uint64_t i, std::int64_t n) {
   const auto block = stream.block(i);
   const std::uint64_t bits = (std::uint64_t{block[1]} << 32) | block[0];
   return static_cast<std::int64_t>(static_cast<unsigned __int128>(bits) * static_cast<std::uint64_t>(n) >> 64);
 }
 
-/// Fisher-Yates with the words of (seed, kShuffle, epoch).
+/// Returns a random permutation (Fisher-Yates) from the stream (seed, kShuffle, epoch).
 std::vector<std::int64_t> permute(std::int64_t count, std::uint64_t seed, std::int64_t epoch) {
   const RandomStream stream{.seed = seed, .purpose = RngPurpose::kShuffle, .step = static_cast<std::uint64_t>(epoch)};
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
@@ -28,15 +29,13 @@ std::vector<std::int64_t> permute(std::int64_t count, std::uint64_t seed, std::i
   return order;
 }
 
-}  // namespace
-
-namespace {
 bool has_slots(const BatchOrigin& origin) {
   check<ArgumentError>(origin.slots.empty() || origin.slots.size() == origin.samples.size(),
                        "batch: wanted a slot for each of {} samples, or none, got {}", origin.samples.size(),
                        origin.slots.size());
   return !origin.slots.empty();
 }
+
 }  // namespace
 
 BatchOrigin BatchOrigin::rows(std::int64_t first, std::int64_t count) const {
@@ -92,6 +91,14 @@ Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {
   return rest;
 }
 
+std::int64_t held_out_count(std::int64_t size, double fraction) {
+  check<ArgumentError>(fraction > 0 && fraction < 1, "split: wanted a validation fraction between 0 and 1, got {}",
+                       fraction);
+  // The factor compensates the binary rounding of a decimal fraction (0.29 * 100 = 28.999…).
+  const auto exact = static_cast<double>(size) * fraction * (1 + 1e-12);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact)));
+}
+
 BatchOrder::BatchOrder(LoaderOptions options) : options_(std::move(options)) {
   check<ArgumentError>(options_.batch >= 1, "loader: wanted a batch of at least 1, got {}", options_.batch);
   check<ArgumentError>(options_.prefetch >= 0, "loader: wanted prefetch of at least 0, got {}", options_.prefetch);
@@ -105,7 +112,7 @@ bool BatchOrder::is_quarantined(std::int64_t sample) const {
   return first != quarantined_.end() && *first <= sample + reach;
 }
 
-/// The sample of a slot, or -1 where it is quarantined (a random offset is then drawn again, up to 64 times).
+/// Returns the sample of a slot, or -1 if it is quarantined (a random offset is drawn again up to 64 times).
 std::int64_t BatchOrder::sample_at(std::uint64_t slot) {
   const auto place = static_cast<std::int64_t>(slot % static_cast<std::uint64_t>(options_.epoch));
   const auto epoch = static_cast<std::int64_t>(slot / static_cast<std::uint64_t>(options_.epoch));

@@ -11,11 +11,12 @@
 
 namespace binade::io {
 
-/// In which order a loader visits samples. Everything is a function of (seed, slot), where slot 0, 1, 2 … counts the
-/// places of all epochs: nothing is remembered but the slot, so a resumed loader goes on with the same samples.
+/// The order in which a loader visits samples. The sample is a function of (seed, slot), where slots 0, 1, 2 … number
+/// the samples of all epochs: the slot is the only state, so that a resumed loader continues with the same samples.
 enum class SampleOrder {
-  kShuffled,  ///< every sample once per epoch, in an order drawn for the epoch. An epoch's rest and the next epoch's
-              ///< first samples share a batch, so that every batch is full
+  /// Every sample once per epoch, in an order drawn for the epoch. The last samples of an epoch share a batch with the
+  /// first of the next, so that every batch is full.
+  kShuffled,
   kRandomOffset,  ///< slot s is a window at an offset drawn uniformly for s (nanoGPT's sampling of text)
   kSequential,    ///< every sample once per epoch, ascending; a batch never crosses the epoch's end (evaluation)
 };
@@ -24,23 +25,23 @@ struct LoaderOptions {
   std::int64_t batch = 1;
   std::uint64_t seed = 0;
   SampleOrder order = SampleOrder::kShuffled;
-  std::int64_t samples = 0;  ///< samples of the data set; for kRandomOffset the number of possible offsets
+  std::int64_t samples = 0;  ///< size of the data set; for kRandomOffset the number of possible offsets
   std::int64_t epoch = 0;    ///< slots per epoch; 0 means `samples`
-  std::int64_t width = 1;    ///< kRandomOffset: units that a sample covers; two samples overlap when |a - b| < width
+  std::int64_t width = 1;    ///< kRandomOffset: length of a sample; samples a and b overlap if |a - b| < width
   std::string content{};     ///< content hash of the data set; a resume compares it
-  int prefetch = 2;          ///< batches made ahead by one worker thread; 0: made when asked for
-  /// The samples that hold what this one holds, itself included: they are quarantined with it. Left out: only itself.
+  int prefetch = 2;          ///< batches made ahead by one worker thread; 0: each is made by next()
+  /// Returns the samples with the same content as a sample, itself included: they are quarantined together. Optional;
+  /// without it only the sample itself is quarantined.
   std::function<std::vector<std::int64_t>(std::int64_t sample)> same_content{};
 };
 
-/// Where a batch came from: enough to make it again.
+/// The origin of a batch, from which it can be made again.
 struct BatchOrigin {
-  std::uint64_t begin = 0;  ///< the first slot of this batch
-  std::uint64_t end = 0;    ///< the slot after its last one (more than a batch further where samples were left out)
-  std::int64_t epoch = 0;   ///< of the first slot
+  std::uint64_t begin = 0;              ///< first slot of this batch
+  std::uint64_t end = 0;                ///< slot after its last one; quarantined samples are skipped in between
+  std::int64_t epoch = 0;               ///< epoch of the first slot
   std::vector<std::int64_t> samples{};  ///< one id per row: index in the data set, or offset of the window
-  std::vector<std::uint64_t>
-      slots{};  ///< one per row, or none: key of the row's augmentation, the same in every replay
+  std::vector<std::uint64_t> slots{};   ///< one per row, or none: seeds the row's augmentation, also in a replay
 
   BatchOrigin rows(std::int64_t first, std::int64_t count) const;
   BatchOrigin without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
@@ -48,24 +49,28 @@ struct BatchOrigin {
   static BatchOrigin from_state(const StateDict& state);  ///< throws CheckpointError
 };
 
-/// A copy without some rows of dimension 0, `rows` ascending. Throws ArgumentError for one that is not there.
+/// Returns a copy without some rows of dimension 0, `rows` ascending. Throws ArgumentError for a row out of range.
 Tensor without_rows(const Tensor& tensor, std::span<const std::int64_t> rows);
 
-/// Which samples form which batch. No thread and no data; one call is O(batch), and O(samples) when an epoch begins.
+/// Returns floor(fraction * size), at least 1: the number of samples to hold out. Throws ArgumentError unless
+/// 0 < fraction < 1.
+std::int64_t held_out_count(std::int64_t size, double fraction);
+
+/// Decides which samples form a batch. Uses no thread and no data; a call takes O(batch), at the start of an epoch
+/// O(samples).
 class BatchOrder {
  public:
   /// Throws ArgumentError for batch < 1, DataError for no samples.
   explicit BatchOrder(LoaderOptions options);
 
-  /// The batch that begins at `slot`, quarantined samples left out. Throws DataError when every sample is quarantined.
+  /// Returns the batch that begins at `slot`, without quarantined samples. Throws DataError if all are quarantined.
   BatchOrigin batch_at(std::uint64_t slot);
 
-  /// Leaves out a sample from now on, with those of the same content and, with kRandomOffset, every window that
-  /// overlaps it.
+  /// Excludes a sample from now on, together with samples of the same content and, for kRandomOffset, windows that
+  /// overlap it.
   void quarantine(std::int64_t sample);
   const std::vector<std::int64_t>& quarantined() const { return quarantined_; }
   const LoaderOptions& options() const { return options_; }
-  std::int64_t slots_per_epoch() const { return options_.epoch; }
 
  private:
   std::int64_t sample_at(std::uint64_t slot);

@@ -7,11 +7,11 @@
 
 namespace binade::io {
 
-/// Reads an IDX file (yann.lecun.com/exdb/mnist), gzipped or not: extents as stored, dtype u8, i32 (from 1, 2 and 4
-/// byte integers with sign), f32 or f64. Throws DataError naming the file: missing, another format, truncated, longer
-/// than its header says, damaged gzip stream.
+/// Reads an IDX file (yann.lecun.com/exdb/mnist), gzipped or not: extents as stored, dtype u8, i32 (from signed
+/// integers of 1, 2 and 4 bytes), f32 or f64. Throws DataError that names the file if it is missing, has another
+/// format, is truncated or longer than its header says, or is a damaged gzip stream.
 Tensor read_idx(const std::string& path);
-/// The same for a file's bytes; errors begin with `name`.
+/// Decodes the bytes of an IDX file; error texts begin with `name`.
 Tensor decode_idx(std::string bytes, const std::string& name);
 
 /// Grey images with one label each: MNIST, Fashion-MNIST.
@@ -24,7 +24,7 @@ struct LabeledImages {
 };
 
 /// Reads `folder`/PREFIX-images-idx3-ubyte and PREFIX-labels-idx1-ubyte, each with or without .gz; PREFIX is "train" or
-/// "t10k". Throws DataError when they are not there or do not belong together.
+/// "t10k". Throws DataError if they are missing or do not belong together.
 LabeledImages read_labeled_images(const std::string& folder, const std::string& prefix);
 
 struct LabeledBatch {
@@ -36,7 +36,7 @@ struct LabeledBatch {
   LabeledBatch rows(std::int64_t begin, std::int64_t count) const;
 };
 
-/// Batches in the order of `options` (samples and content are filled in).
+/// Makes a loader of batches in the order of `options`, whose members `samples` and `content` are filled in.
 Loader<LabeledBatch> labeled_batches(const LabeledImages& set, LoaderOptions options);
 
 }  // namespace binade::io

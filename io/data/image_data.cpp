@@ -21,7 +21,7 @@ std::string lower_extension(const std::string& name) {
   return extension;
 }
 
-/// Names of the PNG files; another image format is an error, any other file is no image and passed over.
+/// Returns the names of the PNG files. Throws DataError for another image format; ignores other files.
 std::vector<std::string> list_pngs(const std::string& folder) {
   static const std::set<std::string> kOther{".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".pgm", ".ppm"};
   std::vector<std::string> names;
@@ -42,7 +42,7 @@ void hash_tensor(Sha256& hash, const Tensor& tensor) {
 
 bool is_colored(const Image& image) { return image.channels >= 3; }
 
-/// The value that a pixel of one channel stands for; color by its luma.
+/// Returns the grey value of a pixel; for color the luma.
 float grey(const std::uint16_t* pixel, int channels) {
   if (channels < 3 || (pixel[0] == pixel[1] && pixel[1] == pixel[2])) return pixel[0];
   return 0.299f * pixel[0] + 0.587f * pixel[1] + 0.114f * pixel[2];
@@ -83,7 +83,7 @@ Tensor to_tensor(const Image& image, int channels, bool normalized) {
 Image read_mask_png(const std::string& path, int classes) {
   const std::string bytes = read_png_bytes(path);
   const Image indexed = decode_png(bytes, path, {.palette_as_index = true});
-  // In a binary task a palette is a way to write black and white, but for a 1-bit file, whose bit is the label.
+  // For binary masks a palette encodes black and white, except in a 1-bit file, whose bit is the label.
   return classes > 1 || indexed.depth == 1 ? indexed : decode_png(bytes, path);
 }
 
@@ -123,7 +123,7 @@ ImageSet read_image_folder(const std::string& folder, const ImageReadOptions& op
     check<DataError>(std::binary_search(names.begin(), names.end(), name), "{}/{}: the mask has no image {}/{}", masks,
                      name, images, name);
 
-  // The files' pixels first: one image in color makes all of them so.
+  // All pixels are read first, because one image in color makes the whole set RGB.
   std::vector<Image> pixels;
   for (const std::string& name : names) pixels.push_back(read_png(images + "/" + name));
   ImageSet set;
@@ -186,10 +186,7 @@ ImageSet ImageSet::part(std::int64_t begin, std::int64_t count) const {
 }
 
 ImageSplit split_images(const ImageSet& images, double fraction) {
-  check<ArgumentError>(fraction > 0 && fraction < 1, "split: wanted a validation fraction between 0 and 1, got {}",
-                       fraction);
-  const double exact = static_cast<double>(images.size()) * fraction * (1 + 1e-12);  // as in split_text()
-  const std::int64_t held_out = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact)));
+  const std::int64_t held_out = held_out_count(images.size(), fraction);
   const std::int64_t train = images.size() - held_out;
   check<DataError>(train >= 1, "split: {} images leave none to train on after holding out {}", images.size(), held_out);
   return {images.part(0, train), images.part(train, held_out)};
@@ -226,7 +223,7 @@ ImageBatch ImageBatch::from_state(const StateDict& state) {
 
 namespace {
 
-/// Pairs of one size, side by side.
+/// Stacks pairs of one size into a batch.
 ImageBatch stack(const std::vector<ImagePair>& pairs) {
   const auto count = static_cast<std::int64_t>(pairs.size());
   const std::int64_t height = pairs[0].image.dim(0);

@@ -20,8 +20,8 @@ struct Dataset {
   std::size_t bytes = 0;  // of one element in the file
 };
 
-/// The same path by hard links only. The library would follow a link into any file, even a FIFO, so the kind of each
-/// link is checked before it is followed; soft links are replaced by their targets.
+/// Resolves a path to one that has hard links only. The library would follow a link into any file, even a FIFO, so the
+/// type of each link is checked first; soft links are replaced by their targets.
 std::string hard_path(hid_t file, const std::string& name, const std::string& what) {
   constexpr int kMostSoftLinks = 16;
   int soft_links = 0;
@@ -40,10 +40,10 @@ std::string hard_path(hid_t file, const std::string& name, const std::string& wh
       done = at;
       continue;
     }
-    check<DataError>(link.type == H5L_TYPE_SOFT,
-                     "{} lies behind \"{}\", an external link; links to other files are not followed: copy the dataset",
-                     what, at);
-    check<DataError>(++soft_links <= kMostSoftLinks, "{} lies behind more than {} soft links", what, kMostSoftLinks);
+    check<DataError>(
+        link.type == H5L_TYPE_SOFT,
+        "{} is reached by \"{}\", an external link; links to other files are not followed: copy the dataset", what, at);
+    check<DataError>(++soft_links <= kMostSoftLinks, "{} is reached by more than {} soft links", what, kMostSoftLinks);
     std::string target(link.u.val_size, '\0');  // includes the final zero byte
     hdf5::checked(H5Lget_val(file, at.c_str(), target.data(), target.size(), H5P_DEFAULT), what);
     target.resize(std::min(target.find('\0'), target.size()));
@@ -73,7 +73,7 @@ Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const ch
   }
   check<DataError>(elements >= 1, "{}: wanted at least one element, got an empty dataset", what);
   check<DataError>(elements <= kMostElements, "{}: wanted at most 2^36 elements, got {}", what, elements);
-  // Without this a file of a kilobyte could promise terabytes; deflate packs at most 1032 bytes into one.
+  // Deflate packs at most 1032 bytes into one; otherwise a file of a kilobyte could declare terabytes.
   const double stored = 1032.0 * static_cast<double>(H5Dget_storage_size(data.id.get()));
   check<DataError>(elements <= stored, "{}: it promises {} elements and holds {} bytes", what, elements,
                    H5Dget_storage_size(data.id.get()));
@@ -85,7 +85,7 @@ Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const ch
   return data;
 }
 
-/// Item n of the first dimension, converted by the library to `memory_type`.
+/// Reads item n of the first dimension; the library converts it to `memory_type`.
 template <class T>
 std::vector<T> read_item(const Dataset& data, std::int64_t n, hid_t memory_type, const std::string& what) {
   std::vector<hsize_t> start(data.dims.size(), 0);
@@ -103,14 +103,14 @@ std::vector<T> read_item(const Dataset& data, std::int64_t n, hid_t memory_type,
   return values;
 }
 
-/// What the parent is told about the two datasets before their values.
+/// Header that the child process sends before the values of the two datasets.
 struct Contents {
   std::int64_t count = 0, height = 0, width = 0, channels = 0;
   std::int64_t image_bytes = 0, mask_bytes = 0;  // of one element in the file
   bool images_are_floats = false;
 
   std::size_t pixels() const { return static_cast<std::size_t>(height * width); }
-  /// Integers are shown on the scale of their type: u8 by 255, u16 by 65535.
+  /// Divisor of the values: 255 for u8, 65535 for u16, 1 for floats.
   float scale() const { return images_are_floats ? 1.0f : image_bytes == 1 ? 255.0f : 65535.0f; }
 };
 
@@ -131,11 +131,11 @@ void check_pair(const Dataset& images, const Dataset& masks, const std::string& 
                    "{}: \"images\": wanted u8, u16 or float, got integers of {} bytes", path, images.bytes);
 }
 
-/// The child's part, on a file that is open: sends Contents, every mask as int32, then every image as float.
+/// Runs in the child process on an open file: sends Contents, every mask as int32, then every image as float.
 void send_datasets(const std::string& path, int opened, int wanted_channels, const Containment::Send& send) {
   hdf5::disable_plugins();
-  const std::string same_file = fmt::format("/proc/self/fd/{}",
-                                            opened);  // opens the same file even if the name was replaced meanwhile
+  // The path of the descriptor leads to the same file even if the name was replaced.
+  const std::string same_file = fmt::format("/proc/self/fd/{}", opened);
   const auto file = hdf5::own(H5Fopen(same_file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
                               path + ": wanted a folder with images/ and masks/ or an HDF5 file");
   const Dataset images = open_dataset(file, path, "images");
@@ -159,8 +159,8 @@ void send_datasets(const std::string& path, int opened, int wanted_channels, con
   }
 }
 
-/// Class ids in place: 0 and 1 in a binary task, whose threshold is the one above which a pixel is 1.
-void settle_mask(std::vector<std::int32_t>& ids, int classes, std::int32_t threshold, const std::string& name) {
+/// Converts mask values to class ids in place; in a binary mask a value above `threshold` is 1. Throws DataError.
+void to_class_ids(std::vector<std::int32_t>& ids, int classes, std::int32_t threshold, const std::string& name) {
   for (std::int32_t& id : ids) {
     if (classes == 1)
       id = id > threshold;
@@ -170,8 +170,8 @@ void settle_mask(std::vector<std::int32_t>& ids, int classes, std::int32_t thres
 }
 
 ContainmentLimits limits_for(std::uint64_t file_bytes) {
-  constexpr std::uint64_t kBytesPerSecond = 4u << 20;  // the slowest decompression under a sanitizer
-  constexpr std::uint64_t kSlowestDisk = 1u << 20;     // of a network, while others work
+  constexpr std::uint64_t kBytesPerSecond = 4u << 20;  // slowest decompression, under a sanitizer
+  constexpr std::uint64_t kSlowestDisk = 1u << 20;     // bytes per second of a busy network disk
   return {.seconds = 2 + file_bytes / kBytesPerSecond,
           .wall_seconds = 120 + file_bytes / kSlowestDisk,
           .memory = (std::uint64_t{1} << 30) + 8 * file_bytes};
@@ -181,7 +181,7 @@ ContainmentLimits limits_for(std::uint64_t file_bytes) {
 
 ImageSet read_image_file(const std::string& path, const ImageReadOptions& options) {
   const RegularFile file(path);
-  const hdf5::QuietErrors alone;  // no thread is inside the library while the child is made
+  const hdf5::QuietErrors alone;  // keeps other threads out of the library during the fork
   Containment child(path, limits_for(file.bytes()), [&](const Containment::Send& send) {
     send_datasets(path, file.descriptor(), options.channels, send);
   });
@@ -208,7 +208,7 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
   set.channels = static_cast<int>(contents.channels);
   std::vector<float> values(contents.pixels() * static_cast<std::size_t>(contents.channels));
   for (std::size_t n = 0; n < ids.size(); ++n) {
-    settle_mask(ids[n], options.classes, threshold, fmt::format("{}: \"masks\", mask {}", path, n));
+    to_class_ids(ids[n], options.classes, threshold, fmt::format("{}: \"masks\", mask {}", path, n));
     child.take(values.data(), values.size() * sizeof values[0]);
     for (float& value : values) {
       check<DataError>(std::isfinite(value), "{}: \"images\": image {} holds a number that is not finite", path, n);

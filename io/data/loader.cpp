@@ -38,7 +38,7 @@ struct LoaderBase::Impl {
   ~Impl() {
     if (!worker.joinable()) return;
     worker.request_stop();
-    worker.join();  // here and not by the member's destructor: the worker uses every other member
+    worker.join();  // before the other members, which the worker uses, are destroyed
   }
 
   Make make;
@@ -47,13 +47,13 @@ struct LoaderBase::Impl {
   BatchOrder order;
   std::uint64_t consumed = 0;
   std::uint64_t read = 0;
-  std::uint64_t ahead = 0;       // the slot at which the worker makes its next batch
-  std::uint64_t generation = 0;  // raised when what the worker has in hand is no longer wanted
+  std::uint64_t ahead = 0;       // first slot of the worker's next batch
+  std::uint64_t generation = 0;  // incremented when the batch that the worker is making becomes obsolete
   std::deque<Made> ready;
-  std::exception_ptr trouble;  // why there is no batch after those: the worker rests until next() has told
+  std::exception_ptr failure;  // of the batch after those; the worker pauses until next() has rethrown it
   std::jthread worker;
 
-  /// Gives the lock up while it makes the batch; when that throws, for good.
+  /// Makes a batch without holding the lock; if that throws, the lock stays released.
   Made make_at(std::uint64_t slot, std::unique_lock<std::mutex>& lock) {
     Made made{order.batch_at(slot), nullptr};
     lock.unlock();
@@ -66,7 +66,7 @@ struct LoaderBase::Impl {
     std::unique_lock lock(mutex);
     for (;;) {
       const auto limit = static_cast<std::size_t>(order.options().prefetch);
-      if (!changed.wait(lock, stop, [&] { return !trouble && ready.size() < limit; })) return;
+      if (!changed.wait(lock, stop, [&] { return !failure && ready.size() < limit; })) return;
       const std::uint64_t now = generation;
       try {
         Made made = make_at(ahead, lock);
@@ -74,44 +74,45 @@ struct LoaderBase::Impl {
         const std::uint64_t end = made.origin.end;
         ready.push_back(std::move(made));
         ahead = end;
-      } catch (...) {  // whatever it is, a lack of memory here too: next() tells it to who asks for the batch
+      } catch (...) {  // also out of memory; next() rethrows it
         if (!lock.owns_lock()) lock.lock();
-        if (now == generation) trouble = std::current_exception();
+        if (now == generation) failure = std::current_exception();
       }
       changed.notify_all();
     }
   }
 
-  /// REQUIRES the lock. Drops what was made from `read` on.
+  /// Discards the batches made from `read` on. The caller must hold the lock.
   void restart() {
     ready.clear();
     ahead = read;
-    trouble = nullptr;
+    failure = nullptr;
     ++generation;
     changed.notify_all();
   }
 
-  bool works_ahead() {
+  /// Starts the worker if batches are made ahead; returns true if it runs.
+  bool start_worker() {
     if (worker.joinable() || order.options().prefetch == 0) return worker.joinable();
     ahead = read;
     try {
       worker = std::jthread([this](const std::stop_token& stop) { work(stop); });
     } catch (const std::system_error&) {
-      return false;  // the system starts no thread: this batch is made here, and the next one asks again
+      return false;  // no thread is available: make this batch here and try again for the next
     }
     return true;
   }
 
   Made take() {
     std::unique_lock lock(mutex);
-    if (!works_ahead()) {
+    if (!start_worker()) {
       Made made = make_at(read, lock);
       read = made.origin.end;
       return made;
     }
-    changed.wait(lock, [&] { return !ready.empty() || trouble; });
-    changed.notify_all();  // as soon as the lock is given up
-    if (ready.empty()) std::rethrow_exception(std::exchange(trouble, nullptr));
+    changed.wait(lock, [&] { return !ready.empty() || failure; });
+    changed.notify_all();
+    if (ready.empty()) std::rethrow_exception(std::exchange(failure, nullptr));
     Made made = std::move(ready.front());
     ready.pop_front();
     read = made.origin.end;

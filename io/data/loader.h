@@ -11,11 +11,11 @@
 
 namespace binade::io {
 
-/// The machinery under Loader<Batch>: the order, the worker thread, the cursors.
+/// Implementation of Loader<Batch>: the order, the worker thread, the cursors.
 ///
-/// Three positions, all slots: made (by the worker) >= read (handed out by next) >= consumed (committed). Only
-/// `consumed` is state: whatever was made or read and not committed comes again after a resume or a rewind. The worker
-/// never changes the order: it makes the batches that next() would have made.
+/// There are three cursors, all slots: made (by the worker) >= read (returned by next()) >= consumed (committed). Only
+/// `consumed` is state: batches that were made or read but not committed come again after a resume or a rewind. The
+/// worker does not affect the order: it makes the batches that next() would have made.
 class LoaderBase {
  public:
   using Make = std::function<std::shared_ptr<void>(const BatchOrigin&)>;
@@ -25,25 +25,25 @@ class LoaderBase {
   LoaderBase(LoaderBase&&) noexcept;
   LoaderBase& operator=(LoaderBase&&) noexcept;
 
-  /// Marks a batch, and every batch before it, as consumed. A batch that is skipped is passed over by the next commit.
+  /// Marks a batch and all before it as consumed. A later commit thus includes batches that were skipped.
   void commit(const BatchOrigin& origin);
-  /// Forgets what was read and not committed: next() gives the batch at the consumed cursor again.
+  /// Returns to the consumed cursor: next() repeats the batches that were read but not committed.
   void rewind();
-  /// Goes to a slot: consumed and read cursor both (0 begins anew; a later one skips batches after a rollback).
+  /// Sets the consumed and the read cursor (0 starts over; a later slot skips batches after a rollback).
   void seek(std::uint64_t slot);
-  /// Leaves a sample out of every batch read from now on. Part of the state.
+  /// Excludes a sample from all batches that are read from now on. Part of the state.
   void quarantine(std::int64_t sample);
 
   std::uint64_t consumed() const;
-  std::int64_t epoch() const;  ///< of the consumed cursor, from 0
-  /// Batches of one epoch of kSequential (the last may be smaller); of the other orders, rounded up.
+  std::int64_t epoch() const;  ///< epoch of the consumed cursor, from 0
+  /// Returns the number of batches in an epoch, rounded up.
   std::int64_t batches_per_epoch() const;
   const LoaderOptions& options() const;
 
-  /// {epoch, position, seed, samples, order, content, quarantine}; goes under "data/" of a checkpoint.
+  /// Returns {epoch, position, seed, samples, order, content, quarantine}: the section "data/" of a checkpoint.
   StateDict state() const;
-  /// Continues from `state`. Throws DataError when it belongs to other data (content hash, number of samples), and
-  /// CheckpointError when seed, order or batch differ, or a number is out of range.
+  /// Continues from `state`. Throws DataError if it belongs to other data (content hash, number of samples), and
+  /// CheckpointError if seed or order differ or a number is out of range.
   void load_state(const StateDict& state);
 
  protected:
@@ -54,15 +54,15 @@ class LoaderBase {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Batches of a data set in a fixed order, made ahead by one thread. A data set is any function that makes the batch of
-/// given samples; with prefetch > 0 it runs in the worker and must not touch what the caller changes:
+/// Loads batches of a data set in a fixed order, ahead of their use by one thread. A data set is any function that
+/// makes the batch of given samples; with prefetch > 0 it runs in the worker thread:
 ///
 ///     Loader<MyBatch> loader({.batch = 8, .samples = count}, [&](const BatchOrigin& origin) { return … });
 ///     MyBatch batch = loader.next();
 ///     …
 ///     loader.commit(batch.origin);
 ///
-/// `Batch` has a member `origin`, which is filled here.
+/// `Batch` must have a member `origin`, which the loader sets.
 template <class Batch>
 class Loader : public LoaderBase {
  public:
@@ -73,8 +73,8 @@ class Loader : public LoaderBase {
           return batch;
         }) {}
 
-  /// The next batch, on the runtime's device where it has `to(Device)`. What `make` throws is thrown here, in its turn
-  /// of the order; the next call tries again.
+  /// Returns the next batch, on the runtime's device if it has `to(Device)`. Rethrows an exception of `make` at the
+  /// position of its batch; the next call tries again.
   Batch next() {
     Batch batch = std::move(*std::static_pointer_cast<Batch>(next_batch()));
     if constexpr (requires { batch.to(Device{}); })

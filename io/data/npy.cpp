@@ -23,7 +23,7 @@ struct Header {
   std::optional<std::vector<std::uint64_t>> shape;
 };
 
-/// The dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, keys in any order.
+/// Parses the dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, keys in any order.
 class HeaderText {
  public:
   HeaderText(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
@@ -47,7 +47,7 @@ class HeaderText {
       break;
     }
     skip_blanks();
-    if (!rest_.empty()) refuse("something behind the dictionary");
+    if (!rest_.empty()) refuse("something after the dictionary");
     if (!header.type || !header.fortran_order || !header.shape) refuse("no descr, fortran_order or shape");
     return header;
   }
@@ -119,7 +119,7 @@ class HeaderText {
 
 struct ElementType {
   std::string_view name;
-  DType dtype;  // as which it is read
+  DType dtype;  // of the tensor
   std::size_t bytes;
 };
 constexpr ElementType kTypes[] = {{"f2", DType::f16, 2},    {"f4", DType::f32, 4}, {"f8", DType::f64, 8},
@@ -165,7 +165,7 @@ void fill(Tensor& to, const ElementType& type, std::span<const std::byte> data, 
   if (!data.empty()) std::memcpy(to.mutable_raw(), data.data(), data.size());
 }
 
-/// Where the header's text lies.
+/// Returns the text of the header.
 std::string_view header_text(std::span<const std::byte> file, const std::string& name) {
   const std::string_view all(reinterpret_cast<const char*>(file.data()), file.size());
   check<DataError>(is_npy(all) && all.size() >= kMagic.size() + 2, "{}: wanted a .npy file, got {}", name,

@@ -12,14 +12,13 @@
 #include "binade/io/files/output_file.h"
 #include "binade/io/files/read_file.h"
 
-// libpng reports errors by longjmp. Every function below that calls setjmp holds plain data only, so that no destructor
-// is jumped over; owners live in the functions that call them.
+// libpng reports errors by longjmp. The functions below that call setjmp have only trivially destructible locals, so
+// that no destructor is skipped; owning objects are in their callers.
 namespace binade::io {
 namespace {
 
 constexpr std::size_t kMessage = 200;
-constexpr std::int64_t kMostSide =
-    1'000'000;  // libpng's limit for writing, so also for reading: a mask has its image's size
+constexpr std::int64_t kMostSide = 1'000'000;  // libpng's limit for writing; used for reading too, so that masks fit
 
 struct Source {
   const char* bytes;
@@ -55,30 +54,36 @@ extern "C" void append_bytes(png_structp png, png_bytep from, std::size_t count)
 
 extern "C" void flush_nothing(png_structp) {}
 
-struct Reader {
+void destroy_reader(png_structpp png, png_infopp info) { png_destroy_read_struct(png, info, nullptr); }
+
+/// libpng's state for one image, made and destroyed by the functions for reading or for writing.
+template <auto create, auto destroy>
+struct Codec {
   png_structp png = nullptr;
   png_infop info = nullptr;
   char message[kMessage] = "";
 
-  Reader() {
-    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, message, remember_error, ignore_warning);
+  Codec() {
+    png = create(PNG_LIBPNG_VER_STRING, message, remember_error, ignore_warning);
     if (png != nullptr) info = png_create_info_struct(png);
     if (info == nullptr) {
-      png_destroy_read_struct(&png, nullptr, nullptr);
+      destroy(&png, nullptr);
       throw OutOfMemoryError("png: libpng has no memory for its state");
     }
   }
-  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  ~Codec() { destroy(&png, &info); }
+  Codec(const Codec&) = delete;
+  Codec& operator=(const Codec&) = delete;
 };
+using Reader = Codec<png_create_read_struct, destroy_reader>;
+using Writer = Codec<png_create_write_struct, png_destroy_write_struct>;
 
 struct Header {
   png_uint_32 width, height;
   int depth, color, interlace;
 };
 
-/// False when libpng refused; the reason is in reader.message.
+/// Returns false if libpng fails; the reason is in reader.message.
 bool read_header(Reader& reader, Source* source, Header* header) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_set_user_limits(reader.png, 0x7fffffff, 0x7fffffff);
@@ -90,7 +95,7 @@ bool read_header(Reader& reader, Source* source, Header* header) {
                       &header->interlace, nullptr, nullptr) != 0;
 }
 
-/// Asks for plain values: one byte or two (host order) each, palettes as RGB unless indices are wanted.
+/// Requests values of one byte or two (host order) each, and palettes as RGB unless indices are wanted.
 bool prepare_rows(Reader& reader, const Header& header, bool palette_as_index, std::size_t* row_bytes) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   if (header.color == PNG_COLOR_TYPE_PALETTE && !palette_as_index) {
@@ -122,24 +127,6 @@ int channels_of(int color, bool palette_as_index) {
   }
 }
 
-struct Writer {
-  png_structp png = nullptr;
-  png_infop info = nullptr;
-  char message[kMessage] = "";
-
-  Writer() {
-    png = png_create_write_struct(PNG_LIBPNG_VER_STRING, message, remember_error, ignore_warning);
-    if (png != nullptr) info = png_create_info_struct(png);
-    if (info == nullptr) {
-      png_destroy_write_struct(&png, nullptr);
-      throw OutOfMemoryError("png: libpng has no memory for its state");
-    }
-  }
-  ~Writer() { png_destroy_write_struct(&png, &info); }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
-};
-
 bool write_all(Writer& writer, std::string* out, const Header& header, png_bytepp rows) {
   if (setjmp(png_jmpbuf(writer.png)) != 0) return false;
   png_set_write_fn(writer.png, out, append_bytes, flush_nothing);
@@ -153,15 +140,14 @@ bool write_all(Writer& writer, std::string* out, const Header& header, png_bytep
   return true;
 }
 
-/// libpng takes the memory that some chunks ask for before it looks whether they are there: a chunk must fit into the
-/// file.
+/// Throws DataError if a chunk is longer than the file: libpng allocates memory for some chunks before it reads them.
 void check_chunks(const std::string& bytes, const std::string& name) {
-  constexpr std::size_t kSignature = 8, kAround = 12;  // length and type before, checksum behind
+  constexpr std::size_t kSignature = 8, kAround = 12;  // length and type before the data, checksum after it
   for (std::size_t at = kSignature; at + kAround <= bytes.size();) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i) length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
     check<DataError>(length <= bytes.size() - at - kAround, "{}: the PNG is damaged: the file is truncated", name);
-    if (bytes.compare(at + 4, 4, "IEND") == 0) return;  // what follows is no part of it
+    if (bytes.compare(at + 4, 4, "IEND") == 0) return;  // the image ends here
     at += kAround + length;
   }
 }
@@ -188,7 +174,7 @@ Image decode_png(const std::string& bytes, const std::string& name, const PngRea
   check<DataError>(header.width <= kMostSide && header.height <= kMostSide && pixels <= options.max_pixels,
                    "{}: wanted at most {} pixels and {} a side, got {} x {}; cut the image", name, options.max_pixels,
                    kMostSide, header.width, header.height);
-  // deflate expands at most 1032 times: more pixels than that promises are a lie of the header.
+  // Deflate expands at most 1032 times; a header that declares more pixels is wrong.
   const double file_bits = header.depth * (header.color == PNG_COLOR_TYPE_PALETTE ? 1 : channels);
   check<DataError>(static_cast<double>(pixels) * file_bits / 8 <= 1040.0 * static_cast<double>(bytes.size()),
                    "{}: the PNG is damaged: {} bytes cannot hold {} x {} pixels", name, bytes.size(), header.width,

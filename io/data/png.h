@@ -6,8 +6,7 @@
 
 namespace binade::io {
 
-/// Pixels as a PNG file holds them: integers, row by row, channels innermost (H, W, C), nothing scaled and no gamma
-/// applied. Values lie in 0 … max_value().
+/// Pixels of a PNG file: integers 0 … max_value(), row by row, channels innermost (H, W, C), without scaling or gamma.
 struct Image {
   std::int64_t width = 0;
   std::int64_t height = 0;
@@ -22,22 +21,22 @@ struct Image {
 };
 
 struct PngReadOptions {
-  bool palette_as_index = false;  ///< a palette image gives its indices (class ids), not its colors
+  bool palette_as_index = false;  ///< true: a palette image is read as indices (class ids), not as colors
   std::int64_t max_pixels = std::int64_t{1} << 28;
 };
 
-/// Reads a PNG of any color type and depth, interlaced or not; a palette gives 8-bit RGB. Throws DataError with `name`
-/// and the reason for anything that is no whole, sound PNG. Memory stays in proportion to bytes.size(): sizes that no
-/// compressed stream of that length can fill are refused before anything is allocated.
+/// Decodes a PNG of any color type and depth, interlaced or not; a palette gives 8-bit RGB. Throws DataError with
+/// `name` and the reason if the PNG is damaged or incomplete. Memory is proportional to bytes.size(): a size that no
+/// compressed stream of that length can fill is refused before allocation.
 Image decode_png(const std::string& bytes, const std::string& name, const PngReadOptions& options = {});
-/// Reads the bytes of a PNG file for decode_png(); of any other file it reads only the first bytes. Throws DataError.
+/// Reads the bytes of a PNG file for decode_png(); of any other file only the first bytes. Throws DataError.
 std::string read_png_bytes(const std::string& path);
 Image read_png(const std::string& path, const PngReadOptions& options = {});
 
-/// The bytes of a PNG file of `image`, without time stamps: the same image gives the same bytes. Throws ArgumentError
-/// for extents, channels, depth or values that make no image.
+/// Encodes an image as a PNG file without time stamps: the same image gives the same bytes. Throws ArgumentError for
+/// invalid extents, channels, depth or values.
 std::string encode_png(const Image& image);
-/// Writes a file as io/files/output_file.h does. Throws StorageError.
+/// Writes a PNG file as io/files/output_file.h does. Throws StorageError.
 void write_png(const std::string& path, const Image& image);
 
 }  // namespace binade::io

@@ -1,7 +1,6 @@
 #include "binade/io/data/text_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -21,16 +20,14 @@ void check_is_text(const std::string& bytes, const std::string& path) {
   check<DataError>(!bytes.empty(), "{}: the text is empty", path);
   const std::size_t nul = bytes.find('\0');
   check<DataError>(nul == std::string::npos, "{}: wanted text, got a binary file (a NUL byte at offset {})", path, nul);
-  const std::size_t probed_values = std::min<std::size_t>(bytes.size(), 1 << 16);
-  const auto controls = std::count_if(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(probed_values),
-                                      [](char c) {
-                                        const auto byte = static_cast<unsigned char>(c);
-                                        return byte == 0x7F ||
-                                               (byte < 0x20 && (byte < 0x07 || byte > 0x0D) && byte != 0x1B);
-                                      });
-  check<DataError>(static_cast<std::size_t>(controls) * 10 <= probed_values * 3,
+  const std::size_t probed = std::min<std::size_t>(bytes.size(), 1 << 16);
+  const auto controls = std::count_if(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(probed), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte == 0x7F || (byte < 0x20 && (byte < 0x07 || byte > 0x0D) && byte != 0x1B);
+  });
+  check<DataError>(static_cast<std::size_t>(controls) * 10 <= probed * 3,
                    "{}: wanted text, got a binary file ({} of its first {} bytes are control characters)", path,
-                   controls, probed_values);
+                   controls, probed);
 }
 
 Text read_folder(const std::string& folder) {
@@ -146,7 +143,7 @@ TokenSequence decode_token_file(const std::string& bytes, const std::string& nam
     check<DataError>(word(1) == 1, "{}: wanted an llm.c token file of version 1 (GPT-2, uint16), got version {}", name,
                      word(1));
     check<DataError>(bytes.size() == kHeader + 2 * std::size_t{word(2)},
-                     "{}: its header promises {} tokens, the file has room for {}; it is truncated or damaged", name,
+                     "{}: its header promises {} tokens, the file has space for {}; it is truncated or damaged", name,
                      word(2), (bytes.size() - kHeader) / 2);
     begin = kHeader;
   }
@@ -170,11 +167,7 @@ TokenSequence read_token_file(const std::string& path, std::int64_t vocabulary) 
 }
 
 TextSplit split_text(const TokenSequence& tokens, double fraction) {
-  check<ArgumentError>(fraction > 0 && fraction < 1, "split: wanted a validation fraction between 0 and 1, got {}",
-                       fraction);
-  // The factor forgives the binary rounding of a decimal fraction (0.29 * 100 = 28.999…).
-  const auto exact = static_cast<double>(tokens.size()) * fraction * (1 + 1e-12);
-  const std::int64_t held_out = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(exact)));
+  const std::int64_t held_out = held_out_count(tokens.size(), fraction);
   const std::int64_t train = tokens.size() - held_out;
   check<DataError>(train >= 1, "split: a text of {} tokens leaves nothing to train on after holding out {}",
                    tokens.size(), held_out);

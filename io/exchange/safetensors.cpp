@@ -38,12 +38,12 @@ struct Entry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// A name from the file, truncated for messages.
+/// Truncates a name from the file for messages.
 std::string cut(const std::string& text) { return text.substr(0, 80); }
 std::string shown(const Entry& e) { return "tensor \"" + cut(e.name) + "\""; }
 
-/// Takes the header's events as they come and allows nothing but {"name": {"dtype": …, "shape": […], "data_offsets":
-/// […]}}. No tree of JSON values is built, so depth and size of what a hostile header says cost nothing.
+/// Parses the header's events and accepts only {"name": {"dtype": …, "shape": […], "data_offsets": […]}}. No tree of
+/// JSON values is built, so that a deep or large hostile header uses no memory.
 class HeaderReader final : public JsonEvents {
  public:
   std::vector<Entry> entries;
@@ -139,7 +139,7 @@ Shape shape_of(const Entry& e, std::uint64_t data_bytes) {
   return *shape;
 }
 
-/// In the order of their bytes; refuses overlap, holes and what is left over.
+/// Sorts the entries by their bytes; refuses overlap, holes and trailing data.
 void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
   std::uint64_t at = 0;
@@ -149,10 +149,10 @@ void check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
                          e.offsets[0], at));
     at = e.offsets[1];
   }
-  if (at != data_bytes) refuse(fmt::format("{} bytes behind the last tensor", data_bytes - at));
+  if (at != data_bytes) refuse(fmt::format("{} bytes after the last tensor", data_bytes - at));
 }
 
-/// The header length given in the first bytes of a file of `size` bytes.
+/// Returns the header length from the first bytes of a file of `size` bytes.
 std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size) {
   std::uint64_t length = 0;
   if (begin.size() < sizeof(length)) refuse(fmt::format("{} bytes are too few for a file", size));
@@ -163,7 +163,7 @@ std::uint64_t header_length(std::span<const std::byte> begin, std::uint64_t size
   return length;
 }
 
-/// Refuses a file by its first bytes, before the rest is read. The reader reports system errors.
+/// Refuses a file by its first bytes, before the rest is read. System errors are left to the reader.
 void check_begin(FileOps& ops, int folder, const std::string& name) {
   int descriptor = -1;
   if (ops.open_read(folder, name, descriptor) != 0) return;

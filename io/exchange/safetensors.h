@@ -11,7 +11,7 @@
 
 namespace binade::io {
 
-/// Tensors by name, as exchange files hold them.
+/// Tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
 struct Safetensors {
@@ -19,19 +19,19 @@ struct Safetensors {
   std::map<std::string, std::string> metadata{};
 };
 
-/// The safetensors format (huggingface/safetensors): u64 length of a JSON header, the header, the data. Read strictly:
-/// the header at most 100 MB and inside the file, one JSON object of exactly the known members, no name twice, dtypes
-/// that Binade has, at most 8 dimensions, every tensor's bytes fit its shape and dtype, and the tensors cover the data
-/// in order without overlap or hole. Nothing is allocated that the file's own size does not bound. Throws DataError
-/// saying what is wrong and where.
+/// Decodes the safetensors format (huggingface/safetensors): u64 length of a JSON header, the header, the data. Strict:
+/// the header has at most 100 MB and is one JSON object with exactly the specified members, names are unique, dtypes
+/// exist in Binade, tensors have at most 8 dimensions, their bytes fit shape and dtype, and they cover the data without
+/// overlap or hole. Allocations are bounded by the file's size. Throws DataError that names the defect and its
+/// position.
 Safetensors decode_safetensors(std::span<const std::byte> file);
-/// Sorted by element size, largest first, then by name; data begin on a multiple of 64. The same tensors give the same
-/// bytes. Tensors are copied from their device and made contiguous when need be.
+/// Encodes tensors sorted by element size, largest first, then by name; the data begin at a multiple of 64 bytes. The
+/// same tensors give the same bytes. Tensors on a device are copied to the host.
 std::vector<std::byte> encode_safetensors(const Safetensors& content);
 
-/// A regular file, no link followed in its last component. Throws DataError naming it.
+/// Reads a regular file; a symbolic link in its last component is not followed. Throws DataError that names the file.
 Safetensors read_safetensors(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
-/// Writes as io/files/output_file.h does. Throws StorageError naming the file.
+/// Writes a file as io/files/output_file.h does. Throws StorageError that names the file.
 void write_safetensors(const std::string& path, const Safetensors& content);
 
 }  // namespace binade::io

@@ -21,8 +21,8 @@
 namespace binade::io {
 namespace {
 
-constexpr std::size_t kLongestComplaint = 2048;  // fits any pipe, so that the child never waits for a reader
-constexpr int kComplained = 1;
+constexpr std::size_t kLongestError = 2048;  // fits into any pipe buffer, so that the child never blocks
+constexpr int kFailed = 1;
 
 bool write_all(int file, const void* bytes, std::size_t count) {
   const auto* at = static_cast<const char*>(bytes);
@@ -36,6 +36,7 @@ bool write_all(int file, const void* bytes, std::size_t count) {
   return true;
 }
 
+/// Lowers a soft limit of this process.
 void lower(int resource, std::uint64_t value) {
   rlimit now{};
   if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &now) != 0) return;
@@ -43,7 +44,7 @@ void lower(int resource, std::uint64_t value) {
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &now);
 }
 
-/// Bytes of address space in use; 0 when the system does not say.
+/// Returns the bytes of address space in use, or 0 if unknown.
 std::uint64_t address_space() {
   std::FILE* file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;
@@ -59,28 +60,28 @@ void confine(const ContainmentLimits& limits) {
     std::signal(signal, SIG_DFL);
   lower(RLIMIT_CORE, 0);
   lower(RLIMIT_CPU, limits.seconds);
-  // Sanitizers map terabytes that they never touch; there the limit would mean nothing.
+  // Sanitizers reserve terabytes of address space, so that the limit would be meaningless.
   constexpr std::uint64_t kPlausible = std::uint64_t{1} << 40;
   if (const std::uint64_t used = address_space(); used > 0 && used < kPlausible) lower(RLIMIT_AS, used + limits.memory);
 }
 
-/// The child's whole life after the fork. Leaves by _exit: what the parent registered to run at its end is not ours.
-[[noreturn]] void live(const ContainmentLimits& limits, const std::function<void(const Containment::Send&)>& work,
-                       int findings, int complaint) {
+/// Runs `work` in the forked child. Ends by _exit(), which skips the parent's exit handlers.
+[[noreturn]] void run_child(const ContainmentLimits& limits, const std::function<void(const Containment::Send&)>& work,
+                            int data, int errors) {
   confine(limits);
   int code = 0;
-  const auto complain = [&](const char* text) {
-    write_all(complaint, text, std::min(std::strlen(text), kLongestComplaint));
-    code = kComplained;
+  const auto fail = [&](const char* text) {
+    write_all(errors, text, std::min(std::strlen(text), kLongestError));
+    code = kFailed;
   };
   try {
-    work([findings](const void* bytes, std::size_t count) {
-      if (!write_all(findings, bytes, count)) ::_exit(0);  // nobody listens any more
+    work([data](const void* bytes, std::size_t count) {
+      if (!write_all(data, bytes, count)) ::_exit(0);  // the parent has closed the pipe
     });
   } catch (const std::bad_alloc&) {
-    complain("reading it takes more memory than such a file may need");
+    fail("reading it takes more memory than such a file may need");
   } catch (const std::exception& error) {
-    complain(error.what());
+    fail(error.what());
   }
   ::_exit(code);
 }
@@ -89,21 +90,23 @@ void confine(const ContainmentLimits& limits) {
 
 Containment::Containment(std::string what, const ContainmentLimits& limits,
                          const std::function<void(const Send&)>& work)
-    : what_(std::move(what)), wall_seconds_(limits.wall_seconds), patience_(std::chrono::seconds(limits.wall_seconds)) {
-  std::array<int, 2> findings{-1, -1}, complaint{-1, -1};
-  bool ready = ::pipe2(findings.data(), O_CLOEXEC) == 0 && ::pipe2(complaint.data(), O_CLOEXEC) == 0;
+    : what_(std::move(what)),
+      wall_seconds_(limits.wall_seconds),
+      time_left_(std::chrono::seconds(limits.wall_seconds)) {
+  std::array<int, 2> data{-1, -1}, errors{-1, -1};
+  bool ready = ::pipe2(data.data(), O_CLOEXEC) == 0 && ::pipe2(errors.data(), O_CLOEXEC) == 0;
   if (ready) {
     child_ = ::fork();
-    if (child_ == 0) live(limits, work, findings[1], complaint[1]);
+    if (child_ == 0) run_child(limits, work, data[1], errors[1]);
     ready = child_ > 0;
   }
   const int reason = errno;
-  for (const int file : {findings[1], complaint[1]})
+  for (const int file : {data[1], errors[1]})
     if (file >= 0) ::close(file);
-  findings_ = findings[0];
-  complaint_ = complaint[0];
+  data_ = data[0];
+  error_ = errors[0];
   if (ready) return;
-  for (const int file : {findings_, complaint_})
+  for (const int file : {data_, error_})
     if (file >= 0) ::close(file);
   throw OutOfMemoryError(fmt::format("{}: no process to read it in: {}", what_, std::strerror(reason)));
 }
@@ -114,43 +117,43 @@ Containment::~Containment() {
     while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  ::close(findings_);
-  ::close(complaint_);
+  ::close(data_);
+  ::close(error_);
 }
 
 void Containment::take(void* to, std::size_t count) {
   auto* at = static_cast<char*>(to);
   while (count > 0) {
-    wait_for_findings();
-    const ssize_t got = ::read(findings_, at, count);
+    wait_for_data();
+    const ssize_t got = ::read(data_, at, count);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) tell_end();
+    if (got <= 0) throw_child_error();
     at += got;
     count -= static_cast<std::size_t>(got);
   }
 }
 
-/// Only the time spent in here counts, not the time that the caller spends between two findings.
-void Containment::wait_for_findings() {
+/// Counts only the time spent here, not the caller's time between two calls of take().
+void Containment::wait_for_data() {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience_ - (Clock::now() - begin));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(time_left_ - (Clock::now() - begin));
     check<DataError>(left.count() > 0,
                      "{}: reading it waits for something and is given up after {} s; is it on a disk that answers?",
                      what_, wall_seconds_);
-    pollfd findings{.fd = findings_, .events = POLLIN, .revents = 0};
+    pollfd data{.fd = data_, .events = POLLIN, .revents = 0};
     const auto limit = std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max());
-    if (::poll(&findings, 1, static_cast<int>(limit)) > 0) break;
+    if (::poll(&data, 1, static_cast<int>(limit)) > 0) break;
   }
-  patience_ -= Clock::now() - begin;
+  time_left_ -= Clock::now() - begin;
 }
 
-void Containment::tell_end() {
-  std::array<char, kLongestComplaint> text{};
+void Containment::throw_child_error() {
+  std::array<char, kLongestError> text{};
   std::size_t length = 0;
   for (ssize_t got = 1; got != 0 && length < text.size();) {
-    got = ::read(complaint_, text.data() + length, text.size() - length);
+    got = ::read(error_, text.data() + length, text.size() - length);
     if (got > 0) length += static_cast<std::size_t>(got);
     if (got < 0 && errno != EINTR) break;
   }

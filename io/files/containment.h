@@ -10,43 +10,45 @@
 
 namespace binade::io {
 
-/// What a contained piece of work may use.
+/// Limits on the resources of contained work.
 struct ContainmentLimits {
-  std::uint64_t seconds = 10;                     ///< of processor time
-  std::uint64_t wall_seconds = 120;               ///< wall-clock limit on the caller's waiting
-  std::uint64_t memory = std::uint64_t{1} << 30;  ///< bytes of address space beyond what the process has already
+  std::uint64_t seconds = 10;                     ///< processor time
+  std::uint64_t wall_seconds = 120;               ///< longest wait of the caller, wall-clock time
+  std::uint64_t memory = std::uint64_t{1} << 30;  ///< bytes of address space beyond the process's current use
 };
 
-/// Runs work that a hostile file may crash, hang or make greedy in a child process, and hands its findings over as a
-/// stream of bytes: whatever happens in there, the caller gets data or a DataError.
+/// Runs work in a child process, because a hostile file may make it crash, hang or use too much memory, and returns its
+/// output as a stream of bytes: in every case the caller gets data or a DataError.
 ///
-/// It contains accidents in a library that reads a file; it is no prison for code that means harm. `work` runs in a
-/// forked child: it may allocate, read files and call the library, must not start or wait for threads, and its changes
-/// to memory are not seen here. The caller holds whatever lock keeps other threads out of the library.
+/// It contains faults of a library that reads a file; it is not a sandbox against malicious code. `work` runs in a
+/// forked child: it may allocate, read files and call the library, but must not start or wait for threads, and its
+/// changes to memory have no effect in the parent. The caller holds any lock that keeps other threads out of the
+/// library.
 class Containment {
  public:
-  /// Called by the work to hand over bytes.
+  /// Called by the work to send bytes to the parent.
   using Send = std::function<void(const void* bytes, std::size_t count)>;
 
-  /// `what` begins every error text. Throws OutOfMemoryError when there is no room for a process.
+  /// Every error text begins with `what`. Throws OutOfMemoryError if no process can be created.
   Containment(std::string what, const ContainmentLimits& limits, const std::function<void(const Send&)>& work);
-  ~Containment();  ///< ends the child
+  ~Containment();  ///< kills the child
   Containment(const Containment&) = delete;
   Containment& operator=(const Containment&) = delete;
 
-  /// Takes the next `count` bytes. Throws DataError with the text of what `work` threw, or saying how the child died.
+  /// Receives the next `count` bytes. Throws DataError with the text of the exception that `work` threw, or with the
+  /// cause of the child's death.
   void take(void* to, std::size_t count);
 
  private:
-  void wait_for_findings();
-  [[noreturn]] void tell_end();
+  void wait_for_data();
+  [[noreturn]] void throw_child_error();
 
   std::string what_;
   std::uint64_t wall_seconds_;
-  std::chrono::nanoseconds patience_;  // remaining part of wall_seconds_
+  std::chrono::nanoseconds time_left_;  // remaining part of wall_seconds_
   pid_t child_ = -1;
-  int findings_ = -1;  // pipes to read from
-  int complaint_ = -1;
+  int data_ = -1;  // pipes from the child
+  int error_ = -1;
 };
 
 }  // namespace binade::io

@@ -8,9 +8,9 @@
 
 namespace binade::io {
 
-/// The shape that a file's extents make. Nothing when there are more than 8, or when those that are not zero multiply
-/// to more than 2^48: (0, 2^40, 2^40) has no element and no sound file has it. Elements times 8 bytes cannot overflow
-/// then.
+/// Returns the shape with the extents that a file gives; std::nullopt if there are more than 8, or if the product of
+/// the nonzero extents exceeds 2^48. That product also rejects (0, 2^40, 2^40), and guarantees that the number of
+/// elements times 8 bytes does not overflow.
 std::optional<Shape> shape_from_extents(std::span<const std::uint64_t> extents);
 
 }  // namespace binade::io

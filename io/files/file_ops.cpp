@@ -99,7 +99,7 @@ class RealFileOps final : public FileOps {
   }
   int list(int folder, std::vector<std::string>& names) override {
     names.clear();
-    // The stream owns its descriptor and starts where the descriptor stands, so it gets one of its own.
+    // The stream takes over its descriptor and reads from the current offset, so it gets a new one.
     const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (copy < 0) return errno;
     DIR* stream = ::fdopendir(copy);
@@ -131,37 +131,36 @@ FileOps& FileOps::real() {
 
 namespace {
 
-constexpr int kInterruptions = 1000;  // more than that in a row is no signal but a fault of the system
-
-}  // namespace
-
-int write_all(FileOps& ops, int file, std::span<const std::byte> bytes) {
-  constexpr std::size_t kPiece = std::size_t{64} << 20;  // some kernels write at most 2 GiB at once
-  for (int interrupted = 0; !bytes.empty();) {
-    std::size_t written = 0;
-    const int error = ops.write(file, bytes.first(std::min(bytes.size(), kPiece)), written);
+/// Transfers `size` bytes with call(done, count, moved), which may move fewer than `count` bytes. Returns 0 or errno.
+template <class Call>
+int transfer(std::size_t size, const Call& call) {
+  constexpr std::size_t kChunk = std::size_t{64} << 20;  // some kernels transfer at most 2 GiB at once
+  constexpr int kInterruptions = 1000;                   // more in a row are a fault of the system, not signals
+  int interrupted = 0;
+  for (std::size_t done = 0; done < size;) {
+    std::size_t moved = 0;
+    const int error = call(done, std::min(size - done, kChunk), moved);
     if (error == EINTR && ++interrupted < kInterruptions) continue;
     if (error != 0) return error;
-    if (written == 0) return EIO;  // a device that takes nothing and says nothing would loop for ever
+    if (moved == 0) return EIO;  // end of the file, or a device that would make this an endless loop
     interrupted = 0;
-    bytes = bytes.subspan(written);
+    done += moved;
   }
   return 0;
 }
 
+}  // namespace
+
+int write_all(FileOps& ops, int file, std::span<const std::byte> bytes) {
+  return transfer(bytes.size(), [&](std::size_t done, std::size_t count, std::size_t& moved) {
+    return ops.write(file, bytes.subspan(done, count), moved);
+  });
+}
+
 int read_exactly(FileOps& ops, int file, std::uint64_t offset, std::span<std::byte> bytes) {
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
-  for (int interrupted = 0; !bytes.empty();) {
-    std::size_t got = 0;
-    const int error = ops.read_at(file, offset, bytes.first(std::min(bytes.size(), kPiece)), got);
-    if (error == EINTR && ++interrupted < kInterruptions) continue;
-    if (error != 0) return error;
-    if (got == 0) return EIO;
-    interrupted = 0;
-    offset += got;
-    bytes = bytes.subspan(got);
-  }
-  return 0;
+  return transfer(bytes.size(), [&](std::size_t done, std::size_t count, std::size_t& moved) {
+    return ops.read_at(file, offset + done, bytes.subspan(done, count), moved);
+  });
 }
 
 int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, std::vector<std::byte>& bytes) {
@@ -188,8 +187,12 @@ int write_file_atomically(FileOps& ops, int folder, const std::string& name, std
     error = ops.create_exclusive(folder, temporary, descriptor);
   }
   if (error != 0) return error;
-  FileHandle file(ops, descriptor);
-  error = write_all(ops, file.get(), bytes);
+  return write_and_rename(ops, folder, FileHandle(ops, descriptor), temporary, name, bytes);
+}
+
+int write_and_rename(FileOps& ops, int folder, FileHandle file, const std::string& temporary, const std::string& name,
+                     std::span<const std::byte> bytes) {
+  int error = write_all(ops, file.get(), bytes);
   if (error == 0) error = ops.sync(file.get());
   const int close_error = file.close();
   if (error == 0) error = close_error;

@@ -15,55 +15,55 @@ struct FileStatus {
   bool regular = false;
   bool folder = false;
   std::uint64_t bytes = 0;
-  std::uint64_t device = 0, inode = 0;  ///< of the file itself, whatever its name is
+  std::uint64_t device = 0, inode = 0;  ///< identity of the file, independent of its name
 };
 
-/// The file operations that checkpoints are made of, one system call each, so that a test can stand in for the disk:
-/// fail the n-th call, or record all of them. Names are relative to an open folder, which stays the same folder when
-/// somebody renames it. No call follows a symbolic link in its last component; every descriptor is close-on-exec.
+/// The file operations that checkpoints use, one system call each, so that a test can replace the disk: let the n-th
+/// call fail, or record all calls. Names are relative to an open folder, so that renaming the folder has no effect. No
+/// call follows a symbolic link in its last component; every descriptor is close-on-exec.
 ///
-/// Every call returns 0 or the errno value. Thread-safe.
+/// Every call returns 0 or an errno value. Thread-safe.
 class FileOps {
  public:
   virtual ~FileOps() = default;
-  /// The operating system's.
+  /// Returns the operations of the operating system.
   static FileOps& real();
 
   virtual int open_folder(const std::string& path, int& folder) = 0;
-  virtual int create_folder(const std::string& path) = 0;  ///< one level, mode 0777 less the umask; EEXIST when there
-  /// Opens a folder inside another folder in the same way; ENOTDIR for a symbolic link.
+  virtual int create_folder(const std::string& path) = 0;  ///< one level, mode 0777 less the umask; EEXIST if it exists
+  /// Opens a folder inside an open folder; ENOTDIR for a symbolic link.
   virtual int open_folder_in(int folder, const std::string& name, int& opened) = 0;
   virtual int create_folder_in(int folder, const std::string& name) = 0;
-  /// For writing, mode 0600. EEXIST when the name is taken, whatever by.
+  /// Creates a file for writing, mode 0600. EEXIST if the name exists, as any kind of file.
   virtual int create_exclusive(int folder, const std::string& name, int& file) = 0;
-  /// For reading; never blocks on a FIFO.
+  /// Opens a file for reading; never blocks on a FIFO.
   virtual int open_read(int folder, const std::string& name, int& file) = 0;
-  /// For reading and writing, made when missing.
+  /// Opens a file for reading and writing, and creates it if it is missing.
   virtual int open_or_create(int folder, const std::string& name, int& file) = 0;
-  /// May write fewer bytes than asked; EINTR is the caller's to repeat.
+  /// May write fewer bytes than given; the caller repeats after EINTR.
   virtual int write(int file, std::span<const std::byte> bytes, std::size_t& written) = 0;
-  /// May read fewer bytes than asked; none at the end of the file.
+  /// May read fewer bytes than requested; 0 at the end of the file.
   virtual int read_at(int file, std::uint64_t offset, std::span<std::byte> bytes, std::size_t& got) = 0;
   virtual int truncate(int file, std::uint64_t bytes) = 0;
-  /// Forces a file's or a folder's contents to the disk. After a failure the file must not be trusted.
+  /// Flushes a file or a folder to the disk. After a failure the file's contents are undefined.
   virtual int sync(int file) = 0;
   virtual int close(int file) = 0;
-  /// Asks the system to forget cached pages, so that the next read comes from the disk. Best effort.
+  /// Asks the system to drop cached pages, so that the next read comes from the disk. Best effort.
   virtual int drop_cache(int file) = 0;
   virtual int status(int file, FileStatus& status) = 0;
   virtual int status_of(int folder, const std::string& name, FileStatus& status) = 0;
-  /// EEXIST when `to` is taken; EINVAL, ENOSYS or ENOTSUP where the file system cannot.
+  /// EEXIST if `to` exists; EINVAL, ENOSYS or ENOTSUP if the file system does not support it.
   virtual int rename_no_replace(int folder, const std::string& from, const std::string& to) = 0;
   virtual int rename_over(int folder, const std::string& from, const std::string& to) = 0;
   virtual int link(int folder, const std::string& from, const std::string& to) = 0;
   virtual int unlink(int folder, const std::string& name) = 0;
-  /// All names but "." and "..", sorted.
+  /// Lists all names except "." and "..", sorted.
   virtual int list(int folder, std::vector<std::string>& names) = 0;
-  /// A lock on the open file that dies with the process. EWOULDBLOCK when another holds it.
+  /// Locks the open file until the process ends. EWOULDBLOCK if another process holds the lock.
   virtual int lock_exclusive(int file) = 0;
 };
 
-/// A descriptor that is closed with its owner.
+/// Owns a descriptor and closes it.
 class FileHandle {
  public:
   FileHandle() = default;
@@ -80,7 +80,7 @@ class FileHandle {
   }
   int get() const { return descriptor_; }
   bool open() const { return descriptor_ >= 0; }
-  /// 0 or errno; closing twice is harmless.
+  /// Returns 0 or errno; closing twice is harmless.
   int close() { return descriptor_ < 0 ? 0 : ops_->close(std::exchange(descriptor_, -1)); }
 
  private:
@@ -88,37 +88,41 @@ class FileHandle {
   int descriptor_ = -1;
 };
 
-/// Loops over short writes and interruptions. 0 or errno.
+/// Writes all bytes; repeats short writes and interrupted calls. Returns 0 or errno.
 int write_all(FileOps& ops, int file, std::span<const std::byte> bytes);
-/// Reads exactly `bytes`; EIO when the file ends before.
+/// Fills `bytes`; returns 0 or errno, EIO if the file is shorter.
 int read_exactly(FileOps& ops, int file, std::uint64_t offset, std::span<std::byte> bytes);
 
-/// A whole regular file. 0 or errno: EFBIG when it is larger than `limit`, EISDIR or EINVAL when it is not regular, EIO
-/// when it changes size meanwhile.
+/// Reads a regular file. Returns 0 or errno: EFBIG if it is larger than `limit`, EISDIR or EINVAL if it is not regular,
+/// EIO if its size changes during the read.
 int read_file(FileOps& ops, int folder, const std::string& name, std::uint64_t limit, std::vector<std::byte>& bytes);
 
-/// Replaces `name` by a file holding `bytes`: a temporary file beside it, synced, renamed over, folder synced. Either
-/// the old or the new contents are there whatever happens. 0 or errno.
+/// Replaces `name` by a file with the contents `bytes`, so that at every instant either the old or the new contents
+/// exist. Returns 0 or errno.
 int write_file_atomically(FileOps& ops, int folder, const std::string& name, std::span<const std::byte> bytes);
+/// Second half of an atomic write: writes `bytes` to `file`, which was just created as `temporary`, syncs it, renames
+/// it over `name` and syncs the folder; removes `temporary` on failure. Returns 0 or errno.
+int write_and_rename(FileOps& ops, int folder, FileHandle file, const std::string& temporary, const std::string& name,
+                     std::span<const std::byte> bytes);
 
-/// Whether a power cut amid a move may take the file, both its names.
+/// Whether a power cut during a move may lose the file under both names.
 enum class Moving { kMayLose, kSafely };
 
-/// rename_no_replace, or link and unlink where the file system cannot. 0 or errno.
+/// Renames without replacing; uses link and unlink if the file system does not support that. Returns 0 or errno.
 int move_without_replacing(FileOps& ops, int folder, const std::string& from, const std::string& to,
                            Moving safely = Moving::kSafely);
 
-/// "No space left on device (ENOSPC)": for messages.
+/// Returns the text of an errno value for messages: "No space left on device (ENOSPC)".
 std::string error_text(int error);
 
-/// "a/b/c" -> "a/b", "c"; "c" -> ".", "c".
+/// Splits a path into folder and name: "a/b/c" -> "a/b", "c"; "c" -> ".", "c".
 std::pair<std::string, std::string> split_path(const std::string& path);
 
-/// Opens a folder; throws StorageError naming it.
+/// Opens a folder. Throws StorageError that names it.
 FileHandle open_folder(FileOps& ops, const std::string& path);
 
-/// Opens the folder of checkpoints, "RUN/checkpoints". Symbolic links on the way to the run are followed; a link in
-/// place of `checkpoints` is not. Returns 0 or errno.
+/// Opens the folder of checkpoints, "RUN/checkpoints". Symbolic links in the path of the run are followed, but
+/// `checkpoints` itself must not be a link. Returns 0 or errno.
 int open_checkpoints(FileOps& ops, const std::string& path, int& folder);
 
 /// Returns the name of a step's checkpoint file: "ckpt-000000000500.h5".

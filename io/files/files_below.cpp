@@ -8,11 +8,6 @@
 #include "binade/core/error.h"
 
 namespace binade::io {
-namespace {
-
-bool is_missing(int error) { return error == ENOENT; }
-
-}  // namespace
 
 FilesBelow::FilesBelow(const std::string& path, FileOps& ops)
     : path_(path), folder_(open_folder(ops, path)), ops_(&ops) {}
@@ -48,7 +43,7 @@ bool FilesBelow::holds(const std::string& name) const {
   FileStatus status;
   int error = walk(name, Missing::kStays, folder, last);
   if (error == 0) error = ops_->status_of(folder.get(), last, status);
-  if (error != 0 && !is_missing(error)) refuse(name, "looked for", error);
+  if (error != 0 && error != ENOENT) refuse(name, "looked for", error);
   return error == 0;
 }
 
@@ -58,7 +53,7 @@ std::vector<std::string> FilesBelow::names_in(const std::string& folder_name) co
   std::vector<std::string> names;
   int error = walk(folder_name + "/", Missing::kStays, folder, last);
   if (error == 0) error = ops_->list(folder.get(), names);
-  if (error != 0 && !is_missing(error)) refuse(folder_name, "listed", error);
+  if (error != 0 && error != ENOENT) refuse(folder_name, "listed", error);
   return names;
 }
 
@@ -68,7 +63,7 @@ std::optional<FileHandle> FilesBelow::find_regular(const std::string& name, std:
   int descriptor = -1;
   int error = walk(name, Missing::kStays, folder, last);
   if (error == 0) error = ops_->open_read(folder.get(), last, descriptor);
-  if (is_missing(error)) return std::nullopt;
+  if (error == ENOENT) return std::nullopt;
   if (error != 0) refuse(name, "read", error);
   FileHandle file(*ops_, descriptor);
   FileStatus status;
@@ -115,7 +110,7 @@ FileHandle FilesBelow::append_to(const std::string& name) const {
   std::string last;
   int error = walk(name, Missing::kStays, folder, last);
   if (error != 0) refuse(name, "opened to write", error);
-  // O_NONBLOCK so that a FIFO of that name is refused, without waiting for its reader.
+  // O_NONBLOCK, so that a FIFO of that name is refused without waiting for a reader.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   FileHandle file(*ops_, ::openat(folder.get(), last.c_str(), kFlags, 0600));
   if (!file.open()) refuse(name, "opened to write", errno);

@@ -11,14 +11,15 @@
 
 namespace binade::io {
 
-/// An open folder and the files below it: a run folder, which may come from an untrusted source. Every name
+/// Access to the files below an open folder: a run folder, which may come from an untrusted source. Every name
 /// ("samples/7.txt") is opened component by component from the open folder, and no symbolic link is followed, so that
-/// nothing outside is read, truncated or written. Files are created with mode 0600, folders as the umask says. Movable.
+/// nothing outside is read, truncated or written. Files are created with mode 0600, folders with 0777 less the umask.
+/// Movable.
 ///
 /// Functions throw StorageError that names the path and the problem.
 class FilesBelow {
  public:
-  /// The folder's own path comes from a person and may be a symbolic link.
+  /// The folder's own path comes from the user and may be a symbolic link.
   explicit FilesBelow(const std::string& path, FileOps& ops = FileOps::real());
   /// Takes an open folder; `path` is for messages.
   FilesBelow(std::string path, FileHandle folder, FileOps& ops)
@@ -29,11 +30,11 @@ class FilesBelow {
   int descriptor() const { return folder_.get(); }
   FileOps& ops() const { return *ops_; }
 
-  /// Whether anything has that name, including a symbolic link.
+  /// True if the name exists, also as a symbolic link.
   bool holds(const std::string& name) const;
-  /// Names in a folder, sorted; none if the folder does not exist.
+  /// Returns the names in a folder, sorted; none if the folder does not exist.
   std::vector<std::string> names_in(const std::string& folder) const;
-  /// Reads a regular file of at most `limit` bytes; returns nothing if it does not exist.
+  /// Reads a regular file of at most `limit` bytes; returns std::nullopt if it does not exist.
   std::optional<std::string> read(const std::string& name, std::uint64_t limit) const;
   /// Reads at most the last `most` bytes of a regular file; returns an empty text if it does not exist.
   std::string read_end(const std::string& name, std::uint64_t most) const;
@@ -41,7 +42,7 @@ class FilesBelow {
   void replace(const std::string& name, std::span<const std::byte> bytes) const;
   /// Opens a regular file to append to, and creates it if it is missing. Its folder must exist.
   FileHandle append_to(const std::string& name) const;
-  /// Creates a file to write to; returns nothing if the name is taken.
+  /// Creates a file to write to; returns std::nullopt if the name exists.
   std::optional<FileHandle> create(const std::string& name) const;
 
  private:

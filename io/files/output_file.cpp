@@ -13,28 +13,25 @@
 namespace binade::io {
 namespace {
 
-/// 0 or errno.
+/// Replaces or creates a regular file; `mode` is that of the existing file. Returns 0 or errno.
 int replace(int folder, const std::string& name, std::optional<mode_t> mode, std::span<const std::byte> bytes) {
   FileOps& ops = FileOps::real();
   const std::string temporary = "." + name + ".tmp";
   ops.unlink(folder, temporary);  // may be left over from a process that died
   FileHandle file(ops, ::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.open()) return errno;
-  int error = mode && ::fchmod(file.get(), *mode) != 0 ? errno : 0;
-  if (error == 0) error = write_all(ops, file.get(), bytes);
-  if (error == 0) error = ops.sync(file.get());
-  const int close_error = file.close();
-  if (error == 0) error = close_error;
-  if (error == 0) error = ops.rename_over(folder, temporary, name);
-  if (error == 0) return ops.sync(folder);
-  ops.unlink(folder, temporary);
-  return error;
+  if (mode && ::fchmod(file.get(), *mode) != 0) {
+    const int error = errno;
+    ops.unlink(folder, temporary);
+    return error;
+  }
+  return write_and_rename(ops, folder, std::move(file), temporary, name, bytes);
 }
 
-/// 0 or errno.
+/// Writes to a device or a FIFO. Returns 0 or errno.
 int write_through(const std::string& path, std::span<const std::byte> bytes) {
   FileOps& ops = FileOps::real();
-  // O_NONBLOCK so that a FIFO without a reader is an error and not an endless wait.
+  // O_NONBLOCK, so that a FIFO without a reader is an error instead of an endless wait.
   FileHandle file(ops, ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file.open() || ::fcntl(file.get(), F_SETFL, 0) != 0) return errno;
   const int error = write_all(ops, file.get(), bytes);

@@ -14,10 +14,9 @@
 #include "binade/core/error.h"
 
 namespace binade::io {
-namespace {}  // namespace
 
 RegularFile::RegularFile(const std::string& path) {
-  // O_NONBLOCK so that a FIFO of that name is refused below, without waiting for it.
+  // O_NONBLOCK, so that a FIFO of that name is refused below without waiting for a writer.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   check<DataError>(descriptor_ >= 0, "{}: cannot be opened: {}", path, std::strerror(errno));
   struct stat status {};

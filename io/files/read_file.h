@@ -7,14 +7,14 @@
 
 namespace binade::io {
 
-/// The bytes of a regular file (links are followed). Throws DataError naming the file when it is missing, is no regular
-/// file, cannot be read, changes while it is read, or is larger than `max_bytes`. If the file does not begin with
-/// `magic`, only these few bytes are read and returned, for the decoder to refuse.
+/// Reads a regular file (links are followed). Throws DataError that names the file if it is missing, not regular,
+/// cannot be read, changes while it is read, or is larger than `max_bytes`. If the file does not begin with `magic`,
+/// only its first bytes are read and returned, and the decoder will refuse them.
 std::string read_file(const std::string& path, std::uint64_t max_bytes = std::uint64_t{1} << 40,
                       std::string_view magic = {});
 
-/// A regular file, open for reading during the object's lifetime (links are followed). Throws DataError as read_file()
-/// does.
+/// A regular file that is open for reading while the object exists (links are followed). Throws DataError as
+/// read_file().
 class RegularFile {
  public:
   explicit RegularFile(const std::string& path);
@@ -22,7 +22,7 @@ class RegularFile {
   RegularFile(const RegularFile&) = delete;
   RegularFile& operator=(const RegularFile&) = delete;
   int descriptor() const { return descriptor_; }
-  /// Size in bytes when it was opened.
+  /// Returns the size in bytes at the time of opening.
   std::uint64_t bytes() const { return bytes_; }
 
  private:
@@ -30,8 +30,9 @@ class RegularFile {
   std::uint64_t bytes_ = 0;
 };
 
-/// Names of the regular files in a folder (links followed; a second name of the same file left out, real names first),
-/// ascending by byte value; names that begin with '.' are left out. Throws DataError when the folder cannot be read.
+/// Returns the names of the regular files in a folder, ascending by byte value. Links are followed, but a file is
+/// listed once, by its real name if it has one here; names that begin with '.' are omitted. Throws DataError if the
+/// folder cannot be read.
 std::vector<std::string> list_files(const std::string& folder);
 
 }  // namespace binade::io

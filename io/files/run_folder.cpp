@@ -12,56 +12,64 @@ namespace {
 constexpr const char* kConfigName = "config.json";
 constexpr std::uint64_t kConfigLimit = 16u << 20;
 
-/// Makes one folder where there is none, and its name in the folder above permanent. 0 or errno.
+/// Creates one folder if it does not exist, and syncs its parent. Returns 0 or errno.
 int create_one(FileOps& ops, const std::string& path) {
   int above = -1;
   const int error = ops.create_folder(path);
   const int open_error = ops.open_folder(split_path(path).first, above);
   const FileHandle handle(ops, open_error == 0 ? above : -1);
   if (error != 0 && error != EEXIST) {
-    int there = -1;  // one that is there may be refused with another errno, as on a read-only system
+    int there = -1;  // an existing folder may also fail with another errno, as on a read-only file system
     if (ops.open_folder(path, there) != 0) return error;
     ops.close(there);
     return 0;
   }
-  // One that was there may be ours, of a process that died before it could sync; it may also be nobody's to sync.
+  // An existing folder may come from a process that died before it synced, so sync; that may fail without permission.
   if (open_error != 0) return error == 0 ? open_error : 0;
   const int sync_error = ops.sync(above);
   return error == 0 ? sync_error : 0;
 }
 
-/// mkdir -p that a power cut does not undo. 0 or errno.
+/// Creates a folder and its parents durably. Returns 0 or errno.
 int create_all(FileOps& ops, const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
     if (const int error = create_one(ops, path.substr(0, slash))) return error;
   return create_one(ops, path);
 }
 
-/// A look that fails says nothing about what is there; a run must not begin on top of another because of it.
-void must_tell(int error, const std::string& path) {
+/// Throws StorageError if an error leaves open what the folder holds: a run must not begin on top of another.
+void check_readable(int error, const std::string& path) {
   check<StorageError>(error == 0 || error == ENOENT || error == ENOTDIR || error == ELOOP,
                       "run folder {}: cannot see what is in it: {}", path, error_text(error));
+}
+
+/// Opens a folder; returns a closed handle if it does not exist.
+FileHandle open_if_exists(FileOps& ops, const std::string& path) {
+  int descriptor = -1;
+  const int error = ops.open_folder(path, descriptor);
+  check_readable(error, path);
+  return {ops, error == 0 ? descriptor : -1};
 }
 
 bool exists(FileOps& ops, int folder, const std::string& path, const std::string& name) {
   FileStatus status;
   const int error = ops.status_of(folder, name, status);
-  must_tell(error, path);
+  check_readable(error, path);
   return error == 0;
 }
 
 std::vector<std::string> checkpoint_names(FileOps& ops, const std::string& path) {
   int descriptor = -1;
   const int error = open_checkpoints(ops, path + "/checkpoints", descriptor);
-  must_tell(error, path);
+  check_readable(error, path);
   if (error != 0) return {};
   const FileHandle checkpoints(ops, descriptor);
   std::vector<std::string> names;
-  must_tell(ops.list(descriptor, names), path);
+  check_readable(ops.list(descriptor, names), path);
   return names;
 }
 
-bool run_lies_in(FileOps& ops, int folder, const std::string& path) {
+bool contains_run(FileOps& ops, int folder, const std::string& path) {
   if (exists(ops, folder, path, kConfigName) || exists(ops, folder, path, "metrics.jsonl")) return true;
   return std::ranges::any_of(checkpoint_names(ops, path),
                              [](const std::string& n) { return step_of_file_name(n).has_value(); });
@@ -81,7 +89,7 @@ RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   int error = create_all(ops, path);
   check<StorageError>(error == 0, "run folder {}: cannot make it: {}", path, error_text(error));
   FileHandle folder = open_folder(ops, path);
-  if (run_lies_in(ops, folder.get(), path)) {
+  if (contains_run(ops, folder.get(), path)) {
     check<LockError>(!RunLock::is_held(ops, folder.get()),
                      "run folder {}: another process is writing a run to it; use another --run", path);
     throw ArgumentError(fmt::format(
@@ -102,7 +110,7 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
                            "run folder {}: {}; there is nothing to resume; --resume auto begins a run there", path,
                            error_text(error));
   FileHandle folder(ops, descriptor);
-  check<NoCheckpointError>(run_lies_in(ops, descriptor, path),
+  check<NoCheckpointError>(contains_run(ops, descriptor, path),
                            "run folder {}: it holds no run; there is nothing to resume; --resume auto begins one",
                            path);
   RunLock lock(ops, descriptor, path);
@@ -113,26 +121,18 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
 }
 
 bool RunFolder::holds_a_run(const std::string& path, FileOps& ops) {
-  int descriptor = -1;
-  const int error = ops.open_folder(path, descriptor);
-  must_tell(error, path);
-  if (error != 0) return false;
-  const FileHandle folder(ops, descriptor);
-  return run_lies_in(ops, descriptor, path);
+  const FileHandle folder = open_if_exists(ops, path);
+  return folder.open() && contains_run(ops, folder.get(), path);
 }
 
 bool RunFolder::holds_checkpoints(const std::string& path, FileOps& ops) {
-  // Damaged ones are set aside under names that begin alike.
+  // Files that were set aside have the same prefix.
   return std::ranges::any_of(checkpoint_names(ops, path), [](const std::string& n) { return n.starts_with("ckpt-"); });
 }
 
 bool RunFolder::holds_config(const std::string& path, FileOps& ops) {
-  int descriptor = -1;
-  const int error = ops.open_folder(path, descriptor);
-  must_tell(error, path);
-  if (error != 0) return false;
-  const FileHandle folder(ops, descriptor);
-  return exists(ops, descriptor, path, kConfigName);
+  const FileHandle folder = open_if_exists(ops, path);
+  return folder.open() && exists(ops, folder.get(), path, kConfigName);
 }
 
 std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
@@ -152,10 +152,10 @@ void RunFolder::must_be_where_it_was() const {
   const int error = files_.ops().open_folder(path(), descriptor);
   const FileHandle found(files_.ops(), error == 0 ? descriptor : -1);
   FileStatus opened, now;
-  const bool seen = error == 0 && files_.ops().status(files_.descriptor(), opened) == 0 &&
-                    files_.ops().status(descriptor, now) == 0;
+  const bool compared = error == 0 && files_.ops().status(files_.descriptor(), opened) == 0 &&
+                        files_.ops().status(descriptor, now) == 0;
   const bool gone = error == ENOENT || error == ENOTDIR || error == ELOOP ||
-                    (seen && (opened.device != now.device || opened.inode != now.inode));
+                    (compared && (opened.device != now.device || opened.inode != now.inode));
   check<StorageError>(!gone,
                       "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
                       "where it was moved to: go on there by --resume auto",

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kLockName = ".lock";
 
-/// What the holder wrote: "pid 1234"; empty when it did not get that far.
+/// Returns the text that the holder wrote: "pid 1234"; empty if it has not written it yet.
 std::string holder(FileOps& ops, int file) {
   std::array<std::byte, 64> bytes{};
   std::size_t got = 0;

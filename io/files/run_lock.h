@@ -6,14 +6,14 @@
 
 namespace binade::io {
 
-/// Keeps two processes from writing one run folder: a lock on the file `.lock` in it, which the system drops when the
-/// process dies, however it dies. The file stays; it holds the owner's pid for messages only.
+/// Keeps two processes from writing to one run folder: locks the file `.lock` in it. The system releases the lock when
+/// the process ends in any way. The file stays; it holds the owner's pid for messages only.
 class RunLock {
  public:
-  /// `path` names the folder in messages. Throws LockError naming the holder, or StorageError.
+  /// `path` is for messages. Throws LockError that names the process that holds the lock, or StorageError.
   RunLock(FileOps& ops, int folder, const std::string& path);
 
-  /// Whether somebody holds the lock now; touches nothing. For a folder that may not be written to.
+  /// True if a process holds the lock. Read-only.
   static bool is_held(FileOps& ops, int folder);
 
  private:

@@ -67,17 +67,10 @@ JsonLines::JsonLines(const FilesBelow& folder, const std::string& name)
 
 void JsonLines::write_line(std::string_view json) {
   const std::string line = std::string(json) + '\n';
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t count = ::write(file_.get(), line.data() + done, line.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      const int reason = errno;
-      const bool restored = ::ftruncate(file_.get(), offset_) == 0;
-      throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
-                                     restored ? "" : " (its last line is incomplete)"));
-    }
-    done += static_cast<std::size_t>(count);
+  if (const int error = write_all(FileOps::real(), file_.get(), bytes_of(line))) {
+    const bool restored = ::ftruncate(file_.get(), offset_) == 0;
+    throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(error),
+                                   restored ? "" : " (its last line is incomplete)"));
   }
   offset_ += static_cast<std::int64_t>(line.size());
 }
@@ -90,7 +83,7 @@ void JsonLines::truncate(std::int64_t offset) {
 }
 
 void JsonLines::sync() {
-  check<StorageError>(::fsync(file_.get()) == 0, "{}: cannot be brought to the disk: {}", path_, std::strerror(errno));
+  check<StorageError>(::fsync(file_.get()) == 0, "{}: cannot be flushed to the disk: {}", path_, std::strerror(errno));
 }
 
 }  // namespace binade::io

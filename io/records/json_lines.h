@@ -9,19 +9,19 @@
 
 namespace binade::io {
 
-/// Shortest decimal that reads back as the same number, in the type's own precision (0.1f is 0.1); NaN and infinities,
-/// which JSON does not have, as the strings "nan", "inf", "-inf", quotes included.
+/// Returns the shortest decimal that reads back as the same number in its type (0.1f is 0.1). NaN and infinities, which
+/// JSON does not have, become the strings "nan", "inf", "-inf", quotes included.
 std::string json_number(float value);
 std::string json_number(double value);
-/// `text` in quotes, escaped; bytes that are not UTF-8 become U+FFFD.
+/// Returns `text` as a JSON string, quoted and escaped; bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
-/// One JSON object, members in the order in which they were added: {"step":1,"loss":4.174}
+/// Builds a JSON object, with the members in the order of the calls to add(): {"step":1,"loss":4.174}
 class JsonObject {
  public:
   JsonObject& add(std::string_view name, std::string_view value) { return add_raw(name, json_string(value)); }
   JsonObject& add(std::string_view name, const char* value) { return add(name, std::string_view(value)); }
-  /// float, double, any integer, bool.
+  /// Adds a float, double, bool or any integer.
   template <class T>
   requires std::is_arithmetic_v<T> JsonObject& add(std::string_view name, T value) {
     if constexpr (std::is_same_v<T, bool>)
@@ -31,7 +31,7 @@ class JsonObject {
     else
       return add_raw(name, std::to_string(value));
   }
-  /// `json` must be a JSON value.
+  /// Adds a value that is already JSON.
   JsonObject& add_raw(std::string_view name, std::string_view json);
   std::string text() const { return "{" + members_ + "}"; }
 
@@ -39,21 +39,22 @@ class JsonObject {
   std::string members_;
 };
 
-/// A file of JSON objects, one per line (metrics.jsonl). Every line goes to the system in one write, so that a killed
-/// process leaves whole lines but for the last. A checkpoint keeps offset(); a resumed run cuts the file back to it.
+/// A file of JSON objects, one per line (metrics.jsonl). Every line is written by one system call, so that a killed
+/// process leaves at most its last line incomplete. A checkpoint stores offset(); a resumed run truncates the file to
+/// it.
 class JsonLines {
  public:
-  /// Opens or creates a file in a folder, to append to it. Throws StorageError.
+  /// Opens or creates a file in a folder for appending. Throws StorageError.
   JsonLines(const FilesBelow& folder, const std::string& name);
 
-  /// Throws StorageError when the disk refuses; the file then ends where it ended before.
+  /// Appends a line. Throws StorageError if that fails; the file then keeps its previous end.
   void write(const JsonObject& line) { write_line(line.text()); }
   void write_line(std::string_view json);
-  /// Bytes in the file.
+  /// Returns the size of the file in bytes.
   std::int64_t offset() const { return offset_; }
-  /// Cuts the file back. Throws StorageError when it is shorter than `offset`.
+  /// Truncates the file to `offset` bytes. Throws StorageError if it is shorter.
   void truncate(std::int64_t offset);
-  /// Waits until the bytes are on the disk. Throws StorageError.
+  /// Flushes the file to the disk. Throws StorageError.
   void sync();
 
  private:

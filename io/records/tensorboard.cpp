@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -15,7 +14,7 @@
 namespace binade::io {
 namespace {
 
-// ---- protocol buffers: a field is a key (number and wire type), then a varint, 4 or 8 bytes, or a length and bytes
+// Protocol buffers: a field is a key (number and wire type), then a varint, 4 or 8 bytes, or a length and bytes.
 
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
@@ -58,16 +57,16 @@ std::string double_field(int number, double value) {
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// SummaryMetadata (field 9 of Summary.Value) that names the plugin which shows the value.
+/// Returns the SummaryMetadata (field 9 of Summary.Value) that names the plugin for the value.
 std::string metadata(std::string_view plugin) { return bytes_field(9, bytes_field(1, bytes_field(1, plugin))); }
 
-/// Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7.
+/// Encodes an Event. Fields: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7.
 std::string summary_event(std::int64_t step, std::string_view tag, const std::string& value) {
   return varint_field(2, static_cast<std::uint64_t>(step)) +
          bytes_field(5, bytes_field(1, bytes_field(1, tag) + value));
 }
 
-/// A CRC of data that holds CRCs is weak: TFRecord rotates and offsets it.
+/// Returns TFRecord's masked CRC, rotated and offset because a CRC of data that contains CRCs is weak.
 std::uint32_t masked_crc(std::string_view bytes) {
   const std::uint32_t crc = crc32c(bytes.data(), bytes.size());
   return std::rotr(crc, 15) + 0xA282EAD8u;
@@ -109,22 +108,14 @@ void TensorBoardWriter::event(const std::string& content) {
 
 void TensorBoardWriter::flush() {
   last_flush_ = now();
-  std::size_t done = 0;
-  while (done < pending_.size()) {
-    const ssize_t count = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      const int reason = errno;
-      // Half a record would make the rest of the file unreadable.
-      const bool restored = ::ftruncate(file_.get(), written_) == 0;
-      pending_.clear();
-      throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(reason),
-                                     restored ? "" : " (its last record is incomplete)"));
-    }
-    done += static_cast<std::size_t>(count);
+  const std::string records = std::exchange(pending_, {});
+  if (const int error = write_all(FileOps::real(), file_.get(), bytes_of(records))) {
+    // Half a record would make the rest of the file unreadable.
+    const bool restored = ::ftruncate(file_.get(), written_) == 0;
+    throw StorageError(fmt::format("{}: cannot be written: {}{}", path_, std::strerror(error),
+                                   restored ? "" : " (its last record is incomplete)"));
   }
-  written_ += static_cast<std::int64_t>(done);
-  pending_.clear();
+  written_ += static_cast<std::int64_t>(records.size());
 }
 
 void TensorBoardWriter::scalar(std::string_view tag, std::int64_t step, float value) {
@@ -141,7 +132,7 @@ void TensorBoardWriter::image(std::string_view tag, std::int64_t step, const Ima
 }
 
 void TensorBoardWriter::text(std::string_view tag, std::int64_t step, std::string_view markdown) {
-  // A text is a string tensor of one element, TensorProto: dtype = 1 (DT_STRING = 7), tensor_shape = 2, string_val = 8.
+  // A text is a TensorProto of one string: dtype = 1 (DT_STRING = 7), tensor_shape = 2, string_val = 8.
   const std::string shape = bytes_field(2, bytes_field(2, varint_field(1, 1)));
   const std::string tensor = varint_field(1, 7) + shape + bytes_field(8, markdown);
   event(summary_event(step, tag, metadata("text") + bytes_field(8, tensor)));

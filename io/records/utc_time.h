@@ -4,7 +4,7 @@
 
 namespace binade::io {
 
-/// "2026-11-22T03:45:06Z": for people. Nothing is decided by the clock.
+/// Returns the time as "2026-11-22T03:45:06Z", for display only: no behavior depends on the clock.
 std::string utc_now();
 
 }  // namespace binade::io

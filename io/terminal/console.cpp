@@ -41,8 +41,8 @@ std::string Console::paint(std::string_view text, Color which) const {
 
 namespace {
 
-/// Overrides and isolates: they display a name in another order than its bytes.
-bool turns_text(char32_t c) { return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069); }
+/// True for directional overrides and isolates, which display text in another order than its bytes.
+bool changes_direction(char32_t c) { return (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069); }
 
 }  // namespace
 
@@ -54,7 +54,7 @@ std::string printable(std::string_view text) {
     const bool ends_line = text.substr(at, 2) == "\r\n";
     if (!point.valid)
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    else if (c == '\n' || c == '\t' || ends_line || (c >= 0x20 && c < 0x7F) || (c >= 0xA0 && !turns_text(c)))
+    else if (c == '\n' || c == '\t' || ends_line || (c >= 0x20 && c < 0x7F) || (c >= 0xA0 && !changes_direction(c)))
       append_utf8(result, c);
     else
       result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));

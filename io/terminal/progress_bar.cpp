@@ -10,7 +10,7 @@
 namespace binade::io {
 namespace {
 
-/// Columns that stay free: a terminal may wrap after its last column, and echoes ^C after the line.
+/// Columns left unused: a terminal may wrap after its last column, and echoes ^C after the line.
 constexpr int kFree = 3;
 
 double steady_seconds() {
@@ -81,11 +81,11 @@ void ProgressBar::update(const Progress& progress) {
 void ProgressBar::draw() {
   const std::string head = fmt::format("{}/{} ", latest_->step, options_.total);
   const std::string plain = fields(*latest_, false);
-  const auto room = static_cast<std::int64_t>(console_.width) - kFree -
-                    static_cast<std::int64_t>(head.size() + plain.size() + 4);
+  const auto space = static_cast<std::int64_t>(console_.width) - kFree -
+                     static_cast<std::int64_t>(head.size() + plain.size() + 4);
   std::string line = head;
-  if (room >= 5) {
-    const auto width = std::min<std::int64_t>(room, 30);
+  if (space >= 5) {
+    const auto width = std::min<std::int64_t>(space, 30);
     const double share = options_.total > 0 ? static_cast<double>(latest_->step) / static_cast<double>(options_.total)
                                             : 1;
     const auto filled = std::clamp<std::int64_t>(static_cast<std::int64_t>(share * static_cast<double>(width)), 0,

@@ -14,29 +14,28 @@
 namespace binade::io {
 
 struct ProgressOptions {
-  std::int64_t first = 0;   ///< steps that were done before (a resumed run)
-  std::int64_t total = 0;   ///< the last step
-  std::int64_t every = 10;  ///< without a terminal: a line at every multiple of this step number, and at the last step
-  std::string unit = "steps/s";  ///< what `rate` counts: "tokens/s", "images/s"
+  std::int64_t first = 0;        ///< number of steps done before (in a resumed run)
+  std::int64_t total = 0;        ///< the last step
+  std::int64_t every = 10;       ///< without a terminal: steps between lines; the last step always gets one
+  std::string unit = "steps/s";  ///< unit of Progress::rate: "tokens/s", "images/s"
 };
 
-/// What is known after a step.
+/// The state of a training after a step.
 struct Progress {
-  std::int64_t step = 0;  ///< committed so far
+  std::int64_t step = 0;  ///< number of committed steps
   double loss = 0;
   std::optional<double> scale{};                          ///< loss scale, if there is one
   std::vector<std::pair<std::string, double>> metrics{};  ///< further numbers, by name
-  double rate = 0;                                        ///< units per second
+  double rate = 0;                                        ///< in ProgressOptions::unit
 };
 
-/// Shows on stderr how training goes. On a terminal one line that is drawn again, at most ten times a second and never
-/// wider than the terminal; elsewhere plain lines. Other messages go through message(), so that no line is torn.
+/// Displays the progress of a training on stderr: on a terminal one line, redrawn at most ten times a second and never
+/// wider than the terminal; elsewhere plain lines. Other messages must go through message(), so that lines do not mix.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressOptions options);
-  /// The same on any stream and clock (in seconds), for tests and programs that draw elsewhere.
+  /// Writes to any stream and uses any clock (in seconds), for tests and programs with other outputs.
   ProgressBar(ProgressOptions options, std::ostream& out, Console console, std::function<double()> clock);
-  /// Ends the line.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -44,7 +43,7 @@ class ProgressBar {
   void update(const Progress& progress);
   /// Prints whole lines above the bar.
   void message(std::string_view text);
-  /// Ends the bar's line; update() begins another.
+  /// Ends the bar's line; the next update() begins a new one.
   void finish();
 
  private:
@@ -63,11 +62,11 @@ class ProgressBar {
   std::int64_t last_line_ = -1;
 };
 
-/// "1:02:03", "2:03"; "-" for what is no finite time.
+/// Returns "1:02:03" or "2:03"; "-" if `seconds` is not finite.
 std::string format_duration(double seconds);
-/// Loss scales, which are powers of two, by their exponent: 32, 2^21; others as they are.
+/// Returns a loss scale as a number, or as a power of two if it is a large or small one: 32, 2^21.
 std::string format_scale(double scale);
-/// Three digits and a letter for the thousands: 950, 12.3k, 4.56M.
+/// Returns three digits and a unit prefix: 950, 12.3k, 4.56M.
 std::string format_rate(double rate);
 
 }  // namespace binade::io

@@ -54,7 +54,7 @@ class BpeTokenizer : public Tokenizer {
 
   std::vector<std::int32_t> encode(std::string_view text, TextOrigin origin) const override {
     std::vector<std::int32_t> tokens;
-    Known known;
+    Cache cache;
     std::size_t plain = 0;
     for (std::size_t at = 0; at < text.size();) {
       const auto* added = added_at(text, at);
@@ -62,11 +62,11 @@ class BpeTokenizer : public Tokenizer {
         at = next_candidate(text, at + 1);
         continue;
       }
-      encode_plain(text.substr(plain, at - plain), plain, origin, known, tokens);
+      encode_plain(text.substr(plain, at - plain), plain, origin, cache, tokens);
       tokens.push_back(added->second);
       plain = at += added->first.size();
     }
-    encode_plain(text.substr(plain), plain, origin, known, tokens);
+    encode_plain(text.substr(plain), plain, origin, cache, tokens);
     return tokens;
   }
 
@@ -82,7 +82,7 @@ class BpeTokenizer : public Tokenizer {
   }
 
  private:
-  using Known = std::unordered_map<std::string_view, std::vector<std::int32_t>>;
+  using Cache = std::unordered_map<std::string_view, std::vector<std::int32_t>>;
 
   const std::pair<std::string, std::int32_t>* added_at(std::string_view text, std::size_t at) const {
     for (const auto& added : added_)
@@ -90,47 +90,50 @@ class BpeTokenizer : public Tokenizer {
     return nullptr;
   }
 
-  /// The next place at which an added token may begin.
+  /// Returns the next position at which an added token may begin.
   std::size_t next_candidate(std::string_view text, std::size_t at) const {
     std::size_t next = text.size();
     for (const auto& added : added_) next = std::min(next, text.substr(0, next).find(added.first[0], at));
     return std::min(next, text.size());
   }
 
-  void encode_plain(std::string_view text, std::size_t offset, TextOrigin origin, Known& known,
+  void encode_plain(std::string_view text, std::size_t offset, TextOrigin origin, Cache& cache,
                     std::vector<std::int32_t>& tokens) const {
-    constexpr std::size_t kMaxKnown = 1 << 20;
-    for (const std::string_view piece : pretokenize_gpt2(text)) {
-      auto found = known.find(piece);
-      if (found == known.end()) {
-        if (known.size() >= kMaxKnown) known.clear();
-        const auto piece_offset = offset + static_cast<std::size_t>(piece.data() - text.data());
-        found = known.emplace(piece, join(piece, piece_offset, origin)).first;
+    constexpr std::size_t kMaxCached = 1 << 20;
+    for (const std::string_view word : pretokenize_gpt2(text)) {
+      auto found = cache.find(word);
+      if (found == cache.end()) {
+        if (cache.size() >= kMaxCached) cache.clear();
+        const auto word_offset = offset + static_cast<std::size_t>(word.data() - text.data());
+        found = cache.emplace(word, merge_bytes(word, word_offset, origin)).first;
       }
       tokens.insert(tokens.end(), found->second.begin(), found->second.end());
     }
   }
 
-  /// Joins the bytes of one piece: always the pair of the lowest rank, the leftmost of equals. A heap of candidates
-  /// over a linked list, so that a long piece costs O(n log n).
-  std::vector<std::int32_t> join(std::string_view piece, std::size_t offset, TextOrigin origin) const {
+  /// Merges the bytes of one word: always the pair of the lowest rank, of equals the leftmost. Uses a heap of
+  /// candidates over a linked list, so that a word of n bytes takes O(n log n).
+  std::vector<std::int32_t> merge_bytes(std::string_view word, std::size_t offset, TextOrigin origin) const {
     struct Part {
       std::int32_t token;
-      std::int64_t previous, next;  // -1: none; token -1: joined to its left neighbor
+      std::int64_t previous, next;  // -1: none; token -1: merged into its left neighbor
     };
     struct Candidate {
       std::int32_t rank;
       std::int64_t left;
-      std::int32_t left_token, right_token, joined;
+      std::int32_t left_token, right_token, merged;
       bool operator>(const Candidate& other) const {
         return rank != other.rank ? rank > other.rank : left > other.left;
       }
     };
-    const auto count = static_cast<std::int64_t>(piece.size());
-    std::vector<Part> parts(piece.size());
+    const auto count = static_cast<std::int64_t>(word.size());
+    std::vector<Part> parts(word.size());
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto byte = static_cast<unsigned char>(piece[static_cast<std::size_t>(i)]);
-      if (byte_tokens_[byte] < 0) throw_missing(byte, offset + static_cast<std::size_t>(i), origin);
+      const auto byte = static_cast<unsigned char>(word[static_cast<std::size_t>(i)]);
+      if (byte_tokens_[byte] < 0)
+        throw_encoding_error(origin,
+                             fmt::format("BPE tokenizer: byte 0x{:02x} at offset {} has no token in the vocabulary",
+                                         byte, offset + static_cast<std::size_t>(i)));
       parts[static_cast<std::size_t>(i)] = {byte_tokens_[byte], i - 1, i + 1 < count ? i + 1 : -1};
     }
     const auto part = [&](std::int64_t i) -> Part& { return parts[static_cast<std::size_t>(i)]; };
@@ -150,8 +153,8 @@ class BpeTokenizer : public Tokenizer {
       Part& left = part(best.left);
       const std::int64_t right = left.next;
       if (left.token != best.left_token || right < 0 || part(right).token != best.right_token)
-        continue;  // joined meanwhile
-      left.token = best.joined;
+        continue;  // outdated: one of them was merged
+      left.token = best.merged;
       left.next = part(right).next;
       part(right).token = -1;
       if (left.next >= 0) part(left.next).previous = best.left;
@@ -163,15 +166,8 @@ class BpeTokenizer : public Tokenizer {
     return tokens;
   }
 
-  [[noreturn]] static void throw_missing(unsigned char byte, std::size_t offset, TextOrigin origin) {
-    const std::string text = fmt::format("BPE tokenizer: byte 0x{:02x} at offset {} has no token in the vocabulary",
-                                         byte, offset);
-    if (origin == TextOrigin::kPrompt) throw ArgumentError(text);
-    throw DataError(text);
-  }
-
   std::string text_;
-  std::vector<std::string> bytes_;  // by number; empty where a number is free
+  std::vector<std::string> bytes_;  // by token number; empty if the number is unused
   std::array<std::int32_t, 256> byte_tokens_{};
   std::unordered_map<std::uint64_t, Merge> merges_;
   std::vector<std::pair<std::string, std::int32_t>> added_;  // longest first

@@ -7,12 +7,12 @@
 
 namespace binade::io {
 
-/// GPT-2's tokenizer (Radford et al. 2019; byte-pair encoding after Sennrich et al. 2016): text is cut into pieces by
-/// GPT-2's pattern (io/text/pretokenize.h), the bytes of a piece are joined pair by pair, the pair that stands first in
-/// the merge table first. Added tokens such as <|endoftext|> are recognized in the text before that, the longest first.
+/// Makes GPT-2's tokenizer (Radford et al. 2019; byte-pair encoding after Sennrich et al. 2016). Added tokens such as
+/// <|endoftext|> are recognized first, the longest first. The text between them is split by GPT-2's pattern
+/// (io/text/pretokenize.h), and the bytes of each part are merged pair by pair in the order of the merge table.
 ///
-/// `vocabulary` is the text of read_bpe_vocabulary() (io/text/bpe_vocabulary.h). Throws DataError for a vocabulary that
-/// is no byte-level BPE.
+/// `vocabulary` is the text that read_bpe_vocabulary() returns (io/text/bpe_vocabulary.h). Throws DataError if it is
+/// not a byte-level BPE vocabulary.
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const std::string& vocabulary);
 
 }  // namespace binade::io

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// GPT-2's printable alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100, U+0101, … in order.
+/// Returns GPT-2's printable alphabet: printable Latin-1 bytes map to themselves, the others to U+0100, U+0101, ….
 std::map<char32_t, unsigned char> byte_alphabet() {
   std::map<char32_t, unsigned char> alphabet;
   char32_t next = 0x100;
@@ -29,7 +29,7 @@ std::map<char32_t, unsigned char> byte_alphabet() {
   return alphabet;
 }
 
-/// The bytes that a token in that alphabet stands for; false where a character is outside it.
+/// Converts a token in that alphabet to bytes; returns false if a character is outside it.
 bool to_bytes(const std::string& token, std::string& bytes) {
   static const std::map<char32_t, unsigned char> kAlphabet = byte_alphabet();
   bytes.clear();
@@ -43,7 +43,7 @@ bool to_bytes(const std::string& token, std::string& bytes) {
   return !bytes.empty();
 }
 
-/// Member `key` of an object, or a null.
+/// Returns member `key` of an object, or null.
 const json& member(const json& object, const char* key) {
   static const json kNull;
   const auto found = object.is_object() ? object.find(key) : object.end();
@@ -67,16 +67,17 @@ json merge_texts(const json& merges, const std::string& name) {
   return texts;
 }
 
-/// tokenizer.json as Hugging Face's tokenizers write it. What would cut text otherwise than GPT-2 does is refused.
+/// Converts a tokenizer.json of Hugging Face's tokenizers. Refuses options that would split text differently from
+/// GPT-2.
 json from_tokenizer_json(const json& file, const std::string& name) {
   const json& model = member(file, "model");
   const json& type = member(model, "type");
   check<DataError>(type.is_null() || type == "BPE", "{}: wanted a BPE model, got {}", name, type.dump());
-  const json& cutter = member(file, "pre_tokenizer");
-  check<DataError>(member(cutter, "type") == "ByteLevel" && member(cutter, "add_prefix_space") != true &&
-                       member(cutter, "use_regex") != false,
+  const json& pre_tokenizer = member(file, "pre_tokenizer");
+  check<DataError>(member(pre_tokenizer, "type") == "ByteLevel" && member(pre_tokenizer, "add_prefix_space") != true &&
+                       member(pre_tokenizer, "use_regex") != false,
                    "{}: wanted GPT-2's pre-tokenizer (ByteLevel with its pattern and no prefix space), got {}", name,
-                   cutter.dump());
+                   pre_tokenizer.dump());
   check<DataError>(member(file, "normalizer").is_null(), "{}: wanted no normalizer, got {}", name,
                    member(file, "normalizer").dump());
   for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -117,8 +118,8 @@ json from_vocab_and_merges(json vocab, const std::string& merges) {
   return canonical;
 }
 
-/// The text of a vocabulary that was proved to be one.
-std::string proved(const json& canonical, const std::string& name) {
+/// Returns the vocabulary as text after checking that it parses.
+std::string validated(const json& canonical, const std::string& name) {
   std::string text = canonical.dump();
   try {
     (void)parse_bpe_vocabulary(text);
@@ -141,7 +142,7 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
   BpeVocabulary result;
   std::set<std::int32_t> taken;
   for (const auto& [token, number] : added.items()) {
-    // An added token without text would be found at every place of a text, for ever.
+    // An empty token would match at every position of a text.
     check<DataError>(!token.empty(), "{}: an added token without text", name);
     result.added.emplace_back(token, number_of(number, name));
   }
@@ -158,7 +159,7 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
   for (const auto* list : {&result.tokens, &result.added})
     for (const auto& [bytes, number] : *list) {
       check<DataError>(taken.insert(number).second, "{}: two tokens have the number {}", name, number);
-      // The vocabulary's size sizes an embedding: a few numbers may be free, not most.
+      // The largest number determines the size of the embedding: some numbers may be unused, but not most.
       check<DataError>(static_cast<std::size_t>(number) < 4 * (vocab.size() + added.size()) + 1024,
                        "{}: number {} in a vocabulary of {} tokens", name, number, vocab.size());
     }
@@ -179,12 +180,12 @@ BpeVocabulary parse_bpe_vocabulary(const std::string& text) {
 }
 
 std::string bpe_from_tokenizer_json(const std::string& text, const std::string& name) {
-  return proved(from_tokenizer_json(parse_json<json>(text, name), name), name);
+  return validated(from_tokenizer_json(parse_json<json>(text, name), name), name);
 }
 
 std::string bpe_from_vocab_and_merges(const std::string& vocab, const std::string& merges, const std::string& name) {
   check<DataError>(find_bad_utf8(merges) == std::string::npos, "{}: wanted merges in UTF-8", name);
-  return proved(from_vocab_and_merges(parse_json<json>(vocab, name), merges), name);
+  return validated(from_vocab_and_merges(parse_json<json>(vocab, name), merges), name);
 }
 
 std::string read_bpe_vocabulary(const std::string& path) {
@@ -198,7 +199,7 @@ std::string read_bpe_vocabulary(const std::string& path) {
                 : path;
   const std::string text = read_file(file, JsonLimits().bytes);
   const json parsed = parse_json<json>(text, file);
-  if (parsed.contains("model")) return proved(from_tokenizer_json(parsed, file), file);
+  if (parsed.contains("model")) return validated(from_tokenizer_json(parsed, file), file);
   return bpe_from_vocab_and_merges(text, read_file((folder / "merges.txt").string(), std::uint64_t{64} << 20), file);
 }
 

@@ -10,13 +10,13 @@
 namespace binade::io {
 namespace {
 
-/// Checks for texts that the parser would wrongly accept, or that would exhaust its stack or take hours.
+/// Throws DataError for a text that the parser would wrongly accept, or that would exhaust its stack or take hours.
 void check_text(std::string_view text, const std::string& name, const JsonLimits& limits) {
   check<DataError>(text.size() <= limits.bytes, "{}: wanted JSON of at most {} bytes, got {}", name, limits.bytes,
                    text.size());
   const std::size_t bad = find_bad_utf8(text);
   check<DataError>(bad == std::string::npos, "{}: wanted JSON in UTF-8, got a bad byte at offset {}", name, bad);
-  // nlohmann's lexer takes a zero byte for the end of the text and ignores everything after it.
+  // nlohmann's lexer treats a zero byte as the end of the text and ignores everything after it.
   const std::size_t zero = text.find('\0');
   check<DataError>(zero == std::string::npos, "{}: wanted JSON, got a zero byte at offset {}", name, zero);
   int depth = 0;
@@ -39,7 +39,7 @@ void check_text(std::string_view text, const std::string& name, const JsonLimits
   }
 }
 
-/// Keys of the open objects, innermost last.
+/// The keys of the enclosing objects, innermost last; refuses duplicates.
 class OpenObjects {
  public:
   OpenObjects(const std::string& name, const JsonLimits& limits) : name_(name), limits_(limits) {}

@@ -10,19 +10,19 @@ namespace binade::io {
 struct JsonLimits {
   std::uint64_t bytes = std::uint64_t{64} << 20;
   int depth = 32;
-  /// Members of one object. If members keep their order (ordered_json), each one is compared with all earlier ones.
+  /// Largest number of members of one object. ordered_json compares each member with all earlier ones.
   std::size_t members = 1u << 20;
 };
 
-/// Reads one untrusted JSON value: UTF-8 within `limits`, no zero byte, nothing but blanks after the value, no
-/// duplicate member in an object, no number beyond the range of a double. Throws DataError that begins with `name`. All
+/// Parses one untrusted JSON value: UTF-8 within `limits`, no zero byte, only white space after the value, no duplicate
+/// member in an object, no number beyond the range of a double. Throws DataError whose text begins with `name`. All
 /// JSON in Binade is parsed here. `Json` is nlohmann::json or nlohmann::ordered_json, which this header does not
 /// include.
 template <class Json>
 Json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
 
-/// The elements of a JSON text, in order, for a reader that builds no tree. A member function throws to stop the
-/// reading.
+/// Receives the elements of a JSON text in order, so that no tree is built. A member function throws to stop the
+/// parsing.
 struct JsonEvents {
   virtual ~JsonEvents() = default;
   virtual void null() = 0;
@@ -38,11 +38,11 @@ struct JsonEvents {
   virtual void end_array() = 0;
 };
 
-/// Applies the same checks, except for duplicate members: `events` has to refuse those.
+/// Parses a JSON text with the checks of parse_json(), except for duplicate members, which `events` must refuse.
 void read_json_events(std::string_view text, const std::string& name, JsonEvents& events,
                       const JsonLimits& limits = {});
 
-/// Version of the JSON library: "3.10.5".
+/// Returns the version of the JSON library: "3.10.5".
 std::string json_version();
 
 }  // namespace binade::io

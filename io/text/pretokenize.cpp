@@ -28,22 +28,22 @@ std::size_t end_of_run(std::string_view text, std::size_t at, Class kind) {
   return at;
 }
 
-/// Length of an English contraction at `at`, or 0.
+/// Returns the length of an English contraction at `at`, or 0.
 std::size_t contraction(std::string_view text, std::size_t at) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
     if (text.substr(at).starts_with(ending)) return ending.size();
   return 0;
 }
 
-/// End of the piece that begins at `at`.
-std::size_t piece_end(std::string_view text, std::size_t at) {
+/// Returns the end of the part that begins at `at`.
+std::size_t part_end(std::string_view text, std::size_t at) {
   if (const std::size_t length = contraction(text, at)) return at + length;
 
   const std::size_t word = text[at] == ' ' ? at + 1 : at;  // one blank may lead a word
   const Character first = character_at(text, word);
   if (first.kind != Class::kSpace && first.kind != Class::kEnd) return end_of_run(text, first.end, first.kind);
 
-  // A run of white space leaves its last character to what follows it, if anything does and the run has more than one.
+  // A run of several spaces before other text leaves its last character to the next part.
   std::size_t last = at;
   std::size_t end = at;
   for (Character next = character_at(text, at); next.kind == Class::kSpace; next = character_at(text, end)) {
@@ -56,13 +56,13 @@ std::size_t piece_end(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::vector<std::string_view> pretokenize_gpt2(std::string_view text) {
-  std::vector<std::string_view> pieces;
+  std::vector<std::string_view> parts;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = piece_end(text, at);
-    pieces.push_back(text.substr(at, end - at));
+    const std::size_t end = part_end(text, at);
+    parts.push_back(text.substr(at, end - at));
     at = end;
   }
-  return pieces;
+  return parts;
 }
 
 }  // namespace binade::io

@@ -5,12 +5,12 @@
 
 namespace binade::io {
 
-/// Cuts text as GPT-2's pattern does, so that no token reaches across a cut:
+/// Splits text by GPT-2's pattern; no token spans two parts:
 ///
 ///     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 ///
-/// The pieces joined are the text. A byte that is not UTF-8 counts as a character of its own that is no letter, number
-/// or space.
+/// The parts together are the text. A byte that is not UTF-8 counts as a character that is not a letter, number or
+/// space.
 std::vector<std::string_view> pretokenize_gpt2(std::string_view text);
 
 }  // namespace binade::io

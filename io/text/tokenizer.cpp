@@ -12,11 +12,6 @@
 namespace binade::io {
 namespace {
 
-[[noreturn]] void throw_for(TextOrigin origin, const std::string& text) {
-  if (origin == TextOrigin::kPrompt) throw ArgumentError(text);
-  throw DataError(text);
-}
-
 void check_token(std::int32_t token, std::int64_t size) {
   check<ArgumentError>(token >= 0 && token < size, "tokenizer: wanted tokens 0 to {}, got {}", size - 1, token);
 }
@@ -44,6 +39,12 @@ class ByteTokenizer : public Tokenizer {
   }
 };
 
+std::string not_utf8_text(std::string_view text, std::size_t at) {
+  return fmt::format(
+      "char tokenizer: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use --tokenizer byte",
+      static_cast<unsigned char>(text[at]), at);
+}
+
 class CharTokenizer : public Tokenizer {
  public:
   /// `characters` ascending, without repeats.
@@ -63,18 +64,14 @@ class CharTokenizer : public Tokenizer {
     tokens.reserve(text.size());
     for (std::size_t at = 0; at < text.size();) {
       const CodePoint point = decode_utf8(text, at);
-      if (!point.valid)
-        throw_for(origin,
-                  fmt::format("char tokenizer: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or "
-                              "use --tokenizer byte",
-                              static_cast<unsigned char>(text[at]), at));
+      if (!point.valid) throw_encoding_error(origin, not_utf8_text(text, at));
       const auto found = std::lower_bound(characters_.begin(), characters_.end(), point.value);
       if (found == characters_.end() || *found != point.value)
-        throw_for(origin,
-                  fmt::format("char tokenizer: character '{}' (U+{:04X}) at byte offset {} is not in the "
-                              "vocabulary of {} characters that the training text gave",
-                              point.value < 0x20 ? std::string("?") : std::string(text.substr(at, point.end - at)),
-                              static_cast<std::uint32_t>(point.value), at, characters_.size()));
+        throw_encoding_error(
+            origin, fmt::format("char tokenizer: character '{}' (U+{:04X}) at byte offset {} is not in the "
+                                "vocabulary of {} characters that the training text gave",
+                                point.value < 0x20 ? std::string("?") : std::string(text.substr(at, point.end - at)),
+                                static_cast<std::uint32_t>(point.value), at, characters_.size()));
       tokens.push_back(static_cast<std::int32_t>(found - characters_.begin()));
       at = point.end;
     }
@@ -96,6 +93,11 @@ class CharTokenizer : public Tokenizer {
 
 }  // namespace
 
+void throw_encoding_error(TextOrigin origin, const std::string& text) {
+  if (origin == TextOrigin::kPrompt) throw ArgumentError(text);
+  throw DataError(text);
+}
+
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text) {
@@ -103,10 +105,7 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text) {
   std::set<char32_t> characters;
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = decode_utf8(text, at);
-    check<DataError>(point.valid,
-                     "char tokenizer: wanted UTF-8, got byte 0x{:02x} at offset {}; convert the text or use "
-                     "--tokenizer byte",
-                     static_cast<unsigned char>(text[at]), at);
+    if (!point.valid) throw DataError(not_utf8_text(text, at));
     characters.insert(point.value);
     at = point.end;
   }

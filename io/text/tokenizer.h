@@ -11,44 +11,46 @@
 
 namespace binade::io {
 
-/// Where a text comes from decides what a token outside the vocabulary is: a data error (exit 40), or, in a prompt that
-/// the user typed, a bad argument (exit 20).
+/// The source of a text, which decides the error for text that has no token: DataError (exit 40) for data,
+/// ArgumentError (exit 20) for a prompt that the user typed.
 enum class TextOrigin { kData, kPrompt };
+/// Throws the error for text of that origin which cannot be encoded.
+[[noreturn]] void throw_encoding_error(TextOrigin origin, const std::string& text);
 
-/// Text to token numbers 0 … vocabulary_size() - 1 and back. Immutable, so any number of threads may share one.
+/// Converts text to token numbers 0 … vocabulary_size() - 1 and back. Immutable, so that threads may share it.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// "byte", "char" or "bpe".
+  /// Returns "byte", "char" or "bpe".
   virtual std::string kind() const = 0;
   virtual std::int64_t vocabulary_size() const = 0;
-  /// decode(encode(text)) == text. Throws DataError or ArgumentError (see TextOrigin) naming the byte offset of text
-  /// that has no token.
+  /// Returns the tokens of `text`; decode(encode(text)) == text. Throws DataError or ArgumentError (see TextOrigin)
+  /// that names the byte offset of text that has no token.
   virtual std::vector<std::int32_t> encode(std::string_view text, TextOrigin origin = TextOrigin::kData) const = 0;
-  /// The bytes of the tokens; a cut through a multi-byte character gives bytes that are not UTF-8. Throws ArgumentError
-  /// for a number outside the vocabulary.
+  /// Returns the bytes of the tokens, which may begin or end within a multi-byte character. Throws ArgumentError for a
+  /// number outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
-  /// Everything that restore_tokenizer() needs beside kind(): empty for "byte", the characters in UTF-8 for "char", the
-  /// vocabulary file's content for "bpe".
+  /// Returns the argument for restore_tokenizer(): empty for "byte", the characters in UTF-8 for "char", the canonical
+  /// vocabulary text for "bpe".
   virtual std::string vocabulary() const = 0;
 };
 
-/// Token = byte, vocabulary 256. Encodes anything.
+/// Makes a tokenizer whose tokens are the 256 bytes; it encodes any text.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
-/// Token = Unicode code point. The vocabulary is the set of code points of `text` in ascending order. Throws DataError
-/// with the byte offset where `text` is not UTF-8, and for an empty text.
+/// Makes a tokenizer whose tokens are the Unicode code points that `text` contains, in ascending order. Throws
+/// DataError if `text` is empty or not UTF-8, with the byte offset.
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
 
-/// What `--tokenizer` takes: "byte", "char" (vocabulary from `text`) or "bpe:PATH" (see io/text/bpe.h). Throws
-/// ArgumentError for another word.
+/// Makes the tokenizer that a value of `--tokenizer` names: "byte", "char" (vocabulary from `text`) or "bpe:PATH" (see
+/// io/text/bpe.h). Throws ArgumentError for any other value.
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name, std::string_view text);
 
-/// The tokenizer with the given kind() and vocabulary(). Throws CheckpointError when they make none.
+/// Makes the tokenizer with the given kind() and vocabulary(). Throws CheckpointError if they are invalid.
 std::unique_ptr<Tokenizer> restore_tokenizer(const std::string& kind, const std::string& vocabulary);
 
-/// The same through a checkpoint: entries "kind" (text) and "vocabulary" (u8 tensor).
+/// Stores a tokenizer in a checkpoint and restores it: entries "kind" (text) and "vocabulary" (u8 tensor).
 StateDict tokenizer_state(const Tokenizer& tokenizer);
 std::unique_ptr<Tokenizer> restore_tokenizer(const StateDict& state);
 

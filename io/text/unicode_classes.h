@@ -2,7 +2,8 @@
 
 namespace binade::io {
 
-/// General categories L (letter) and N (number), and the property White_Space, of Unicode 16.
+/// True for code points of the general category L (letter) or N (number), or with the property White_Space, in
+/// Unicode 16.
 bool is_letter(char32_t c);
 bool is_number(char32_t c);
 bool is_space(char32_t c);

@@ -7,11 +7,11 @@
 
 namespace binade::io {
 
-/// One code point and where the next one begins.
+/// A decoded code point and the offset after it.
 struct CodePoint {
   char32_t value = 0;
   std::size_t end = 0;
-  /// False: the byte at the given offset begins no well-formed sequence; `end` is one byte further
+  /// False if no well-formed sequence begins at the offset; `end` is then one byte further.
   bool valid = false;
 };
 
@@ -19,10 +19,10 @@ struct CodePoint {
 /// surrogates, nothing above U+10FFFF.
 CodePoint decode_utf8(std::string_view text, std::size_t offset);
 
-/// Offset of the first byte that is not well-formed UTF-8, or npos.
+/// Returns the offset of the first byte that is not well-formed UTF-8, or npos.
 std::size_t find_bad_utf8(std::string_view text);
 
-/// Length of `text` in bytes without an incomplete sequence at its end that more bytes could complete.
+/// Returns the length of `text` in bytes without an incomplete sequence at its end that more bytes could complete.
 std::size_t whole_utf8(std::string_view text);
 
 /// Appends `code_point` (a scalar value) in UTF-8.

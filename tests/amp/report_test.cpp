@@ -5,10 +5,10 @@
 #include <random>
 
 #include "binade/doctor/report/axis.h"
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/heat_map.h"
 #include "binade/doctor/report/markup.h"
 #include "binade/doctor/report/series.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 namespace {

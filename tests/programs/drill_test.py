@@ -110,7 +110,7 @@ class FireDrills(ProgramTest):
         self.assertEqual(self.drilled(GPT, folder).returncode, 0)
         done = run(DOCTOR, "replay", folder / "checkpoints/ckpt-000000000010.h5")
         self.assertEqual(done.returncode, 21, done.stderr)
-        self.assertIn("is no capsule", done.stderr.splitlines()[-1])
+        self.assertIn("is not a repro bundle", done.stderr.splitlines()[-1])
 
     def test_a_kill_strikes_once_and_the_resumed_run_is_the_undisturbed_one(self):
         whole, cut = self.folder / "whole", self.folder / "cut"

@@ -94,9 +94,9 @@ class Report(ProgramTest):
             for step in range(1, 7):
                 file.write(json.dumps({"step": step, "kind": "sign", "what": f"step {step}: stagnation: nothing moves", "time": ""}) + "\n")
         worth_a_look = self.page(folder).text.split("Worth a look")[1].split("Curves")[0]
-        self.assertIn("2 earlier signs besides these", worth_a_look)
+        self.assertIn("2 earlier warnings.", worth_a_look)
         for step in (3, 4, 5, 6):
-            self.assertIn(f"A sign: step {step}: stagnation: nothing moves.", worth_a_look)
+            self.assertIn(f"Warning: step {step}: stagnation: nothing moves.", worth_a_look)
         self.assertNotIn("step 2:", worth_a_look)
 
     def test_a_run_that_stopped_says_why_and_pictures_are_in_the_page(self):

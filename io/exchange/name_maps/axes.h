@@ -7,7 +7,7 @@
 
 namespace binade::io {
 
-/// Axes of a rank-4 tensor in another order: result extent i is t.dim(order[i]). Bytes are moved, never changed.
+/// Permutes the axes of a rank-4 tensor: extent i of the result is t.dim(order[i]).
 inline Tensor permuted(const Tensor& t, const std::array<int, 4>& order) {
   const Tensor source = t.on_host();
   const Shape shape{source.dim(order[0]), source.dim(order[1]), source.dim(order[2]), source.dim(order[3])};
@@ -30,12 +30,12 @@ inline Tensor permuted(const Tensor& t, const std::array<int, 4>& order) {
   return result;
 }
 
-/// (rows, columns) -> (columns, rows).
+/// Transposes a matrix.
 inline Tensor transposed(const Tensor& t) {
   return permuted(t.on_host().reshape({1, 1, t.dim(0), t.dim(1)}), {0, 1, 3, 2}).reshape({t.dim(1), t.dim(0)});
 }
 
-/// Columns [begin, begin + count) of the last axis, as a copy.
+/// Returns a copy of the columns [begin, begin + count) of the last axis.
 inline Tensor columns(const Tensor& t, std::int64_t begin, std::int64_t count) {
   return t.channel_slice(begin, count).clone();
 }

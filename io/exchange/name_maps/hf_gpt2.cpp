@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kThirds[] = {"query", "key", "value"};
 
-/// A module of theirs, the one of ours, and whether its weight is stored the other way round.
+/// Names of a module in both models; `transposed` is true if the weights are transposed.
 struct Pair {
   std::string theirs, ours;
   bool transposed;
@@ -39,7 +39,7 @@ std::int64_t count_layers(const TensorMap& map, const std::string& prefix, const
   return n;
 }
 
-Tensor turned(const Tensor& t, bool transpose, const std::string& name) {
+Tensor transposed_if(const Tensor& t, bool transpose, const std::string& name) {
   if (!transpose || t.rank() == 1) return t;
   check<DataError>(t.rank() == 2, "gpt2 names: {}: wanted a matrix, got {}", name, t.shape().to_string());
   return transposed(t);
@@ -50,7 +50,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.on_host().raw(), b.on_host().raw(), a.bytes()) == 0;
 }
 
-/// Moves names from one map to another and keeps count of what was used and what was not there.
+/// Looks tensors up by name and records used and missing names.
 class Transfer {
  public:
   explicit Transfer(const TensorMap& from) : from_(from) {}
@@ -92,7 +92,7 @@ TensorMap gpt2_from_hugging_face(const TensorMap& theirs) {
   const std::int64_t layers = count_layers(plain, "h", "ln_1.weight");
   for (const Pair& p : pairs(layers)) {
     if (const Tensor* w = transfer.take(p.theirs + ".weight", true))
-      ours.emplace(p.ours + ".weight", turned(*w, p.transposed, p.theirs));
+      ours.emplace(p.ours + ".weight", transposed_if(*w, p.transposed, p.theirs));
     if (const Tensor* b = transfer.take(p.theirs + ".bias", false)) ours.emplace(p.ours + ".bias", *b);
   }
   for (std::int64_t n = 0; n < layers; ++n)
@@ -106,7 +106,7 @@ TensorMap gpt2_from_hugging_face(const TensorMap& theirs) {
       const std::int64_t width = fused->shape().cols() / 3;
       for (std::int64_t third = 0; third < 3; ++third)
         ours.emplace(fmt::format("blocks.{}.attention.{}.{}", n, kThirds[third], part),
-                     turned(columns(*fused, third * width, width), true, name));
+                     transposed_if(columns(*fused, third * width, width), true, name));
     }
   if (const Tensor* head = transfer.take("lm_head.weight", false)) {
     const auto tokens = ours.find("tokens.weight");
@@ -123,7 +123,7 @@ TensorMap gpt2_to_hugging_face(const TensorMap& ours, std::int64_t rows) {
   for (const Pair& p : pairs(layers)) {
     if (const Tensor* w = transfer.take(p.ours + ".weight", true)) {
       const bool cut = p.ours == "tokens" && rows > 0 && rows < w->dim(0);
-      theirs.emplace(p.theirs + ".weight", cut ? w->narrow(0, rows) : turned(*w, p.transposed, p.ours));
+      theirs.emplace(p.theirs + ".weight", cut ? w->narrow(0, rows) : transposed_if(*w, p.transposed, p.ours));
     }
     if (const Tensor* b = transfer.take(p.ours + ".bias", false)) theirs.emplace(p.theirs + ".bias", *b);
   }
@@ -135,13 +135,13 @@ TensorMap gpt2_to_hugging_face(const TensorMap& ours, std::int64_t rows) {
         const std::string name = fmt::format("blocks.{}.attention.{}.{}", n, kThirds[third], part);
         const Tensor* t = transfer.take(name, weight);
         if (t == nullptr) break;
-        const Tensor piece = turned(*t, true, name);
-        const std::int64_t width = piece.shape().cols(), height = piece.shape().rows();
-        if (third == 0) fused = Tensor::zeros(weight ? Shape{height, 3 * width} : Shape{3 * width}, piece.dtype());
-        check<DataError>(fused.dtype() == piece.dtype() && fused.shape().rows() == height &&
+        const Tensor projection = transposed_if(*t, true, name);
+        const std::int64_t width = projection.shape().cols(), height = projection.shape().rows();
+        if (third == 0) fused = Tensor::zeros(weight ? Shape{height, 3 * width} : Shape{3 * width}, projection.dtype());
+        check<DataError>(fused.dtype() == projection.dtype() && fused.shape().rows() == height &&
                              fused.shape().cols() == 3 * width,
                          "gpt2 names: {}: query, key and value differ in shape or dtype", name);
-        fused.channel_slice(third * width, width).copy_from(piece);
+        fused.channel_slice(third * width, width).copy_from(projection);
       }
       if (fused.defined()) theirs.emplace(fmt::format("h.{}.attn.c_attn.{}", n, part), fused);
     }

@@ -4,7 +4,7 @@
 
 namespace binade::io {
 
-/// Weights of Hugging Face's GPT-2 (transformers.GPT2LMHeadModel or GPT2Model) to Binade's names and layouts, and back:
+/// Converts weights of Hugging Face's GPT-2 (transformers.GPT2LMHeadModel or GPT2Model) to Binade's names and layouts:
 ///
 ///     wte, wpe                    tokens, positions
 ///     h.N.ln_1, ln_2; ln_f        blocks.N.norm1, norm2; norm
@@ -12,11 +12,11 @@ namespace binade::io {
 ///     h.N.attn.c_proj             blocks.N.attention.out
 ///     h.N.mlp.c_fc, c_proj        blocks.N.mlp.up, down
 ///
-/// Their Conv1D weights are (in, out), ours (out, in). On the way in "transformer." before a name is dropped, and so
-/// are the causal masks (h.N.attn.bias, masked_bias) and lm_head.weight when it equals wte.weight, as GPT-2 ties them.
-/// Throws DataError that lists what is missing and what is not known.
+/// Hugging Face's Conv1D weights are (in, out), Binade's (out, in). The prefix "transformer." is removed; the causal
+/// masks (h.N.attn.bias, masked_bias) are dropped, and so is lm_head.weight if it equals wte.weight, as GPT-2 ties
+/// them. Throws DataError that lists missing and unknown names.
 TensorMap gpt2_from_hugging_face(const TensorMap& theirs);
-/// `rows` > 0 cuts the token table to that many rows: a padded vocabulary goes back to its size.
+/// The inverse. `rows` > 0 truncates the token table to that many rows, which removes the padding of a vocabulary.
 TensorMap gpt2_to_hugging_face(const TensorMap& ours, std::int64_t rows = 0);
 
 }  // namespace binade::io

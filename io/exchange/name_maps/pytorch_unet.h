@@ -4,14 +4,13 @@
 
 namespace binade::io {
 
-/// Weights of a network that has Binade's module paths but PyTorch's layouts (torch.nn.Conv2d and friends) to Binade's
-/// layouts and names, and back:
+/// Convert weights of a network with Binade's module paths between the layouts of PyTorch (torch.nn.Conv2d and others)
+/// and of Binade:
 ///
 ///     Conv2d.weight           (K, C, R, S)   <->  (K, R, S, C)
 ///     ConvTranspose2d.weight  (C, K, R, S)   <->  (C, R, S, K)
 ///
-/// where every tensor of rank 4 is one of the two, which both read as "axis 1 goes last". Everything else is passed
-/// through, batch norm's statistics and counts too.
+/// Every tensor of rank 4 is one of the two, and in both cases axis 1 becomes the last. Other tensors are unchanged.
 TensorMap unet_from_pytorch(const TensorMap& theirs);
 TensorMap unet_to_pytorch(const TensorMap& ours);
 

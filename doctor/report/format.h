@@ -6,19 +6,19 @@
 
 namespace binade::doctor::report {
 
-/// "1,234,567"
+/// Returns "1,234,567".
 std::string count_text(std::int64_t count);
-/// Four significant digits: "0.01234", "1.3e-07"; at 10,000 and above whole numbers with commas.
+/// Returns four significant digits: "0.01234", "1.3e-07"; from 10,000 on, an integer with commas.
 std::string number_text(double value);
-/// "3 steps", "1 step"
+/// Returns "3 steps" or "1 step".
 std::string counted(std::int64_t count, const std::string& noun);
-/// "41 s", "12 min", "3 h 20 min"
+/// Returns "41 s", "12 min" or "3 h 20 min".
 std::string duration_text(double seconds);
-/// "3.21 binades"; infinite ones in words.
+/// Returns "3.21 binades", or a description of an infinity or NaN.
 std::string binades_text(double binades);
-/// "2¹⁶" for a power of two, the number elsewhere.
+/// Returns "2¹⁶" for a power of two, otherwise the number.
 std::string scale_text(double scale);
-/// Cut to `bytes` at the boundary of a character, with an ellipsis.
+/// Truncates a text to at most `bytes` at a character boundary and adds an ellipsis.
 std::string clipped(std::string_view text, std::size_t bytes);
 
 }  // namespace binade::doctor::report

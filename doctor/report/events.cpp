@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <span>
 
+#include "binade/doctor/report/format.h"
 #include "binade/doctor/report/sections.h"
-#include "binade/doctor/report/words.h"
 
 namespace binade::doctor::report {
 
@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::size_t kMostEvents = 400;
 
-/// "2026-11-22T03:45:06Z" -> "03:45:06": the day stands in the page's head.
+/// Returns the time of day: "2026-11-22T03:45:06Z" -> "03:45:06". The head of the page shows the date.
 std::string time_of_day(const std::string& time) {
   return time.size() == 20 && time[10] == 'T' ? time.substr(11, 8) : time;
 }
 
-/// What an incident's line says stands on its card.
+/// Returns the text of an event; the text of an incident links to its card.
 Markup what_of(const RunHistory& history, const EventRecord& event) {
   const IncidentRecord* incident = event.kind == "incident" ? history.incident_at(event.step) : nullptr;
   const std::string anchor = incident == nullptr ? "" : anchor_of(history, *incident);
@@ -24,7 +24,7 @@ Markup what_of(const RunHistory& history, const EventRecord& event) {
 
 }  // namespace
 
-Markup story_section(const RunHistory& history) {
+Markup events_section(const RunHistory& history) {
   if (history.events.empty()) return {};
   const std::span<const EventRecord> all(history.events);
   Markup rows = row("th", {text("time"), text("step"), text(""), text("what happened")});

@@ -1,11 +1,9 @@
-#include "binade/doctor/subject.h"
+#include "binade/doctor/selected_checkpoint.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "binade/core/error.h"
-#include "binade/io/checkpoint/manifest.h"
-#include "binade/io/files/file_ops.h"
 
 namespace binade::doctor {
 
@@ -32,28 +30,22 @@ std::string checkpoints_folder(const std::string& run) {
   const std::string inside = run + "/checkpoints";
   std::error_code error;
   if (fs::symlink_status(inside, error).type() != fs::file_type::not_found) return inside;
-  const std::string itself =
-      fs::canonical(run, error).string();  // follows a symbolic link that a person gives as the run folder
+  const std::string itself = fs::canonical(run, error).string();  // a run folder may be given as a symbolic link
   return error ? run : itself;
 }
 
 std::vector<std::string> checkpoint_files(const std::string& path) {
   if (!is_folder(path)) return {path};
   const std::string folder = checkpoints_folder(path);
-  io::FileOps& ops = io::FileOps::real();
-  int descriptor = -1;
-  std::vector<std::string> names, files;
-  int error = io::open_checkpoints(ops, folder, descriptor);
-  const io::FileHandle handle(ops, descriptor);
-  if (error == 0) error = ops.list(descriptor, names);
-  check<NoCheckpointError>(error == 0, "checkpoints in {}: {}", folder, io::error_text(error));
-  for (const std::string& name : names)
-    if (io::step_of_file_name(name)) files.push_back(folder + "/" + name);
+  const io::FileHandle handle = io::open_checkpoints(folder);
+  std::vector<std::string> files;
+  for (const std::string& name : io::newest_first(io::FileOps::real(), handle.get(), folder))
+    files.insert(files.begin(), folder + "/" + name);
   check<NoCheckpointError>(!files.empty(), "{}: it holds no checkpoint", folder);
   return files;
 }
 
-Subject load(const std::string& path, const std::string& which, io::CheckpointChoice usual) {
+SelectedCheckpoint load(const std::string& path, const std::string& which, io::CheckpointChoice usual) {
   const std::optional<io::CheckpointChoice> choice = which.empty() ? usual : io::checkpoint_choice(which);
   check<ArgumentError>(choice.has_value(), "--checkpoint: wanted best, newest or a step, got '{}'", which);
   if (!is_folder(path)) {

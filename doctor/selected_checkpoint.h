@@ -7,32 +7,32 @@
 
 namespace binade::doctor {
 
-/// The checkpoint files that a path means: itself; those of a run folder or of its checkpoints/, oldest first. Throws
-/// NoCheckpointError when there is none.
+/// Returns the checkpoint files that a path refers to: itself, or those of a run folder or of its checkpoints/, oldest
+/// first. Throws NoCheckpointError if there is none.
 std::vector<std::string> checkpoint_files(const std::string& path);
 
 inline constexpr io::CheckpointChoice kNewest{.kind = io::CheckpointChoice::Kind::kNewest};
 
 /// The checkpoint that a command reads.
-struct Subject {
+struct SelectedCheckpoint {
   io::DecodedCheckpoint checkpoint;
-  std::string what;  ///< for people: its path and, for a run folder, why it was chosen
+  std::string description;  ///< its path and, for a run folder, the reason for the choice
 };
 /// Loads a checkpoint file, or the checkpoint of a run folder that `which` selects: "best", "newest" or a step; if
 /// `which` is empty, `usual`. Throws ArgumentError for any other word, and for a word given with a file.
-Subject load(const std::string& path, const std::string& which = "", io::CheckpointChoice usual = kNewest);
+SelectedCheckpoint load(const std::string& path, const std::string& which = "", io::CheckpointChoice usual = kNewest);
 
 bool is_folder(const std::string& path);
-/// The folder that holds the checkpoints of a run folder.
+/// Returns the folder that holds the checkpoints of a run folder.
 std::string checkpoints_folder(const std::string& run);
 
-/// "1.5 GB": for people, three digits.
+/// Returns "1.5 GB", with three digits.
 std::string bytes_text(std::uint64_t bytes);
-/// A name or text from a file as one line, without line breaks.
+/// Replaces line breaks and tabs in a name or text from a file.
 std::string one_line(std::string text);
-/// One line of text for a value that is not a tensor, cut to a width.
+/// Returns a value as one line of text, truncated; a tensor as its type.
 std::string value_text(const StateDict::Value& value);
-/// "f32 (256, 128)"
+/// Returns the type of a value: "f32 (256, 128)", "integers".
 std::string type_text(const StateDict::Value& value);
 
 }  // namespace binade::doctor

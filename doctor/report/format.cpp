@@ -1,4 +1,4 @@
-#include "binade/doctor/report/words.h"
+#include "binade/doctor/report/format.h"
 
 #include <fmt/core.h>
 
@@ -36,7 +36,7 @@ std::string duration_text(double seconds) {
 
 std::string binades_text(double binades) {
   if (std::isnan(binades)) return "not sampled";
-  if (std::isinf(binades)) return binades < 0 ? "overflow or NaN" : "nothing seen, or only zeros";
+  if (std::isinf(binades)) return binades < 0 ? "overflow or NaN" : "no values, or only zeros";
   return fmt::format("{:.2f} binades", binades);
 }
 

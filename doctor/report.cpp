@@ -4,7 +4,7 @@
 #include "binade/doctor/report/page.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/files/output_file.h"
-#include "binade/io/records/utc_time.h"
+#include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
 
 namespace binade::doctor {

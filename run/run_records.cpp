@@ -12,7 +12,6 @@
 #include "binade/core/error.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/records/tensorboard.h"
-#include "binade/io/records/utc_time.h"
 #include "binade/io/terminal/console.h"
 #include "binade/io/terminal/progress_bar.h"
 

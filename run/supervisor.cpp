@@ -19,7 +19,6 @@
 #include "binade/core/error.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/records/json_lines.h"
-#include "binade/io/records/utc_time.h"
 #include "binade/io/terminal/console.h"
 #include "binade/run/incident_folders.h"
 

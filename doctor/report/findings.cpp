@@ -7,7 +7,6 @@
 
 #include "binade/doctor/report/format.h"
 #include "binade/doctor/report/sections.h"
-#include "binade/doctor/report/summary.h"
 
 namespace binade::doctor::report {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "binade.h"
-#include "examples/common/settings.h"
+#include "examples/common/train_settings.h"
 
 namespace binade::examples {
 
@@ -41,5 +41,17 @@ void check_overrides(const PrecisionPolicy& policy, nn::Module& model, const Var
 
 /// Returns a text that lists all modules with their kinds, parameters with their shapes, and ops with their paths.
 std::string describe_modules(nn::Module& model, const Variable& output);
+
+/// Settings of `eval`: the model and the data to evaluate it on.
+struct EvalSettings {
+  ModelChoice model{};
+  TrainSettings data{};  ///< only the paths of the data and the batch size are used
+};
+
+void add_eval_settings(Settings& table, EvalSettings& s);
+
+/// Applies the flags. --data, --val-data and --val-fraction default to the values that the run was trained with or,
+/// without --run, to the program's defaults. `stored` is the table of `trained`, the program's training settings.
+void resolve_eval_settings(Settings& table, EvalSettings& s, Settings& stored, const TrainSettings& trained);
 
 }  // namespace binade::examples

@@ -11,8 +11,7 @@
 #include "binade/io/terminal/console.h"
 #include "examples/common/bench_settings.h"
 #include "examples/common/command.h"
-#include "examples/common/eval_settings.h"
-#include "examples/common/replay_program.h"
+#include "examples/common/model_file.h"
 #include "examples/common/train_program.h"
 
 /// A program that trains one kind of model is defined by a struct, its task, and has the commands below. GptTask and

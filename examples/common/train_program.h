@@ -75,4 +75,11 @@ int run_training_loop(const TrainSettings& s, amp::Trainer& trainer, amp::RunOpt
   return report_end(s, folder, run.end());
 }
 
+/// Reads a repro bundle and applies the settings of the run that wrote it to `table`. Throws CheckpointError or
+/// ArgumentError.
+StateDict open_repro_bundle(const std::string& path, Settings& table);
+
+/// Prints the result of a replay for the user on stderr, and as one JSON object on stdout. Returns the exit code 0.
+int report_replay(const amp::ReproReplay& replay);
+
 }  // namespace binade::examples

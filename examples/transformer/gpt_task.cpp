@@ -28,17 +28,13 @@ struct Shape {
   GptOptions model;
   std::int64_t batch, length;
 };
+constexpr GptOptions kGpt2{
+    .layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true};
 const Shape kShapes[] = {
     {"gpt-tiny", {.layers = 4, .heads = 4, .dim = 128, .context = 64, .vocabulary = 256, .table = 256}, 16, 64},
     {"gpt", {.layers = 6, .heads = 6, .dim = 384, .context = 256, .vocabulary = 256, .table = 256}, 8, 256},
-    {"gpt2",
-     {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true},
-     4,
-     64},
-    {"gpt2-1024",
-     {.layers = 12, .heads = 12, .dim = 768, .context = 1024, .vocabulary = 50257, .table = 50304, .tanh_gelu = true},
-     4,
-     1024},
+    {"gpt2", kGpt2, 4, 64},
+    {"gpt2-1024", kGpt2, 4, 1024},
     {"gpt-dry", {.layers = 1, .heads = 2, .dim = 16, .context = 8, .vocabulary = 29, .table = 32}, 2, 8}};
 
 Tensor random_tokens(const Shape& shape, std::uint32_t which) {

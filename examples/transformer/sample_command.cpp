@@ -1,10 +1,6 @@
-#include "examples/transformer/sample_command.h"
-
 #include "binade/io/terminal/console.h"
 #include "binade/io/text/utf8.h"
-#include "examples/common/model_file.h"
-#include "examples/common/program.h"
-#include "examples/transformer/gpt_settings.h"
+#include "examples/transformer/gpt_task.h"
 #include "examples/transformer/sampling.h"
 
 namespace binade::examples {

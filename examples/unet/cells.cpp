@@ -9,7 +9,6 @@
 #include "binade/core/error.h"
 #include "binade/core/parallel.h"
 #include "binade/core/random.h"
-#include "binade/core/sha256.h"
 
 namespace binade::examples {
 namespace {
@@ -211,10 +210,7 @@ io::ImageSet embedded_cells(const CellOptions& options, bool normalize) {
     io::ImageSample& sample = set.samples[static_cast<std::size_t>(i)];
     sample.name = fmt::format("cell-{:03}", i);
     sample.pair = {io::to_tensor(drawn.image, 1, normalize), io::to_mask(drawn.mask, 1, sample.name)};
-    Sha256 hash;
-    hash.update(sample.pair.image.raw(), sample.pair.image.bytes());
-    hash.update(sample.pair.mask.raw(), sample.pair.mask.bytes());
-    sample.content = to_hex(hash.digest());
+    sample.content = io::content_of(sample.pair);
   });
   return set;
 }

@@ -1,5 +1,4 @@
 // binade-unet: trains, evaluates and applies a U-Net that segments images.
-#include "examples/unet/predict_command.h"
 #include "examples/unet/unet_task.h"
 
 int main(int argc, char** argv) {

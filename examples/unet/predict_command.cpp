@@ -1,15 +1,11 @@
-#include "examples/unet/predict_command.h"
-
 #include <algorithm>
 #include <filesystem>
 
 #include "binade/io/data/image_data.h"
 #include "binade/io/files/read_file.h"
 #include "binade/io/terminal/console.h"
-#include "examples/common/model_file.h"
-#include "examples/common/program.h"
 #include "examples/unet/prediction.h"
-#include "examples/unet/unet_settings.h"
+#include "examples/unet/unet_task.h"
 
 namespace binade::examples {
 namespace {

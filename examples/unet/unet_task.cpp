@@ -7,7 +7,6 @@
 #include "binade/run/known_programs.h"
 #include "examples/unet/evaluation.h"
 #include "examples/unet/picture.h"
-#include "examples/unet/prior.h"
 
 namespace binade::examples {
 

@@ -56,4 +56,7 @@ struct UNetTask {
   static void tune(TrainSettings& s) { s.optimizer = "adam"; }
 };
 
+/// Declares `predict`, which segments images from files.
+Command add_predict(CLI::App& program);
+
 }  // namespace binade::examples

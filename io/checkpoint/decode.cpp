@@ -103,26 +103,11 @@ void check_format(const StoredTree& tree, CheckpointInfo& info) {
       required, info.writer);
 }
 
-std::optional<DType> dtype_named(std::string_view name) {
-  for (const DType d :
-       {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
-    if (name_of(d) == name) return d;
-  return std::nullopt;
-}
-
-bool stored_as(DType dtype, StoredType type) {
-  switch (dtype) {
-    case DType::f16: return type == StoredType::kF16;
-    case DType::bf16: return type == StoredType::kBf16;
-    case DType::f32: return type == StoredType::kF32;
-    case DType::f64: return type == StoredType::kF64;
-    case DType::i64: return type == StoredType::kI64;
-    case DType::i32: return type == StoredType::kI32;
-    case DType::u8:
-    case DType::boolean: return type == StoredType::kU8;
-  }
-  return false;
-}
+/// The dtypes of tensors and the types in which their elements are stored.
+constexpr std::pair<DType, StoredType> kTensorTypes[] = {
+    {DType::f32, StoredType::kF32}, {DType::f16, StoredType::kF16},   {DType::bf16, StoredType::kBf16},
+    {DType::f64, StoredType::kF64}, {DType::i64, StoredType::kI64},   {DType::i32, StoredType::kI32},
+    {DType::u8, StoredType::kU8},   {DType::boolean, StoredType::kU8}};
 
 std::string kind_of(const std::string& name, const StoredDataset& dataset) {
   if (dataset.attributes.size() != 1) bad_entry(name, "wanted one attribute, dtype");
@@ -192,13 +177,15 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
     const std::string kind = kind_of(name, dataset);
     if (name.find('/') == std::string::npos) bad_entry(name, "lies in no group");
     if (describes_the_file(name)) continue;
-    if (const std::optional<DType> dtype = dtype_named(kind)) {
-      if (!stored_as(*dtype, dataset.type)) bad_entry(name, "is marked " + kind + " and stored as another type");
-      if (*dtype == DType::boolean)
+    const auto* tensor = std::ranges::find_if(kTensorTypes, [&](const auto& t) { return name_of(t.first) == kind; });
+    if (tensor != std::end(kTensorTypes)) {
+      const DType dtype = tensor->first;
+      if (tensor->second != dataset.type) bad_entry(name, "is marked " + kind + " and stored as another type");
+      if (dtype == DType::boolean)
         for (const std::byte b : dataset.bytes)
           if (b > std::byte{1}) bad_entry(name, "holds a bool that is neither 0 nor 1");
-      info.manifest += layout::manifest_line(name, *dtype, dataset.shape, dataset.bytes);
-      if (state != nullptr) put(name, tensor_of(*dtype, dataset));
+      info.manifest += layout::manifest_line(name, dtype, dataset.shape, dataset.bytes);
+      if (state != nullptr) put(name, tensor_of(dtype, dataset));
     } else if (kind == layout::kTextKind && dataset.type == StoredType::kText) {
       put(name, std::string(dataset.text()));
     } else if (kind == layout::kIntegersKind || kind == layout::kNumbersKind) {

@@ -64,4 +64,8 @@ StoredTree read_profile(std::span<const std::byte> image, std::size_t base, cons
 /// and '/', but not "." or "..".
 bool is_valid_name(std::string_view name);
 
+/// Returns the checksum of HDF5's metadata: Bob Jenkins' lookup3 ("hashlittle") with initial value 0, as the HDF5 file
+/// format specification requires.
+std::uint32_t lookup3(std::span<const std::byte> bytes);
+
 }  // namespace binade::io

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -55,16 +56,12 @@ std::optional<ManifestEntry> entry_from(std::string_view line) {
   if (!parse(next_word(line), e.bytes)) return std::nullopt;
   e.sha256 = next_word(line);
   if (e.sha256.size() != 64 || e.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
-  const std::string_view status = next_word(line);
-  bool known = false;
-  for (const auto s : {CheckpointStatus::kCommitted, CheckpointStatus::kVerified, CheckpointStatus::kGood})
-    if (status == name_of(s)) {
-      e.status = s;
-      known = true;
-    }
+  constexpr std::array kStatuses{CheckpointStatus::kCommitted, CheckpointStatus::kVerified, CheckpointStatus::kGood};
+  const auto* status = std::ranges::find(kStatuses, next_word(line), [](CheckpointStatus s) { return name_of(s); });
   const std::string_view health = next_word(line);
+  if (status == kStatuses.end() || (health != "finite" && health != "non-finite")) return std::nullopt;
+  e.status = *status;
   e.finite = health == "finite";
-  if (!known || (!e.finite && health != "non-finite")) return std::nullopt;
   std::string_view score = next_word(line);
   if (score != "-") {
     e.score = Score{.higher_is_better = score.starts_with(kHigher)};

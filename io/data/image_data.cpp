@@ -80,6 +80,13 @@ Tensor to_tensor(const Image& image, int channels, bool normalized) {
   return tensor;
 }
 
+std::string content_of(const ImagePair& pair) {
+  Sha256 hash;
+  hash.update(pair.image.raw(), pair.image.bytes());
+  hash.update(pair.mask.raw(), pair.mask.bytes());
+  return to_hex(hash.digest());
+}
+
 Image read_mask_png(const std::string& path, int classes) {
   const std::string bytes = read_png_bytes(path);
   const Image indexed = decode_png(bytes, path, {.palette_as_index = true});

@@ -56,6 +56,8 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
 Tensor to_tensor(const Image& image, int channels, bool normalize);
 /// Normalizes an image in place to zero mean and unit standard deviation; a constant image becomes zeros.
 void normalize(Tensor& image);
+/// Returns the SHA-256 in hex of the values of both images.
+std::string content_of(const ImagePair& pair);
 /// Converts a mask's pixels to (H, W) u8, see read_image_folder(). `name` is for the error text.
 Tensor to_mask(const Image& image, int classes, const std::string& name);
 /// Reads a mask file for to_mask().

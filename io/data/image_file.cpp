@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "binade/core/error.h"
-#include "binade/core/sha256.h"
 #include "binade/io/checkpoint/hdf5.h"
 #include "binade/io/data/image_data.h"
 #include "binade/io/files/containment.h"
@@ -220,10 +219,7 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
                    Tensor::from(ids[n], {contents.height, contents.width}).to(DType::u8)};
     ids[n] = {};
     if (options.normalize) normalize(sample.pair.image);
-    Sha256 hash;
-    hash.update(sample.pair.image.raw(), sample.pair.image.bytes());
-    hash.update(sample.pair.mask.raw(), sample.pair.mask.bytes());
-    sample.content = to_hex(hash.digest());
+    sample.content = content_of(sample.pair);
     set.samples.push_back(std::move(sample));
   }
   return set;

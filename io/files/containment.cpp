@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "binade/core/error.h"
+#include "binade/io/files/file_ops.h"
 
 namespace binade::io {
 namespace {
@@ -24,16 +25,8 @@ namespace {
 constexpr std::size_t kLongestError = 2048;  // fits into any pipe buffer, so that the child never blocks
 constexpr int kFailed = 1;
 
-bool write_all(int file, const void* bytes, std::size_t count) {
-  const auto* at = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t written = ::write(file, at, count);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    at += written;
-    count -= static_cast<std::size_t>(written);
-  }
-  return true;
+bool write_pipe(int file, const void* bytes, std::size_t count) {
+  return write_all(FileOps::real(), file, {static_cast<const std::byte*>(bytes), count}) == 0;
 }
 
 /// Lowers a soft limit of this process.
@@ -71,12 +64,12 @@ void confine(const ContainmentLimits& limits) {
   confine(limits);
   int code = 0;
   const auto fail = [&](const char* text) {
-    write_all(errors, text, std::min(std::strlen(text), kLongestError));
+    write_pipe(errors, text, std::min(std::strlen(text), kLongestError));
     code = kFailed;
   };
   try {
     work([data](const void* bytes, std::size_t count) {
-      if (!write_all(data, bytes, count)) ::_exit(0);  // the parent has closed the pipe
+      if (!write_pipe(data, bytes, count)) ::_exit(0);  // the parent has closed the pipe
     });
   } catch (const std::bad_alloc&) {
     fail("reading it takes more memory than such a file may need");
@@ -96,6 +89,7 @@ Containment::Containment(std::string what, const ContainmentLimits& limits,
   std::array<int, 2> data{-1, -1}, errors{-1, -1};
   bool ready = ::pipe2(data.data(), O_CLOEXEC) == 0 && ::pipe2(errors.data(), O_CLOEXEC) == 0;
   if (ready) {
+    FileOps::real();  // initialized before the fork, for write_pipe()
     child_ = ::fork();
     if (child_ == 0) run_child(limits, work, data[1], errors[1]);
     ready = child_ > 0;

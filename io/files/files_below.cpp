@@ -12,21 +12,20 @@ namespace binade::io {
 FilesBelow::FilesBelow(const std::string& path, FileOps& ops)
     : path_(path), folder_(open_folder(ops, path)), ops_(&ops) {}
 
-int FilesBelow::walk(const std::string& name, Missing missing, FileHandle& folder, std::string& last) const {
+FilesBelow::Location FilesBelow::walk(const std::string& name, Missing missing) const {
   int opened = -1;
-  if (const int error = ops_->open_folder_in(folder_.get(), ".", opened)) return error;
-  folder = FileHandle(*ops_, opened);
+  if (const int error = ops_->open_folder_in(folder_.get(), ".", opened)) return {error};
+  FileHandle folder(*ops_, opened);
   std::size_t begin = 0;
   for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', begin)) {
     const std::string part = name.substr(begin, slash - begin);
     begin = slash + 1;
     if (missing == Missing::kIsMade)
-      if (const int error = ops_->create_folder_in(folder.get(), part); error != 0 && error != EEXIST) return error;
-    if (const int error = ops_->open_folder_in(folder.get(), part, opened)) return error;
+      if (const int error = ops_->create_folder_in(folder.get(), part); error != 0 && error != EEXIST) return {error};
+    if (const int error = ops_->open_folder_in(folder.get(), part, opened)) return {error};
     folder = FileHandle(*ops_, opened);
   }
-  last = name.substr(begin);
-  return 0;
+  return {0, std::move(folder), name.substr(begin)};
 }
 
 void FilesBelow::refuse(const std::string& name, const char* doing, int error) const {
@@ -38,31 +37,28 @@ void FilesBelow::refuse(const std::string& name, const char* doing, int error) c
 }
 
 bool FilesBelow::holds(const std::string& name) const {
-  FileHandle folder;
-  std::string last;
   FileStatus status;
-  int error = walk(name, Missing::kStays, folder, last);
-  if (error == 0) error = ops_->status_of(folder.get(), last, status);
+  const Location at = walk(name, Missing::kStays);
+  int error = at.error;
+  if (error == 0) error = ops_->status_of(at.folder.get(), at.name, status);
   if (error != 0 && error != ENOENT) refuse(name, "looked for", error);
   return error == 0;
 }
 
 std::vector<std::string> FilesBelow::names_in(const std::string& folder_name) const {
-  FileHandle folder;
-  std::string last;
   std::vector<std::string> names;
-  int error = walk(folder_name + "/", Missing::kStays, folder, last);
-  if (error == 0) error = ops_->list(folder.get(), names);
+  const Location at = walk(folder_name + "/", Missing::kStays);
+  int error = at.error;
+  if (error == 0) error = ops_->list(at.folder.get(), names);
   if (error != 0 && error != ENOENT) refuse(folder_name, "listed", error);
   return names;
 }
 
 std::optional<FileHandle> FilesBelow::find_regular(const std::string& name, std::uint64_t& bytes) const {
-  FileHandle folder;
-  std::string last;
   int descriptor = -1;
-  int error = walk(name, Missing::kStays, folder, last);
-  if (error == 0) error = ops_->open_read(folder.get(), last, descriptor);
+  const Location at = walk(name, Missing::kStays);
+  int error = at.error;
+  if (error == 0) error = ops_->open_read(at.folder.get(), at.name, descriptor);
   if (error == ENOENT) return std::nullopt;
   if (error != 0) refuse(name, "read", error);
   FileHandle file(*ops_, descriptor);
@@ -98,21 +94,19 @@ std::string FilesBelow::read_end(const std::string& name, std::uint64_t most) co
 }
 
 void FilesBelow::replace(const std::string& name, std::span<const std::byte> bytes) const {
-  FileHandle folder;
-  std::string last;
-  int error = walk(name, Missing::kIsMade, folder, last);
-  if (error == 0) error = write_file_atomically(*ops_, folder.get(), last, bytes);
+  const Location at = walk(name, Missing::kIsMade);
+  int error = at.error;
+  if (error == 0) error = write_file_atomically(*ops_, at.folder.get(), at.name, bytes);
   if (error != 0) refuse(name, "written", error);
 }
 
 FileHandle FilesBelow::append_to(const std::string& name) const {
-  FileHandle folder;
-  std::string last;
-  int error = walk(name, Missing::kStays, folder, last);
+  const Location at = walk(name, Missing::kStays);
+  int error = at.error;
   if (error != 0) refuse(name, "opened to write", error);
   // O_NONBLOCK, so that a FIFO of that name is refused without waiting for a reader.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  FileHandle file(*ops_, ::openat(folder.get(), last.c_str(), kFlags, 0600));
+  FileHandle file(*ops_, ::openat(at.folder.get(), at.name.c_str(), kFlags, 0600));
   if (!file.open()) refuse(name, "opened to write", errno);
   FileStatus status;
   error = ops_->status(file.get(), status);
@@ -122,11 +116,10 @@ FileHandle FilesBelow::append_to(const std::string& name) const {
 }
 
 std::optional<FileHandle> FilesBelow::create(const std::string& name) const {
-  FileHandle folder;
-  std::string last;
   int descriptor = -1;
-  int error = walk(name, Missing::kIsMade, folder, last);
-  if (error == 0) error = ops_->create_exclusive(folder.get(), last, descriptor);
+  const Location at = walk(name, Missing::kIsMade);
+  int error = at.error;
+  if (error == 0) error = ops_->create_exclusive(at.folder.get(), at.name, descriptor);
   if (error == EEXIST) return std::nullopt;
   if (error != 0) refuse(name, "created", error);
   return FileHandle(*ops_, descriptor);

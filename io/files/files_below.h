@@ -47,8 +47,13 @@ class FilesBelow {
 
  private:
   enum class Missing { kStays, kIsMade };
-  /// Opens the folder that holds `name` and returns the last component in `last`. Returns 0 or errno.
-  int walk(const std::string& name, Missing missing, FileHandle& folder, std::string& last) const;
+  struct Location {
+    int error = 0;  ///< 0 or errno; if not 0, the other members are incomplete
+    FileHandle folder{};
+    std::string name{};  ///< within the folder
+  };
+  /// Opens the folder that holds `name`.
+  Location walk(const std::string& name, Missing missing) const;
   [[noreturn]] void refuse(const std::string& name, const char* doing, int error) const;
   std::optional<FileHandle> find_regular(const std::string& name, std::uint64_t& bytes) const;
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 
 #include "binade/core/error.h"
 #include "binade/io/text/utf8.h"
@@ -84,6 +85,15 @@ void JsonLines::truncate(std::int64_t offset) {
 
 void JsonLines::sync() {
   check<StorageError>(::fsync(file_.get()) == 0, "{}: cannot be flushed to the disk: {}", path_, std::strerror(errno));
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
 }
 
 }  // namespace binade::io

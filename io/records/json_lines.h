@@ -20,7 +20,6 @@ std::string json_string(std::string_view text);
 class JsonObject {
  public:
   JsonObject& add(std::string_view name, std::string_view value) { return add_raw(name, json_string(value)); }
-  JsonObject& add(std::string_view name, const char* value) { return add(name, std::string_view(value)); }
   /// Adds a float, double, bool or any integer.
   template <class T>
   requires std::is_arithmetic_v<T> JsonObject& add(std::string_view name, T value) {
@@ -62,5 +61,8 @@ class JsonLines {
   FileHandle file_;
   std::int64_t offset_ = 0;
 };
+
+/// Returns the time as "2026-11-22T03:45:06Z", for display only: no behavior depends on the clock.
+std::string utc_now();
 
 }  // namespace binade::io

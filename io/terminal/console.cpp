@@ -25,18 +25,7 @@ Console Console::of(int descriptor) {
 }
 
 std::string Console::paint(std::string_view text, Color which) const {
-  if (!color || which == Color::kNone) return std::string(text);
-  const char* code = "";
-  switch (which) {
-    case Color::kBold: code = "1"; break;
-    case Color::kDim: code = "2"; break;
-    case Color::kRed: code = "31"; break;
-    case Color::kGreen: code = "32"; break;
-    case Color::kYellow: code = "33"; break;
-    case Color::kBlue: code = "34"; break;
-    case Color::kNone: break;
-  }
-  return std::string("\x1b[") + code + "m" + std::string(text) + "\x1b[0m";
+  return color ? fmt::format("\x1b[{}m{}\x1b[0m", which == Color::kRed ? 31 : 32, text) : std::string(text);
 }
 
 namespace {

@@ -5,7 +5,7 @@
 
 namespace binade::io {
 
-enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kBlue };
+enum class Color { kRed, kGreen };
 
 /// Capabilities of an output: a terminal, or a file in its place.
 struct Console {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "binade/io/checkpoint/hdf5_lookup3.h"
+#include "binade/io/checkpoint/hdf5_profile.h"
 #include "binade/io/checkpoint/layout.h"
 
 namespace binade::fuzz {

@@ -10,7 +10,6 @@
 
 #include "binade/core/error.h"
 #include "binade/io/checkpoint/file.h"
-#include "binade/io/checkpoint/hdf5_lookup3.h"
 #include "binade/io/checkpoint/hdf5_profile.h"
 #include "binade/io/files/forwarding_file_ops.h"
 #include "tests/io/scratch_folder.h"

@@ -7,7 +7,7 @@
 
 #include "binade/core/error.h"
 #include "binade/io/checkpoint/file.h"
-#include "binade/io/checkpoint/hdf5_lookup3.h"
+#include "binade/io/checkpoint/hdf5_profile.h"
 #include "binade/io/checkpoint/layout.h"
 #include "binade/io/checkpoint/sections.h"
 #include "binade/io/checkpoint/store.h"

@@ -10,8 +10,8 @@
 #include "binade/io/exchange/safetensors.h"
 #include "examples/transformer/gpt.h"
 #include "examples/transformer/sampling.h"
+#include "examples/unet/image_source.h"
 #include "examples/unet/prediction.h"
-#include "examples/unet/prior.h"
 #include "examples/unet/unet.h"
 #include "tests/golden/golden_file.h"
 

@@ -59,7 +59,7 @@ std::string difference(const StateDict::Value& a, const StateDict::Value& b) {
   if (const auto* tensor = std::get_if<Tensor>(&a)) return tensor_difference(*tensor, std::get<Tensor>(b));
   if (same_value(a, b)) return "";
   const std::string was = value_text(a), is = value_text(b);
-  return was == is ? "differ beyond what fits here" : was + " -> " + is;
+  return was == is ? "differ beyond the displayed text" : was + " -> " + is;
 }
 
 }  // namespace

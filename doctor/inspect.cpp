@@ -48,7 +48,7 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
   io::print(fmt::format("  {}\n", one_line(io::first_non_finite(state).value_or("every number is finite"))));
   if (!info.state_hash.empty())
     io::print(fmt::format("  state hash {}{}\n", one_line(info.state_hash),
-                          amp::state_hash(state) == info.state_hash ? "" : " (its contents give another)"));
+                          amp::state_hash(state) == info.state_hash ? "" : " (which its contents do not match)"));
   std::map<std::string, Group> groups;
   for (const auto& [name, value] : state.values()) {
     Group& group = groups[name.substr(0, name.find('/'))];
@@ -73,7 +73,7 @@ void print_checkpoint(const io::DecodedCheckpoint& checkpoint, bool all) {
   };
   list(false);
   list(true);
-  if (left < 0) io::print(fmt::format("  … and {} more entries: --all\n", -left));
+  if (left < 0) io::print(fmt::format("  … and {} more entries; use --all\n", -left));
 }
 
 }  // namespace

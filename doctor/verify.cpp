@@ -18,7 +18,7 @@ int verify(const std::string& path) {
       io::check_name_fits(io::split_path(file).second, checkpoint.info);
       check<NoCheckpointError>(checkpoint.info.state_hash.empty() ||
                                    amp::state_hash(checkpoint.state) == checkpoint.info.state_hash,
-                               "checkpoint {}: its contents do not give the state hash that is written in it", file);
+                               "checkpoint {}: its contents do not match its state hash", file);
       const std::optional<std::string> non_finite = io::first_non_finite(checkpoint.state);
       check<NoCheckpointError>(!non_finite, "checkpoint {}: {}", file, non_finite.value_or(""));
       io::print(

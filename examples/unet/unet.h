@@ -38,7 +38,7 @@ struct UpBlock : nn::Module {
   UpBlock(std::int64_t in, std::int64_t out);
   void visit(nn::Visitor& v) override;
   std::string kind() const override { return "UpBlock"; }
-  /// `buffer`, where there is one, holds the skip and has as many channels left behind it.
+  /// `buffer`, if not null, holds the skip connection and has space for as many channels after it.
   Variable operator()(const Variable& x, const Variable& skip,
                       const std::shared_ptr<ops::ConcatBuffer>& buffer = nullptr, bool recomputed = false);
 };

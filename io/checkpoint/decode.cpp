@@ -56,7 +56,7 @@ void check_user_block(std::span<const std::byte> image) {
   const auto version = number_at<std::uint32_t>(image, layout::kVersionAt);
   const Sha256::Digest digest = layout::guarded_digest(image);
   check<NoCheckpointError>(std::memcmp(digest.data(), image.data() + layout::kDigestAt, digest.size()) == 0,
-                           "it is damaged: its SHA-256 does not fit its bytes");
+                           "it is damaged: its SHA-256 does not match its bytes");
   check<CheckpointError>(version == layout::kUserBlockVersion &&
                              number_at<std::uint32_t>(image, layout::kBlockSizeAt) == kUserBlockBytes,
                          "it has a user block of version {}; this Binade reads version {}: use a newer one", version,
@@ -99,7 +99,7 @@ void check_format(const StoredTree& tree, CheckpointInfo& info) {
   const std::int64_t required = integer_in(format, "required_features");
   integer_in(format, "optional_features");
   check<CheckpointError>(
-      required == 0, "it requires features {:#x} that this Binade does not know: use the version that wrote it ({})",
+      required == 0, "it requires features {:#x} that this Binade does not have: use the version that wrote it ({})",
       required, info.writer);
 }
 
@@ -164,7 +164,7 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
     if (const std::string group = name.substr(0, name.find('/')); is_left_out(group, info)) {
       info.left_out.insert(group);
     } else if (state != nullptr) {
-      if (state->contains(name)) bad_entry(name, "the name is there twice");
+      if (state->contains(name)) bad_entry(name, "the name occurs twice");
       state->put(name, std::move(value));
     }
   };
@@ -175,7 +175,7 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
   }
   for (const auto& [name, dataset] : tree.datasets) {
     const std::string kind = kind_of(name, dataset);
-    if (name.find('/') == std::string::npos) bad_entry(name, "lies in no group");
+    if (name.find('/') == std::string::npos) bad_entry(name, "is not in a group");
     if (describes_the_file(name)) continue;
     const auto* tensor = std::ranges::find_if(kTensorTypes, [&](const auto& t) { return name_of(t.first) == kind; });
     if (tensor != std::end(kTensorTypes)) {
@@ -194,7 +194,7 @@ CheckpointInfo read_image(std::span<const std::byte> image, StateDict* state) {
         bad_entry(name, "is marked " + kind + " and stored as something else");
       put(name, list_value(name, dataset.type, dataset.bytes));
     } else {
-      bad_entry(name, "has a dtype that is not known");
+      bad_entry(name, "has an unknown dtype");
     }
   }
   if (const auto progress = tree.groups.find("progress"); progress != tree.groups.end())

@@ -46,7 +46,7 @@ std::vector<std::string> newest_first(FileOps& ops, int folder, const std::strin
 
 void none_left(const std::string& path, std::size_t tried) {
   throw NoCheckpointError(tried == 0
-                              ? fmt::format("checkpoints in {}: there is none yet; where its run has ended, start it "
+                              ? fmt::format("checkpoints in {}: there is none yet; if its run has ended, start it "
                                             "again with --resume auto (TrainingRun::resume_if_possible())",
                                             path)
                               : fmt::format("checkpoints in {}: none of {} could be verified", path, tried));
@@ -65,9 +65,8 @@ void check_name_fits(const std::string& name, const CheckpointInfo& info) {
 
 void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn) {
   for (const std::string& group : info.left_out)
-    warn(
-        fmt::format("checkpoint {}: it has format {}.{} and a group /{} that this Binade does not know; it is left out",
-                    file, info.major, info.minor, group));
+    warn(fmt::format("checkpoint {}: it has format {}.{} and a group /{} that this Binade cannot read; it is ignored",
+                     file, info.major, info.minor, group));
 }
 
 FileHandle open_checkpoints(const std::string& folder) {
@@ -134,8 +133,8 @@ LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std:
     std::string there;
     for (const std::string& other : std::views::reverse(newest_first(ops, folder.get(), path)))
       there += fmt::format("{}{}", there.empty() ? "" : ", ", *step_of_file_name(other));
-    throw NoCheckpointError(fmt::format("checkpoints in {}: there is none of step {}; there are those of {}", path,
-                                        step, there.empty() ? "none" : there));
+    throw NoCheckpointError(fmt::format("checkpoints in {}: there is none of step {}; existing steps: {}", path, step,
+                                        there.empty() ? "none" : there));
   }
   LoadedCheckpoint loaded;
   std::string why;
@@ -170,7 +169,7 @@ FoundCheckpoint find_checkpoint(const std::string& folder, const CheckpointChoic
             handle, [&] { return names_best_first(handle); }, warn, tried))
       return {*std::move(best), fmt::format("the best of {} with a score", tried)};
     check<NoCheckpointError>(choice.kind == kUsual,
-                             "checkpoints in {}: {}, so none is the best; take the newest, or name a step", folder,
+                             "checkpoints in {}: {}, so none is the best; use the newest, or give a step", folder,
                              tried == 0 ? "none has the score of an evaluation"
                                         : fmt::format("none of {} with a score could be verified", tried));
   }

@@ -81,7 +81,7 @@ CheckpointStore::CheckpointStore(const std::string& folder, StoreOptions options
     writer_ = std::thread([this] { write_loop(); });
   } catch (const std::system_error& error) {
     throw OutOfMemoryError(fmt::format(
-        "checkpoint store: the system starts no thread ({}); it is short of memory, or allows no more processes",
+        "checkpoint store: no thread can be started ({}): memory is short, or the limit on processes is reached",
         error.what()));
   }
 }
@@ -109,7 +109,7 @@ void CheckpointStore::reconcile() {
   const bool readable = error == 0 || error == ENOENT || error == EFBIG ||
                         (ops.status_of(folder_.get(), kManifestName, status) == 0 && !status.regular);
   check<StorageError>(
-      readable, "checkpoints in {}: cannot read {}: {}; where that stays so, remove it: it is rebuilt from the files",
+      readable, "checkpoints in {}: cannot read {}: {}; if that persists, remove it: it is rebuilt from the files",
       path_, kManifestName, error_text(error));
   ManifestReading reading;
   if (error == 0)
@@ -327,15 +327,15 @@ int CheckpointStore::set_aside_and_rename(const std::string& temporary, const st
     if (error == 0) error = ops.rename_over(folder_.get(), temporary, name);
   }
   if (error == 0)
-    options_.warn(fmt::format("checkpoint {}: another one of this step was there; it is now {}", name, aside));
+    options_.warn(fmt::format("checkpoint {}: it replaces another one of this step, which is now {}", name, aside));
   return error;
 }
 
 void CheckpointStore::sync_folder(const std::string& name) {
   const int error = options_.ops->sync(folder_.get());
-  check<StorageError>(error == 0,
-                      "checkpoint {}/{}: it is there, but the folder could not be synced: {}; a power cut may lose it",
-                      path_, name, error_text(error));
+  check<StorageError>(
+      error == 0, "checkpoint {}/{}: it was written, but the folder could not be synced: {}; a power cut may lose it",
+      path_, name, error_text(error));
 }
 
 void CheckpointStore::write_temporary(const CheckpointImage& image, const std::string& temporary) {
@@ -370,8 +370,8 @@ void CheckpointStore::compare_with_disk(const CheckpointImage& image, const std:
     must<Retry>(read_exactly(ops, file.get(), at, got), path_, "read back", name);
     same = std::memcmp(wanted.data(), got.data(), wanted.size()) == 0;
   }
-  check<Retry>(same, "checkpoint {}/{}: what was read back is not what was written; the last commit is intact", path_,
-               name);
+  check<Retry>(same, "checkpoint {}/{}: the bytes read back differ from those written; the last commit is intact",
+               path_, name);
 }
 
 bool CheckpointStore::same_on_disk(const CheckpointImage& image, const std::string& name) {
@@ -424,7 +424,7 @@ void CheckpointStore::prune_corrupt() {
   std::sort(corrupt.begin(), corrupt.end());
   corrupt.resize(corrupt.size() - kKeptAside);
   for (const auto& [file, number, name] : corrupt) options_.ops->unlink(folder_.get(), name);
-  options_.warn(fmt::format("checkpoints in {}: of the damaged ones the newest {} stay, {} were deleted", path_,
+  options_.warn(fmt::format("checkpoints in {}: the newest {} damaged ones are kept, {} were deleted", path_,
                             kKeptAside, corrupt.size()));
 }
 
@@ -549,16 +549,18 @@ void CheckpointStore::abandon_after(std::int64_t step) {
   for (const std::string& file : std::views::reverse(later)) {
     std::string aside;
     const int error = move_aside(file, "abandoned", aside);
-    check<StorageError>(error == 0 || error == ENOENT,
-                        "checkpoint {}/{}: it is of a run that was left, and cannot be renamed {}: {}; a resume would "
-                        "find it",
-                        path_, file, aside, error_text(error));
+    check<StorageError>(
+        error == 0 || error == ENOENT,
+        "checkpoint {}/{}: it was abandoned by a rollback, and cannot be renamed {}: {}; a resume would "
+        "find it",
+        path_, file, aside, error_text(error));
   }
   const int error = options_.ops->sync(folder_.get());
-  check<StorageError>(error == 0,
-                      "checkpoints in {}: those of a run that was left were moved, but the folder could not be synced: "
-                      "{}; a power cut may bring them back",
-                      path_, error_text(error));
+  check<StorageError>(
+      error == 0,
+      "checkpoints in {}: those abandoned by a rollback were renamed, but the folder could not be synced: "
+      "{}; a power cut may bring them back",
+      path_, error_text(error));
   write_manifest(now);
 }
 

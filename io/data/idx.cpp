@@ -99,10 +99,10 @@ std::string gunzip(std::string& file, const std::string& name) {
     if (promised == 0 && result == Z_OK) {
       promised = read_header(out, name).file_bytes();
       check<DataError>(promised / 1040 <= file.size(),
-                       "{}: its IDX header promises {} bytes, more than {} can unpack to", name, promised, file.size());
+                       "{}: its IDX header declares {} bytes, more than {} can unpack to", name, promised, file.size());
       out.reserve(promised);
     }
-    check<DataError>(result != Z_OK || out.size() <= promised, "{}: it unpacks to more than its IDX header promises",
+    check<DataError>(result != Z_OK || out.size() <= promised, "{}: it unpacks to more than its IDX header declares",
                      name);
   }
   check<DataError>(result == Z_STREAM_END, "{}: the gzip stream is damaged or truncated", name);
@@ -115,7 +115,7 @@ Tensor decode_idx(std::string file, const std::string& name) {
   if (is_gzip(file)) file = gunzip(file, name);
   const Header header = read_header(file, name);
   check<DataError>(header.file_bytes() == file.size(),
-                   "{}: the IDX header promises {} elements, the file has {} bytes for them", name,
+                   "{}: the IDX header declares {} elements, the file has {} bytes for them", name,
                    header.shape.numel(), file.size() - header.bytes());
   Tensor tensor = Tensor::empty(header.shape, header.type.dtype);
   decode(file.data() + header.bytes(), header.type, tensor);

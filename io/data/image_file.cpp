@@ -74,7 +74,7 @@ Dataset open_dataset(const hdf5::Handle& file, const std::string& path, const ch
   check<DataError>(elements <= kMostElements, "{}: wanted at most 2^36 elements, got {}", what, elements);
   // Deflate packs at most 1032 bytes into one; otherwise a file of a kilobyte could declare terabytes.
   const double stored = 1032.0 * static_cast<double>(H5Dget_storage_size(data.id.get()));
-  check<DataError>(elements <= stored, "{}: it promises {} elements and holds {} bytes", what, elements,
+  check<DataError>(elements <= stored, "{}: it declares {} elements and holds {} bytes", what, elements,
                    H5Dget_storage_size(data.id.get()));
   const auto type = hdf5::own(H5Dget_type(data.id.get()), H5Tclose, what);
   data.kind = H5Tget_class(type.get());
@@ -191,7 +191,7 @@ ImageSet read_image_file(const std::string& path, const ImageReadOptions& option
                          static_cast<double>(contents.count) * static_cast<double>(contents.height) *
                                  static_cast<double>(contents.width) <=
                              kMostElements;
-  check<DataError>(plausible, "{}: the library that reads it gave impossible extents; it is damaged", path);
+  check<DataError>(plausible, "{}: the library that reads it returned impossible extents; it is damaged", path);
 
   std::vector<std::vector<std::int32_t>> ids(static_cast<std::size_t>(contents.count));
   std::int32_t largest = 0;

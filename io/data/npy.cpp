@@ -41,7 +41,7 @@ class HeaderText {
       else if (key == "shape" && !header.shape)
         header.shape = shape();
       else
-        refuse("a key that does not belong there, or is there twice");
+        refuse("an unknown or repeated key");
       if (taken(',')) continue;
       expect('}');
       break;
@@ -54,7 +54,7 @@ class HeaderText {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw DataError(fmt::format("{}: the .npy header is none that NumPy writes: {}", name_, what));
+    throw DataError(fmt::format("{}: the .npy header is not one that NumPy writes: {}", name_, what));
   }
   void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n\r"), rest_.size())); }
   bool taken(char c) {
@@ -64,7 +64,7 @@ class HeaderText {
     return true;
   }
   void expect(char c) {
-    if (!taken(c)) refuse(fmt::format("no '{}' where one must be", c));
+    if (!taken(c)) refuse(fmt::format("no '{}' where one is required", c));
   }
   bool taken_word(std::string_view word) {
     skip_blanks();
@@ -76,9 +76,9 @@ class HeaderText {
     skip_blanks();
     const char quote = rest_.empty() ? '\0' : rest_[0];
     const std::size_t end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : std::string_view::npos;
-    if (end == std::string_view::npos || end > 32) refuse("no short text in quotes where one must be");
+    if (end == std::string_view::npos || end > 32) refuse("no short quoted text where one is required");
     const std::string text(rest_.substr(1, end - 1));
-    if (std::ranges::any_of(text, [](char c) { return c < ' ' || c > '~'; })) refuse("a text that is no plain ASCII");
+    if (std::ranges::any_of(text, [](char c) { return c < ' ' || c > '~'; })) refuse("a text that is not ASCII");
     rest_.remove_prefix(end + 1);
     return text;
   }
@@ -100,13 +100,13 @@ class HeaderText {
       std::uint64_t extent = 0;
       skip_blanks();
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
-      if (error != std::errc()) refuse("an extent that is no number from 0 to 2^64 - 1");
+      if (error != std::errc()) refuse("an extent that is not a number from 0 to 2^64 - 1");
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
       dims.push_back(extent);
       check<DataError>(dims.size() <= Shape::kMaxRank, "{}: wanted at most {} dimensions, got more", name_,
                        int{Shape::kMaxRank});
       if (taken(',')) continue;
-      if (dims.size() == 1) refuse("a shape that is no tuple");
+      if (dims.size() == 1) refuse("a shape that is not a tuple");
       expect(')');
       break;
     }

@@ -185,8 +185,8 @@ Image decode_png(const std::string& bytes, const std::string& name, const PngRea
                    name, reader.message);
   const std::size_t width_bytes = header.depth == 16 ? 2 : 1;
   const std::size_t wanted = static_cast<std::size_t>(header.width) * static_cast<std::size_t>(channels) * width_bytes;
-  check<DataError>(row_bytes == wanted, "{}: the PNG is of a kind that is not understood ({} bytes a row, wanted {})",
-                   name, row_bytes, wanted);
+  check<DataError>(row_bytes == wanted, "{}: the PNG is of an unsupported kind ({} bytes a row, wanted {})", name,
+                   row_bytes, wanted);
   std::vector<std::uint8_t> raw(row_bytes * header.height);
   std::vector<png_bytep> rows = row_pointers(raw, row_bytes, header.height);
   check<DataError>(read_rows(reader, rows.data()), "{}: the PNG is damaged: {}", name, reader.message);

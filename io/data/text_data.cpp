@@ -143,7 +143,7 @@ TokenSequence decode_token_file(const std::string& bytes, const std::string& nam
     check<DataError>(word(1) == 1, "{}: wanted an llm.c token file of version 1 (GPT-2, uint16), got version {}", name,
                      word(1));
     check<DataError>(bytes.size() == kHeader + 2 * std::size_t{word(2)},
-                     "{}: its header promises {} tokens, the file has space for {}; it is truncated or damaged", name,
+                     "{}: its header declares {} tokens, the file has space for {}; it is truncated or damaged", name,
                      word(2), (bytes.size() - kHeader) / 2);
     begin = kHeader;
   }

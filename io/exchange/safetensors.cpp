@@ -117,7 +117,7 @@ class HeaderReader final : public JsonEvents {
 
   std::string where() const { return entries.empty() ? "header" : shown(entries.back()); }
   [[noreturn]] void wrong(const std::string& got) {
-    refuse(where() + ": " + got + " where it does not belong (\"" + cut(key_) + "\")");
+    refuse(where() + ": " + got + " is not allowed here (\"" + cut(key_) + "\")");
   }
 
   Place place_ = Place::kStart;
@@ -196,7 +196,7 @@ Safetensors decode_safetensors(std::span<const std::byte> file) {
   for (const Entry& e : header.entries) names.push_back(e.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    refuse("tensor \"" + cut(*twice) + "\" is there twice");
+    refuse("tensor \"" + cut(*twice) + "\" occurs twice");
   for (const Entry& e : header.entries) shape_of(e, data.size());
   check_coverage(header.entries, data.size());
   for (const Entry& e : header.entries) {

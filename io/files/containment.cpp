@@ -72,7 +72,7 @@ void confine(const ContainmentLimits& limits) {
       if (!write_pipe(data, bytes, count)) ::_exit(0);  // the parent has closed the pipe
     });
   } catch (const std::bad_alloc&) {
-    fail("reading it takes more memory than such a file may need");
+    fail("reading it takes more memory than a file of its size may need");
   } catch (const std::exception& error) {
     fail(error.what());
   }
@@ -133,8 +133,7 @@ void Containment::wait_for_data() {
   const auto begin = Clock::now();
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(time_left_ - (Clock::now() - begin));
-    check<DataError>(left.count() > 0,
-                     "{}: reading it waits for something and is given up after {} s; is it on a disk that answers?",
+    check<DataError>(left.count() > 0, "{}: reading it was stopped after {} s without progress; does its disk respond?",
                      what_, wall_seconds_);
     pollfd data{.fd = data_, .events = POLLIN, .revents = 0};
     const auto limit = std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max());
@@ -158,11 +157,11 @@ void Containment::throw_child_error() {
   child_ = -1;
   if (length > 0) throw DataError(std::string(text.data(), length));
   if (ended > 0 && WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
-    throw DataError(what_ + ": reading it does not come to an end; it is damaged");
+    throw DataError(what_ + ": reading it did not end in time; it is damaged");
   if (ended > 0 && WIFSIGNALED(status))
     throw DataError(
-        fmt::format("{}: the library that reads it died of it (signal {}); it is damaged", what_, WTERMSIG(status)));
-  throw DataError(what_ + ": it ends before what it promises");
+        fmt::format("{}: the library that reads it crashed (signal {}); it is damaged", what_, WTERMSIG(status)));
+  throw DataError(what_ + ": it is shorter than its header says");
 }
 
 }  // namespace binade::io

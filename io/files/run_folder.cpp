@@ -40,7 +40,7 @@ int create_all(FileOps& ops, const std::string& path) {
 /// Throws StorageError if an error leaves open what the folder holds: a run must not begin on top of another.
 void check_readable(int error, const std::string& path) {
   check<StorageError>(error == 0 || error == ENOENT || error == ENOTDIR || error == ELOOP,
-                      "run folder {}: cannot see what is in it: {}", path, error_text(error));
+                      "run folder {}: cannot read its contents: {}", path, error_text(error));
 }
 
 /// Opens a folder; returns a closed handle if it does not exist.
@@ -87,18 +87,18 @@ std::string config_in(FileOps& ops, int folder, const std::string& path) {
 RunFolder RunFolder::create(const std::string& path, FileOps& ops) {
   check<ArgumentError>(!path.empty(), "run folder: wanted a path, got an empty one");
   int error = create_all(ops, path);
-  check<StorageError>(error == 0, "run folder {}: cannot make it: {}", path, error_text(error));
+  check<StorageError>(error == 0, "run folder {}: cannot create it: {}", path, error_text(error));
   FileHandle folder = open_folder(ops, path);
   if (contains_run(ops, folder.get(), path)) {
     check<LockError>(!RunLock::is_held(ops, folder.get()),
                      "run folder {}: another process is writing a run to it; use another --run", path);
     throw ArgumentError(fmt::format(
-        "run folder {}: it holds a run already; go on with it by --resume auto, or use another --run", path));
+        "run folder {}: it already holds a run; continue it with --resume auto, or use another --run", path));
   }
   RunLock lock(ops, folder.get(), path);
   error = ops.create_folder(path + "/checkpoints");
   if (error == 0) error = ops.sync(folder.get());
-  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot create checkpoints/ in it: {}", path,
                       error_text(error));
   return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
 }
@@ -115,7 +115,7 @@ RunFolder RunFolder::resume(const std::string& path, FileOps& ops) {
                            path);
   RunLock lock(ops, descriptor, path);
   error = ops.create_folder(path + "/checkpoints");
-  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot make checkpoints/ in it: {}", path,
+  check<StorageError>(error == 0 || error == EEXIST, "run folder {}: cannot create checkpoints/ in it: {}", path,
                       error_text(error));
   return RunFolder(FilesBelow(path, std::move(folder), ops), std::move(lock));
 }
@@ -138,7 +138,7 @@ bool RunFolder::holds_config(const std::string& path, FileOps& ops) {
 std::string RunFolder::next_free(const std::string& parent, const std::string& name, FileOps& ops) {
   int descriptor = -1;
   const int error = ops.open_folder(parent, descriptor);
-  check<StorageError>(error == 0 || error == ENOENT, "folder of runs {}: cannot see what is in it: {}", parent,
+  check<StorageError>(error == 0 || error == ENOENT, "folder of runs {}: cannot read its contents: {}", parent,
                       error_text(error));
   const FileHandle folder(ops, error == 0 ? descriptor : -1);
   for (int n = 1;; ++n) {
@@ -158,7 +158,7 @@ void RunFolder::must_be_where_it_was() const {
                     (compared && (opened.device != now.device || opened.inode != now.inode));
   check<StorageError>(!gone,
                       "run folder {}: it was moved, removed or replaced while a run wrote to it; what was committed is "
-                      "where it was moved to: go on there by --resume auto",
+                      "in the moved folder: continue there with --resume auto",
                       path());
 }
 

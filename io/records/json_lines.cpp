@@ -77,9 +77,10 @@ void JsonLines::write_line(std::string_view json) {
 }
 
 void JsonLines::truncate(std::int64_t offset) {
-  check<StorageError>(offset >= 0 && offset <= offset_,
-                      "{}: wanted at least {} bytes to go on from, got {}; the log was cut", path_, offset, offset_);
-  check<StorageError>(::ftruncate(file_.get(), offset) == 0, "{}: cannot be cut back: {}", path_, std::strerror(errno));
+  check<StorageError>(offset >= 0 && offset <= offset_, "{}: wanted at least {} bytes, got {}; the log was truncated",
+                      path_, offset, offset_);
+  check<StorageError>(::ftruncate(file_.get(), offset) == 0, "{}: cannot be truncated: {}", path_,
+                      std::strerror(errno));
   offset_ = offset;
 }
 

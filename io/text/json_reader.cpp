@@ -97,7 +97,7 @@ Json parse_json(std::string_view text, const std::string& name, const JsonLimits
   try {
     return Json::parse(text.begin(), text.end(), watch);
   } catch (const nlohmann::detail::parse_error& error) {
-    throw DataError(fmt::format("{}: wanted JSON, got a text that is none at byte {}", name, error.byte));
+    throw DataError(fmt::format("{}: wanted JSON, got a syntax error at byte {}", name, error.byte));
   } catch (const nlohmann::detail::exception& error) {
     throw DataError(fmt::format("{}: wanted JSON: {}", name, error.what()));
   }

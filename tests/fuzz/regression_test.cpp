@@ -82,7 +82,7 @@ TEST(HostileInput, AGzipFileGrowsNoFurtherThanItsHeaderPromises) {
     body += std::string("\0\xff\xff\0\0", 5) + (block == 0 ? start : std::string(8, '\0')) +
             std::string(65535 - 8, '\0');
   EXPECT_NE(
-      io::error_of<DataError>([&] { io::decode_idx(member + body, "a"); }).find("more than its IDX header promises"),
+      io::error_of<DataError>([&] { io::decode_idx(member + body, "a"); }).find("more than its IDX header declares"),
       std::string::npos);
   const std::string liar = std::string("\0\0\x08\1", 4) + std::string("\x7f\0\0\0", 4);
   EXPECT_NE(io::error_of<DataError>([&] {

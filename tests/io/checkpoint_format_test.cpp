@@ -106,7 +106,7 @@ TEST(CheckpointFormat, AFeatureThatMustBeKnownIsRefusedWithWords) {
   Bytes bytes = recorded();
   forge(bytes, "required_features", 4);
   EXPECT_EQ(error_of<CheckpointError>([&] { decode_checkpoint(bytes); }),
-            "checkpoint: it requires features 0x4 that this Binade does not know: use the version that wrote it "
+            "checkpoint: it requires features 0x4 that this Binade does not have: use the version that wrote it "
             "(binade 0.1.0)");
 }
 
@@ -132,8 +132,8 @@ TEST(CheckpointFormat, AGroupThatOnlyANewerVersionKnowsIsLeftOutWithAWarning) {
   EXPECT_EQ(store.load_newest().step, 500);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0],
-            "checkpoint ckpt-000000000500.h5: it has format 1.3 and a group /weather that this Binade does not know; "
-            "it is left out");
+            "checkpoint ckpt-000000000500.h5: it has format 1.3 and a group /weather that this Binade cannot read; "
+            "it is ignored");
 }
 
 }  // namespace

@@ -47,18 +47,19 @@ TEST(Containment, WorkWithoutEndIsEnded) {
     volatile unsigned i = 0;  // unsigned: an overflow is not what this test is about
     while (true) i = i + 1;
   };
-  EXPECT_THAT(end_of(forever, {.seconds = 1}), HasSubstr("does not come to an end"));
+  EXPECT_THAT(end_of(forever, {.seconds = 1}), HasSubstr("did not end in time"));
 }
 
 TEST(Containment, WorkThatWaitsForSomethingIsEndedToo) {
   const auto asleep = [](const Containment::Send&) {
     while (true) ::pause();
   };
-  EXPECT_THAT(end_of(asleep, {.wall_seconds = 1}), HasSubstr("a.h5: reading it waits for something"));
+  EXPECT_THAT(end_of(asleep, {.wall_seconds = 1}),
+              HasSubstr("a.h5: reading it was stopped after 1 s without progress"));
 }
 
 TEST(Containment, SendingTooLittleIsTold) {
-  EXPECT_THAT(end_of([](const Containment::Send&) {}), HasSubstr("ends before what it promises"));
+  EXPECT_THAT(end_of([](const Containment::Send&) {}), HasSubstr("it is shorter than its header says"));
 }
 
 TEST(Containment, NobodyHasToTakeEverything) {

@@ -95,7 +95,7 @@ TEST(HostileImageFile, AKilobyteThatPromisesTerabytesIsRefused) {
   H5Sclose(space);
   H5Fclose(file);
   const std::string why = error_of<DataError>([&] { read_image_file(path); });
-  EXPECT_NE(why.find("it promises 17179869184 elements and holds 0 bytes"), why.npos) << why;
+  EXPECT_NE(why.find("it declares 17179869184 elements and holds 0 bytes"), why.npos) << why;
 }
 
 /// A file with "masks" in it, and "images" made by `add`.

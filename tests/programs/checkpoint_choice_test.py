@@ -48,7 +48,7 @@ class WhichCheckpoint(ProgramTest):
                 done = run(program, "eval", "--run", folder, "--checkpoint", newest)
                 self.assertEqual(json.loads(done.stdout)["step"], LAST, done.stderr)
                 done = run(program, "eval", "--run", folder, "--checkpoint", 3)
-                self.assertIn(f"there are those of {', '.join(map(str, kept))}", self.said(done, 22)[0])
+                self.assertIn(f"existing steps: {', '.join(map(str, kept))}", self.said(done, 22)[0])
                 self.assertIn("--run", run(program, "eval", "--checkpoint", "best").stderr)
 
     def test_sample_and_predict(self):

@@ -85,7 +85,7 @@ TensorMap gpt2_from_hugging_face(const TensorMap& theirs) {
     const std::string short_name = name.starts_with("transformer.") ? name.substr(12) : name;
     if (short_name.ends_with(".attn.bias") || short_name.ends_with(".attn.masked_bias")) continue;
     check<DataError>(plain.emplace(short_name, tensor).second,
-                     "gpt2 names: {} is there with and without \"transformer.\"", short_name);
+                     "gpt2 names: {} occurs with and without \"transformer.\"", short_name);
   }
   Transfer transfer(plain);
   TensorMap ours;

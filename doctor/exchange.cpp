@@ -4,7 +4,6 @@
 #include "binade/doctor/commands.h"
 #include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/checkpoint/find.h"
-#include "binade/io/checkpoint/health.h"
 #include "binade/io/exchange/name_maps/hf_gpt2.h"
 #include "binade/io/exchange/name_maps/pytorch_unet.h"
 #include "binade/io/exchange/safetensors.h"

@@ -6,7 +6,6 @@
 #include "binade/doctor/commands.h"
 #include "binade/doctor/selected_checkpoint.h"
 #include "binade/io/checkpoint/find.h"
-#include "binade/io/checkpoint/health.h"
 #include "binade/io/terminal/console.h"
 
 namespace binade::doctor {

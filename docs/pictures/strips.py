@@ -9,7 +9,7 @@ import base64
 import struct
 import sys
 
-BAR, GAP, CAPTION = 4, 6, 18  # BAR: the white bar of examples/unet/picture.cpp
+BAR, GAP, CAPTION = 4, 6, 18  # BAR: the white bar of examples/unet/evaluation.cpp
 
 
 def main():

@@ -8,7 +8,7 @@
 #include "binade/io/exchange/safetensors.h"
 #include "binade/io/files/run_folder.h"
 #include "binade/io/terminal/console.h"
-#include "examples/common/program.h"
+#include "examples/common/train_program.h"
 
 namespace binade::examples {
 

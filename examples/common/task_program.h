@@ -9,7 +9,7 @@
 #include "binade/core/state_counts.h"
 #include "binade/io/records/json_lines.h"
 #include "binade/io/terminal/console.h"
-#include "examples/common/bench_settings.h"
+#include "examples/common/bench.h"
 #include "examples/common/command.h"
 #include "examples/common/model_file.h"
 #include "examples/common/train_program.h"

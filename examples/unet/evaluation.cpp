@@ -1,5 +1,8 @@
 #include "examples/unet/evaluation.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "binade/io/terminal/signals.h"
 #include "examples/unet/unet_settings.h"
 
@@ -28,6 +31,61 @@ MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& l
   score.iou = foreground.iou();
   score.background_dice = background.dice();
   return score;
+}
+
+namespace {
+
+constexpr std::int64_t kBar = 4;
+constexpr int kWhite = 255;
+
+/// A white picture with panels of one size side by side.
+class Strip {
+ public:
+  Strip(std::int64_t panels, std::int64_t height, std::int64_t width, int channels) : panel_width_(width) {
+    picture_ = {.width = panels * width + (panels - 1) * kBar,
+                .height = height,
+                .channels = channels,
+                .depth = 8,
+                .values = {}};
+    picture_.values.assign(static_cast<std::size_t>(picture_.width * height * channels), kWhite);
+  }
+
+  /// Fills panel number `panel` with value(pixel, channel), 0 … 255.
+  template <class F>
+  void paint(std::int64_t panel, F&& value) {
+    for (std::int64_t y = 0; y < picture_.height; ++y)
+      for (std::int64_t x = 0; x < panel_width_; ++x)
+        for (int c = 0; c < picture_.channels; ++c) {
+          const std::int64_t at = (y * picture_.width + panel * (panel_width_ + kBar) + x) * picture_.channels + c;
+          picture_.values[static_cast<std::size_t>(at)] = static_cast<std::uint16_t>(value(y * panel_width_ + x, c));
+        }
+  }
+
+  io::Image take() { return std::move(picture_); }
+
+ private:
+  io::Image picture_;
+  std::int64_t panel_width_;
+};
+
+}  // namespace
+
+io::Image picture_of(const io::ImageSample& sample, const Tensor& predicted, int classes) {
+  const Shape& shape = sample.pair.image.shape();
+  const std::vector<float> pixels = sample.pair.image.to_vector<float>();
+  const auto [low, high] = std::ranges::minmax(pixels);
+  const float range = high > low ? high - low : 1.0f;
+  const int channels = static_cast<int>(shape[2]);
+  Strip strip(3, shape[0], shape[1], channels);
+  strip.paint(0, [&](std::int64_t pixel, int c) {
+    return std::lround(kWhite * (pixels[static_cast<std::size_t>(pixel * channels + c)] - low) / range);
+  });
+  const int step = kWhite / std::max(1, classes - 1);
+  for (const auto& [panel, mask] : {std::pair{1, sample.pair.mask}, std::pair{2, predicted}})
+    strip.paint(panel, [step, ids = mask.to_vector<std::uint8_t>()](std::int64_t pixel, int) {
+      return step * ids[static_cast<std::size_t>(pixel)];
+    });
+  return strip.take();
 }
 
 }  // namespace binade::examples

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "binade/io/data/image_data.h"
+#include "binade/io/data/png.h"
 #include "examples/unet/prediction.h"
 
 namespace binade::examples {
@@ -19,5 +20,9 @@ using EachPrediction = std::function<void(const io::ImageSample&, const Tensor& 
 /// Evaluates a model on whole images, one at a time, without gradients and under the caller's precision policy. Calls
 /// `each` for every image.
 MaskScore evaluate(UNet& model, const io::ImageSet& images, const std::string& loss, const EachPrediction& each = {});
+
+/// Draws image, true mask and predicted class ids (H, W) u8 side by side, separated by white bars: the image scaled to
+/// the full range of 8 bits, classes as evenly spaced greys from black to white.
+io::Image picture_of(const io::ImageSample& sample, const Tensor& predicted, int classes);
 
 }  // namespace binade::examples

@@ -6,7 +6,6 @@
 
 #include "binade/run/known_programs.h"
 #include "examples/unet/evaluation.h"
-#include "examples/unet/picture.h"
 
 namespace binade::examples {
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "binade/core/crc32c.h"
 #include "binade/io/checkpoint/file.h"
@@ -282,5 +283,19 @@ DecodedCheckpoint load_checkpoint(const std::string& path) {
   tell_what_was_left_out(decoded.info, path, warn_on_stderr);
   return decoded;
 }
+
+namespace {
+
+/// The registered names. Constructed on first use, because the order of construction across files is undefined.
+std::set<std::string>& known() {
+  static std::set<std::string> names;
+  return names;
+}
+
+}  // namespace
+
+CheckpointSection::CheckpointSection(const char* name) { known().emplace(name); }
+
+bool is_known_section(const std::string& name) { return known().contains(name); }
 
 }  // namespace binade::io

@@ -98,6 +98,9 @@ CheckpointImage read_checkpoint_image(FileOps& ops, int folder, const std::strin
 CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limit = std::uint64_t{1} << 40);
 DecodedCheckpoint load_checkpoint(const std::string& path);
 
+/// Describes the first NaN or infinity of a state by entry and index; returns std::nullopt if all numbers are finite.
+std::optional<std::string> first_non_finite(const StateDict& state);
+
 /// Returns the SHA-256 of a whole image as MANIFEST lists it: 64 hex digits.
 std::string image_sha256(std::span<const std::byte> image);
 

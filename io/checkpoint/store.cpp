@@ -10,7 +10,6 @@
 
 #include "binade/core/error.h"
 #include "binade/core/state_copy.h"
-#include "binade/io/checkpoint/health.h"
 
 namespace binade::io {
 

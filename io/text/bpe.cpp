@@ -1,5 +1,3 @@
-#include "binade/io/text/bpe.h"
-
 #include <algorithm>
 #include <array>
 #include <queue>
@@ -9,6 +7,7 @@
 #include "binade/core/error.h"
 #include "binade/io/text/bpe_vocabulary.h"
 #include "binade/io/text/pretokenize.h"
+#include "binade/io/text/tokenizer.h"
 
 namespace binade::io {
 namespace {

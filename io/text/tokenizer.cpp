@@ -5,7 +5,6 @@
 #include <set>
 
 #include "binade/core/error.h"
-#include "binade/io/text/bpe.h"
 #include "binade/io/text/bpe_vocabulary.h"
 #include "binade/io/text/utf8.h"
 

@@ -43,8 +43,16 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 /// DataError if `text` is empty or not UTF-8, with the byte offset.
 std::unique_ptr<Tokenizer> make_char_tokenizer(std::string_view text);
 
-/// Makes the tokenizer that a value of `--tokenizer` names: "byte", "char" (vocabulary from `text`) or "bpe:PATH" (see
-/// io/text/bpe.h). Throws ArgumentError for any other value.
+/// Makes GPT-2's tokenizer (Radford et al. 2019; byte-pair encoding after Sennrich et al. 2016). Added tokens such as
+/// <|endoftext|> are recognized first, the longest first. The text between them is split by GPT-2's pattern
+/// (io/text/pretokenize.h), and the bytes of each part are merged pair by pair in the order of the merge table.
+///
+/// `vocabulary` is the text that read_bpe_vocabulary() returns (io/text/bpe_vocabulary.h). Throws DataError if it is
+/// not a byte-level BPE vocabulary.
+std::unique_ptr<Tokenizer> make_bpe_tokenizer(const std::string& vocabulary);
+
+/// Makes the tokenizer that a value of `--tokenizer` names: "byte", "char" (vocabulary from `text`) or "bpe:PATH".
+/// Throws ArgumentError for any other value.
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name, std::string_view text);
 
 /// Makes the tokenizer with the given kind() and vocabulary(). Throws CheckpointError if they are invalid.

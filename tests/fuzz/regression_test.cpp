@@ -12,7 +12,7 @@
 #include "binade/io/data/npy.h"
 #include "binade/io/data/png.h"
 #include "binade/io/exchange/safetensors.h"
-#include "binade/io/text/bpe.h"
+#include "binade/io/text/tokenizer.h"
 #include "examples/common/settings.h"
 #include "tests/fuzz/profile_image.h"
 #include "tests/fuzz/watch.h"

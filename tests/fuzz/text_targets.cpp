@@ -11,9 +11,9 @@
 #include "binade/io/checkpoint/manifest.h"
 #include "binade/io/data/text_data.h"
 #include "binade/io/files/file_ops.h"
-#include "binade/io/text/bpe.h"
 #include "binade/io/text/bpe_vocabulary.h"
 #include "binade/io/text/pretokenize.h"
+#include "binade/io/text/tokenizer.h"
 #include "examples/common/settings.h"
 #include "tests/fuzz/target.h"
 

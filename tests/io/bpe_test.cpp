@@ -1,5 +1,3 @@
-#include "binade/io/text/bpe.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include "binade/io/files/read_file.h"
 #include "binade/io/text/bpe_vocabulary.h"
 #include "binade/io/text/pretokenize.h"
+#include "binade/io/text/tokenizer.h"
 #include "binade/io/text/unicode_classes.h"
 #include "tests/io/scratch_folder.h"
 

@@ -101,7 +101,7 @@ class TrainingRun::Journal {
         disk_(*options.disk),
         store_(folder_.checkpoints(), {.keep = options.keep, .ops = &disk_}) {
     trainer_.set_recovery([this](std::int64_t newest, std::int64_t after) -> std::optional<RecoveryPoint> {
-      std::optional<io::LoadedCheckpoint> found = store_.load_to_go_back(newest, after);
+      std::optional<io::LoadedCheckpoint> found = store_.load_for_rollback(newest, after);
       if (!found) return std::nullopt;
       return RecoveryPoint{found->step, found->file, std::move(found->state)};
     });
@@ -186,7 +186,7 @@ class TrainingRun::Journal {
 
   bool goes_on() {
     if (end_) return false;
-    folder_.must_be_where_it_was();
+    folder_.check_not_moved();
     if (io::StopSignals::stop_requested()) record([&] { trainer_.synchronize(); });
     if (trainer_.steps() >= options_.steps && finish()) {
       end_ = RunEnd::kDone;

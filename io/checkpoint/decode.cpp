@@ -280,7 +280,7 @@ CheckpointImage read_checkpoint_file(const std::string& path, std::uint64_t limi
 DecodedCheckpoint load_checkpoint(const std::string& path) {
   const CheckpointImage image = read_checkpoint_file(path);
   DecodedCheckpoint decoded = decode_checkpoint(image.bytes(), "checkpoint " + path);
-  tell_what_was_left_out(decoded.info, path, warn_on_stderr);
+  warn_about_left_out(decoded.info, path, warn_on_stderr);
   return decoded;
 }
 

@@ -63,7 +63,7 @@ void check_name_fits(const std::string& name, const CheckpointInfo& info) {
                                     : "no run wrote it"));
 }
 
-void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn) {
+void warn_about_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn) {
   for (const std::string& group : info.left_out)
     warn(fmt::format("checkpoint {}: it has format {}.{} and a group /{} that this Binade cannot read; it is ignored",
                      file, info.major, info.minor, group));
@@ -101,7 +101,7 @@ std::optional<LoadedCheckpoint> first_intact(const FileHandle& folder, const Lis
       std::string why;
       const Obstacle obstacle = try_load(ops, folder.get(), name, kLargestFile, loaded, why);
       if (obstacle == Obstacle::kNone) {
-        tell_what_was_left_out(loaded.info, loaded.file, warn);
+        warn_about_left_out(loaded.info, loaded.file, warn);
         return loaded;
       }
       FileStatus status;
@@ -139,7 +139,7 @@ LoadedCheckpoint of_step(const FileHandle& folder, const std::string& path, std:
   LoadedCheckpoint loaded;
   std::string why;
   check<NoCheckpointError>(try_load(ops, folder.get(), name, kLargestFile, loaded, why) == Obstacle::kNone, "{}", why);
-  tell_what_was_left_out(loaded.info, loaded.file, warn);
+  warn_about_left_out(loaded.info, loaded.file, warn);
   return loaded;
 }
 

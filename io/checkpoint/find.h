@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 40;  ///< byte
 using Warn = std::function<void(const std::string&)>;
 void warn_on_stderr(const std::string& line);
 /// Warns about each group that a load left out (CheckpointInfo::left_out).
-void tell_what_was_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
+void warn_about_left_out(const CheckpointInfo& info, const std::string& file, const Warn& warn);
 
 /// Thrown for an intact checkpoint whose file name and content give different steps. It is not resumed: otherwise a
 /// copied file could change the step of a run.

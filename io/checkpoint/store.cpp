@@ -509,11 +509,11 @@ LoadedCheckpoint CheckpointStore::load_newest() {
     prune_corrupt();
   }
   if (loaded.file.empty()) none_left(path_, names.size());
-  tell_what_was_left_out(loaded.info, loaded.file, options_.warn);
+  warn_about_left_out(loaded.info, loaded.file, options_.warn);
   return loaded;
 }
 
-std::optional<LoadedCheckpoint> CheckpointStore::load_to_go_back(std::int64_t newest, std::int64_t after) {
+std::optional<LoadedCheckpoint> CheckpointStore::load_for_rollback(std::int64_t newest, std::int64_t after) {
   wait();
   std::vector<ManifestEntry> candidates = entries();
   std::erase_if(candidates, [&](const ManifestEntry& e) {

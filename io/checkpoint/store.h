@@ -95,7 +95,11 @@ class CheckpointStore {
 
   /// Loads the checkpoint for a rollback: the newest good one of a step in (after, newest] or, if none is good, the
   /// newest verified one. Returns std::nullopt if none can be read.
-  std::optional<LoadedCheckpoint> load_to_go_back(std::int64_t newest, std::int64_t after);
+  std::optional<LoadedCheckpoint> load_for_rollback(std::int64_t newest, std::int64_t after);
+  [[deprecated("use load_for_rollback()")]] std::optional<LoadedCheckpoint> load_to_go_back(std::int64_t newest,
+                                                                                            std::int64_t after) {
+    return load_for_rollback(newest, after);
+  }
   /// Sets aside all checkpoints after `step`, to which the run was rolled back; they are renamed, never deleted.
   /// Durable when it returns. Throws StorageError if a later checkpoint could not be renamed: a resume may find it.
   void abandon_after(std::int64_t step);

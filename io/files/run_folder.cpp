@@ -150,7 +150,7 @@ std::string RunFolder::next_free(const std::string& parent, const std::string& n
   }
 }
 
-void RunFolder::must_be_where_it_was() const {
+void RunFolder::check_not_moved() const {
   int descriptor = -1;
   const int error = files_.ops().open_folder(path(), descriptor);
   const FileHandle found(files_.ops(), error == 0 ? descriptor : -1);

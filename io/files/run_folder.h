@@ -55,7 +55,7 @@ class RunFolder {
 
   /// Throws StorageError if the folder was moved, removed or replaced since it was opened: files written by path would
   /// go to another folder.
-  void must_be_where_it_was() const;
+  void check_not_moved() const;
   bool holds_checkpoints() const { return holds_checkpoints(path(), files_.ops()); }
   /// Replaces config.json atomically. Throws StorageError.
   void write_config(const std::string& json) const;

@@ -39,7 +39,7 @@ std::size_t contraction(std::string_view text, std::size_t at) {
 std::size_t part_end(std::string_view text, std::size_t at) {
   if (const std::size_t length = contraction(text, at)) return at + length;
 
-  const std::size_t word = text[at] == ' ' ? at + 1 : at;  // one blank may lead a word
+  const std::size_t word = text[at] == ' ' ? at + 1 : at;  // a word may begin with one space
   const Character first = character_at(text, word);
   if (first.kind != Class::kSpace && first.kind != Class::kEnd) return end_of_run(text, first.end, first.kind);
 

@@ -130,12 +130,12 @@ TEST(MovedRun, IsNoticedAndNothingLandsInTheFolderThatTookItsName) {
   const RunFolder run = RunFolder::create(scratch.path("run"));
   CheckpointStore store(run.checkpoints(), quiet(FileOps::real()));
   store.save(request(1));
-  EXPECT_NO_THROW(run.must_be_where_it_was());
+  EXPECT_NO_THROW(run.check_not_moved());
   fs::rename(scratch.path("run"), scratch.path("elsewhere"));
-  EXPECT_THROW(run.must_be_where_it_was(), StorageError);
+  EXPECT_THROW(run.check_not_moved(), StorageError);
 
   fs::create_directories(scratch.path("run/checkpoints"));
-  const std::string words = error_of<StorageError>([&] { run.must_be_where_it_was(); });
+  const std::string words = error_of<StorageError>([&] { run.check_not_moved(); });
   EXPECT_NE(words.find("it was moved, removed or replaced"), std::string::npos) << words;
   store.save(request(2));
   EXPECT_TRUE(fs::is_empty(scratch.path("run/checkpoints")));
@@ -147,7 +147,7 @@ TEST(MovedRun, ARemovedOneIsNoticedToo) {
   const RunFolder run = RunFolder::create(scratch.path("run"));
   CheckpointStore store(run.checkpoints(), quiet(FileOps::real()));
   fs::remove_all(scratch.path("run"));
-  EXPECT_THROW(run.must_be_where_it_was(), StorageError);
+  EXPECT_THROW(run.check_not_moved(), StorageError);
   EXPECT_THROW(store.save(request(1)), StorageError);
   EXPECT_FALSE(fs::exists(scratch.path("run")));
 }
@@ -164,7 +164,7 @@ TEST(MovedRun, ALookThatFailsSaysNothing) {
   const ScratchFolder scratch;
   const RunFolder run = RunFolder::create(scratch.path("run"), disk);
   disk.tired = true;
-  EXPECT_NO_THROW(run.must_be_where_it_was());
+  EXPECT_NO_THROW(run.check_not_moved());
 }
 
 /// What may lie where a file is expected, and can be opened for ever or read without end.

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <map>
 
 #include "binade/amp/state_hash.h"

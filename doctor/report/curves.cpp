@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "binade/doctor/report/format.h"
 #include "binade/doctor/report/heat_map.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "binade/doctor/report/format.h"
 #include "binade/doctor/report/json_fields.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 
-#include "binade/core/error.h"
 #include "binade/io/data/png.h"
 #include "binade/io/files/run_folder.h"
 

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "binade/core/backend.h"
 #include "binade/core/error.h"

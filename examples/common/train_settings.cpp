@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "binade/core/error.h"
 #include "binade/optim/schedule.h"

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <filesystem>
 
 #include "binade/io/data/image_data.h"

@@ -2,7 +2,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <set>
 
 #include "binade/core/crc32c.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <set>
 #include <utility>
 #include <variant>

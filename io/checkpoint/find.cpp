@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <functional>
 #include <ranges>
 #include <utility>
 

@@ -199,12 +199,6 @@ ImageSplit split_images(const ImageSet& images, double fraction) {
   return {images.part(0, train), images.part(train, held_out)};
 }
 
-ImageBatch ImageBatch::rows(std::int64_t begin, std::int64_t count) const {
-  return {images.narrow(begin, count), masks.narrow(begin, count), origin.rows(begin, count)};
-}
-
-ImageBatch ImageBatch::to(Device device) const { return {images.to(device), masks.to(device), origin}; }
-
 ImageBatch ImageBatch::without(std::span<const std::int64_t> rows) const {
   return {without_rows(images, rows), without_rows(masks, rows), origin.without(rows)};
 }

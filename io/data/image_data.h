@@ -77,8 +77,10 @@ struct ImageBatch {
   BatchOrigin origin{};
 
   std::int64_t size() const { return images.dim(0); }
-  ImageBatch rows(std::int64_t begin, std::int64_t count) const;
-  ImageBatch to(Device device) const;
+  ImageBatch rows(std::int64_t begin, std::int64_t count) const {
+    return {images.narrow(begin, count), masks.narrow(begin, count), origin.rows(begin, count)};
+  }
+  ImageBatch to(Device device) const { return {images.to(device), masks.to(device), origin}; }
   ImageBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
   /// Returns the whole batch as a state, for a repro bundle.
   StateDict state() const;

@@ -8,7 +8,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "binade/core/error.h"
 #include "binade/core/state_counts.h"

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "binade/core/error.h"

@@ -3,7 +3,6 @@
 #include <png.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 
 #include "binade/core/error.h"
 #include "binade/core/sha256.h"
@@ -174,12 +173,6 @@ TextSplit split_text(const TokenSequence& tokens, double fraction) {
   return {tokens.part(0, train), tokens.part(train, held_out)};
 }
 
-TextBatch TextBatch::rows(std::int64_t begin, std::int64_t count) const {
-  return {tokens.narrow(begin, count), targets.narrow(begin, count), origin.rows(begin, count)};
-}
-
-TextBatch TextBatch::to(Device device) const { return {tokens.to(device), targets.to(device), origin}; }
-
 TextBatch TextBatch::without(std::span<const std::int64_t> rows) const {
   return {without_rows(tokens, rows), without_rows(targets, rows), origin.without(rows)};
 }
@@ -223,6 +216,15 @@ TextBatch windows_at(const TokenSequence& text, const std::vector<std::int64_t>&
   return batch;
 }
 
+/// Returns a function that makes batches of windows at multiples of `context`.
+auto disjoint_windows(const TokenSequence& text, std::int64_t context) {
+  return [text, context](const BatchOrigin& origin) {
+    std::vector<std::int64_t> offsets = origin.samples;
+    for (std::int64_t& offset : offsets) offset *= context;
+    return windows_at(text, offsets, context);
+  };
+}
+
 std::string content_of(const TokenSequence& text) {
   Sha256 hash;
   std::vector<std::int32_t> chunk;
@@ -254,11 +256,7 @@ Loader<TextBatch> training_batches(const TokenSequence& text, const TextLoaderOp
   const std::int64_t context = options.context;
   if (options.shuffled_windows) {
     loader.samples = windows;
-    return {loader, [text, context](const BatchOrigin& origin) {
-              std::vector<std::int64_t> offsets = origin.samples;
-              for (std::int64_t& offset : offsets) offset *= context;
-              return windows_at(text, offsets, context);
-            }};
+    return {loader, disjoint_windows(text, context)};
   }
   loader.order = SampleOrder::kRandomOffset;
   loader.samples = text.size() - context;
@@ -276,11 +274,7 @@ Loader<TextBatch> evaluation_batches(const TokenSequence& text, const TextLoader
                        .order = SampleOrder::kSequential,
                        .samples = (text.size() - 2) / context + 1,
                        .prefetch = options.prefetch};
-  return {loader, [text, context](const BatchOrigin& origin) {
-            std::vector<std::int64_t> offsets = origin.samples;
-            for (std::int64_t& offset : offsets) offset *= context;
-            return windows_at(text, offsets, context);
-          }};
+  return {loader, disjoint_windows(text, context)};
 }
 
 }  // namespace binade::io

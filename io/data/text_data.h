@@ -86,8 +86,10 @@ struct TextBatch {
   BatchOrigin origin{};
 
   std::int64_t size() const { return tokens.dim(0); }
-  TextBatch rows(std::int64_t begin, std::int64_t count) const;
-  TextBatch to(Device device) const;
+  TextBatch rows(std::int64_t begin, std::int64_t count) const {
+    return {tokens.narrow(begin, count), targets.narrow(begin, count), origin.rows(begin, count)};
+  }
+  TextBatch to(Device device) const { return {tokens.to(device), targets.to(device), origin}; }
   TextBatch without(std::span<const std::int64_t> rows) const;  ///< `rows` ascending
   /// Returns the whole batch as a state, for a repro bundle.
   StateDict state() const;

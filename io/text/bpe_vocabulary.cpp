@@ -1,7 +1,6 @@
 #include "binade/io/text/bpe_vocabulary.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #include "binade/io/exchange/name_maps/hf_gpt2.h"
 
 #include <cstring>
-#include <optional>
 #include <set>
 #include <vector>
 

@@ -282,7 +282,7 @@ Answer read_journal(const std::string& input) {
   for (const char* name :
        {"metrics.jsonl", "timing.jsonl", "headroom.jsonl", "config.json", "incidents/000000000005/report.json"})
     std::ofstream(run_folder() + "/" + name, std::ios::binary) << input;
-  return doctor::report::read_history(run_folder()).troubles.empty() ? Answer::kAccepted : Answer::kRefused;
+  return doctor::report::read_history(run_folder()).problems.empty() ? Answer::kAccepted : Answer::kRefused;
 }
 
 }  // namespace

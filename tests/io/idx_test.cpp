@@ -49,7 +49,7 @@ TEST(Idx, BadFilesAreDataErrorsThatNameTheFile) {
   };
   for (std::size_t length = 0; length < kImages.size(); ++length)
     EXPECT_THAT(reason(kImages.substr(0, length)), HasSubstr("labels"));
-  EXPECT_THAT(reason(kImages + "x"), HasSubstr("promises 4 elements"));
+  EXPECT_THAT(reason(kImages + "x"), HasSubstr("declares 4 elements"));
   EXPECT_THAT(reason("\0\0\x07\1\0\0\0\0"s), HasSubstr("0x07"));
   EXPECT_THAT(reason("\0\0\x0E\3\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s), HasSubstr("beyond any file"));
   EXPECT_THAT(reason("\0\0\x08\x09"s + std::string(36, '\0')), HasSubstr("extents"));

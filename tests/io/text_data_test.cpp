@@ -183,7 +183,7 @@ TEST(TokenFile, DamageIsADataErrorWithItsReason) {
   header[1] = 1;
   header[2] = 5;
   std::memcpy(bytes.data(), header.data(), 1024);
-  EXPECT_THAT(reason(bytes + as_bytes({1, 2})), HasSubstr("promises 5 tokens"));
+  EXPECT_THAT(reason(bytes + as_bytes({1, 2})), HasSubstr("declares 5 tokens"));
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ class Report(ProgramTest):
         folder.mkdir()
         (folder / "config.json").write_text('{"program":"binade-gpt","steps":100}')
         page = self.page(folder)
-        for words in ("No step was committed.", "Nothing was written down.", "of 100"):
+        for words in ("No step was committed.", "Nothing was recorded.", "of 100"):
             self.assertIn(words, page.text)
 
     def test_a_run_that_is_going_on_has_a_page(self):

@@ -90,7 +90,7 @@ class Transaction {
     struct Entry {
       const char* name;
       std::int64_t Totals::*value;
-      bool required = false;  ///< false: 0 in a checkpoint that lacks the entry because it is older
+      bool required;  ///< false: 0 in a checkpoint that lacks the entry because it is older
     };
     static constexpr Entry kEntries[] = {{"progress/skipped_total", &Totals::skipped, true}};
   };

@@ -57,7 +57,7 @@ std::string first_bad_buffer(nn::Module& model) {
   ObservationScope all;
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (buffer->pending()) observe_into_scope(buffer->value());
-  const Observation seen = all.take().settled();
+  const Observation seen = all.take().synchronized();
   if (std::max(seen.low, seen.wide) < 0x7f800000u) return "";
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (buffer->pending() && !all_finite(buffer->value())) return name;

@@ -10,7 +10,7 @@
 namespace binade::detail {
 namespace {
 
-/// Whether the policy may cast this input: floating, present, and not excluded by the op's contract.
+/// True if the policy may cast this input: floating, defined, and not excluded by the op.
 bool under_policy(const OpInfo& info, const Variable& input, std::size_t i) {
   return input.defined() && is_floating(input.dtype()) && (i >= 32 || (info.policy_inputs >> i & 1u) != 0);
 }
@@ -19,21 +19,21 @@ OpPrecision precision_of(const OpInfo& info, std::span<const Variable> inputs) {
   std::vector<DType> dtypes;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (under_policy(info, inputs[i], i)) dtypes.push_back(inputs[i].dtype());
-  if (dtypes.empty()) {  // indices only: the store dtype is that of the first input, whatever it is
+  if (dtypes.empty()) {  // indices only: the output has the dtype of the first input
     return {std::nullopt, inputs.empty() || !inputs[0].defined() ? DType::f32 : inputs[0].dtype()};
   }
   return compute_dtype(info.precision, dtypes, current_policy(), step_context().module_path, info.name);
 }
 
-/// Whether a GPU's libraries want a 16-bit copy of an input which the policy leaves alone. Of a leaf: what an op has
-/// made would want a cast with a gradient of its own.
+/// True if a GPU's libraries need a 16-bit copy of an input that the policy does not cast. Leaves only, because the
+/// cast of a computed value would need a gradient of its own.
 bool low_on_gpu(const OpInfo& info, const Variable& x, std::size_t i, const OpPrecision& precision) {
   return i < 32 && (info.low_on_gpu >> i & 1u) != 0 && precision.read && is_half(*precision.read) &&
          x.dtype() == DType::f32 && x.is_leaf() && !x.state()->activation &&
          x.value().device().type == DeviceType::kCuda;
 }
 
-/// What the maker of x says of it, where x is what the maker's activation made of what it keeps.
+/// Returns how to recompute x from what its producer saved, if x is the result of the producer's activation.
 std::optional<OpContext::Recomputable> recomputable_from(const Variable& x, int i) {
   const Node* maker = x.state()->node.get();
   if (maker == nullptr || x.state()->output != 0 || maker->released()) return {};
@@ -90,7 +90,8 @@ Application::Application(const OpInfo& info, std::span<const Variable> inputs) :
           tensor = x.value();
         }
       } else if (low_on_gpu(info, x, i, precision)) {
-        // One that is not trained is not kept: what recorded work makes lives as long as the step.
+        // The copy of an untrained leaf is not cached, because tensors made in a captured graph live only during the
+        // step.
         tensor = is_parameter(x) ? x.state()->low_copy(*precision.read) : x.value().to(*precision.read);
       }
       seen = input_of(x, tensor);

@@ -14,34 +14,34 @@ namespace binade {
 
 namespace detail {
 
-/// What `observation` saw of an op that gave `results`; they are read where its kernels did not see them.
+/// Returns the observation of an op that gave `results`, which are read if its kernels did not observe them.
 Observation observed(const OpInfo& info, ObservationScope& observation, std::span<const Tensor> results);
-/// A container for which an op finds no memory is told as a tensor is: throws OutOfMemoryError naming op and module.
+/// Throws OutOfMemoryError with op and module, for an allocation of the op that is not a tensor.
 [[noreturn]] void throw_no_memory(const OpInfo& info, std::string_view module_path);
-/// Where gradients of `x` go.
+/// Returns the edge along which gradients of `x` flow.
 Edge edge_to(const Variable& x);
-/// What an op is told of input `x`, which it reads as `tensor`. A parameter's gradient is f32
+/// Describes input `x`, which the op reads as `tensor`. The gradient of a parameter is f32
 /// (docs/decisions/0002-parameter-gradients-are-fp32.md).
 OpContext::Input input_of(const Variable& x, const Tensor& tensor);
 
-/// The part of apply() that does not depend on the op's type.
+/// The part of apply() that does not depend on the type of the op.
 class Application {
  public:
-  /// Reads the policy, casts inputs (a taped op), fills the context. The only caller of compute_dtype(). `inputs` must
-  /// outlive it.
+  /// Reads the policy, casts inputs (a recorded op) and fills the context. The only caller of compute_dtype(). `inputs`
+  /// must outlive the object.
   Application(const OpInfo& info, std::span<const Variable> inputs);
   std::span<const Tensor> tensors() const { return tensors_; }
   OpContext& context() { return context_; }
   bool records() const { return context_.grad_enabled; }
   std::vector<Edge> take_edges() { return std::move(edges_); }
-  /// The op's parameters, with the guard of its denominator that observers want where it has one.
+  /// Returns the op's parameters, with the eps or smooth of its denominator changed if an observer asks for it.
   template <class Params>
   Params adjusted(Params params) const {
     if constexpr (requires { params.eps; }) params.eps = eps(params.eps);
     if constexpr (requires { params.smooth; }) params.smooth = eps(params.smooth);
     return params;
   }
-  /// The op's forward with `params`, watched by whoever watches this thread's tape.
+  /// Calls the op's forward with `params` and notifies the observers of this thread.
   template <class Params, class Forward>
   Tensors run(const Params& params, Forward&& forward) try {
     if (tape_observers().empty()) return forward();
@@ -54,7 +54,7 @@ class Application {
   } catch (const std::bad_alloc&) {
     throw_no_memory(info_, call().module_path);
   }
-  /// Wraps outputs; links them to `node` when there is one.
+  /// Wraps outputs, and links them to `node` if there is one.
   static std::vector<Variable> wrap(Tensors outputs, const std::shared_ptr<Node>& node,
                                     std::uint32_t non_differentiable);
 
@@ -86,8 +86,8 @@ class OpNode final : public Node {
 
 }  // namespace detail
 
-/// Runs an op on variables: policy, kernel, tape, in that order. Every user-facing function in autograd/functions.h is
-/// one call of this, and so is a user's own op. An undefined Variable stands for an optional input left out.
+/// Runs an op on variables: policy, kernel, tape, in that order. Every function in autograd/functions.h calls it, and
+/// so does a user's own op. An undefined Variable leaves out an optional input.
 template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& given, std::span<const Variable> inputs) {
   detail::Application application(Op::info, inputs);
@@ -105,7 +105,7 @@ template <OpUnit Op>
 std::vector<Variable> apply(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
   return apply<Op>(params, std::span(inputs.begin(), inputs.size()));
 }
-/// The first output, for the many ops that have one.
+/// Returns the first output.
 template <OpUnit Op>
 Variable apply_one(const typename Op::Params& params, std::initializer_list<Variable> inputs) {
   return std::move(apply<Op>(params, inputs).front());

@@ -5,69 +5,67 @@
 #include "binade/autograd/apply.h"
 #include "binade/autograd/node.h"
 #include "binade/autograd/observer.h"
-#include "binade/autograd/reachable.h"
+#include "binade/autograd/trace.h"
 #include "binade/autograd/variable.h"
-#include "binade/core/accumulate.h"
 #include "binade/core/error.h"
 
 namespace binade {
 namespace {
 
-/// Gradients that wait for their node: one tensor per output.
+/// Gradients of outputs whose nodes have not run backward yet.
 class Pending {
  public:
-  /// `owned`: nobody else reads `gradient`, so that a later one may be added into it.
+  /// `owned`: true if nothing else reads `gradient`, so that later contributions may be added into it.
   void add(const Edge& edge, Tensor gradient, bool owned) {
-    std::vector<Slot>& slots = slots_[edge.node.get()];
-    slots.resize(static_cast<std::size_t>(edge.node->outputs()));
-    Slot& slot = slots[static_cast<std::size_t>(edge.output)];
-    if (!slot.gradient.defined()) {
-      slot = {std::move(gradient), owned};
+    std::vector<Gradient>& gradients = pending_[edge.node.get()];
+    gradients.resize(static_cast<std::size_t>(edge.node->outputs()));
+    Gradient& pending = gradients[static_cast<std::size_t>(edge.output)];
+    if (!pending.tensor.defined()) {
+      pending = {std::move(gradient), owned};
       return;
     }
-    if (!slot.sole() && owned) std::swap(slot.gradient, gradient);  // a + b = b + a, bit for bit
-    if (!slot.sole() && !owned) slot.gradient = slot.gradient.clone();
-    slot.owned = true;
-    accumulate(slot.gradient, gradient);
+    if (!pending.exclusive() && owned) std::swap(pending.tensor, gradient);  // a + b = b + a, bit for bit
+    if (!pending.exclusive() && !owned) pending.tensor = pending.tensor.clone();
+    pending.owned = true;
+    accumulate(pending.tensor, gradient);
   }
 
-  /// What waits at `edge` where nobody else reads it; null: nothing, or something that others read too.
+  /// Returns the gradient at `edge` if nothing else reads it; null if there is none or it is shared.
   const Tensor* waiting(const Edge& edge) const {
-    const auto found = slots_.find(edge.node.get());
-    if (found == slots_.end()) return nullptr;
-    const Slot& slot = found->second[static_cast<std::size_t>(edge.output)];
-    return slot.gradient.defined() && slot.sole() ? &slot.gradient : nullptr;
+    const auto found = pending_.find(edge.node.get());
+    if (found == pending_.end()) return nullptr;
+    const Gradient& pending = found->second[static_cast<std::size_t>(edge.output)];
+    return pending.tensor.defined() && pending.exclusive() ? &pending.tensor : nullptr;
   }
 
   struct Taken {
     Tensors gy;
-    std::vector<bool> owned;  ///< gy[i] is nobody else's
+    std::vector<bool> owned;  ///< true if nothing else reads gy[i]
   };
   Taken take(const Node* node) {
     const auto outputs = static_cast<std::size_t>(node->outputs());
     Taken taken{Tensors(outputs), std::vector<bool>(outputs)};
-    const auto found = slots_.find(node);
-    if (found == slots_.end()) return taken;
+    const auto found = pending_.find(node);
+    if (found == pending_.end()) return taken;
     for (std::size_t i = 0; i < outputs; ++i) {
-      const Slot& slot = found->second[i];
-      if (!slot.gradient.defined()) continue;
-      const bool copied = !node->info().slices && !slot.gradient.contiguous();
-      taken.owned[i] = copied || slot.sole();
-      taken.gy[i] = copied ? slot.gradient.clone() : slot.gradient;
+      const Gradient& pending = found->second[i];
+      if (!pending.tensor.defined()) continue;
+      const bool copied = !node->info().slices && !pending.tensor.contiguous();
+      taken.owned[i] = copied || pending.exclusive();
+      taken.gy[i] = copied ? pending.tensor.clone() : pending.tensor;
     }
-    slots_.erase(found);
+    pending_.erase(found);
     return taken;
   }
 
-  /// How often results of nodes that tell of an activation derivative are read by those that a pass goes through.
+  /// Counts the inputs in `nodes` that read the result of each node with an activation derivative.
   void count_readers(std::span<const std::shared_ptr<Node>> nodes) {
     for (const auto& node : nodes)
       for (const Edge& edge : node->edges())
         if (edge.node && edge.node->context().activation_derivative.activation != Activation::kNone)
           ++readers_[edge.node.get()];
   }
-  /// Whether one input of one op is all that gives what waits at `edge`, and its node tells of an activation
-  /// derivative.
+  /// True if a single input of one op contributes the gradient at `edge`, and its node has an activation derivative.
   bool may_have_derivative(const Edge& edge) const {
     const auto found = readers_.find(edge.node.get());
     return found != readers_.end() && found->second == 1 && edge.output == 0;
@@ -76,23 +74,22 @@ class Pending {
   bool multiplied(const Node* node) const { return multiplied_.contains(node); }
 
  private:
-  struct Slot {
-    Tensor gradient;
+  struct Gradient {
+    Tensor tensor;
     bool owned = false;
-    /// What an op merely handed on is nobody else's either once that op is done. Who holds what may differ between a
-    /// run that is watched or recomputed and one that is not: no bit of a sum may hang on the answer.
-    bool sole() const { return owned || gradient.sole_owner(); }
+    /// True if nothing else reads the gradient. Observers and recompute may hold references, so the answer differs
+    /// between runs, and the bits of a sum must not depend on it.
+    bool exclusive() const { return owned || tensor.sole_owner(); }
   };
-  std::unordered_map<const Node*, std::vector<Slot>> slots_;
+  std::unordered_map<const Node*, std::vector<Gradient>> pending_;
   std::unordered_map<const Node*, int> readers_;
-  std::unordered_set<const Node*>
-      multiplied_;  // what waits there has been multiplied by the node's activation_derivative
+  std::unordered_set<const Node*> multiplied_;  // nodes whose pending gradient includes their activation derivative
 };
 
-/// Writes the gradients of one node's inputs: into leaf storage, or into what waits for the producing node.
+/// Stores the gradients of a node's inputs: in the leaf, or as pending gradient of the producer.
 class NodeSink final : public GradSink {
  public:
-  /// `taken`: what the op reads beside what it has saved. `last`: the node will be released.
+  /// `taken`: the gradients that the op reads. `last`: true if the node is released afterwards.
   NodeSink(const Node& node, Pending& pending, const Pending::Taken& taken, bool last)
       : node_(node),
         pending_(pending),
@@ -126,7 +123,7 @@ class NodeSink final : public GradSink {
     return noted(i, over);
   }
 
-  /// By the graph alone: a recomputed, replayed or watched pass goes the same way.
+  /// Depends on the graph alone, so that a recomputed, replayed or observed pass does the same.
   ActivationDerivative activation_derivative(int i) const override {
     const Edge& edge = edge_at(i);
     if (!pending_.may_have_derivative(edge)) return {};
@@ -149,12 +146,12 @@ class NodeSink final : public GradSink {
     give(i, std::move(gradient), owned);
   }
 
-  /// What the op's backward gave for each input, as it gave it, and the part of it that it wrote itself (what is merely
-  /// handed on was seen before); for observers.
+  /// For observers: the gradient of each input, and the tensors that the op itself wrote (without aliases of gy, which
+  /// were observed before).
   const Tensors& given() const { return given_; }
   const Tensors& written() const { return written_; }
 
-  /// After the op's backward: what it wrote into temporaries finds its place.
+  /// Called after the op's backward: moves temporaries to their destinations.
   void finish() {
     for (Tensor& sum : added_) sum.bump_version();
     added_.clear();
@@ -180,8 +177,8 @@ class NodeSink final : public GradSink {
     return tensor;
   }
 
-  /// Where a gradient of input i lies that may be added to; null: nowhere. Not where another input of this op is the
-  /// same variable: its part may lie there, or come, in any order. Not in what this op reads.
+  /// Returns the existing gradient of input i that may be added to, or null. Null if another input of this op is the
+  /// same variable, because their contributions come in any order, and if this op reads that gradient.
   const Tensor* sum_at(int i) const {
     const Edge& edge = edge_at(i);
     const auto same = [&edge](const Edge& other) {
@@ -236,12 +233,12 @@ class NodeSink final : public GradSink {
   const Pending::Taken& taken_;
   bool last_;
   Tensors temporaries_;
-  Tensors added_;  // to: they held something
+  Tensors added_;  // sums that held values before
   Tensors given_, written_;
 };
 
-/// The op's backward, watched by whoever watches this thread's tape. A sum over several uses of a value is seen as what
-/// the op has stored where the op itself added to it, and as what the next op gets where it is made afterwards.
+/// Calls the op's backward and notifies the observers of this thread. If a value is used several times, its gradient is
+/// observed as stored by the op if that op added to it, otherwise as passed to the next op.
 void run_backward(Node& node, Tensors& gy, NodeSink& sink) try {
   if (detail::tape_observers().empty()) return node.backward(gy, sink);
   const OpCall call{.info = node.info(),
@@ -296,7 +293,7 @@ void backward(const Variable& output, const Tensor& cotangent, const BackwardOpt
       sink.finish();
     }
     if (!options.retain_graph) node->release();
-    node.reset();  // saved tensors go as the pass proceeds
+    node.reset();  // frees saved tensors during the pass
   }
 }
 

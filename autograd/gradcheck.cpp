@@ -14,21 +14,26 @@ namespace {
 
 using Function = std::function<Variable(const std::vector<Variable>&)>;
 
-/// The same shape and pitch in f64, so that kernels walk what they would walk.
+/// Returns a copy of a channel slice as a channel slice with the same pitch.
+Tensor slice_like(const Tensor& x, DType dtype, Device device) {
+  Tensor wide = Tensor::zeros(x.shape().with_dim(-1, x.pitch()), dtype, device);
+  Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
+  slice.copy_from(x.to(device));
+  return slice;
+}
+
+/// Returns the tensor in f64 with the same shape and pitch, so that kernels read the same layout.
 Tensor in_double(const Tensor& x) {
   if (!is_floating(x.dtype())) return x;
   if (x.contiguous()) return x.dtype() == DType::f64 ? x.clone() : x.to(DType::f64);
-  Tensor wide = Tensor::zeros(x.shape().with_dim(-1, x.pitch()), DType::f64);
-  Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
-  slice.copy_from(x);
-  return slice;
+  return slice_like(x, DType::f64, Device::cpu());
 }
 
 double* element(Tensor& x, std::int64_t i) {
   return x.mutable_data<double>() + i / x.shape().cols() * x.pitch() + i % x.shape().cols();
 }
 
-/// Values between 0.25 and 1.25 of either sign, none like its neighbor.
+/// Returns values between 0.25 and 1.25 of random sign.
 Tensor cotangent_for(const Tensor& y, const RandomStream& stream) {
   Tensor g = Tensor::empty(y.shape(), DType::f64);
   for (std::int64_t i = 0; i < g.numel(); ++i)
@@ -56,15 +61,12 @@ std::vector<std::int64_t> elements_to_check(std::int64_t count, int most, const 
 Tensor placed(const Tensor& x, Device device) {
   if (x.device() == device) return x;
   if (x.contiguous()) return x.to(device);
-  Tensor wide = Tensor::zeros(x.shape().with_dim(-1, x.pitch()), x.dtype(), device);
-  Tensor slice = wide.channel_slice(x.pitch() - x.shape().cols(), x.shape().cols());
-  slice.copy_from(x.to(device));
-  return slice;
+  return slice_like(x, x.dtype(), device);
 }
 
 GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   const std::int64_t tape_index = step_context().tape_index;
-  std::vector<Tensor> values;  // on the host, where elements are moved
+  std::vector<Tensor> values;  // on the host, where elements are changed
   for (const Tensor& x : inputs) values.push_back(in_double(x));
   const auto variables_now = [&] {
     std::vector<Variable> variables;
@@ -102,7 +104,7 @@ GradcheckResult gradcheck(const Function& f, const std::vector<Tensor>& inputs, 
       const double difference = (up - down) / (2 * h);
       const double got = gradient.defined() ? gradient.at(i) : 0;
       ++result.checked;
-      const double noise = 0x1p-48 * (std::abs(up) + std::abs(down)) / h;  // what rounding leaves of the quotient
+      const double noise = 0x1p-48 * (std::abs(up) + std::abs(down)) / h;  // rounding error of the quotient
       if (std::abs(got - difference) <= options.atol + options.rtol * std::abs(difference) + noise)
         continue;  // false for NaN
       result.passed = false;

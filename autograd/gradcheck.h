@@ -11,29 +11,30 @@
 namespace binade {
 
 struct GradcheckOptions {
-  double step = 1e-5;  ///< h of the central difference, times max(1, |x|); its own error is of order h^2
-  double rtol = 1e-6;  ///< allowed: atol + rtol |difference|, and the quotient's own rounding
+  double step = 1e-5;  ///< h of the central difference, times max(1, |x|); its error is of order h^2
+  double rtol = 1e-6;  ///< tolerance: atol + rtol |difference| + rounding error of the quotient
   double atol = 1e-7;
-  int max_elements = 48;          ///< checked in each input: all of a smaller one, else this many drawn from `seed`
+  int max_elements = 48;          ///< checked per input; of a larger input, as many are drawn with `seed`
   std::uint64_t seed = 1;         ///< of the cotangent and of that draw
-  Device device = Device::cpu();  ///< where `f` is run
+  Device device = Device::cpu();  ///< device that `f` runs on
 };
 
 struct GradcheckResult {
   bool passed = true;
   int checked = 0;        ///< elements compared
-  std::string message{};  ///< the first element that differs: op, input, element, both values; empty when it passed
+  std::string message{};  ///< first element that differs: op, input, element, both values; empty if passed
 };
 
-/// `x` on `device`; unlike Tensor::to, a channel slice stays one, so that kernels walk there what they walk here.
+/// Returns `x` on `device`. Unlike Tensor::to, keeps the layout of a channel slice, so that kernels read slices there
+/// too.
 Tensor placed(const Tensor& x, Device device);
 
-/// Compares backward of `f` with central differences, in double.
+/// Compares the backward of `f` with central differences, in double.
 ///
-/// `f` maps variables to one variable; `inputs` are taken in f64, those of an integer dtype as they are and without a
-/// gradient. The scalar that is differentiated is sum(f(x) * cotangent), where the cotangent differs from element to
-/// element: under a plain sum, errors of opposite sign would cancel. `f` must be a function of its inputs: it is run
-/// from the same tape index every time, so that dropout draws the same numbers. A channel slice stays one.
+/// `f` maps variables to one variable. `inputs` are converted to f64; those of an integer dtype are passed unchanged,
+/// without a gradient. The differentiated scalar is sum(f(x) * cotangent) with a cotangent that differs between
+/// elements, because errors of opposite sign would cancel in a plain sum. `f` must depend on its inputs alone. It
+/// always runs from the same tape index, so that dropout draws the same numbers. Channel slices stay slices.
 ///
 ///   EXPECT_TRUE(result.passed) << result.message
 ///   "gradcheck of gelu: input 0 (3, 5), element (1, 4): backward gives 0.31, the difference quotient 0.27"

@@ -7,16 +7,20 @@
 
 namespace binade {
 
-/// Where the 16-bit copies of many parameters lie side by side. Taken from the device when the first is asked for,
-/// whose dtype it has from then on; what is never asked for is never written, and costs a CPU no page.
+/// One buffer for the 16-bit copies of many parameters. It is allocated when the first copy is requested, whose dtype
+/// it gets. Parts that are never requested are never written, and take no physical memory on a CPU.
 class LowBuffer {
  public:
   LowBuffer(std::int64_t size, Device device) : size_(size), device_(device) {}
 
-  /// Elements from `begin` on as `shape`, with a version of their own; undefined where the buffer has another dtype,
-  /// or `dtype` has not 16 bits.
-  Tensor at(std::int64_t begin, const Shape& shape, DType dtype);
-  /// Whether the tensor lies here.
+  /// Returns the elements from `begin` on as `shape`, with a version of their own. Undefined if the buffer has another
+  /// dtype or `dtype` is not 16-bit.
+  Tensor at(std::int64_t begin, const Shape& shape, DType dtype) {
+    if (!is_half(dtype)) return {};
+    if (!flat_.defined()) flat_ = Tensor::empty(Shape{size_}, dtype, device_);
+    return flat_.dtype() == dtype ? flat_.view_at(begin, shape).with_own_version() : Tensor();
+  }
+  /// True if the tensor is stored in this buffer.
   bool holds(const Tensor& tensor) const { return tensor.shares_storage_with(flat_); }
 
  private:
@@ -25,7 +29,7 @@ class LowBuffer {
   Tensor flat_;
 };
 
-/// The place of one parameter's copy in a buffer; none by default.
+/// The position of a parameter's copy in a buffer; none by default.
 struct LowPlace {
   std::shared_ptr<LowBuffer> buffer{};
   std::int64_t begin = 0;

@@ -13,8 +13,8 @@ std::uint64_t next_order() {
   return order++;
 }
 
-/// Destroying an edge may destroy a node, whose edges may destroy the next: a chain of 200,000 ops would overflow the
-/// stack. Edges are parked here and destroyed one after the other by the outermost call.
+/// Destroying an edge may destroy a node, whose edges may destroy the next one; with recursion, a chain of 200,000 ops
+/// would overflow the stack. So edges are collected, and the outermost call destroys them one after the other.
 void destroy_in_a_loop(std::vector<Edge>&& edges) {
   constinit thread_local PerThread<std::vector<Edge>> t_parked;
   thread_local bool draining = false;
@@ -22,7 +22,7 @@ void destroy_in_a_loop(std::vector<Edge>&& edges) {
   for (Edge& edge : edges)
     if (edge.node) try {
         parked.push_back(std::move(edge));
-      } catch (const std::bad_alloc&) {  // no memory to park it: it goes below, deeper in the stack
+      } catch (const std::bad_alloc&) {  // no memory for the list: edges.clear() destroys it recursively
       }
   edges.clear();
   if (draining) return;
@@ -44,7 +44,7 @@ Node::Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int o
       order_(next_order()),
       edges_(std::move(edges)),
       outputs_(outputs) {
-  context_.recomputable.clear();  // forward is over
+  context_.recomputable.clear();  // used during forward only
 }
 
 Node::~Node() { destroy_in_a_loop(std::move(edges_)); }

@@ -10,16 +10,16 @@
 
 namespace binade {
 
-/// Where an input came from: output `output` of `node`, or a leaf that wants a gradient. Neither: no gradient flows.
-/// An edge keeps no value alive.
+/// The producer of an input: output `output` of `node`, or a leaf that requires a gradient. If both are null, no
+/// gradient flows. Does not keep values alive.
 struct Edge {
   std::shared_ptr<Node> node{};
   int output = 0;
   std::shared_ptr<Variable::State> leaf{};
 };
 
-/// One recorded op call. Owns exactly what the op saved, and edges to what made its inputs. Chains of any length are
-/// traversed and released by loops, never by recursion.
+/// A recorded op call. Owns what the op saved and the edges to the producers of its inputs. Chains of any length are
+/// traversed and destroyed without recursion.
 class Node {
  public:
   Node(const OpInfo& info, OpContext context, std::vector<Edge> edges, int outputs);
@@ -32,12 +32,12 @@ class Node {
   const OpInfo& info() const { return info_; }
   const std::string& module_path() const { return module_path_; }
   std::int64_t tape_index() const { return tape_index_; }
-  std::uint64_t order() const { return order_; }  ///< strictly rising over the thread's life: the order of the tape
+  std::uint64_t order() const { return order_; }  ///< increases with every node of the thread
   const std::vector<Edge>& edges() const { return edges_; }
   int outputs() const { return outputs_; }
   const OpContext& context() const { return context_; }
   bool released() const { return released_; }
-  /// Drops saved tensors and edges; a later backward through here throws.
+  /// Frees saved tensors and edges. A later backward through this node throws.
   void release();
 
  protected:

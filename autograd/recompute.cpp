@@ -11,19 +11,12 @@ constexpr OpInfo kInfo{.name = "recompute", .slices = true};
 
 using Segment = std::function<Variable(const Variable&)>;
 
-/// The context of the first run, put back for the second and taken away again.
-class ContextScope {
+/// Restores the context of the first run for the second one.
+class ContextScope : ScopedValue<StepContext> {
  public:
-  explicit ContextScope(const StepContext& context) : previous_(step_context()) {
-    step_context() = context;
+  explicit ContextScope(const StepContext& context) : ScopedValue(step_context(), context) {
     step_context().recomputing = true;
   }
-  ~ContextScope() { step_context() = previous_; }
-  ContextScope(const ContextScope&) = delete;
-  ContextScope& operator=(const ContextScope&) = delete;
-
- private:
-  StepContext previous_;
 };
 
 class RecomputeNode final : public Node {

@@ -7,14 +7,14 @@
 
 namespace binade {
 
-/// Runs `segment` without keeping what its backward will need, and runs it once more when backward arrives: memory of
-/// one segment for the time of one more forward. The same bits as without: tape indices (and so random numbers), module
-/// path and policy are restored for the second run, and statistics do not move in it. (But for a segment that ends in a
-/// linear layer with an activation, read by another linear layer outside: in halves the gradient between the two is
-/// rounded once more there, docs/decisions/0034.)
+/// Runs `segment` without saving tensors for backward, and runs it again during backward: saves memory for the time of
+/// one more forward. The bits are the same as without recompute, because tape indices (and so random numbers), module
+/// path and policy are restored for the second run, and statistics do not change in it. One exception: if the segment
+/// ends in a linear layer with an activation and another linear layer reads the result, then in 16 bits the gradient
+/// between them is rounded once more (docs/decisions/0034).
 ///
-/// `segment` must be a function of its argument and of parameters alone.
-/// Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
+/// `segment` must depend on its argument and on parameters alone. Source: Chen et al., "Training deep nets with
+/// sublinear memory cost", 2016.
 Variable recompute(std::function<Variable(const Variable&)> segment, const Variable& x);
 
 }  // namespace binade

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,16 +9,19 @@
 
 namespace binade {
 
-/// One op that a result was made with.
+/// Returns every node that `root` depends on, including itself, latest first: the tape in reverse. Without recursion.
+std::vector<std::shared_ptr<Node>> reachable_nodes(const std::shared_ptr<Node>& root);
+
+/// An op on the tape.
 struct RecordedOp {
   std::int64_t tape_index = 0;
   std::string module_path{};
   std::string op{};
-  std::size_t saved_bytes = 0;  ///< what it keeps for backward
+  std::size_t saved_bytes = 0;  ///< saved for backward
 };
 
-/// The ops between `output` and the leaves that want gradients, in the order in which they ran. Ops that no gradient
-/// passes through are not on the tape and not in the list.
+/// Returns the recorded ops between `output` and the leaves that require gradients, in order of execution. Ops that no
+/// gradient passes through are not recorded.
 std::vector<RecordedOp> recorded_ops(const Variable& output);
 
 }  // namespace binade

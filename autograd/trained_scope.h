@@ -1,17 +1,16 @@
 #pragma once
 
+#include "binade/core/scope.h"
+
 namespace binade::detail {
 
-/// During its lifetime, records whether an op of this thread has read a variable that requires a gradient, recorded on
-/// the tape or not.
-class TrainedScope {
+/// Records whether an op of this thread read a variable that requires a gradient, even if nothing was recorded.
+class TrainedScope : NonCopyable {
  public:
   TrainedScope();
   ~TrainedScope();
-  TrainedScope(const TrainedScope&) = delete;
-  TrainedScope& operator=(const TrainedScope&) = delete;
   bool found() const { return found_; }
-  /// Call when an op reads such a variable.
+  /// Called by apply() when an op reads such a variable.
   static void note();
 
  private:

@@ -35,24 +35,22 @@ const Tensor& Variable::State::low_copy(DType dtype) {
   const bool fits = low.defined() && low.dtype() == dtype && low.shape() == value.shape();
   if (fits && low_version == value.version()) return low;
   const auto& [buffer, begin] = low_place;
-  // In its place only where no other copy stands: ops that read one parameter in two dtypes may have saved both.
+  // Uses low_place only if there is no other copy, because ops that read a parameter in two dtypes may have saved
+  // both.
   if (!low.defined() && buffer != nullptr)
     low = buffer->at(begin, value.shape(), dtype);
   else if (!fits || buffer == nullptr || !buffer->holds(low))
     low = Tensor();
   if (low.defined())
-    low.copy_from(value);  // an op that saved an older copy is told, as one that saved the value would be
+    low.copy_from(value);  // raises the version, so that backward of an op that saved the old copy throws
   else
     low = value.to(dtype);
   low_version = value.version();
   return low;
 }
 
-NoGradGuard::NoGradGuard() : previous_(t_grad_enabled) { t_grad_enabled = false; }
-NoGradGuard::~NoGradGuard() { t_grad_enabled = previous_; }
-
-GradGuard::GradGuard() : previous_(t_grad_enabled) { t_grad_enabled = true; }
-GradGuard::~GradGuard() { t_grad_enabled = previous_; }
+NoGradGuard::NoGradGuard() : ScopedValue(t_grad_enabled, false) {}
+GradGuard::GradGuard() : ScopedValue(t_grad_enabled, true) {}
 
 bool grad_enabled() { return t_grad_enabled; }
 

@@ -4,14 +4,15 @@
 #include <string>
 
 #include "binade/autograd/low_buffer.h"
+#include "binade/core/scope.h"
 #include "binade/core/tensor.h"
 
 namespace binade {
 
 class Node;
 
-/// A tensor with history: what models are written in. A value with shared state, like a pointer; copies are the same
-/// variable. Made implicitly from a Tensor (no gradient wanted).
+/// A tensor with history, the type that models compute with. Copies refer to the same variable. Converts implicitly
+/// from a Tensor, without gradient.
 class Variable {
  public:
   Variable() = default;
@@ -26,14 +27,14 @@ class Variable {
 
   bool requires_grad() const;
   bool is_leaf() const;
-  /// The gradient of a leaf after backward(); undefined before the first one and after zero_grad().
+  /// Returns the gradient of a leaf after backward(); undefined before the first one and after zero_grad().
   Tensor grad() const;
-  /// Forgets the gradient. Its storage stays for the next pass, which overwrites it.
+  /// Discards the gradient. The next backward pass overwrites its storage.
   void zero_grad();
-  /// The same value without history.
+  /// Returns the same value without history.
   Variable detach() const;
 
-  /// One-element value as double. Throws ShapeError otherwise.
+  /// Returns the value of a one-element variable. Throws ShapeError for others.
   double item() const { return value().item(); }
 
   struct State;
@@ -43,58 +44,46 @@ class Variable {
   std::shared_ptr<State> state_;
 };
 
-/// The shared part. Public for optimizers and checkpoints; models have no use for it.
+/// The shared state of a variable. Public for optimizers and checkpoints.
 struct Variable::State {
   Tensor value;
-  Tensor grad;                ///< storage for the gradient of a leaf (f32 for parameters); may outlive zero_grad()
-  bool grad_defined = false;  ///< whether `grad` holds this pass's gradient
+  Tensor grad;                ///< gradient of a leaf (f32 for parameters); its storage survives zero_grad()
+  bool grad_defined = false;  ///< true if `grad` has a value
   bool requires_grad = false;
-  bool activation = false;     ///< a leaf standing for an activation (recompute): its gradient keeps its dtype
-  std::shared_ptr<Node> node;  ///< what made it; null for leaves
-  int output = 0;              ///< which output of `node`
+  bool activation = false;  ///< true for a leaf that represents an activation (recompute): its gradient keeps its dtype
+  std::shared_ptr<Node> node;  ///< its producer; null for leaves
+  int output = 0;              ///< output of `node`
   std::string name;            ///< dotted path of a parameter, for messages
-  Tensor low;                  ///< low-precision copy of a parameter, see low_copy()
+  Tensor low;                  ///< 16-bit copy of a parameter, see low_copy()
   std::uint64_t low_version = 0;
-  LowPlace low_place;  ///< where an optimizer wants it to lie
+  LowPlace low_place;  ///< where an optimizer stores the copy
 
-  /// The parameter rounded to `dtype`. Written by the optimizer in its own pass; made here when it is missing or older
-  /// than the value, in `low_place` if that takes it.
+  /// Returns the parameter rounded to `dtype`. The optimizer writes this copy in its update; if it is missing or older
+  /// than the value, it is made here, in `low_place` if possible.
   const Tensor& low_copy(DType dtype);
 };
 
-/// While one lives on this thread, nothing is recorded.
-class NoGradGuard {
+/// Disables recording on this thread for the lifetime of the object.
+class NoGradGuard : ScopedValue<bool> {
  public:
   NoGradGuard();
-  ~NoGradGuard();
-  NoGradGuard(const NoGradGuard&) = delete;
-  NoGradGuard& operator=(const NoGradGuard&) = delete;
-
- private:
-  bool previous_;
 };
 
-/// The opposite, inside a NoGradGuard (recompute runs its segment so).
-class GradGuard {
+/// Enables recording inside a NoGradGuard, as recompute does for its segment.
+class GradGuard : ScopedValue<bool> {
  public:
   GradGuard();
-  ~GradGuard();
-  GradGuard(const GradGuard&) = delete;
-  GradGuard& operator=(const GradGuard&) = delete;
-
- private:
-  bool previous_;
 };
 bool grad_enabled();
 
 struct BackwardOptions {
-  bool retain_graph = false;  ///< keep saved tensors for a second backward
+  bool retain_graph = false;  ///< true if saved tensors are kept for a second backward
 };
 
-/// Runs the tape backwards from `loss` (one element; seeded with `seed`, the loss scale). Gradients of leaves are
-/// added to what is there. Throws AutogradError on a second pass through a freed graph or a loss without history.
+/// Runs the tape backwards from `loss` (one element), starting with gradient `seed` (the loss scale). Adds to the
+/// gradients of leaves. Throws AutogradError for a second pass through a released graph or a loss without history.
 void backward(const Variable& loss, double seed = 1.0, const BackwardOptions& options = {});
-/// The same for any output with the cotangent given (its shape and dtype).
+/// The same for an output of any shape, with its cotangent (of its shape).
 void backward(const Variable& output, const Tensor& cotangent, const BackwardOptions& options = {});
 
 }  // namespace binade

@@ -4,7 +4,8 @@
 
 namespace binade {
 
-/// What a product applies as it stores. GELU is x Phi(x): with erf, or in the tanh form.
+/// Activation that a matrix product applies to its result before storing it. GELU is x Phi(x); kGeluTanh is its tanh
+/// approximation.
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
 }  // namespace binade

@@ -9,52 +9,53 @@
 
 namespace binade {
 
-/// One block of the system's memory, cut into pieces. While a recording is made its pieces lie where a plan has put
-/// them; between the runs of recordings they are lent to whoever asks.
+/// A block of device memory that hands out chunks. While a graph is captured, the chunks are placed where a memory plan
+/// says; between runs of captured graphs, eager work may borrow the free memory.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 256;
 
   Arena(void* base, std::size_t bytes);
 
-  /// The lowest piece of `bytes` that is free, on kAlignment; null where there is none.
-  void* take(std::size_t bytes);
-  /// The piece at `offset`; null where any of it is in use or not there.
-  void* take_at(std::size_t offset, std::size_t bytes);
-  /// REQUIRES: a piece in use that begins there.
-  void give_back(const void* memory) noexcept;
+  /// Returns the lowest free chunk of `bytes`, aligned to kAlignment, or null if there is none.
+  void* allocate(std::size_t bytes);
+  /// Returns the chunk at `offset`, or null if any part of it is in use or outside the arena.
+  void* allocate_at(std::size_t offset, std::size_t bytes);
+  /// REQUIRES: `memory` is the start of a chunk in use.
+  void release(const void* memory) noexcept;
 
   bool owns(const void* memory) const;
   void* base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
-  std::size_t in_use() const { return in_use_; }  ///< bytes, each piece rounded up to kAlignment
-  std::size_t pieces_in_use() const { return pieces_; }
+  std::size_t in_use() const { return in_use_; }  ///< bytes; each chunk is rounded up to kAlignment
+  std::size_t chunks_in_use() const { return chunks_in_use_; }
 
  private:
-  struct Piece {
+  struct Chunk {
     std::size_t bytes = 0;
     bool used = false;
   };
-  using Pieces = std::map<std::size_t, Piece>;  // by offset; they cover the arena, no two free ones side by side
+  using Chunks = std::map<std::size_t, Chunk>;  // by offset; they cover the arena, and no two neighbors are free
 
-  void* use(Pieces::iterator free, std::size_t offset, std::size_t bytes);
+  void* use(Chunks::iterator free, std::size_t offset, std::size_t bytes);
 
   char* base_;
   std::size_t bytes_;
   std::size_t in_use_ = 0;
-  std::size_t pieces_ = 0;
-  Pieces pieces_of_;
+  std::size_t chunks_in_use_ = 0;
+  Chunks chunks_;
 };
 
-/// The blocks of a trace, one after another, where a plan has put them in an arena.
+/// The blocks of a memory trace, handed out one after another at the arena offsets that a plan chose.
 class PlannedBlocks {
  public:
   PlannedBlocks(const MemoryTrace& trace, MemoryPlan plan);
 
-  /// The next block; null where it is one that the trace keeps, and lies elsewhere. Throws DeviceError where the trace
-  /// has no such block, or its place is still in use. `arena`: null where plan().bytes is 0.
-  void* take(Arena* arena, std::size_t bytes);
-  /// Throws where something went wrong, or is still in use that the trace gives back.
+  /// Returns the next block, or null if the trace keeps that block, because kept blocks are not in the arena. Throws
+  /// DeviceError if the trace has no such block or the block's memory is still in use. `arena` may be null if
+  /// plan().bytes is 0.
+  void* allocate(Arena* arena, std::size_t bytes);
+  /// Throws DeviceError if allocate() failed, or if a block is still in use although the trace releases it.
   void check_done(const Arena* arena) const;
 
   const MemoryPlan& plan() const { return plan_; }
@@ -62,7 +63,7 @@ class PlannedBlocks {
  private:
   [[noreturn]] void fail(std::string text);
 
-  std::vector<std::size_t> sizes_;  // of the trace's blocks
+  std::vector<std::size_t> sizes_;  // bytes of each block of the trace
   MemoryPlan plan_;
   std::size_t next_ = 0;
   std::string failure_;

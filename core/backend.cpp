@@ -2,17 +2,17 @@
 
 #include <cstdlib>
 
+#include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
 #include "binade/core/memory_plan.h"
-#include "binade/core/recording.h"
 
-// What a device does whose work is done when it has been asked for.
+// Defaults for a device that completes work before the call returns.
 namespace binade {
 
 void* Backend::allocate_pinned(std::size_t bytes) {
   constexpr std::size_t kAlignment = 64;
   void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  check<OutOfMemoryError>(memory != nullptr, "the host has no memory for {} bytes more", bytes);
+  check<OutOfMemoryError>(memory != nullptr, "the host has no memory for {} more bytes", bytes);
   return memory;
 }
 void Backend::release_pinned(void* memory) noexcept { std::free(memory); }
@@ -28,6 +28,6 @@ MemoryTrace Backend::trace(const std::function<void()>& body) {
   body();
   return {};
 }
-std::unique_ptr<Recording> Backend::record(const std::function<void()>&, const MemoryTrace&) { return nullptr; }
+std::unique_ptr<CapturedGraph> Backend::capture(const std::function<void()>&, const MemoryTrace&) { return nullptr; }
 
 }  // namespace binade

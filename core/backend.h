@@ -7,92 +7,90 @@
 #include <string>
 
 #include "binade/core/device.h"
+#include "binade/core/scope.h"
 
 namespace binade {
 
 struct MemoryTrace;
-class Recording;
+class CapturedGraph;
 
 enum class CopyKind { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-/// What a device must provide. Thread-safe. Work is ordered per stream; nothing here waits unless its name says so.
-/// A CUDA module fills the second one at run time; `backend_of(Device)` finds it.
+/// What a device provides. Thread-safe. Work is ordered per stream, and no function waits for the device unless its
+/// comment says so. The CUDA module adds a second implementation at run time; backend_of() returns the one of a device.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// 64-byte aligned memory (256 on a GPU) of `bytes` > 0, usable by later work on `stream`. Contents undefined.
-  /// Throws OutOfMemoryError naming the bytes asked for and held.
+  /// Returns `bytes` > 0 of memory, aligned to 64 bytes (256 on a GPU), for later work on `stream`. The contents are
+  /// undefined. Throws OutOfMemoryError with the bytes requested and held.
   virtual void* allocate(std::size_t bytes, Stream stream) = 0;
-  /// Returns memory to the cache of `stream`; REQUIRES: from allocate() with the same bytes. Never throws.
+  /// Returns memory to the cache of `stream`. REQUIRES: `memory` came from allocate() with the same `bytes`.
   virtual void release(void* memory, std::size_t bytes, Stream stream) noexcept = 0;
-  /// Gives cached, unused memory back to the system.
+  /// Returns cached, unused memory to the system.
   virtual void trim() noexcept = 0;
 
   virtual void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream) = 0;
   virtual void fill_zero(void* memory, std::size_t bytes, Stream stream) = 0;
-  /// Blocks the host until `stream` is done.
+  /// Waits until all work on `stream` is done.
   virtual void synchronize(Stream stream) = 0;
 
-  /// Host memory that copies reach while the host goes on (page-locked where the device needs that). Throws
-  /// OutOfMemoryError.
+  /// Allocates host memory for asynchronous copies (page-locked if the device needs that). Throws OutOfMemoryError.
   virtual void* allocate_pinned(std::size_t bytes);
-  /// REQUIRES: nothing sent or recorded is still to copy from or to it.
+  /// REQUIRES: no submitted copy and no captured graph still reads or writes this memory.
   virtual void release_pinned(void* memory) noexcept;
-  /// As copy, but between the device and memory of allocate_pinned() it does not wait: the host's part may be read, or
-  /// written again, when a later mark has been reached.
+  /// Like copy(), but does not wait when it copies between the device and memory of allocate_pinned(). The host may
+  /// read or overwrite that memory once a mark set after this call is reached.
   virtual void copy_later(void* to, const void* from, std::size_t bytes, CopyKind kind, Stream stream);
 
-  /// A point in the stream, behind all that has been sent.
+  /// Returns a mark in the stream after all work submitted so far.
   virtual std::uint64_t mark(Stream stream);
-  /// Whether the device has come to it.
+  /// True if the device has reached the mark.
   virtual bool reached(std::uint64_t mark);
-  /// Waits for that point alone: the device goes on with what was sent later. Throws what the device died of, and
-  /// DataError, as synchronize() does.
+  /// Waits for the mark only, not for work submitted after it. Throws the error that stopped the device, and DataError
+  /// as synchronize() does.
   virtual void wait_for(std::uint64_t mark);
 
-  /// Runs `body` as usual and notes what memory this thread takes meanwhile, and when that is given back.
+  /// Runs `body` and returns the order in which this thread allocated and released memory in it.
   virtual MemoryTrace trace(const std::function<void()>& body);
-  /// Records `body` instead of running it. What memory it takes lies in an arena planned by `trace`, which it shares
-  /// with the living recordings that it is large enough for; what the trace keeps, and what the body gives back but
-  /// took earlier, stays as it is while the recording lives. Null where the device cannot record. Throws DeviceError
-  /// naming what cannot be recorded (a wait, a copy between the device and ordinary host memory, memory that the trace
-  /// does not have, an arena that is lent), OutOfMemoryError where there is no memory for the arena, and what `body`
-  /// throws; the device goes on as if nothing had been recorded.
-  virtual std::unique_ptr<Recording> record(const std::function<void()>& body, const MemoryTrace& trace);
+  /// Captures `body` as a graph instead of running it. Its memory is placed in an arena as planned from `trace`; graphs
+  /// that are alive share the arena if it is large enough. Memory that the trace keeps, or that `body` releases but did
+  /// not allocate, stays reserved while the graph lives. Returns null if the device cannot capture graphs. Throws
+  /// DeviceError with the operation that cannot be captured (a wait, a copy to or from ordinary host memory, an
+  /// allocation that is not in the trace, an arena on loan), OutOfMemoryError if there is no memory for the arena, and
+  /// whatever `body` throws; in each case the device continues as if nothing had been captured.
+  virtual std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body, const MemoryTrace& trace);
 
-  /// From here on allocate() on this thread takes memory out of the arenas of recordings, as far as it goes, until
-  /// stop_lending() is called as often. See LentArenas.
+  /// From now on, allocate() on this thread borrows from the arenas of captured graphs while they have free memory.
+  /// Ends after as many calls of stop_lending(). Use ArenaLoan.
   virtual void start_lending() {}
   virtual void stop_lending() noexcept {}
-  /// Of the arenas of living recordings, what is in use now: those recordings do not run before it is 0.
+  /// Bytes of the arenas of captured graphs that are on loan. Such a graph cannot run until this is 0.
   virtual std::size_t bytes_lent() const { return 0; }
 
-  virtual std::size_t bytes_in_use() const = 0;  ///< handed out now
-  /// The most that was in use so far. A recording that runs uses its arena.
+  virtual std::size_t bytes_in_use() const = 0;  ///< allocated and not released
+  /// Largest number of bytes in use so far. A captured graph counts its arena while it runs.
   virtual std::size_t bytes_peak() const = 0;
   virtual void reset_peak() = 0;
-  /// Held of the system now: blocks in use, cached ones, and arenas. Not what kernels and libraries have for
-  /// themselves.
+  /// Bytes obtained from the system: blocks in use, cached blocks and arenas, without the memory of kernels and
+  /// libraries.
   virtual std::size_t bytes_reserved() const = 0;
-  virtual std::string description() const = 0;  ///< one line for people: name, memory, instruction set
+  virtual std::string description() const = 0;  ///< name, memory, instruction set in one line
 };
 
-/// While it lives, this thread's tensors lie in the arenas of recordings, as far as there is room: around work whose
-/// memory is given back before a recording runs again, such as a step that is made op by op between recorded ones. What
-/// outlives that keeps the recordings from running (Recording::run) until it is given back.
-class LentArenas {
+/// Lets this thread borrow memory from the arenas of captured graphs for the lifetime of the object. Use it around work
+/// that releases its memory before a captured graph runs again, such as an eager step between captured ones. Memory
+/// that is kept longer makes CapturedGraph::run() throw until it is released.
+class ArenaLoan : NonCopyable {
  public:
-  explicit LentArenas(Backend& backend) : backend_(backend) { backend_.start_lending(); }
-  ~LentArenas() { backend_.stop_lending(); }
-  LentArenas(const LentArenas&) = delete;
-  LentArenas& operator=(const LentArenas&) = delete;
+  explicit ArenaLoan(Backend& backend) : backend_(backend) { backend_.start_lending(); }
+  ~ArenaLoan() { backend_.stop_lending(); }
 
  private:
   Backend& backend_;
 };
 
-/// The backend of a device. Throws DeviceError naming what is missing.
+/// Returns the backend of a device. Throws DeviceError with what is missing.
 Backend& backend_of(Device device);
 
 }  // namespace binade

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "binade/core/error.h"
+#include "binade/core/scope.h"
 
 namespace binade {
 namespace {
@@ -12,7 +13,8 @@ constexpr std::size_t kSmallest = 64;
 
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-/// Eight sizes per power of two: at most 1/8 of a block is waste, and blocks are found again.
+/// Returns the size of the block for a request: eight sizes per power of two, so that blocks are reused and at most 1/8
+/// of a block is unused.
 std::size_t size_class(std::size_t bytes) {
   if (bytes <= 512) return round_up(bytes, kSmallest);
   std::size_t power = 512;
@@ -24,171 +26,160 @@ std::size_t size_class(std::size_t bytes) {
 
 void* CachingBackend::allocate(std::size_t bytes, Stream) {
   std::lock_guard lock(mutex_);
-  void* memory = records_here() ? take_recorded(bytes) : take_lent(bytes);
-  if (memory == nullptr) memory = take(bytes);
-  count(bytes);
-  if (tracing_ != nullptr) note_taken(memory, bytes);
+  void* memory = captures_here() ? allocate_planned(bytes) : borrow(bytes);
+  if (memory == nullptr) memory = allocate_block(bytes);
+  in_use_ += bytes;
+  peak_ = std::max(peak_, in_use_);
+  if (tracing_ != nullptr) note_allocated(memory, bytes);
   return memory;
 }
 
-void* CachingBackend::take(std::size_t bytes) {
+void* CachingBackend::allocate_block(std::size_t bytes) {
   const std::size_t capacity = size_class(bytes);
   if (void* block = take_cached(capacity)) return block;
-  void* block = obtain_counted(capacity);
-  if (block == nullptr) throw OutOfMemoryError(no_memory_for(bytes));
+  void* block = allocate_counted(capacity);
+  if (block == nullptr) throw OutOfMemoryError(out_of_memory_text(bytes));
   try {
     capacity_of_[block] = capacity;
   } catch (...) {
-    give_back_counted(block, capacity);
+    release_counted(block, capacity);
     throw;
   }
   return block;
 }
 
-/// Out of an arena, or null. Not while a run is being sent: what is taken then could be written before it.
-void* CachingBackend::take_lent(std::size_t bytes) {
-  if (arenas_.empty() || sending_ > 0 || recorder_ != nullptr || !borrowers_.contains(std::this_thread::get_id()))
+/// Returns memory of an arena, or null. Lends nothing while a run is being submitted, because the borrower could write
+/// to the memory before the run.
+void* CachingBackend::borrow(std::size_t bytes) {
+  if (arenas_.empty() || submitting_ > 0 || capture_ != nullptr || !borrowers_.contains(std::this_thread::get_id()))
     return nullptr;
   for (const auto& [base, shared] : arenas_) {
-    if (shared->recordings == 0) continue;  // it goes with its last block
-    if (void* memory = shared->arena.take(bytes)) return memory;
+    if (shared->recordings == 0) continue;  // freed with its last block
+    if (void* memory = shared->arena.allocate(bytes)) return memory;
   }
   return nullptr;
 }
 
 void CachingBackend::release(void* memory, std::size_t bytes, Stream) noexcept {
   std::lock_guard lock(mutex_);
-  if (tracing_ != nullptr) note_given_back(memory);
-  const bool planned = recorder_ != nullptr && recorder_->shared != nullptr && recorder_->shared->arena.owns(memory);
+  if (tracing_ != nullptr) note_released(memory);
+  const bool planned = capture_ != nullptr && capture_->shared != nullptr && capture_->shared->arena.owns(memory);
   try {
-    if (records_here() && !planned) hold(memory);
+    if (captures_here() && !planned) hold(memory);
   } catch (const std::bad_alloc&) {
-    return;  // nobody gets it any more: kernels that are recorded may write there
+    return;  // leaked, because captured kernels may write to it
   }
   if (const auto held = held_.find(memory); held != held_.end()) {
-    held->second.given_back = bytes;
+    held->second.released_bytes = bytes;
     return;
   }
   in_use_ -= bytes;
-  put_back(memory);
+  recycle(memory);
 }
 
-void CachingBackend::put_back(void* memory) noexcept {
+void CachingBackend::recycle(void* memory) noexcept {
   if (const std::shared_ptr<SharedArena> shared = arena_of(memory)) {
-    shared->arena.give_back(memory);
-    free_if_left(shared);
+    shared->arena.release(memory);
+    free_if_unused(shared);
     return;
   }
-  const auto known = capacity_of_.find(memory);
+  const auto found = capacity_of_.find(memory);
   try {
-    cache_[known->second].push_back(memory);
-  } catch (const std::bad_alloc&) {  // no memory to remember it: the system has it back
-    give_back_counted(memory, known->second);
-    capacity_of_.erase(known);
+    cache_[found->second].push_back(memory);
+  } catch (const std::bad_alloc&) {  // no memory for the list: return the block to the system
+    release_counted(memory, found->second);
+    capacity_of_.erase(found);
   }
 }
 
 MemoryTrace CachingBackend::trace(const std::function<void()>& body) {
-  Tracing tracing{.thread = std::this_thread::get_id()};
+  Tracing tracing;
   {
     const std::lock_guard lock(mutex_);
     check<DeviceError>(tracing_ == nullptr, "trace: a body is being traced already");
     tracing_ = &tracing;
   }
-  const auto end = [this] {
-    const std::lock_guard lock(mutex_);
-    tracing_ = nullptr;
-  };
-  try {
+  {
+    const AtScopeExit end([this] {
+      const std::lock_guard lock(mutex_);
+      tracing_ = nullptr;
+    });
     body();
-  } catch (...) {
-    end();
-    throw;
   }
-  end();
   return std::move(tracing.trace);
 }
 
-std::shared_ptr<CachingBackend::RecordedMemory> CachingBackend::begin_recording(const MemoryTrace& trace) {
+std::shared_ptr<CachingBackend::CapturedMemory> CachingBackend::begin_capture(const MemoryTrace& trace) {
   MemoryPlan plan = plan_memory(trace, Arena::kAlignment);
   const std::size_t bytes = plan.bytes;
   const std::lock_guard lock(mutex_);
-  check<DeviceError>(recorder_ == nullptr, "record: a body is being recorded already");
-  auto memory = std::make_shared<RecordedMemory>(RecordedMemory{.blocks = PlannedBlocks(trace, std::move(plan)),
-                                                                .shared = nullptr,
-                                                                .held = {},
-                                                                .thread = std::this_thread::get_id()});
+  check<DeviceError>(capture_ == nullptr, "capture: another graph is being captured");
+  auto memory = std::make_shared<CapturedMemory>(CapturedMemory{.blocks = PlannedBlocks(trace, std::move(plan))});
   if (bytes > 0) {
-    memory->shared = arena_for(bytes);
+    memory->shared = arena_with(bytes);
     ++memory->shared->recordings;
   }
-  recorder_ = memory;
+  capture_ = memory;
   return memory;
 }
 
-void CachingBackend::end_recording() {
+void CachingBackend::end_capture() {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<RecordedMemory> ended = std::move(recorder_);
+  const std::shared_ptr<CapturedMemory> ended = std::move(capture_);
   ended->blocks.check_done(ended->arena());
 }
 
-void CachingBackend::release_recorded(const std::shared_ptr<RecordedMemory>& memory) noexcept {
+void CachingBackend::release_captured(const std::shared_ptr<CapturedMemory>& memory) noexcept {
   const std::lock_guard lock(mutex_);
-  if (recorder_ == memory) recorder_ = nullptr;
+  if (capture_ == memory) capture_ = nullptr;
   for (void* block : memory->held) {
     const auto held = held_.find(block);
     if (--held->second.recordings > 0) continue;
-    const std::size_t given_back = held->second.given_back;
+    const std::size_t released_bytes = held->second.released_bytes;
     held_.erase(held);
-    if (given_back == 0) continue;
-    in_use_ -= given_back;
-    put_back(block);
+    if (released_bytes == 0) continue;
+    in_use_ -= released_bytes;
+    recycle(block);
   }
   if (memory->shared == nullptr) return;
   --memory->shared->recordings;
-  free_if_left(memory->shared);
+  free_if_unused(memory->shared);
 }
 
-void CachingBackend::run_recorded(const RecordedMemory& memory, const std::function<void()>& send) {
+void CachingBackend::run_captured(const CapturedMemory& memory, const std::function<void()>& submit) {
   {
     const std::lock_guard lock(mutex_);
-    // What is recorded into the arena just now is not in use: it does not run.
-    const bool recorded_into = recorder_ != nullptr && recorder_->shared == memory.shared;
-    if (memory.shared != nullptr && !recorded_into) check_whole(*memory.shared, "a recording cannot run");
+    // Chunks of a graph that is being captured are not on loan, because that graph does not run yet.
+    const bool capturing = capture_ != nullptr && capture_->shared == memory.shared;
+    if (memory.shared != nullptr && !capturing) check_not_on_loan(*memory.shared, "the captured graph cannot run");
     peak_ = std::max(peak_, in_use_ + memory.blocks.plan().bytes);
-    ++sending_;
+    ++submitting_;
   }
-  const auto sent = [this] {
+  const AtScopeExit submitted([this] {
     const std::lock_guard lock(mutex_);
-    --sending_;
-  };
-  try {
-    send();
-  } catch (...) {
-    sent();
-    throw;
-  }
-  sent();
+    --submitting_;
+  });
+  submit();
 }
 
-void* CachingBackend::take_recorded(std::size_t bytes) {
-  if (void* there = recorder_->blocks.take(recorder_->arena(), bytes)) return there;
-  void* memory = take(bytes);
+void* CachingBackend::allocate_planned(std::size_t bytes) {
+  if (void* there = capture_->blocks.allocate(capture_->arena(), bytes)) return there;
+  void* memory = allocate_block(bytes);
   try {
     hold(memory);
   } catch (...) {
-    put_back(memory);
+    recycle(memory);
     throw;
   }
   return memory;
 }
 
 void CachingBackend::hold(void* memory) {
-  recorder_->held.push_back(memory);
+  capture_->held.push_back(memory);
   try {
     ++held_[memory].recordings;
   } catch (...) {
-    recorder_->held.pop_back();
+    capture_->held.pop_back();
     throw;
   }
 }
@@ -199,42 +190,41 @@ std::shared_ptr<CachingBackend::SharedArena> CachingBackend::arena_of(const void
   return there->second;
 }
 
-/// The smallest arena of a recording that has `bytes`, or a new one.
-std::shared_ptr<CachingBackend::SharedArena> CachingBackend::arena_for(std::size_t bytes) {
+/// Returns the smallest arena with `bytes`, or a new one.
+std::shared_ptr<CachingBackend::SharedArena> CachingBackend::arena_with(std::size_t bytes) {
   std::shared_ptr<SharedArena> smallest;
   for (const auto& [base, shared] : arenas_) {
     if (shared->recordings == 0 || shared->arena.bytes() < bytes) continue;
     if (smallest == nullptr || shared->arena.bytes() < smallest->arena.bytes()) smallest = shared;
   }
   if (smallest != nullptr) {
-    check_whole(*smallest, "nothing can be recorded");
+    check_not_on_loan(*smallest, "no graph can be captured");
     return smallest;
   }
-  void* base = obtain_counted(bytes);
-  if (base == nullptr) throw OutOfMemoryError(no_memory_for(bytes));
+  void* base = allocate_counted(bytes);
+  if (base == nullptr) throw OutOfMemoryError(out_of_memory_text(bytes));
   try {
     auto made = std::make_shared<SharedArena>(SharedArena{.arena = Arena(base, bytes)});
     arenas_[static_cast<const char*>(base)] = made;
     return made;
   } catch (...) {
-    give_back_counted(base, bytes);
+    release_counted(base, bytes);
     throw;
   }
 }
 
-void CachingBackend::check_whole(const SharedArena& shared, std::string_view what) const {
+void CachingBackend::check_not_on_loan(const SharedArena& shared, std::string_view what) const {
   const Arena& arena = shared.arena;
-  check<DeviceError>(arena.pieces_in_use() == 0,
-                     "{}: of the {} bytes of its arena, {} in {} blocks that were lent are still held", what,
-                     arena.bytes(), arena.in_use(), arena.pieces_in_use());
+  check<DeviceError>(arena.chunks_in_use() == 0, "{}: {} of the {} bytes of its arena are still on loan, in {} blocks",
+                     what, arena.in_use(), arena.bytes(), arena.chunks_in_use());
 }
 
-/// An arena that has lost its recordings goes with the last of its blocks.
-void CachingBackend::free_if_left(const std::shared_ptr<SharedArena>& shared) noexcept {
-  if (shared->recordings > 0 || shared->arena.pieces_in_use() > 0) return;
+/// Frees the arena if no graph and no block uses it.
+void CachingBackend::free_if_unused(const std::shared_ptr<SharedArena>& shared) noexcept {
+  if (shared->recordings > 0 || shared->arena.chunks_in_use() > 0) return;
   void* base = shared->arena.base();
   arenas_.erase(static_cast<const char*>(base));
-  give_back_counted(base, shared->arena.bytes());
+  release_counted(base, shared->arena.bytes());
 }
 
 void CachingBackend::start_lending() {
@@ -252,65 +242,50 @@ std::size_t CachingBackend::bytes_lent() const {
   const std::lock_guard lock(mutex_);
   std::size_t lent = 0;
   for (const auto& [base, shared] : arenas_)
-    if (shared->recordings > 0 && (recorder_ == nullptr || recorder_->shared != shared)) lent += shared->arena.in_use();
+    if (shared->recordings > 0 && (capture_ == nullptr || capture_->shared != shared)) lent += shared->arena.in_use();
   return lent;
 }
 
-/// From the system, without what is cached where it has no more.
-void* CachingBackend::obtain_counted(std::size_t capacity) {
-  void* block = obtain(capacity);
+/// Allocates from the system; if it has no memory, frees the cache and tries again.
+void* CachingBackend::allocate_counted(std::size_t capacity) {
+  void* block = allocate_from_system(capacity);
   if (block == nullptr) {
     trim_locked();
-    block = obtain(capacity);
+    block = allocate_from_system(capacity);
   }
   if (block != nullptr) reserved_ += capacity;
   return block;
 }
 
-void CachingBackend::give_back_counted(void* block, std::size_t capacity) noexcept {
+void CachingBackend::release_counted(void* block, std::size_t capacity) noexcept {
   reserved_ -= capacity;
-  give_back(block, capacity);
+  release_to_system(block, capacity);
 }
 
-std::string CachingBackend::no_memory_for(std::size_t bytes) const {
+std::string CachingBackend::out_of_memory_text(std::size_t bytes) const {
   std::size_t idle = 0;
   for (const auto& [base, shared] : arenas_) idle += shared->arena.bytes() - shared->arena.in_use();
   return out_of_memory(bytes, in_use_ + idle);
 }
 
-void CachingBackend::note_taken(void* memory, std::size_t bytes) {
+void CachingBackend::note_allocated(void* memory, std::size_t bytes) {
   Tracing& t = *tracing_;
   if (t.thread != std::this_thread::get_id()) return;
   t.alive[memory] = t.trace.blocks.size();
-  t.trace.blocks.push_back({.bytes = bytes, .taken = t.event++});
+  t.trace.blocks.push_back({.bytes = bytes, .allocated = t.event++});
 }
 
-void CachingBackend::note_given_back(void* memory) {
+void CachingBackend::note_released(void* memory) {
   Tracing& t = *tracing_;
-  const auto known = t.alive.find(memory);
-  if (known == t.alive.end()) return;
-  t.trace.blocks[known->second].given_back = t.event++;
-  t.alive.erase(known);
+  const auto found = t.alive.find(memory);
+  if (found == t.alive.end()) return;
+  t.trace.blocks[found->second].released = t.event++;
+  t.alive.erase(found);
 }
 
 void CachingBackend::trim() noexcept {
   std::lock_guard lock(mutex_);
   trim_locked();
-}
-
-std::size_t CachingBackend::bytes_in_use() const {
-  std::lock_guard lock(mutex_);
-  return in_use_;
-}
-
-std::size_t CachingBackend::bytes_peak() const {
-  std::lock_guard lock(mutex_);
-  return peak_;
-}
-
-std::size_t CachingBackend::bytes_reserved() const {
-  std::lock_guard lock(mutex_);
-  return reserved_;
 }
 
 void CachingBackend::reset_peak() {
@@ -319,7 +294,7 @@ void CachingBackend::reset_peak() {
 }
 
 void* CachingBackend::take_cached(std::size_t capacity) {
-  // A block up to a quarter larger than needed is better than a new one.
+  // A cached block up to a quarter larger than needed is better than a new one.
   for (auto it = cache_.lower_bound(capacity); it != cache_.end() && it->first <= capacity + capacity / 4; ++it) {
     if (it->second.empty()) continue;
     void* block = it->second.back();
@@ -329,16 +304,11 @@ void* CachingBackend::take_cached(std::size_t capacity) {
   return nullptr;
 }
 
-void CachingBackend::count(std::size_t bytes) {
-  in_use_ += bytes;
-  peak_ = std::max(peak_, in_use_);
-}
-
 void CachingBackend::trim_locked() noexcept {
   for (auto& [capacity, blocks] : cache_) {
     for (void* block : blocks) {
       capacity_of_.erase(block);
-      give_back_counted(block, capacity);
+      release_counted(block, capacity);
     }
   }
   cache_.clear();

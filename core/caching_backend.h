@@ -16,90 +16,94 @@
 
 namespace binade {
 
-/// The part of a backend that all devices share: released blocks are kept by size and handed out again, so that a
-/// training step asks the system for nothing once its sizes have been seen. What obtains memory is left to the device.
+/// The memory management that all devices share. Released blocks are cached by size and reused, so that after its first
+/// step a training requests no more memory from the system. Subclasses allocate_from_system memory from the system.
 ///
-/// Recordings work in arenas, one of them at a time on the one stream. A recording takes the smallest arena there is
-/// that holds its plan; where there is none, one of just its size is made for it, and the smaller ones stay for as long
-/// as recordings that lie there. Between runs, arenas are lent (LentArenas).
+/// Captured graphs place their memory in arenas, one graph at a time on the device's one stream. A graph uses the
+/// smallest existing arena that holds its plan; if there is none, a new arena of exactly its size is made. Arenas live
+/// as long as the graphs that use them. Between runs, eager work may borrow from them (ArenaLoan).
 class CachingBackend : public Backend {
  public:
   void* allocate(std::size_t bytes, Stream stream) final;
   void release(void* memory, std::size_t bytes, Stream stream) noexcept final;
   void trim() noexcept final;
-  std::size_t bytes_in_use() const final;
-  std::size_t bytes_peak() const final;
+  std::size_t bytes_in_use() const final { return locked(in_use_); }
+  std::size_t bytes_peak() const final { return locked(peak_); }
   void reset_peak() final;
-  std::size_t bytes_reserved() const final;
+  std::size_t bytes_reserved() const final { return locked(reserved_); }
   MemoryTrace trace(const std::function<void()>& body) final;
   void start_lending() final;
   void stop_lending() noexcept final;
   std::size_t bytes_lent() const final;
 
  protected:
-  /// `capacity` bytes from the system, or null when it has none.
-  virtual void* obtain(std::size_t capacity) = 0;
-  virtual void give_back(void* block, std::size_t capacity) noexcept = 0;
-  /// The text of the OutOfMemoryError: `bytes` more were asked for beside `in_use`, arenas among it.
+  /// Returns `capacity` bytes from the system, or null if the system has none.
+  virtual void* allocate_from_system(std::size_t capacity) = 0;
+  virtual void release_to_system(void* block, std::size_t capacity) noexcept = 0;
+  /// Returns the text of the OutOfMemoryError for a request of `bytes` while `in_use` bytes, arenas included, are in
+  /// use.
   virtual std::string out_of_memory(std::size_t bytes, std::size_t in_use) const = 0;
 
-  /// Memory that recordings share.
+  /// An arena and the number of captured graphs that use it.
   struct SharedArena {
     Arena arena;
-    int recordings = 0;  // living ones
+    int recordings = 0;
   };
-  /// The memory that a recording works in: an arena, and blocks that stay as they are while it lives.
-  struct RecordedMemory {
+  /// The memory of a captured graph: an arena, and blocks that stay reserved while the graph lives.
+  struct CapturedMemory {
     PlannedBlocks blocks;
-    std::shared_ptr<SharedArena> shared{};  // null: the plan has no bytes
+    std::shared_ptr<SharedArena> shared{};  // null if the plan has no bytes
     std::vector<void*> held{};
-    std::thread::id thread{};
+    std::thread::id thread = std::this_thread::get_id();
 
     Arena* arena() const { return shared != nullptr ? &shared->arena : nullptr; }
   };
-  /// From here on this thread takes memory from an arena, as planned by `trace`. Throws OutOfMemoryError, and
-  /// DeviceError where the arena for it is lent.
-  std::shared_ptr<RecordedMemory> begin_recording(const MemoryTrace& trace);
-  /// No longer; throws DeviceError where the body did not take what the trace says.
-  void end_recording();
-  /// The recording is gone: what was held for it may be taken by others.
-  void release_recorded(const std::shared_ptr<RecordedMemory>& memory) noexcept;
-  /// Calls send(), which sends a run of the recording to the device; nobody is lent an arena meanwhile. Throws
-  /// DeviceError instead where its arena is lent.
-  void run_recorded(const RecordedMemory& memory, const std::function<void()>& send);
+  /// From now on this thread allocates from an arena, as planned from `trace`. Throws OutOfMemoryError, and DeviceError
+  /// if the arena is on loan.
+  std::shared_ptr<CapturedMemory> begin_capture(const MemoryTrace& trace);
+  /// Ends begin_capture(). Throws DeviceError if the body did not allocate as the trace says.
+  void end_capture();
+  /// Frees the memory of a destroyed graph.
+  void release_captured(const std::shared_ptr<CapturedMemory>& memory) noexcept;
+  /// Calls `submit`, which submits a run of the graph; no arena is lent meanwhile. Throws DeviceError instead if the
+  /// graph's arena is on loan.
+  void run_captured(const CapturedMemory& memory, const std::function<void()>& submit);
 
  private:
-  /// What trace() notes: what its thread takes, and when anybody gives that back.
+  /// State of trace(): the allocations of one thread, and their releases by any thread.
   struct Tracing {
-    std::thread::id thread{};
+    std::thread::id thread = std::this_thread::get_id();
     MemoryTrace trace{};
-    std::unordered_map<void*, std::size_t> alive{};  // block of memory -> block of the trace
+    std::unordered_map<void*, std::size_t> alive{};  // address -> index of the block in the trace
     std::int64_t event = 0;
   };
 
-  /// A block that a recording's kernels know by its address, and how many recordings do.
+  /// A block whose address is part of captured graphs.
   struct Held {
-    int recordings = 0;
-    std::size_t given_back = 0;  // its bytes, once its owner has given it back
+    int recordings = 0;              // number of those graphs
+    std::size_t released_bytes = 0;  // bytes, if the owner has released the block
   };
 
-  void* take(std::size_t bytes);
-  void* take_lent(std::size_t bytes);
-  void* take_recorded(std::size_t bytes);
-  void put_back(void* memory) noexcept;
-  bool records_here() const { return recorder_ != nullptr && recorder_->thread == std::this_thread::get_id(); }
+  std::size_t locked(const std::size_t& value) const {
+    const std::lock_guard lock(mutex_);
+    return value;
+  }
+  void* allocate_block(std::size_t bytes);
+  void* borrow(std::size_t bytes);
+  void* allocate_planned(std::size_t bytes);
+  void recycle(void* memory) noexcept;
+  bool captures_here() const { return capture_ != nullptr && capture_->thread == std::this_thread::get_id(); }
   void hold(void* memory);
   std::shared_ptr<SharedArena> arena_of(const void* memory) const;
-  std::shared_ptr<SharedArena> arena_for(std::size_t bytes);
-  void check_whole(const SharedArena& shared, std::string_view what) const;
-  void* obtain_counted(std::size_t capacity);
-  void give_back_counted(void* block, std::size_t capacity) noexcept;
-  std::string no_memory_for(std::size_t bytes) const;
-  void free_if_left(const std::shared_ptr<SharedArena>& shared) noexcept;
-  void note_taken(void* memory, std::size_t bytes);
-  void note_given_back(void* memory);
+  std::shared_ptr<SharedArena> arena_with(std::size_t bytes);
+  void check_not_on_loan(const SharedArena& shared, std::string_view what) const;
+  void* allocate_counted(std::size_t capacity);
+  void release_counted(void* block, std::size_t capacity) noexcept;
+  std::string out_of_memory_text(std::size_t bytes) const;
+  void free_if_unused(const std::shared_ptr<SharedArena>& shared) noexcept;
+  void note_allocated(void* memory, std::size_t bytes);
+  void note_released(void* memory);
   void* take_cached(std::size_t capacity);
-  void count(std::size_t bytes);
   void trim_locked() noexcept;
 
   mutable std::mutex mutex_;
@@ -109,10 +113,10 @@ class CachingBackend : public Backend {
   std::size_t peak_ = 0;
   std::size_t reserved_ = 0;
   Tracing* tracing_ = nullptr;
-  std::shared_ptr<RecordedMemory> recorder_;                    // while something is recorded
-  std::map<const char*, std::shared_ptr<SharedArena>> arenas_;  // by where they begin
-  std::map<std::thread::id, int> borrowers_;                    // threads that are lent arenas, how many times over
-  int sending_ = 0;                                             // runs that are being sent
+  std::shared_ptr<CapturedMemory> capture_;                     // null unless a graph is being captured
+  std::map<const char*, std::shared_ptr<SharedArena>> arenas_;  // by base address
+  std::map<std::thread::id, int> borrowers_;                    // threads with start_lending() calls that are not ended
+  int submitting_ = 0;                                          // runs that are being submitted
   std::unordered_map<void*, Held> held_;
 };
 

@@ -14,8 +14,8 @@
 namespace binade {
 namespace {
 
-/// Whether this is the private group that a system gives to a user (same name, no other members); new files are often
-/// writable to it.
+/// True if `group` is the private group of `user` (same name, no other members). On many systems new files are writable
+/// for that group.
 bool only_holds(gid_t group, uid_t user) {
   std::array<char, 16384> user_text{}, group_text{};
   passwd user_entry{}, *user_found = nullptr;
@@ -44,7 +44,7 @@ std::string why_others_change(const std::string& path, const struct stat& status
 
 }  // namespace
 
-std::string why_no_code(const std::string& path) {
+std::string why_not_executable(const std::string& path) {
   std::error_code error;
   const std::filesystem::path file = std::filesystem::canonical(path, error);
   if (error) return fmt::format("{} could not be opened: {}", path, error.message());

@@ -9,8 +9,8 @@
 
 namespace binade {
 
-/// The same copies in chunks of at most `most` bytes: a large tensor must not be all of one thread's work, or of one
-/// block's.
+/// Splits copies into chunks of at most `most` bytes, so that one thread or thread block does not copy a large tensor
+/// alone.
 inline std::vector<MemoryCopy> in_chunks(std::span<const MemoryCopy> copies, std::size_t most) {
   std::vector<MemoryCopy> chunks;
   for (const MemoryCopy& c : copies)

@@ -13,7 +13,7 @@ namespace binade {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // mapped on its own from here on
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // blocks of this size and more are mapped separately
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 class CpuBackend final : public CachingBackend {
@@ -30,14 +30,14 @@ class CpuBackend final : public CachingBackend {
   }
 
  private:
-  void* obtain(std::size_t capacity) override {
+  void* allocate_from_system(std::size_t capacity) override {
     if (capacity < kLarge) return std::aligned_alloc(kAlignment, capacity);
     void* block = mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED) return nullptr;
-    if (capacity >= kHugePage) madvise(block, capacity, MADV_HUGEPAGE);  // advice: a refusal costs speed only
+    if (capacity >= kHugePage) madvise(block, capacity, MADV_HUGEPAGE);  // failure costs speed only
     return block;
   }
-  void give_back(void* block, std::size_t capacity) noexcept override {
+  void release_to_system(void* block, std::size_t capacity) noexcept override {
     if (capacity < kLarge)
       std::free(block);
     else

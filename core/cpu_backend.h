@@ -4,8 +4,7 @@
 
 namespace binade {
 
-/// The CPU's backend. Memory is kept and reused by size (a training step asks for the same blocks again and again);
-/// large blocks are mapped on their own and ask for huge pages.
+/// Returns the CPU's backend. Blocks are cached by size; large blocks are mapped separately and request huge pages.
 Backend& cpu_backend();
 
 }  // namespace binade

@@ -24,7 +24,7 @@ Device Device::parse(std::string_view text) {
       good = error == std::errc{} && end == tail.data() + tail.size() && index >= 0;
     }
     if (good) {
-      backend_of(cuda(index));  // throws, naming what is missing
+      backend_of(cuda(index));  // throws if the GPU is missing
       return cuda(index);
     }
   }

@@ -10,23 +10,23 @@ namespace binade {
 
 enum class DeviceType : std::uint8_t { kCpu, kCuda };
 
-/// Where a tensor lives. A plain value.
+/// The device that a tensor is stored on.
 struct Device {
   DeviceType type = DeviceType::kCpu;
   int index = 0;
 
   static Device cpu() { return {}; }
   static Device cuda(int index = 0) { return {DeviceType::kCuda, index}; }
-  /// The first usable GPU, else the CPU.
+  /// Returns the first usable GPU, or the CPU if there is none.
   static Device best();
-  /// "auto", "cpu", "cuda", "cuda:1". Throws ArgumentError, or DeviceError when a GPU is asked for and not there.
+  /// Parses "auto", "cpu", "cuda" or "cuda:1". Throws ArgumentError, or DeviceError if the requested GPU is missing.
   static Device parse(std::string_view text);
 
   std::string to_string() const;  ///< "cpu", "cuda:0"
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// An ordered queue of work on a device. On the CPU there is one and it runs at once.
+/// An ordered queue of work on a device. The CPU has one, which executes work at once.
 struct Stream {
   Device device{};
   void* handle = nullptr;

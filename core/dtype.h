@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "binade/core/error.h"
 #include "binade/core/float16.h"
@@ -10,31 +11,21 @@
 
 namespace binade {
 
-/// Element types. `f64` exists for checks (gradcheck, references), never for training.
+/// Element types of tensors. f64 is for checks (gradcheck, references), not for training.
 enum class DType : std::uint8_t { f32, f16, bf16, f64, i64, i32, u8, boolean };
 
-/// C++ type -> DType. `bool` is stored as one byte.
+/// The DType of a C++ type. bool is stored as one byte.
 template <class T>
 inline constexpr DType kDTypeOf = [] {
-  static_assert(sizeof(T) == 0, "no DType for this C++ type");
-  return DType::f32;
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  if constexpr (std::is_same_v<T, float16>) return DType::f16;
+  if constexpr (std::is_same_v<T, bfloat16>) return DType::bf16;
+  if constexpr (std::is_same_v<T, double>) return DType::f64;
+  if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
+  if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
+  if constexpr (std::is_same_v<T, bool>) return DType::boolean;
 }();
-template <>
-inline constexpr DType kDTypeOf<float> = DType::f32;
-template <>
-inline constexpr DType kDTypeOf<float16> = DType::f16;
-template <>
-inline constexpr DType kDTypeOf<bfloat16> = DType::bf16;
-template <>
-inline constexpr DType kDTypeOf<double> = DType::f64;
-template <>
-inline constexpr DType kDTypeOf<std::int64_t> = DType::i64;
-template <>
-inline constexpr DType kDTypeOf<std::int32_t> = DType::i32;
-template <>
-inline constexpr DType kDTypeOf<std::uint8_t> = DType::u8;
-template <>
-inline constexpr DType kDTypeOf<bool> = DType::boolean;
 
 constexpr std::size_t size_of(DType d) {
   switch (d) {
@@ -66,14 +57,14 @@ constexpr std::string_view name_of(DType d) {
 
 constexpr bool is_floating(DType d) { return d <= DType::f64; }
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-/// What sums over values of `d`, and the statistics and parameters that go with them, are held in.
+/// Returns the dtype of sums over values of `d`, and of the statistics and parameters that belong to them.
 constexpr DType accumulate_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
-/// Largest finite value and smallest positive normal of a floating dtype.
+/// Range and precision of a floating dtype.
 struct DTypeRange {
-  double largest{};
-  double smallest_normal{};
-  int mantissa_bits{};  ///< explicit bits: 10 for f16, 7 for bf16, 23 for f32
+  double largest{};          ///< largest finite value
+  double smallest_normal{};  ///< smallest positive normal value
+  int mantissa_bits{};       ///< explicit bits: 10 for f16, 7 for bf16, 23 for f32
 };
 constexpr DTypeRange range_of(DType d) {
   switch (d) {
@@ -96,7 +87,7 @@ struct ComputeOf<double> {
 template <class T>
 using Compute = typename ComputeOf<T>::type;
 
-/// Widens one stored value to its computing type (exact) and rounds back once (nearest even).
+/// Widens a stored value to its computing type. Exact.
 template <class T>
 constexpr BINADE_HD Compute<T> load(T x) {
   if constexpr (requires { x.to_float(); })
@@ -104,6 +95,7 @@ constexpr BINADE_HD Compute<T> load(T x) {
   else
     return x;
 }
+/// Rounds to the stored type, to nearest even.
 template <class T>
 constexpr BINADE_HD T store(Compute<T> x) {
   if constexpr (requires { T::from_float(x); })
@@ -117,8 +109,8 @@ struct TypeTag {
   using type = T;
 };
 
-/// Throws DTypeError. Here and not inline: kernels of every instruction-set level dispatch on dtypes, and none of them
-/// may hold a copy of an exception's code.
+/// Throws DTypeError. Not inline, because every instruction-set level of the kernels dispatches on dtypes and none may
+/// contain exception code.
 [[noreturn]] void throw_not_floating(DType d, std::string_view op);
 
 /// Calls `f(TypeTag<T>{})` with the C++ type of a floating dtype (f32, f16, bf16, f64).
@@ -133,7 +125,7 @@ decltype(auto) dispatch_float(DType d, std::string_view op, F&& f) {
   }
 }
 
-/// The same over every dtype.
+/// Calls `f(TypeTag<T>{})` with the C++ type of any dtype.
 template <class F>
 decltype(auto) dispatch_any(DType d, std::string_view op, F&& f) {
   switch (d) {

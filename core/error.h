@@ -9,103 +9,78 @@
 
 namespace binade {
 
-/// Root of everything Binade throws. The text names the op and its module path, what it wanted, what it got and what
-/// to do. Programs turn the type into an exit code (`exit_code()`, see docs/exit-codes.md).
+/// Base of all exceptions that Binade throws. The text names the op and its module path, what was expected, what was
+/// found, and what to do. Programs turn the type into an exit code (docs/exit-codes.md).
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& text) : std::runtime_error(text) {}
-  /// The process exit code that fits: 70 means a fault of Binade's own.
+  /// The process exit code of this error. 70 means an internal error of Binade.
   virtual int exit_code() const noexcept { return 70; }
 };
 
+/// An error with a given exit code.
+template <int Code>
+class ErrorWithCode : public Error {
+ public:
+  using Error::Error;
+  int exit_code() const noexcept override { return Code; }
+};
+
 /// An option, flag or argument outside its range.
-class ArgumentError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 20; }
+struct ArgumentError : ErrorWithCode<20> {
+  using ErrorWithCode::ErrorWithCode;
 };
-
 /// Tensor extents that do not fit together.
-class ShapeError : public ArgumentError {
- public:
+struct ShapeError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
-
-/// An element type that an op does not take.
-class DTypeError : public ArgumentError {
- public:
+/// An element type that an op does not support.
+struct DTypeError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
-
-/// A device that is missing, or tensors on different devices.
-class DeviceError : public ArgumentError {
- public:
+/// A missing device, or tensors on different devices.
+struct DeviceError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
-
-/// An autograd rule was broken: backward twice, a saved tensor changed in place, no gradient to be had.
-class AutogradError : public ArgumentError {
- public:
+/// A violated rule of autograd: a second backward, a saved tensor changed in place, a result without gradient.
+struct AutogradError : ArgumentError {
   using ArgumentError::ArgumentError;
 };
-
-/// A number went bad and the remedies are spent.
-class NumericError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 30; }
+/// A non-finite number that no remedy could cure.
+struct NumericError : ErrorWithCode<30> {
+  using ErrorWithCode::ErrorWithCode;
 };
-
 /// Data that is missing, unreadable, corrupt or does not fit the task.
-class DataError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 40; }
+struct DataError : ErrorWithCode<40> {
+  using ErrorWithCode::ErrorWithCode;
 };
-
 /// A checkpoint of another model, precision, optimizer or format.
-class CheckpointError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 21; }
+struct CheckpointError : ErrorWithCode<21> {
+  using ErrorWithCode::ErrorWithCode;
 };
-
-/// There is no checkpoint that could be verified.
-class NoCheckpointError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 22; }
+/// No checkpoint could be verified.
+struct NoCheckpointError : ErrorWithCode<22> {
+  using ErrorWithCode::ErrorWithCode;
 };
-
 /// Another process holds the run folder.
-class LockError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 23; }
+struct LockError : ErrorWithCode<23> {
+  using ErrorWithCode::ErrorWithCode;
+};
+/// A file could not be written; the last commit is intact.
+struct StorageError : ErrorWithCode<24> {
+  using ErrorWithCode::ErrorWithCode;
+};
+/// No memory left on the device or the host.
+struct OutOfMemoryError : ErrorWithCode<50> {
+  using ErrorWithCode::ErrorWithCode;
+};
+/// The device stopped working (a fault in a kernel, a lost GPU). Its memory is lost; the last commit is intact.
+struct DeviceLostError : ErrorWithCode<51> {
+  using ErrorWithCode::ErrorWithCode;
 };
 
-/// The disk refused; the last commit is intact.
-class StorageError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 24; }
-};
-
-/// No memory left on the device (or the host).
-class OutOfMemoryError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 50; }
-};
-
-/// The device stopped answering (a fault in a kernel, a lost GPU). Everything on it is gone; the last commit is intact.
-class DeviceLostError : public Error {
- public:
-  using Error::Error;
-  int exit_code() const noexcept override { return 51; }
-};
-
-/// Base of the formatters by which messages take a value of ours as it is: its text is only made when a check fails.
+/// Base of fmt formatters without format options. It lets check() take such values directly, so that their text is made
+/// only if the check fails.
 struct PlainFormatter {
   constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
   static auto write(std::string_view text, fmt::format_context& ctx) {
@@ -115,8 +90,8 @@ struct PlainFormatter {
   }
 };
 
-/// Throws `E` with the formatted text unless `condition` holds. Pass shapes and where(op) as they are: to_string()
-/// would be paid for by every check that holds.
+/// Throws `E` with the formatted text unless `condition` holds. Pass shapes and where(op) as they are instead of their
+/// to_string(), which would be evaluated even if the check holds.
 template <class E, class... Args>
 void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) [[unlikely]]

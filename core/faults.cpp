@@ -7,41 +7,40 @@
 namespace binade {
 namespace {
 
-constexpr std::uint64_t kKept = 1024;
+constexpr std::uint64_t kKept = 1024;  // descriptions
 
 std::mutex g_mutex;
 std::array<Describe, kKept> g_describe;
 std::uint64_t g_last = 0;
 
-constexpr std::uint64_t kFirstRecorded = std::uint64_t{1} << 63;
-std::unordered_map<std::uint64_t, Describe> g_recorded;
-std::uint64_t g_last_recorded = kFirstRecorded;
-thread_local RecordedCalls* t_recording = nullptr;
+constexpr std::uint64_t kFirstCaptured = std::uint64_t{1} << 63;
+std::unordered_map<std::uint64_t, Describe> g_captured;
+std::uint64_t g_last_captured = kFirstCaptured;
+thread_local CapturedCalls* t_captured_calls = nullptr;
 
 }  // namespace
 
-std::uint64_t number_call(Describe describe) {
+std::uint64_t register_call(Describe describe) {
   const std::lock_guard lock(g_mutex);
-  if (t_recording != nullptr) {
-    t_recording->numbers_.push_back(++g_last_recorded);
-    g_recorded[g_last_recorded] = std::move(describe);
-    return g_last_recorded;
+  if (t_captured_calls != nullptr) {
+    t_captured_calls->numbers_.push_back(++g_last_captured);
+    g_captured[g_last_captured] = std::move(describe);
+    return g_last_captured;
   }
   g_describe[++g_last % kKept] = std::move(describe);
   return g_last;
 }
 
-RecordedCalls::~RecordedCalls() {
+CapturedCalls::~CapturedCalls() {
   const std::lock_guard lock(g_mutex);
-  for (const std::uint64_t number : numbers_) g_recorded.erase(number);
+  for (const std::uint64_t number : numbers_) g_captured.erase(number);
 }
-RecordedCalls::Scope::Scope(RecordedCalls& calls) { t_recording = &calls; }
-RecordedCalls::Scope::~Scope() { t_recording = nullptr; }
+CapturedCalls::Scope::Scope(CapturedCalls& calls) : ScopedValue(t_captured_calls, &calls) {}
 
 std::string describe(const Fault& fault) {
   const std::lock_guard lock(g_mutex);
-  if (const auto recorded = g_recorded.find(fault.call); recorded != g_recorded.end())
-    return recorded->second(fault.position, fault.value);
+  if (const auto captured = g_captured.find(fault.call); captured != g_captured.end())
+    return captured->second(fault.position, fault.value);
   if (fault.call > 0 && fault.call <= g_last && g_last - fault.call < kKept)
     return g_describe[fault.call % kKept](fault.position, fault.value);
   return "an op met data that it has no result for";

@@ -5,47 +5,44 @@
 #include <string>
 #include <vector>
 
-/// Data that an op has no result for (a target that is no class, an index outside a table) is found by a kernel, when
-/// the host has gone on. The kernel notes the first place and leaves NaN; the next time the host waits for the device
-/// it throws the DataError that the CPU throws at once.
+#include "binade/core/scope.h"
+
+/// Data that an op has no result for (a target outside the classes, an index outside a table) is found on a GPU by a
+/// kernel, after the host has gone on. The kernel stores NaN and records the first such position. When the host next
+/// waits for the device, it throws the DataError that the CPU throws at once.
 namespace binade {
 
-/// Data that an op has no result for, as a kernel found it.
+/// Invalid data that a kernel found.
 struct Fault {
-  std::uint64_t call = 0;  ///< the number that the call was given
+  std::uint64_t call = 0;  ///< number of the call, from register_call()
   std::int64_t position = 0, value = 0;
 };
 
-/// The words of such an error, from where the bad value lies and what it is.
+/// Returns the error text for the position and value of invalid data.
 using Describe = std::function<std::string(std::int64_t position, std::int64_t value)>;
 
-/// A number for a call that may meet bad data. The words of the last 1,024 are kept.
-std::uint64_t number_call(Describe describe);
+/// Returns a number for a call that may meet invalid data. The descriptions of the last 1,024 calls are kept.
+std::uint64_t register_call(Describe describe);
 
-/// The numbers of the calls that a recording makes. Their words are kept as long as it lives: its kernels bring the
-/// same numbers at each run.
-class RecordedCalls {
+/// The calls of a captured graph. Their descriptions are kept while the graph lives, because each run reports the same
+/// numbers.
+class CapturedCalls : NonCopyable {
  public:
-  RecordedCalls() = default;
-  ~RecordedCalls();
-  RecordedCalls(const RecordedCalls&) = delete;
-  RecordedCalls& operator=(const RecordedCalls&) = delete;
+  CapturedCalls() = default;
+  ~CapturedCalls();
 
-  /// While one lives, number_call() on this thread numbers calls of the recording.
-  class Scope {
+  /// During its lifetime, register_call() on this thread adds to `calls`.
+  class Scope : ScopedValue<CapturedCalls*> {
    public:
-    explicit Scope(RecordedCalls& calls);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
+    explicit Scope(CapturedCalls& calls);
   };
 
  private:
-  friend std::uint64_t number_call(Describe describe);
+  friend std::uint64_t register_call(Describe describe);
   std::vector<std::uint64_t> numbers_;
 };
 
-/// What `fault` is in words.
+/// Returns the error text of `fault`.
 std::string describe(const Fault& fault);
 
 }  // namespace binade

@@ -11,7 +11,8 @@ namespace binade {
 struct float16 {
   std::uint16_t bits = 0;
 
-  /// Round to nearest, ties to even; |x| >= 65520 becomes infinity; NaN stays NaN (quiet, sign and top payload kept).
+  /// Rounds to nearest, ties to even. |x| >= 65520 becomes infinity; NaN stays NaN (quiet, with its sign and upper
+  /// payload).
   static constexpr BINADE_HD float16 from_float(float x) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = (u >> 16) & 0x8000u;
@@ -26,7 +27,6 @@ struct float16 {
     return {static_cast<std::uint16_t>(sign | ((a - 0x38000000u + 0xfffu + odd) >> 13))};
   }
 
-  /// Exact.
   constexpr BINADE_HD float to_float() const {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
     const std::uint32_t a = bits & 0x7fffu;
@@ -39,18 +39,17 @@ struct float16 {
   }
 };
 
-/// bfloat16 (the upper half of a float) as bits. No arithmetic operators, as float16.
+/// bfloat16 (the upper half of a float) as bits. No arithmetic operators, like float16.
 struct bfloat16 {
   std::uint16_t bits = 0;
 
-  /// Round to nearest, ties to even; NaN stays NaN (quiet).
+  /// Rounds to nearest, ties to even; NaN stays NaN (quiet).
   static constexpr BINADE_HD bfloat16 from_float(float x) {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>((u >> 16) | 0x40u)};
     return {static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
   }
 
-  /// Exact.
   constexpr BINADE_HD float to_float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 

@@ -7,7 +7,7 @@
 
 namespace binade {
 
-/// The 8-bit floats of the Open Compute Project. They are no dtype of a tensor: a layer's operands are rounded through
+/// The 8-bit floats of the Open Compute Project. No tensor has such a dtype: the operands of a layer are rounded to
 /// them (core/ops/fp8.h).
 ///
 ///   format | exponent, mantissa bits | largest | smallest normal, subnormal | infinity
@@ -19,13 +19,13 @@ namespace detail {
 
 struct Float8Layout {
   int mantissa{};              ///< bits
-  std::uint32_t one_less{};    ///< float bits of 2^(1 - bias), divided by 2: where the codes of normal values begin
+  std::uint32_t one_less{};    ///< float bits of 2^(1 - bias) / 2; normal codes are offset by it
   std::uint32_t largest{};     ///< float bits
   std::uint32_t normal{};      ///< float bits of the smallest normal value
-  float coarse{};              ///< a power of two whose unit in the last place is the smallest subnormal value
-  float step{};                ///< that value
-  std::uint8_t of_infinity{};  ///< code
-  std::uint8_t of_nan{};       ///< code
+  float coarse{};              ///< power of two whose unit in the last place is the smallest subnormal value
+  float step{};                ///< the smallest subnormal value
+  std::uint8_t of_infinity{};  ///< code of infinity
+  std::uint8_t of_nan{};       ///< code of NaN
 };
 constexpr BINADE_HD Float8Layout layout_of(Float8 format) {
   return format == Float8::e4m3 ? Float8Layout{3, 0x3c000000u, 0x43e00000u, 0x3c800000u, 0x1p14f, 0x1p-9f, 0x7f, 0x7f}
@@ -34,10 +34,10 @@ constexpr BINADE_HD Float8Layout layout_of(Float8 format) {
 
 }  // namespace detail
 
-/// The largest finite value.
+/// Returns the largest finite value.
 constexpr BINADE_HD float largest_of(Float8 format) { return format == Float8::e4m3 ? 448.0f : 57344.0f; }
 
-/// Exact.
+/// Returns the value of a code.
 constexpr BINADE_HD float from_float8(std::uint8_t code, Float8 format) {
   const detail::Float8Layout l = detail::layout_of(format);
   const std::uint32_t sign = static_cast<std::uint32_t>(code & 0x80u) << 24;
@@ -49,8 +49,8 @@ constexpr BINADE_HD float from_float8(std::uint8_t code, Float8 format) {
   return std::bit_cast<float>(sign | ((a << (23 - l.mantissa)) + l.one_less));
 }
 
-/// The largest k with amax 2^k <= the format's largest value, kept where 2^k, 2^-k and every product of a code with
-/// 2^-k are normal floats. 0 for an amax of 0; REQUIRES a finite amax >= 0.
+/// Returns the largest k with amax 2^k <= the format's largest value, bounded so that 2^k, 2^-k and every product of a
+/// code with 2^-k are normal floats. Returns 0 if amax is 0. REQUIRES: amax is finite and >= 0.
 constexpr BINADE_HD int scale_exponent(float amax, Float8 format) {
   constexpr std::uint32_t kMantissa = 0x7fffffu;
   const std::uint32_t a = std::bit_cast<std::uint32_t>(amax), l = detail::layout_of(format).largest;
@@ -60,14 +60,14 @@ constexpr BINADE_HD int scale_exponent(float amax, Float8 format) {
   return k > 110 ? 110 : k < -126 ? -126 : k;
 }
 
-/// 2^k, -126 <= k <= 127.
+/// Returns 2^k. REQUIRES: -126 <= k <= 127.
 constexpr BINADE_HD float power_of_two(int k) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(k + 127) << 23);
 }
 
-/// The code nearest to x 2^k, ties to even, without branches. Saturates: a finite x beyond the largest value becomes
-/// that value, even where x 2^k is not finite. NaN stays NaN; an infinity stays one in e5m2 and becomes NaN in e4m3,
-/// which has none, so that trouble stays visible.
+/// Returns the code nearest to x 2^k, ties to even, without branches. A finite x beyond the largest value becomes that
+/// value, even if x 2^k is not finite. NaN stays NaN. Infinity stays infinity in e5m2 and becomes NaN in e4m3, which
+/// has no infinity, so that errors stay visible.
 constexpr BINADE_HD std::uint8_t to_float8(float x, int k, Float8 format) {
   const detail::Float8Layout l = detail::layout_of(format);
   const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
@@ -84,8 +84,8 @@ constexpr BINADE_HD std::uint8_t to_float8(float x, int k, Float8 format) {
 }
 constexpr BINADE_HD std::uint8_t to_float8(float x, Float8 format) { return to_float8(x, 0, format); }
 
-/// x as a product sees it whose operands are scaled by 2^k, rounded to `format` and scaled back:
-/// from_float8(to_float8(x, k)) 2^-k without the code in between, nor branches.
+/// Returns x rounded to `format` at scale 2^k: from_float8(to_float8(x, k)) 2^-k, computed without the code and without
+/// branches.
 constexpr BINADE_HD float through_float8(float x, int k, Float8 format) {
   const detail::Float8Layout l = detail::layout_of(format);
   const std::uint32_t u = std::bit_cast<std::uint32_t>(x);

@@ -8,51 +8,53 @@
 #include "binade/core/backend.h"
 #include "binade/core/observation.h"
 
-/// Queries of `core/` about GPUs. Defined in cuda/gpu.cpp, the only place where the library depends on a higher layer:
-/// devices are named here, and who serves them is found at run time.
+/// GPU queries of core/. They are implemented in cuda/gpu.cpp: this is the only place where core/ depends on a higher
+/// layer. The CUDA module is loaded at run time.
 namespace binade::gpus {
 
-/// How many there are; 0 with the reason in why_none().
+/// Returns the number of GPUs. If it is 0, why_none() has the reason.
 int count();
-/// "no NVIDIA driver (libcuda.so.1) was found", ...; empty where there is one.
+/// Returns why there is no GPU, such as "no NVIDIA driver (libcuda.so.1) was found", or an empty text if there is one.
 std::string why_none();
-/// The backend of GPU `index`, opened at the first call, with which every CUDA kernel slot is filled. One GPU serves a
-/// process. Throws DeviceError saying what is missing.
+/// Returns the backend of GPU `index`. The first call opens the GPU and fills the table of CUDA kernels. A process uses
+/// one GPU. Throws DeviceError with what is missing.
 Backend& open(int index);
-/// The memory of the open GPU, in use or not; 0 without one.
+/// Returns the total memory of the open GPU, or 0 without one.
 std::size_t memory_bytes();
-/// What the open GPU works with, in the order of a report: {"cuda", "13.0"}, {"driver", "13.0"}, {"cublaslt",
-/// "13.1.0"},
-/// {"cudnn", "9.19.0"}; "found (built with ...)" where two differ. Empty without one.
+/// Returns names and versions of the software of the open GPU, in the order of a report: {"cuda", "13.0"}, {"driver",
+/// "13.0"}, {"cublaslt", "13.1.0"}, {"cudnn", "9.19.0"}; "found (built with ...)" if two versions differ. Empty without
+/// a GPU.
 std::vector<std::pair<std::string, std::string>> versions();
-/// The algorithms that libraries of the open GPU have chosen so far: for each library a line that names it, its version
-/// and the device, then a line for each choice, in order: the same choices give the same text. Empty without any.
+/// Returns the algorithms that libraries of the open GPU have chosen so far: for each library a line with its name,
+/// version and device, then one line per choice in a fixed order, so that equal choices give equal texts. Empty if
+/// there are none.
 std::string plans();
-/// Takes such choices over, in the place of those made before; lines that fit neither this device nor its libraries are
-/// passed by. Returns how many were taken; 0 without a GPU.
+/// Replaces the choices of algorithms by those in `text`; lines for another device or library version are ignored.
+/// Returns the number of choices used, 0 without a GPU.
 int use_plans(std::string_view text);
-/// How libraries' algorithms are chosen from now on; those that were chosen stay, but for convolutions and attention
-/// where `deterministic` changes. use_plans() goes before it.
+/// How algorithms of libraries are chosen from now on. Earlier choices stay, except those of convolutions and attention
+/// if `deterministic` changes. Choices of use_plans() take precedence.
 struct PlanRules {
-  /// The fastest by time, of each kind of product that is new, before it is first computed; the first that a library
-  /// names where not. What was chosen by time is kept for this machine (GPU, driver and versions) and taken from then
-  /// on, so that fresh runs compute the same bits: in $XDG_CACHE_HOME/binade/plans, else ~/.cache/binade/plans. Where
-  /// that cannot be written nothing is timed. A process spends $BINADE_PLANS_SECONDS on it, else 6.
+  /// True if the first use of each kind of product times the candidates and takes the fastest; false if it takes the
+  /// library's first candidate. Timed choices are stored per machine (GPU, driver and versions) in
+  /// $XDG_CACHE_HOME/binade/plans, else ~/.cache/binade/plans, and reused, so that fresh runs compute the same bits. If
+  /// that folder cannot be written, nothing is timed. A process spends at most $BINADE_PLANS_SECONDS seconds on it, 6
+  /// by default.
   bool timed = true;
-  /// Algorithms that give the same bits every time, alone. Without, convolutions may be computed by others.
+  /// True if only algorithms are used that give the same bits every time. False allows others for convolutions.
   bool deterministic = true;
 };
 void choose_plans(const PlanRules& rules);
-/// What libraries could not do, so that kernels of ours or another choice took its place: a line each, in the order in
-/// which it was met. Lines are added, never changed. Empty without any.
+/// Returns what libraries could not do, so that Binade's own kernels or another algorithm were used: one line each, in
+/// order of occurrence. Lines are only added. Empty if there are none.
 std::string notes();
-/// Copies `bytes` of the open GPU's memory to the host as they are when the device has come to `mark` (Backend::mark),
-/// beside what other threads send it meanwhile. Waits for the mark and the copy.
+/// Copies `bytes` of the open GPU's memory to the host as they are when the device reaches `mark` (Backend::mark), in
+/// parallel with work that other threads submit. Waits for the mark and the copy.
 void fetch(void* to, const void* from, std::size_t bytes, std::uint64_t mark);
-/// The number under which kernels of the open GPU have observed until now, and a fresh one for those to come; 0 where
-/// none ran.
+/// Ends the current observation of the open GPU, begins a new one, and returns the number of the ended one; 0 if no
+/// kernel ran in it.
 std::int64_t next_observation();
-/// What was observed under a number. Waits where it has not been brought to the host. Kept for some 16,000 numbers.
+/// Returns the observation with this number. Waits if it is not yet on the host. About 16,000 observations are kept.
 Observation observation(std::int64_t number);
 
 }  // namespace binade::gpus

@@ -7,10 +7,9 @@
 
 #include "binade/core/host_device.h"
 
-/// Scalar maths shared by host and device. Every function comes for float and for double. The float forms are
-/// branch-free (arithmetic and selects), so that a loop over them becomes vector code on any instruction set: no call
-/// into libm, no table. Their errors, in ulp of the float result, stand beside each; all pass NaN on. The double forms
-/// serve gradcheck and references and lean on the C++ library.
+/// Scalar functions for host and device, in float and double. The float forms are branch-free (arithmetic and selects,
+/// no libm, no tables), so that loops over them vectorize on any instruction set. Their error bounds are given in ulp
+/// of the float result; all propagate NaN. The double forms serve gradcheck and references and call the C++ library.
 ///
 /// Range reduction after Cody and Waite; polynomials are weighted minimax fits of the functions named beside them.
 namespace binade::math {
@@ -22,17 +21,17 @@ BINADE_HD C abs(C x) {
   else
     return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & 0x7fffffffffffffffu);
 }
-/// |magnitude| with the sign of `sign`; `magnitude` must not be negative.
+/// Returns |magnitude| with the sign of `sign`. REQUIRES: magnitude >= 0.
 BINADE_HD float with_sign(float magnitude, float sign) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 BINADE_HD double with_sign(double magnitude, double sign) { return std::copysign(magnitude, sign); }
 
-/// NaN from either side wins (unlike fmin and fmax).
+/// Returns NaN if either argument is NaN (unlike fmin and fmax).
 template <class C>
 BINADE_HD C minimum(C a, C b) {
-  const C lower = a < b ? a : b;  // b where either is NaN
+  const C lower = a < b ? a : b;  // b if either is NaN
   return a != a ? a : lower;
 }
 template <class C>
@@ -40,7 +39,7 @@ BINADE_HD C maximum(C a, C b) {
   const C upper = a > b ? a : b;
   return a != a ? a : upper;
 }
-/// min(max(x, low), high) for constants low <= high; NaN stays.
+/// Returns min(max(x, low), high), or NaN for NaN. REQUIRES: low <= high.
 template <class C>
 BINADE_HD C clamp(C x, C low, C high) {
   const C raised = x < low ? low : x;
@@ -50,7 +49,7 @@ BINADE_HD C clamp(C x, C low, C high) {
 BINADE_HD float sqrt(float x) { return __builtin_sqrtf(x); }  ///< correctly rounded
 BINADE_HD double sqrt(double x) { return __builtin_sqrt(x); }
 
-/// The polynomial whose coefficients are given from the highest power down.
+/// Evaluates a polynomial; coefficients from the highest power down.
 template <class C, class... Rest>
 [[gnu::always_inline]] BINADE_HD C horner(C x, C highest, Rest... rest) {
   C y = highest;
@@ -58,8 +57,8 @@ template <class C, class... Rest>
   return y;
 }
 
-/// exp(x + lo) where |lo| is a small correction to x: exp of an argument known to more than 24 bits. 1 ulp. REQUIRES
-/// -104 <= x <= 89, or NaN.
+/// Returns exp(x + lo) for a small correction lo, i.e. exp of an argument with more than 24 bits. 1 ulp. REQUIRES: -104
+/// <= x <= 89, or NaN.
 BINADE_HD float exp_sum(float x, float lo) {
   constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   const float shifted = x * 1.44269504088896341f + kRound;
@@ -79,7 +78,7 @@ BINADE_HD float exp_sum(float x, float lo) {
 BINADE_HD float exp(float x) { return exp_sum(clamp(x, -104.0f, 89.0f), 0.0f); }
 BINADE_HD double exp(double x) { return std::exp(x); }
 
-/// 1 ulp. log 0 = -inf, log of a negative number = NaN.
+/// 1 ulp. log(0) = -inf; NaN for negative numbers.
 BINADE_HD float log(float x) {
   const bool tiny = x < 0x1p-126f;
   const float scaled = tiny ? x * 0x1p23f : x;
@@ -102,7 +101,7 @@ BINADE_HD float log(float x) {
 }
 BINADE_HD double log(double x) { return std::log(x); }
 
-/// log(1 + x) for x >= -1/2, 2 ulp. The second term restores what 1 + x rounded away.
+/// log(1 + x) for x >= -1/2, 2 ulp. The second term restores what rounding 1 + x lost.
 BINADE_HD float log1p(float x) {
   const float u = 1.0f + x;
   const float lost = (x - (u - 1.0f)) / u;
@@ -123,7 +122,7 @@ BINADE_HD float tanh(float x) {
 }
 BINADE_HD double tanh(double x) { return std::tanh(x); }
 
-/// 1 / (1 + exp(-x)), 3 ulp, from exp(-|x|): no overflow, no cancellation on either side.
+/// 1 / (1 + exp(-x)), 3 ulp, computed from exp(-|x|) to avoid overflow and cancellation.
 template <class C>
 BINADE_HD C sigmoid(C x) {
   const C e = exp(-abs(x));
@@ -137,8 +136,8 @@ BINADE_HD C softplus(C x) {
   return positive + log1p(exp(-abs(x)));
 }
 
-/// For a >= 0: Phi(-a) exp(a^2 / 2), the upper tail of the normal distribution without its exponential. It falls
-/// slowly (0.5 at 0, 0.0266 at 15), which keeps the tail's relative accuracy. REQUIRES a <= 15. 2 ulp.
+/// Phi(-a) exp(a^2 / 2) for 0 <= a <= 15: the upper tail of the normal distribution without its exponential factor. It
+/// falls slowly (0.5 at 0, 0.0266 at 15), which preserves the tail's relative accuracy. 2 ulp.
 BINADE_HD float scaled_normal_tail(float a) {
   const float t = 4.0f / (a + 4.0f);
   const float p = horner(t, 1.695148893e-02f, -6.486594317e-02f, 5.667350626e-02f, 2.152045155e-02f, 1.867139247e-02f,
@@ -146,7 +145,8 @@ BINADE_HD float scaled_normal_tail(float a) {
   return p * t;
 }
 
-/// Phi(-|x|) and exp(-x^2 / 2), with |x| held to 14.4, where the first is 0 in float and the second next to it.
+/// Phi(-|x|) and exp(-x^2 / 2). The float form limits |x| to 14.4, where Phi is 0 in float and the exponential nearly
+/// 0.
 template <class C>
 struct NormalTail {
   C probability{};
@@ -167,7 +167,7 @@ BINADE_HD NormalTail<double> normal_tail(double x) {
   return {0.5 * std::erfc(a * 0.70710678118654752440), std::exp(-0.5 * a * a)};
 }
 
-/// x Phi(x), 4 ulp of a normal result; the negative tail keeps its relative accuracy because nothing is subtracted.
+/// x Phi(x), 4 ulp of a normal result. Nothing is subtracted, so that the negative tail keeps its relative accuracy.
 template <class C>
 BINADE_HD C gelu(C x) {
   const C tail = normal_tail(x).probability, rest = 1 - tail;
@@ -182,7 +182,8 @@ BINADE_HD C gelu_derivative(C x) {
   return (x >= 0 ? rest : tail.probability) + held * (tail.density * C(0.39894228040143267794));
 }
 
-/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 u): no cancellation in the tail.
+/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x sigmoid(2 u) to avoid cancellation in the
+/// tail.
 template <class C>
 BINADE_HD C gelu_tanh(C x) {
   const C twice_u = C(1.5957691216057308) * (x + C(0.044715) * x * x * x);
@@ -227,7 +228,7 @@ BINADE_HD double erf(double x) { return std::erf(x); }
 
 namespace detail {
 
-/// log2 of a float given as double, to 1e-13: 2 atanh((m - 1) / (m + 1)) over ln 2. REQUIRES x >= 0 or NaN.
+/// log2 of a float given as double, to 1e-13, as 2 atanh((m - 1) / (m + 1)) / ln 2. REQUIRES: x >= 0 or NaN.
 BINADE_HD double log2_of_float(double x) {
   const std::int64_t bits = std::bit_cast<std::int64_t>(x);
   const std::int64_t exponent = (bits - 0x3fe6a09e667f3bcd) >> 52;
@@ -240,7 +241,7 @@ BINADE_HD double log2_of_float(double x) {
   return x == 0 ? -std::numeric_limits<double>::infinity() : above;
 }
 
-/// 2^x to 1e-12, for results that a float can hold; outside it goes to 2^+-300, which rounds to inf or 0 in float.
+/// 2^x to 1e-12 for results in float's range. Outside it returns about 2^+-300, which rounds to inf or 0 in float.
 BINADE_HD double exp2_for_float(double x) {
   constexpr double kRound = 0x1.8p52;
   const double held = clamp(x, -300.0, 300.0);
@@ -254,9 +255,8 @@ BINADE_HD double exp2_for_float(double x) {
 
 }  // namespace detail
 
-/// x^p for one exponent p, 1 ulp: the float form computes in double, as p log x needs more than 24 bits. NaN stays NaN
-/// even for p = 0 (C's pow gives 1). Otherwise as C: a negative x has a power for whole p only, 0 and the infinities
-/// follow the limits. REQUIRES p finite.
+/// x^p, 1 ulp. The float form computes in double, because p log x needs more than 24 bits. NaN stays NaN even for p = 0
+/// (C's pow gives 1); otherwise like C's pow. REQUIRES: p is finite.
 BINADE_HD float pow(float x, double p) {
   const bool whole = p == static_cast<double>(static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53))) || abs(p) >= 0x1p53;
   const bool odd = abs(p) < 0x1p53 && whole && (static_cast<std::int64_t>(clamp(p, -0x1p53, 0x1p53)) & 1) != 0;

@@ -9,8 +9,8 @@
 namespace binade {
 namespace {
 
-/// A block that has a place in the arena. It lives in [begin, end); its bytes are rounded up to the alignment.
-struct Piece {
+/// A block to be placed. It lives in [begin, end); its size is rounded up to the alignment.
+struct Block {
   std::size_t bytes = 0;
   std::int64_t begin = 0, end = 0;
 
@@ -22,10 +22,10 @@ struct Placed {
   std::int64_t begin, end;
 };
 
-/// The end of what lives throughout.
-constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
+/// End of blocks that live throughout the trace.
+constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
 
-/// Placed pieces by offset, cut into short runs: an insertion moves no more than one.
+/// Placed blocks sorted by offset, in short runs, so that an insertion moves the elements of one run only.
 class PlacedList {
  public:
   void insert(const Placed& p) {
@@ -36,9 +36,9 @@ class PlacedList {
     if (run != runs_.begin()) --run;
     const auto behind = std::upper_bound(run->begin(), run->end(), p.offset,
                                          [](std::size_t offset, const Placed& q) { return offset < q.offset; });
-    if (p.end == kEver && behind != run->begin()) {  // neighbors that live throughout become one
+    if (p.end == kForever && behind != run->begin()) {  // merge neighbors that live throughout
       Placed& before = *std::prev(behind);
-      if (before.end == kEver && before.end_offset == p.offset) {
+      if (before.end == kForever && before.end_offset == p.offset) {
         before.end_offset = p.end_offset;
         return;
       }
@@ -63,14 +63,14 @@ class PlacedList {
   std::vector<std::vector<Placed>> runs_;
 };
 
-/// What has been placed, and the same again for halves, quarters ... of the time, so that a piece is compared with
-/// those near it in time alone.
+/// The placed blocks, listed for the whole time, for each half, each quarter …, so that a new block is compared only
+/// with blocks near it in time.
 class Layout {
  public:
-  explicit Layout(const std::vector<Piece>& pieces) {
-    for (const Piece& piece : pieces) span_ = std::max(span_, piece.end);
-    constexpr std::size_t kWorthwhile = 512;  // pieces in a list
-    while (levels_ < 9 && pieces.size() >> levels_ > kWorthwhile) ++levels_;
+  explicit Layout(const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) span_ = std::max(span_, block.end);
+    constexpr std::size_t kWorthwhile = 512;  // blocks in a list
+    while (levels_ < 9 && blocks.size() >> levels_ > kWorthwhile) ++levels_;
     lists_.resize((std::size_t{1} << levels_) - 1);
   }
 
@@ -79,16 +79,16 @@ class Layout {
       const std::int64_t first = cell(p.begin, level), last = cell(p.end - 1, level);
       for (std::int64_t i = first; i <= last; ++i) {
         const bool throughout = first < i && i < last;
-        list_of(i, level).insert(throughout ? Placed{p.offset, p.end_offset, -kEver, kEver} : p);
+        list_of(i, level).insert(throughout ? Placed{p.offset, p.end_offset, -kForever, kForever} : p);
       }
     }
   }
 
-  /// Holds all that live at the same time as `piece`, and some that do not.
-  const PlacedList& near(const Piece& piece) {
+  /// Returns a list of all blocks that live at the same time as `block`, and some others.
+  const PlacedList& near(const Block& block) {
     int level = levels_ - 1;
-    while (cell(piece.begin, level) != cell(piece.end - 1, level)) --level;
-    return list_of(cell(piece.begin, level), level);
+    while (cell(block.begin, level) != cell(block.end - 1, level)) --level;
+    return list_of(cell(block.begin, level), level);
   }
 
  private:
@@ -111,14 +111,14 @@ struct Packing {
 
 enum class Fit { kFirst, kBest };
 
-/// Where `piece` goes: into the lowest (or the tightest) gap between what lives at the same time.
-std::size_t gap_for(const Piece& piece, const PlacedList& placed, Fit fit) {
+/// Returns the offset of the lowest (or the tightest) gap for `block` between the blocks that live at the same time.
+std::size_t gap_for(const Block& block, const PlacedList& placed, Fit fit) {
   constexpr std::size_t kNoGap = std::numeric_limits<std::size_t>::max();
-  std::size_t top = 0;  // of what has been passed
+  std::size_t top = 0;  // end of the blocks visited so far
   std::size_t at = 0, tightest = kNoGap;
   placed.each([&](const Placed& p) {
-    if (p.begin >= piece.end || p.end <= piece.begin) return true;
-    if (p.offset > top && p.offset - top >= piece.bytes && p.offset - top < tightest) {
+    if (p.begin >= block.end || p.end <= block.begin) return true;
+    if (p.offset > top && p.offset - top >= block.bytes && p.offset - top < tightest) {
       at = top;
       tightest = p.offset - top;
       if (fit == Fit::kFirst) return false;
@@ -129,34 +129,34 @@ std::size_t gap_for(const Piece& piece, const PlacedList& placed, Fit fit) {
   return tightest == kNoGap ? top : at;
 }
 
-/// Places the pieces one by one. The first `together` of the order live at one moment.
-Packing pack(const std::vector<Piece>& pieces, const Order& order, Fit fit, std::size_t together = 0) {
-  Packing packing{std::vector<std::size_t>(pieces.size()), 0};
-  Layout layout(pieces);
+/// Places the blocks in the given order. The first `stacked` live at the same moment and are stacked without gaps.
+Packing pack(const std::vector<Block>& blocks, const Order& order, Fit fit, std::size_t stacked = 0) {
+  Packing packing{std::vector<std::size_t>(blocks.size()), 0};
+  Layout layout(blocks);
   for (std::size_t k = 0; k < order.size(); ++k) {
-    const Piece& piece = pieces[order[k]];
-    const std::size_t at = k < together ? packing.bytes : gap_for(piece, layout.near(piece), fit);
+    const Block& block = blocks[order[k]];
+    const std::size_t at = k < stacked ? packing.bytes : gap_for(block, layout.near(block), fit);
     packing.offsets[order[k]] = at;
-    packing.bytes = std::max(packing.bytes, at + piece.bytes);
-    layout.insert({at, at + piece.bytes, piece.begin, piece.end});
+    packing.bytes = std::max(packing.bytes, at + block.bytes);
+    layout.insert({at, at + block.bytes, block.begin, block.end});
   }
   return packing;
 }
 
-/// The bytes that live after each event; events are numbered from 0.
+/// The largest number of bytes that live at once, and the first event after which they do.
 struct Load {
   std::size_t most = 0;
-  std::int64_t at = 0;  // the first event after which the most lives
+  std::int64_t at = 0;
 };
 
-Load load_of(const std::vector<Piece>& pieces) {
+Load load_of(const std::vector<Block>& blocks) {
   std::vector<std::pair<std::int64_t, std::ptrdiff_t>> changes;
-  changes.reserve(2 * pieces.size());
-  for (const Piece& piece : pieces) {
-    changes.emplace_back(piece.begin, static_cast<std::ptrdiff_t>(piece.bytes));
-    changes.emplace_back(piece.end, -static_cast<std::ptrdiff_t>(piece.bytes));
+  changes.reserve(2 * blocks.size());
+  for (const Block& block : blocks) {
+    changes.emplace_back(block.begin, static_cast<std::ptrdiff_t>(block.bytes));
+    changes.emplace_back(block.end, -static_cast<std::ptrdiff_t>(block.bytes));
   }
-  std::sort(changes.begin(), changes.end());  // at one event what is given back comes first
+  std::sort(changes.begin(), changes.end());  // at one event, releases come first
   Load load;
   std::ptrdiff_t now = 0;
   for (const auto& [event, change] : changes) {
@@ -166,100 +166,100 @@ Load load_of(const std::vector<Piece>& pieces) {
   return load;
 }
 
-/// The pieces by `key`, smallest first; equal ones by number, so that the same trace gives the same plan.
+/// Sorts the blocks by `key`, smallest first and equal ones by index, so that the same trace gives the same plan.
 template <class Key>
-Order by(const std::vector<Piece>& pieces, Key&& key) {
-  Order order(pieces.size());
+Order by(const std::vector<Block>& blocks, Key&& key) {
+  Order order(blocks.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return key(pieces[a]) < key(pieces[b]); });
+                   [&](std::uint32_t a, std::uint32_t b) { return key(blocks[a]) < key(blocks[b]); });
   return order;
 }
 
-/// Keeps the best packing that has been tried.
+/// Tries orders and keeps the best packing.
 class Search {
  public:
-  Search(const std::vector<Piece>& pieces, std::size_t bound) : pieces_(pieces), bound_(bound) {}
+  Search(const std::vector<Block>& blocks, std::size_t bound) : blocks_(blocks), bound_(bound) {}
 
   bool done() const { return best_.bytes == bound_; }
-  void try_order(const Order& order, Fit fit, std::size_t together = 0) {
-    Packing packing = pack(pieces_, order, fit, together);
+  void try_order(const Order& order, Fit fit, std::size_t stacked = 0) {
+    Packing packing = pack(blocks_, order, fit, stacked);
     if (packing.bytes >= best_.bytes) return;
     best_ = std::move(packing);
     order_ = order;
     fit_ = fit;
   }
-  /// Places what sticks out highest earlier, again and again.
+  /// Repeatedly moves the block with the highest end to an earlier position.
   void improve(int rounds) {
     Order order = order_;
     const Fit fit = fit_;
     Packing now = best_;
     for (int round = 0; round < rounds && !done(); ++round) {
       const auto top = std::find_if(order.begin(), order.end(),
-                                    [&](std::uint32_t i) { return now.offsets[i] + pieces_[i].bytes == now.bytes; });
+                                    [&](std::uint32_t i) { return now.offsets[i] + blocks_[i].bytes == now.bytes; });
       const auto to = order.begin() + (top - order.begin()) / 2;
       std::rotate(to, top, top + 1);
-      now = pack(pieces_, order, fit);
+      now = pack(blocks_, order, fit);
       if (now.bytes < best_.bytes) best_ = now;
     }
   }
   Packing& best() { return best_; }
 
  private:
-  const std::vector<Piece>& pieces_;
+  const std::vector<Block>& blocks_;
   std::size_t bound_;
   Packing best_;
   Order order_;
   Fit fit_ = Fit::kFirst;
 };
 
-/// Each try looks at every pair of pieces at worst.
+/// Above these numbers of blocks fewer orders are tried, because a try takes quadratic time in the worst case.
 constexpr std::size_t kManyTries = 1000, kSomeTries = 8000;
 
-Packing search(const std::vector<Piece>& pieces, const Load& load) {
-  const auto bytes = [](const Piece& p) { return -static_cast<double>(p.bytes); };
-  const auto area = [](const Piece& p) { return -static_cast<double>(p.bytes) * static_cast<double>(p.length()); };
-  const auto length = [](const Piece& p) { return -p.length(); };
-  // What lives at the fullest moment is stacked without a gap, then the rest fits in where it can.
-  const auto at_fullest = [&](const Piece& p) { return p.begin <= load.at && p.end > load.at; };
-  const Order fullest = by(pieces, [&](const Piece& p) {
+Packing search(const std::vector<Block>& blocks, const Load& load) {
+  const auto bytes = [](const Block& p) { return -static_cast<double>(p.bytes); };
+  const auto area = [](const Block& p) { return -static_cast<double>(p.bytes) * static_cast<double>(p.length()); };
+  const auto length = [](const Block& p) { return -p.length(); };
+  // Stack the blocks that live at the fullest moment, then fit in the others.
+  const auto at_fullest = [&](const Block& p) { return p.begin <= load.at && p.end > load.at; };
+  const Order fullest = by(blocks, [&](const Block& p) {
     return at_fullest(p) ? std::pair(0, -p.length()) : std::pair(1, -static_cast<std::int64_t>(p.bytes));
   });
-  const auto together = static_cast<std::size_t>(std::count_if(pieces.begin(), pieces.end(), at_fullest));
-  Search search(pieces, load.most);
+  const auto stacked = static_cast<std::size_t>(std::count_if(blocks.begin(), blocks.end(), at_fullest));
+  Search search(blocks, load.most);
   for (const Fit fit : {Fit::kFirst, Fit::kBest}) {
-    search.try_order(fullest, fit, together);
-    if (pieces.size() > kSomeTries || search.done()) return std::move(search.best());
+    search.try_order(fullest, fit, stacked);
+    if (blocks.size() > kSomeTries || search.done()) return std::move(search.best());
   }
-  const Order orders[] = {by(pieces, bytes), by(pieces, area), by(pieces, length),
-                          by(pieces, [](const Piece& p) { return p.begin; }),
-                          by(pieces, [](const Piece& p) { return -p.end; })};
+  const Order orders[] = {by(blocks, bytes), by(blocks, area), by(blocks, length),
+                          by(blocks, [](const Block& p) { return p.begin; }),
+                          by(blocks, [](const Block& p) { return -p.end; })};
   for (const Order& order : orders) {
     for (const Fit fit : {Fit::kFirst, Fit::kBest})
       if (!search.done()) search.try_order(order, fit);
   }
-  search.improve(pieces.size() <= kManyTries ? 100 : 4);
+  search.improve(blocks.size() <= kManyTries ? 100 : 4);
   return std::move(search.best());
 }
 
 }  // namespace
 
 MemoryPlan plan_memory(const MemoryTrace& trace, std::size_t alignment) {
-  std::vector<Piece> pieces;
+  std::vector<Block> blocks;
   std::vector<std::size_t> block_of;
   for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
-    const MemoryTrace::Block& block = trace.blocks[i];
-    if (block.given_back == MemoryTrace::kKept) continue;
-    pieces.push_back({(block.bytes + alignment - 1) / alignment * alignment, block.taken, block.given_back});
+    const auto& [bytes, allocated, released] = trace.blocks[i];
+    if (released == MemoryTrace::kKept) continue;
+    blocks.push_back({(bytes + alignment - 1) / alignment * alignment, allocated, released});
     block_of.push_back(i);
   }
   MemoryPlan plan{.offsets = std::vector<std::size_t>(trace.blocks.size(), MemoryPlan::kNone)};
-  if (pieces.empty()) return plan;
-  const Load load = load_of(pieces);
-  const Packing packing = search(pieces, load);
+  if (blocks.empty()) return plan;
+  const Load load = load_of(blocks);
+  const Packing packing = search(blocks, load);
   plan.bytes = packing.bytes;
   plan.bound = load.most;
-  for (std::size_t k = 0; k < pieces.size(); ++k) plan.offsets[block_of[k]] = packing.offsets[k];
+  for (std::size_t k = 0; k < blocks.size(); ++k) plan.offsets[block_of[k]] = packing.offsets[k];
   return plan;
 }
 

@@ -6,30 +6,33 @@
 
 namespace binade {
 
-/// What memory a piece of work takes and gives back, in order.
+/// The allocations and releases of a piece of work, in order.
 struct MemoryTrace {
-  /// Not given back before the work ended.
+  /// Marks a block that was not released before the work ended.
   static constexpr std::int64_t kKept = -1;
 
   struct Block {
     std::size_t bytes = 0;
-    std::int64_t taken = 0;           ///< the number of the event; taking and giving back count, from 0
-    std::int64_t given_back = kKept;  ///< likewise
+    std::int64_t allocated =
+        0;  ///< number of its allocation event; allocations and releases are counted together, from 0
+    std::int64_t released = kKept;  ///< number of its release event
   };
-  std::vector<Block> blocks{};  ///< in the order in which they were taken
+  std::vector<Block> blocks{};  ///< in order of allocation
 };
 
-/// Where each block lies in one arena: two that live at the same time do not overlap.
+/// The offset of each block in one arena. Blocks that live at the same time do not overlap.
 struct MemoryPlan {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  std::vector<std::size_t> offsets{};  ///< of each block of the trace; kNone: a kept block, which is outside the arena
-  std::size_t bytes = 0;               ///< of the arena
-  std::size_t bound = 0;               ///< the most that lives at once: no plan is smaller
+  std::vector<std::size_t>
+      offsets{};          ///< of each block of the trace; kNone for kept blocks, which are outside the arena
+  std::size_t bytes = 0;  ///< size of the arena
+  std::size_t bound = 0;  ///< largest number of bytes that live at once, a lower bound of `bytes`
 };
 
-/// Places the blocks, each on `alignment` bytes (a power of two), in several orders and takes the smallest arena found.
-/// The same trace gives the same plan. Models' traces come out within 5 % of the bound, mostly on it.
+/// Places the blocks, each aligned to `alignment` bytes (a power of two), in several orders and returns the smallest
+/// arena found. The same trace gives the same plan. Plans of models' traces are at most 5 % above the bound, usually
+/// equal to it.
 MemoryPlan plan_memory(const MemoryTrace& trace, std::size_t alignment);
 
 }  // namespace binade

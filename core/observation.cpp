@@ -10,18 +10,18 @@
 namespace binade {
 namespace {
 
-thread_local Observation t_seen;
-thread_local int t_scopes = 0;  // that are open
+thread_local Observation t_observed;
+thread_local int t_open_scopes = 0;
 thread_local bool t_own_only = false;
 
 }  // namespace
 
 namespace detail {
 
-Watched watched() { return {.at_all = t_scopes > 0, .libraries = !t_own_only}; }
+Watched watched() { return {.at_all = t_open_scopes > 0, .libraries = !t_own_only}; }
 
-void note(const Observation& seen) { t_seen.merge(seen); }
-Observation exchange_observation(const Observation& next) { return std::exchange(t_seen, next); }
+void note(const Observation& seen) { t_observed.merge(seen); }
+Observation exchange_observation(const Observation& next) { return std::exchange(t_observed, next); }
 
 }  // namespace detail
 
@@ -31,24 +31,24 @@ void Observation::merge(const Observation& other) {
   if (pending == 0) {
     pending = other.pending;
   } else if (other.pending != 0 && other.pending != pending) {
-    *this = settled();
+    *this = synchronized();
     pending = other.pending;
   }
 }
 
-Observation Observation::settled() const {
+Observation Observation::synchronized() const {
   if (pending == 0) return *this;
   const Observation there = gpus::observation(pending);
   return {.low = std::max(low, there.low), .wide = std::max(wide, there.wide)};
 }
 
-// What ran outside every scope is nobody's: it is dropped, so that no question about it makes a host wait.
+// Drops what was observed outside every scope, so that the host never waits for it.
 ObservationScope::ObservationScope() {
   const Observation before = take();
-  if (t_scopes++ > 0) outer_ = before;
+  if (t_open_scopes++ > 0) outer_ = before;
 }
 ObservationScope::~ObservationScope() {
-  --t_scopes;
+  --t_open_scopes;
   gpus::next_observation();
   detail::exchange_observation(outer_);
 }
@@ -58,14 +58,13 @@ Observation ObservationScope::take() {
   return seen;
 }
 
-OwnKernelsOnly::OwnKernelsOnly() : outer_(std::exchange(t_own_only, true)) {}
-OwnKernelsOnly::~OwnKernelsOnly() { t_own_only = outer_; }
+OwnKernelsOnly::OwnKernelsOnly() : ScopedValue(t_own_only, true) {}
 
 void observe_into_scope(const Tensor& tensor) {
   if (!tensor.defined() || !is_floating(tensor.dtype()) || tensor.numel() == 0) return;
   Tensor flat = tensor;
   if (tensor.dtype() == DType::f64 || !tensor.contiguous()) {
-    const ObservationScope unseen;  // what a conversion sees
+    const ObservationScope ignored;  // of the conversion
     flat = tensor.to(tensor.dtype() == DType::f64 ? DType::f32 : tensor.dtype()).contiguous_copy();
   }
   kernels(flat.device()).observe({flat.raw(), flat.dtype(), flat.numel()});
@@ -74,7 +73,7 @@ void observe_into_scope(const Tensor& tensor) {
 Observation observe(const Tensor& tensor) {
   ObservationScope scope;
   observe_into_scope(tensor);
-  return scope.take().settled();
+  return scope.take().synchronized();
 }
 
 }  // namespace binade

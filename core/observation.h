@@ -3,29 +3,30 @@
 #include <cstdint>
 
 #include "binade/core/dtype.h"
+#include "binade/core/scope.h"
 
 namespace binade {
 
-/// The largest magnitudes among what kernels stored, as bits of a float: exponent, infinity (0x7f800000) and NaN
-/// (above) can be read off, and the larger word is the worse one. 0: nothing was observed. Values on their way to 16
-/// bits are taken before they are rounded, so that a word tells how far beyond the range they were. Doubles are not
-/// observed.
+/// The largest magnitudes that kernels stored, as the bits of a float: a larger word is a larger magnitude, 0x7f800000
+/// is infinity and anything above is NaN. 0 means that nothing was observed. Values stored in 16 bits are observed
+/// before rounding, so that a word shows how far they exceed the range. Doubles are not observed.
 struct Observation {
   std::uint32_t low = 0;   ///< of values stored as f16 or bf16
   std::uint32_t wide = 0;  ///< of values stored as f32
-  /// Not 0: more was seen on a GPU, where it lies under this number until somebody asks (settled()): a step that is
-  /// watched does not wait for its kernels one by one.
+  /// Not 0 if a GPU holds further observations under this number, to be fetched by synchronized(). So the host need not
+  /// wait for each kernel of an observed step.
   std::int64_t pending = 0;
 
   bool any() const { return (low | wide) != 0 || pending != 0; }
-  /// Waits where both are pending.
+  /// Waits for the GPU if both observations are pending under different numbers.
   void merge(const Observation& other);
-  /// The same with nothing pending: waits for the GPU where the words have not been brought yet (all that are pending
-  /// come at once).
-  Observation settled() const;
+  /// Returns the observation with nothing pending. Waits for the GPU if necessary; all pending observations are fetched
+  /// together.
+  Observation synchronized() const;
+  [[deprecated("use synchronized()")]] Observation settled() const { return synchronized(); }
 };
 
-/// The smallest word that stands for a value which `dtype` cannot hold: rounded to nearest it becomes infinite.
+/// Returns the smallest word of a value that `dtype` cannot hold: rounded to nearest, it becomes infinite.
 constexpr std::uint32_t overflow_word(DType dtype) {
   switch (dtype) {
     case DType::f16: return 0x477ff000u;   // 65520
@@ -34,52 +35,45 @@ constexpr std::uint32_t overflow_word(DType dtype) {
   }
 }
 
-/// Collects what kernels see between its construction and take(), on this thread and on the threads that help it.
-class ObservationScope {
+/// Collects the observations of kernels from its construction to take(), on this thread and on the threads that help
+/// it.
+class ObservationScope : NonCopyable {
  public:
   ObservationScope();
   ~ObservationScope();
-  ObservationScope(const ObservationScope&) = delete;
-  ObservationScope& operator=(const ObservationScope&) = delete;
 
-  /// What was seen since the construction, or the last take().
+  /// Returns what was observed since the construction or the last take().
   Observation take();
 
  private:
   Observation outer_;
 };
 
-/// While one lives, this thread's scopes see what Binade's kernels store and nothing else: what a library computed on a
-/// GPU is not read again for them. Where no library works without Binade's kernels behind it (the CPU) nothing changes.
-class OwnKernelsOnly {
+/// During its lifetime, scopes of this thread observe only what Binade's own kernels store; results of GPU libraries
+/// are not read again to observe them. No effect on the CPU.
+class OwnKernelsOnly : ScopedValue<bool> {
  public:
   OwnKernelsOnly();
-  ~OwnKernelsOnly();
-  OwnKernelsOnly(const OwnKernelsOnly&) = delete;
-  OwnKernelsOnly& operator=(const OwnKernelsOnly&) = delete;
-
- private:
-  bool outer_;
 };
 
-/// What is in a tensor, found by reading it: for results that no kernel of Binade's stored. Doubles are taken as
-/// floats. Nothing for integers. Settled.
+/// Reads a tensor and returns its largest magnitude, settled. For results that no kernel of Binade stored. Doubles are
+/// converted to f32; integer tensors give an empty observation.
 Observation observe(const class Tensor& tensor);
-/// The same, added to what the scope that is open sees.
+/// Like observe(), but adds the result to the open scope.
 void observe_into_scope(const class Tensor& tensor);
 
 namespace detail {
 
-/// Who wants to know of what this thread computes now.
+/// What the scopes of this thread observe.
 struct Watched {
-  bool at_all = false;    ///< a scope is open
-  bool libraries = true;  ///< what libraries compute too
+  bool at_all = false;    ///< true if a scope is open
+  bool libraries = true;  ///< true if results of libraries are observed too
 };
 Watched watched();
 
-/// This thread's running observation. Kernels add to it when a task ends.
+/// Adds to this thread's observation. Kernels call it when a task ends.
 void note(const Observation& seen);
-/// Replaces it and returns what it was.
+/// Replaces this thread's observation and returns the old one.
 Observation exchange_observation(const Observation& next);
 
 }  // namespace detail

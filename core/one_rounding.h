@@ -20,7 +20,7 @@ constexpr BINADE_HD float rounded_to_odd(double x) {
   return std::bit_cast<float>((beyond ? bits - 1 : bits) | 1u);
 }
 
-/// `x` converted to T (f32, f16, bf16, f64) with one rounding, to nearest even.
+/// Returns `x` converted to T (f32, f16, bf16, f64) with one rounding, to nearest even.
 template <class T>
 constexpr BINADE_HD T store_once(double x) {
   if constexpr (requires { T::from_float(0.0f); })

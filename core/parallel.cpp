@@ -18,7 +18,7 @@
 namespace binade {
 namespace {
 
-/// Cores this process may run on.
+/// Number of cores that this process may use.
 int default_threads() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
@@ -36,71 +36,58 @@ inline void pause_core() {
 #endif
 }
 
-/// Remembers the exception of the lowest block, so that what is reported does not depend on timing.
-class FirstError {
- public:
-  void keep(std::int64_t block, std::exception_ptr error) {
-    std::lock_guard lock(mutex_);
-    if (!error_ || block < block_) {
-      block_ = block;
-      error_ = std::move(error);
-    }
-  }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::int64_t block_ = 0;
-  std::exception_ptr error_;
-};
-
-/// Blocks of one region. Each thread has a run of neighboring blocks of its own, which it takes before it helps with
-/// the others': what it wrote in one region lies in its own caches when the next region, over the same rows, reads it.
+/// The blocks of one parallel region. Each thread executes a range of neighboring blocks before it helps with the
+/// ranges of other threads, so that the data it wrote in one region is in its caches when the next region reads the
+/// same rows.
 class Job {
  public:
   Job(std::int64_t blocks, int threads, void (*body)(void*, std::int64_t), void* context)
-      : parts_(static_cast<int>(std::min<std::int64_t>({blocks, threads, kMostParts}))),
+      : ranges_(static_cast<int>(std::min<std::int64_t>({blocks, threads, kMaxRanges}))),
         body_(body),
         context_(context) {
-    for (int i = 0; i < parts_; ++i) {
-      part_[i].next.store(blocks * i / parts_, std::memory_order_relaxed);
-      part_[i].end = blocks * (i + 1) / parts_;
+    for (int i = 0; i < ranges_; ++i) {
+      range_[i].next.store(blocks * i / ranges_, std::memory_order_relaxed);
+      range_[i].end = blocks * (i + 1) / ranges_;
     }
   }
 
-  /// `thread` is 0 for the caller, and any number otherwise.
+  /// `thread` is 0 for the caller.
   void work(int thread) {
     t_inside = true;
     const Observation outer = detail::exchange_observation({});
-    for (int i = 0; i < parts_; ++i) finish(part_[(thread + i) % parts_]);
+    for (int i = 0; i < ranges_; ++i) finish(range_[(thread + i) % ranges_]);
     const Observation seen = detail::exchange_observation(outer);
     raise(low_, seen.low);
     raise(wide_, seen.wide);
     t_inside = false;
   }
 
-  /// What all threads observed.
+  /// The observations of all threads.
   Observation observed() const { return {.low = low_.load(), .wide = wide_.load()}; }
-  void rethrow() const { error_.rethrow(); }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
 
  private:
-  /// Beyond so many threads some share a run.
-  static constexpr int kMostParts = 16;
+  /// With more threads, some share a range.
+  static constexpr int kMaxRanges = 16;
 
-  /// Alone in two cache lines, as a processor fetches them: threads take blocks without disturbing one another.
-  struct alignas(128) Part {
+  /// Aligned to two cache lines, which processors fetch as a pair, so that threads do not contend.
+  struct alignas(128) Range {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
   };
 
-  void finish(Part& part) {
-    for (std::int64_t block = part.next.fetch_add(1); block < part.end; block = part.next.fetch_add(1)) {
+  void finish(Range& range) {
+    for (std::int64_t block = range.next.fetch_add(1); block < range.end; block = range.next.fetch_add(1)) {
       try {
         body_(context_, block);
       } catch (...) {
-        error_.keep(block, std::current_exception());
+        const std::lock_guard lock(error_mutex_);
+        if (!error_ || block < error_block_) {
+          error_block_ = block;
+          error_ = std::current_exception();
+        }
       }
     }
   }
@@ -111,20 +98,22 @@ class Job {
     }
   }
 
-  int parts_;
+  int ranges_;
   void (*body_)(void*, std::int64_t);
   void* context_;
   std::atomic<std::uint32_t> low_{0}, wide_{0};
-  FirstError error_;
-  Part part_[kMostParts];
+  std::mutex error_mutex_;
+  std::int64_t error_block_ = 0;  // the lowest one that threw, so that the reported error does not depend on timing
+  std::exception_ptr error_;
+  Range range_[kMaxRanges];
 };
 
-/// Threads that help the caller with one job at a time. Nobody waits for a helper that has not come: the caller takes
-/// blocks until none is left and waits for those alone who took some. On a busy machine, where a helper may get a core
-/// only milliseconds later, a barrier over all threads would cost that time in every region.
+/// Threads that help the caller with one job at a time. The caller executes blocks until none is left, then waits only
+/// for helpers that have started. On a busy machine a helper may get a core milliseconds late, and a barrier over all
+/// threads would cost that time in every region.
 class Pool {
  public:
-  /// False when another thread is using the pool; the job is untouched then.
+  /// Returns false, without running the job, if another thread is using the pool.
   bool run(Job& job, int threads) {
     std::unique_lock call(call_mutex_, std::try_to_lock);
     if (!call) return false;
@@ -134,10 +123,10 @@ class Pool {
       job_ = &job;
       generation_.fetch_add(1);
     }
-    come_.notify_all();
+    wake_.notify_all();
     job.work(0);
     std::unique_lock lock(mutex_);
-    job_ = nullptr;  // too late to join
+    job_ = nullptr;  // no more helpers may join
     if (helping_.load() > 0) {
       lock.unlock();
       for (int i = 0; i < kSpins && helping_.load() > 0; ++i) pause_core();
@@ -148,12 +137,13 @@ class Pool {
   }
 
  private:
-  /// About 20 to 50 microseconds: regions of a training step follow one another faster than a sleeper wakes.
+  /// 20 to 50 microseconds, because regions of a training step follow each other faster than a sleeping thread wakes.
   static constexpr int kSpins = 1000;
-  /// What a helper waits beyond that, some 200 microseconds: as long as the parts of a small model's step that run on
-  /// one thread. Whoever else wants the core has it meanwhile.
+  /// About 200 microseconds more, which cover the single-threaded parts of a small model's step. Other threads can use
+  /// the core meanwhile.
   static constexpr int kYields = 500;
-  /// Regions between two tries to start the threads that the system refused: a refusal costs as much as a region.
+  /// Number of regions before it tries again to start threads that the system refused; a refusal takes as long as a
+  /// region.
   static constexpr int kPatience = 1000;
 
   void resize(int count) {
@@ -165,7 +155,7 @@ class Pool {
       while (static_cast<int>(threads_.size()) < count)
         threads_.emplace_back(
             [this, seen = generation_.load(), thread = static_cast<int>(threads_.size()) + 1] { help(seen, thread); });
-    } catch (const std::system_error&) {  // no thread is to be had: those that are there do the work
+    } catch (const std::system_error&) {  // continue with the existing threads
       patience_ = kPatience;
     } catch (const std::bad_alloc&) {
       patience_ = kPatience;
@@ -178,14 +168,13 @@ class Pool {
       stop_ = true;
       generation_.fetch_add(1);
     }
-    come_.notify_all();
+    wake_.notify_all();
     threads_.clear();  // joins
     stop_ = false;
     patience_ = 0;
   }
 
-  /// `seen` and `stop_` are read under the mutex that they change under: a helper that comes late to one call must not
-  /// sleep through the next.
+  /// `seen` and `stop_` are read under the mutex, so that a helper that is late for one call does not miss the next.
   void help(std::uint64_t seen, int thread) {
     while (true) {
       for (int i = 0; i < kSpins && generation_.load() == seen; ++i) pause_core();
@@ -193,7 +182,7 @@ class Pool {
       Job* job = nullptr;
       {
         std::unique_lock lock(mutex_);
-        come_.wait(lock, [&] { return generation_.load() != seen; });
+        wake_.wait(lock, [&] { return generation_.load() != seen; });
         if (stop_) return;
         seen = generation_.load();
         job = job_;
@@ -207,8 +196,8 @@ class Pool {
   }
 
   std::mutex call_mutex_;
-  std::mutex mutex_;  // changes of job_, generation_, stop_ and who may join; the atomics are for those who spin
-  std::condition_variable come_;
+  std::mutex mutex_;  // guards job_, generation_, stop_ and joining; spinning threads read the atomics without it
+  std::condition_variable wake_;
   std::condition_variable done_;
   Job* job_ = nullptr;
   std::atomic<std::uint64_t> generation_{0};
@@ -218,8 +207,8 @@ class Pool {
   std::vector<std::jthread> threads_;
 };
 
-/// Never destroyed: helpers sleep in it until the process ends, and static objects that compute in their destructors
-/// still find it. A forked child has no helpers, and perhaps a mutex that one of them held: it begins with a new pool.
+/// Never destroyed, because helpers sleep in it until the process ends and destructors of static objects may use it. A
+/// forked child gets a new pool: it has no helpers, and a mutex may have been locked.
 Pool*& pool() {
   static Pool* instance = [] {
     pthread_atfork(nullptr, nullptr, [] { pool() = new Pool; });

@@ -6,13 +6,11 @@
 
 namespace binade {
 
-/// One pool for every CPU kernel.
-///
-/// Determinism: work is cut into blocks by its *size alone*, never by the thread count; which thread runs a block is
-/// free, what a block computes is not. Reductions write one partial per block and combine the partials in block order.
+// The thread pool of all CPU kernels. Results do not depend on the number of threads: work is cut into blocks by its
+// size alone, and reductions store one partial result per block and combine them in block order.
 
-/// Threads used by parallel regions, >= 1. Set by Runtime. Regions go on with fewer while the system refuses to start
-/// them, and give the same bits.
+/// Returns the number of threads of parallel regions, >= 1. Runtime sets it. If the system refuses to start threads,
+/// regions run with fewer and give the same bits.
 int num_threads();
 void set_num_threads(int n);
 
@@ -20,8 +18,8 @@ namespace detail {
 void run_blocks(std::int64_t blocks, void (*body)(void*, std::int64_t), void* context);
 }
 
-/// Calls body(block) for block = 0 … blocks-1, in parallel, and waits. Calls from inside a block run serially.
-/// An exception thrown by a body is rethrown here (the one of the lowest block).
+/// Calls body(block) for block = 0 … blocks - 1 in parallel, and waits. A call from inside a block runs serially. If
+/// bodies throw, rethrows the exception of the lowest block.
 template <class F>
 void parallel_blocks(std::int64_t blocks, F&& body) {
   using Body = std::remove_reference_t<F>;
@@ -30,7 +28,7 @@ void parallel_blocks(std::int64_t blocks, F&& body) {
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 
-/// Cuts [0, count) into ranges of `grain` and calls body(begin, end) for each.
+/// Cuts [0, count) into ranges of `grain` and calls body(begin, end) for each, in parallel.
 template <class F>
 void parallel_for(std::int64_t count, std::int64_t grain, F&& body) {
   const std::int64_t blocks = (count + grain - 1) / grain;

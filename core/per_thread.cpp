@@ -8,18 +8,18 @@ namespace binade::detail {
 namespace {
 
 thread_local ThreadOwned* t_owned = nullptr;
-thread_local bool t_noted = false;
+thread_local bool t_registered = false;
 
 extern "C" void binade_thread_exit(void*) {
-  t_noted = false;
-  while (t_owned != nullptr) {  // destructors may make others
+  t_registered = false;
+  while (t_owned != nullptr) {  // destructors may register others
     ThreadOwned* last = std::exchange(t_owned, t_owned->next);
     last->destroy(last);
   }
 }
 
-/// A key's destructor, unlike a variable's, is noted where every thread has room for it already (glibc: the first 32
-/// keys of a process; beyond, pthread_setspecific() allocates, and says so when it cannot).
+/// Unlike the destructor of a thread_local variable, that of a key needs no allocation (glibc: for the first 32 keys of
+/// a process; for more, pthread_setspecific() allocates and reports failure).
 struct Key {
   pthread_key_t key{};
   bool valid = pthread_key_create(&key, binade_thread_exit) == 0;
@@ -28,9 +28,9 @@ struct Key {
 }  // namespace
 
 void destroy_at_thread_exit(ThreadOwned& owned) noexcept {
-  static const Key noted_by;
+  static const Key exit_key;
   owned.next = std::exchange(t_owned, &owned);
-  if (!t_noted) t_noted = noted_by.valid && pthread_setspecific(noted_by.key, &t_owned) == 0;
+  if (!t_registered) t_registered = exit_key.valid && pthread_setspecific(exit_key.key, &t_owned) == 0;
 }
 
 }  // namespace binade::detail

@@ -12,7 +12,7 @@ PrecisionPolicy& active() {
   return policy.get();
 }
 
-/// Rank by range first, then by mantissa: f16 with bf16 gives f32, as neither holds the other.
+/// Returns the narrowest dtype that holds all values of `inputs`: f32 for f16 with bf16.
 DType widest(std::span<const DType> inputs) {
   DType result = inputs.front();
   for (const DType d : inputs) {
@@ -75,7 +75,7 @@ std::optional<DType> PrecisionPolicy::override_for(std::string_view module_path,
 std::string PrecisionPolicy::to_string() const {
   std::string text = fmt::format("{}:{}:{}{}{}{}{}", name, name_of(low), tf32 ? 't' : '-', master_weights ? 'm' : '-',
                                  stochastic_rounding ? 's' : '-', dynamic_loss_scale ? 'd' : '-',
-                                 fp8_linear ? "8" : "");  // nothing: as checkpoints had it before there was fp8
+                                 fp8_linear ? "8" : "");  // empty without fp8, as in checkpoints of earlier versions
   for (const Override& o : overrides) text += fmt::format(";{}={}", o.glob, name_of(o.dtype));
   return text;
 }
@@ -119,7 +119,7 @@ OpPrecision compute_dtype(PrecisionClass precision, std::span<const DType> input
       return {low, low, policy.tf32 && low == DType::f32 && !forced};
     }
     case PrecisionClass::kFull:
-      // Widening happens inside the kernel: reading halves costs half the memory and gives the same bits.
+      // Kernels widen what they read: inputs of 16 bits take half the memory and give the same bits.
       return {std::nullopt, forced.value_or(DType::f32)};
     case PrecisionClass::kWidest: {
       const DType dtype = forced.value_or(widest(inputs));
@@ -138,7 +138,6 @@ bool reads_fp8(const PrecisionPolicy& policy, std::string_view module_path, std:
 
 const PrecisionPolicy& current_policy() { return active(); }
 
-PolicyScope::PolicyScope(PrecisionPolicy policy) : previous_(std::move(active())) { active() = std::move(policy); }
-PolicyScope::~PolicyScope() { active() = std::move(previous_); }
+PolicyScope::PolicyScope(PrecisionPolicy policy) : ScopedValue(active(), std::move(policy)) {}
 
 }  // namespace binade

@@ -8,7 +8,7 @@
 namespace binade {
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): a bijection of a 128-bit
-/// counter under a 64-bit key. No state: the same (key, counter) gives the same four words on every device.
+/// counter under a 64-bit key. Stateless: the same key and counter give the same four words on every device.
 BINADE_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -22,12 +22,12 @@ BINADE_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
   return counter;
 }
 
-/// What a random number is for. Purposes never share numbers.
+/// The use of a random number. Different uses draw from different streams.
 enum class RngPurpose : std::uint32_t { kInit, kDropout, kAugment, kShuffle, kRounding, kSampling, kData };
 
-/// A named, stateless sequence: element i is a function of (seed, purpose, step, micro_batch, index, i) alone, so a
-/// resumed, replayed or recomputed step draws the same numbers. `index` is the tape index of the op that draws (or an
-/// ordinal of the caller's).
+/// A stateless random sequence. Element i depends on (seed, purpose, step, micro_batch, index, i) alone, so that a
+/// resumed, replayed or recomputed step draws the same numbers. `index` is the tape index of the op that draws, or a
+/// counter of the caller.
 struct RandomStream {
   std::uint64_t seed = 0;
   RngPurpose purpose = RngPurpose::kInit;
@@ -35,7 +35,7 @@ struct RandomStream {
   std::uint32_t micro_batch = 0;  ///< low 16 bits are used
   std::uint32_t index = 0;
 
-  /// What Philox is given: kernels that draw many words at once step counter(0)[0] themselves.
+  /// Returns the counter for Philox. Kernels that draw many words increment its first word themselves.
   BINADE_HD std::array<std::uint32_t, 4> counter(std::uint64_t block) const {
     return {static_cast<std::uint32_t>(block), index, static_cast<std::uint32_t>(step),
             (static_cast<std::uint32_t>(step >> 32) & 0xffu) | ((micro_batch & 0xffffu) << 8) |
@@ -44,15 +44,15 @@ struct RandomStream {
   BINADE_HD std::array<std::uint32_t, 2> key() const {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   }
-  /// Words 4 block … 4 block + 3; block < 2^32.
+  /// Returns words 4 block … 4 block + 3. REQUIRES: block < 2^32.
   BINADE_HD std::array<std::uint32_t, 4> block(std::uint64_t block) const { return philox4x32(counter(block), key()); }
-  /// Word i.
+  /// Returns word i.
   BINADE_HD std::uint32_t word(std::uint64_t i) const { return block(i / 4)[i % 4]; }
-  /// Uniform in [0, 1), 24 bits.
+  /// Returns a uniform number in [0, 1) with 24 bits.
   BINADE_HD float uniform(std::uint64_t i) const { return static_cast<float>(word(i) >> 8) * 0x1p-24f; }
-  /// Standard normal by Box-Muller over the word pair (2i, 2i + 1). Computed in double on the host.
+  /// Returns a standard normal number, by Box-Muller from the words 2i and 2i + 1. Computed in double on the host.
   double normal(std::uint64_t i) const;
-  /// Uniform integer in [0, n) without modulo bias worth speaking of: (word * n) >> 32 for n < 2^32.
+  /// Returns a uniform integer in [0, n) with negligible modulo bias: (word * n) >> 32. REQUIRES: n < 2^32.
   std::uint64_t below(std::uint64_t i, std::uint64_t n) const;
 };
 

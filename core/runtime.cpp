@@ -18,7 +18,7 @@ Runtime::Runtime(const RuntimeOptions& options) : options_(options) {
                        options.threads);
   open_standard_descriptors();
   set_num_threads(options.threads);
-  backend_of(options.device);  // opens it, or says what is missing
+  backend_of(options.device);  // opens the device, or throws
   if (options.device != Device::cpu())
     gpus::choose_plans({.timed = options.timed_plans, .deterministic = options.deterministic});
   step_context() = StepContext{};

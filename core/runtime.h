@@ -4,37 +4,37 @@
 
 #include "binade/core/device.h"
 #include "binade/core/random.h"
+#include "binade/core/scope.h"
 
 namespace binade {
 
 struct RuntimeOptions {
   Device device = Device::cpu();
   std::uint64_t seed = 0;
-  int threads = 0;  ///< 0: one per core this process may use
-  /// The same bits every time. Without, libraries of a GPU may add in any order; the CPU gives the same bits anyway.
+  int threads = 0;  ///< 0: one per core that this process may use
+  /// True if results have the same bits every time. False allows GPU libraries to add in any order; the CPU is always
+  /// deterministic.
   bool deterministic = true;
-  bool timed_plans = true;  ///< on a GPU, algorithms of libraries are chosen by time (gpus::PlanRules)
+  bool timed_plans = true;  ///< true if algorithms of GPU libraries are chosen by time (gpus::PlanRules)
 };
 
-/// What a program makes first: picks the device, fills the kernel slots, sets the thread pool, owns the seed. One at a
-/// time; modules made while it lives draw their initial weights from it. Not copyable.
-class Runtime {
+/// Opens the device, fills its kernel table, starts the thread pool and owns the seed. A program makes one before
+/// anything else, and only one at a time. Modules draw their initial weights from it.
+class Runtime : NonCopyable {
  public:
   explicit Runtime(const RuntimeOptions& options = {});
   ~Runtime();
-  Runtime(const Runtime&) = delete;
-  Runtime& operator=(const Runtime&) = delete;
 
   Device device() const { return options_.device; }
   std::uint64_t seed() const { return options_.seed; }
   bool deterministic() const { return options_.deterministic; }
 
-  /// The stream for the next parameter to be initialized: keyed by how many came before it.
+  /// Returns the random stream of the next parameter to be initialized; its index is the number of earlier calls.
   RandomStream next_init_stream();
 
-  /// The one that lives. Throws ArgumentError saying to make one.
+  /// Returns the existing Runtime. Throws ArgumentError if there is none.
   static Runtime& current();
-  /// The device of the one that lives; the CPU where none does.
+  /// Returns the device of the existing Runtime, or the CPU if there is none.
   static Device current_device();
 
  private:

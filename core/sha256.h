@@ -10,7 +10,8 @@
 
 namespace binade {
 
-/// SHA-256 (FIPS 180-4) of a byte stream, by libcrypto, which uses the processor's own instructions where it has them.
+/// SHA-256 (FIPS 180-4) of a byte stream, computed by libcrypto, which uses the processor's SHA instructions if it has
+/// them.
 class Sha256 {
  public:
   using Digest = std::array<std::uint8_t, 32>;
@@ -22,7 +23,7 @@ class Sha256 {
 
   void update(const void* bytes, std::size_t count);
   void update(std::span<const std::byte> bytes) { update(bytes.data(), bytes.size()); }
-  /// The digest of everything so far, which ends the stream: a later update() or digest() throws ArgumentError.
+  /// Returns the digest of all bytes so far and ends the stream: a later update() or digest() throws ArgumentError.
   Digest digest();
 
  private:
@@ -30,11 +31,11 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-/// 64 lower-case hexadecimal digits.
+/// Returns 64 lower-case hexadecimal digits.
 std::string to_hex(const Sha256::Digest& digest);
 
 Sha256::Digest sha256(std::span<const std::byte> bytes);
-/// The same of a text, as hexadecimal digits.
+/// Returns the digest of a text in hexadecimal digits.
 std::string sha256_hex(std::string_view text);
 
 }  // namespace binade

@@ -1,5 +1,7 @@
 #include "binade/core/shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -12,7 +14,7 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   check<ShapeError>(dims.size() <= kMaxRank, "shape: wanted at most {} dimensions, got {}", int{kMaxRank}, dims.size());
   rank_ = static_cast<int>(dims.size());
   std::copy(dims.begin(), dims.end(), dims_.begin());
-  // Overflow is judged on the product of the non-zero extents, so that (2^40, 0, 2^40) is refused in any order.
+  // Checks the product of the non-zero extents, so that (2^40, 0, 2^40) is rejected in any order.
   std::int64_t product = 1;
   bool empty = false;
   for (const std::int64_t d : dims) {
@@ -41,14 +43,7 @@ Shape Shape::with_dim(int i, std::int64_t extent) const {
   return Shape(std::span<const std::int64_t>(dims.data(), static_cast<std::size_t>(rank_)));
 }
 
-std::string Shape::to_string() const {
-  std::string text = "(";
-  for (int i = 0; i < rank_; ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(dims_[static_cast<std::size_t>(i)]);
-  }
-  return text + ")";
-}
+std::string Shape::to_string() const { return fmt::format("({})", fmt::join(dims(), ", ")); }
 
 std::string Shape::position(std::int64_t index) const {
   Shape at = *this;

@@ -2,9 +2,9 @@
 
 namespace binade {
 
-/// Opens descriptors 0, 1 and 2 on /dev/null if the process was started without them. Otherwise the next files that it
-/// opens would get these numbers, and messages would be written into those files. Runtime calls it, and programs call
-/// it before they open their first file. Throws StorageError when /dev/null cannot be opened.
+/// Opens descriptors 0, 1 and 2 on /dev/null if the process was started without them; otherwise the next files that it
+/// opens would get these numbers and receive its messages. Runtime calls it, and programs call it before they open a
+/// file. Throws StorageError if /dev/null cannot be opened.
 void open_standard_descriptors();
 
 }  // namespace binade

@@ -4,13 +4,13 @@
 
 namespace binade {
 
-/// Every tensor copied on its own device, contiguous, all of a device in one go: values that stay when the originals
-/// are written again. On a GPU it is sent and not waited for.
+/// Returns a copy with every tensor copied on its own device, contiguous; all tensors of a device are copied in one
+/// call. Does not wait for a GPU.
 StateDict cloned(const StateDict& state);
 
-/// Every tensor on the host, itself where it is there and contiguous. What a GPU was sent before is waited for; what
-/// other threads send it meanwhile runs beside the copies, on a stream of its own (docs/decisions/0031). REQUIRES that
-/// nothing which is sent meanwhile writes to the tensors.
+/// Returns the state with every tensor contiguous on the host; tensors that already are so are shared, not copied.
+/// Waits for GPU work submitted before the call; the copies run in a stream of their own, in parallel with work that
+/// other threads submit (docs/decisions/0031). REQUIRES: that work does not write to the tensors.
 StateDict on_host(const StateDict& state);
 
 }  // namespace binade

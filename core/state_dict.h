@@ -10,18 +10,18 @@
 
 namespace binade {
 
-/// Everything a run must remember, by name: "model/blocks.0.norm1.weight", "amp/scale". Owners fill it; only `io/`
-/// writes it. Sorted by name, so that the same state gives the same bytes.
+/// Named values that a run must save: "model/blocks.0.norm1.weight", "amp/scale". Sorted by name, so that the same
+/// state gives the same bytes. Only io/ writes it to files.
 class StateDict {
  public:
   using Integers = std::vector<std::int64_t>;
   using Numbers = std::vector<double>;
   using Value = std::variant<Tensor, std::int64_t, double, std::string, Integers, Numbers>;
 
-  /// Throws ArgumentError when the name is taken.
+  /// Throws ArgumentError if the name exists.
   void put(const std::string& name, Value value);
   bool contains(const std::string& name) const { return values_.contains(name); }
-  /// Throw CheckpointError naming the entry when it is missing or of another kind.
+  /// Return the entry. Throw CheckpointError with its name if it is missing or of another type.
   const Tensor& tensor(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
   double number(const std::string& name) const;
@@ -29,8 +29,9 @@ class StateDict {
   const Integers& integers(const std::string& name) const;
   const Numbers& numbers(const std::string& name) const;
 
-  /// Entries under "prefix/", with the prefix taken off; and all entries of `other` put under "prefix/".
+  /// Returns the entries under "prefix/", without the prefix.
   StateDict section(const std::string& prefix) const;
+  /// Puts all entries of `other` under "prefix/".
   void merge(const std::string& prefix, const StateDict& other);
 
   const std::map<std::string, Value>& values() const { return values_; }

@@ -14,12 +14,6 @@ RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index) {
   return {context.seed, purpose, context.step, context.micro_batch, static_cast<std::uint32_t>(tape_index)};
 }
 
-ModulePathScope::ModulePathScope(std::string path) : previous_(std::move(step_context().module_path)) {
-  step_context().module_path = std::move(path);
-}
-
-ModulePathScope::~ModulePathScope() { step_context().module_path = std::move(previous_); }
-
 std::string Where::to_string() const {
   const std::string& path = step_context().module_path;
   std::string text(op);

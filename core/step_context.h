@@ -6,39 +6,35 @@
 
 #include "binade/core/error.h"
 #include "binade/core/random.h"
+#include "binade/core/scope.h"
 
 namespace binade {
 
-/// Where this thread is: which step, which micro-batch, which op of the tape, inside which module. Errors, random
-/// numbers, saved nodes and telemetry are keyed by it. The lower floors read it; the Trainer and the modules set it.
+/// The step, micro-batch, op and module that this thread executes. Errors, random numbers, nodes of the tape and
+/// telemetry refer to it. The Trainer and the modules set it.
 struct StepContext {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint32_t micro_batch = 0;
-  std::int64_t tape_index = 0;  ///< of the next op; the same op has the same index in every step of a static model
-  bool recomputing = false;     ///< a recomputed segment runs again for backward: it must not move statistics
+  std::int64_t tape_index = 0;  ///< of the next op; equal in every step of a static model
+  bool recomputing = false;     ///< true while a segment is recomputed for backward; statistics must not change then
   std::string module_path{};    ///< "blocks.2.attention"; empty at the root
 };
 
-/// This thread's context.
+/// Returns this thread's context.
 StepContext& step_context();
 
-/// The stream an op draws from: keyed by the context and the given tape index.
+/// Returns the random stream of the op at `tape_index`, keyed by the context.
 RandomStream random_stream(RngPurpose purpose, std::int64_t tape_index);
 
-/// Enters a module for the lifetime of the object: every op recorded meanwhile carries `path`.
-class ModulePathScope {
+/// Sets the module path of the context for the lifetime of the object.
+class ModulePathScope : ScopedValue<std::string> {
  public:
-  explicit ModulePathScope(std::string path);
-  ~ModulePathScope();
-  ModulePathScope(const ModulePathScope&) = delete;
-  ModulePathScope& operator=(const ModulePathScope&) = delete;
-
- private:
-  std::string previous_;
+  explicit ModulePathScope(std::string path) : ScopedValue(step_context().module_path, std::move(path)) {}
 };
 
-/// How an error begins: "conv2d [encoder.0.conv1]", just the op outside modules. Format it where it was made.
+/// The beginning of an error text: "conv2d [encoder.0.conv1]", or just the op outside modules. It reads the module path
+/// when it is formatted, so format it where it was made.
 struct Where {
   std::string_view op{};
   std::string to_string() const;

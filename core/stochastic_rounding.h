@@ -9,9 +9,9 @@
 namespace binade {
 
 /// Stochastic rounding (Croci et al., "Stochastic rounding: implementation, error analysis and applications", 2022,
-/// mode SR-nearness): x becomes one of its two neighbors, the nearer the likelier, so that the mean over `word`
-/// (uniform, 32 bits) is x. Values of the target stay what they are; NaN stays NaN; beyond the largest value it may
-/// become infinity.
+/// mode SR-nearness). Rounds x to one of its two neighbors with a probability proportional to the distance from the
+/// other, so that the mean over a uniform 32-bit `word` is x. Representable values and NaN are unchanged; a value
+/// beyond the largest may become infinity.
 BINADE_HD bfloat16 round_stochastic_bf16(float x, std::uint32_t word) {
   const std::uint32_t u = std::bit_cast<std::uint32_t>(x);
   if ((u & 0x7f800000u) == 0x7f800000u) return bfloat16::from_float(x);
@@ -23,7 +23,7 @@ BINADE_HD float16 round_stochastic_f16(float x, std::uint32_t word) {
   const std::uint32_t a = u & 0x7fffffffu;
   const std::uint32_t sign = (u >> 16) & 0x8000u;
   if (a >= 0x7f800000u) return float16::from_float(x);
-  if (a < 0x38800000u) {  // half's subnormals lie 2^-24 apart
+  if (a < 0x38800000u) {  // subnormal f16 values are 2^-24 apart
     const float scaled = std::bit_cast<float>(a) * 0x1p24f;
     const auto below = static_cast<std::uint32_t>(scaled);
     const float rest = scaled - static_cast<float>(below);

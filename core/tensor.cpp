@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "binade/core/backend.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
+#include "binade/core/kernels/views.h"
 
 namespace binade {
 namespace {
 
-/// One element of any dtype as double, exact but for large i64.
+/// Returns one element of any dtype as double; exact except for large i64.
 double value_of(const void* data, DType dtype, std::int64_t position) {
   return dispatch_any(dtype, "at", [&]<class T>(TypeTag<T>) {
     const T x = static_cast<const T*>(data)[position];
@@ -20,6 +22,24 @@ double value_of(const void* data, DType dtype, std::int64_t position) {
 }
 
 }  // namespace
+
+/// A block of device memory.
+class Storage : NonCopyable {
+ public:
+  Storage(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {
+    if (bytes_ > 0) data_ = backend_of(device_).allocate(bytes_, Stream{device_});
+  }
+  ~Storage() {
+    if (data_ != nullptr) backend_of(device_).release(data_, bytes_, Stream{device_});
+  }
+  void* data() const { return data_; }
+  Device device() const { return device_; }
+
+ private:
+  void* data_ = nullptr;  // null if bytes_ is 0
+  std::size_t bytes_ = 0;
+  Device device_;
+};
 
 Device Tensor::device() const {
   check<ArgumentError>(defined(), "tensor: an undefined tensor has no device");
@@ -118,37 +138,33 @@ Tensor Tensor::view_at(std::int64_t begin, const Shape& shape) const {
   return t;
 }
 
-Tensor Tensor::apart() const {
+Tensor Tensor::with_own_version() const {
   Tensor t = *this;
   if (defined()) t.version_ = std::make_shared<std::uint64_t>(0);
   return t;
 }
 
-Tensor Tensor::clone() const {
-  Tensor t = empty(shape_, dtype_, device());
-  t.copy_from(*this);
-  *t.version_ = 0;
-  return t;
-}
-
-Tensor Tensor::contiguous_copy() const { return contiguous() ? *this : clone(); }
-
-Tensor Tensor::to(DType dtype) const {
-  if (dtype == dtype_) return *this;
+Tensor Tensor::converted(DType dtype) const {
   Tensor t = empty(shape_, dtype, device());
   t.copy_from(*this);
   *t.version_ = 0;
   return t;
 }
 
+Tensor Tensor::clone() const { return converted(dtype_); }
+
+Tensor Tensor::contiguous_copy() const { return contiguous() ? *this : clone(); }
+
+Tensor Tensor::to(DType dtype) const { return dtype == dtype_ ? *this : converted(dtype); }
+
 Tensor Tensor::to(Device target) const {
   if (target == device()) return *this;
   const Tensor source = contiguous_copy();
   Tensor t = empty(shape_, dtype_, target);
-  const bool up = target.type != DeviceType::kCpu;
-  backend_of(up ? target : device())
-      .copy(t.mutable_raw(), source.raw(), bytes(), up ? CopyKind::kHostToDevice : CopyKind::kDeviceToHost,
-            Stream{up ? target : device()});
+  const bool upload = target.type != DeviceType::kCpu;
+  const Device gpu = upload ? target : device();
+  backend_of(gpu).copy(t.mutable_raw(), source.raw(), bytes(),
+                       upload ? CopyKind::kHostToDevice : CopyKind::kDeviceToHost, Stream{gpu});
   return t;
 }
 
@@ -193,6 +209,18 @@ std::string Tensor::to_string(std::int64_t max_elements) const {
   for (std::int64_t i = 0; i < std::min(numel(), max_elements); ++i)
     text += fmt::format("{}{:.6g}", i > 0 ? ", " : "", host.at(i));
   return text + (numel() > max_elements ? ", …]" : "]");
+}
+
+void accumulate(Tensor& into, const Tensor& from) {
+  check<ShapeError>(into.shape() == from.shape(), "accumulate: wanted {}, got {}", into.shape(), from.shape());
+  check<DeviceError>(into.device() == from.device(), "accumulate: wanted a tensor on {}, got one on {}", into.device(),
+                     from.device());
+  const bool flat = into.contiguous() && from.contiguous();
+  if (into.numel() > 0)
+    kernels(into.device())
+        .accumulate({output_rows(into), input_rows(from), flat ? 1 : into.shape().rows(),
+                     flat ? into.numel() : into.shape().cols()});
+  into.bump_version();
 }
 
 }  // namespace binade

@@ -10,24 +10,25 @@
 #include "binade/core/device.h"
 #include "binade/core/dtype.h"
 #include "binade/core/shape.h"
-#include "binade/core/storage.h"
 
 namespace binade {
 
-/// n-dimensional data. A value with shared storage: copies alias. Rows of the last dimension lie `pitch()` elements
-/// apart; pitch == shape.cols() means contiguous, a larger pitch is a *channel slice* (a U-Net skip inside a
-/// concatenation buffer) and the only stride there is. Images are (N, H, W, C).
+class Storage;
+
+/// An n-dimensional array with shared storage: copies are aliases. Rows of the last dimension start `pitch()` elements
+/// apart. If pitch() == shape().cols(), the tensor is contiguous; a larger pitch makes it a *channel slice*, which is
+/// the only other layout. Images are (N, H, W, C).
 ///
-/// A default-constructed Tensor is empty: `defined()` is false and every other call throws.
+/// A default-constructed Tensor is undefined: defined() is false, and functions that need data throw ArgumentError.
 class Tensor {
  public:
   Tensor() = default;
 
-  /// Uninitialized, contiguous. Throws OutOfMemoryError.
+  /// Returns an uninitialized, contiguous tensor. Throws OutOfMemoryError.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu());
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu());
-  /// Copies `values` (row-major) to a CPU tensor. Throws ShapeError when the count is not shape.numel().
+  /// Returns a CPU tensor with a copy of `values` (row-major). Throws ShapeError unless there are shape.numel() values.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape) {
     check<ShapeError>(static_cast<std::int64_t>(values.size()) == shape.numel(),
@@ -52,12 +53,12 @@ class Tensor {
   std::int64_t pitch() const { return pitch_; }
   bool contiguous() const { return pitch_ == shape_.cols() || shape_.rows() <= 1; }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype_); }
-  /// Nobody else holds the storage: no other tensor or view, on any thread.
+  /// True if no other tensor shares the storage.
   bool sole_owner() const { return storage_.use_count() == 1; }
   bool shares_storage_with(const Tensor& other) const { return storage_ && storage_ == other.storage_; }
 
-  /// Typed pointer to the first element. Throws DTypeError when T is not the dtype. Read-only and writable forms; the
-  /// writable one does not raise the version: kernels writing to fresh outputs use it.
+  /// Typed pointer to the first element. Throws DTypeError unless T is the dtype. The writable form does not raise the
+  /// version; kernels use it for new outputs.
   template <class T>
   const T* data() const {
     check_readable_as(kDTypeOf<T>);
@@ -71,36 +72,37 @@ class Tensor {
   const void* raw() const;
   void* mutable_raw();
 
-  /// Counts in-place writes to values that somebody may have saved. Shared by all views of one storage.
+  /// Number of in-place writes; saved tensors are compared by it. All views of a storage share it.
   std::uint64_t version() const { return version_ ? *version_ : 0; }
   void bump_version() {
     if (version_) ++*version_;
   }
 
-  /// Same storage, other extents of the same count. REQUIRES contiguous (throws ShapeError with the way out).
+  /// Returns a view with other extents and the same number of elements. Throws ShapeError unless the tensor is
+  /// contiguous.
   Tensor reshape(const Shape& shape) const;
-  /// Channels [begin, begin + count) of the last dimension, no copy: a channel slice.
+  /// Returns a view of channels [begin, begin + count) of the last dimension.
   Tensor channel_slice(std::int64_t begin, std::int64_t count) const;
-  /// The channels of this and, behind them, those of `next`, no copy, where both are slices of one storage that lie so:
-  /// equal in their other extents, as far apart from row to row, `next` right behind. Else undefined.
+  /// Returns a view of these channels followed by those of `next`, if both are slices of the same storage, `next`
+  /// directly after this one, with equal pitches and other extents. Otherwise returns an undefined tensor.
   Tensor joined_with(const Tensor& next) const;
-  /// Rows [begin, begin + count) of dimension 0, no copy.
+  /// Returns a view of rows [begin, begin + count) of dimension 0.
   Tensor narrow(std::int64_t begin, std::int64_t count) const;
-  /// The same elements with a version of their own: writes through other views do not raise it, nor it theirs. For
-  /// parts of a buffer that are written one by one.
-  Tensor apart() const;
-  /// Elements [begin, begin + shape.numel()) of a contiguous tensor seen as `shape`, no copy (flat parameter storage).
+  /// Returns a view with a version of its own, for parts of a buffer that are written separately.
+  Tensor with_own_version() const;
+  [[deprecated("use with_own_version()")]] Tensor apart() const { return with_own_version(); }
+  /// Returns elements [begin, begin + shape.numel()) of a contiguous tensor as a view of `shape`.
   Tensor view_at(std::int64_t begin, const Shape& shape) const;
 
   Tensor clone() const;                  ///< deep, contiguous copy
-  Tensor contiguous_copy() const;        ///< itself when contiguous, else clone()
-  Tensor to(DType dtype) const;          ///< itself when it has that dtype, else a rounded copy
-  Tensor to(Device device) const;        ///< itself when it is there
-  Tensor on_host() const;                ///< contiguous and on the CPU: itself where it is so
+  Tensor contiguous_copy() const;        ///< itself if contiguous, else clone()
+  Tensor to(DType dtype) const;          ///< itself if it has that dtype, else a rounded copy
+  Tensor to(Device device) const;        ///< itself if it is there, else a copy
+  Tensor on_host() const;                ///< contiguous on the CPU: itself if it is so, else a copy
   void copy_from(const Tensor& source);  ///< same shape; converts dtype; raises the version
   void fill(double value);               ///< raises the version
 
-  /// One element of a CPU tensor as double (any dtype), by row-major index; item() REQUIRES numel() == 1.
+  /// Returns one element of a CPU tensor of any dtype, by row-major index. item() REQUIRES: numel() == 1.
   double at(std::int64_t index) const;
   double item() const;
   template <class T>
@@ -113,6 +115,7 @@ class Tensor {
 
  private:
   void check_readable_as(DType wanted) const;
+  Tensor converted(DType dtype) const;  // a contiguous copy
 
   std::shared_ptr<Storage> storage_;
   std::shared_ptr<std::uint64_t> version_;
@@ -121,5 +124,9 @@ class Tensor {
   std::int64_t pitch_ = 0;
   DType dtype_ = DType::f32;
 };
+
+/// Adds `from` to `into` element by element, in float (double for f64), with one rounding to into's dtype. Both must
+/// have the same shape and device. Raises into's version.
+void accumulate(Tensor& into, const Tensor& from);
 
 }  // namespace binade

@@ -1,5 +1,5 @@
-/// What was built: release, source revision, compiler. Written into run folders and checkpoints' side files so that a
-/// result can be traced to the code that made it.
+/// Identity of this build: release, source revision, compiler. Run folders and checkpoints record it, so that a result
+/// can be traced to the code that made it.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace binade {
 /// The release, as "major.minor.patch".
 std::string_view version();
 
-/// The git revision (12 hex digits), or "unknown" for a build outside a git checkout.
+/// Returns the git revision (12 hex digits), or "unknown" for a build outside a git checkout.
 std::string_view git_revision();
 
-/// One line: version, revision, compiler, build type and the instruction sets compiled in.
+/// Returns version, revision, compiler, build type and the compiled instruction sets in one line.
 std::string build_id();
 
 }  // namespace binade

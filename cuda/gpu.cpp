@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "binade/core/caching_backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
 #include "binade/core/faults.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/table.h"
-#include "binade/core/recording.h"
 #include "binade/cuda/module.h"
 #include "binade/cuda/observations.h"
 #include "binade/cuda/rules.h"
@@ -71,7 +71,7 @@ class GpuBackend final : public CachingBackend {
   }
   void wait_for(std::uint64_t mark) override { check(api_.wait_for(mark), "wait_for"); }
 
-  std::unique_ptr<Recording> record(const std::function<void()>& body, const MemoryTrace& trace) override;
+  std::unique_ptr<CapturedGraph> capture(const std::function<void()>& body, const MemoryTrace& trace) override;
 
   std::string description() const override {
     return fmt::format("{}, {:.1f} GiB, compute capability {}.{}, {} multiprocessors", facts_.name,
@@ -105,14 +105,14 @@ class GpuBackend final : public CachingBackend {
     const auto& [begin, size] = *std::prev(behind);
     return at + bytes <= begin + size;
   }
-  void* obtain(std::size_t capacity) override {
+  void* allocate_from_system(std::size_t capacity) override {
     void* block = nullptr;
     const Status status = api_.allocate(capacity, &block);
     if (status == Status::kNoMemory) return nullptr;
     check(status, "allocate");
     return block;
   }
-  void give_back(void* block, std::size_t) noexcept override { api_.release(block); }
+  void release_to_system(void* block, std::size_t) noexcept override { api_.release(block); }
   std::string out_of_memory(std::size_t bytes, std::size_t in_use) const override {
     std::size_t free = 0;
     api_.free_memory(&free);
@@ -132,7 +132,7 @@ class GpuBackend final : public CachingBackend {
 };
 
 /// A CUDA graph and the memory whose addresses its kernels hold.
-class GpuRecording final : public Recording {
+class GpuRecording final : public CapturedGraph {
  public:
   GpuRecording(GpuBackend& gpu, const std::function<void()>& body, const MemoryTrace& trace) : gpu_(gpu) {
     try {
@@ -147,7 +147,7 @@ class GpuRecording final : public Recording {
   GpuRecording& operator=(const GpuRecording&) = delete;
 
   void run() override {
-    gpu_.run_recorded(*memory_, [this] { check(gpu_.api_.graph_launch(graph_), "a recording"); });
+    gpu_.run_captured(*memory_, [this] { check(gpu_.api_.graph_launch(graph_), "a recording"); });
   }
   std::size_t arena_bytes() const override { return memory_->blocks.plan().bytes; }
   std::size_t arena_bound() const override { return memory_->blocks.plan().bound; }
@@ -162,41 +162,41 @@ class GpuRecording final : public Recording {
     void* words = nullptr;
     check(gpu_.api_.allocate(kBytes, &words), "memory for observations");
     words_ = static_cast<std::uint32_t*>(words);
-    memory_ = gpu_.begin_recording(trace);
+    memory_ = gpu_.begin_capture(trace);
     check(gpu_.api_.capture_begin(), "recording");
     try {
-      const RecordedCalls::Scope numbered(calls_);
-      gpu_.observations_->begin_recording(words_, kPairs);
+      const CapturedCalls::Scope numbered(calls_);
+      gpu_.observations_->begin_capture(words_, kPairs);
       check(gpu_.api_.fill_zero(words_, kBytes), "recording");
       body();
     } catch (...) {
       gpu_.api_.capture_end(nullptr);
-      gpu_.observations_->end_recording();
+      gpu_.observations_->end_capture();
       throw;
     }
     const Status captured = gpu_.api_.capture_end(&graph_);
-    observed_ = gpu_.observations_->end_recording();
+    observed_ = gpu_.observations_->end_capture();
     check(captured, "recording");
     binade::check<DeviceError>(observed_ <= kPairs, "recording: {} observations are more than the {} it may have",
                                observed_, kPairs);
-    gpu_.end_recording();
+    gpu_.end_capture();
   }
 
   void release() noexcept {
     if (graph_ != nullptr) gpu_.api_.graph_release(graph_);
     if (words_ != nullptr) gpu_.api_.release(words_);
-    if (memory_ != nullptr) gpu_.release_recorded(memory_);
+    if (memory_ != nullptr) gpu_.release_captured(memory_);
   }
 
   GpuBackend& gpu_;
-  RecordedCalls calls_;
-  std::shared_ptr<GpuBackend::RecordedMemory> memory_;
+  CapturedCalls calls_;
+  std::shared_ptr<GpuBackend::CapturedMemory> memory_;
   std::uint32_t* words_ = nullptr;
   std::int64_t observed_ = 0;
   void* graph_ = nullptr;
 };
 
-std::unique_ptr<Recording> GpuBackend::record(const std::function<void()>& body, const MemoryTrace& trace) {
+std::unique_ptr<CapturedGraph> GpuBackend::capture(const std::function<void()>& body, const MemoryTrace& trace) {
   return std::make_unique<GpuRecording>(*this, body, trace);
 }
 

@@ -43,7 +43,7 @@ std::vector<fs::path> places() {
 /// Opens `path` into `found`, or stores there why it cannot.
 void open_module(Module& found, const fs::path& path) {
   found.path = path.string();
-  if (const std::string why = why_no_code(found.path); !why.empty()) {
+  if (const std::string why = why_not_executable(found.path); !why.empty()) {
     found.why_none = "the CUDA backend is not loaded: " + why;
     return;
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
-#include "binade/core/recording.h"
 #include "binade/cuda/gpu.h"
 
 namespace binade::cuda {
@@ -22,7 +22,7 @@ Watch Observations::watch() {
   const detail::Watched watched = detail::watched();
   if (!watched.at_all) return {};
   touched_ = true;
-  // The last pair absorbs what is too much; end_recording() reports it.
+  // The last pair absorbs what is too much; end_capture() reports it.
   std::uint32_t* const words = recorded_ ? recorded_->words + 2 * std::min(recorded_->count, recorded_->capacity - 1)
                                          : slot(current_);
   return {.words = words, .libraries = watched.libraries};
@@ -31,26 +31,26 @@ Watch Observations::watch() {
 std::int64_t Observations::next() {
   if (!touched_) return 0;
   touched_ = false;
-  if (recorded_) return kRecordedObservations + recorded_->count++;
+  if (recorded_) return kCapturedObservations + recorded_->count++;
   const std::int64_t number = current_++;
   if (current_ - outstanding_ >= kSlots) bring();
   return number;
 }
 
 Observation Observations::at(std::int64_t number) {
-  binade::check<DeviceError>(number < kRecordedObservations,
+  binade::check<DeviceError>(number < kCapturedObservations,
                              "what was observed while recording is had from the recording, when it has run");
   if (number >= outstanding_) bring();
   const auto at = static_cast<std::size_t>(2 * (number % kSlots));
   return {.low = here_[at], .wide = here_[at + 1]};
 }
 
-void Observations::begin_recording(std::uint32_t* words, std::int64_t capacity) {
+void Observations::begin_capture(std::uint32_t* words, std::int64_t capacity) {
   recorded_ = {.words = words, .capacity = capacity, .count = 0, .touched_before = touched_};
   touched_ = false;
 }
 
-std::int64_t Observations::end_recording() {
+std::int64_t Observations::end_capture() {
   const Recorded ended = *recorded_;
   recorded_ = {};
   touched_ = ended.touched_before;

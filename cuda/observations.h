@@ -23,11 +23,11 @@ class Observations {
   /// Returns what was observed under `number`. Throws the device's errors.
   Observation at(std::int64_t number);
 
-  /// From now on numbers begin at kRecordedObservations, and kernels observe into `words`, `capacity` pairs of device
+  /// From now on numbers begin at kCapturedObservations, and kernels observe into `words`, `capacity` pairs of device
   /// memory.
-  void begin_recording(std::uint32_t* words, std::int64_t capacity);
+  void begin_capture(std::uint32_t* words, std::int64_t capacity);
   /// Returns to the ring. Returns how many pairs were requested, which may exceed the capacity.
-  std::int64_t end_recording();
+  std::int64_t end_capture();
 
  private:
   struct Recorded {

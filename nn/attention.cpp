@@ -19,7 +19,7 @@ namespace {
 
 std::int64_t kv_heads_of(const MultiHeadAttentionOptions& o) { return o.kv_heads > 0 ? o.kv_heads : o.heads; }
 
-/// Throws before anything is divided by a bad number.
+/// Checks the options before they are used as divisors.
 const MultiHeadAttentionOptions& checked(const MultiHeadAttentionOptions& o) {
   check<ArgumentError>(o.dim > 0 && o.heads > 0 && o.dim % o.heads == 0,
                        "MultiHeadAttention: wanted dim in equal heads, got dim {} and {} heads", o.dim, o.heads);
@@ -69,7 +69,7 @@ Variable MultiHeadAttention::attend_to_itself(const Variable& x, const Variable&
   if (projects_at_once())
     return out(attend(projections(x, {query.weight, key.weight, value.weight}, {query.bias, key.bias, value.bias}), {},
                       {}, mask));
-  // One after the other, not as arguments of one call: the order of the tape must not be the compiler's choice.
+  // Not as arguments of one call, because the compiler would choose their order on the tape.
   const Variable v = value(x), k = key(x), q = query(x);
   return out(attend(q, k, v, mask));
 }
@@ -119,7 +119,8 @@ Variable MultiHeadAttention::attend_composed(const Variable& q, const Variable& 
   const std::int64_t batch = q.dim(0), queries = q.dim(1), keys = k.dim(1);
   const std::int64_t groups = kv_heads_of(options_), shared = options_.heads / groups,
                      size = options_.dim / options_.heads;
-  // (B, T, heads D) -> (B, groups, heads / groups, T, D): matmul broadcasts a group's key and value over its queries
+  // (B, T, heads D) -> (B, groups, heads / groups, T, D): matmul broadcasts the key and value of a group over its
+  // queries.
   const Variable qh = permute(reshape(q, {batch, queries, groups, shared, size}), {0, 2, 3, 1, 4});
   const Variable kh = permute(reshape(k, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});
   const Variable vh = permute(reshape(v, {batch, keys, groups, 1, size}), {0, 2, 3, 1, 4});

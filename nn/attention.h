@@ -5,7 +5,7 @@
 
 namespace binade::nn {
 
-/// Keys and values of the tokens so far, for sampling: grows by each call. Start with a default one.
+/// Keys and values of the tokens so far, for sampling. Start with an empty one; each call appends to it.
 struct AttentionCache {
   Variable key{}, value{};  ///< (B, S, kv_heads D)
   std::int64_t length() const { return key.defined() ? key.dim(1) : 0; }
@@ -13,20 +13,21 @@ struct AttentionCache {
 
 struct MultiHeadAttentionOptions {
   std::int64_t dim = 0, heads = 1;
-  std::int64_t kv_heads = 0;  ///< grouped heads: heads / kv_heads queries share a key and a value; 0: as many as heads
-  bool causal = false;        ///< a token sees itself and what came before
-  double dropout = 0;         ///< on the attention weights
+  std::int64_t kv_heads = 0;  ///< key-value heads; heads / kv_heads query heads share one (0: equal to `heads`)
+  bool causal = false;        ///< true if a token sees only itself and earlier tokens
+  double dropout = 0;         ///< of the attention weights
   bool bias = true;
-  bool composed = false;  ///< matmul, softmax, matmul as separate ops, each under the policy and attributable
+  bool composed =
+      false;  ///< true: matmul, softmax and matmul as separate ops, for which the policy and diagnosis apply separately
 };
 
-/// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v), D =
-/// dim / heads, for each head. Parameters at query|key|value|out.
+/// Self-attention (Vaswani et al., 2017) of x (B, T, dim) -> (B, T, dim): out(softmax(q k^T / sqrt(D) + mask) v) per
+/// head, D = dim / heads. Parameters at query|key|value|out.
 ///
-/// query, key and value of a sequence are one op, `projections` at the attention's own path (ops::Projections), which
-/// reads the three weights in place where an optimizer holds them. They are three `linear` at query|key|value in the
-/// composed form, behind a cache, in 8 bits (each has its history), and where an override of the policy names one of
-/// them (`*.key`, `linear`) and says something else than is said of the attention's `projections`.
+/// query, key and value of a sequence are computed by one op, `projections`, at the attention's own path
+/// (ops::Projections), which reads the three weights in place if an optimizer stores them. They are three `linear` ops
+/// at query|key|value if `composed`, with a cache, in 8 bits (each has its own history), and if a policy override for
+/// one of them (`*.key`, `linear`) differs from that for the attention's `projections`.
 class MultiHeadAttention : public Module {
  public:
   explicit MultiHeadAttention(const MultiHeadAttentionOptions& options);
@@ -35,10 +36,10 @@ class MultiHeadAttention : public Module {
   Variable forward(const Variable& x) override;
 
   using Module::operator();
-  /// The next T tokens behind those of `cache`, which grows by them.
+  /// Processes the next T tokens after those of `cache`, and appends them to it.
   Variable operator()(const Variable& x, AttentionCache& cache);
-  /// With an additive mask that broadcasts to (B, heads, T, T): 0 where a token may look, -inf where not. A row that is
-  /// masked whole gives 0 in the one op and NaN in the composed form, where it is a softmax over nothing.
+  /// With an additive mask that broadcasts to (B, heads, T, T): 0 for visible keys, -inf for hidden ones. A fully
+  /// masked row gives 0 in the fused op, and NaN if composed (a softmax of nothing).
   Variable operator()(const Variable& x, const Variable& mask);
 
   const MultiHeadAttentionOptions& options() const { return options_; }
@@ -47,14 +48,14 @@ class MultiHeadAttention : public Module {
 
  private:
   Variable attend_to_itself(const Variable& x, const Variable& mask);
-  /// Whether one op may stand for query, key and value.
+  /// True if one op may compute query, key and value.
   bool projects_at_once() const;
-  /// k and v left out: q holds all three.
+  /// If k and v are undefined, q holds all three.
   Variable attend(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
   Variable attend_composed(const Variable& q, const Variable& k, const Variable& v, const Variable& mask);
 
-  /// (T, S) on `like`'s device in its dtype: -inf where key j lies behind the last of the S keys that query i of the
-  /// last T may see. Made once for these, so that a step copies nothing from the host.
+  /// Returns a (T, S) mask in like's dtype on its device, with -inf for keys that query i of the last T queries must
+  /// not see. Cached, so that a step copies nothing from the host.
   const Tensor& causal_mask(std::int64_t queries, std::int64_t keys, const Variable& like);
 
   MultiHeadAttentionOptions options_;

@@ -19,8 +19,7 @@ BatchNorm2d::BatchNorm2d(const BatchNormOptions& o) : options_(o) {
 }
 
 void BatchNorm2d::visit(Visitor& v) {
-  v("weight", weight);
-  v("bias", bias);
+  WeightedModule::visit(v);
   v("running_mean", running_mean);
   v("running_var", running_var);
   v("num_batches_tracked", num_batches_tracked);

@@ -7,29 +7,29 @@ namespace binade::nn {
 
 struct BatchNormOptions {
   std::int64_t channels = 0;
-  double momentum = 0.1;  ///< share of the batch in the running statistics
+  double momentum = 0.1;  ///< weight of the batch in the running statistics
   double eps = 1e-5;
-  bool relu = false;  ///< a ReLU in the same pass
+  bool relu = false;  ///< true if a ReLU follows in the same pass
 };
 
 /// Batch norm of images (N, H, W, channels) or rows (N, channels): see ops::BatchNorm. Training normalizes with the
-/// batch's statistics and moves the running ones,
+/// statistics of the batch and updates the running ones,
 ///
-///   running = (1 - momentum) running + momentum batch, the variance unbiased: n / (n - 1), n values per channel
+///   running = (1 - momentum) running + momentum batch, with the unbiased variance: times n / (n - 1), n values a
+///   channel
 ///
-/// once per forward: not in a recomputed segment's second run. Inside a step transaction they move in a shadow that is
-/// committed or dropped with the step. Evaluation normalizes with the running ones.
-class BatchNorm2d : public Module {
+/// once per forward, but not when a segment is recomputed. Inside a step transaction it updates a shadow copy, which is
+/// committed or dropped with the step. Evaluation normalizes with the running statistics.
+class BatchNorm2d : public WeightedModule {
  public:
   explicit BatchNorm2d(const BatchNormOptions& options);
   void visit(Visitor& v) override;
   std::string kind() const override { return "BatchNorm2d"; }
   Variable forward(const Variable& x) override { return forward(x, Variable(), {}); }
-  /// act(norm(x) + residual) in one pass, laid `into`; an undefined residual is left out.
+  /// Returns act(norm(x) + residual), computed in one pass and stored `into`; an undefined residual is left out.
   Variable operator()(const Variable& x, const Variable& residual, const ops::OutputView& into = {});
   using Module::operator();
 
-  Parameter weight, bias;
   Buffer running_mean, running_var;  ///< (channels), 0 and 1 at first
   Buffer num_batches_tracked;        ///< i64 scalar
 

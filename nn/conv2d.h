@@ -1,7 +1,7 @@
 #pragma once
 
-#include "binade/core/ops/extent2.h"
-#include "binade/nn/module.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/nn/convolution.h"
 
 namespace binade::nn {
 
@@ -16,16 +16,19 @@ struct Conv2dOptions {
 };
 
 /// Convolution of images (N, H, W, in) with weight (out, R, S, in / groups) and bias (out): see ops::Conv2d.
-/// Initialized as PyTorch's: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
-class Conv2d : public Module {
+/// Initialized like PyTorch's: U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in = R S in / groups.
+class Conv2d : public Convolution {
  public:
-  explicit Conv2d(const Conv2dOptions& options);
-  void visit(Visitor& v) override;
+  explicit Conv2d(const Conv2dOptions& o) : Convolution("Conv2d", o, o.out, o.in), options_(o) {}
   std::string kind() const override { return "Conv2d"; }
-  Variable forward(const Variable& x) override;
+  Variable forward(const Variable& x) override {
+    return conv2d(x, weight, bias,
+                  {.stride = options_.stride,
+                   .padding = options_.padding,
+                   .dilation = options_.dilation,
+                   .groups = options_.groups});
+  }
   const Conv2dOptions& options() const { return options_; }
-
-  Parameter weight, bias;
 
  private:
   Conv2dOptions options_;

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "binade/core/ops/extent2.h"
-#include "binade/core/ops/output_view.h"
-#include "binade/nn/module.h"
+#include "binade/autograd/functions/conv.h"
+#include "binade/nn/convolution.h"
 
 namespace binade::nn {
 
@@ -18,22 +17,31 @@ struct ConvTranspose2dOptions {
 };
 
 /// Transposed convolution of images (N, H, W, in) with weight (in, R, S, out / groups) and bias (out): see
-/// ops::ConvTranspose2d. Initialized as PyTorch's: U(-b, b), b = 1 / sqrt(R S out / groups).
-class ConvTranspose2d : public Module {
+/// ops::ConvTranspose2d. Initialized like PyTorch's: U(-b, b), b = 1 / sqrt(R S out / groups).
+class ConvTranspose2d : public Convolution {
  public:
-  explicit ConvTranspose2d(const ConvTranspose2dOptions& options);
-  void visit(Visitor& v) override;
+  explicit ConvTranspose2d(const ConvTranspose2dOptions& o)
+      : Convolution("ConvTranspose2d", o, o.in, o.out), options_(o) {}
   std::string kind() const override { return "ConvTranspose2d"; }
   Variable forward(const Variable& x) override { return forward(x, {}); }
-  /// The same, laid `into`.
-  Variable operator()(const Variable& x, const ops::OutputView& into);
+  /// The same, with the result stored `into`.
+  Variable operator()(const Variable& x, const ops::OutputView& into) {
+    const ModuleScope scope(*this);
+    return forward(x, into);
+  }
   using Module::operator();
   const ConvTranspose2dOptions& options() const { return options_; }
 
-  Parameter weight, bias;
-
  private:
-  Variable forward(const Variable& x, const ops::OutputView& into);
+  Variable forward(const Variable& x, const ops::OutputView& into) {
+    return conv_transpose2d(x, weight, bias,
+                            {.stride = options_.stride,
+                             .padding = options_.padding,
+                             .output_padding = options_.output_padding,
+                             .dilation = options_.dilation,
+                             .groups = options_.groups,
+                             .into = into});
+  }
 
   ConvTranspose2dOptions options_;
 };

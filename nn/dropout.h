@@ -1,20 +1,25 @@
 #pragma once
 
+#include "binade/autograd/functions/elementwise.h"
 #include "binade/nn/module.h"
 
 namespace binade::nn {
 
 struct DropoutOptions {
-  double p = 0.5;  ///< share of values set to 0
+  double p = 0.5;  ///< probability of an element to be dropped
 };
 
-/// In training each value is 0 with probability p, else x / (1 - p); in evaluation x itself.
-class Dropout : public Module {
+/// In training, each element is 0 with probability p, else x / (1 - p); in evaluation, returns x.
+class Dropout : public StatelessModule {
  public:
-  explicit Dropout(const DropoutOptions& options);
-  void visit(Visitor&) override {}
+  explicit Dropout(const DropoutOptions& options) : options_(options) {
+    check<ArgumentError>(options.p >= 0 && options.p < 1, "Dropout: wanted p in [0, 1), got {}", options.p);
+  }
   std::string kind() const override { return "Dropout"; }
-  Variable forward(const Variable& x) override;
+  Variable forward(const Variable& x) override {
+    check<ArgumentError>(x.defined(), "Dropout: x is undefined");
+    return training() && options_.p > 0 ? dropout(x, options_.p) : x;
+  }
 
  private:
   DropoutOptions options_;

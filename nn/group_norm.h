@@ -1,5 +1,6 @@
 #pragma once
 
+#include "binade/autograd/functions/norm.h"
 #include "binade/nn/module.h"
 
 namespace binade::nn {
@@ -7,24 +8,34 @@ namespace binade::nn {
 struct GroupNormOptions {
   std::int64_t groups = 1, channels = 0;
   double eps = 1e-5;
-  bool relu = false;  ///< a ReLU in the same pass
+  bool relu = false;  ///< true if a ReLU follows in the same pass
 };
 
-/// Group norm of x (N, …, channels), with weight (1 at first) and bias (0): see ops::GroupNorm.
-class GroupNorm : public Module {
+/// Group norm of x (N, …, channels) with weight (initially 1) and bias (0): see ops::GroupNorm.
+class GroupNorm : public WeightedModule {
  public:
-  explicit GroupNorm(const GroupNormOptions& options);
-  void visit(Visitor& v) override;
+  explicit GroupNorm(const GroupNormOptions& o) : options_(o) {
+    check<ArgumentError>(o.channels > 0 && o.groups > 0 && o.channels % o.groups == 0,
+                         "GroupNorm: wanted channels in equal groups, got {} channels and {} groups", o.channels,
+                         o.groups);
+    check<ArgumentError>(o.eps >= 0, "GroupNorm: wanted eps >= 0, got {}", o.eps);
+    weight = Parameter(Tensor::full({o.channels}, 1, DType::f32, Runtime::current_device()));
+    bias = Parameter(Tensor::zeros({o.channels}, DType::f32, Runtime::current_device()));
+  }
   std::string kind() const override { return "GroupNorm"; }
   Variable forward(const Variable& x) override { return forward(x, Variable()); }
-  /// act(norm(x) + residual) in one pass.
-  Variable operator()(const Variable& x, const Variable& residual);
+  /// Returns act(norm(x) + residual), computed in one pass.
+  Variable operator()(const Variable& x, const Variable& residual) {
+    const ModuleScope scope(*this);
+    return forward(x, residual);
+  }
   using Module::operator();
 
-  Parameter weight, bias;
-
  private:
-  Variable forward(const Variable& x, const Variable& residual);
+  Variable forward(const Variable& x, const Variable& residual) {
+    return group_norm(x, options_.groups, weight, bias,
+                      {.eps = options_.eps, .relu = options_.relu, .residual = residual});
+  }
 
   GroupNormOptions options_;
 };

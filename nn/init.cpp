@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kGrain = 4096;
 thread_local bool skipped = false;
 
-/// Element i becomes f(stream, i), in double, rounded once.
+/// Sets element i to f(stream, i), computed in double and rounded once.
 template <class F>
 void fill(Parameter& p, F&& f) {
   const RandomStream stream = Runtime::current().next_init_stream();
@@ -42,8 +42,7 @@ double xavier_std(const Parameter& p, double factor) {
 
 }  // namespace
 
-SkipScope::SkipScope(bool skip) : previous_(skipped) { skipped = skipped || skip; }
-SkipScope::~SkipScope() { skipped = previous_; }
+SkipScope::SkipScope(bool skip) : ScopedValue(skipped, skipped || skip) {}
 
 Fans fans(const Shape& weight) {
   check<ShapeError>(weight.rank() >= 2, "init: wanted a weight of rank 2 or more, got {}; use normal or uniform",

@@ -8,15 +8,15 @@ namespace binade::nn {
 struct LinearOptions {
   std::int64_t in = 0, out = 0;
   bool bias = true;
-  Activation activation = Activation::kNone;  ///< applied as the product is stored
+  Activation activation = Activation::kNone;  ///< applied by the product as it stores its result
 };
 
-/// y = activation(x weight^T + bias): x (…, in), weight (out, in), bias (out), y (…, out). Initialized as PyTorch's:
+/// y = activation(x weight^T + bias): x (…, in), weight (out, in), bias (out), y (…, out). Initialized like PyTorch's:
 /// weight and bias U(-1 / sqrt(in), 1 / sqrt(in)).
 ///
-/// Under a policy with fp8_linear the products are of 8 bits. Scales then come from the magnitudes of the steps before:
-/// a step is a step transaction, or outside of one a forward in training mode.
-class Linear : public Module {
+/// Under a policy with fp8_linear, the products are 8-bit, scaled by the magnitudes of earlier steps. A step is a step
+/// transaction or, outside of one, a forward in training mode.
+class Linear : public WeightedModule {
  public:
   explicit Linear(const LinearOptions& options);
   void visit(Visitor& v) override;
@@ -24,8 +24,7 @@ class Linear : public Module {
   Variable forward(const Variable& x) override;
   const LinearOptions& options() const { return options_; }
 
-  Parameter weight, bias;  ///< bias is undefined without one
-  Buffer fp8_amax;         ///< what 8-bit products are scaled by (core/ops/fp8.h); undefined unless use_fp8() made it
+  Buffer fp8_amax;  ///< history that scales 8-bit products (core/ops/fp8.h); undefined unless use_fp8() created it
 
  private:
   std::optional<ops::Fp8Scaling> fp8_scaling();
@@ -33,12 +32,12 @@ class Linear : public Module {
   LinearOptions options_;
 };
 
-/// Fills `weight` (and `bias` where defined) with U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), fan_in being the weight's.
+/// Fills `weight`, and `bias` if defined, with U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)), with the weight's fan_in.
 void init_as_linear(Parameter& weight, Parameter& bias);
 
-/// Gives every Linear of `root` (itself included) the history that its 8-bit products are scaled by, or takes it away;
-/// those that have one keep it. Without a history each tensor is scaled by its own largest magnitude. Trainer calls it
-/// as its policy says.
+/// Creates the history of 8-bit products in every Linear of `root` (including itself) that has none or, if not `on`,
+/// deletes it. Without a history, each tensor is scaled by its own largest magnitude. Trainer calls it according to its
+/// policy.
 void use_fp8(Module& root, bool on = true);
 
 }  // namespace binade::nn

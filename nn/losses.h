@@ -2,7 +2,7 @@
 
 #include "binade/autograd/functions/losses.h"
 
-/// The losses of autograd/functions/losses.h, where a reader of modules looks for them.
+/// The losses of autograd/functions/losses.h under the names of modules.
 namespace binade::nn {
 
 using binade::bce;

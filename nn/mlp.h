@@ -11,7 +11,7 @@ struct MlpOptions {
   std::int64_t hidden = 0;  ///< 0: 4 dim
   Activation activation = Activation::kGelu;
   bool bias = true;
-  double dropout = 0;  ///< behind `down`
+  double dropout = 0;  ///< after `down`
 };
 
 /// x (…, dim) -> down(activation(up(x))), (…, dim).

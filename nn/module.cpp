@@ -18,7 +18,7 @@ std::string join(const std::string& prefix, const std::string& name) {
   return name.empty() ? prefix : prefix + "." + name;
 }
 
-/// Walks everything below a module and reports each part with its full path.
+/// Visits everything below a module and reports each part with its full path.
 class Walk final : public Visitor {
  public:
   using Visitor::operator();
@@ -46,7 +46,7 @@ class Walk final : public Visitor {
   std::string prefix_;
 };
 
-/// Parameters and buffers of a model under their checkpoint names.
+/// Returns parameters and buffers of a model under their checkpoint names.
 std::map<std::string, Tensor> tensors_of(Module& root) {
   std::map<std::string, Tensor> tensors;
   for (const auto& [name, parameter] : named_parameters(root)) tensors.emplace(name, parameter->value());
@@ -56,7 +56,8 @@ std::map<std::string, Tensor> tensors_of(Module& root) {
 
 std::string describe(const Tensor& tensor) { return fmt::format("{} {}", name_of(tensor.dtype()), tensor.shape()); }
 
-/// "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))", empty when `state` fits.
+/// Returns "missing: a, b; unexpected: c; different: d (wanted f32 (2), got f32 (3))", or an empty text if `state`
+/// fits.
 std::string differences(const std::map<std::string, Tensor>& wanted, const StateDict& state) {
   std::string missing, unexpected, different;
   const auto add = [](std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; };
@@ -106,8 +107,7 @@ void Buffer::commit() {
 
 void Buffer::rollback() { shadow_live_ = false; }
 
-TransactionScope::TransactionScope() : previous_(transaction_open) { transaction_open = true; }
-TransactionScope::~TransactionScope() { transaction_open = previous_; }
+TransactionScope::TransactionScope() : ScopedValue(transaction_open, true) {}
 bool TransactionScope::active() { return transaction_open; }
 
 Variable Module::forward(const Variable&) {
@@ -129,7 +129,7 @@ void Module::train(bool on) {
 
 namespace {
 
-/// The path a module's ops carry. A module that no visit() reaches goes by its caller's path.
+/// Returns the path of the module's ops. A module that no visit() reaches has its caller's path.
 std::string path_on_entry(Module& module, bool named, const std::string& path) {
   if (module_depth == 0 && !named) {
     assign_paths(module);
@@ -158,32 +158,29 @@ void assign_paths(Module& root, const std::string& prefix) {
   root.visit(walk);
 }
 
+namespace {
+
+/// Returns everything that a walk reports to `callback`.
+template <class Part>
+std::vector<std::pair<std::string, Part*>> collect(Module& root,
+                                                   std::function<void(const std::string&, Part&)> Walk::*callback) {
+  std::vector<std::pair<std::string, Part*>> found;
+  Walk walk("");
+  walk.*callback = [&found](const std::string& path, Part& part) { found.emplace_back(path, &part); };
+  root.visit(walk);
+  return found;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root) {
-  std::vector<std::pair<std::string, Parameter*>> found;
+  auto found = collect(root, &Walk::on_parameter);
   std::set<const void*> seen;
-  Walk walk("");
-  walk.on_parameter = [&](const std::string& path, Parameter& parameter) {
-    if (seen.insert(parameter.state().get()).second) found.emplace_back(path, &parameter);
-  };
-  root.visit(walk);
+  std::erase_if(found, [&](const auto& named) { return !seen.insert(named.second->state().get()).second; });
   return found;
 }
-
-std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root) {
-  std::vector<std::pair<std::string, Buffer*>> found;
-  Walk walk("");
-  walk.on_buffer = [&found](const std::string& path, Buffer& buffer) { found.emplace_back(path, &buffer); };
-  root.visit(walk);
-  return found;
-}
-
-std::vector<std::pair<std::string, Module*>> named_modules(Module& root) {
-  std::vector<std::pair<std::string, Module*>> found;
-  Walk walk("");
-  walk.on_module = [&found](const std::string& path, Module& module) { found.emplace_back(path, &module); };
-  root.visit(walk);
-  return found;
-}
+std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root) { return collect(root, &Walk::on_buffer); }
+std::vector<std::pair<std::string, Module*>> named_modules(Module& root) { return collect(root, &Walk::on_module); }
 
 std::int64_t count_parameters(Module& root) {
   std::int64_t count = 0;

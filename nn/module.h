@@ -7,6 +7,7 @@
 
 #include "binade/autograd/variable.h"
 #include "binade/core/runtime.h"
+#include "binade/core/scope.h"
 #include "binade/core/state_dict.h"
 #include "binade/core/step_context.h"
 
@@ -14,34 +15,35 @@ namespace binade::nn {
 
 class Module;
 
-/// A trainable f32 leaf that a module owns. Its path ("blocks.0.mlp.up.weight") is given by the walk from the root.
+/// A trainable f32 leaf that a module owns. Its path ("blocks.0.mlp.up.weight") is set by assign_paths().
 class Parameter : public Variable {
  public:
   Parameter() = default;
-  /// A value that is not on the runtime's device is copied there.
+  /// Copies the value to the runtime's device if it is elsewhere.
   explicit Parameter(const Tensor& value)
       : Variable(value.defined() ? value.to(Runtime::current_device()) : value, true) {}
   Tensor& mutable_value() { return state()->value; }
   const std::string& name() const { return state()->name; }
 };
 
-/// State that forward changes (batch-norm statistics). Inside a step transaction writes go to a shadow that is
-/// committed with the update or dropped with it; outside one they take effect at once.
+/// State that forward changes (batch-norm statistics). Inside a step transaction, writes go to a shadow copy that is
+/// committed or dropped with the update; outside, they take effect at once.
 class Buffer {
  public:
   Buffer() = default;
-  /// A value that is not on the runtime's device is copied there.
+  /// Copies the value to the runtime's device if it is elsewhere.
   explicit Buffer(const Tensor& value) : value_(value.defined() ? value.to(Runtime::current_device()) : value) {}
 
-  /// What forward must read: the shadow inside a transaction that has written it, the committed value else.
+  /// The value that forward reads: the shadow if the open transaction has written it, else the committed value.
   const Tensor& value() const { return shadow_live_ ? shadow_ : value_; }
   const Tensor& committed() const { return value_; }
   Tensor& mutable_committed() { return value_; }
-  /// The tensor forward may overwrite: the shadow (a copy made at first use in a transaction) or the value itself.
+  /// The tensor that forward may overwrite: the shadow (copied at the first use in a transaction) or the committed
+  /// value.
   Tensor& writable();
 
-  void commit();    ///< the shadow becomes the value (copied: addresses stay)
-  void rollback();  ///< the shadow is forgotten
+  void commit();    ///< copies the shadow to the value, whose address stays
+  void rollback();  ///< drops the shadow
   bool pending() const { return shadow_live_; }
 
  private:
@@ -50,20 +52,14 @@ class Buffer {
   bool shadow_live_ = false;
 };
 
-/// True on this thread while a step transaction is open (set by amp::Trainer).
-class TransactionScope {
+/// Opens a step transaction on this thread. Set by amp::Trainer.
+class TransactionScope : ScopedValue<bool> {
  public:
   TransactionScope();
-  ~TransactionScope();
-  TransactionScope(const TransactionScope&) = delete;
-  TransactionScope& operator=(const TransactionScope&) = delete;
   static bool active();
-
- private:
-  bool previous_;
 };
 
-/// Receives a module's parts by name. One walk serves naming, saving, loading, counting and the optimizer's list.
+/// Receives the parts of a module by name, for naming, saving, loading, counting and listing of parameters.
 class Visitor {
  public:
   virtual ~Visitor() = default;
@@ -72,8 +68,8 @@ class Visitor {
   virtual void operator()(const std::string& name, Module& module) = 0;
 };
 
-/// A part of a model: owns parameters, buffers and other modules as plain members and names them in `visit`.
-/// Movable, not copyable. Call a module like a function; `forward` is what you write.
+/// Base class of models and layers. Owns parameters, buffers and submodules as plain members and names them in visit().
+/// Movable, not copyable. Implement forward(), and call the module like a function.
 class Module {
  public:
   Module() = default;
@@ -84,16 +80,16 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   virtual void visit(Visitor& visitor) = 0;
-  /// The common case, one tensor to one tensor. A module with another signature defines its own operator() and opens
-  /// `ModuleScope scope(*this);` in its first line.
+  /// Maps one tensor to one tensor. A module with another signature defines its own operator(), which begins with
+  /// `ModuleScope scope(*this);`.
   virtual Variable forward(const Variable& x);
   Variable operator()(const Variable& x);
 
-  /// The kind for summaries and messages: "Linear", "Block".
+  /// Type name for summaries and messages: "Linear", "Block".
   virtual std::string kind() const { return "Module"; }
 
   bool training() const { return training_; }
-  void train(bool on = true);  ///< this module and everything below
+  void train(bool on = true);  ///< sets the mode of this module and all submodules
   void eval() { train(false); }
 
   const std::string& path() const { return path_; }
@@ -106,14 +102,29 @@ class Module {
   bool training_ = true;
 };
 
-/// Enters `module`: ops recorded meanwhile carry its path. The outermost module on a thread is the root; entering it
-/// names everything below.
-class ModuleScope {
+/// Base of layers without parameters and buffers.
+class StatelessModule : public Module {
+ public:
+  void visit(Visitor&) override {}
+};
+
+/// Base of layers with a weight and an optional bias.
+class WeightedModule : public Module {
+ public:
+  void visit(Visitor& visitor) override {
+    visitor("weight", weight);
+    visitor("bias", bias);
+  }
+
+  Parameter weight, bias;  ///< bias is undefined in a layer without one
+};
+
+/// Enters `module`: ops recorded meanwhile have its path. The outermost module on a thread is the root, and entering it
+/// assigns the paths of all submodules.
+class ModuleScope : NonCopyable {
  public:
   explicit ModuleScope(Module& module);
   ~ModuleScope();
-  ModuleScope(const ModuleScope&) = delete;
-  ModuleScope& operator=(const ModuleScope&) = delete;
 
  private:
   ModulePathScope path_;
@@ -122,20 +133,21 @@ class ModuleScope {
 /// Gives every module, parameter and buffer below `root` its dotted path. Idempotent.
 void assign_paths(Module& root, const std::string& prefix = "");
 
-/// Everything below `root`, depth first in visit order, each parameter once (a tied one under its first name).
+/// Return everything below `root`, depth first in visit order, each parameter once (a tied one under its first name).
 std::vector<std::pair<std::string, Parameter*>> named_parameters(Module& root);
 std::vector<std::pair<std::string, Buffer*>> named_buffers(Module& root);
 std::vector<std::pair<std::string, Module*>> named_modules(Module& root);
 std::int64_t count_parameters(Module& root);
 
-/// "blocks.0.norm1.weight" -> tensor, parameters and buffers. Loading checks names, shapes and dtypes first and changes
-/// nothing unless all fit; throws CheckpointError that lists what is missing, unexpected and different.
+/// Returns parameters and buffers by name: "blocks.0.norm1.weight".
 StateDict state_dict(Module& root);
-/// Throws as loading would.
+/// Throws what load_state_dict() would throw.
 void check_state_dict(Module& root, const StateDict& state);
+/// Checks names, shapes and dtypes first, and changes nothing unless all fit. Throws CheckpointError that lists
+/// missing, unexpected and different entries.
 void load_state_dict(Module& root, const StateDict& state);
 
-/// Modules of one type in a row; visited as "0", "1", ….
+/// A list of modules of one type, visited as "0", "1", ….
 template <class M>
 class ModuleList {
  public:
@@ -148,7 +160,7 @@ class ModuleList {
   M& operator[](std::size_t i) { return items_[i]; }
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }
-  /// Call from visit: `blocks.visit("blocks", visitor)`.
+  /// Call it from visit(): `blocks.visit("blocks", visitor)`.
   void visit(const std::string& name, Visitor& visitor) {
     for (std::size_t i = 0; i < items_.size(); ++i) visitor(name + "." + std::to_string(i), items_[i]);
   }

@@ -6,10 +6,9 @@
 namespace binade::nn {
 
 /// Maximum over windows of images (N, H, W, C): MaxPool2d({.kernel = 2}).
-class MaxPool2d : public Module {
+class MaxPool2d : public StatelessModule {
  public:
   explicit MaxPool2d(const PoolOptions& options = {}) : options_(options) {}
-  void visit(Visitor&) override {}
   std::string kind() const override { return "MaxPool2d"; }
   Variable forward(const Variable& x) override { return max_pool2d(x, options_); }
 
@@ -18,10 +17,9 @@ class MaxPool2d : public Module {
 };
 
 /// Average over windows of images.
-class AvgPool2d : public Module {
+class AvgPool2d : public StatelessModule {
  public:
   explicit AvgPool2d(const PoolOptions& options = {}) : options_(options) {}
-  void visit(Visitor&) override {}
   std::string kind() const override { return "AvgPool2d"; }
   Variable forward(const Variable& x) override { return avg_pool2d(x, options_); }
 
@@ -34,11 +32,10 @@ struct UpsampleOptions {
   UpsampleMode mode = UpsampleMode::kNearest;
 };
 
-/// Images `factor` times as high and wide.
-class Upsample : public Module {
+/// Enlarges images by `factor` in height and width.
+class Upsample : public StatelessModule {
  public:
   explicit Upsample(const UpsampleOptions& options = {}) : options_(options) {}
-  void visit(Visitor&) override {}
   std::string kind() const override { return "Upsample"; }
   Variable forward(const Variable& x) override { return upsample(x, options_.factor, options_.mode); }
 

@@ -7,7 +7,7 @@
 
 namespace binade::nn {
 
-/// Modules one after the other, visited as "0", "1", …:
+/// Modules that run one after the other, visited as "0", "1", …:
 ///
 ///   nn::Sequential net(nn::Linear({.in = 784, .out = 64}), nn::Relu(), nn::Linear({.in = 64, .out = 10}));
 class Sequential : public Module {
@@ -19,7 +19,7 @@ class Sequential : public Module {
     (append(std::move(rest)), ...);
   }
 
-  /// Puts one more module at the end and returns it.
+  /// Appends a module and returns it.
   template <std::derived_from<Module> M>
   M& append(M module) {
     auto owned = std::make_unique<M>(std::move(module));

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "binade/autograd/node.h"
-#include "binade/autograd/reachable.h"
+#include "binade/autograd/trace.h"
 #include "binade/core/error.h"
 #include "binade/core/ops/attention.h"
 #include "binade/core/ops/conv2d.h"
@@ -24,12 +24,14 @@ struct Recorded {
   Shape output;
 };
 
-/// Every op that `y` was recorded with, in the order they ran. An op's output shape is what a reader of it saw.
+/// Returns every op that `y` was recorded with, in order of execution. The output shape of an op is that of the input
+/// of its reader.
 std::vector<Recorded> tape_of(const Variable& y) {
   std::vector<Recorded> tape;
   if (!y.requires_grad() || y.is_leaf()) return tape;
   std::unordered_map<const Node*, Shape> outputs{{y.state()->node.get(), y.shape()}};
-  for (const std::shared_ptr<Node>& node : reachable_nodes(y.state()->node)) {  // latest first: readers before the read
+  for (const std::shared_ptr<Node>& node :
+       reachable_nodes(y.state()->node)) {  // latest first, so that readers precede producers
     for (std::size_t i = 0; i < node->edges().size(); ++i)
       if (node->edges()[i].node) outputs.emplace(node->edges()[i].node.get(), node->context().inputs[i].shape);
     tape.push_back({node.get(), outputs.at(node.get())});
@@ -38,7 +40,7 @@ std::vector<Recorded> tape_of(const Variable& y) {
   return tape;
 }
 
-/// Multiply-adds of the products, times 2.
+/// Returns twice the number of multiply-adds of products.
 std::int64_t flops_of(const Recorded& op) {
   const OpInfo* info = &op.node->info();
   const std::vector<OpContext::Input>& in = op.node->context().inputs;
@@ -65,7 +67,7 @@ void add_word(std::string& words, std::string_view word) {
   if (words.find(word) == std::string::npos) words += (words.empty() ? "" : " ") + std::string(word);
 }
 
-/// Bytes of what `node` keeps and nobody before it kept.
+/// Returns the number of bytes that `node` saved and no earlier node did.
 std::int64_t fresh_bytes(const Node& node, std::set<const void*>& seen) {
   std::int64_t bytes = 0;
   std::size_t left = node.context().saved_bytes();

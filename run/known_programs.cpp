@@ -33,7 +33,7 @@ std::string known_program_path(std::string_view name) {
   for (const fs::path& folder : {here, here / program->build_folder}) {
     const fs::path path = folder / program->name;
     if (!fs::exists(path, error)) continue;
-    const std::string why = why_no_code(path.string());
+    const std::string why = why_not_executable(path.string());
     check<ArgumentError>(why.empty(), "{} is not run: {}", path.string(), why);
     return fs::canonical(path, error).string();
   }

@@ -125,7 +125,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
   op.dtype = outputs[0].dtype();
   op.numel = outputs[0].numel();
   op.varies = op.varies && call.info.differentiable;
-  op.seen = seen.settled();
+  op.seen = seen.synchronized();
   measure(op, read, outputs);
   op.cancels = is_one_pass_variance(*this, op);
   op.masked_rows = count_masked_rows(op, call, read);
@@ -176,7 +176,7 @@ void Survey::after_backward(const OpCall& call, std::span<const Tensor> gy, std:
   if (found == positions_.end()) return;
   SurveyedOp& op = ops_[static_cast<std::size_t>(found->second)];
   if (op.info != &call.info) return;  // a recomputed segment bears the index of its last op
-  op.gradients = seen.settled();
+  op.gradients = seen.synchronized();
   for (const Tensor& g : gx)
     if (g.defined() && is_half(g.dtype())) op.gradient_dtype = g.dtype();
   if (!beyond_range(op.gradients, op.gradient_dtype)) return;

@@ -28,7 +28,7 @@ struct StepScopes {
 }  // namespace
 
 Attempt AttemptRunner::run(const Plan& plan, const StepFeed& feed, TapeObserver* observer) {
-  const LentArenas lending(backend_of(transaction_.device()));  // all is given back when the next step begins
+  const ArenaLoan lending(backend_of(transaction_.device()));  // all is given back when the next step begins
   // Faults come first: observers see what they plant.
   std::optional<ObserverScope> injecting, watching;
   if (faults_.planted()) {

@@ -23,8 +23,8 @@ double peak_of(const MemoryTrace& trace, const BytesOf& bytes_of) {
   std::vector<double> changes(2 * trace.blocks.size(), 0);
   for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
     const Block& block = trace.blocks[i];
-    changes[static_cast<std::size_t>(block.taken)] += bytes_of(i);
-    if (block.given_back != MemoryTrace::kKept) changes[static_cast<std::size_t>(block.given_back)] -= bytes_of(i);
+    changes[static_cast<std::size_t>(block.allocated)] += bytes_of(i);
+    if (block.released != MemoryTrace::kKept) changes[static_cast<std::size_t>(block.released)] -= bytes_of(i);
   }
   double in_use = 0, peak = 0;
   for (const double change : changes) peak = std::max(peak, in_use += change);
@@ -39,7 +39,7 @@ double peak_of(const MemoryTrace& trace) {
 
 bool same_order(const MemoryTrace& a, const MemoryTrace& b) {
   return std::ranges::equal(a.blocks, b.blocks, [](const Block& x, const Block& y) {
-    return x.taken == y.taken && x.given_back == y.given_back;
+    return x.allocated == y.allocated && x.released == y.released;
   });
 }
 
@@ -116,7 +116,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial
   };
   try {
     TracedRows few = trial(1);
-    const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::given_back) > 0;
+    const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::released) > 0;
     if (keeps) few = trial(1);  // without the 16-bit copies of the weights, which are made when they are first read
     // More rows are tried only where they take half of the memory at most: a system that has none ends the process.
     const double room = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());

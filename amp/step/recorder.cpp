@@ -144,7 +144,7 @@ struct StepRecorder::Specialization {
   bool unsupported = false, validated = false;
   std::vector<StateDict> batch;  // the tensors that the graph reads
   Telemetry telemetry;           // observed the capture
-  std::unique_ptr<Recording> recording;
+  std::unique_ptr<CapturedGraph> recording;
   std::int64_t recorded_step = 0;
 };
 
@@ -292,14 +292,14 @@ void StepRecorder::capture(Specialization& graph, const RecordedStep& step, cons
   try {
     write_numbers(graph, uncommitted(step), transaction_.device_updates().next(step.input));
     const MemoryTrace trace = [&] {
-      const LentArenas lent(backend);
+      const ArenaLoan lent(backend);
       return backend.trace(whole);
     }();
-    const auto kept = std::ranges::count(trace.blocks, MemoryTrace::kKept, &MemoryTrace::Block::given_back);
+    const auto kept = std::ranges::count(trace.blocks, MemoryTrace::kKept, &MemoryTrace::Block::released);
     check<DeviceError>(kept == 0, "{} tensors that the closure makes outlive the step", kept);
     drop_smaller(graph, trace);
     backend.trim();  // eager steps took as much again
-    graph.recording = backend.record(whole, trace);
+    graph.recording = backend.capture(whole, trace);
     graph.recorded_step = step.number;
   } catch (...) {
     transaction_.roll_back();

@@ -10,9 +10,9 @@
 
 #include "binade/amp/policy.h"
 #include "binade/amp/watch/telemetry.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/kernels/step.h"
 #include "binade/core/memory_plan.h"
-#include "binade/core/recording.h"
 #include "binade/core/state_dict.h"
 #include "binade/optim/device_updates.h"
 
@@ -46,10 +46,10 @@ struct DeviceOutcome {
   std::vector<BlockExtremes> extremes{};
 };
 
-/// Runs steps as captured graphs on a device that captures (core/recording.h): forward, backward, verdict, update and
-/// commits are one submission, and the device decides the commit by itself (core/kernels/step.h). The host neither runs
-/// the closure nor waits within the step, and may submit further steps before it knows the outcome: if the device does
-/// not commit a step, it does not commit those behind it either.
+/// Runs steps as captured graphs on a device that captures (core/captured_graph.h): forward, backward, verdict, update
+/// and commits are one submission, and the device decides the commit by itself (core/kernels/step.h). The host neither
+/// runs the closure nor waits within the step, and may submit further steps before it knows the outcome: if the device
+/// does not commit a step, it does not commit those behind it either.
 ///
 /// A graph is specialized to dtypes and shapes of the batch, policy, closure and probes. The first step of a
 /// specialization runs eagerly, so that libraries choose their algorithms. The next is rehearsed, to learn how much
@@ -58,7 +58,7 @@ struct DeviceOutcome {
 /// unnoticed. The eight specializations used last are kept.
 ///
 /// All graphs share one arena: if one needs a larger arena, the others are captured again when they are needed. Eager
-/// steps may allocate there too (LentArenas); a captured step drops the gradients that the last one left.
+/// steps may allocate there too (ArenaLoan); a captured step drops the gradients that the last one left.
 class StepRecorder {
  public:
   /// Both must outlive the recorder.

@@ -69,7 +69,7 @@ class EvaluationScope {
   NoGradGuard no_grad_;
   PolicyScope policy_;
   std::optional<optim::Ema::Scope> averages_;
-  LentArenas lending_;
+  ArenaLoan lending_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace binade::amp {
 /// has the same number and address in every run that asks for the same places once room was kept for them.
 ///
 /// Otherwise memory is taken with the first place and given back when the numbers have been brought: the arena that
-/// a step works in may be lent (LentArenas), and takes nothing that outlives it.
+/// a step works in may be lent (ArenaLoan), and takes nothing that outlives it.
 class DeviceNumbers {
  public:
   /// Forgets what was found. Every place holds infinity from here on.

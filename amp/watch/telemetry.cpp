@@ -9,10 +9,10 @@
 
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/autograd/node.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
-#include "binade/core/recording.h"
 
 namespace binade::amp {
 namespace {
@@ -118,7 +118,7 @@ void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, 
 
 void Telemetry::settle() {
   if (!pending_.empty()) take_found(numbers_.bring());
-  settle_with([](const Observation& seen) { return seen.settled(); });
+  settle_with([](const Observation& seen) { return seen.synchronized(); });
 }
 
 void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found) {
@@ -131,7 +131,7 @@ void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t>
   settle_with([&](Observation seen) {
     const std::int64_t number = std::exchange(seen.pending, 0);
     if (number == 0) return seen;
-    const auto at = static_cast<std::size_t>(2 * (number - kRecordedObservations));
+    const auto at = static_cast<std::size_t>(2 * (number - kCapturedObservations));
     seen.merge({.low = words[at], .wide = words[at + 1]});
     return seen;
   });

@@ -41,7 +41,7 @@ class Telemetry final : public TapeObserver {
   /// Brings what a GPU saw: once for all ops, when the step is over. Everything below asks for it to have been called.
   void settle();
   /// As if this had watched a run of a recorded step: `recorded` did when it was recorded, and the run's kernels left
-  /// `words` (Recording::observations) and what it `found`. Settled.
+  /// `words` (CapturedGraph::observations) and what it `found`. Settled.
   void replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found);
 
   /// What looks find on a device stays where it is from here on, with room for as much as `other` has: for a step to be

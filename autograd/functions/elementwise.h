@@ -35,7 +35,7 @@ inline Variable where(const Variable& condition, const Variable& a, const Variab
 
 /// Drops elements with probability p. Modules call it in training only.
 inline Variable dropout(const Variable& x, double p) { return apply_one<ops::Dropout>({p}, {x}); }
-/// x itself when it has that dtype.
+/// Returns x itself if it has that dtype.
 inline Variable cast(const Variable& x, DType to) { return x.dtype() == to ? x : apply_one<ops::Cast>({to}, {x}); }
 
 inline Variable operator+(const Variable& a, const Variable& b) { return apply_one<ops::Add>({}, {a, b}); }

@@ -16,7 +16,7 @@ Variable loss(const typename Op::Params& params, const Variable& x, const Variab
   return apply_one<Op>(params, {x, targets});
 }
 
-/// Whether x came out of a sigmoid, perhaps through a cast.
+/// True if x is the output of a sigmoid, perhaps through casts.
 bool made_by_sigmoid(const Variable& x) {
   std::shared_ptr<Node> node = x.defined() ? x.state()->node : nullptr;
   while (node && &node->info() == &ops::Cast::info && !node->edges().empty()) node = node->edges()[0].node;

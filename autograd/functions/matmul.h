@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/apply.h"
 #include "binade/core/ops/linear.h"
 #include "binade/core/ops/matmul.h"
 #include "binade/core/ops/projections.h"
@@ -10,15 +10,21 @@
 namespace binade {
 
 /// op(a) op(b) over the last two dimensions, batches broadcast: see ops::Matmul.
-Variable matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& params = {});
+inline Variable matmul(const Variable& a, const Variable& b, const ops::Matmul::Params& params = {}) {
+  return apply_one<ops::Matmul>(params, {a, b});
+}
 
-/// activation(x w^T + bias), w (out, in); an undefined bias is left out: see ops::Linear.
-Variable linear(const Variable& x, const Variable& w, const Variable& bias = {},
-                const ops::Linear::Params& params = {});
+/// activation(x w^T + bias), w (out, in); the bias is optional: see ops::Linear.
+inline Variable linear(const Variable& x, const Variable& w, const Variable& bias = {},
+                       const ops::Linear::Params& params = {}) {
+  return apply_one<ops::Linear>(params, {x, w, bias});
+}
 
-/// Three linear layers of one input side by side, by one product: x [w1; w2; w3]^T + [b1, b2, b3], the biases all
-/// defined or all left out: see ops::Projections.
-Variable projections(const Variable& x, const std::array<Variable, ops::Projections::kParts>& weights,
-                     const std::array<Variable, ops::Projections::kParts>& biases = {});
+/// Three linear layers of the same input in one product: x [w1; w2; w3]^T + [b1, b2, b3], with all biases or none: see
+/// ops::Projections.
+inline Variable projections(const Variable& x, const std::array<Variable, ops::Projections::kParts>& weights,
+                            const std::array<Variable, ops::Projections::kParts>& biases = {}) {
+  return apply_one<ops::Projections>({}, {x, weights[0], weights[1], weights[2], biases[0], biases[1], biases[2]});
+}
 
 }  // namespace binade

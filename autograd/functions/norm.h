@@ -1,42 +1,69 @@
 #pragma once
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/batch_norm.h"
+#include "binade/core/ops/group_norm.h"
+#include "binade/core/ops/layer_norm.h"
 #include "binade/core/ops/output_view.h"
+#include "binade/core/ops/rms_norm.h"
 
 namespace binade {
 
-/// Normalizations; formulas, shapes and dtypes: core/ops/{layer,rms,group,batch}_norm.h. An undefined weight, bias or
-/// residual is left out.
+/// Norms; formulas, shapes and dtypes in core/ops/{layer,rms,group,batch}_norm.h. Weight, bias and residual are
+/// optional.
 
-Variable layer_norm(const Variable& x, const Variable& weight = {}, const Variable& bias = {}, double eps = 1e-5);
-Variable rms_norm(const Variable& x, const Variable& weight = {}, double eps = 1e-6);
+inline Variable layer_norm(const Variable& x, const Variable& weight = {}, const Variable& bias = {},
+                           double eps = 1e-5) {
+  return apply_one<ops::LayerNorm>({.eps = eps}, {x, weight, bias});
+}
+inline Variable rms_norm(const Variable& x, const Variable& weight = {}, double eps = 1e-6) {
+  return apply_one<ops::RmsNorm>({.eps = eps}, {x, weight});
+}
 
-/// h = x + residual, y = norm(h), in one pass: the step from one transformer sub-layer to the next.
+/// h = x + residual and y = norm(h), computed in one pass, as between sublayers of a transformer.
 struct AddNormResult {
   Variable h{}, y{};
 };
-AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight = {},
-                             const Variable& bias = {}, double eps = 1e-5);
-AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Variable& weight = {}, double eps = 1e-6);
+inline AddNormResult add_layer_norm(const Variable& x, const Variable& residual, const Variable& weight = {},
+                                    const Variable& bias = {}, double eps = 1e-5) {
+  auto outputs = apply<ops::AddLayerNorm>({.eps = eps}, {x, residual, weight, bias});
+  return {outputs[0], outputs[1]};
+}
+inline AddNormResult add_rms_norm(const Variable& x, const Variable& residual, const Variable& weight = {},
+                                  double eps = 1e-6) {
+  auto outputs = apply<ops::AddRmsNorm>({.eps = eps}, {x, residual, weight});
+  return {outputs[0], outputs[1]};
+}
 
-/// Of group and batch norm.
+/// Options of group norm and batch norm.
 struct ChannelNormOptions {
   double eps = 1e-5;
-  bool relu = false;  ///< y = relu(norm(x) + residual), fused
+  bool relu = false;  ///< true: y = relu(norm(x) + residual), fused
   Variable residual = {};
-  ops::OutputView into = {};  ///< where y lies
+  ops::OutputView into = {};  ///< where y is stored
 };
-Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight = {}, const Variable& bias = {},
-                    const ChannelNormOptions& options = {});
+inline Variable group_norm(const Variable& x, std::int64_t groups, const Variable& weight = {},
+                           const Variable& bias = {}, const ChannelNormOptions& options = {}) {
+  return apply_one<ops::GroupNorm>({.groups = groups, .eps = options.eps, .relu = options.relu, .into = options.into},
+                                   {x, weight, bias, options.residual});
+}
 
-/// mean and biased variance of the batch beside y; they carry no gradient.
+/// y, and mean and biased variance of the batch, which have no gradient.
 struct BatchNormResult {
   Variable y{}, mean{}, var{};
 };
-BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
-                           const ChannelNormOptions& options = {});
-/// With given statistics (evaluation).
-Variable batch_norm_with(const Variable& x, const Variable& mean, const Variable& var, const Variable& weight,
-                         const Variable& bias, const ChannelNormOptions& options = {});
+inline BatchNormResult batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
+                                  const ChannelNormOptions& options = {}) {
+  auto outputs = apply<ops::BatchNorm>(
+      {.eps = options.eps, .training = true, .relu = options.relu, .into = options.into},
+      {x, weight, bias, options.residual, Variable(), Variable()});
+  return {outputs[0], outputs[1], outputs[2]};
+}
+/// Batch norm with given statistics (evaluation).
+inline Variable batch_norm_with(const Variable& x, const Variable& mean, const Variable& var, const Variable& weight,
+                                const Variable& bias, const ChannelNormOptions& options = {}) {
+  return apply_one<ops::BatchNorm>({.eps = options.eps, .training = false, .relu = options.relu, .into = options.into},
+                                   {x, weight, bias, options.residual, mean, var});
+}
 
 }  // namespace binade

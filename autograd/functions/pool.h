@@ -1,26 +1,48 @@
 #pragma once
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/avg_pool2d.h"
 #include "binade/core/ops/extent2.h"
+#include "binade/core/ops/max_pool2d.h"
 #include "binade/core/ops/upsample.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 
 using ops::UpsampleMode;
 
-/// Windows over images (N, H, W, C); formulas: core/ops/{max_pool2d,avg_pool2d,upsample}.h.
+/// Windows over images (N, H, W, C); formulas in core/ops/{max_pool2d,avg_pool2d,upsample}.h.
 struct PoolOptions {
   Extent2 kernel = 2;
-  Extent2 stride = 0;  ///< 0: as the kernel
+  Extent2 stride = 0;  ///< 0: equal to the kernel
   Extent2 padding = 0;
   bool count_include_pad = true;  ///< average pooling: padding counts as zeros
-};
-Variable max_pool2d(const Variable& x, const PoolOptions& options = {});
-Variable avg_pool2d(const Variable& x, const PoolOptions& options = {});
 
-/// `factor` times as high and wide.
-Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest);
-Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
-                     UpsampleMode mode = UpsampleMode::kNearest);
+  Extent2 resolved_stride() const { return stride == Extent2(0) ? kernel : stride; }
+};
+inline Variable max_pool2d(const Variable& x, const PoolOptions& options = {}) {
+  return apply_one<ops::MaxPool2d>(
+      {.kernel = options.kernel, .stride = options.resolved_stride(), .padding = options.padding}, {x});
+}
+inline Variable avg_pool2d(const Variable& x, const PoolOptions& options = {}) {
+  return apply_one<ops::AvgPool2d>({.kernel = options.kernel,
+                                    .stride = options.resolved_stride(),
+                                    .padding = options.padding,
+                                    .count_include_pad = options.count_include_pad},
+                                   {x});
+}
+
+inline Variable upsample_to(const Variable& x, std::int64_t height, std::int64_t width,
+                            UpsampleMode mode = UpsampleMode::kNearest) {
+  return apply_one<ops::Upsample>({.out_height = height, .out_width = width, .mode = mode}, {x});
+}
+/// Enlarges height and width by `factor`.
+inline Variable upsample(const Variable& x, std::int64_t factor, UpsampleMode mode = UpsampleMode::kNearest) {
+  check<ShapeError>(x.value().rank() == 4 && factor >= 1 && factor <= ops::kMaxExtent && x.dim(1) <= ops::kMaxExtent &&
+                        x.dim(2) <= ops::kMaxExtent,
+                    "{}: wanted x of shape (N, H, W, C) and a factor from 1 to 2^30, got {} and {}",
+                    where(ops::Upsample::info.name), x.shape(), factor);
+  return upsample_to(x, x.dim(1) * factor, x.dim(2) * factor, mode);
+}
 
 }  // namespace binade

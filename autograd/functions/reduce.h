@@ -7,7 +7,7 @@
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/softmax.h"
 
-/// Reductions of variables; contracts in core/ops/reduce.h and core/ops/softmax.h. No axes: over everything.
+/// Reductions of variables; see core/ops/reduce.h and core/ops/softmax.h. Without axes, over all elements.
 namespace binade {
 
 inline Variable sum(const Variable& x, std::vector<int> axes = {}, bool keepdim = false) {

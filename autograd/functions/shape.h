@@ -1,28 +1,71 @@
 #pragma once
 
+#include <numeric>
 #include <span>
 #include <vector>
 
-#include "binade/autograd/variable.h"
+#include "binade/autograd/apply.h"
+#include "binade/core/ops/concat.h"
+#include "binade/core/ops/move.h"
+#include "binade/core/ops/permute.h"
+#include "binade/core/ops/reshape.h"
+#include "binade/core/ops/slice.h"
+#include "binade/core/step_context.h"
 
 namespace binade {
 
-/// Other extents, other order, parts and sums of parts; contracts: core/ops/{reshape,permute,slice,concat}.h. Axes
-/// count from the back where negative.
+/// Views, permutations, slices and concatenation; see core/ops/{reshape,permute,slice,concat}.h. Negative axes count
+/// from the end.
 
-/// One extent may be -1: what is left.
-Variable reshape(const Variable& x, std::vector<std::int64_t> dims);
-/// Dimensions [first, last] made one.
-Variable flatten(const Variable& x, int first = 1, int last = -1);
-Variable permute(const Variable& x, std::vector<int> order);
-/// Two dimensions exchanged.
-Variable transpose(const Variable& x, int a = -2, int b = -1);
-/// Positions [begin, begin + count) of `axis`.
-Variable narrow(const Variable& x, int axis, std::int64_t begin, std::int64_t count);
-/// Positions [begin, end) of `axis`; negative ones count from the end.
-Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end);
-/// One after the other along `axis` (default: channels).
-Variable concat(std::span<const Variable> parts, int axis = -1);
+/// One extent may be -1 and is then computed.
+inline Variable reshape(const Variable& x, std::vector<std::int64_t> dims) {
+  return apply_one<ops::Reshape>({.dims = std::move(dims)}, {x});
+}
+/// Merges dimensions [first, last].
+inline Variable flatten(const Variable& x, int first = 1, int last = -1) {
+  const int rank = x.value().rank();
+  const int begin = ops::checked_axis(ops::Reshape::info, first, rank),
+            end = ops::checked_axis(ops::Reshape::info, last, rank);
+  check<ArgumentError>(begin <= end, "flatten: wanted first <= last, got {} and {}", first, last);
+  std::vector<std::int64_t> dims;
+  std::int64_t joined = 1;
+  for (int d = 0; d < rank; ++d) {
+    if (d >= begin && d <= end) joined *= x.dim(d);
+    if (d < begin || d > end) dims.push_back(x.dim(d));
+    if (d == end) dims.push_back(joined);
+  }
+  return reshape(x, std::move(dims));
+}
+inline Variable permute(const Variable& x, std::vector<int> order) {
+  return apply_one<ops::Permute>({.order = std::move(order)}, {x});
+}
+/// Exchanges two dimensions.
+inline Variable transpose(const Variable& x, int a = -2, int b = -1) {
+  const int rank = x.value().rank();
+  std::vector<int> order(static_cast<std::size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[static_cast<std::size_t>(ops::checked_axis(ops::Permute::info, a, rank))],
+            order[static_cast<std::size_t>(ops::checked_axis(ops::Permute::info, b, rank))]);
+  return permute(x, std::move(order));
+}
+/// Returns positions [begin, begin + count) of `axis`.
+inline Variable narrow(const Variable& x, int axis, std::int64_t begin, std::int64_t count) {
+  return apply_one<ops::Slice>({.axis = axis, .begin = begin, .count = count}, {x});
+}
+/// Returns positions [begin, end) of `axis`; negative numbers count from the end.
+inline Variable slice(const Variable& x, int axis, std::int64_t begin, std::int64_t end) {
+  const std::int64_t extent = x.dim(ops::checked_axis(ops::Slice::info, axis, x.value().rank()));
+  if (begin < 0) begin += extent;
+  if (end < 0) end += extent;
+  check<ShapeError>(begin >= 0 && begin <= end && end <= extent,
+                    "{}: wanted a range inside dimension {} of {}, got {} to {}", where(ops::Slice::info.name), axis,
+                    x.shape(), begin, end);
+  return narrow(x, axis, begin, end - begin);
+}
+/// Concatenates along `axis` (default: channels).
+inline Variable concat(std::span<const Variable> parts, int axis = -1) {
+  return std::move(apply<ops::Concat>({.axis = axis}, parts).front());
+}
 inline Variable concat(std::initializer_list<Variable> parts, int axis = -1) {
   return concat(std::span(parts.begin(), parts.size()), axis);
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kName = "attention";
 
-/// How a tensor of tokens is laid out: (B, T, H, D) or (B, T, H D).
+/// Layout of a tensor of tokens: (B, T, H, D) or (B, T, H D).
 struct Layout {
   std::int64_t batch, tokens, heads, depth;
   std::int64_t token, head;
@@ -45,21 +45,22 @@ struct Tokens {
   Tensor q, k, v;
 };
 
-/// The channels of each in `all` (B, T, (H + 2 G) D).
+/// Returns the channels of q, k and v in `all` (B, T, (H + 2 G) D).
 Tokens channels_of(const Tensor& all, const Attention::Params& p) {
   const std::int64_t depth = all.dim(2) / (p.heads + 2 * key_heads(p));
   const std::int64_t queries = p.heads * depth, keys = key_heads(p) * depth;
   return {all.channel_slice(0, queries), all.channel_slice(queries, keys), all.channel_slice(queries + keys, keys)};
 }
 
-/// The inputs of a call whose layout was checked.
+/// Returns the inputs of a call whose layout was checked.
 Tokens tokens_of(std::span<const Tensor> in, const Attention::Params& p) {
   return in[1].defined() ? Tokens{in[0], in[1], in[2]} : channels_of(in[0], p);
 }
 
-/// Inputs that lie in one tensor.
+/// Checks q, k and v in one tensor.
 void check_packed(const Tensor& all, const Attention::Params& p) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4;  // heads that can be added up
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() /
+                                 4;  // bound that prevents overflow of the sum of heads
   const auto counts = [](std::int64_t heads) { return heads > 0 && heads < kMost; };
   check<ShapeError>(all.rank() == 3 && counts(p.heads) && counts(key_heads(p)) &&
                         all.dim(2) % (p.heads + 2 * key_heads(p)) == 0,
@@ -91,7 +92,7 @@ void check_inputs(std::span<const Tensor> in, const Attention::Params& p) {
                        p.dropout);
 }
 
-/// The mask as additive values for logits of `dtype`.
+/// Returns the mask as values of `dtype` to add to the logits.
 Tensor additive(const Tensor& mask, DType dtype) {
   if (mask.dtype() == dtype && mask.contiguous()) return mask;
   Tensor sum = Tensor::empty(mask.shape(), dtype, mask.device());
@@ -100,7 +101,7 @@ Tensor additive(const Tensor& mask, DType dtype) {
   return sum;
 }
 
-/// As the op's computing type has it: f64 in double, the others in float.
+/// Computed in double for f64 and in float for the other dtypes, like the op.
 double scale_of(const Attention::Params& p, std::int64_t depth, DType dtype) {
   if (p.scale != 0) return p.scale;
   return dtype == DType::f64 ? 1 / std::sqrt(static_cast<double>(depth))
@@ -231,11 +232,11 @@ void Attention::backward(const OpContext& ctx, std::span<const Tensor> gy, GradS
   AttentionBackward work{
       .args = arguments(q, k, v, mask, p, ctx.rng), .y = a.tokens_of(y), .gy = b.tokens_of(g), .lse = lse.raw()};
   InputGradient gq(gx, 0, q.dtype()), gk(gx, 1, q.dtype(), !packed), gv(gx, 2, q.dtype(), !packed);
-  Tokens to = packed && gq.wanted() ? channels_of(gq.tensor(), p) : Tokens{gq.tensor(), gk.tensor(), gv.tensor()};
+  Tokens to = packed && gq.needed() ? channels_of(gq.tensor(), p) : Tokens{gq.tensor(), gk.tensor(), gv.tensor()};
   if (to.q.defined()) work.gq = Layout(to.q, p.heads).gradient_in(to.q);
   if (to.k.defined()) work.gk = Layout(to.k, key_heads(p)).gradient_in(to.k);
   if (to.v.defined()) work.gv = Layout(to.v, key_heads(p)).gradient_in(to.v);
-  // Without an element there may still be 2^50 heads to go through.
+  // Also without elements there may be 2^50 heads to loop over.
   if (q.numel() + k.numel() > 0) kernels(q.device()).attention_backward(work);
   for (InputGradient* gradient : {&gq, &gk, &gv}) gradient->finish();
 }

@@ -12,30 +12,30 @@ namespace binade::ops {
 ///
 ///   q (B, T, H, D), k and v (B, S, G, D), y (B, T, H, D); or, with `heads` given, q (B, T, H D), k and v (B, S, G D),
 ///   y (B, T, H D), which may be channel slices of one projection; or that projection itself, q (B, T, (H + 2 G) D)
-///   with the channels of q, k and v side by side, k and v left out. Its gradient is then one tensor too. The bits are
+///   with the channels of q, k and v side by side, without k and v. Its gradient is then one tensor too. The bits are
 ///   those of three inputs.
-///   mask, left out or one of
-///     (B, S)       bool: true for keys that are there; or f32, added to the logits
-///     (B, H, T, S) the same, each of the first three extents may be 1
+///   mask, optional:
+///     (B, S)       bool: true for visible keys; or f32, added to the logits
+///     (B, H, T, S) the same; each of the first three extents may be 1
 ///
-/// causal: query t sees keys s <= t + S - T, so that the last query sees all (a query appended to cached keys). A row
-/// that sees no key is 0, and so are its gradients. q, k and v of one floating dtype, not cast: mask. Logits, softmax
-/// and sums are f32 (f64 for f64); with half inputs the probabilities are rounded to the half before they meet v, as on
-/// a Tensor Core, and y is rounded once. Memory grows with S, not with T S (where cuDNN computes, backward works
-/// in up to 1 GiB more). -inf in a mask is legal; NaN passes, by a
-/// mask's -inf too (which is added), but not from keys that `causal` hides (unless cuDNN computes: it multiplies these
-/// by 0, and a NaN or an infinity among them may make more rows NaN).
+/// causal: query t sees keys s <= t + S - T, so that the last query sees all keys (a query appended to cached keys). A
+/// row that sees no key is 0, and so are its gradients. q, k and v must have one floating dtype; the policy does not
+/// cast the mask. Logits, softmax and sums are f32 (f64 for f64); with 16-bit inputs the probabilities are rounded to
+/// 16 bits before they are multiplied by v, as on a Tensor Core, and y is rounded once. Memory grows with S, not with T
+/// S (with cuDNN, backward uses up to 1 GiB more). NaN propagates, also from positions that a mask sets to -inf (the
+/// mask is added), but not from keys that `causal` hides; cuDNN multiplies those by 0, so that a NaN or infinity in
+/// them can make more rows NaN.
 ///
-/// Dropout: element (b, h, t, s) of p is kept when word ((b H + h) T + t) S + s of the call's stream says so.
-/// Backward makes p again from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl
-/// k, gk = scale gl^T q. The mask gets no gradient. Saves y, the log-sum-exp, q, k, v and the mask.
+/// Dropout: element (b, h, t, s) of p is kept according to word ((b H + h) T + t) S + s of the call's random stream.
+/// Backward recomputes p from q, k and the saved log-sum-exp: gv = p^T gy, gl = p (gy v^T - sum gy y), gq = scale gl k,
+/// gk = scale gl^T q. The mask has no gradient. Saves y, the log-sum-exp, q, k, v and the mask.
 struct Attention {
   struct Params {
     bool causal = false;
     float dropout = 0;
-    double scale = 0;            ///< 0: 1 / sqrt(D); rounded to the computing type
+    double scale = 0;            ///< 0: 1 / sqrt(D), rounded to the computing type
     std::int64_t heads = 0;      ///< for inputs of rank 3
-    std::int64_t key_heads = 0;  ///< the same for k and v; 0: as heads
+    std::int64_t key_heads = 0;  ///< of k and v in inputs of rank 3; 0: equal to `heads`
   };
   static constexpr OpInfo info{.name = "attention",
                                .inputs = "q, k?, v?, mask?",
@@ -50,12 +50,12 @@ struct Attention {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// The logits of `count` rows (b, h, t) of such a call, evenly spread, for whoever watches what attention looks at:
-/// scale q . k + mask for each key, -inf for a key that the row does not see. All rows where there are fewer.
+/// Returns the logits of `count` evenly spread rows (b, h, t), or of all rows if there are fewer, for probes: scale q .
+/// k + mask for each key, -inf for a key that the row does not see.
 std::vector<std::vector<double>> attention_logits(std::span<const Tensor> in, const Attention::Params& p,
                                                   std::int64_t count);
 
-/// What kernels are given of such a call, without its results. Does not wait.
+/// Kernel arguments of a call, without its results. Does not wait.
 struct AttentionCall {
   AttentionArgs args{};
   Tensor mask{};  ///< additive mask that `args` points to; undefined without a mask

@@ -5,13 +5,13 @@
 
 namespace binade::ops {
 
-/// Average over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype,
-/// OH = floor((H + 2 padding - kernel) / stride) + 1.
+/// Average over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype, OH = floor((H + 2 padding -
+/// kernel) / stride) + 1.
 ///
-///   y = (sum of the window's pixels inside the image) / n; n = kernel.y kernel.x with count_include_pad, else how many
-///   are inside; gx = sum over the windows that hold the pixel of gy / n
+///   y = (sum of the window's pixels inside the image) / n, where n = kernel.y kernel.x with count_include_pad,
+///   otherwise the number of pixels inside; gx = sum of gy / n over the windows that contain the pixel
 ///
-/// Sums in f32. NaN propagates. x may be a channel slice. Nothing is saved. Throws ShapeError as max_pool2d does.
+/// Sums in f32. NaN propagates. x may be a channel slice. Saves nothing. Throws ShapeError as max_pool2d does.
 struct AvgPool2d {
   struct Params {
     Extent2 kernel = 2;
@@ -19,11 +19,8 @@ struct AvgPool2d {
     Extent2 padding = 0;
     bool count_include_pad = true;
   };
-  static constexpr OpInfo info{.name = "avg_pool2d",
-                               .inputs = "x",
-                               .precision = PrecisionClass::kAsIs,
-                               .observed = Observed::kByKernels,
-                               .range = ranges::within_or_zero};
+  static constexpr OpInfo info{
+      .name = "avg_pool2d", .inputs = "x", .observed = Observed::kByKernels, .range = ranges::within_or_zero};
 
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const Params& p);
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);

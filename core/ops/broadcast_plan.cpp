@@ -8,8 +8,8 @@
 namespace binade::ops {
 namespace {
 
-/// Elements from one index of dimension d of `t` to the next, with `t` aligned at the right of a shape of rank `rank`;
-/// 0 where it repeats.
+/// Returns the number of elements between two indices of dimension d, with `t` aligned at the right of a shape of rank
+/// `rank`; 0 if `t` repeats there.
 std::int64_t stride_of(const Tensor& t, int d, int rank) {
   const int own = d - (rank - t.rank());
   if (own < 0 || t.dim(own) == 1) return 0;
@@ -28,7 +28,8 @@ Walk broadcast_walk(const Shape& shape, std::initializer_list<const Tensor*> ope
   };
   std::array<Dimension, Walk::kMaxRank> dims{};
   std::size_t count = 0;
-  // From the innermost outwards; a dimension joins the one inside it where that is one straight walk for everybody.
+  // From the innermost dimension outwards; a dimension is merged with the one inside it if no operand has a gap
+  // between them.
   for (int d = shape.rank() - 1; d >= 0; --d) {
     if (shape.dim(d) == 1) continue;
     Dimension dim{shape.dim(d), {}};
@@ -49,7 +50,7 @@ Walk broadcast_walk(const Shape& shape, std::initializer_list<const Tensor*> ope
   }
   Walk walk{.runs = shape.numel() == 0 ? 0 : 1, .length = 1};
   if (count == 0) return walk;
-  // A run needs every operand to move by 0 or 1; a lone column of a channel slice moves by its pitch instead.
+  // A run needs steps of 0 or 1; a single column of a channel slice steps by its pitch instead.
   const std::size_t inner = std::ranges::any_of(dims[0].strides, [](std::int64_t s) { return s > 1; }) ? 0 : 1;
   if (inner == 1) {
     walk.length = dims[0].extent;

@@ -4,16 +4,15 @@
 
 namespace binade::ops {
 
-/// y = x in another floating dtype, rounded once (nearest even; a value beyond the range becomes inf, NaN stays NaN).
-/// Any shape, channel slices too. gx = gy in x's gradient dtype. Nothing is saved. The policy never casts its input:
-/// this is the op that the policy itself casts with.
+/// y = x in another floating dtype, rounded once (to nearest even; values beyond the range become inf, NaN stays NaN).
+/// Any shape, channel slices too. gx = gy in x's gradient dtype. Saves nothing. The policy never casts its input,
+/// because the policy itself casts with this op.
 struct Cast {
   struct Params {
     DType to = DType::f32;
   };
   static constexpr OpInfo info{.name = "cast",
                                .inputs = "x",
-                               .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0.5, .ulp_half = 0.5},
                                .policy_inputs = 0,
                                .observed = Observed::kByKernels,

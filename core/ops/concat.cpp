@@ -10,7 +10,7 @@
 namespace binade::ops {
 namespace {
 
-/// The inputs as one where they lie side by side in one storage and may be read so; else undefined.
+/// Returns the inputs as one tensor if they are adjacent in one storage with aligned rows, else an undefined tensor.
 Tensor joined(std::span<const Tensor> in, DType dtype) {
   Tensor all = in[0];
   for (const Tensor& next : in.subspan(1))
@@ -50,7 +50,7 @@ void Concat::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink
     const Tensor slice = axis == gy[0].rank() - 1 ? gy[0].channel_slice(begin, extent) : Tensor();
     if (gx.needs(i) && slice.defined() && has_aligned_rows(slice)) {
       gx.set_slice(i, slice.to(input.grad_dtype));
-    } else if (InputGradient g(gx, i, gy[0].dtype()); g.wanted()) {
+    } else if (InputGradient g(gx, i, gy[0].dtype()); g.needed()) {
       copy_out(gy[0], axis, begin, g.tensor());
       g.finish();
     }

@@ -4,11 +4,11 @@
 
 namespace binade::ops {
 
-/// Tensors one after the other along an axis (default: channels). x_i equal in every other extent -> y, whose extent
-/// there is the sum; y in the widest input dtype. gx_i = its part of gy. Inputs may be channel slices. Along the
-/// channels nothing is copied where the inputs lie side by side in one storage already (output_view.h), which y then
-/// shares; and gx_i are slices of gy. Slices whose rows do not begin as a dense tensor's (has_aligned_rows) are copied.
-/// Nothing is saved. Throws ShapeError on other extents, ArgumentError without inputs or on a bad axis.
+/// Concatenates tensors along an axis (default: channels). The inputs must be equal in every other extent; y has the
+/// widest input dtype. gx_i is input i's part of gy. Inputs may be channel slices. Along the channels nothing is copied
+/// if the inputs are adjacent in one storage (output_view.h), which y then shares, and gx_i are slices of gy. Slices
+/// without has_aligned_rows() are copied. Saves nothing. Throws ShapeError for other extents, ArgumentError without
+/// inputs or for a bad axis.
 struct Concat {
   struct Params {
     int axis = -1;

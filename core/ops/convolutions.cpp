@@ -1,6 +1,10 @@
 #include "binade/core/ops/convolutions.h"
 
+#include <algorithm>
+
 #include "binade/core/kernels/table.h"
+#include "binade/core/ops/conv2d.h"
+#include "binade/core/ops/conv_transpose2d.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/ops/products.h"
 #include "binade/core/step_context.h"
@@ -24,6 +28,27 @@ void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w,
                       where(info.name), image, w);
 }
 
+namespace {
+
+/// Runs the convolution of `shape` from `source` to `result` or, if `transposed`, its data gradient.
+void run(const OpContext& ctx, const ConvShape& shape, bool transposed, const Tensor& source, const Tensor& filter,
+         Tensor& result, const void* bias = nullptr) {
+  kernels(source.device())
+      .conv({.shape = shape,
+             .transposed = transposed,
+             .in = source.dtype(),
+             .out = result.dtype(),
+             .source = source.raw(),
+             .source_pitch = source.pitch(),
+             .filter = filter.raw(),
+             .result = result.mutable_raw(),
+             .result_pitch = result.pitch(),
+             .bias = bias,
+             .tf32 = ctx.tf32});
+}
+
+}  // namespace
+
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y_shape,
                  const ConvShape& shape, bool transposed, const OutputView& into) {
   const Tensor &x = in[0], &bias = in[2];
@@ -35,18 +60,7 @@ Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in,
                     where(info.name), y_shape[3], bias.shape());
   const Tensor wide_bias = bias.defined() ? bias.to(accumulate_dtype(x.dtype())) : bias;
   Tensor y = into.empty(y_shape, ctx.store_dtype, x.device());
-  kernels(x.device())
-      .conv({.shape = shape,
-             .transposed = transposed,
-             .in = x.dtype(),
-             .out = y.dtype(),
-             .source = x.raw(),
-             .source_pitch = x.pitch(),
-             .filter = w.raw(),
-             .result = y.mutable_raw(),
-             .result_pitch = y.pitch(),
-             .bias = wide_bias.defined() ? wide_bias.raw() : nullptr,
-             .tf32 = ctx.tf32});
+  run(ctx, shape, transposed, x, w, y, wide_bias.defined() ? wide_bias.raw() : nullptr);
   ctx.save(x);
   ctx.save(w);
   return {y};
@@ -57,34 +71,62 @@ void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& g
   const Tensor& x = ctx.saved(0, info.name);
   const Tensor& w = ctx.saved(1, info.name);
   const Tensor g = gy.to(x.dtype());
-  const KernelTable& table = kernels(x.device());
   const DType sums = accumulate_dtype(x.dtype());
-  if (InputGradient gw(gx, 1, sums); gw.wanted()) {
+  if (InputGradient gw(gx, 1, sums); gw.needed()) {
     const Tensor &image = transposed ? g : x, &result = transposed ? x : g;
-    table.conv_weight({.shape = shape,
-                       .in = x.dtype(),
-                       .x = image.raw(),
-                       .x_pitch = image.pitch(),
-                       .gy = result.raw(),
-                       .gy_pitch = result.pitch(),
-                       .gw = gw.raw(),
-                       .tf32 = ctx.tf32});
+    kernels(x.device())
+        .conv_weight({.shape = shape,
+                      .in = x.dtype(),
+                      .x = image.raw(),
+                      .x_pitch = image.pitch(),
+                      .gy = result.raw(),
+                      .gy_pitch = result.pitch(),
+                      .gw = gw.raw(),
+                      .tf32 = ctx.tf32});
     gw.finish();
   }
   bias_gradient(g, gx, 2);
   if (gx.needs(0)) {
     Tensor to = gx.destination_over(0, 0);  // nothing below reads x
-    table.conv({.shape = shape,
-                .transposed = !transposed,
-                .in = x.dtype(),
-                .out = to.dtype(),
-                .source = g.raw(),
-                .source_pitch = g.pitch(),
-                .filter = w.raw(),
-                .result = to.mutable_raw(),
-                .result_pitch = to.pitch(),
-                .tf32 = ctx.tf32});
+    run(ctx, shape, !transposed, g, w, to);
   }
+}
+
+Shape Conv2d::output_shape(const Shape& x, const Shape& w, const Params& p) {
+  check_windows(info, p.stride, p.padding, p.dilation, p.groups);
+  check_window_shapes(info, x, w, "x (N, H, W, C) and w (K, R, S, C / groups)");
+  check<ShapeError>(
+      x[3] == w[3] * p.groups && w[0] % p.groups == 0,
+      "{}: wanted C = {} (w's {} channels x {} groups) and K a multiple of groups, got x {} and w {}; channels "
+      "are the last dimension",
+      where(info.name), w[3] * p.groups, w[3], p.groups, x, w);
+  const std::int64_t height = x[1] + 2 * p.padding.y - p.dilation.y * (w[1] - 1) - 1;
+  const std::int64_t width = x[2] + 2 * p.padding.x - p.dilation.x * (w[2] - 1) - 1;
+  check<ShapeError>(
+      height >= 0 && width >= 0,
+      "{}: the filter {} with padding {} and dilation {} is larger than the image {}; enlarge the padding",
+      where(info.name), w, p.padding, p.dilation, x);
+  return {x[0], height / p.stride.y + 1, width / p.stride.x + 1, w[0]};
+}
+
+Shape ConvTranspose2d::output_shape(const Shape& x, const Shape& w, const Params& p) {
+  check_windows(info, p.stride, p.padding, p.dilation, p.groups);
+  check<ArgumentError>(p.output_padding.y >= 0 && p.output_padding.x >= 0 &&
+                           p.output_padding.y < std::max(p.stride.y, p.dilation.y) &&
+                           p.output_padding.x < std::max(p.stride.x, p.dilation.x),
+                       "{}: wanted output_padding in [0, max(stride, dilation)), got {}", where(info.name),
+                       p.output_padding);
+  check_window_shapes(info, x, w, "x (N, H, W, C) and w (C, R, S, K / groups)");
+  check<ShapeError>(x[3] == w[0] && x[3] % p.groups == 0,
+                    "{}: wanted C = {} as in w, and a multiple of {} groups, got x {} and w {}", where(info.name), w[0],
+                    p.groups, x, w);
+  const std::int64_t height = (x[1] - 1) * p.stride.y - 2 * p.padding.y + p.dilation.y * (w[1] - 1) +
+                              p.output_padding.y + 1;
+  const std::int64_t width = (x[2] - 1) * p.stride.x - 2 * p.padding.x + p.dilation.x * (w[2] - 1) +
+                             p.output_padding.x + 1;
+  check<ShapeError>(height > 0 && width > 0, "{}: padding {} leaves nothing of the image {}; make it smaller",
+                    where(info.name), p.padding, x);
+  return {x[0], height, width, w[3] * p.groups};
 }
 
 }  // namespace binade::ops

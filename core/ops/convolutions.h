@@ -7,17 +7,17 @@
 
 namespace binade::ops {
 
-// conv2d and conv_transpose2d: each is the other's data gradient.
+// Shared by conv2d and conv_transpose2d, each of which is the data gradient of the other.
 
-/// Throws ArgumentError unless stride, dilation and groups are 1 or more, padding is not negative, and none is beyond
+/// Throws ArgumentError unless stride, dilation and groups are at least 1, padding is at least 0, and none exceeds
 /// kMaxExtent.
 void check_windows(const OpInfo& info, Extent2 stride, Extent2 padding, Extent2 dilation, std::int64_t groups);
 
-/// Throws ShapeError unless `image` and `w` have rank 4, a filter of 1 pixel or more, and no extent beyond kMaxExtent;
-/// `wanted` names the shapes.
+/// Throws ShapeError unless `image` and `w` have rank 4, the filter has at least 1 pixel, and no extent exceeds
+/// kMaxExtent. `wanted` names the shapes for the error text.
 void check_window_shapes(const OpInfo& info, const Shape& image, const Shape& w, std::string_view wanted);
 
-/// The convolution that leads from `image` (N, H, W, C) to `result` (N, P, Q, K); w (K, R, S, C / groups).
+/// Describes the convolution from `image` (N, H, W, C) to `result` (N, P, Q, K) with w (K, R, S, C / groups).
 template <class Params>
 ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, const Params& p) {
   return {.images = image[0],
@@ -35,13 +35,45 @@ ConvShape conv_shape(const Shape& image, const Shape& w, const Shape& result, co
           .groups = p.groups};
 }
 
-/// Checks dtypes and bias of the inputs (x, w, bias?) and computes y into `into`: the convolution of `shape`, or, if
+/// Checks dtypes and bias of the inputs (x, w, bias?) and computes y into `into`: the convolution of `shape` or, if
 /// `transposed`, its data gradient (`shape` then describes the convolution from y to x). Saves x and w.
 Tensors convolve(const OpInfo& info, OpContext& ctx, std::span<const Tensor> in, const Shape& y, const ConvShape& shape,
-                 bool transposed, const OutputView& into = {});
-/// The gradients of w, bias and x. That of x overwrites the saved x if nothing else reads it. gy may be a channel
-/// slice.
+                 bool transposed, const OutputView& into);
+/// Computes the gradients of w, bias and x; that of x overwrites the saved x if nothing else reads it. gy may be a
+/// channel slice.
 void convolve_backward(const OpInfo& info, const OpContext& ctx, const Tensor& gy, GradSink& gx, const ConvShape& shape,
                        bool transposed);
+
+/// An op unit of a convolution or, if `transposed`, of a transposed one. Derive from it and define Params, info and
+/// output_shape.
+template <class Op, bool transposed>
+struct ConvolutionOp {
+  static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
+    const Shape y = Op::output_shape(in[0].shape(), in[1].shape(), p);
+    OutputView into;
+    if constexpr (requires { p.into; }) into = p.into;
+    return convolve(Op::info, ctx, in, y, shape_of(in[0].shape(), in[1].shape(), y, p), transposed, into);
+  }
+  static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const auto& p) {
+    const ConvShape shape = shape_of(ctx.inputs[0].shape, ctx.inputs[1].shape, gy[0].shape(), p);
+    convolve_backward(Op::info, ctx, gy[0], gx, shape, transposed);
+  }
+
+ private:
+  static ConvShape shape_of(const Shape& x, const Shape& w, const Shape& y, const auto& p) {
+    return transposed ? conv_shape(y, w, x, p) : conv_shape(x, w, y, p);
+  }
+};
+
+/// Returns `info` with the fields that both convolutions share.
+constexpr OpInfo convolution_info(OpInfo info) {
+  info.inputs = "x, w, bias?";
+  info.precision = PrecisionClass::kLow;
+  info.policy_inputs = 0b011;
+  info.family = OpFamily::kProduct;
+  info.observed = Observed::kByKernels;
+  info.slices = true;
+  return info;
+}
 
 }  // namespace binade::ops

@@ -42,8 +42,8 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
   Tensor loss = Tensor::empty(Shape{}, ctx.store_dtype, logits.device());
   CrossEntropyArgs a = arguments(logits, targets, statistics, count, p);
   a.out = output(loss);
-  a.call = number_call([op = where(info.name).to_string(), shape = targets.shape(), classes = a.classes,
-                        ignore = p.ignore_index](std::int64_t row, std::int64_t label) {
+  a.call = register_call([op = where(info.name).to_string(), shape = targets.shape(), classes = a.classes,
+                          ignore = p.ignore_index](std::int64_t row, std::int64_t label) {
     return fmt::format("{}: wanted targets from 0 to {} (or ignore_index {}), got {} at {}", op, classes - 1, ignore,
                        label, shape.position(row));
   });
@@ -57,7 +57,7 @@ Tensors CrossEntropy::forward(OpContext& ctx, std::span<const Tensor> in, const 
 
 void CrossEntropy::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   if (!gx.needs(0)) return;
-  const Tensor& logits = ctx.saved(0, info.name);  // no copy: it would be another holder
+  const Tensor& logits = ctx.saved(0, info.name);  // a copy would be another owner
   Tensor destination = gx.destination_over(0, 0);
   Tensor statistics = ctx.saved(2, info.name), count = ctx.saved(3, info.name);
   CrossEntropyArgs a = arguments(logits, ctx.saved(1, info.name), statistics, count, p);

@@ -3,30 +3,41 @@
 #include "binade/core/math.h"
 #include "binade/core/ops/elementwise.h"
 
-/// Losses that are a sum over elements: each is one scalar function of a prediction x and a target t of the same shape,
-/// and its two derivatives. They read any dtype (targets may be integers), compute and add up in f32 (f64 when x is
-/// f64) in a tree that depends on the size alone, and give one number.
+/// Losses that sum a function of a prediction x and a target t over all elements of two tensors of the same shape. Each
+/// op states the function and its two derivatives. They read any dtype (targets may be integers) and compute and sum in
+/// f32 (f64 if x is f64), in an order that depends on the size alone. The result is a scalar.
 namespace binade::ops {
 
 enum class Reduction {
-  kMean,       ///< divided by the number of elements; NaN when there is none
-  kSum,        ///< as it is
+  kMean,       ///< divided by the number of elements; NaN if there are none
+  kSum,        ///< not divided
   kBatchMean,  ///< divided by the extent of dimension 0
 };
 
 namespace detail {
-/// Throws unless x is floating and t has its shape.
+/// Returns `info` with the fields that all losses of a prediction and a target of the same shape share.
+constexpr OpInfo loss_info(OpInfo info) {
+  info.inputs = "x, targets";
+  info.precision = PrecisionClass::kFull;
+  info.policy_inputs = 1;
+  info.observed = Observed::kByKernels;
+  return info;
+}
+/// Throws DTypeError or ShapeError unless x is floating and t has x's shape.
 void check_loss(const OpInfo& info, std::span<const Tensor> in);
 double divisor_of(Reduction reduction, const Shape& shape);
-/// out = the loss (`direction` 0: no gy), or the gradient of x (1) or of t (2). `op`: its position in ElementLosses.
+/// out = the loss (`direction` 0, gy undefined), or the gradient of x (1) or of t (2). `op`: position in ElementLosses.
 void element_loss(int op, int direction, const Tensor& x, const Tensor& t, const Tensor& gy, double divisor,
                   Tensor& out, const OpParams& p);
 }  // namespace detail
 
-/// Derive from it and state Params (with a `reduction`), info, value(x, t, p), gradient_x and gradient_t. Saved: x, t.
-/// Throws ShapeError unless x and t have one shape.
+/// Derive from it and define Params (with a `reduction`), info, value(x, t, p), gradient_x and gradient_t. Saves x and
+/// t. Throws ShapeError unless x and t have the same shape.
 template <class Op>
 struct ElementLoss {
+  /// Of a loss that depends on x - t. Other losses define their own.
+  BINADE_HD static auto gradient_t(auto x, auto t, const auto& p) { return -Op::gradient_x(x, t, p); }
+
   static Tensors forward(OpContext& ctx, std::span<const Tensor> in, const auto& p) {
     detail::check_loss(Op::info, in);
     if constexpr (requires { Op::check_params(p); }) Op::check_params(p);
@@ -56,50 +67,24 @@ struct LossParams {
 /// (x - t)^2.
 struct Mse : ElementLoss<Mse> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "mse",
-                               .inputs = "x, targets",
-                               .precision = PrecisionClass::kFull,
-                               .policy_inputs = 1,
-                               .family = OpFamily::kDistanceLoss,
-                               .observed = Observed::kByKernels,
-                               .range = ranges::not_negative};
-  template <class C>
-  BINADE_HD static C value(C x, C t, const Params&) {
-    return (x - t) * (x - t);
-  }
-  template <class C>
-  BINADE_HD static C gradient_x(C x, C t, const Params&) {
-    return 2 * (x - t);
-  }
-  template <class C>
-  BINADE_HD static C gradient_t(C x, C t, const Params&) {
-    return 2 * (t - x);
-  }
+  static constexpr OpInfo info = detail::loss_info(
+      OpInfo{.name = "mse", .family = OpFamily::kDistanceLoss, .range = ranges::not_negative});
+  BINADE_HD static auto value(auto x, auto t, const Params&) { return (x - t) * (x - t); }
+  BINADE_HD static auto gradient_x(auto x, auto t, const Params&) { return 2 * (x - t); }
+  BINADE_HD static auto gradient_t(auto x, auto t, const Params&) { return 2 * (t - x); }
 };
 
-/// |x - t|; derivative 0 where they are equal.
+/// |x - t|; derivative 0 at x = t.
 struct L1 : ElementLoss<L1> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "l1",
-                               .inputs = "x, targets",
-                               .precision = PrecisionClass::kFull,
-                               .policy_inputs = 1,
-                               .family = OpFamily::kDistanceLoss,
-                               .observed = Observed::kByKernels,
-                               .range = ranges::not_negative};
-  template <class C>
-  BINADE_HD static C value(C x, C t, const Params&) {
-    return math::abs(x - t);
-  }
+  static constexpr OpInfo info = detail::loss_info(
+      OpInfo{.name = "l1", .family = OpFamily::kDistanceLoss, .range = ranges::not_negative});
+  BINADE_HD static auto value(auto x, auto t, const Params&) { return math::abs(x - t); }
   template <class C>
   BINADE_HD static C gradient_x(C x, C t, const Params&) {
     const C d = x - t;
     const C sign = d < 0 ? C(-1) : C(1);
     return d == 0 || d != d ? d : sign;
-  }
-  template <class C>
-  BINADE_HD static C gradient_t(C x, C t, const Params& p) {
-    return -gradient_x(x, t, p);
   }
 };
 
@@ -110,13 +95,8 @@ struct Huber : ElementLoss<Huber> {
     double delta = 1;
     Reduction reduction = Reduction::kMean;
   };
-  static constexpr OpInfo info{.name = "huber",
-                               .inputs = "x, targets",
-                               .precision = PrecisionClass::kFull,
-                               .policy_inputs = 1,
-                               .family = OpFamily::kDistanceLoss,
-                               .observed = Observed::kByKernels,
-                               .range = ranges::not_negative};
+  static constexpr OpInfo info = detail::loss_info(
+      OpInfo{.name = "huber", .family = OpFamily::kDistanceLoss, .range = ranges::not_negative});
   static void check_params(const Params& p) {
     check<ArgumentError>(p.delta > 0, "{}: wanted delta > 0, got {}", where(info.name), p.delta);
   }
@@ -130,27 +110,19 @@ struct Huber : ElementLoss<Huber> {
   BINADE_HD static C gradient_x(C x, C t, const Params& p) {
     return math::clamp(x - t, C(-p.delta), C(p.delta));
   }
-  template <class C>
-  BINADE_HD static C gradient_t(C x, C t, const Params& p) {
-    return -gradient_x(x, t, p);
-  }
 };
 
-/// Binary cross entropy of a logit x: (1 - t) softplus(x) + pos_weight t softplus(-x), t in [0, 1]. No cancellation at
-/// either end: this is the form to train with.
+/// Binary cross entropy of a logit x: (1 - t) softplus(x) + pos_weight t softplus(-x), t in [0, 1]. Free of
+/// cancellation; use this form for training.
 struct BceWithLogits : ElementLoss<BceWithLogits> {
   struct Params {
-    double pos_weight = 1;  ///< weight of the positive class against imbalance
+    double pos_weight = 1;  ///< weight of the positive class, for imbalanced data
     Reduction reduction = Reduction::kMean;
   };
-  static constexpr OpInfo info{.name = "bce_with_logits",
-                               .inputs = "x, targets",
-                               .precision = PrecisionClass::kFull,
-                               .policy_inputs = 1,
-                               .family = OpFamily::kProbabilityLoss,
-                               .observed = Observed::kByKernels,
-                               .range = ranges::not_negative,
-                               .targets = {0, 1}};
+  static constexpr OpInfo info = detail::loss_info(OpInfo{.name = "bce_with_logits",
+                                                          .family = OpFamily::kProbabilityLoss,
+                                                          .range = ranges::not_negative,
+                                                          .targets = {0, 1}});
   template <class C>
   BINADE_HD static C value(C x, C t, const Params& p) {
     const C tail = math::log1p(math::exp(-math::abs(x)));
@@ -167,21 +139,18 @@ struct BceWithLogits : ElementLoss<BceWithLogits> {
   }
 };
 
-/// Binary cross entropy of a probability x in [0, 1]: -(t log x + (1 - t) log(1 - x)), where a term whose factor is 0
-/// counts 0. Infinite where x is 0 or 1 and t is not: nothing is clamped, so that the singularity is seen.
-/// bce_with_logits has none.
+/// Binary cross entropy of a probability x in [0, 1]: -(t log x + (1 - t) log(1 - x)), where a term with factor 0 is 0.
+/// Infinite if x is 0 or 1 and t is not x: nothing is clamped, so that the singularity stays visible. bce_with_logits
+/// has no singularity.
 struct Bce : ElementLoss<Bce> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "bce",
-                               .inputs = "x, targets",
-                               .precision = PrecisionClass::kFull,
-                               .numerics = {.safe_low = 0, .safe_high = 1},
-                               .policy_inputs = 1,
-                               .family = OpFamily::kProbabilityLoss,
-                               .observed = Observed::kByKernels,
-                               .singularities = {{.input = 0, .at = 0}, {.input = 0, .at = 1}},
-                               .range = ranges::not_negative,
-                               .targets = {0, 1}};
+  static constexpr OpInfo info = detail::loss_info(
+      OpInfo{.name = "bce",
+             .numerics = {.safe_low = 0, .safe_high = 1},
+             .family = OpFamily::kProbabilityLoss,
+             .singularities = {{.input = 0, .at = 0}, {.input = 0, .at = 1}},
+             .range = ranges::not_negative,
+             .targets = {0, 1}});
   template <class C>
   BINADE_HD static C log_complement(C x) {
     const C near_one = math::log(1 - x), near_zero = math::log1p(-x);
@@ -198,35 +167,21 @@ struct Bce : ElementLoss<Bce> {
     const C positive = t / x, negative = (1 - t) / (1 - x);
     return (t == 1 && x == x ? C(0) : negative) - (t == 0 && x == x ? C(0) : positive);
   }
-  template <class C>
-  BINADE_HD static C gradient_t(C x, C, const Params&) {
-    return log_complement(x) - math::log(x);
-  }
+  BINADE_HD static auto gradient_t(auto x, auto, const Params&) { return log_complement(x) - math::log(x); }
 };
 
-/// Kullback-Leibler divergence from log-probabilities x to probabilities t: t (log t - x), 0 where t is 0.
+/// Kullback-Leibler divergence from log-probabilities x to probabilities t: t (log t - x), 0 if t is 0.
 struct KlDiv : ElementLoss<KlDiv> {
   using Params = LossParams;
-  static constexpr OpInfo info{.name = "kl_div",
-                               .inputs = "x, targets",
-                               .precision = PrecisionClass::kFull,
-                               .policy_inputs = 1,
-                               .family = OpFamily::kProbabilityLoss,
-                               .observed = Observed::kByKernels,
-                               .targets = {.low = 0}};
+  static constexpr OpInfo info = detail::loss_info(
+      OpInfo{.name = "kl_div", .family = OpFamily::kProbabilityLoss, .targets = {.low = 0}});
   template <class C>
   BINADE_HD static C value(C x, C t, const Params&) {
     const C term = t * (math::log(t) - x);
     return t == 0 && x == x ? C(0) : term;
   }
-  template <class C>
-  BINADE_HD static C gradient_x(C x, C t, const Params&) {
-    return x == x ? -t : x;
-  }
-  template <class C>
-  BINADE_HD static C gradient_t(C x, C t, const Params&) {
-    return math::log(t) + 1 - x;
-  }
+  BINADE_HD static auto gradient_x(auto x, auto t, const Params&) { return x == x ? -t : x; }
+  BINADE_HD static auto gradient_t(auto x, auto t, const Params&) { return math::log(t) + 1 - x; }
 };
 
 }  // namespace binade::ops

@@ -3,7 +3,7 @@
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/broadcast_plan.h"
-#include "binade/core/ops/sum_to.h"
+#include "binade/core/ops/reduce.h"
 #include "binade/core/ops/where.h"
 
 namespace binade::ops {

@@ -10,21 +10,39 @@
 
 namespace binade::ops {
 
-/// What the derivative of a unary op is computed from, and so what the tape keeps.
+/// What the derivative of a unary op is computed from, which the tape saves.
 enum class Saves { kNothing, kInput, kOutput };
-/// The same for one of the two derivatives of a binary op.
+/// What a derivative of a binary op is computed from.
 enum class Reads : unsigned { kNone = 0, kA = 1, kB = 2, kBoth = 3 };
 
 struct NoParams {};
 
+/// Numerics of an op whose result is exact before the rounding to the stored dtype.
+inline constexpr Numerics kRoundedOnce{.ulp_f32 = 0.5, .ulp_half = 0.5};
+
 namespace detail {
 
-/// y = the op's value at x; gx = its derivative, from what Op::saves says (gy where it saves nothing) and gy. `op`: its
-/// position in UnaryOps. Inputs may be channel slices; results are contiguous.
+/// Returns `info` with the fields that all unary ops share.
+constexpr OpInfo unary_info(OpInfo info) {
+  info.inputs = "x";
+  info.observed = Observed::kByKernels;
+  return info;
+}
+/// Returns `info` with the fields that all binary ops share.
+constexpr OpInfo binary_info(OpInfo info) {
+  info.inputs = "a, b";
+  info.precision = PrecisionClass::kWidest;
+  info.numerics = kRoundedOnce;
+  info.observed = Observed::kByKernels;
+  return info;
+}
+
+/// Run the kernel of the op at position `op` of UnaryOps: y = value(x), and gx = gradient(saved, gy), where `saved` is
+/// gy if the op saves nothing. Inputs may be channel slices; results are contiguous.
 void unary(int op, const Tensor& x, Tensor& y, const OpParams& p);
 void unary_backward(int op, const Tensor& saved, const Tensor& gy, Tensor& gx, const OpParams& p);
-/// y = the op's value at a and b, which broadcast to it; g, of that shape, the gradient of input `which` before it is
-/// summed down to the input's own.
+/// Run the kernel of the op at position `op` of BinaryOps. a and b broadcast to y. g, of y's shape, is the gradient of
+/// input `which` before it is summed to that input's shape.
 void binary(int op, const Tensor& a, const Tensor& b, Tensor& y, const OpParams& p = {});
 void binary_backward(int op, int which, const Tensor& a, const Tensor& b, const Tensor& gy, Tensor& g,
                      const OpParams& p);
@@ -32,22 +50,22 @@ void binary_backward(int op, int which, const Tensor& a, const Tensor& b, const 
 /// Throws DTypeError unless all of `in` are floating.
 void check_floating(const OpInfo& info, std::span<const Tensor> in);
 
-/// Gives input i its gradient from `g`, of the output's shape: `g` itself where shape and dtype fit, else summed over
+/// Passes the gradient `g` of the output's shape to input i: `g` itself if shape and dtype fit, otherwise summed over
 /// the dimensions in which the input was broadcast.
 void sink_broadcast(const OpContext& ctx, GradSink& gx, int i, const Tensor& g);
 
 }  // namespace detail
 
-/// An elementwise op of one input. Derive from it (`struct Relu : Unary<Relu>`) and state
+/// An elementwise op of one input. Derive from it (`struct Relu : Unary<Relu>`) and define
 ///
-///   info, saves                             contract; what backward reads
-///   value(x, p)                             y for one element, C = float or double
-///   gradient(saved, gy, p)                  gx for one element, from the x or y that was saved
-///   Params                                  optional: options
-///   check_params(p)                         optional: throws ArgumentError
-///   passes_gradient = true                  optional: gx is gy, nothing is computed
+///   info, saves                   description; what backward reads
+///   value(x, p)                   y of one element, in float or double
+///   gradient(saved, gy, p)        gx of one element, from the saved x or y
+///   Params                        optional: options
+///   check_params(p)               optional: throws ArgumentError
+///   passes_gradient = true        optional: gx is gy, nothing is computed
 ///
-/// All dtypes, channel slices and devices follow.
+/// All dtypes, channel slices and devices are supported without further code.
 template <class Op>
 struct Unary {
   using Params = NoParams;
@@ -70,14 +88,13 @@ struct Unary {
   }
 };
 
-/// An elementwise op of two inputs under NumPy's broadcasting. Derive from it and state
+/// An elementwise op of two inputs with NumPy's broadcasting. Derive from it and define
 ///
-///   info
-///   value(a, b, p)
+///   info, value(a, b, p)
 ///   gradient_a(a, b, gy, p), gradient_b(a, b, gy, p)
-///   a_reads, b_reads                        which inputs each gradient reads (the tape keeps no other)
-///   Params                                  optional: options
-///   passes_gradient = true                  optional: both gradients are gy
+///   a_reads, b_reads              which inputs each gradient reads; only those are saved
+///   Params                        optional: options
+///   passes_gradient = true        optional: both gradients are gy
 template <class Op>
 struct Binary {
   using Params = NoParams;

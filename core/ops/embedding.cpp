@@ -29,8 +29,8 @@ Tensors Embedding::forward(OpContext& ctx, std::span<const Tensor> in, const Par
                     "{}: wanted indices of i64 or i32, got {}", where(info.name), name_of(in[1].dtype()));
   const Tensor indices = in[1].to(DType::i64).contiguous_copy();
   Tensor y = Tensor::empty(output_shape(indices.shape(), weight.dim(1)), weight.dtype(), weight.device());
-  const std::uint64_t call = number_call([op = where(info.name).to_string(), shape = indices.shape(),
-                                          rows = weight.dim(0)](std::int64_t position, std::int64_t index) {
+  const std::uint64_t call = register_call([op = where(info.name).to_string(), shape = indices.shape(),
+                                            rows = weight.dim(0)](std::int64_t position, std::int64_t index) {
     return fmt::format("{}: wanted indices in [0, {}), got {} at position {}; check the data or the vocabulary", op,
                        rows, index, shape.position(position));
   });

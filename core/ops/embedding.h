@@ -5,14 +5,14 @@
 namespace binade::ops {
 
 /// Rows of a table. Inputs (weight (V, D), indices (…) of i64 or i32) -> y (…, D), y[i] = weight[indices[i]], in the
-/// policy's low dtype: a row of the low copy is the row of the master rounded once.
+/// policy's low dtype: a row of the compute copy is the row of the master rounded once.
 ///
-///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32, in position order (a GPU sums chunks
-///   of them so, then the chunks), added to the gradient that is there (the other use of a tied table, an earlier
-///   micro-batch) where there is one; rows never looked up get 0, or keep what is there
+///   gweight[v] = sum of gy[i] over the positions i with indices[i] = v, in f32 and in position order (a GPU sums
+///   chunks in position order, then the chunks), added to an existing gradient (of the other use of a tied table, or of
+///   an earlier micro-batch); rows that no index names get 0 or keep their gradient
 ///
-/// Saved: indices. Throws DataError naming the first index outside [0, V) and its position (a GPU finds it later: the
-/// row is NaN, and whoever waits for the device next throws); ShapeError unless weight has rank 2; DTypeError unless
+/// Saves the indices. Throws DataError with value and position of the first index outside [0, V) (a GPU finds it later:
+/// the row is NaN, and the next wait for the device throws), ShapeError unless weight has rank 2, DTypeError unless
 /// indices are i64 or i32.
 struct Embedding {
   struct Params {};

@@ -7,7 +7,7 @@
 
 namespace binade {
 
-/// An extent in the vertical and the horizontal direction; one number means both.
+/// A vertical and a horizontal extent; a single number sets both.
 struct Extent2 {
   std::int64_t y = 0, x = 0;
   constexpr Extent2(std::int64_t both) : y(both), x(both) {}  // NOLINT(google-explicit-constructor): {.stride = 2}
@@ -18,8 +18,8 @@ struct Extent2 {
 
 namespace ops {
 
-/// The largest image, filter, stride, padding, dilation or factor that the ops on images take, so that no product of
-/// two of them overflows.
+/// Largest image, filter, stride, padding, dilation or factor that ops on images accept, so that a product of two does
+/// not overflow.
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 30;
 
 }  // namespace ops

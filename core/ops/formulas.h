@@ -5,5 +5,4 @@
 #include "binade/core/ops/lists.h"
 #include "binade/core/ops/unary.h"
 
-/// The ops whose value and derivative are one formula for every device: kernels of all of them are compiled from these
-/// structs. The one header of core/ops/ that kernels include.
+/// The ops whose kernels are compiled from one formula for every device. Kernels include no other header of core/ops/.

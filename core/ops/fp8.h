@@ -7,43 +7,45 @@
 
 namespace binade::ops {
 
-/// What a layer rounds: its input and its weight to e4m3, the gradient of its output to e5m2.
+/// Operand of a layer's products: input and weight are rounded to e4m3, the gradient of the output to e5m2.
 enum class Fp8Operand : int { kX, kWeight, kGradient };
 
-/// How the operands of one layer's products are rounded to 8 bits: scaled by the largest power of two that keeps the
-/// largest magnitude of the last 16 steps within the format. What is larger than that saturates, and counts from the
-/// next step on. Where there is nothing to look back at, a tensor's own largest magnitude serves. NaN and infinities
-/// stay visible in what is rounded and do not count.
+/// Scaling of the operands of one layer's products. An operand is scaled by the largest power of two that keeps the
+/// largest magnitude of the last 16 steps in the format's range. Larger values saturate and count from the next step
+/// on. Without a history, the tensor's own largest magnitude is used. NaN and infinities are kept in the rounded
+/// operand and do not count.
 struct Fp8Scaling {
-  /// (3, 1 + kFp8Window) f32, by Fp8Operand: the largest magnitude of this step so far, then those of the steps before,
-  /// the newest first. Undefined: there is no history
+  /// (3, 1 + kFp8Window) f32 by Fp8Operand: the largest magnitude of this step so far, then those of earlier steps,
+  /// newest first. Undefined: no history
   Tensor amaxes{};
-  /// This step's are written, and do not decide. False (evaluation): nothing is written, and the latest decide.
+  /// True: the magnitudes of this step are recorded and do not affect its scale. False (evaluation): nothing is
+  /// recorded, and the newest magnitudes count too.
   bool record = false;
 };
 
-/// `x` (..., n) of bf16 as an 8-bit product with 32-bit sums sees it: every value is a code of the operand's format
-/// times a power of two, which bf16 holds exactly. Contiguous. Throws DTypeError for another dtype.
+/// Returns `x` (..., n) in bf16 with the values that an 8-bit product with 32-bit sums reads: each is a code of the
+/// operand's format times a power of two, which bf16 represents exactly. Contiguous. Throws DTypeError unless x is
+/// bf16.
 Tensor round_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling);
 
-/// The same values as codes: rows (m, k) are those of `x` (..., k), columns (k, m) the same transposed. A value is its
-/// code times `scale` () f32.
+/// The same values as 8-bit codes: `rows` (m, k) are the rows of x (..., k), `columns` (k, m) their transpose. A value
+/// is its code times `scale` () f32.
 struct Fp8Codes {
   Tensor rows{}, columns{}, scale{};
 };
-/// Whether the three products of a layer, of `rows` rows, are products of codes on this device. Where they are not,
-/// round_to_fp8 makes operands that have the same values.
+/// True if the three products of a layer with this number of rows multiply codes on this device. Otherwise use
+/// round_to_fp8(), which gives operands of the same values.
 bool multiplies_fp8_codes(Device device, std::int64_t rows, std::int64_t inputs, std::int64_t outputs);
-/// REQUIRES a device that multiplies codes. What is not asked for stays undefined.
+/// Computes the requested members. REQUIRES: multiplies_fp8_codes().
 Fp8Codes encode_to_fp8(const Tensor& x, Fp8Operand operand, const Fp8Scaling& scaling, bool rows, bool columns);
-/// What values of an operand are codes of.
+/// Returns the format that values of an operand are rounded to.
 constexpr Float8 format_of(Fp8Operand operand) {
   return operand == Fp8Operand::kGradient ? Float8::e5m2 : Float8::e4m3;
 }
 
-/// The amaxes of a layer that nobody has used yet.
+/// Returns an empty history.
 Tensor fp8_amaxes(Device device);
-/// A step begins: what was this step's goes to the history, the oldest leaves it.
+/// Moves the magnitudes of the last step to the history and drops the oldest ones.
 void begin_fp8_step(Tensor& amaxes);
 
 }  // namespace binade::ops

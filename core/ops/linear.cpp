@@ -9,38 +9,7 @@ namespace {
 
 constexpr const char* kName = "linear";
 
-void check_inputs(std::span<const Tensor> in) {
-  const Tensor &x = in[0], &w = in[1], &bias = in[2];
-  check<ShapeError>(x.rank() >= 1 && w.rank() == 2 && x.dim(-1) == w.dim(1),
-                    "{}: wanted x (..., in) and w (out, in), got {} and {}", where(kName), x.shape(), w.shape());
-  check<DTypeError>(x.dtype() == w.dtype() && is_floating(x.dtype()),
-                    "{}: wanted x and w of one floating dtype, got {} and {}; convert x with to(DType::f32)",
-                    where(kName), name_of(x.dtype()), name_of(w.dtype()));
-  if (!bias.defined()) return;
-  check<ShapeError>(bias.shape() == Shape{w.dim(0)}, "{}: wanted bias ({}), got {}", where(kName), w.dim(0),
-                    bias.shape());
-  check<DTypeError>(
-      is_floating(bias.dtype()) && (bias.dtype() == DType::f64) == (x.dtype() == DType::f64),
-      "{}: wanted f64 in all of x, w and bias or in none of them, got a bias of {} and products of {}; convert x "
-      "with to(DType::f32), or the module's parameters to f64",
-      where(kName), name_of(bias.dtype()), name_of(x.dtype()));
-}
-
-/// Where a product's rows lie: every dimension but the last.
-GemmArgs product(const OpContext& ctx, const Tensor& a, const Tensor& b, Tensor& c) {
-  GemmArgs g;
-  g.tf32 = ctx.tf32;
-  g.in = a.dtype();
-  g.out = c.dtype();
-  g.a = a.raw();
-  g.a_row = a.pitch();
-  g.b = b.raw();
-  g.b_row = b.pitch();
-  g.c = c.mutable_raw();
-  return g;
-}
-
-/// c (m, n) = a (m, k) b (n, k)^T, a and b being codes of 8 bits.
+/// c (m, n) = a (m, k) b (n, k)^T, where a and b are 8-bit codes.
 GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_is, const Tensor& b,
                           const Tensor& b_scale, Tensor& c) {
   GemmArgs g{.m = a.dim(0), .n = b.dim(0), .k = a.dim(1), .in = DType::u8, .out = c.dtype()};
@@ -57,17 +26,17 @@ GemmArgs product_of_codes(const Tensor& a, const Tensor& a_scale, Fp8Operand a_i
   return g;
 }
 
-/// An operand as products without codes read it.
+/// Returns the operand of a product that does not multiply codes.
 Tensor rounded(const Tensor& x, Fp8Operand operand, const Fp8Scaling* fp8) {
   return fp8 != nullptr ? round_to_fp8(x, operand, *fp8) : x;
 }
 
-/// What `p` says of products that read `dtype`; null: nothing. Where the policy has them read more bits they keep them.
+/// Returns the scaling for products that read `dtype`, or null unless they read bf16: other products stay unrounded.
 const Fp8Scaling* fp8_of(const Linear::Params& p, DType dtype) {
   return p.fp8 && dtype == DType::bf16 ? &*p.fp8 : nullptr;
 }
 
-/// What the layer before wants done to the gradient of x, where products do it.
+/// Returns the activation derivative of the layer that produced x, if products can multiply by it.
 GradSink::ActivationDerivative derivative_in_product(const GradSink& gx, const KernelTable& table, DType dtype) {
   const GradSink::ActivationDerivative derivative = gx.activation_derivative(0);
   const bool supported = table.derivative_in_product == nullptr ||
@@ -75,7 +44,7 @@ GradSink::ActivationDerivative derivative_in_product(const GradSink& gx, const K
   return supported ? derivative : GradSink::ActivationDerivative{};
 }
 
-/// x, made again where forward did not keep it.
+/// Returns x, recomputed if forward did not save it.
 Tensor saved_x(const OpContext& ctx) {
   const Tensor& kept = ctx.saved(0, kName);
   const Activation activation = ctx.recomputed_by(0);
@@ -85,26 +54,19 @@ Tensor saved_x(const OpContext& ctx) {
   return x;
 }
 
-/// gx = gz w and gw = gz^T x, by what forward has saved of x and w.
+/// gx = gz w and gw = gz^T x, from the saved x and w.
 void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
   if (!gx.needs(0) && !gx.needs(1)) return;
-  const Tensor& kept = ctx.saved(0, kName);  // of x's shape and dtype
+  const Tensor& kept = ctx.saved(0, kName);  // has x's shape and dtype
   const Tensor& w = ctx.saved(1, kName);
   const KernelTable& table = kernels(w.device());
-  const std::int64_t inputs = w.dim(1), outputs = w.dim(0);
   const Fp8Scaling* fp8 = fp8_of(p, kept.dtype());
   const Tensor factor = rounded(gz, Fp8Operand::kGradient, fp8);
-  if (gx.needs(1)) {  // first: an x that is made again is gone before there is a gx
+  if (gx.needs(1)) {  // first, so that a recomputed x is freed before gx is allocated
     const Tensor x = saved_x(ctx);
     auto [to, adds] = gradient_of_product(ctx, gx, 1);
-    GemmArgs g = product(ctx, factor, x, to);
-    g.m = outputs;
-    g.n = inputs;
-    g.k = gz.shape().rows();
+    GemmArgs g = weight_gradient_product(ctx, factor, x, to.dtype(), to.mutable_raw());
     g.accumulate = adds;
-    g.a_row = 1;
-    g.a_col = outputs;
-    g.c_row = inputs;
     table.gemm(g);
   }
   if (gx.needs(0)) {
@@ -112,20 +74,15 @@ void products(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear
                                                                      : GradSink::ActivationDerivative{};
     const bool multiplies = derivative.activation != Activation::kNone;
     auto [to, adds] = multiplies ? GradSink::Sum{gx.destination_with_derivative(0)} : gradient_of_product(ctx, gx, 0);
-    GemmArgs g = product(ctx, factor, w, to);
+    GemmArgs g = input_gradient_product(ctx, factor, w.raw(), w.pitch(), to);
     g.derivative_of = derivative.activation;
     g.derivative_at = multiplies ? derivative.z.raw() : nullptr;
-    g.m = kept.shape().rows();  // not gz's: without outputs gz is empty, and the gradient of x is zeros
-    g.n = inputs;
-    g.k = outputs;
     g.accumulate = adds;
-    g.a_row = outputs;
-    g.c_row = inputs;
     table.gemm(g);
   }
 }
 
-/// The same of codes: saved are x and w transposed and, behind all else, their scales.
+/// The same for codes: the saved tensors are x and w transposed and, last, their scales.
 void products_of_codes(const OpContext& ctx, const Tensor& gz, GradSink& gx, const Linear::Params& p) {
   if (!gx.needs(0) && !gx.needs(1)) return;
   const int scales = p.activation == Activation::kNone ? 2 : 3;
@@ -148,7 +105,7 @@ void products_of_codes(const OpContext& ctx, const Tensor& gz, GradSink& gx, con
 }  // namespace
 
 Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params& p) {
-  check_inputs(in);
+  check_linear(kName, in[0], in[1], in[2]);
   const Shape shape = in[0].shape().with_dim(-1, in[1].dim(0));
   const Device device = in[0].device();
   const Fp8Scaling* fp8 = fp8_of(p, in[0].dtype());
@@ -188,15 +145,8 @@ Tensors Linear::forward(OpContext& ctx, std::span<const Tensor> in, const Params
     return {y};
   }
   const Tensor x = rounded(in[0], Fp8Operand::kX, fp8), w = rounded(in[1], Fp8Operand::kWeight, fp8);
-  GemmArgs g = product(ctx, x, w, y);
-  g.m = shape.rows();
-  g.n = w.dim(0);
-  g.k = w.dim(1);
-  g.b_row = 1;
-  g.b_col = w.pitch();
-  g.c_row = w.dim(0);
-  multiply(g);
-  fp8 == nullptr ? ctx.save_input(0, x) : ctx.save(x);  // in 8 bits x is not what the layer before gave
+  multiply(forward_product(ctx, x, w.raw(), w.pitch(), y));
+  fp8 == nullptr ? ctx.save_input(0, x) : ctx.save(x);  // x rounded to 8 bits is no longer the input
   ctx.save(w);
   save_results();
   return {y};

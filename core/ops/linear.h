@@ -8,28 +8,29 @@
 
 namespace binade::ops {
 
-/// y = activation(x w^T + bias). x (..., in), w (out, in), bias (out) or left out; y (..., out).
+/// y = activation(x w^T + bias). x (..., in), w (out, in), bias (out), optional; y (..., out).
 ///
-/// x and w of one floating dtype, x may be a channel slice; bias is not cast by the policy (f32, or f64 with f64
-/// inputs). Sums, bias and activation are f32 (f64 for f64) and y is rounded once; with a GELU in halves so is the
-/// pre-activation z, whether a gradient is wanted or not, and y is one of that (docs/decisions/0037; a finite sum below
-/// the range is the lowest half). |error| <= in 2^-24 sum|x w| before the roundings. NaN passes.
+/// x and w have one floating dtype; x may be a channel slice. The policy does not cast the bias (f32, or f64 with f64
+/// inputs). Sums, bias and activation are f32 (f64 for f64) and y is rounded once. With a GELU in 16 bits, the
+/// pre-activation z is rounded too, whether or not a gradient is needed, and y is computed from the rounded z
+/// (docs/decisions/0037; a finite sum below the range becomes the lowest 16-bit number). |error| <= in 2^-24 sum|x w|
+/// before the roundings. NaN propagates.
 ///
-/// On a GPU, with products in halves, a bias that is a leaf is rounded to their dtype first, as PyTorch's autocast does
-/// (|error| <= 1/2 ulp of the bias; past 65504 it is an infinity of f16), and a GELU is the library's where it has one
-/// in its product (docs/decisions/0028).
+/// On a GPU with 16-bit products, a bias that is a leaf is rounded to their dtype first, as PyTorch's autocast does
+/// (|error| <= 1/2 ulp of the bias; beyond 65504 it is an infinity of f16), and a GELU is the library's if its product
+/// has one (docs/decisions/0028).
 ///
 /// gz = gy activation'(z), gx = gz w, gw = gz^T x, gbias = column sums of gz. Saves x, w and, for a GELU, z (for ReLU
-/// y). Where x is a GELU that another linear layer has made on the CPU, its z is all that is kept of it, and backward
-/// makes x again (docs/decisions/0036).
+/// y). If x is the GELU output of another linear layer on the CPU, only that layer's z is kept, and backward recomputes
+/// x (docs/decisions/0036).
 ///
-/// Where x is the result of a linear layer with an activation, which nothing else reads, gx is multiplied by that
-/// layer's derivative as the product stores it, and is that layer's gz (docs/decisions/0034): in halves the f32 sum is
-/// rounded once, behind the derivative, not before it too; in f32 and f64 on the CPU the bits are the same. On a GPU so
-/// of the tanh GELU in halves where the library's product has its derivative, which is the library's then.
+/// If x is the result of a linear layer with an activation and nothing else reads it, the product that computes gx
+/// multiplies it by that layer's activation derivative before storing it, which gives that layer's gz
+/// (docs/decisions/0034). In 16 bits the f32 sum is then rounded once, after the multiplication; in f32 and f64 on the
+/// CPU the bits do not change. A GPU does so for the tanh GELU in 16 bits if the library's product has that derivative.
 ///
 /// With `fp8` and products in bf16, x, w and gz are rounded to 8 bits before they are multiplied (core/ops/fp8.h), and
-/// what is saved of x and w is that, as codes where the device multiplies codes; gbias is of gz as it was.
+/// the rounded x and w are saved, as codes if the device multiplies codes; gbias is computed from the unrounded gz.
 struct Linear {
   struct Params {
     Activation activation = Activation::kNone;

@@ -7,18 +7,18 @@ namespace binade::ops {
 template <class... Ops>
 struct OpList {};
 
-/// Calls f(OpTag<Op>{}) for each op of a list.
 template <class Op>
 struct OpTag {
   using type = Op;
 };
+/// Calls f(OpTag<Op>{}) for each op of a list.
 template <class... Ops, class F>
 void for_each_op(OpList<Ops...>, F&& f) {
   (f(OpTag<Ops>{}), ...);
 }
 
-/// Every elementwise op and loss, which formulas.h defines. Kernels and the conformance suite are generated from these
-/// lists; kernels know an op by its position.
+/// All elementwise ops and element losses, which formulas.h defines. Kernels and the conformance suite are generated
+/// from these lists; kernels identify an op by its position.
 using UnaryOps =
     OpList<struct Relu, struct Gelu, struct GeluTanh, struct Silu, struct Sigmoid, struct Tanh, struct Erf, struct Exp,
            struct Log, struct Softplus, struct Sqrt, struct Pow, struct Square, struct Clamp, struct Neg, struct Abs,
@@ -26,10 +26,11 @@ using UnaryOps =
 using BinaryOps = OpList<struct Add, struct Sub, struct Mul, struct Div, struct Maximum, struct Minimum>;
 using ElementLosses = OpList<struct Mse, struct L1, struct Huber, struct BceWithLogits, struct Bce, struct KlDiv>;
 
-/// The position of an op in its list.
+/// Returns the position of an op in its list.
 template <class Op, class... Ops>
 constexpr int position_in(OpList<Ops...>) {
-  static_assert((std::is_same_v<Op, Ops> || ...), "no kernel is made of an op that is in no list: name it in lists.h");
+  static_assert((std::is_same_v<Op, Ops> || ...),
+                "add the op to a list in lists.h: kernels are generated from the lists");
   int position = 0;
   (void)((std::is_same_v<Op, Ops> || (++position, false)) || ...);
   return position;

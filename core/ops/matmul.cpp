@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kName = "matmul";
 
-/// The last two dimensions of a tensor seen as op(X) (rows, columns), and the batches before them.
+/// The last two dimensions of a tensor as op(X) (rows, columns), and the batches before them.
 struct Matrices {
   Tensor tensor;
   std::int64_t rows = 0, columns = 0;
@@ -33,7 +33,7 @@ struct Matrices {
   }
 };
 
-/// For each batch of `whole`, the offset in elements of the batch of `part` that is broadcast to it.
+/// Returns for each batch of `whole` the offset, in elements, of the batch of `part` that is broadcast to it.
 std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& part, std::int64_t stride) {
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(whole.numel()));
   for (std::int64_t i = 0; i < whole.numel(); ++i) {
@@ -51,10 +51,10 @@ std::vector<std::int64_t> broadcast_offsets(const Shape& whole, const Shape& par
   return offsets;
 }
 
-/// One b for every a, rows of a evenly spaced through all batches: a single product of many rows.
+/// True if all batches share one b and the rows of a are evenly spaced over all batches: then one product computes all.
 bool folds(const Matrices& a, const Matrices& b) { return a.column_stride == 1 && b.batch.numel() == 1; }
 
-/// c = left right, one product; its rows are `right.columns` apart.
+/// Describes c = left right, with rows of c `right.columns` apart.
 GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& right, Tensor& c) {
   GemmArgs g;
   g.tf32 = ctx.tf32;
@@ -74,7 +74,7 @@ GemmArgs product(const OpContext& ctx, const Matrices& left, const Matrices& rig
   return g;
 }
 
-/// y = a b in every batch, or y += a b.
+/// y = a b in every batch or, if `adds`, y += a b.
 void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const Shape& batch, Tensor& y,
               bool adds = false) {
   if (y.numel() == 0) return;
@@ -94,13 +94,13 @@ void multiply(const OpContext& ctx, const Matrices& a, const Matrices& b, const 
   kernels(y.device()).gemm(g);
 }
 
-/// gradient (its own batches) = sum over the batches broadcast onto it of left right; left and right have the batches
-/// of y or broadcast to them. `adds` (one product a batch): to what is in `gradient`.
+/// gradient = sum of left right over the batches that `own` was broadcast to. left and right have the batches of y or
+/// broadcast to them. If `adds` (only with one product per batch), adds to the values in `gradient`.
 void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, const Shape& batch,
                          const Shape& own, Tensor gradient, bool adds) {
-  // Batches of nothing may be more than anybody can list.
+  // There may be too many empty batches to list.
   if (gradient.numel() == 0) return;
-  if (left.columns == 0) {  // sums of nothing
+  if (left.columns == 0) {  // empty sums
     if (!adds) gradient.fill(0);
     return;
   }
@@ -112,7 +112,7 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
   const std::vector<std::int64_t> right_offsets = broadcast_offsets(batch, right.batch, right.batch_stride);
   const std::vector<std::int64_t> targets = broadcast_offsets(batch, own, size);
 
-  // Round r takes the r-th contribution to each gradient: within a round no two products share an output.
+  // Round r computes the r-th contribution to each gradient: the products of a round have different outputs.
   std::vector<std::vector<std::size_t>> contributions(static_cast<std::size_t>(own.numel()));
   for (std::size_t i = 0; i < targets.size(); ++i)
     contributions[static_cast<std::size_t>(targets[i] / size)].push_back(i);
@@ -141,7 +141,7 @@ void accumulate_gradient(const OpContext& ctx, const Matrices& left, const Matri
   if (!sum.shares_storage_with(gradient)) gradient.copy_from(sum);
 }
 
-/// gb of a folded product: the rows of all batches are one long k.
+/// Gradient of b in a folded product: the rows of all batches form one long k.
 void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& right, std::int64_t batches,
                    Tensor& gradient, bool adds) {
   GemmArgs g = product(ctx, left, right, gradient);
@@ -150,7 +150,7 @@ void fold_gradient(const OpContext& ctx, const Matrices& left, const Matrices& r
   kernels(gradient.device()).gemm(g);
 }
 
-/// A gradient that is one product in each of its batches can be added to; one of several would be added part by part.
+/// Returns where to store a gradient. Only one with a single product per batch (`one`) can be added to existing values.
 GradSink::Sum sum_of_products(const OpContext& ctx, GradSink& gx, int i, bool one) {
   return one ? gradient_of_product(ctx, gx, i) : GradSink::Sum{gx.destination(i), false};
 }

@@ -4,15 +4,15 @@
 
 namespace binade::ops {
 
-/// y = op(a) op(b) over the last two dimensions; leading dimensions are batches and broadcast as NumPy's do.
+/// y = op(a) op(b) over the last two dimensions; the leading ones are batches and broadcast as in NumPy.
 ///
 ///   a (..., M, K), or (..., K, M) with transpose_a;  b (..., K, N), or (..., N, K) with transpose_b;  y (..., M, N).
 ///
-/// Inputs of one floating dtype, channel slices too; K = 0 gives zeros. Sums are f32 (f64 for f64), rounded once:
-/// |error| <= K 2^-24 sum|a b| before the rounding. f16 and bf16 products are exact in f32, as on a Tensor Core (where
-/// the processor multiplies bf16 itself, subnormal bf16 inputs count as zero). NaN and inf pass.
+/// Inputs have one floating dtype and may be channel slices; K = 0 gives zeros. Sums are f32 (f64 for f64), rounded
+/// once: |error| <= K 2^-24 sum|a b| before rounding. Products of f16 and bf16 are exact in f32, as on a Tensor Core
+/// (if the processor itself multiplies bf16, it treats subnormal inputs as zero). NaN and inf propagate.
 ///
-/// ga = gy op(b)^T, gb = op(a)^T gy, summed over what was broadcast. Saves a and b.
+/// ga = gy op(b)^T, gb = op(a)^T gy, summed over broadcast dimensions. Saves a and b.
 struct Matmul {
   struct Params {
     bool transpose_a = false;

@@ -5,13 +5,13 @@
 
 namespace binade::ops {
 
-/// Maximum over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype,
-/// OH = floor((H + 2 padding - kernel) / stride) + 1. Pixels outside the image are not looked at.
+/// Maximum over windows of an image. x (N, H, W, C) -> y (N, OH, OW, C) in x's dtype, OH = floor((H + 2 padding -
+/// kernel) / stride) + 1. Pixels outside the image are ignored.
 ///
-/// NaN is larger than everything: a window that holds one gives NaN. gx: each window's gy goes to the pixel it took
-/// (the first of equals), overlapping windows add in window order. x may be a channel slice. Saved: the taken position
-/// (u8, or i32 for kernels of more than 256 pixels). Throws ShapeError unless x has rank 4, kernel and stride >= 1, 0
-/// <= padding <= kernel / 2, and the output has pixels.
+/// A window that contains NaN gives NaN. gx: each window's gy goes to the pixel with the maximum (the first of equal
+/// ones); overlapping windows add in window order. x may be a channel slice. Saves the position of the maximum (u8, or
+/// i32 for kernels of more than 256 pixels). Throws ShapeError unless x has rank 4, kernel and stride >= 1, 0 <=
+/// padding <= kernel / 2, and the output has pixels.
 struct MaxPool2d {
   struct Params {
     Extent2 kernel = 2;
@@ -20,7 +20,6 @@ struct MaxPool2d {
   };
   static constexpr OpInfo info{.name = "max_pool2d",
                                .inputs = "x",
-                               .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 0, .ulp_half = 0},
                                .observed = Observed::kByKernels,
                                .slices = true,
@@ -30,7 +29,7 @@ struct MaxPool2d {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// The extent of a pooled dimension; throws ShapeError naming `info` when there is none.
+/// Returns the extent of a pooled dimension. Throws ShapeError with the op's name if it is empty.
 std::int64_t pooled_extent(const OpInfo& info, const char* dimension, std::int64_t extent, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding);
 

@@ -6,7 +6,7 @@
 namespace binade::ops {
 namespace {
 
-/// The box that `part` is inside `whole`; strides and counts in elements, memory left to the caller.
+/// Returns the box that `part` is in `whole`; counts in elements, without addresses.
 BoxCopy box_of(const Shape& whole, int axis, const Tensor& part) {
   BoxCopy a{.element_bytes = size_of(part.dtype())};
   if (axis == whole.rank() - 1) {
@@ -21,7 +21,7 @@ BoxCopy box_of(const Shape& whole, int axis, const Tensor& part) {
   return a;
 }
 
-/// Elements between positions `begin` and 0 along `axis`, and between runs.
+/// Returns the number of elements between neighboring indices of `axis`.
 std::int64_t inner_of(const Shape& whole, int axis) {
   std::int64_t inner = 1;
   for (int d = axis + 1; d < whole.rank(); ++d) inner *= whole[d];

@@ -6,14 +6,21 @@
 
 namespace binade::ops {
 
-/// Copies of whole elements, for concat, slice and permute.
+/// Returns `info` with the fields of an op whose output has the values of its inputs in another arrangement.
+constexpr OpInfo move_info(OpInfo info) {
+  info.numerics = {.ulp_f32 = 0, .ulp_half = 0};
+  info.observed = Observed::kMoves;
+  info.carries_masks = true;
+  info.mask_inputs = 0b1;
+  return info;
+}
 
-/// Elements [begin, begin + count) along `axis` of contiguous `whole` <-> `part` (the same but for that extent; a
-/// channel slice where axis is not the last).
+/// Copy elements [begin, begin + count) along `axis` between contiguous `whole` and `part`, which has the same other
+/// extents and may be a channel slice if `axis` is not the last.
 void copy_into(Tensor& whole, int axis, std::int64_t begin, const Tensor& part);
 void copy_out(const Tensor& whole, int axis, std::int64_t begin, Tensor& part);
 
-/// axis in [-rank, rank) -> [0, rank); throws ArgumentError.
+/// Maps axis from [-rank, rank) to [0, rank). Throws ArgumentError if it is out of range.
 int checked_axis(const OpInfo& info, int axis, int rank);
 
 }  // namespace binade::ops

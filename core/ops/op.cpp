@@ -8,7 +8,7 @@
 namespace binade {
 namespace {
 
-/// The i-th of "x, w, bias?": "bias?" for 2. The last one beyond the list ("x...").
+/// Returns name i of "x, w, bias?": "bias?" for 2. Returns the last name ("x...") for an i beyond the list.
 std::string_view input_name(std::string_view inputs, std::size_t i) {
   for (std::size_t comma = inputs.find(", "); i > 0 && comma != inputs.npos; --i, comma = inputs.find(", "))
     inputs.remove_prefix(comma + 2);

@@ -1,11 +1,12 @@
 #include "binade/core/ops/permute.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/ops/input_gradient.h"
-#include "binade/core/ops/move.h"
 #include "binade/core/step_context.h"
 
 namespace binade::ops {
@@ -16,16 +17,13 @@ std::vector<int> checked_order(const std::vector<int>& order, int rank) {
   for (const int d : order) result.push_back(checked_axis(Permute::info, d, rank));
   std::vector<int> sorted = result;
   std::ranges::sort(sorted);
-  if (static_cast<int>(order.size()) != rank || std::ranges::adjacent_find(sorted) != sorted.end()) {
-    std::string got;
-    for (const int d : order) got += (got.empty() ? "" : ", ") + std::to_string(d);
-    throw ArgumentError(
-        fmt::format("{}: wanted each of {} dimensions once, got ({})", where(Permute::info.name), rank, got));
-  }
+  check<ArgumentError>(static_cast<int>(order.size()) == rank && std::ranges::adjacent_find(sorted) == sorted.end(),
+                       "{}: wanted each of {} dimensions once, got ({})", where(Permute::info.name), rank,
+                       fmt::join(order, ", "));
   return result;
 }
 
-/// y (contiguous) takes x (contiguous) with dimension i of y running along dimension order[i] of x.
+/// Copies contiguous x to contiguous y, whose dimension i is dimension order[i] of x.
 void permute_into(const Tensor& x, const std::vector<int>& order, Tensor& y) {
   if (x.numel() == 0) return;
   PermuteCopy a{.element_bytes = size_of(x.dtype()), .rank = x.rank()};
@@ -60,7 +58,7 @@ void Permute::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   std::vector<int> undo(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) undo[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   InputGradient g(gx, 0, gy[0].dtype());
-  if (!g.wanted()) return;
+  if (!g.needed()) return;
   permute_into(gy[0], undo, g.tensor());
   g.finish();
 }

@@ -1,26 +1,44 @@
 #pragma once
 
+#include <string_view>
+
 #include "binade/core/kernels/table.h"
-#include "binade/core/ops/op.h"
+#include "binade/core/ops/input_gradient.h"
 
 namespace binade::ops {
 
 // Shared by matmul, linear and their gradients.
 
-/// Whether products stored in `store` add `bias` in its own 16 bits (OpInfo::low_on_gpu); in f32 else.
+/// True if products stored in `store` add the 16-bit `bias` as it is (OpInfo::low_on_gpu); otherwise they add it in
+/// f32.
 inline bool takes_low_bias(const Tensor& bias, DType store) {
   return bias.defined() && is_half(store) && bias.dtype() == store && kernels(bias.device()).low_bias;
 }
 
-/// Where the product that is the gradient of input i goes: products can add to what is there in the dtypes that sums
-/// are kept in.
+/// Returns where to store the product that is the gradient of input i. Products can add to existing values unless these
+/// are 16-bit.
 inline GradSink::Sum gradient_of_product(const OpContext& ctx, GradSink& gx, int i) {
   if (is_half(ctx.inputs[static_cast<std::size_t>(i)].grad_dtype)) return {gx.destination(i), false};
   return gx.add_to(i);
 }
 
-/// The gradient of input i, a bias: sums of gy (contiguous) over everything but its last dimension. Nothing where it is
-/// not wanted.
-void bias_gradient(const Tensor& gy, GradSink& gx, int i);
+/// Throws unless x (..., in), w (out, in) and bias (out), which may be undefined, fit. The names are for error texts.
+void check_linear(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias, std::string_view w_name = "w",
+                  std::string_view bias_name = "bias");
+
+/// Describes y = x w^T. Rows of w are `w_row` elements apart.
+GemmArgs forward_product(const OpContext& ctx, const Tensor& x, const void* w, std::int64_t w_row, Tensor& y);
+/// Describes gx = gz w. gz is contiguous.
+GemmArgs input_gradient_product(const OpContext& ctx, const Tensor& gz, const void* w, std::int64_t w_row, Tensor& gx);
+/// Describes gw = gz^T x, with gw of dtype `out`. gz is contiguous.
+GemmArgs weight_gradient_product(const OpContext& ctx, const Tensor& gz, const Tensor& x, DType out, void* gw);
+
+/// Computes the gradient of input i, a bias, if it is needed: sums of gy (contiguous) over all dimensions but the last.
+inline void bias_gradient(const Tensor& gy, GradSink& gx, int i) {
+  InputGradient gb(gx, i, accumulate_dtype(gy.dtype()));
+  if (!gb.needed()) return;
+  kernels(gy.device()).column_sums({gy.raw(), gy.dtype(), gy.shape().rows(), gy.shape().cols(), gy.pitch(), gb.raw()});
+  gb.finish();
+}
 
 }  // namespace binade::ops

@@ -4,16 +4,17 @@
 
 namespace binade::ops {
 
-/// Three linear layers of one input, their results side by side: y = x [w1; w2; w3]^T + [b1, b2, b3]. x (..., in), may
-/// be a channel slice; w_i (out_i, in); b_i (out_i), all of them or none; y (..., out_1 + out_2 + out_3).
+/// Three linear layers of the same input, with their results side by side: y = x [w1; w2; w3]^T + [b1, b2, b3]. x (...,
+/// in), may be a channel slice; w_i (out_i, in); b_i (out_i), all or none of them; y (..., out_1 + out_2 + out_3).
 ///
-/// One product each for y, gx, the three gw and the three gb. It reads weights and writes their gradients in place
-/// where the three lie below one another in memory, as parameters that an optimizer holds do (optim/flat_parameters.h,
-/// docs/decisions/0026-query-key-value-in-one-product.md); else through a copy, to the same bits.
+/// Computes y, gx, the three gw and the three gb with one product each. It reads the weights and writes their gradients
+/// in place if the three are adjacent in memory, as parameters of an optimizer are (optim/flat_parameters.h,
+/// docs/decisions/0026-query-key-value-in-one-product.md); otherwise through a copy, with the same bits.
 ///
-/// y, gw and gb are those of three ops::Linear, on the CPU bit for bit (a GPU's library may choose other kernels). gx =
-/// gy [w1; w2; w3] is one chain of sums rounded once, where three layers round three products and their sums. dtypes,
-/// errors and NaN as in ops::Linear: a NaN in w_i reaches the channels of part i only, and all of gx. Saves x and w_i.
+/// y, gw and gb equal those of three ops::Linear, bit for bit on the CPU (a GPU's library may choose other kernels). gx
+/// = gy [w1; w2; w3] is one chain of sums rounded once, whereas three layers round three products and their sums.
+/// Dtypes, errors and NaN as in ops::Linear: a NaN in w_i affects the channels of part i and all of gx. Saves x and
+/// w_i.
 struct Projections {
   struct Params {};
   static constexpr int kParts = 3;

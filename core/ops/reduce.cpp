@@ -4,12 +4,11 @@
 #include "binade/core/kernels/views.h"
 #include "binade/core/ops/broadcast_plan.h"
 #include "binade/core/ops/elementwise.h"
-#include "binade/core/ops/sum_to.h"
 
 namespace binade::ops {
 namespace {
 
-/// The groups of x that a reduction to y's shape, of x's rank, sees.
+/// Describes a reduction of x to y, which has x's rank, with neighboring dimensions merged into groups.
 ReduceArgs arguments(const Tensor& x, Tensor& y) {
   ReduceArgs a{.x = input(x), .y = output(y), .pitch = x.contiguous() ? 0 : x.pitch()};
   const bool slice = a.pitch != 0;
@@ -31,7 +30,7 @@ void reduce(const Tensor& any, Tensor& y, double divisor, bool largest) {
   Tensor x = any;
   ReduceArgs a = arguments(x, y);
   if (a.pitch != 0 && a.groups > 2 && !a.reduced[a.groups - 1] && !a.reduced[a.groups - 2]) {
-    x = any.contiguous_copy();  // the kept part of a row is not in one piece
+    x = any.contiguous_copy();  // the kept dimensions of a slice are not contiguous
     a = arguments(x, y);
   }
   a.largest = largest;
@@ -41,7 +40,7 @@ void reduce(const Tensor& any, Tensor& y, double divisor, bool largest) {
 
 void sum(const Tensor& x, Tensor& y, double divisor) { reduce(x, y, divisor, false); }
 
-/// gx = g where x equals y (both repeated), else 0
+/// gx = g if x equals y (both repeated), else 0.
 void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx) {
   kernels(gx.device())
       .max_gradient({.walk = broadcast_walk(gx.shape(), {&x, &y, &g, &gx}),
@@ -49,10 +48,10 @@ void max_gradient(const Tensor& x, const Tensor& y, const Tensor& g, Tensor& gx)
                      .out = output(gx)});
 }
 
-/// y = a / b
+/// y = a / b.
 void divide(const Tensor& a, const Tensor& b, Tensor& y) { detail::binary(position_in<Div>(BinaryOps{}), a, b, y); }
 
-/// The shape the user sees: reduced axes dropped unless they are to be kept.
+/// Returns the shape of the result: without the reduced axes unless p.keepdim.
 Shape visible_shape(const Shape& x, const Shape& kept, const ReduceParams& p) {
   if (p.keepdim) return kept;
   std::vector<std::int64_t> dims;

@@ -4,17 +4,17 @@
 
 #include "binade/core/ops/op.h"
 
-/// Reductions over chosen axes. Each adds up in f32 (f64 for f64) in a tree that depends on the shapes alone, never on
-/// the thread count: 16 lanes side by side in chunks of 512, at most 32 chunks in a row, those combined pairwise.
+/// Reductions over chosen axes. They sum in f32 (f64 for f64) in an order that depends on the shapes alone, never on
+/// the number of threads: 16 parallel lanes in chunks of 512, at most 32 chunks in sequence, combined pairwise.
 namespace binade::ops {
 
 struct ReduceParams {
-  std::vector<int> axes{};  ///< negative ones count from the back; none: all of them
-  bool keepdim = false;     ///< keeps reduced axes with extent 1
+  std::vector<int> axes{};  ///< negative ones count from the end; empty: all
+  bool keepdim = false;     ///< true: reduced axes stay with extent 1
 };
 
-/// y = the sum of x over `axes`; 0 where there is nothing to add. gx = gy, repeated. Nothing is saved. Throws
-/// ShapeError for an axis that x does not have, ArgumentError for one named twice.
+/// y = sum of x over `axes`; 0 if there is nothing to add. gx = gy, repeated. Saves nothing. Throws ShapeError for an
+/// axis that x does not have, ArgumentError for a repeated one.
 struct Sum {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "sum",
@@ -27,7 +27,7 @@ struct Sum {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// y = the sum over `axes` divided by the count; NaN where there is nothing to add, as 0 / 0 is. gx = gy / count.
+/// y = sum over `axes` divided by the count; NaN (0 / 0) if there is nothing to add. gx = gy / count.
 struct Mean {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "mean",
@@ -40,8 +40,8 @@ struct Mean {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// y = the largest over `axes`; NaN where there is one. The gradient is shared equally by all elements that equal y.
-/// Saved: x, y. Throws ShapeError when there is nothing to take the largest of.
+/// y = maximum over `axes`, NaN if there is a NaN. The gradient is divided equally among all elements equal to y. Saves
+/// x and y. Throws ShapeError if there are no elements.
 struct Max {
   using Params = ReduceParams;
   static constexpr OpInfo info{.name = "max",
@@ -55,5 +55,10 @@ struct Max {
 
 /// x's shape with 1 at every axis in `axes` (all when empty); the checks of the ops above, in the name of `op`.
 Shape keepdim_shape(const Shape& x, const std::vector<int>& axes, std::string_view op);
+
+/// Sums x over the dimensions that broadcasting y to x's shape would repeat: from (4, 3, 5) to y (3, 1) it sums
+/// dimensions 0 and 2. Adds in f32 (f64 for f64) in an order that depends on the shapes alone; one rounding. y is
+/// contiguous, x of any pitch.
+void sum_to(const Tensor& x, Tensor& y);
 
 }  // namespace binade::ops

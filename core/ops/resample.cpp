@@ -34,7 +34,7 @@ TapList::TapList(std::int64_t outputs, std::int64_t taps) {
   begin.push_back(0);
 }
 
-TapList TapList::turned(std::int64_t sources) const {
+TapList TapList::transposed(std::int64_t sources) const {
   std::vector<std::vector<std::pair<std::int64_t, double>>> readers(static_cast<std::size_t>(sources));
   for (std::size_t out = 0; out + 1 < begin.size(); ++out)
     for (auto i = static_cast<std::size_t>(begin[out]); i < static_cast<std::size_t>(begin[out + 1]); ++i)
@@ -44,7 +44,7 @@ TapList TapList::turned(std::int64_t sources) const {
     for (const auto& [out, factor] : taken) list.add(out, factor);
     list.close();
   }
-  list.divisor = divisor;  // of this list's outputs: what the turned list reads
+  list.divisor = divisor;  // divisors belong to the outputs, which are the sources of the transposed list
   return list;
 }
 
@@ -61,7 +61,7 @@ Tensor resample(const Tensor& x, const TapList& rows, const TapList& cols, bool 
 void resample_backward(const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
                        const TapList& cols, bool divide) {
   if (!gx.needs(0)) return;
-  const TapList rows_back = rows.turned(x.shape[1]), cols_back = cols.turned(x.shape[2]);
+  const TapList rows_back = rows.transposed(x.shape[1]), cols_back = cols.transposed(x.shape[2]);
   Resample a = describe(gy, x.shape[1], x.shape[2]);
   InputGradient g(gx, 0, gy.dtype());
   a.rows = taps(rows_back, divide);

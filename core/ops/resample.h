@@ -7,16 +7,16 @@
 
 namespace binade::ops {
 
-/// What one dimension of average pooling and of upsampling does: for each output position, the sources it reads and
-/// their weights. Gradients run the same kernel with the taps turned round.
+/// One dimension of average pooling or upsampling: the source positions that each output position reads, with their
+/// weights. Gradients use the same kernel with transposed taps.
 struct TapList {
   std::vector<std::int64_t> begin, source;
   std::vector<double> weight, divisor;
 
-  /// Of `outputs` positions with about `taps` each.
+  /// Reserves memory for `outputs` positions with about `taps` sources each.
   explicit TapList(std::int64_t outputs, std::int64_t taps = 1);
 
-  /// Closes the list of one output position after its taps were added.
+  /// Ends the list of the current output position.
   void close(double division = 1) {
     begin.push_back(static_cast<std::int64_t>(source.size()));
     divisor.push_back(division);
@@ -25,13 +25,13 @@ struct TapList {
     source.push_back(from);
     weight.push_back(factor);
   }
-  /// For each of `sources` positions, the outputs that read it.
-  TapList turned(std::int64_t sources) const;
+  /// Returns the transposed list: for each of `sources` positions, the outputs that read it.
+  TapList transposed(std::int64_t sources) const;
 };
 
-/// y (N, OH, OW, C) of x (N, H, W, C); the result is divided by both divisors where `divide`.
+/// Returns y (N, OH, OW, C) of x (N, H, W, C), divided by both divisors if `divide`.
 Tensor resample(const Tensor& x, const TapList& rows, const TapList& cols, bool divide);
-/// The gradient of the above: gx (N, H, W, C) into the sink.
+/// Computes the gradient gx (N, H, W, C).
 void resample_backward(const Tensor& gy, const OpContext::Input& x, GradSink& gx, const TapList& rows,
                        const TapList& cols, bool divide);
 

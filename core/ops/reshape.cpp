@@ -1,5 +1,7 @@
 #include "binade/core/ops/reshape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -11,12 +13,7 @@ namespace {
 Shape resolve(const Tensor& x, std::vector<std::int64_t> dims) {
   const auto bad = [&] {
     return ShapeError(fmt::format("{}: wanted extents for the {} elements of {} (one may be -1), got ({})",
-                                  where(Reshape::info.name), x.numel(), x.shape(), [&] {
-                                    std::string text;
-                                    for (const std::int64_t d : dims)
-                                      text += (text.empty() ? "" : ", ") + std::to_string(d);
-                                    return text;
-                                  }()));
+                                  where(Reshape::info.name), x.numel(), x.shape(), fmt::join(dims, ", ")));
   };
   std::int64_t known = 1;
   auto open = dims.end();

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "binade/core/kernels/table.h"
-#include "binade/core/ops/channel_parameter.h"
 #include "binade/core/ops/input_gradient.h"
 #include "binade/core/step_context.h"
 
 namespace binade::ops {
 namespace {
 
-/// Blocks that gw and gb are summed in: enough for any number of threads, few enough to be combined for nothing.
+/// Number of blocks that gw and gb are summed in: enough for many threads, few enough to combine quickly.
 constexpr std::int64_t kBlocks = 64;
 
 }  // namespace
@@ -94,7 +93,7 @@ void RowNorm::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSin
   const DType statistics = rstd.dtype();
   InputGradient gw(gx, first, statistics), gb(gx, first + 1, statistics, !rms);
   Tensor partial;
-  if (gw.wanted() || gb.wanted()) {
+  if (gw.needed() || gb.needed()) {
     partial = Tensor::empty(Shape{a.blocks(), 2, a.cols}, statistics, h.device());
     a.partial = partial.mutable_raw();
   }

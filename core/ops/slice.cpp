@@ -1,7 +1,7 @@
 #include "binade/core/ops/slice.h"
 
+#include "binade/core/backend.h"
 #include "binade/core/ops/input_gradient.h"
-#include "binade/core/ops/move.h"
 #include "binade/core/step_context.h"
 
 namespace binade::ops {
@@ -22,7 +22,7 @@ Tensors Slice::forward(OpContext&, std::span<const Tensor> in, const Params& p) 
 void Slice::backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p) {
   const int axis = checked_axis(info, p.axis, ctx.inputs[0].shape.rank());
   InputGradient g(gx, 0, gy[0].dtype());
-  if (!g.wanted()) return;
+  if (!g.needed()) return;
   backend_of(gy[0].device()).fill_zero(g.raw(), g.tensor().bytes(), Stream{gy[0].device()});
   copy_into(g.tensor(), axis, p.begin, gy[0]);
   g.finish();

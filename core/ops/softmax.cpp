@@ -7,7 +7,7 @@
 namespace binade::ops {
 namespace {
 
-/// Over the last dimension. x may be a channel slice; the rest is contiguous.
+/// Over the last dimension. x may be a channel slice; the other tensors are contiguous.
 void forward_rows(const Tensor& x, Tensor& y, bool log) {
   kernels(x.device())
       .softmax({.log = log,
@@ -29,7 +29,7 @@ void backward_rows(const Tensor& y, const Tensor& gy, Tensor& gx, bool log) {
                 .y = output(gx)});
 }
 
-/// (outer, n, inner) <-> (outer, inner, n).
+/// Permutes (outer, n, inner) to (outer, inner, n).
 Tensor swap_inner(const Tensor& x, const Shape& shape, std::int64_t outer, std::int64_t n, std::int64_t inner) {
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;

@@ -5,12 +5,12 @@
 namespace binade::ops {
 
 struct AxisParams {
-  int axis = -1;  ///< negative counts from the back
+  int axis = -1;  ///< negative numbers count from the end
 };
 
-/// y = exp(x - max) / sum(exp(x - max)) over one axis. Statistics in f32 (f64 for f64), stored as the class says. -inf
-/// is a legal value and gives 0 (masks); a slice that is all -inf, or holds a +inf, is NaN throughout.
-/// gx = y (gy - sum(gy y)). Saved: y. Throws ShapeError for an axis that x does not have.
+/// y = exp(x - max) / sum(exp(x - max)) over one axis. Statistics are f32 (f64 for f64). -inf is a legal value (masks)
+/// and gives 0; a slice that is all -inf or contains +inf is NaN throughout. gx = y (gy - sum(gy y)). Saves y. Throws
+/// ShapeError for an axis that x does not have.
 struct Softmax {
   using Params = AxisParams;
   static constexpr OpInfo info{.name = "softmax",
@@ -24,7 +24,7 @@ struct Softmax {
   static void backward(const OpContext& ctx, std::span<const Tensor> gy, GradSink& gx, const Params& p);
 };
 
-/// y = (x - max) - log(sum(exp(x - max))) over one axis; otherwise as softmax. gx = gy - exp(y) sum(gy). Saved: y.
+/// y = (x - max) - log(sum(exp(x - max))) over one axis; otherwise like softmax. gx = gy - exp(y) sum(gy). Saves y.
 struct LogSoftmax {
   using Params = AxisParams;
   static constexpr OpInfo info{.name = "log_softmax",

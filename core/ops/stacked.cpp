@@ -5,8 +5,8 @@
 namespace binade::ops {
 namespace {
 
-/// Whether each lies where the one before it ends.
-bool lie_stacked(std::span<const Tensor> parts) {
+/// True if each tensor starts where the previous one ends.
+bool are_adjacent(std::span<const Tensor> parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i].defined() || !parts[i].contiguous()) return false;
     if (i == 0) continue;
@@ -21,7 +21,7 @@ bool lie_stacked(std::span<const Tensor> parts) {
 
 Stacked::Stacked(std::span<const Tensor> parts) {
   const Tensor& first = parts.front();
-  if (lie_stacked(parts)) {
+  if (are_adjacent(parts)) {
     data_ = first.raw();
     return;
   }
@@ -53,7 +53,7 @@ StackedGradient::StackedGradient(const OpContext& ctx, GradSink& sink, int first
   }
   if (like == nullptr) return;
   dtype_ = dtype.value_or(agree ? like->grad_dtype : DType::f32);
-  if (agree && like->grad_dtype == dtype_ && lie_stacked(destinations_)) {
+  if (agree && like->grad_dtype == dtype_ && are_adjacent(destinations_)) {
     data_ = destinations_.front().mutable_raw();
     return;
   }

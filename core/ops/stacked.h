@@ -9,11 +9,11 @@
 
 namespace binade::ops {
 
-/// Matrices of one width below one another, or vectors end to end, as one. Where they lie so in memory (parameters
-/// whose optimizer has laid them there: optim/flat_parameters.h), in place; else in a copy.
+/// Matrices of the same width stacked vertically, or vectors joined, as one operand: in place if they are adjacent in
+/// memory (parameters whose optimizer stores them so: optim/flat_parameters.h), otherwise in a copy.
 class Stacked {
  public:
-  /// At least one, of one dtype and device; matrices of one width. Reads nothing later than this where it copies.
+  /// REQUIRES: at least one part, all of one dtype, device and width. If it copies, it does so now.
   explicit Stacked(std::span<const Tensor> parts);
   const void* raw() const { return data_; }
 
@@ -23,20 +23,20 @@ class Stacked {
 };
 
 /// The gradients of inputs `first`, …, `first + count - 1`, matrices or vectors as above, as one tensor to be
-/// overwritten whole: in place where their destinations lie so, else in a temporary that finish() copies to those that
-/// are wanted. Nothing where none is.
+/// overwritten completely: in place if their destinations are adjacent in memory, otherwise in a temporary that
+/// finish() copies to the destinations. Undefined if no gradient is needed.
 class StackedGradient {
  public:
-  /// `dtype`: what a kernel writes; nothing: what the destinations have, where they agree, else f32.
+  /// `dtype`: that of the kernel's result; std::nullopt: that of the destinations if they agree, else f32.
   StackedGradient(const OpContext& ctx, GradSink& sink, int first, int count, std::optional<DType> dtype = {});
-  bool wanted() const { return data_ != nullptr; }
+  bool needed() const { return data_ != nullptr; }
   void* raw() const { return data_; }
   DType dtype() const { return dtype_; }
   void finish();
 
  private:
   std::vector<std::int64_t> rows_;  // of each input
-  Tensors destinations_;            // undefined where not wanted
+  Tensors destinations_;            // undefined if not needed
   Tensor temporary_;
   DType dtype_ = DType::f32;
   void* data_ = nullptr;

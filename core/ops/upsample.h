@@ -6,14 +6,15 @@ namespace binade::ops {
 
 enum class UpsampleMode { kNearest, kBilinear };
 
-/// An image on another grid. x (N, H, W, C) -> y (N, out_height, out_width, C) in x's dtype. With s = H / out_height:
+/// Resamples an image to another size. x (N, H, W, C) -> y (N, out_height, out_width, C) in x's dtype. With s = H /
+/// out_height:
 ///
 ///   nearest:  y[o] = x[floor(o s)]
 ///   bilinear: u = max(0, (o + 0.5) s - 0.5), y[o] = (1 - f) x[i] + f x[i + 1], i = floor(u), f = u - i (half-pixel
 ///             centers, the edge repeated), in both dimensions
 ///
-/// A tap of weight 0 is not read. gx is the transposed map, taps in output order. NaN propagates. x may be a channel
-/// slice. Nothing is saved. Throws ShapeError unless x has rank 4 and all extents are >= 1.
+/// A tap of weight 0 is not read. gx is the transposed map, with taps in output order. NaN propagates. x may be a
+/// channel slice. Saves nothing. Throws ShapeError unless x has rank 4 and all extents are >= 1.
 struct Upsample {
   struct Params {
     std::int64_t out_height = 1, out_width = 1;
@@ -21,7 +22,6 @@ struct Upsample {
   };
   static constexpr OpInfo info{.name = "upsample",
                                .inputs = "x",
-                               .precision = PrecisionClass::kAsIs,
                                .numerics = {.ulp_f32 = 3},
                                .observed = Observed::kByKernels,
                                .range = ranges::within};

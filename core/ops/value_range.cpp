@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The range of some numbers; those that are no numbers (0 x inf, inf / inf) lie between the others.
+/// Returns the smallest range of the numbers; NaN (0 x inf, inf / inf) is ignored.
 ValueRange around(std::initializer_list<double> values) {
   ValueRange range{kInfinity, -kInfinity};
   for (const double x : values) {
@@ -20,7 +20,7 @@ ValueRange around(std::initializer_list<double> values) {
   return range.low <= range.high ? range : ValueRange{};
 }
 
-/// 0 x inf is 0: an infinite end stands for large numbers, not for infinity.
+/// Multiplies ends of ranges. 0 x inf is 0, because an infinite end means large numbers, not infinity.
 double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 double terms_of(const RangeInputs& in) {
@@ -54,7 +54,7 @@ ValueRange total(const RangeInputs& in, const void*) {
   const double n = terms_of(in);
   const ValueRange term = in[0];
   ValueRange sum{times(n, term.low), times(n, term.high)};
-  // Each sum holds a term that is as large as terms get, and none below 0.
+  // Each sum includes one maximal term, and no term is negative.
   if (term.peaks == in.numel && term.low >= 0) sum.low = std::max(sum.low, term.high + (n - 1) * term.low);
   return sum;
 }

@@ -4,10 +4,10 @@
 
 namespace binade::ops {
 
-/// y = condition ? a : b, all three broadcast together.
+/// y = condition ? a : b, with broadcasting.
 ///   condition (u8 or bool), a, b (floating)   ->   y in the wider dtype of a and b
-/// ga = gy where the condition holds, else 0; gb the other way round (chosen, never multiplied by a mask: a NaN in the
-/// branch not taken does no harm). Saved: condition.
+/// ga = gy if the condition holds, else 0; gb the opposite. Gradients are selected, not multiplied by a mask, so that a
+/// NaN in the branch not taken has no effect. Saves the condition.
 struct Where {
   struct Params {};
   static constexpr OpInfo info{.name = "where",

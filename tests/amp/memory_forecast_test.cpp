@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "binade/amp/step/traced_rows.h"
+#include "binade/core/backend.h"
 #include "binade/run/training_run.h"
 #include "tests/amp/lab.h"
 #include "tests/io/scratch_folder.h"
@@ -14,9 +15,9 @@ namespace {
 
 /// Activations of a forward that backward gives back, then a gradient of `fixed` bytes.
 MemoryTrace step_of(std::size_t rows, std::size_t fixed) {
-  return {{{.bytes = 100 * rows, .taken = 0, .given_back = 3},
-           {.bytes = 50 * rows, .taken = 1, .given_back = 2},
-           {.bytes = fixed, .taken = 4, .given_back = 5}}};
+  return {{{.bytes = 100 * rows, .allocated = 0, .released = 3},
+           {.bytes = 50 * rows, .allocated = 1, .released = 2},
+           {.bytes = fixed, .allocated = 4, .released = 5}}};
 }
 
 TEST(MemoryForecast, FollowsEachBlockWhicheverHoldsTheMost) {
@@ -28,7 +29,7 @@ TEST(MemoryForecast, FollowsEachBlockWhicheverHoldsTheMost) {
 
 TEST(MemoryForecast, DrawsThePeaksOutWhereTheBlocksAreOthers) {
   MemoryTrace one_more = step_of(3, 0);
-  one_more.blocks.push_back({.bytes = 1, .taken = 6});
+  one_more.blocks.push_back({.bytes = 1, .allocated = 6});
   EXPECT_EQ(peak_with(10, {.rows = 2, .trace = step_of(2, 0)}, {.rows = 3, .trace = one_more}), 1500);
 }
 

@@ -266,11 +266,11 @@ TEST_P(ConformanceOfObservation, KernelsSeeWhatTheyStore) {
         ObservationScope scope;
         const Variable y = run(x, dtype);
         const bool handed_on = y.value().raw() == x[0].value().raw();
-        if (!handed_on) covers(scope.take().settled(), y.value(), what);
+        if (!handed_on) covers(scope.take().synchronized(), y.value(), what);
         if (!y.requires_grad() || HasFatalFailure()) return;
         const Tensor cotangent = random(y.shape(), 79).to(y.dtype());
         backward(y, cotangent.to(tested_device()));
-        const Observation seen = scope.take().settled();
+        const Observation seen = scope.take().synchronized();
         // Gradients of weights are read by the verdict (optim/gradient_scan.h); a cotangent may be handed on as it is.
         const Tensor gradient = x[0].requires_grad() ? x[0].grad() : Tensor();
         if (!gradient.defined() || poisoned) return;

@@ -1,5 +1,3 @@
-#include "binade/core/accumulate.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/runtime.h"
+#include "binade/core/tensor.h"
 #include "tests/core/op_check.h"
 
 namespace binade {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "binade/core/caching_backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/error.h"
-#include "binade/core/recording.h"
 
 // Memory that recordings share and lend: whatever is taken, given back, recorded, run and dropped, in any order,
 // nothing is written that somebody else holds.
@@ -24,33 +24,33 @@ namespace {
 TEST(Arena, CutsPiecesAndJoinsThemAgain) {
   std::vector<char> memory(4096);
   Arena arena(memory.data(), memory.size());
-  char* const a = static_cast<char*>(arena.take(1));
-  char* const b = static_cast<char*>(arena.take(257));
-  char* const c = static_cast<char*>(arena.take(4096 - 768));
+  char* const a = static_cast<char*>(arena.allocate(1));
+  char* const b = static_cast<char*>(arena.allocate(257));
+  char* const c = static_cast<char*>(arena.allocate(4096 - 768));
   EXPECT_EQ(a, memory.data());
   EXPECT_EQ(b, a + 256);
   EXPECT_EQ(c, b + 512);
   EXPECT_EQ(arena.in_use(), 4096u);
-  EXPECT_EQ(arena.take(1), nullptr);
-  arena.give_back(a);
-  arena.give_back(c);
-  EXPECT_EQ(arena.take(4096 - 767), nullptr) << "a and c are apart";
-  arena.give_back(b);
-  EXPECT_EQ(arena.pieces_in_use(), 0u);
-  EXPECT_EQ(arena.take(4096), memory.data()) << "all one piece again";
+  EXPECT_EQ(arena.allocate(1), nullptr);
+  arena.release(a);
+  arena.release(c);
+  EXPECT_EQ(arena.allocate(4096 - 767), nullptr) << "a and c are apart";
+  arena.release(b);
+  EXPECT_EQ(arena.chunks_in_use(), 0u);
+  EXPECT_EQ(arena.allocate(4096), memory.data()) << "all one piece again";
 }
 
 TEST(Arena, TakesAtAPlaceOnlyWhatIsFree) {
   std::vector<char> memory(2048);
   Arena arena(memory.data(), memory.size());
-  EXPECT_EQ(arena.take_at(512, 512), memory.data() + 512);
-  EXPECT_EQ(arena.take_at(256, 512), nullptr);
-  EXPECT_EQ(arena.take_at(512, 256), nullptr);
-  EXPECT_EQ(arena.take_at(768, 512), nullptr);
-  EXPECT_EQ(arena.take_at(1792, 512), nullptr);
-  EXPECT_EQ(arena.take_at(2048, 256), nullptr);
-  EXPECT_EQ(arena.take_at(256, 256), memory.data() + 256);
-  EXPECT_EQ(arena.take_at(1024, 1024), memory.data() + 1024);
+  EXPECT_EQ(arena.allocate_at(512, 512), memory.data() + 512);
+  EXPECT_EQ(arena.allocate_at(256, 512), nullptr);
+  EXPECT_EQ(arena.allocate_at(512, 256), nullptr);
+  EXPECT_EQ(arena.allocate_at(768, 512), nullptr);
+  EXPECT_EQ(arena.allocate_at(1792, 512), nullptr);
+  EXPECT_EQ(arena.allocate_at(2048, 256), nullptr);
+  EXPECT_EQ(arena.allocate_at(256, 256), memory.data() + 256);
+  EXPECT_EQ(arena.allocate_at(1024, 1024), memory.data() + 1024);
   EXPECT_EQ(arena.in_use(), 1792u);
 }
 
@@ -70,12 +70,12 @@ class HostDevice final : public CachingBackend {
  public:
   ~HostDevice() override { trim(); }
 
-  class Run final : public Recording {
+  class Run final : public CapturedGraph {
    public:
-    Run(HostDevice& device, std::shared_ptr<RecordedMemory> memory) : device_(device), memory_(std::move(memory)) {}
-    ~Run() override { device_.release_recorded(memory_); }
+    Run(HostDevice& device, std::shared_ptr<CapturedMemory> memory) : device_(device), memory_(std::move(memory)) {}
+    ~Run() override { device_.release_captured(memory_); }
     void run() override {
-      device_.run_recorded(*memory_, [this] {
+      device_.run_captured(*memory_, [this] {
         if (device_.while_sending) device_.while_sending();
         for (const Kernel& k : kernels) {
           if (k.does == Kernel::Does::kWrite)
@@ -95,14 +95,14 @@ class HostDevice final : public CachingBackend {
 
    private:
     HostDevice& device_;
-    std::shared_ptr<RecordedMemory> memory_;
+    std::shared_ptr<CapturedMemory> memory_;
   };
 
   /// `body` appends what its kernels do.
   std::unique_ptr<Run> make(const MemoryTrace& trace, const std::function<void(std::vector<Kernel>&)>& body) {
-    auto run = std::make_unique<Run>(*this, begin_recording(trace));
+    auto run = std::make_unique<Run>(*this, begin_capture(trace));
     body(run->kernels);
-    end_recording();
+    end_capture();
     return run;
   }
 
@@ -116,13 +116,13 @@ class HostDevice final : public CachingBackend {
   std::function<void()> while_sending;
 
  private:
-  void* obtain(std::size_t capacity) override {
+  void* allocate_from_system(std::size_t capacity) override {
     if (capacity > limit - obtained) return nullptr;
     obtained += capacity;
     return std::aligned_alloc(Arena::kAlignment,
                               (capacity + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment);
   }
-  void give_back(void* block, std::size_t capacity) noexcept override {
+  void release_to_system(void* block, std::size_t capacity) noexcept override {
     obtained -= capacity;
     std::free(block);
   }
@@ -138,7 +138,7 @@ MemoryTrace together(const std::vector<std::size_t>& sizes) {
   MemoryTrace trace;
   const auto n = static_cast<std::int64_t>(sizes.size());
   for (std::int64_t i = 0; i < n; ++i)
-    trace.blocks.push_back({.bytes = sizes[static_cast<std::size_t>(i)], .taken = i, .given_back = n + i});
+    trace.blocks.push_back({.bytes = sizes[static_cast<std::size_t>(i)], .allocated = i, .released = n + i});
   return trace;
 }
 
@@ -182,8 +182,8 @@ TEST(SharedArenas, AreLentToThreadsThatSaySoWhileTheySaySo) {
   EXPECT_EQ(device.bytes_lent(), 0u);
   void* lent = nullptr;
   {
-    const LentArenas outer(device);
-    { const LentArenas inner(device); }
+    const ArenaLoan outer(device);
+    { const ArenaLoan inner(device); }
     lent = device.allocate(1000, kStream);
     EXPECT_EQ(device.bytes_lent(), 1024u);
     std::thread([&] { device.release(device.allocate(2000, kStream), 2000, kStream); }).join();
@@ -206,16 +206,15 @@ TEST(SharedArenas, AreLentToThreadsThatSaySoWhileTheySaySo) {
 TEST(SharedArenas, ThatAreLentRunNothingAndRecordNothing) {
   HostDevice device;
   auto run = record(device, {8192});
-  const LentArenas lending(device);
+  const ArenaLoan lending(device);
   void* lent = device.allocate(1000, kStream);
   std::memset(lent, 77, 1000);
   try {
     run->run();
     FAIL();
   } catch (const DeviceError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "a recording cannot run: of the 8192 bytes of its arena, 1024 in 1 blocks that were lent are still held");
+    EXPECT_STREQ(error.what(),
+                 "the captured graph cannot run: 1024 of the 8192 bytes of its arena are still on loan, in 1 blocks");
   }
   EXPECT_THROW(record(device, {512}), DeviceError);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(static_cast<unsigned char*>(lent)[i], 77);
@@ -227,7 +226,7 @@ TEST(SharedArenas, ThatAreLentRunNothingAndRecordNothing) {
 TEST(SharedArenas, AreNotLentWhileARunIsSent) {
   HostDevice device;
   const auto run = record(device, {8192});
-  const LentArenas lending(device);
+  const ArenaLoan lending(device);
   device.while_sending = [&] {
     void* block = device.allocate(1000, kStream);
     EXPECT_EQ(device.bytes_lent(), 0u);
@@ -246,7 +245,7 @@ TEST(SharedArenas, StayForWhatOutlivesTheirRecordings) {
   auto run = record(device, {8192});
   void* lent = nullptr;
   {
-    const LentArenas lending(device);
+    const ArenaLoan lending(device);
     lent = device.allocate(1000, kStream);
     run.reset();
     EXPECT_EQ(device.bytes_lent(), 0u) << "nobody waits for it";
@@ -272,7 +271,7 @@ TEST(SharedArenas, NoMemoryIsAnErrorThatCountsThem) {
   } catch (const OutOfMemoryError& error) {
     EXPECT_STREQ(error.what(), "4096 beside 8192");
   }
-  const LentArenas lending(device);
+  const ArenaLoan lending(device);
   void* lent = device.allocate(4096, kStream);
   EXPECT_THROW(device.allocate(8192, kStream), OutOfMemoryError);
   EXPECT_THROW(record(device, {16384}), OutOfMemoryError);
@@ -300,7 +299,7 @@ class Story {
       case 7:
       case 8: run(); break;
       case 9:
-        if (lending_.size() < 2) lending_.push_back(std::make_unique<LentArenas>(device_));
+        if (lending_.size() < 2) lending_.push_back(std::make_unique<ArenaLoan>(device_));
         break;
       case 10:
         if (!lending_.empty()) lending_.pop_back();
@@ -400,16 +399,16 @@ class Story {
       if (trace.blocks.size() < blocks && (alive.empty() || below(2) == 0)) {
         alive.push_back(trace.blocks.size());
         acts.push_back({trace.blocks.size(), true});
-        trace.blocks.push_back({.bytes = size(), .taken = event++});
+        trace.blocks.push_back({.bytes = size(), .allocated = event++});
       } else {
         std::swap(alive[below(static_cast<unsigned>(alive.size()))], alive.back());
         acts.push_back({alive.back(), false});
-        trace.blocks[alive.back()].given_back = event++;
+        trace.blocks[alive.back()].released = event++;
         alive.pop_back();
       }
     }
     const bool keeps = below(3) == 0, gives_back = below(3) == 0 && !blocks_.empty();
-    if (keeps) trace.blocks.push_back({.bytes = size(), .taken = event++});
+    if (keeps) trace.blocks.push_back({.bytes = size(), .allocated = event++});
     Made made;
     const auto body = [&](std::vector<Kernel>& kernels) {
       std::vector<Block> taken(trace.blocks.size());
@@ -491,7 +490,7 @@ class Story {
   HostDevice device_;
   std::vector<Block> blocks_;
   std::vector<Made> recordings_;
-  std::vector<std::unique_ptr<LentArenas>> lending_;
+  std::vector<std::unique_ptr<ArenaLoan>> lending_;
 };
 
 TEST(SharedArenas, WriteNothingThatSomebodyHoldsInAnyOrderOfEvents) {

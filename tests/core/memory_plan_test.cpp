@@ -8,8 +8,8 @@
 #include <random>
 
 #include "binade/core/backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/cpu_backend.h"
-#include "binade/core/recording.h"
 #include "binade/core/tensor.h"
 
 namespace binade {
@@ -25,11 +25,11 @@ MemoryTrace random_trace(std::size_t count, std::size_t alive, std::uint64_t see
   while (trace.blocks.size() < count) {
     if (!open.empty() && random() % (2 * alive) < open.size()) {
       std::swap(open[random() % open.size()], open.back());
-      trace.blocks[open.back()].given_back = event++;
+      trace.blocks[open.back()].released = event++;
       open.pop_back();
     } else {
       open.push_back(trace.blocks.size());
-      trace.blocks.push_back({.bytes = size(), .taken = event++});
+      trace.blocks.push_back({.bytes = size(), .allocated = event++});
     }
   }
   return trace;  // what is open is kept
@@ -41,10 +41,10 @@ MemoryTrace layers(std::size_t count) {
   std::vector<std::size_t> kept;
   std::int64_t event = 0;
   const auto take = [&](std::size_t bytes) {
-    trace.blocks.push_back({.bytes = bytes, .taken = event++});
+    trace.blocks.push_back({.bytes = bytes, .allocated = event++});
     return trace.blocks.size() - 1;
   };
-  const auto give_back = [&](std::size_t block) { trace.blocks[block].given_back = event++; };
+  const auto give_back = [&](std::size_t block) { trace.blocks[block].released = event++; };
   for (std::size_t layer = 0; layer < count; ++layer) {
     const std::size_t work = take(3000 + layer % 7 * 1000);
     kept.push_back(take(10000 + layer % 3 * 500));
@@ -70,7 +70,7 @@ void expect_valid(const MemoryTrace& trace, const MemoryPlan& plan, std::size_t 
   EXPECT_GE(plan.bytes, plan.bound);
   for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
     const MemoryTrace::Block& a = trace.blocks[i];
-    if (a.given_back == MemoryTrace::kKept) {
+    if (a.released == MemoryTrace::kKept) {
       EXPECT_EQ(plan.offsets[i], MemoryPlan::kNone);
       continue;
     }
@@ -78,7 +78,7 @@ void expect_valid(const MemoryTrace& trace, const MemoryPlan& plan, std::size_t 
     ASSERT_LE(plan.offsets[i] + a.bytes, plan.bytes);
     for (std::size_t k = 0; k < i; ++k) {
       const MemoryTrace::Block& b = trace.blocks[k];
-      if (b.given_back == MemoryTrace::kKept || a.taken > b.given_back || b.taken > a.given_back) continue;
+      if (b.released == MemoryTrace::kKept || a.allocated > b.released || b.allocated > a.released) continue;
       ASSERT_TRUE(plan.offsets[i] + a.bytes <= plan.offsets[k] || plan.offsets[k] + b.bytes <= plan.offsets[i])
           << i << " and " << k << " overlap";
     }
@@ -95,7 +95,7 @@ TEST(MemoryPlan, NoTwoThatLiveAtOnceOverlap) {
 
 TEST(MemoryPlan, IsEmptyWhereNothingIsGivenBack) {
   EXPECT_EQ(plan_memory({}, 64).bytes, 0u);
-  const MemoryPlan plan = plan_memory({{{.bytes = 100, .taken = 0}}}, 64);
+  const MemoryPlan plan = plan_memory({{{.bytes = 100, .allocated = 0}}}, 64);
   EXPECT_EQ(plan.bytes, 0u);
   EXPECT_EQ(plan.offsets[0], MemoryPlan::kNone);
 }
@@ -145,13 +145,13 @@ TEST(MemoryTrace, NotesWhatABodyTakesAndGivesBack) {
   });
   ASSERT_EQ(trace.blocks.size(), 3u);
   EXPECT_EQ(trace.blocks[0].bytes, 40u);
-  EXPECT_EQ(trace.blocks[0].taken, 0);
-  EXPECT_EQ(trace.blocks[0].given_back, 3);
-  EXPECT_EQ(trace.blocks[1].given_back, MemoryTrace::kKept);
-  EXPECT_EQ(trace.blocks[2].given_back, 4);
+  EXPECT_EQ(trace.blocks[0].allocated, 0);
+  EXPECT_EQ(trace.blocks[0].released, 3);
+  EXPECT_EQ(trace.blocks[1].released, MemoryTrace::kKept);
+  EXPECT_EQ(trace.blocks[2].released, 4);
   EXPECT_THROW(cpu.trace([&] { cpu.trace([] {}); }), DeviceError);
   EXPECT_TRUE(cpu.trace([] {}).blocks.empty()) << "a trace that failed has ended";
-  EXPECT_EQ(cpu.record([] {}, trace), nullptr);
+  EXPECT_EQ(cpu.capture([] {}, trace), nullptr);
 }
 
 TEST(MemoryTrace, ACpuHasNothingToWaitFor) {

@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "binade/core/accumulate.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/runtime.h"
 #include "tests/core/op_check.h"

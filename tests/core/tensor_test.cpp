@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "binade/core/accumulate.h"
 #include "binade/core/cpu_backend.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/kernels/elementwise_loops.h"
@@ -89,13 +88,13 @@ TEST(Tensor, NarrowAndViewsAliasAndShareTheVersion) {
 
 TEST(Tensor, WhatStandsApartAliasesAndHasAVersionOfItsOwn) {
   Tensor x = counting({4, 3});
-  Tensor rows = x.narrow(1, 2).apart();
+  Tensor rows = x.narrow(1, 2).with_own_version();
   const std::uint64_t before = x.version(), own = rows.version();
   rows.fill(7);
   EXPECT_EQ(x.at(3), 7);
   EXPECT_EQ(x.version(), before);
   EXPECT_GT(rows.version(), own);
-  EXPECT_FALSE(Tensor().apart().defined());
+  EXPECT_FALSE(Tensor().with_own_version().defined());
 }
 
 TEST(Tensor, ConvertsBetweenAllDTypes) {

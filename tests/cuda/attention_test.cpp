@@ -229,13 +229,13 @@ TEST(CudaAttentionResults, AreObserved) {
                                .y_token = results.token,
                                .y_head = results.head,
                                .lse = lse.mutable_raw()});
-      EXPECT_NEAR(largest(scope.take().settled()), 24, 0.2) << name_of(dtype) << ", gap " << gap;
+      EXPECT_NEAR(largest(scope.take().synchronized()), 24, 0.2) << name_of(dtype) << ", gap " << gap;
       table.attention_backward({.args = a,
                                 .y = results,
                                 .gy = {gy.raw(), kHeads * kDepth, kDepth},
                                 .lse = lse.raw(),
                                 .gv = gv.mutable_raw()});
-      EXPECT_NEAR(largest(scope.take().settled()), 3, 0.05) << name_of(dtype) << ", gap " << gap;
+      EXPECT_NEAR(largest(scope.take().synchronized()), 3, 0.05) << name_of(dtype) << ", gap " << gap;
       const std::vector<double> left = y.to(Device::cpu()).to_vector<double>();
       for (std::size_t i = 0; i < left.size(); ++i)
         EXPECT_NEAR(left[i], static_cast<std::int64_t>(i) % (kDepth + gap) < kDepth ? 24 : 1000, 0.2) << i;

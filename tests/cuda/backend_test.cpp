@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "binade/autograd/functions/elementwise.h"
-#include "binade/core/accumulate.h"
 #include "binade/core/error.h"
 #include "binade/core/gpus.h"
 #include "binade/core/observation.h"
@@ -81,7 +80,7 @@ TEST(GpuObservation, ManyAreBroughtTogether) {
   }
   EXPECT_EQ(cuda::waits(), before);
   for (int i = 0; i < 50; ++i) {
-    const Observation settled = seen[static_cast<std::size_t>(i)].settled();
+    const Observation settled = seen[static_cast<std::size_t>(i)].synchronized();
     const float largest = std::bit_cast<float>(settled.wide);
     EXPECT_EQ(largest, i == 0 ? std::bit_cast<float>(1u) : 2.0f * static_cast<float>(i));
   }
@@ -95,10 +94,10 @@ TEST(GpuObservation, AScopeInsideAnotherHidesNothingFromIt) {
   {
     ObservationScope inner;
     const Variable b = x * static_cast<double>(100);
-    EXPECT_EQ(std::bit_cast<float>(inner.take().settled().wide), 300.0f);
+    EXPECT_EQ(std::bit_cast<float>(inner.take().synchronized().wide), 300.0f);
   }
   const Variable c = x * static_cast<double>(2);
-  EXPECT_EQ(std::bit_cast<float>(outer.take().settled().wide), 15.0f);
+  EXPECT_EQ(std::bit_cast<float>(outer.take().synchronized().wide), 15.0f);
 }
 
 TEST(GpuObservation, MergingTwoThatAreOutstandingLosesNeither) {
@@ -109,7 +108,7 @@ TEST(GpuObservation, MergingTwoThatAreOutstandingLosesNeither) {
     const Variable y = x * static_cast<double>(factor);
     sum.merge(scope.take());
   }
-  EXPECT_EQ(std::bit_cast<float>(sum.settled().wide), 21.0f);
+  EXPECT_EQ(std::bit_cast<float>(sum.synchronized().wide), 21.0f);
 }
 
 TEST(GpuObservation, ARingThatIsFullIsBroughtInPieces) {
@@ -121,8 +120,8 @@ TEST(GpuObservation, ARingThatIsFullIsBroughtInPieces) {
     const Variable y = x * static_cast<double>(i);
     seen.push_back(scope.take());
   }
-  EXPECT_EQ(std::bit_cast<float>(seen.back().settled().wide), static_cast<float>(kMany));
-  EXPECT_EQ(std::bit_cast<float>(seen[kMany - 100].settled().wide), static_cast<float>(kMany - 99));
+  EXPECT_EQ(std::bit_cast<float>(seen.back().synchronized().wide), static_cast<float>(kMany));
+  EXPECT_EQ(std::bit_cast<float>(seen[kMany - 100].synchronized().wide), static_cast<float>(kMany - 99));
 }
 
 }  // namespace

@@ -12,11 +12,12 @@
 
 #include "binade/amp/policy.h"
 #include "binade/autograd/functions/matmul.h"
+#include "binade/core/backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/memory_plan.h"
 #include "binade/core/ops/products.h"
-#include "binade/core/recording.h"
 #include "binade/cuda/api.h"
 #include "binade/cuda/gpu.h"
 #include "binade/cuda/rules.h"
@@ -246,7 +247,7 @@ TEST_P(CudaFp8Linear, ARecordedStepReadsTheScalesOfItsOwnTime) {
   const auto body = [&] { there.make(l.activation); };
   body();
   const MemoryTrace trace = backend_of(gpu).trace(body);
-  const std::unique_ptr<Recording> recording = backend_of(gpu).record(body, trace);
+  const std::unique_ptr<CapturedGraph> recording = backend_of(gpu).capture(body, trace);
   here.make(l.activation);
   here.make(l.activation);
   for (std::uint32_t step = 1; step < 4; ++step) {

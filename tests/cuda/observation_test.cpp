@@ -22,7 +22,7 @@ Observation seen_of_library_ops() {
   ObservationScope scope;
   linear(input({4, 16}, 1), input({24, 16}, 2));
   conv2d(input({1, 8, 8, 16}, 3), input({16, 3, 3, 16}, 4));
-  return scope.take().settled();
+  return scope.take().synchronized();
 }
 
 TEST(Observations, OfLibrariesAreMadeWhereSomebodyAsks) {
@@ -35,7 +35,7 @@ TEST(Observations, OfLibrariesAreMadeWhereSomebodyAsks) {
     ObservationScope scope;
     const Variable x = input({4, 16}, 6);
     const Variable y = x + x;
-    EXPECT_NE(scope.take().settled().wide, 0u);
+    EXPECT_NE(scope.take().synchronized().wide, 0u);
   }
   EXPECT_NE(seen_of_library_ops().wide, 0u) << "the scope is over";
 }

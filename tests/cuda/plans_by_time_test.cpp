@@ -5,12 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "binade/core/backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/gpus.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/memory_plan.h"
 #include "binade/core/ops/products.h"
 #include "binade/core/random.h"
-#include "binade/core/recording.h"
 #include "binade/core/tensor.h"
 #include "tests/io/scratch_folder.h"
 
@@ -93,7 +94,7 @@ TEST(CudaPlansByTime, AreKeptForTheMachine) {
   EXPECT_TRUE(has(gpus::plans(), "product 9 9 9 = 0\n")) << gpus::plans();
   EXPECT_EQ(kept_in(folder.path()), kept);
 
-  EXPECT_THROW(gpu.record([] { multiply(10); }, {}), Error) << "nothing is timed while a step is recorded";
+  EXPECT_THROW(gpu.capture([] { multiply(10); }, {}), Error) << "nothing is timed while a step is recorded";
   EXPECT_EQ(kept_in(folder.path()), kept);
 
   ASSERT_EQ(write(ends[1], "x", 1), 1);

@@ -102,7 +102,7 @@ TEST_P(CudaProducts, AgreeWithTheCpu) {
     const std::vector<Tensor> want = product(s, in, out, Device::cpu());
     ObservationScope scope;
     const std::vector<Tensor> got = product(s, in, out, test_device());
-    const Observation seen = scope.take().settled();
+    const Observation seen = scope.take().synchronized();
     for (std::size_t i = 0; i < want.size(); ++i) expect_close(got[i], want[i], tolerance_of(out), what);
     EXPECT_TRUE(out == DType::f64 || (is_half(out) ? seen.low : seen.wide) != 0u) << what << ": nothing was observed";
     EXPECT_EQ(got[0].to_vector<double>(), product(s, in, out, test_device())[0].to_vector<double>());
@@ -196,7 +196,7 @@ TEST(CudaProductsWatched, WhatALibraryKeepsIsSeen) {
       if (keep) g.pre_activation = z.mutable_raw();
       ObservationScope scope;
       kernels(test_device()).gemm(g);
-      const std::uint32_t seen = scope.take().settled().low;
+      const std::uint32_t seen = scope.take().synchronized().low;
       const bool visible = value > 0 || keep || activation == Activation::kNone;
       EXPECT_EQ(seen, visible ? std::bit_cast<std::uint32_t>(std::abs(value)) : 1u) << static_cast<int>(activation);
     }
@@ -224,7 +224,7 @@ TEST(CudaProductsDerivative, AgreesWithTheCpu) {
           g.derivative_at = z.raw();
           ObservationScope scope;
           kernels(device).gemm(g);
-          const Observation seen = scope.take().settled();
+          const Observation seen = scope.take().synchronized();
           EXPECT_TRUE(dtype == DType::f64 || (is_half(dtype) ? seen.low : seen.wide) != 0u) << "nothing was observed";
           results.push_back(y.to(Device::cpu()));
         }
@@ -274,7 +274,7 @@ TEST(CudaProductsDerivative, LeavesNothingUnseen) {
     kernels(test_device()).gemm(g);
     const double value = y.to(Device::cpu()).at(0);
     EXPECT_FALSE(std::isfinite(value)) << value;
-    EXPECT_GE(scope.take().settled().low, 0x7f800000u) << value;
+    EXPECT_GE(scope.take().synchronized().low, 0x7f800000u) << value;
   }
 }
 
@@ -290,7 +290,7 @@ TEST(CudaProductsActivationBackward, SumsColumnsOfWhatItStores) {
           Tensor gz = Tensor::empty({rows, columns}, dtype, test_device());
           ObservationScope scope;
           table.activation_backward({activation, dtype, z.raw(), gy.raw(), gz.mutable_raw(), rows, columns, sums});
-          seen = scope.take().settled();
+          seen = scope.take().synchronized();
           return gz;
         };
         Tensor sums = Tensor::empty(Shape{columns}, accumulate_dtype(dtype), test_device()), wanted = sums.clone();

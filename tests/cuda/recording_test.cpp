@@ -1,5 +1,3 @@
-#include "binade/core/recording.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,7 +6,8 @@
 #include <optional>
 
 #include "binade.h"
-#include "binade/core/accumulate.h"
+#include "binade/core/backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/memory_plan.h"
 #include "binade/core/observation.h"
 #include "binade/cuda/gpu.h"
@@ -29,15 +28,15 @@ Tensor on_device(const Shape& shape, std::uint64_t tag, DType dtype = DType::f32
 }
 
 /// Warm, traced, recorded.
-std::unique_ptr<Recording> record(const std::function<void()>& body) {
+std::unique_ptr<CapturedGraph> record(const std::function<void()>& body) {
   body();
   const MemoryTrace trace = gpu().trace(body);
-  return gpu().record(body, trace);
+  return gpu().capture(body, trace);
 }
 
 std::string error_of(const std::function<void()>& body) {
   try {
-    gpu().record(body, {});
+    gpu().capture(body, {});
   } catch (const DeviceError& error) {
     return error.what();
   }
@@ -105,7 +104,7 @@ void expect_recorded_is_eager(Training<Model>& eager, Training<Model>& recorded,
   eager.step();
   const MemoryTrace trace = gpu().trace([&] { recorded.step(); });
   expect_same_state(recorded, eager);
-  const std::unique_ptr<Recording> recording = gpu().record([&] { recorded.step(); }, trace);
+  const std::unique_ptr<CapturedGraph> recording = gpu().capture([&] { recorded.step(); }, trace);
   ASSERT_NE(recording, nullptr);
   std::printf("%zu blocks, arena %.3f MiB, %.4f of the bound\n", trace.blocks.size(),
               static_cast<double>(recording->arena_bytes()) / (1 << 20),
@@ -127,7 +126,7 @@ Tensor tokens(std::int64_t count, std::uint64_t step) {
   return Tensor::from(values, {2, count / 2});
 }
 
-TEST(Recording, ATransformersStepIsTheEagerOne) {
+TEST(CapturedGraph, ATransformersStepIsTheEagerOne) {
   for (const bool composed : {false, true}) {
     const examples::GptOptions options{
         .layers = 2, .heads = 2, .dim = 16, .context = 8, .vocabulary = 29, .table = 32, .composed = composed};
@@ -149,7 +148,7 @@ TEST(Recording, ATransformersStepIsTheEagerOne) {
   }
 }
 
-TEST(Recording, AUNetsStepIsTheEagerOne) {
+TEST(CapturedGraph, AUNetsStepIsTheEagerOne) {
   const auto make = [] {
     return Training<examples::UNet>{.model = examples::UNet({.base = 4, .depth = 2}),
                                     .x = on_device({2, 8, 8, 1}, 1),
@@ -180,9 +179,9 @@ struct Busy {
   }
 };
 
-TEST(Recording, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
+TEST(CapturedGraph, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
   Busy busy{.a = on_device({3000, 5}, 1), .b = on_device({3, 20, 20}, 2), .sums = {}, .product = {}};
-  const std::unique_ptr<Recording> recording = record([&] { busy.run(); });
+  const std::unique_ptr<CapturedGraph> recording = record([&] { busy.run(); });
   for (std::uint64_t turn = 0; turn < 3; ++turn) {
     busy.a.copy_from(on_device({3000, 5}, 10 + turn));
     busy.b.copy_from(on_device({3, 20, 20}, 20 + turn));
@@ -199,12 +198,12 @@ TEST(Recording, OutlivesEagerWorkThatTakesAndFreesAndGrows) {
   }
 }
 
-TEST(Recording, WhatItsBodyKeepsOrGivesBackStaysAsItIs) {
+TEST(CapturedGraph, WhatItsBodyKeepsOrGivesBackStaysAsItIs) {
   const std::size_t before = gpu().bytes_in_use();
   {
     const Tensor x = on_device({4096}, 1);
     Tensor y;
-    std::unique_ptr<Recording> recording = record([&] { y = x.clone(); });
+    std::unique_ptr<CapturedGraph> recording = record([&] { y = x.clone(); });
     const void* const at = y.raw();
     y = Tensor();  // the recording still writes there
     for (int i = 0; i < 4; ++i) EXPECT_NE(on_device({4096}, 2).raw(), at);
@@ -214,7 +213,7 @@ TEST(Recording, WhatItsBodyKeepsOrGivesBackStaysAsItIs) {
   EXPECT_EQ(gpu().bytes_in_use(), before);
 }
 
-TEST(Recording, ATensorOfItsArenaMayOutliveIt) {
+TEST(CapturedGraph, ATensorOfItsArenaMayOutliveIt) {
   const std::size_t before = gpu().bytes_in_use();
   {
     Tensor x = on_device({64}, 1), late;
@@ -223,7 +222,7 @@ TEST(Recording, ATensorOfItsArenaMayOutliveIt) {
       if (keep) late = y;
     };
     const MemoryTrace trace = gpu().trace([&] { body(false); });
-    EXPECT_THROW(gpu().record([&] { body(true); }, trace), DeviceError) << "the trace gives it back";
+    EXPECT_THROW(gpu().capture([&] { body(true); }, trace), DeviceError) << "the trace gives it back";
     EXPECT_TRUE(late.defined());
     expect_usable();
   }
@@ -254,7 +253,7 @@ TEST(RecordingArenas, AreSharedAndLentBetweenRuns) {
       smaller->run();
       for (std::size_t i = 0; i < want_a.size(); ++i) want_a[i] += values_a[i] * 2 * 3;
       for (std::size_t i = 0; i < want_b.size(); ++i) want_b[i] += values_b[i] * 5 * 7;
-      const LentArenas lending(gpu());
+      const ArenaLoan lending(gpu());
       const Variable lent = Variable(b) * 11.0;
       EXPECT_GT(gpu().bytes_lent(), 0u);
       EXPECT_THROW(larger->run(), DeviceError);
@@ -273,7 +272,7 @@ TEST(RecordingArenas, AreSharedAndLentBetweenRuns) {
 // ---- what cannot be recorded
 // -----------------------------------------------------------------------------------------
 
-TEST(Recording, NamesWhatCannotBeRecorded) {
+TEST(CapturedGraph, NamesWhatCannotBeRecorded) {
   const Tensor x = on_device({16}, 1);
   const std::vector<float> values(16, 1.0f);
   const Tensor here = Tensor::from(values, {16});
@@ -285,12 +284,12 @@ TEST(Recording, NamesWhatCannotBeRecorded) {
        [&] { gpu().copy(there.mutable_raw(), here.raw(), 64, CopyKind::kHostToDevice, stream()); }},
       {"a mark", [&] { gpu().mark(stream()); }},
       {"behind the 0 blocks of the trace", [&] { Tensor::empty({16}, DType::f32, test_device()); }},
-      {"being recorded already", [&] { gpu().record([] {}, {}); }},
+      {"another graph is being captured", [&] { gpu().capture([] {}, {}); }},
   };
   for (const auto& [what, body] : cases) {
     EXPECT_NE(error_of(body).find(what), std::string::npos) << error_of(body);
     expect_usable();
-    if (std::string_view(what) == "being recorded already") continue;
+    if (std::string_view(what) == "another graph is being captured") continue;
     const auto swallowed = [&body = body] {
       try {
         body();
@@ -300,18 +299,18 @@ TEST(Recording, NamesWhatCannotBeRecorded) {
     EXPECT_NE(error_of(swallowed).find(what), std::string::npos) << error_of(swallowed);
     expect_usable();
   }
-  EXPECT_THROW(gpu().record([] { throw DataError("no batch"); }, {}), DataError);
+  EXPECT_THROW(gpu().capture([] { throw DataError("no batch"); }, {}), DataError);
   expect_usable();
-  EXPECT_NE(gpu().record([] {}, {}), nullptr) << "the next one is recorded";
+  EXPECT_NE(gpu().capture([] {}, {}), nullptr) << "the next one is recorded";
 }
 
-TEST(Recording, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
+TEST(CapturedGraph, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
   const MemoryTrace trace = gpu().trace([] { Tensor::empty({100}, DType::f32, test_device()); });
   try {
-    gpu().record([] { Tensor::empty({101}, DType::f32, test_device()); }, trace);
+    gpu().capture([] { Tensor::empty({101}, DType::f32, test_device()); }, trace);
     FAIL();
   } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find("404 bytes are taken where the trace has block 0 of 400 bytes"),
+    EXPECT_NE(std::string(error.what()).find("404 bytes are allocated, but block 0 of the trace has 400 bytes"),
               std::string::npos)
         << error.what();
   }
@@ -319,7 +318,7 @@ TEST(Recording, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
   const MemoryTrace one_by_one = gpu().trace([] {
     for (int i = 0; i < 2; ++i) Tensor::empty({100}, DType::f32, test_device());
   });
-  EXPECT_THROW(gpu().record(
+  EXPECT_THROW(gpu().capture(
                    [] {
                      const Tensor a = Tensor::empty({100}, DType::f32, test_device());
                      const Tensor b = Tensor::empty({100}, DType::f32, test_device());
@@ -329,11 +328,11 @@ TEST(Recording, ABodyThatTakesOtherMemoryThanTheTraceIsRefused) {
   expect_usable();
 }
 
-TEST(Recording, AnArenaThatFindsNoMemoryIsAnErrorThatNamesIt) {
+TEST(CapturedGraph, AnArenaThatFindsNoMemoryIsAnErrorThatNamesIt) {
   const std::size_t before = gpu().bytes_in_use();
   MemoryTrace trace;
-  trace.blocks.push_back({.bytes = std::size_t{1} << 42, .taken = 0, .given_back = 1});
-  EXPECT_THROW(gpu().record([] {}, trace), OutOfMemoryError);
+  trace.blocks.push_back({.bytes = std::size_t{1} << 42, .allocated = 0, .released = 1});
+  EXPECT_THROW(gpu().capture([] {}, trace), OutOfMemoryError);
   EXPECT_EQ(gpu().bytes_in_use(), before);
   expect_usable();
 }
@@ -346,7 +345,7 @@ TEST(RecordingPlans, ALibraryChoosesNothingWhileAProductIsRecorded) {
   MemoryTrace trace;
   trace.blocks.push_back({.bytes = 37 * 43 * sizeof(float)});
   try {
-    gpu().record([&] { y = matmul(a, b); }, trace);
+    gpu().capture([&] { y = matmul(a, b); }, trace);
     FAIL();
   } catch (const DeviceError& error) {
     EXPECT_NE(std::string(error.what()).find("a product of new sizes"), std::string::npos) << error.what();
@@ -359,7 +358,7 @@ TEST(RecordingPlans, ALibraryChoosesNothingWhileAProductIsRecorded) {
 // ---- what kernels observe and note
 // -----------------------------------------------------------------------------------
 
-TEST(Recording, ObservesEachRunIntoWordsOfItsOwn) {
+TEST(CapturedGraph, ObservesEachRunIntoWordsOfItsOwn) {
   Tensor x = on_device({64}, 1);
   std::vector<std::int64_t> numbers;
   Variable y;
@@ -371,10 +370,10 @@ TEST(Recording, ObservesEachRunIntoWordsOfItsOwn) {
       numbers.push_back(scope.take().pending);
     }
   };
-  const std::unique_ptr<Recording> recording = record(body);
+  const std::unique_ptr<CapturedGraph> recording = record(body);
   ASSERT_EQ(recording->observation_count(), 2);
-  EXPECT_EQ(numbers, (std::vector<std::int64_t>{kRecordedObservations, kRecordedObservations + 1}));
-  EXPECT_THROW(Observation{.pending = numbers[0]}.settled(), DeviceError);
+  EXPECT_EQ(numbers, (std::vector<std::int64_t>{kCapturedObservations, kCapturedObservations + 1}));
+  EXPECT_THROW(Observation{.pending = numbers[0]}.synchronized(), DeviceError);
   for (const float largest : {5.0f, 0.25f}) {
     x.copy_from(Tensor::full({64}, largest, DType::f32, test_device()));
     recording->run();
@@ -385,14 +384,14 @@ TEST(Recording, ObservesEachRunIntoWordsOfItsOwn) {
   }
   ObservationScope scope;
   const Variable eager = Variable(x) * 8.0;
-  EXPECT_EQ(std::bit_cast<float>(scope.take().settled().wide), 2.0f) << "the ring goes on";
+  EXPECT_EQ(std::bit_cast<float>(scope.take().synchronized().wide), 2.0f) << "the ring goes on";
 }
 
-TEST(Recording, BadDataOfARunIsToldInTheWordsOfItsCall) {
+TEST(CapturedGraph, BadDataOfARunIsToldInTheWordsOfItsCall) {
   const Variable logits(on_device({4, 5}, 1));
   Tensor targets = Tensor::zeros({4}, DType::i64, test_device());
   Variable loss;
-  const std::unique_ptr<Recording> recording = record([&] { loss = cross_entropy(logits, targets); });
+  const std::unique_ptr<CapturedGraph> recording = record([&] { loss = cross_entropy(logits, targets); });
   for (int i = 0; i < 1100; ++i) const Variable eager = cross_entropy(logits, targets);
   gpu().synchronize(stream());
   targets.copy_from(Tensor::from(std::vector<std::int64_t>{0, 1, 77, 2}, {4}).to(test_device()));
@@ -411,7 +410,7 @@ TEST(RecordingLost, AFaultInARunIsALostDevice) {
   if (failing == nullptr || std::string_view(failing) != "graph")
     GTEST_SKIP() << "no device is told to fail; the emulated one is by BINADE_SIMT_FAIL=graph";
   Tensor x = on_device({16}, 1);
-  const std::unique_ptr<Recording> recording = record([&] { accumulate(x, x); });
+  const std::unique_ptr<CapturedGraph> recording = record([&] { accumulate(x, x); });
   const auto until_told = [&] {
     recording->run();
     gpu().wait_for(gpu().mark(stream()));
@@ -424,7 +423,7 @@ TEST(RecordingLost, AFaultInARunIsALostDevice) {
       EXPECT_EQ(error.exit_code(), 51);
     }
   }
-  EXPECT_THROW(gpu().record([&] { accumulate(x, x); }, {}), DeviceLostError);
+  EXPECT_THROW(gpu().capture([&] { accumulate(x, x); }, {}), DeviceLostError);
 }
 
 // ---- copies that do not wait
@@ -441,7 +440,7 @@ TEST(PinnedMemory, IsCopiedWithoutAWaitAndReachesRecordedWork) {
     gpu().copy_later(out, x.raw(), kBytes, CopyKind::kDeviceToHost, stream());
   };
   for (std::size_t i = 0; i < kCount; ++i) in[i] = 1;
-  const std::unique_ptr<Recording> recording = record(body);
+  const std::unique_ptr<CapturedGraph> recording = record(body);
   const std::uint64_t waits = cuda::waits();
   for (int turn = 2; turn < 5; ++turn) {
     for (std::size_t i = 0; i < kCount; ++i) in[i] = static_cast<float>(turn) + static_cast<float>(i);

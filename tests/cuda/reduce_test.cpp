@@ -7,7 +7,6 @@
 
 #include "binade/core/kernels/table.h"
 #include "binade/core/ops/move.h"
-#include "binade/core/ops/sum_to.h"
 #include "binade/core/random.h"
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"

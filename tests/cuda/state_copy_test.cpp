@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "binade/core/backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/gpus.h"
 #include "binade/core/memory_plan.h"
-#include "binade/core/recording.h"
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/agree.h"
 #include "tests/cuda/device.h"
@@ -83,7 +83,7 @@ TEST(StateCopies, ReachTheHostWhileOthersSendAndRecord) {
     for (int k = 0; k < 4 || !done; ++k) {
       overwrite(there, k);
       MemoryTrace nothing;
-      const auto recording = backend_of(test_device()).record([&] { work.fill(k); }, nothing);
+      const auto recording = backend_of(test_device()).capture([&] { work.fill(k); }, nothing);
       if (recording) recording->run();
     }
     writer.join();

@@ -7,10 +7,9 @@
 #include <random>
 #include <string_view>
 
-#include "binade/core/accumulate.h"
 #include "binade/core/backend.h"
+#include "binade/core/captured_graph.h"
 #include "binade/core/memory_plan.h"
-#include "binade/core/recording.h"
 #include "binade/core/tensor.h"
 #include "binade/cuda/gpu.h"
 #include "tests/cuda/device.h"
@@ -58,7 +57,7 @@ class Events {
     };
     const MemoryTrace trace = gpu().trace(body);
     gpu().fill_zero(floats_[0].at(0), floats_[0].want.size(), stream());
-    recording_ = gpu().record(body, trace);
+    recording_ = gpu().capture(body, trace);
     std::memcpy(floats_[1].want.data(), pinned_, floats_[1].want.size());
   }
   ~Events() {
@@ -180,7 +179,7 @@ class Events {
   std::array<Place, 3> floats_;
   std::array<Place, 4> bytes_;
   float* pinned_ = nullptr;
-  std::unique_ptr<Recording> recording_;
+  std::unique_ptr<CapturedGraph> recording_;
   std::vector<unsigned char> source_;
 };
 

@@ -358,7 +358,7 @@ def nan_blind(tree):
 def op_identity(tree):
     """Which op one is, is asked by `&Op::info`, or by what the op states: a user's op may bear any name."""
     ops = {name for path, text in tree.files.items() if path.startswith("core/ops/") and path.endswith(".h")
-           for name in re.findall(r'\bOpInfo info\{\s*\.name = "(\w+)"', text)}
+           for name in re.findall(r'\bOpInfo info(?: = [\w:]+\(\s*OpInfo)?\{\s*\.name = "(\w+)"', text)}
     if not ops:
         return
     name = '"(?:' + "|".join(sorted(ops)) + ')"(?:sv\\b)?'

@@ -7,7 +7,7 @@
 
 #include "binade/autograd/functions/elementwise.h"
 #include "binade/autograd/node.h"
-#include "binade/autograd/reachable.h"
+#include "binade/autograd/trace.h"
 #include "binade/core/error.h"
 #include "binade/core/precision.h"
 #include "binade/core/runtime.h"

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "binade/core/backend.h"
 #include "binade/core/memory_plan.h"
 #include "examples/transformer/gpt.h"
 #include "examples/unet/unet.h"

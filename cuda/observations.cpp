@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kPair = 2 * sizeof(std::uint32_t);
 }
 
-Observations::Observations(const Api& api) : api_(api), here_(2 * kSlots, 0u) {
+Observations::Observations(const Api& api) : api_(api), host_words_(2 * kSlots, 0u) {
   void* memory = nullptr;
   check(api_.allocate(kSlots * kPair, &memory), "observation");
   words_ = static_cast<std::uint32_t*>(memory);
@@ -33,16 +33,16 @@ std::int64_t Observations::next() {
   touched_ = false;
   if (recorded_) return kCapturedObservations + recorded_->count++;
   const std::int64_t number = current_++;
-  if (current_ - outstanding_ >= kSlots) bring();
+  if (current_ - outstanding_ >= kSlots) download();
   return number;
 }
 
 Observation Observations::at(std::int64_t number) {
   binade::check<DeviceError>(number < kCapturedObservations,
-                             "what was observed while recording is had from the recording, when it has run");
-  if (number >= outstanding_) bring();
+                             "observations made during capture are read from the recording after it has run");
+  if (number >= outstanding_) download();
   const auto at = static_cast<std::size_t>(2 * (number % kSlots));
-  return {.low = here_[at], .wide = here_[at + 1]};
+  return {.low = host_words_[at], .wide = host_words_[at + 1]};
 }
 
 void Observations::begin_capture(std::uint32_t* words, std::int64_t capacity) {
@@ -58,16 +58,16 @@ std::int64_t Observations::end_capture() {
 }
 
 /// In at most two pieces: the ring may wrap between the first and the last. What runs now is left where it is.
-void Observations::bring() {
+void Observations::download() {
   while (outstanding_ < current_) {
     const std::int64_t first = outstanding_ % kSlots;
     const std::int64_t count = std::min(kSlots - first, current_ - outstanding_);
     const std::size_t bytes = static_cast<std::size_t>(count) * kPair;
-    const Status brought = api_.copy(here_.data() + 2 * first, words_ + 2 * first, bytes, Copy::kDeviceToHost);
-    if (brought != Status::kBadData) check(brought, "observation");
+    const Status copied = api_.copy(host_words_.data() + 2 * first, words_ + 2 * first, bytes, Copy::kDeviceToHost);
+    if (copied != Status::kBadData) check(copied, "observation");
     check(api_.fill_zero(words_ + 2 * first, bytes), "observation");
     outstanding_ += count;
-    check(brought, "observation");  // bad data was met, and the words are here
+    check(copied, "observation");  // bad data was met, and the words are here
   }
 }
 

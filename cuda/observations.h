@@ -37,12 +37,12 @@ class Observations {
     bool touched_before = false;
   };
   static constexpr std::int64_t kSlots = 1 << 14;
-  void bring();
+  void download();
   std::uint32_t* slot(std::int64_t number) const { return words_ + 2 * (number % kSlots); }
 
   const Api& api_;
-  std::uint32_t* words_ = nullptr;   // on the device
-  std::vector<std::uint32_t> here_;  // the same, as last brought
+  std::uint32_t* words_ = nullptr;         // on the device
+  std::vector<std::uint32_t> host_words_;  // the same, as last copied
   std::int64_t current_ = 1;
   std::int64_t outstanding_ = 1;  // first number that is not in host_words_
   bool touched_ = false;

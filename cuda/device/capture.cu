@@ -12,9 +12,9 @@ namespace {
 
 /// Device memory that is filled when capture ends.
 struct Constants {
-  char* there = nullptr;
+  char* on_device = nullptr;
   std::size_t used = 0;
-  std::vector<char> here;
+  std::vector<char> on_host;
 };
 
 struct Capture {
@@ -48,20 +48,20 @@ void require_no_capture(const char* what) {
 
 const void* hold_for_graph(const void* values, std::size_t bytes) {
   std::vector<Constants>& all = t_capture->constants;
-  if (all.empty() || all.back().here.size() - all.back().used < bytes) {
+  if (all.empty() || all.back().on_host.size() - all.back().used < bytes) {
     const std::size_t capacity = std::max(bytes, kBlock);
     const AllowedInCapture allowed;
-    Constants fresh{.there = nullptr, .used = 0, .here = std::vector<char>(capacity)};
-    void* there = nullptr;
-    check(cudaMalloc(&there, capacity), "memory for a graph's constants");
-    fresh.there = static_cast<char*>(there);
+    Constants fresh{.on_device = nullptr, .used = 0, .on_host = std::vector<char>(capacity)};
+    void* on_device = nullptr;
+    check(cudaMalloc(&on_device, capacity), "memory for a graph's constants");
+    fresh.on_device = static_cast<char*>(on_device);
     all.push_back(std::move(fresh));
   }
   Constants& to = all.back();
-  std::memcpy(to.here.data() + to.used, values, bytes);
-  const void* there = to.there + to.used;
-  to.used = std::min(to.here.size(), (to.used + bytes + kAlignment - 1) / kAlignment * kAlignment);
-  return there;
+  std::memcpy(to.on_host.data() + to.used, values, bytes);
+  const void* on_device = to.on_device + to.used;
+  to.used = std::min(to.on_host.size(), (to.used + bytes + kAlignment - 1) / kAlignment * kAlignment);
+  return on_device;
 }
 
 void begin_capture() {
@@ -79,14 +79,14 @@ void begin_capture() {
 
 Graph* end_capture(bool wanted) {
   Context& device = context();
-  if (t_capture == nullptr) throw Failure(Status::kFailed, "nothing is being captured");
+  if (t_capture == nullptr) throw Failure(Status::kFailed, "no capture is in progress");
   const std::unique_ptr<Capture> capture(t_capture);
   const std::unique_lock lock(device.mutex, std::adopt_lock);
   cudaGraph_t noted = nullptr;
   cudaError_t error = cudaStreamEndCapture(device.stream, &noted);
   t_capture = nullptr;
   std::unique_ptr<Graph, void (*)(Graph*)> graph(new Graph, [](Graph* g) { destroy(g); });
-  for (const Constants& constants : capture->constants) graph->memory.push_back(constants.there);
+  for (const Constants& constants : capture->constants) graph->memory.push_back(constants.on_device);
   for (void* memory : capture->freed) cudaFree(memory);
   const bool failed = error != cudaSuccess || !capture->failure.empty();
   if (!failed && wanted) error = cudaGraphInstantiate(&graph->work, noted, 0);
@@ -95,14 +95,15 @@ Graph* end_capture(bool wanted) {
   if (!wanted) return nullptr;
   if (!capture->failure.empty()) throw Failure(Status::kFailed, capture->failure);
   check(error, "recording");
-  for (const Constants& constants : capture->constants) upload(constants.there, constants.here.data(), constants.used);
+  for (const Constants& constants : capture->constants)
+    upload(constants.on_device, constants.on_host.data(), constants.used);
   check(cudaGraphUpload(graph->work, device.stream), "recording");
   return graph.release();
 }
 
 void run_graph(Graph& graph) {
   require_no_capture("a recording inside another");
-  check(cudaGraphLaunch(graph.work, context().stream), "running what was recorded");
+  check(cudaGraphLaunch(graph.work, context().stream), "running a captured graph");
 }
 
 void destroy(Graph* graph) noexcept {

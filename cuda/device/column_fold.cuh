@@ -17,7 +17,7 @@ template <int kColumns = kFoldColumns, class C, int n>
 __device__ void fold(C (&x)[n]) {
   constexpr int kWarps = kFoldThreads / 32;
   static_assert(32 % kColumns == 0);
-  __shared__ C brought[n][kWarps][kColumns];
+  __shared__ C shared[n][kWarps][kColumns];
   const int warp = static_cast<int>(threadIdx.y) * kColumns / 32, column = static_cast<int>(threadIdx.x);
 #pragma unroll
   for (int i = 0; i < n; ++i)
@@ -26,13 +26,13 @@ __device__ void fold(C (&x)[n]) {
   __syncthreads();  // previous readers are done
   if (static_cast<int>(threadIdx.y) % (32 / kColumns) == 0)
 #pragma unroll
-    for (int i = 0; i < n; ++i) brought[i][warp][column] = x[i];
+    for (int i = 0; i < n; ++i) shared[i][warp][column] = x[i];
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < n; ++i) {
-    x[i] = brought[i][0][column];
+    x[i] = shared[i][0][column];
 #pragma unroll
-    for (int w = 1; w < kWarps; ++w) x[i] += brought[i][w][column];
+    for (int w = 1; w < kWarps; ++w) x[i] += shared[i][w][column];
   }
 }
 

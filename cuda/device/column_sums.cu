@@ -186,7 +186,7 @@ void run_activation_backward(const ActivationBackwardArgs& call) {
     case Activation::kGelu: return backward<Activation::kGelu>(call);
     case Activation::kGeluTanh: return backward<Activation::kGeluTanh>(call);
   }
-  throw Failure(Status::kUnsupported, "the slope of no activation");
+  throw Failure(Status::kUnsupported, "kNone has no derivative");
 }
 
 }  // namespace binade::cuda

@@ -12,8 +12,8 @@ __global__ void copy_all(const MemoryCopy* chunks) { copy_chunk(chunks[blockIdx.
 void run_copy_all(const CopyAllArgs& call) {
   const std::vector<MemoryCopy> chunks = in_chunks(call.copies, kBlockChunk);
   if (chunks.empty()) return;
-  const Buffer<MemoryCopy> there(chunks.data(), static_cast<std::int64_t>(chunks.size()));
-  launch(copy_all, static_cast<unsigned>(chunks.size()), 256u, 0, there.data());
+  const Buffer<MemoryCopy> on_device(chunks.data(), static_cast<std::int64_t>(chunks.size()));
+  launch(copy_all, static_cast<unsigned>(chunks.size()), 256u, 0, on_device.data());
 }
 
 }  // namespace binade::cuda

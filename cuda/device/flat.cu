@@ -9,7 +9,7 @@ namespace {
 
 struct Held {
   std::vector<FlatBlock> blocks;
-  FlatBlock* there = nullptr;
+  FlatBlock* on_device = nullptr;
 };
 
 constexpr std::size_t kHeld = 8;  // cached sets of parameters per process
@@ -30,17 +30,17 @@ const FlatBlock* flat_blocks(std::span<const FlatBlock> blocks) {
   static std::size_t oldest = 0;
   const std::lock_guard lock(*mutex);
   for (const Held& h : *held)
-    if (same(h.blocks, blocks)) return h.there;
+    if (same(h.blocks, blocks)) return h.on_device;
   if (held->size() < kHeld) held->push_back({});
-  Held& h = held->back().there == nullptr ? held->back() : (*held)[oldest++ % kHeld];
-  if (h.there != nullptr) check(cudaFree(h.there), "blocks");
+  Held& h = held->back().on_device == nullptr ? held->back() : (*held)[oldest++ % kHeld];
+  if (h.on_device != nullptr) check(cudaFree(h.on_device), "blocks");
   h = {};
-  void* there = nullptr;
-  check(cudaMalloc(&there, blocks.size_bytes()), "blocks");
-  h.there = static_cast<FlatBlock*>(there);
+  void* on_device = nullptr;
+  check(cudaMalloc(&on_device, blocks.size_bytes()), "blocks");
+  h.on_device = static_cast<FlatBlock*>(on_device);
   h.blocks.assign(blocks.begin(), blocks.end());
-  upload(there, blocks.data(), blocks.size_bytes());
-  return h.there;
+  upload(on_device, blocks.data(), blocks.size_bytes());
+  return h.on_device;
 }
 
 void* staging(std::size_t bytes) {

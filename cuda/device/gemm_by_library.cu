@@ -19,11 +19,11 @@ GemmArgs only_sums(const GemmArgs& g) {
   return sums;
 }
 
-void* moved(void* data, DType dtype, std::int64_t elements) {
+void* offset_by(void* data, DType dtype, std::int64_t elements) {
   return data == nullptr ? nullptr : static_cast<char*>(data) + elements * static_cast<std::int64_t>(size_of(dtype));
 }
-const void* moved(const void* data, DType dtype, std::int64_t elements) {
-  return moved(const_cast<void*>(data), dtype, elements);
+const void* offset_by(const void* data, DType dtype, std::int64_t elements) {
+  return offset_by(const_cast<void*>(data), dtype, elements);
 }
 
 /// A library adds biases of the result's dtype, but not ours to f32 results of 8-bit products.
@@ -32,7 +32,7 @@ bool adds_bias(const GemmArgs& g) {
   return g.out == DType::f32 ? g.in != DType::u8 : g.low_bias;
 }
 
-void tell(const GemmArgs& g, const char* what, const char* instead) {
+void note_fallback(const GemmArgs& g, const char* what, const char* instead) {
   add_note_once("product " + std::to_string(g.m) + " x " + std::to_string(g.n) + " x " + std::to_string(g.k) +
                 ": the library has no form for it with " + what + ": " + instead);
 }
@@ -76,15 +76,15 @@ bool in_panels(const GemmArgs& g) {
     const std::int64_t rows = first + most < g.m ? most : g.m - first;
     GemmArgs sums = only_sums(g);
     sums.m = rows;
-    sums.a = moved(g.a, g.in, first * g.a_row);
+    sums.a = offset_by(g.a, g.in, first * g.a_row);
     sums.bias = nullptr;
     sums.c = buffer.data();
     sums.c_row = g.n;
     sums.out = DType::f32;
     if (!library_gemm(sums)) return false;
     Finish finish = finish_of(g);
-    finish.y.data = moved(g.c, g.out, first * g.c_row);
-    finish.z = moved(g.pre_activation, g.out, first * g.c_row);
+    finish.y.data = offset_by(g.c, g.out, first * g.c_row);
+    finish.z = offset_by(g.pre_activation, g.out, first * g.c_row);
     finish_sums(finish, {.from = {buffer.data(), DType::f32}, .row = g.n, .batch = {}}, 1, rows, g.n);
   }
   return true;
@@ -95,7 +95,7 @@ bool in_panels(const GemmArgs& g) {
 bool gemm_by_library(const GemmArgs& g) {
   if (g.derivative_of != Activation::kNone) {
     if (!library_gemm(g)) {
-      tell(g, "an activation derivative", "a pass of its own");
+      note_fallback(g, "an activation derivative", "a pass of its own");
       return false;
     }
     observe_products(finish_of(g), 1, g.m, g.n);
@@ -116,11 +116,11 @@ bool gemm_by_library(const GemmArgs& g) {
   if (is_half(g.out) && !adds_bias(g)) return in_panels(g);
   if (g.activation == Activation::kGeluTanh && is_half(g.out) && gelu_is_fused(context().capability)) {
     if (with_gelu(g)) return true;
-    tell(g, "a GELU", "a pass of its own");
+    note_fallback(g, "a GELU", "a pass of its own");
   }
   if (!nothing_left && in_place(g)) return true;
   if (g.bias == nullptr || !in_panels(g)) return false;
-  tell(g, "a bias", "sums in f32 and a pass of its own");
+  note_fallback(g, "a bias", "sums in f32 and a pass of its own");
   return true;
 }
 

@@ -102,10 +102,10 @@ __global__ void backward(MaxPool a, Pixels pixels, std::uint32_t* words) {
       }
     const std::int64_t at = ((image * a.height + h) * a.width + w) * a.gx_pitch + c;
     if (a.accumulate) {
-      C there[V];
-      load_vector<T>(a.gx, at, there);
+      C current[V];
+      load_vector<T>(a.gx, at, current);
 #pragma unroll
-      for (int e = 0; e < V; ++e) sum[e] = there[e] + rounded<T>(sum[e]);
+      for (int e = 0; e < V; ++e) sum[e] = current[e] + rounded<T>(sum[e]);
     }
 #pragma unroll
     for (int e = 0; e < V; ++e) amax.add(sum[e]);

@@ -127,8 +127,8 @@ void PlanChooser::report_once(const std::string& line) {
 PlanChooser::Selection::Selection(PlanChooser& chooser, const std::string& key)
     : chooser_(chooser), key_(key), begun_(Clock::now()) {
   if (!chooser.store_) return;
-  held_ = chooser.store_->lock();
-  if (!held_) {
+  locked_ = chooser.store_->lock();
+  if (!locked_) {
     chooser.report_once(
         fmt::format("{}: {}; choices that cannot be kept are not made by time, the first plan of a library "
                     "is taken",
@@ -142,11 +142,11 @@ PlanChooser::Selection::Selection(PlanChooser& chooser, const std::string& key)
 }
 
 PlanChooser::Selection::~Selection() {
-  if (held_) chooser_.store_->unlock();
+  if (locked_) chooser_.store_->unlock();
 }
 
 std::optional<std::string> PlanChooser::Selection::line() const {
-  return held_ ? chooser_.store_->line_of(key_) : std::nullopt;
+  return locked_ ? chooser_.store_->line_of(key_) : std::nullopt;
 }
 
 bool PlanChooser::Selection::may_go_on() const {
@@ -175,7 +175,7 @@ std::optional<std::size_t> PlanChooser::Selection::least(const std::vector<std::
 
 void PlanChooser::Selection::keep(const std::string& line) {
   chooser_.spent_ += seconds_since(begun_);
-  if (held_ && !chooser_.store_->add(line))
+  if (locked_ && !chooser_.store_->add(line))
     chooser_.report_once(
         fmt::format("{}: {}; another run may choose otherwise", chooser_.settings_.file, chooser_.store_->why()));
 }

@@ -88,7 +88,7 @@ class PlanChooser {
 
     PlanChooser& chooser_;
     std::string key_;
-    bool held_ = false;
+    bool locked_ = false;
     std::chrono::steady_clock::time_point begun_;
   };
 
@@ -104,7 +104,7 @@ class PlanChooser {
 
 template <class Time, class Runs>
 std::optional<std::size_t> PlanChooser::Selection::fastest(std::size_t count, Time&& time, Runs&& runs) {
-  if (held_ && count > 1 && may_go_on()) {
+  if (locked_ && count > 1 && may_go_on()) {
     chooser_.report_once("plans of libraries are timed once on this machine and kept in " + chooser_.settings_.file);
     std::vector<std::optional<double>> times;
     while (times.size() < count && (times.empty() || may_go_on())) times.push_back(time(times.size()));

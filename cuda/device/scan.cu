@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(kFlatThreads) limit_rows(UnitLimitArguments a)
 
 void scan(std::span<const FlatBlock> blocks, std::span<const float* const> values, BlockScan* results,
           std::uint32_t* words) {
-  const Buffer<const float*> there(values.data(), static_cast<std::int64_t>(values.size()));
-  launch(scan_blocks, static_cast<unsigned>(blocks.size()), kFlatThreads, 0, flat_blocks(blocks), there.data(), results,
-         words);
+  const Buffer<const float*> on_device(values.data(), static_cast<std::int64_t>(values.size()));
+  launch(scan_blocks, static_cast<unsigned>(blocks.size()), kFlatThreads, 0, flat_blocks(blocks), on_device.data(),
+         results, words);
 }
 
 void run_scan(const ScanArguments& call) {

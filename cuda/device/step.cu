@@ -119,8 +119,8 @@ void run_decide(const DecideArgs& a) {
 void run_commit(const CommitArgs& call) {
   const std::vector<MemoryCopy> chunks = in_chunks(call.copies, kBlockChunk);
   if (chunks.empty()) return;
-  const Buffer<MemoryCopy> there(chunks.data(), static_cast<std::int64_t>(chunks.size()));
-  launch(commit, static_cast<unsigned>(chunks.size()), 256u, 0, call.places, there.data());
+  const Buffer<MemoryCopy> on_device(chunks.data(), static_cast<std::int64_t>(chunks.size()));
+  launch(commit, static_cast<unsigned>(chunks.size()), 256u, 0, call.places, on_device.data());
 }
 
 void run_end_step(const EndStepArgs&) {

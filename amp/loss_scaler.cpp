@@ -1,11 +1,8 @@
 #include "binade/amp/loss_scaler.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <utility>
 
-#include "binade/core/error.h"
 #include "binade/core/state_counts.h"
 #include "binade/optim/clip.h"
 
@@ -27,7 +24,7 @@ std::string explain(ScaleVerdict verdict, const LossScaleOptions& o) {
     case ScaleVerdict::kNotAdjustable:
       return o.mode == LossScaleMode::kOff
                  ? "there is no loss scale to lower"
-                 : fmt::format("the loss scale is fixed at {}; use a dynamic one, or a smaller number", o.init_scale);
+                 : fmt::format("the loss scale is fixed at {}; use a dynamic one or a lower scale", o.init_scale);
     case ScaleVerdict::kAtFloor: return fmt::format("the loss scale is at its floor of {} already", o.floor);
     case ScaleVerdict::kTooManyInARow:
       return fmt::format("more than {} attempts in a row overflowed", o.aborts_in_a_row);
@@ -71,17 +68,18 @@ void LossScaler::committed(double headroom) {
   ++state_.commits;
   ++state_.clean;
   note_headroom(headroom);
-  // The retry of a step that had overflowed measures anew: halving alone would leave less than a binade.
+  // Measures again after an overflow: halving alone would leave less than a binade.
   if (std::exchange(state_.in_a_row, 0) > 0 && options_.measure && headroom < kMeasuredHeadroom)
     begin_with(state_.scale, headroom);
   if (!adjustable() || state_.clean < options_.growth_interval) return;
   state_.clean = 0;
   const double grown = state_.scale * options_.growth_factor;
-  const bool room = state_.least.empty() || state_.least.front() - std::log2(options_.growth_factor) >= kGrownHeadroom;
-  if (grown <= options_.ceiling && room)
+  const bool enough = state_.least.empty() ||
+                      state_.least.front() - std::log2(options_.growth_factor) >= kGrownHeadroom;
+  if (grown <= options_.ceiling && enough)
     set_scale(grown);
   else
-    state_.least.clear();  // one wild step must not keep the scale low for good
+    state_.least.clear();  // one outlier must not keep the scale low forever
 }
 
 void LossScaler::begin_with(double scale, double headroom) {
@@ -122,7 +120,7 @@ StepStats LossScaler::step(std::span<optim::Optimizer* const> optimizers, const 
   for (std::size_t i = 0; i < optimizers.size(); ++i)
     check<ArgumentError>(std::ranges::count(optimizers.first(i), optimizers[i]) == 0,
                          "loss scaler: step() got optimizer {} twice", i);
-  struct ForgetGradients {  // a loop that catches what is thrown here goes on with clean ones
+  struct ForgetGradients {  // also if an exception leaves step()
     std::span<optim::Optimizer* const> optimizers;
     ~ForgetGradients() {
       for (optim::Optimizer* optimizer : optimizers) optimizer->zero_grad();
@@ -153,7 +151,7 @@ StepStats LossScaler::step(std::span<optim::Optimizer* const> optimizers, const 
   return stats;
 }
 
-/// Updates all optimizers, after checking that each result would be finite.
+/// Updates all optimizers. First checks that all results are finite.
 void LossScaler::update(std::span<optim::Optimizer* const> optimizers, std::span<const optim::GradientScan> scans,
                         const StepOptions& options, const StepStats& stats) {
   std::vector<optim::StepInput> inputs;
@@ -218,10 +216,10 @@ LossScaler::State LossScaler::decode(const StateDict& saved) const {
                          state.scale);
   if (!saved.contains("mode") || saved.text("mode") == to_string(options_))
     return state;  // older checkpoints do not record it
-  State anew = LossScaler(options_).state_;
-  anew.commits = state.commits;
-  anew.overflows = state.overflows;
-  return anew;
+  State reset = LossScaler(options_).state_;
+  reset.commits = state.commits;
+  reset.overflows = state.overflows;
+  return reset;
 }
 
 }  // namespace binade::amp

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -18,32 +17,32 @@
 
 namespace binade::amp {
 
-/// A decision from the telemetry of step k applies at step k + 8: a device may run that far ahead of the host.
+/// A decision from the telemetry of step k applies at step k + 8, because a device may be that far ahead of the host.
 inline constexpr std::int64_t kTelemetryDelay = 8;
 /// Binades that LossScaleOptions::measured() leaves above the largest scaled gradient.
 inline constexpr double kMeasuredHeadroom = 4;
-/// Binades that must be left after the scale has grown.
+/// Minimum headroom, in binades, after the scale has grown.
 inline constexpr double kGrownHeadroom = 1;
 
-/// "dynamic", "off" or the number: what parse() takes.
+/// Returns "dynamic", "off" or the number, as parse() reads it.
 std::string to_string(const LossScaleOptions& options);
 
-/// What an abort led to.
+/// Result of lowering the scale after an overflow.
 enum class ScaleVerdict : std::uint8_t {
-  kLowered,        ///< the step may be tried again
-  kNotAdjustable,  ///< static or off: the scale explains nothing
-  kAtFloor,        ///< cannot go lower
+  kLowered,        ///< the step can be retried
+  kNotAdjustable,  ///< the scale is static or off
+  kAtFloor,
   kTooManyInARow,
   kTooOften,
 };
 
-/// A sentence for the report; empty for kLowered.
+/// Returns a clause for the report, why the scale was not lowered; empty for kLowered.
 std::string explain(ScaleVerdict verdict, const LossScaleOptions& options);
 
-/// The loss scale as a state machine: x growth_factor after growth_interval clean commits (never beyond the ceiling), x
-/// backoff_factor on overflow, never below the floor. If the headroom of scaled gradients is measured, growth is
-/// postponed by an interval unless a binade would be left after it. One scale per loss. All scales are plain doubles;
-/// powers of two by default, so that scaling is exact.
+/// The loss scale. Multiplied by growth_factor after growth_interval commits without overflow, up to the ceiling, and
+/// by backoff_factor after an overflow, down to the floor. Growth that would leave less than a binade of measured
+/// headroom is postponed by an interval. Each loss has its own scaler. Scales are powers of two by default, so that
+/// scaling is exact.
 class LossScaler {
  public:
   /// Throws ArgumentError naming the option that is out of range.
@@ -52,21 +51,20 @@ class LossScaler {
   const LossScaleOptions& options() const { return options_; }
   double scale() const { return state_.scale; }
   bool adjustable() const { return options_.mode == LossScaleMode::kDynamic; }
-  /// Whether an overflow now could be explained by the scale.
+  /// True if a lower scale could avoid an overflow.
   bool can_lower() const { return adjustable() && state_.scale > options_.floor; }
-  /// Whether the scale stays what it is through the next `commits` steps if they are committed, whatever they measure.
+  /// True if the next `commits` steps, if committed, cannot change the scale.
   bool stays_for(std::int64_t commits) const {
     return !adjustable() || (state_.in_a_row == 0 && state_.clean + commits < options_.growth_interval);
   }
 
-  /// A step was committed with this scale. `headroom`: binades that its scaled gradients left; not finite where that is
-  /// not known. What a step measured counts kTelemetryDelay commits later.
+  /// Records a commit at this scale. `headroom`: of the scaled gradients, not finite if unknown; takes effect
+  /// kTelemetryDelay commits later.
   void committed(double headroom = std::numeric_limits<double>::infinity());
-  /// A step was aborted because scaled gradients overflowed: lowers the scale, or says why that is no way out (and then
-  /// leaves it as it is).
+  /// Records that the scaled gradients of a step overflowed. Lowers the scale, or returns why not.
   ScaleVerdict overflowed();
 
-  /// The scale to begin with, given that gradients left `headroom` binades at `scale`.
+  /// Sets the initial scale, given the headroom of gradients at `scale`.
   void begin_with(double scale, double headroom);
 
   std::int64_t commits() const { return state_.commits; }
@@ -75,24 +73,23 @@ class LossScaler {
   // ---- for loops without a Trainer --------------------------------------------------------------
 
   struct StepOptions {
-    double clip_norm = 0;  ///< 0: none
-    double lr = -1;        ///< below 0: the optimizer's own
+    double clip_norm = 0;  ///< 0: no clipping
+    double lr = -1;        ///< negative: the optimizer's own
   };
-  /// binade::backward with the scale as seed. Throws NumericError for a loss that is not finite: forward or the data
-  /// caused it, so the loss scale is not lowered. Nothing has changed then; the caller can skip the batch. Several
-  /// calls before a step() accumulate their gradients.
+  /// Calls binade::backward with the scale as the initial gradient. Several calls before a step() accumulate. Throws
+  /// NumericError, and changes nothing, for a loss that is not finite: the cause is in the forward pass or the data, so
+  /// the scale is not lowered. The caller can skip the batch.
   void backward(const Variable& loss);
-  /// Judges the gradients, updates all parameters or none, adjusts the scale and clears the gradients. The result's
-  /// loss is not filled. Throws NumericError when gradients are not finite and the scale cannot explain it (any more).
+  /// Checks the gradients, updates all parameters or none, adjusts the scale and clears the gradients. Does not set the
+  /// result's loss. Throws NumericError if gradients are not finite and a lower scale cannot help (any more).
   ///
-  /// A NaN in gradients of a finite loss may be an overflow inside a fused backward. Only a Trainer's replay can decide
-  /// that. Here the scale is lowered step by step, and restored if the NaN is still there at the floor.
+  /// A NaN in the gradients of a finite loss may come from an overflow inside a fused backward, which only a Trainer's
+  /// replay can find out. Here the scale is lowered step by step, and restored if the NaN persists at the floor.
   ///
-  /// Every step() requires a backward() of this scaler since the previous step(), which cleared the gradients of its
-  /// optimizers and may have changed the scale. Optimizers that share a loss go into one call, `step({&a, &b})`: all
-  /// gradients are judged and clipped as one, and all optimizers are updated or none. The lr in `options` applies to
-  /// all; the result's step and lr are those of the first. Throws AutogradError without a backward(), ArgumentError for
-  /// an empty list or an optimizer that is given twice.
+  /// Requires a backward() of this scaler since the previous step(). Optimizers that share a loss go into one call,
+  /// `step({&a, &b})`: their gradients are checked and clipped together, and all are updated or none. The lr in
+  /// `options` applies to all; the result's step and lr are those of the first. Throws AutogradError without a
+  /// backward(), ArgumentError for an empty list or an optimizer that is listed twice.
   StepStats step(std::span<optim::Optimizer* const> optimizers, const StepOptions& options);
   StepStats step(std::initializer_list<optim::Optimizer*> optimizers, const StepOptions& options) {
     return step(std::span(optimizers.begin(), optimizers.size()), options);
@@ -107,22 +104,21 @@ class LossScaler {
     double scale = 65536;
     std::int64_t clean = 0;  ///< commits since the last change of scale
     std::int64_t commits = 0;
-    std::int64_t overflows = 0;  ///< in all
-    std::int64_t in_a_row = 0;
-    std::vector<std::int64_t> recent{};  ///< commits at the latest overflows after the first window
-    std::vector<double> waiting{};       ///< headroom of the latest commits, which does not count yet
-    std::vector<double> least{};         ///< the least of those before, since the scale changed; empty: none
+    std::int64_t overflows = 0;          ///< total
+    std::int64_t in_a_row = 0;           ///< overflows since the last commit
+    std::vector<std::int64_t> recent{};  ///< `commits` at each overflow of the last window, after the first window
+    std::vector<double> waiting{};       ///< headroom of the latest commits, not in effect yet
+    std::vector<double> least{};         ///< smallest headroom in effect since the scale changed; empty if none
     friend bool operator==(const State&, const State&) = default;
   };
-  /// For a trainer that takes an overflow back when it proves to be none.
+  /// The complete state; restore() undoes overflowed() if the overflow proves to be none.
   const State& snapshot() const { return state_; }
   void restore(const State& state) { state_ = state; }
 
   StateDict state() const;
-  /// Throws CheckpointError on a state that no run leaves behind.
+  /// Throws CheckpointError for a state that no run writes.
   void check_state(const StateDict& state) const { decode(state); }
-  /// If the state has another mode or another fixed scale, only its counts are loaded, and the scale starts as the
-  /// options say.
+  /// Loads only the counts, and resets the scale, if the state has another mode or another fixed scale.
   void load_state(const StateDict& state) { state_ = decode(state); }
 
  private:
@@ -135,8 +131,8 @@ class LossScaler {
 
   LossScaleOptions options_;
   State state_;
-  std::optional<State> before_nan_;    // of step(), since the last commit
-  std::optional<double> backward_at_;  // the scale of the pending gradients, until step()
+  std::optional<State> before_nan_;    // state before the first NaN since the last commit; of step()
+  std::optional<double> backward_at_;  // scale of the gradients that wait for step()
 };
 
 }  // namespace binade::amp

@@ -1,9 +1,5 @@
 #include "binade/amp/state_hash.h"
 
-#include <array>
-#include <bit>
-#include <string_view>
-
 #include "binade/core/sha256.h"
 
 namespace binade::amp {
@@ -12,11 +8,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kSections = {"data", "model", "norm", "optim", "rng", "sched"};
 
 bool hashed(std::string_view name) {
-  if (name == "data/quarantine") return false;  // what was left out is a finding about the data, not a place in it
-  const std::string_view section = name.substr(0, name.find('/'));
-  for (const std::string_view s : kSections)
-    if (s == section) return true;
-  return false;
+  if (name == "data/quarantine") return false;  // a finding about the data, not a position in it
+  return std::ranges::find(kSections, name.substr(0, name.find('/'))) != kSections.end();
 }
 
 class Writer {
@@ -53,18 +46,17 @@ class Writer {
     text("text");
     text(s);
   }
-  void operator()(const StateDict::Integers& list) {
-    text("integers");
-    number(list.size());
-    for (const std::int64_t x : list) number(static_cast<std::uint64_t>(x));
-  }
-  void operator()(const StateDict::Numbers& list) {
-    text("numbers");
-    number(list.size());
-    for (const double x : list) number(std::bit_cast<std::uint64_t>(x));
-  }
+  void operator()(const StateDict::Integers& list) { numbers("integers", list); }
+  void operator()(const StateDict::Numbers& list) { numbers("numbers", list); }
 
  private:
+  template <class T>
+  void numbers(std::string_view kind, const std::vector<T>& list) {
+    text(kind);
+    number(list.size());
+    for (const T x : list) number(std::bit_cast<std::uint64_t>(x));
+  }
+
   Sha256& sha_;
 };
 

@@ -6,12 +6,13 @@
 
 namespace binade::amp {
 
-/// SHA-256, as 64 hexadecimal digits, over everything that decides how training goes on: the sections model (weights),
-/// norm (statistics of normalization), optim (moments, counts, averages), rng, sched and data (the cursor). Not over
-/// amp (loss scale), progress, guard, env, format, manifest: an aborted step may change those.
+/// Returns the SHA-256, as 64 hexadecimal digits, of everything that later steps depend on: the sections model
+/// (weights), norm (statistics of normalization), optim (moments, counts, averages), rng, sched and data (the cursor).
+/// The sections amp (loss scale), progress, guard, env, format and manifest are excluded, because an aborted step may
+/// change them.
 ///
-/// Per entry in order of name: name, kind, shape and bytes, each with its length, little-endian. A function of the
-/// state alone, so that a checkpoint and the run that wrote it give the same digits.
+/// Hashes name, kind, shape and bytes of each entry with their lengths, little-endian, in order of name. A checkpoint
+/// and the run that wrote it have the same hash.
 std::string state_hash(const StateDict& state);
 
 }  // namespace binade::amp

@@ -1,6 +1,7 @@
 #include "binade/amp/verdict.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "binade/core/observation.h"
@@ -8,16 +9,14 @@
 namespace binade::amp {
 namespace {
 
-/// A NaN's sign means nothing to a reader.
+/// Drops the sign of a NaN, which means nothing to a reader.
 double without_sign_of_nan(double x) { return std::isnan(x) ? std::abs(x) : x; }
 
 /// "a, b, c and 4 more"
 std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 3;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-  return text;
+  const std::size_t shown = std::min<std::size_t>(names.size(), 3);
+  std::string text = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
+  return names.size() > shown ? fmt::format("{} and {} more", text, names.size() - shown) : text;
 }
 
 std::string describe_gradients(const Attempt& attempt, const optim::FlatParameters& parameters) {
@@ -57,8 +56,8 @@ std::string first_bad_buffer(nn::Module& model) {
   ObservationScope all;
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (buffer->pending()) observe_into_scope(buffer->value());
-  const Observation seen = all.take().synchronized();
-  if (std::max(seen.low, seen.wide) < 0x7f800000u) return "";
+  const Observation amax = all.take().synchronized();
+  if (std::max(amax.low, amax.wide) < 0x7f800000u) return "";
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (buffer->pending() && !all_finite(buffer->value())) return name;
   return "";
@@ -70,26 +69,26 @@ AbortCause judge_gradients(const optim::GradientScan& scan) {
 }
 
 std::string describe(const Attempt& attempt, optim::FlatParameters& parameters) {
-  const std::string part = attempt.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", attempt.bad_micro_batch)
-                                                        : "";
+  const std::string where = attempt.bad_micro_batch >= 0 ? fmt::format(" in micro-batch {}", attempt.bad_micro_batch)
+                                                         : "";
   switch (attempt.cause) {
     case AbortCause::kNone: return "";
     case AbortCause::kLoss:
       return fmt::format("the loss is {}{}: forward or the data, not the loss scale{}",
-                         without_sign_of_nan(attempt.loss), part, bad_weights(parameters));
+                         without_sign_of_nan(attempt.loss), where, bad_weights(parameters));
     case AbortCause::kStatistics:
-      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", attempt.bad_buffer, part,
+      return fmt::format("the statistics {} would not be finite{}, though the loss is {}", attempt.bad_buffer, where,
                          attempt.loss);
     case AbortCause::kOverflow:
     case AbortCause::kNan:
       return fmt::format("{}{} at loss scale {}, though the loss is {}{}", describe_gradients(attempt, parameters),
-                         part, attempt.loss_scale, attempt.loss, bad_weights(parameters));
+                         where, attempt.loss_scale, attempt.loss, bad_weights(parameters));
     case AbortCause::kUpdate:
       return fmt::format(
           "the update would bring {} to {}, beyond the {} that it can hold (gradient norm {}, learning rate {})",
           attempt.proof.parameter, attempt.proof.largest, attempt.proof.limit, attempt.grad_norm, attempt.lr);
     case AbortCause::kSpike:
-      return fmt::format("the loss is {}, far above what it was (gradient norm {}, learning rate {})", attempt.loss,
+      return fmt::format("the loss is {}, far above recent losses (gradient norm {}, learning rate {})", attempt.loss,
                          attempt.grad_norm, attempt.lr);
   }
   return "";

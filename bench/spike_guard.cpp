@@ -8,9 +8,9 @@ int main() {
   binade::amp::SpikeGuard guard;
   double loss = 0, norm = 0;
   for (int step = 1; std::scanf("%lf %lf", &loss, &norm) == 2; ++step) {
-    if (guard.absurd(loss, norm))
+    if (guard.is_spike(loss, norm))
       std::printf("%d %g %g\n", step, loss, guard.bound());
     else
-      guard.accepted(loss, norm);
+      guard.add(loss, norm);
   }
 }

@@ -5,6 +5,8 @@
 
 namespace binade {
 
+/// Returns the number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein).
+std::size_t edit_distance(const std::string& a, const std::string& b);
 /// Returns the element of `words` nearest to `word` by edit distance, or an empty text if none is near.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& words);
 /// Returns "; did you mean WORD?" for the nearest of `words`, or an empty text if none is near.

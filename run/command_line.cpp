@@ -1,5 +1,7 @@
 #include "binade/run/command_line.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -22,7 +24,7 @@ int fail(const std::string& text, int code) {
   return code;
 }
 
-/// The sub-command whose words are being parsed, innermost.
+/// Returns the innermost parsed sub-command.
 CLI::App& innermost(CLI::App& app) {
   CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -36,9 +38,9 @@ std::string full_name(CLI::App& app) {
 }
 
 std::string subcommands_of(CLI::App& app) {
-  std::string names;
-  for (const CLI::App* sub : app.get_subcommands({})) names += (names.empty() ? "" : ", ") + sub->get_name();
-  return names;
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::vector<std::string> spellings(const CLI::App& app) {
@@ -59,19 +61,15 @@ std::string unknown_word_text(CLI::App& app) {
                      near.empty() ? "" : ", did you mean " + near + "?");
 }
 
-/// The first flag or word with an empty value, for example from a script's unset variable; empty when there is none.
-/// Without this check, an empty value would look like a missing flag.
+/// Returns the first flag or word with an empty value, for example from an unset variable in a script; empty if there
+/// is none. CLI11 itself treats an empty value as a missing flag.
 std::string given_empty(CLI::App& app) {
   for (const CLI::Option* option : innermost(app).get_options()) {
-    const bool bare = option->get_expected_min() == 0;  // a switch: its value is optional
+    const bool bare = option->get_expected_min() == 0;  // a flag with an optional value
     if (!bare && std::ranges::count(option->results(), "") > 0) return option->get_name();
   }
   return "";
 }
-
-}  // namespace
-
-namespace {
 
 int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
   try {
@@ -95,7 +93,7 @@ int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::f
     const std::string flag = std::string(error.what()).substr(0, std::string(error.what()).find(':'));
     return fail(fmt::format("{0}: {1} wants a value; see {0} --help", full_name(app), flag), kBadArguments);
   } catch (const CLI::ParseError& error) {
-    // A misspelt sub-command is told as a missing one otherwise.
+    // CLI11 reports a misspelled sub-command as a missing one.
     if (app.get_subcommands().empty() && !app.remaining(true).empty())
       return fail(unknown_word_text(app), kBadArguments);
     if (app.get_subcommands().empty() && !app.get_subcommands({}).empty())
@@ -114,12 +112,11 @@ int parse_and_run(CLI::App& app, int argc, const char* const* argv, const std::f
 }  // namespace
 
 int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body) {
-  // A closed reader or a file-size limit makes the write fail; it does not kill the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return parse_and_run(app, argc, argv, body);
-  } catch (const Error& error) {  // help that could not be printed
+  } catch (const Error& error) {  // the help could not be printed
     return fail(error.what(), error.exit_code());
   }
 }

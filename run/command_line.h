@@ -1,8 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 namespace CLI {
 class App;
@@ -10,10 +8,10 @@ class App;
 
 namespace binade::amp {
 
-/// Parses the command line and runs `body`, which looks at which sub-command was parsed and returns the exit code.
-/// Every error becomes text on stderr whose last line is the cause, and the exit code of its type (docs/exit-codes.md):
-/// an unknown flag or a bad value is one line that names it and the nearest right spelling, exit 20. From here on
-/// SIGPIPE and SIGXFSZ are ignored, so that the failed write reports the error.
+/// Parses the command line, calls `body`, which runs the parsed sub-command, and returns its exit code. On an error,
+/// prints a message whose last line is the cause to stderr, and returns the exit code of its type (docs/exit-codes.md).
+/// For an unknown flag or a bad value, that is one line with the nearest right spelling, and exit code 20. Ignores
+/// SIGPIPE and SIGXFSZ from here on, so that failed writes return errors.
 int run_command_line(CLI::App& app, int argc, const char* const* argv, const std::function<int()>& body);
 
 }  // namespace binade::amp

@@ -1,7 +1,6 @@
 #include "binade/run/incident_folders.h"
 
 #include "binade/amp/state_hash.h"
-#include "binade/core/error.h"
 #include "binade/io/checkpoint/file.h"
 
 namespace binade::amp {
@@ -28,7 +27,7 @@ const std::string& IncidentFolders::name_of(std::int64_t step, std::int64_t atte
   return folder;
 }
 
-std::string IncidentFolders::of(std::int64_t step, std::int64_t attempt) {
+std::string IncidentFolders::folder_of(std::int64_t step, std::int64_t attempt) {
   return run_.path_of(name_of(step, attempt));
 }
 
@@ -48,9 +47,9 @@ std::string IncidentFolders::write(std::int64_t step, std::int64_t attempt, cons
 }
 
 std::string IncidentFolders::write_repro_bundle(std::int64_t step, std::int64_t attempt, const StateDict& bundle) {
-  if (bundles_ >= kMostBundles) return fmt::format("no capsule: this run wrote {} already", bundles_);
+  if (bundles_ >= kMostBundles) return fmt::format("no repro bundle: this process has written {} already", bundles_);
   if (const std::size_t bytes = bytes_of_tensors(bundle); bytes > kLargestBundle)
-    return fmt::format("no capsule: it would be {} MiB", bytes >> 20);
+    return fmt::format("no repro bundle: it would have {} MiB", bytes >> 20);
   ++bundles_;
   const io::CheckpointImage image = io::encode_checkpoint(bundle, state_hash(bundle));
   return put(step, attempt, "capsule.h5", image.bytes());

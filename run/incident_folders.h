@@ -10,25 +10,25 @@
 
 namespace binade::amp {
 
-/// The incidents of a run on disk: incidents/000000000123/ with report.md, report.json and capsule.h5; "-2", "-3"
-/// behind the name of a step that had several. Files are written whole or not at all.
+/// Writes the incidents of a run: incidents/000000000123/ with report.md, report.json and capsule.h5. Further incidents
+/// of a step get the suffix "-2", "-3". Files are written whole or not at all.
 class IncidentFolders {
  public:
-  /// The run's folder must outlive this.
+  /// `run` must outlive this object.
   explicit IncidentFolders(const io::FilesBelow& run) : run_(run) {}
 
-  /// The folder of one attempt's incident, the same one until the incident is closed.
-  std::string of(std::int64_t step, std::int64_t attempt);
-  /// Closes the incident: nothing more is written about it. If the run rolled back and reaches the same attempt again,
-  /// an incident there is a new one with its own folder.
+  /// Returns the folder of an attempt's incident.
+  std::string folder_of(std::int64_t step, std::int64_t attempt);
+  /// Call after the last write about an incident. If the run reaches the same attempt again after a rollback, a new
+  /// incident gets its own folder.
   void close(std::int64_t step, std::int64_t attempt) { folders_.erase({step, attempt}); }
-  /// Empty, or what went wrong: a run goes on without a report.
+  /// Writes a file. Returns the error message, or an empty string: a run continues without a report.
   std::string write(std::int64_t step, std::int64_t attempt, const std::string& file, const std::string& text);
-  /// The same for a repro bundle. Those beyond 1 GiB, and all after the first 16 of this process, are left out.
+  /// Writes a repro bundle, unless it exceeds 1 GiB or this process has written 16. Returns the error message.
   std::string write_repro_bundle(std::int64_t step, std::int64_t attempt, const StateDict& bundle);
 
  private:
-  /// The folder's name below the run's.
+  /// Returns the path of the folder, relative to the run folder.
   const std::string& name_of(std::int64_t step, std::int64_t attempt);
   std::string put(std::int64_t step, std::int64_t attempt, const std::string& file, std::span<const std::byte> bytes);
 

@@ -1,7 +1,10 @@
 #include "binade/run/known_programs.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "binade/core/code_file.h"
 #include "binade/core/error.h"
@@ -12,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string names_text() {
-  std::string names;
-  for (const KnownProgram& p : kKnownPrograms) names += fmt::format("{}{}", names.empty() ? "" : ", ", p.name);
-  return names;
+  std::vector<std::string_view> names;
+  for (const KnownProgram& p : kKnownPrograms) names.push_back(p.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -29,7 +32,7 @@ std::string known_program_path(std::string_view name) {
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   check<ArgumentError>(!error && here.is_absolute(),
-                       "{}: cannot tell where this program lies; name it with --program PATH", name);
+                       "{}: cannot find the folder of this program; name it with --program PATH", name);
   for (const fs::path& folder : {here, here / program->build_folder}) {
     const fs::path path = folder / program->name;
     if (!fs::exists(path, error)) continue;

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
-#include <sstream>
 
+#include "binade/amp/text.h"
 #include "binade/core/gpus.h"
 #include "binade/io/checkpoint/sections.h"
 
@@ -16,13 +15,6 @@ const io::CheckpointSection kSection = "env";
 constexpr const char* kPlans = "env/plans";
 
 bool on_gpu() { return !gpus::versions().empty(); }
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 }  // namespace
 
@@ -36,21 +28,21 @@ std::string LibraryPlans::restore(const StateDict& state) {
   if (!state.contains(kPlans)) return {};
   const std::string& then = state.text(kPlans);
   if (!on_gpu())
-    return "the checkpoint was made on a GPU, this run computes on the CPU: the same bits as an uninterrupted run are "
-           "not promised any more";
+    return "the checkpoint was made on a GPU, and this run uses the CPU: its bits may differ from those of an "
+           "uninterrupted run";
   const int taken = gpus::use_plans(then);
-  const std::vector<std::string> now = lines_of(gpus::plans());
-  const std::set<std::string> known(now.begin(), now.end());
+  const std::vector<std::string> now = split_lines(gpus::plans());
+  const std::set<std::string> loaded(now.begin(), now.end());
   const std::string* first = nullptr;
   std::size_t missing = 0;
-  const std::vector<std::string> lines = lines_of(then);
+  const std::vector<std::string> lines = split_lines(then);
   for (const std::string& line : lines)
-    if (!known.contains(line) && missing++ == 0) first = &line;
+    if (!loaded.contains(line) && missing++ == 0) first = &line;
   if (first == nullptr) return {};
   return fmt::format(
-      "the checkpoint holds choices of libraries that do not fit this GPU and its libraries: {} were taken over, {} of "
-      "{} lines were not, the first of them \"{:.120}\"; they are chosen anew, and the same bits as an uninterrupted "
-      "run are not promised any more",
+      "some library plans of the checkpoint do not fit this GPU and its libraries: {} were loaded, {} of {} lines were "
+      "not, the first of them \"{:.120}\"; these plans are chosen again, and bits may differ from those of an "
+      "uninterrupted run",
       taken, missing, lines.size(), *first);
 }
 
@@ -60,12 +52,12 @@ void LibraryPlans::write(const io::RunFolder& folder, const std::string& text) {
   written_ = text;
 }
 
-std::vector<std::string> LibraryPlans::untold_notes() {
+std::vector<std::string> LibraryPlans::unreported_notes() {
   if (!on_gpu()) return {};
   const std::string notes = gpus::notes();
-  std::vector<std::string> lines = lines_of(notes.substr(std::min(told_, notes.size())));
+  std::vector<std::string> lines = split_lines(notes.substr(std::min(reported_, notes.size())));
   for (std::string& line : lines) line = "cuda: " + line;
-  told_ = notes.size();
+  reported_ = notes.size();
   return lines;
 }
 

@@ -9,23 +9,24 @@
 
 namespace binade::amp {
 
-/// What a run on a GPU keeps of the choices of its libraries (core/gpus.h): a resumed run computes with the engines it
-/// began with, so that it goes on to the same bits. On the CPU there are none, and nothing is kept.
+/// Stores the plans of GPU libraries (core/gpus.h) with a run, so that a resumed run uses the same ones and computes
+/// the same bits. On the CPU there are none.
 class LibraryPlans {
  public:
-  /// Puts them into a checkpoint as the text "env/plans", where there are any. Returns that text.
+  /// Puts the plans, if any, into a checkpoint as the text "env/plans". Returns that text.
   static std::string put(StateDict& state);
-  /// Takes over those of a checkpoint, which may hold none. Returns what a person should know: which do not fit this
-  /// device and its libraries. Empty where all do.
+  /// Loads the plans of a checkpoint, if it has any. Returns a message if some do not fit this device and its
+  /// libraries; otherwise an empty string.
   std::string restore(const StateDict& state);
-  /// Writes plans.txt, for people, where `text` is another than the last one. Throws StorageError.
+  /// Writes plans.txt, for people, if `text` has changed. Throws StorageError.
   void write(const io::RunFolder& folder, const std::string& text);
-  /// What libraries could not do and Binade's own kernels did, as far as it has not been told: a line each.
-  std::vector<std::string> untold_notes();
+  /// Returns the notes since the last call, a line each, about work that Binade's kernels did because libraries could
+  /// not.
+  std::vector<std::string> unreported_notes();
 
  private:
   std::string written_;
-  std::size_t told_ = 0;  // bytes of gpus::notes()
+  std::size_t reported_ = 0;  // bytes of gpus::notes()
 };
 
 }  // namespace binade::amp

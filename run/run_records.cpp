@@ -2,15 +2,10 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <optional>
-#include <sstream>
 
 #include "binade/amp/incident/report.h"
-#include "binade/core/error.h"
-#include "binade/io/files/file_ops.h"
+#include "binade/amp/text.h"
 #include "binade/io/records/tensorboard.h"
 #include "binade/io/terminal/console.h"
 #include "binade/io/terminal/progress_bar.h"
@@ -18,14 +13,14 @@
 namespace binade::amp {
 namespace {
 
-/// The most memory this process has held, in MiB.
+/// Peak memory of this process in MiB.
 double peak_memory_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-/// A block in which nothing is markup.
+/// Returns `text` as a Markdown code block.
 std::string as_markdown(const std::string& text) {
   std::string block = "    ";
   for (const char c : text) block += c == '\n' ? std::string("\n    ") : std::string(1, c);
@@ -36,19 +31,13 @@ constexpr const char* kTensorBoard = "TensorBoard's events";
 
 std::string hundredths(double binades) { return io::json_number(std::round(binades * 100) / 100); }
 
-}  // namespace
-
-namespace {
-
-/// Whether the last line of events.jsonl is of an end; true where there is none.
+/// True if events.jsonl is empty or its last line records the end of a process.
 bool last_event_is_an_end(const io::FilesBelow& files) {
-  constexpr std::uint64_t kLongestLine = 1u << 16;
-  std::istringstream end(files.read_end("events.jsonl", kLongestLine));
-  std::string last;
-  for (std::string line; std::getline(end, line);) last = line;
+  constexpr std::uint64_t kMaxLine = 1u << 16;
+  const std::vector<std::string> lines = split_lines(files.read_end("events.jsonl", kMaxLine));
   constexpr std::array kEnds = {"stopped", "finished", "left", "died", "given-up"};
-  return last.empty() || std::ranges::any_of(kEnds, [&](const char* kind) {
-           return last.find(fmt::format("\"kind\":\"{}\"", kind)) != std::string::npos;
+  return lines.empty() || lines.back().empty() || std::ranges::any_of(kEnds, [&](const char* kind) {
+           return lines.back().find(fmt::format("\"kind\":\"{}\"", kind)) != std::string::npos;
          });
 }
 
@@ -90,20 +79,19 @@ void RunRecords::log_failed(const std::string& name, const std::string& problem)
   if (++failures_[name] == 1) say(fmt::format("{}; the run goes on, and {} misses lines", problem, name));
 }
 
-void RunRecords::tell_later_failures() {
-  std::vector<std::pair<std::string, std::string>> untold;
+void RunRecords::report_failures_of_threads() {
+  std::vector<std::pair<std::string, std::string>> unreported;
   {
     const std::scoped_lock lock(mutex_);
-    untold.swap(untold_);
+    unreported.swap(unreported_);
   }
-  for (const auto& [name, problem] : untold) log_failed(name, problem);
+  for (const auto& [name, problem] : unreported) log_failed(name, problem);
 }
 
-void RunRecords::tell_losses(std::int64_t step) {
-  tell_later_failures();
+void RunRecords::report_incomplete_logs(std::int64_t step) {
+  report_failures_of_threads();
   for (const auto& [name, times] : failures_)
-    event("log", step,
-          fmt::format("{}: {} time{} something could not be written to it", name, times, times == 1 ? "" : "s"));
+    event("log", step, fmt::format("{}: {} write{} failed", name, times, times == 1 ? "" : "s"));
 }
 
 void RunRecords::scalar(std::string_view tag, std::int64_t step, double value) {
@@ -114,21 +102,21 @@ void RunRecords::scalar(std::string_view tag, std::int64_t step, double value) {
 void RunRecords::attempts(std::span<const StepResult> attempts) {
   for (const StepResult& one : attempts) {
     attempt(one);
-    if (one.incident) tell(*one.incident, write_report(*one.incident));
-    for (const Warning& warning : one.warnings) tell(warning);
+    if (one.incident) report(*one.incident);
+    for (const Warning& warning : one.warnings) report(warning);
     for (const std::string& note : one.notes) event("remedy", one.step, fmt::format("step {}: {}", one.step, note));
   }
-  tell_overflows(attempts);
+  report_overflows(attempts);
   headroom(attempts);
 }
 
 void RunRecords::headroom(std::span<const StepResult> attempts) {
   const auto trouble = std::ranges::find_if(attempts, [](const StepResult& a) { return a.incident.has_value(); });
   const bool incident = trouble != attempts.end();
-  const std::vector<ModuleHeadroom>& seen = incident ? trouble->incident->headroom : attempts.back().headroom;
-  if (!incident && seen.empty()) return;
+  const std::vector<ModuleHeadroom>& measured = incident ? trouble->incident->headroom : attempts.back().headroom;
+  if (!incident && measured.empty()) return;
   io::JsonObject modules;
-  for (const ModuleHeadroom& m : seen)
+  for (const ModuleHeadroom& m : measured)
     modules.add_raw(m.module, fmt::format("[{},{}]", hundredths(m.forward), hundredths(m.backward)));
   io::JsonObject line;
   line.add("step", attempts.back().step);
@@ -137,29 +125,28 @@ void RunRecords::headroom(std::span<const StepResult> attempts) {
   log("headroom.jsonl", [&] { headroom_.write(line); });
 }
 
-void RunRecords::tell(const Incident& incident, const std::string& report) {
+void RunRecords::report(const Incident& incident) {
+  const std::string report = write_report(incident);
   const Diagnosis& d = incident.diagnosis;
-  keep_event(incident.warning ? "warning" : "incident", incident.step,
-             fmt::format("{}: {} ({}); {}", place_of(d), name_of(d.cause), name_of(d.confidence),
-                         done_of(incident.remedy)));
+  log_event(incident.warning ? "warning" : "incident", incident.step,
+            fmt::format("{}: {} ({}); {}", location_of(d), name_of(d.cause), name_of(d.confidence),
+                        description_of(incident.remedy)));
   say(fmt::format("{} in step {}: {}\n  why:  {} ({}): {}; {}\n  done: {}; {}{}",
                   incident.warning ? "warning"
                   : incident.drill ? "drill: incident"
                                    : "incident",
-                  incident.step, place_of(d), name_of(d.cause), name_of(d.confidence), incident.what, d.advice,
-                  done_of(incident.remedy), report,
-                  incident.no_capsule.empty() ? "" : "; no capsule: " + incident.no_capsule));
+                  incident.step, location_of(d), name_of(d.cause), name_of(d.confidence), incident.what, d.advice,
+                  description_of(incident.remedy), report,
+                  incident.no_capsule.empty() ? "" : "; no repro bundle: " + incident.no_capsule));
 }
 
-void RunRecords::warn(const Incident& incident) { tell(incident, write_report(incident)); }
-
-void RunRecords::tell(const Warning& warning) {
+void RunRecords::report(const Warning& warning) {
   event("sign", warning.step,
-        fmt::format("step {}: {}: {} {}; {}", warning.step, name_of(warning.kind), place_of(warning), warning.what,
+        fmt::format("step {}: {}: {} {}; {}", warning.step, name_of(warning.kind), location_of(warning), warning.what,
                     warning.remedy.empty() ? warning.advice : warning.remedy));
 }
 
-void RunRecords::tell_overflows(std::span<const StepResult> attempts) {
+void RunRecords::report_overflows(std::span<const StepResult> attempts) {
   const std::int64_t lowered = std::ranges::count_if(attempts,
                                                      [](const StepResult& a) { return !a.committed && !a.incident; });
   if (lowered > 0 && attempts.back().loss_scale < attempts.front().loss_scale)
@@ -173,7 +160,7 @@ std::string RunRecords::write_report(const Incident& incident) {
   const std::int64_t step = incident.step, attempt = incident.attempt;
   std::string problem = incidents_.write(step, attempt, "report.json", report_json(incident) + "\n");
   if (problem.empty()) problem = incidents_.write(step, attempt, "report.md", report_markdown(incident));
-  const std::string folder = incidents_.of(step, attempt);
+  const std::string folder = incidents_.folder_of(step, attempt);
   incidents_.close(step, attempt);
   return problem.empty() ? fmt::format("report: {}/report.md", folder) : fmt::format("there is no report: {}", problem);
 }
@@ -203,7 +190,7 @@ void RunRecords::attempt(const StepResult& s) {
 }
 
 void RunRecords::timing(const StepResult& stats, double seconds, const Saving& saving) {
-  tell_later_failures();
+  report_failures_of_threads();
   const double rate = options_.units_per_step / seconds;
   io::JsonObject line;
   line.add("step", stats.step)
@@ -211,7 +198,7 @@ void RunRecords::timing(const StepResult& stats, double seconds, const Saving& s
       .add(options_.unit + "_per_s", static_cast<float>(rate))
       .add("mem_mb", static_cast<float>(peak_memory_mib()));
   if (saving.stall_seconds > 0) line.add("stall_ms", static_cast<float>(saving.stall_seconds * 1e3));
-  if (saving.beside) line.add("saving", true);
+  if (saving.concurrent) line.add("saving", true);
   for (const io::SaveOutcome& save : saving.ended)
     if (save.committed)
       line.add("saved_mb", static_cast<float>(static_cast<double>(save.bytes) * 1e-6))
@@ -262,17 +249,17 @@ void RunRecords::say(const std::string& line) {
 }
 
 void RunRecords::event(std::string_view kind, std::int64_t step, const std::string& what) {
-  keep_event(kind, step, what);
+  log_event(kind, step, what);
   say(what);
 }
 
-void RunRecords::keep_event(std::string_view kind, std::int64_t step, const std::string& what) {
+void RunRecords::log_event(std::string_view kind, std::int64_t step, const std::string& what) {
   io::JsonObject line;
   line.add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now());
   log("events.jsonl", [&] { events_.write(line); });
 }
 
-void RunRecords::cut_back_to(std::int64_t bytes, std::int64_t step) {
+void RunRecords::truncate_metrics(std::int64_t bytes, std::int64_t step) {
   if (bytes <= metrics_.offset()) return metrics_.truncate(bytes);
   event("log", step,
         fmt::format(

@@ -21,82 +21,80 @@
 
 namespace binade::amp {
 
-/// Everything a run writes down beside its checkpoints: metrics.jsonl (a function of the run alone: a resumed run
-/// writes the same bytes), timing.jsonl (everything that depends on the clock), events.jsonl (what happened to the run,
-/// lives that were cut off included), headroom.jsonl (of sampled steps and of those with an incident), samples/ (what
-/// evaluations show), TensorBoard events, and the terminal.
+/// Writes everything that a run records besides its checkpoints: metrics.jsonl (depends on the run alone: a resumed run
+/// writes the same bytes), timing.jsonl (everything that depends on the clock), events.jsonl (the events of the run
+/// over all its processes), headroom.jsonl (of sampled steps and of steps with an incident), samples/ (outputs of
+/// evaluations), TensorBoard events, and messages on the terminal.
 ///
 /// A log that cannot be written does not end the run: the first failure of each log is reported, later ones are
-/// counted, and the log then lacks lines. Only opening a log throws.
+/// counted, and the log lacks lines. Only opening a log throws.
 class RunRecords {
  public:
-  /// What checkpoints had to do with a step's time.
+  /// The checkpoint activity around a step.
   struct Saving {
-    double stall_seconds = 0;              ///< before the step: a state was handed to the writer
-    bool beside = false;                   ///< the writer worked while the step was made
-    std::vector<io::SaveOutcome> ended{};  ///< since the step before
+    double stall_seconds = 0;              ///< time before the step to start a save
+    bool concurrent = false;               ///< true if a save was in flight during the step
+    std::vector<io::SaveOutcome> ended{};  ///< saves that ended since the step before
   };
 
-  /// `scaled`: there is a loss scale worth showing. The folder and the options must outlive this.
+  /// `scaled`: shows the loss scale on the terminal. Folder and options must outlive this object.
   RunRecords(const io::RunFolder& folder, const RunOptions& options, bool scaled);
   ~RunRecords();
 
-  /// The attempts at one step, in order. Aborted attempts and their causes are also shown on the terminal.
+  /// Records the attempts at one step. Shows aborted attempts and their causes on the terminal, too.
   void attempts(std::span<const StepResult> attempts);
   void timing(const StepResult& stats, double seconds, const Saving& saving);
   void evaluation(std::int64_t step, const Evaluation& evaluation);
-  /// An incident that does not affect training: shown on the terminal, with a report.
-  void warn(const Incident& incident);
-  /// Opens the displays; `step` updates were done before. Before the first attempt().
+  /// Reports an incident: on the terminal, in events.jsonl, and in its folder.
+  void report(const Incident& incident);
+  /// Opens progress bar and TensorBoard events. `step`: number of updates so far. Call it before the first attempts().
   void begin(std::int64_t step);
-  /// What an incident's attempt needs to be run again, beside its report.
+  /// Writes the repro bundle of an incident.
   void repro_bundle(std::int64_t step, std::int64_t attempt, StateDict bundle);
-  /// A line for the person at the terminal.
+  /// Prints a line on the terminal.
   void say(const std::string& line);
-  /// Writes an event of the run to events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left, died,
+  /// Writes an event to events.jsonl. Kinds: begun, resumed, changed, stopped, finished, left, died,
   /// given-up; drill, incident, warning, sign, overflow, remedy, checkpoint, log, environment, memory, library.
-  void keep_event(std::string_view kind, std::int64_t step, const std::string& what);
-  /// Writes the event and also prints it on the terminal.
+  void log_event(std::string_view kind, std::int64_t step, const std::string& what);
+  /// Writes an event and prints it on the terminal.
   void event(std::string_view kind, std::int64_t step, const std::string& what);
-  /// Whether the previous process of this run recorded how it ended.
+  /// True if the previous process of this run recorded its end.
   bool ended_well() const { return ended_well_; }
-  /// Completes the terminal's picture of the run.
+  /// Completes the progress bar and writes all logs to the disk.
   void finish();
-  /// Reports which logs lack lines.
-  void tell_losses(std::int64_t step);
+  /// Reports the logs that lack lines.
+  void report_incomplete_logs(std::int64_t step);
 
-  /// Waits until metrics.jsonl is on the disk. From any thread.
+  /// Waits until metrics.jsonl is on the disk. Thread-safe.
   void sync() {
     log_later("metrics.jsonl", [this] { metrics_.sync(); });
   }
-  /// Runs `write` for the log `name`. If it fails with a StorageError, the next timing() reports the error. From any
-  /// thread.
+  /// Calls `write` for the log `name`. If it throws a StorageError, the next timing() reports the error. Thread-safe.
   void log_later(const std::string& name, const std::invocable auto& write) {
     try {
       write();
     } catch (const StorageError& error) {
       const std::scoped_lock lock(mutex_);
-      untold_.emplace_back(name, error.what());
+      unreported_.emplace_back(name, error.what());
     }
   }
-  /// Bytes of metrics.jsonl; a checkpoint remembers them, and a resume cuts the file back. If somebody removed lines,
-  /// the run goes on with the remaining ones and reports it: a log is no reason to lose a training.
+  /// Size of metrics.jsonl, which a checkpoint stores.
   std::int64_t metrics_bytes() const { return metrics_.offset(); }
-  void cut_back_to(std::int64_t bytes, std::int64_t step);
+  /// Truncates metrics.jsonl to the size that a checkpoint stored. If the file is shorter, reports it and continues.
+  void truncate_metrics(std::int64_t bytes, std::int64_t step);
 
  private:
   struct Displays;
   void log(const std::string& name, const std::function<void()>& write);
   void log_failed(const std::string& name, const std::string& problem);
-  void tell_later_failures();
+  void report_failures_of_threads();
   void scalar(std::string_view tag, std::int64_t step, double value);
   void attempt(const StepResult& attempt);
   void headroom(std::span<const StepResult> attempts);
   void keep_sample(std::int64_t step, const std::string& extension, const std::string& bytes);
-  void tell(const Incident& incident, const std::string& report);
-  void tell(const Warning& warning);
-  void tell_overflows(std::span<const StepResult> attempts);
-  /// Returns where it is, for people.
+  void report(const Warning& warning);
+  void report_overflows(std::span<const StepResult> attempts);
+  /// Returns a message with the path of the report.
   std::string write_report(const Incident& incident);
 
   const io::FilesBelow& files_;
@@ -109,9 +107,9 @@ class RunRecords {
   io::JsonLines events_;
   bool ended_well_;
   std::unique_ptr<Displays> displays_;
-  std::map<std::string, std::int64_t> failures_;  // of logs, by name
+  std::map<std::string, std::int64_t> failures_;  // number for each log
   std::mutex mutex_;
-  std::vector<std::pair<std::string, std::string>> untold_;  // failures in other threads: log and problem
+  std::vector<std::pair<std::string, std::string>> unreported_;  // failures in other threads: log and message
 };
 
 }  // namespace binade::amp

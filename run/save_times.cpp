@@ -6,23 +6,23 @@ namespace binade::amp {
 
 SaveTimes::SaveTimes(const Options& options, double now) : options_(options) {
   if (options_.saved_before)
-    began(now);
+    save_started(now);
   else if (options_.seconds > 0)
     next_ = now;
 }
 
-void SaveTimes::began(double now) {
+void SaveTimes::save_started(double now) {
   if (options_.seconds <= 0) {
     next_ = kNever;
     return;
   }
-  next_ = now + std::min(pause_, options_.seconds);
-  pause_ = std::min(2 * pause_, options_.seconds);
+  next_ = now + std::min(interval_, options_.seconds);
+  interval_ = std::min(2 * interval_, options_.seconds);
 }
 
-void SaveTimes::failed(double now) {
+void SaveTimes::save_failed(double now) {
   next_ = std::min(next_, now + retry_);
-  retry_ = std::min(2 * retry_, kLongestRetry);
+  retry_ = std::min(2 * retry_, kMaxRetry);
 }
 
 }  // namespace binade::amp

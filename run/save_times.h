@@ -5,37 +5,36 @@
 
 namespace binade::amp {
 
-/// Decides when a run saves: every `every_steps` steps if that is set, and by the clock. By the clock, the first save
-/// follows the run's first step, which shows at once whether checkpoints can be written there; the intervals between
-/// saves then double from 15 s up to `seconds`. A run that dies early thus loses at most about half of its time; later
-/// it loses at most `seconds`. A failed save is tried again after 10 s, then 20 s, …, even if saves by the clock are
-/// off.
+/// Decides when a run saves a checkpoint: every `every_steps` steps, and by the clock. By the clock, the first save
+/// follows the run's first step, to find out at once if checkpoints can be written; the intervals between saves then
+/// double from 15 s up to `seconds`. A run that dies early loses at most about half of its time, later at most
+/// `seconds`. A failed save is retried after 10 s, 20 s, 40 s, …, even without saves by the clock.
 ///
 /// Times are seconds of any steady clock.
 class SaveTimes {
  public:
   struct Options {
-    std::int64_t every_steps = 0;  ///< 0: steps are not counted
-    double seconds = 0;            ///< longest pause between two saves; 0: no saves by the clock
-    bool saved_before = false;     ///< the run has a checkpoint already: no save follows the first step
+    std::int64_t every_steps = 0;  ///< 0: no saves by step count
+    double seconds = 0;            ///< longest interval between saves; 0: no saves by the clock
+    bool saved_before = false;     ///< the run has a checkpoint: no save after the first step
   };
   SaveTimes(const Options& options, double now);
 
   bool due_at_step(std::int64_t step) const { return options_.every_steps > 0 && step % options_.every_steps == 0; }
   bool due_by_clock(double now) const { return now >= next_; }
-  /// Call when a save starts, for whatever reason.
-  void began(double now);
-  /// Call when that save failed.
-  void failed(double now);
-  /// Call when that save was committed.
-  void committed() { retry_ = kFirstRetry; }
+  /// Call when any save starts.
+  void save_started(double now);
+  /// Call when the save failed.
+  void save_failed(double now);
+  /// Call when the save was committed.
+  void save_committed() { retry_ = kFirstRetry; }
 
  private:
-  static constexpr double kFirstPause = 15, kFirstRetry = 10, kLongestRetry = 600;
+  static constexpr double kFirstInterval = 15, kFirstRetry = 10, kMaxRetry = 600;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
   Options options_;
-  double pause_ = kFirstPause, retry_ = kFirstRetry;
+  double interval_ = kFirstInterval, retry_ = kFirstRetry;
   double next_ = kNever;
 };
 

@@ -14,8 +14,8 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
+#include "binade/amp/text.h"
 #include "binade/core/error.h"
 #include "binade/io/files/file_ops.h"
 #include "binade/io/records/json_lines.h"
@@ -29,10 +29,10 @@ namespace fs = std::filesystem;
 
 constexpr int kPreempted = 10, kInterrupted = 11, kStorage = 24, kMemory = 50, kDevice = 51, kInternal = 70;
 
-/// How far a run came, as far as its folder tells.
+/// Progress of a run, read from its folder.
 struct Progress {
-  long long step = 0;        // of the last line of metrics.jsonl
-  long long checkpoint = 0;  // the newest
+  long long step = 0;        // last step in metrics.jsonl
+  long long checkpoint = 0;  // step of the newest checkpoint
 };
 
 /// Sizes of a run's logs in bytes.
@@ -51,7 +51,7 @@ LogSizes log_sizes_of(const std::string& folder) {
   return {size_of(folder + "/events.jsonl"), size_of(folder + "/metrics.jsonl")};
 }
 
-/// Whether a child began the run, resumed it or made a step since its logs had these sizes.
+/// True if a child has begun or resumed the run, or made a step, since its logs had these sizes.
 bool has_worked(const std::string& folder, const LogSizes& before) {
   if (size_of(folder + "/metrics.jsonl") != before.metrics) return true;
   const std::uintmax_t now = size_of(folder + "/events.jsonl");
@@ -65,30 +65,29 @@ bool has_worked(const std::string& folder, const LogSizes& before) {
 }
 
 Progress progress_of(const std::string& folder) {
-  constexpr std::uint64_t kEnoughForALine = 1u << 16;
+  constexpr std::uint64_t kMaxLine = 1u << 16;
   Progress progress;
   try {
     const io::FilesBelow files(folder);
-    std::istringstream metrics(files.read_end("metrics.jsonl", kEnoughForALine));
-    for (std::string line; std::getline(metrics, line);)
+    for (const std::string& line : split_lines(files.read_end("metrics.jsonl", kMaxLine)))
       if (line.ends_with('}')) std::sscanf(line.c_str(), "{\"step\":%lld,", &progress.step);
     for (const std::string& name : files.names_in("checkpoints"))
       if (const auto step = io::step_of_file_name(name))
         progress.checkpoint = std::max<long long>(progress.checkpoint, *step);
-  } catch (const StorageError&) {  // not there yet, or the child itself will report the error
+  } catch (const StorageError&) {  // no run yet, or the child itself will report the error
   }
   return progress;
 }
 
 /// How a child ended.
-struct Death {
+struct ChildExit {
   int status = 0;  // of waitpid()
 
   bool by_signal() const { return WIFSIGNALED(status); }
   int code() const { return by_signal() ? kInternal : WEXITSTATUS(status); }
-  bool worth_another() const {
-    constexpr std::array kHealedByAnother = {kPreempted, kInterrupted, kStorage, kMemory, kDevice, kInternal};
-    return by_signal() || std::ranges::find(kHealedByAnother, code()) != kHealedByAnother.end();
+  bool allows_restart() const {
+    constexpr std::array kRestarted = {kPreempted, kInterrupted, kStorage, kMemory, kDevice, kInternal};
+    return by_signal() || std::ranges::find(kRestarted, code()) != kRestarted.end();
   }
   std::string text() const {
     return by_signal() ? fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
@@ -96,35 +95,35 @@ struct Death {
   }
 };
 
-/// Blocks the signals that the supervisor waits for, so that only wait() receives them. A SIGHUP that is ignored, as
-/// under nohup, is not blocked: a blocked one would be delivered to wait() all the same.
-class HeldSignals {
+/// Blocks the signals that the supervisor waits for, so that only wait() receives them. Does not block an ignored
+/// SIGHUP, as under nohup, because wait() would receive it if it were blocked.
+class BlockedSignals {
  public:
-  HeldSignals() {
-    ::sigemptyset(&held_);
-    for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&held_, signal);
+  BlockedSignals() {
+    ::sigemptyset(&blocked_);
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&blocked_, signal);
     struct sigaction hangup {};
     ::sigaction(SIGHUP, nullptr, &hangup);
-    if (hangup.sa_handler != SIG_IGN) ::sigaddset(&held_, SIGHUP);
-    ::sigprocmask(SIG_BLOCK, &held_, &before_);
+    if (hangup.sa_handler != SIG_IGN) ::sigaddset(&blocked_, SIGHUP);
+    ::sigprocmask(SIG_BLOCK, &blocked_, &before_);
   }
-  ~HeldSignals() { release(); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
+  ~BlockedSignals() { release(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
 
   void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  /// The next one; 0 when `seconds` went by before.
+  /// Returns the next signal, or 0 after `seconds`.
   int wait(double seconds) {
     timespec limit{};
     limit.tv_sec = static_cast<time_t>(seconds);
     limit.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
-    return std::max(0, ::sigtimedwait(&held_, nullptr, &limit));
+    return std::max(0, ::sigtimedwait(&blocked_, nullptr, &limit));
   }
-  /// Whether the signal asks the supervisor to stop.
+  /// True if the signal asks the supervisor to stop.
   static bool stops(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
  private:
-  sigset_t held_{}, before_{};
+  sigset_t blocked_{}, before_{};
 };
 
 class Supervisor {
@@ -134,29 +133,29 @@ class Supervisor {
   int run(const std::function<int(int)>& work) {
     for (int life = 0;; ++life) {
       before_ = log_sizes_of(options_.folder);
-      std::fflush(nullptr);  // or the child would print it again
+      std::fflush(nullptr);  // the child would print buffered text again
       const pid_t parent = ::getpid(), child = ::fork();
-      check<OutOfMemoryError>(child >= 0, "supervisor: no process can be started: {}", std::strerror(errno));
+      check<OutOfMemoryError>(child >= 0, "supervisor: cannot start a process: {}", std::strerror(errno));
       if (child == 0) {
         become_child(parent);
         return work(life);
       }
-      ::setpgid(child, child);  // here too: a signal may come before the child has done it
-      const Death death = wait_for(child);
+      ::setpgid(child, child);  // also here: a signal may arrive before the child does it
+      const ChildExit death = wait_for(child);
       if (asked_to_stop_) return death.by_signal() ? kInterrupted : death.code();
-      if (!death.worth_another()) return death.code();
-      if (given_up(death)) return death.code();
+      if (!death.allows_restart()) return death.code();
+      if (gives_up_after(death)) return death.code();
       if (const int signal = pause(); signal != 0) {
-        tell("stopped", newest_.step,
-             fmt::format("stopped by signal {} between two lives; what is committed is checkpoint {}", signal,
-                         newest_.checkpoint));
+        report("stopped", newest_.step,
+               fmt::format("stopped by signal {} between two processes; the newest checkpoint is {}", signal,
+                           newest_.checkpoint));
         return kPreempted;
       }
     }
   }
 
  private:
-  /// A group of its own, so that a terminal's Ctrl-C comes once: through the supervisor.
+  /// Makes the child a process group, so that it gets a terminal's Ctrl-C only from the supervisor.
   void become_child(pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -164,39 +163,39 @@ class Supervisor {
     if (::getppid() != parent) ::raise(SIGTERM);
   }
 
-  Death wait_for(pid_t child) {
+  ChildExit wait_for(pid_t child) {
     for (;;) {
       int status = 0;
       if (::waitpid(child, &status, WNOHANG) == child) return {status};
       const int signal = signals_.wait(3600);
-      if (!HeldSignals::stops(signal)) continue;
+      if (!BlockedSignals::stops(signal)) continue;
       asked_to_stop_ = true;
       ::kill(child, signal);
     }
   }
 
-  /// Counts a death, says what follows. True when nothing does.
-  bool given_up(const Death& death) {
+  /// Counts a death and reports what follows. Returns true if the supervisor gives up.
+  bool gives_up_after(const ChildExit& death) {
     const Progress now = progress_of(options_.folder);
     in_a_row_ = now.checkpoint > newest_.checkpoint ? 1 : in_a_row_ + 1;
     newest_ = now;
-    // A child that died before it resumed says nothing about the step.
+    // A child that died before it resumed did not reach the step.
     const bool worked = has_worked(options_.folder, before_);
     const int here = worked ? ++deaths_[now.step] : 0;
     const std::string what = fmt::format("{} {} step {}", death.text(), worked ? "after" : "before it went on from",
                                          now.step);
     if (here >= options_.deaths_at_a_step)
-      return give_up(now.step, fmt::format("{}, {} times there: another start would come to the same end", what, here));
+      return give_up(now.step, fmt::format("{}, {} times there: a restart would end in the same way", what, here));
     if (in_a_row_ >= options_.deaths_in_a_row)
       return give_up(now.step, fmt::format("{}, {} times without a new checkpoint", what, in_a_row_));
     wait_ = std::min(options_.longest_pause, options_.pause * std::exp2(in_a_row_ - 1));
-    tell("died", now.step, fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, wait_));
+    report("died", now.step, fmt::format("{}; it goes on from checkpoint {} in {:.1f} s", what, now.checkpoint, wait_));
     return false;
   }
 
   bool give_up(long long step, const std::string& what) {
-    tell("given-up", step, what);
-    if (!there_is_a_folder()) return true;
+    report("given-up", step, what);
+    if (!folder_exists()) return true;
     const io::FilesBelow files(options_.folder);
     IncidentFolders incidents(files);
     const std::string remedy = "the supervisor gave the run up; the last commit is intact";
@@ -211,30 +210,30 @@ class Supervisor {
                         "\n");
     incidents.write(step, 1, "report.md",
                     fmt::format("# Crash after step {}\n\n- **What**: {}\n- **Done**: {}\n- **To do**: run it without "
-                                "--supervise, under a debugger; what the programs said is on the terminal\n",
+                                "--supervise, under a debugger; the messages of the programs are on the terminal\n",
                                 step, what, remedy));
     return true;
   }
 
-  /// Also false if the system cannot tell, for example for a path that is too long: the child's message says why.
-  bool there_is_a_folder() const {
+  /// Also false if the system reports an error, for example for a path that is too long: the child reports it.
+  bool folder_exists() const {
     std::error_code ignored;
     return fs::is_directory(options_.folder, ignored);
   }
 
-  void tell(const char* kind, long long step, const std::string& what) {
-    // On a terminal, a child that died leaves its progress line behind.
+  void report(const char* kind, long long step, const std::string& what) {
+    // The progress line of a dead child is still on the terminal.
     io::say((io::Console::of(2).terminal ? "\nsupervisor: " : "supervisor: ") + what);
-    if (!there_is_a_folder()) return;
+    if (!folder_exists()) return;
     try {
       io::JsonLines(io::FilesBelow(options_.folder), "events.jsonl")
           .write(io::JsonObject().add("step", step).add("kind", kind).add("what", what).add("time", io::utc_now()));
-    } catch (const StorageError& error) {  // the disk may be why the child died
+    } catch (const StorageError& error) {  // perhaps the reason for the death
       io::say(fmt::format("supervisor: {}", error.what()));
     }
   }
 
-  /// The signal that asked the supervisor to stop in the meantime, or 0.
+  /// Waits before a restart. Returns a signal that asks the supervisor to stop, or 0.
   int pause() {
     const auto now = [] {
       timespec t{};
@@ -243,15 +242,15 @@ class Supervisor {
     };
     for (const double end = now() + wait_; now() < end;) {
       const int signal = signals_.wait(end - now());
-      if (HeldSignals::stops(signal)) return signal;
+      if (BlockedSignals::stops(signal)) return signal;
     }
     return 0;
   }
 
   const SupervisorOptions& options_;
-  HeldSignals signals_;
+  BlockedSignals signals_;
   Progress newest_;
-  LogSizes before_;                  // when the newest child was started
+  LogSizes before_;                  // at the start of the last child
   std::map<long long, int> deaths_;  // by step
   int in_a_row_ = 0;                 // without a new checkpoint
   double wait_ = 0;

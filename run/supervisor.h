@@ -6,28 +6,27 @@
 namespace binade::amp {
 
 struct SupervisorOptions {
-  std::string folder{};      ///< of the run; need not be there yet
-  int deaths_at_a_step = 3;  ///< this many deaths at one step, of children that had begun or resumed, end the run
-  int deaths_in_a_row = 10;  ///< this many deaths without a new checkpoint end the run
-  double pause = 1;  ///< seconds before the first restart; twice as long after each death without a new checkpoint
+  std::string folder{};       ///< run folder; need not exist yet
+  int deaths_at_a_step = 3;   ///< number of deaths at one step, of children that had begun or resumed, that end the run
+  int deaths_in_a_row = 10;   ///< number of deaths without a new checkpoint that end the run
+  double pause = 1;           ///< seconds before a restart; doubles with each death without a new checkpoint
   double longest_pause = 60;  ///< seconds
 };
 
-/// Runs `work` in a child process and, when that dies, again in a new one: a process cannot recover from a crash, a
-/// kill, lack of memory or a lost device, but a fresh one that resumes from the newest verified checkpoint often can.
-/// `life` counts from 0; from 1 on `work` is to go on with what the folder holds (TrainingRun::resume_if_possible()).
+/// Runs `work` in a child process, and restarts it in a new one when the child dies: a process cannot recover from a
+/// crash, a kill, lack of memory or a lost device, but a new one that resumes from the newest verified checkpoint often
+/// can. `life` counts the starts from 0; from 1 on, `work` must resume (TrainingRun::resume_if_possible()).
 ///
-/// A child is restarted after a death by a signal, and after the exit codes 24 (storage), 50 (memory), 51 (device), 70
-/// (internal) and, unless the supervisor itself was asked to stop, 10 and 11. Every other code means that a new process
-/// would end in the same way. SIGTERM, SIGINT and SIGHUP are passed to the child. When the supervisor dies, the child
-/// gets SIGTERM.
+/// Restarts after a death by a signal, after the exit codes 24 (storage), 50 (memory), 51 (device), 70 (internal), and
+/// after 10 and 11 unless the supervisor itself was asked to stop. After any other exit code a new process would end in
+/// the same way. Passes SIGTERM, SIGINT and SIGHUP to the child. If the supervisor dies, the child gets SIGTERM.
 ///
-/// Every death is reported in a line on stderr and in the run's events.jsonl. If the supervisor gives a run up, it
-/// writes a report to incidents/.
+/// Reports each death on stderr and in the run's events.jsonl. If the supervisor gives up, it writes a report to
+/// incidents/.
 ///
-/// Call it while the process has one thread. In the child it returns the result of `work` and lets its exceptions
-/// through. In the parent it returns the last child's exit code, 70 if a signal killed that child, or 10 if the
-/// supervisor was asked to stop between two children. Throws OutOfMemoryError when there is no room for a process.
+/// Call it while the process has one thread. In the child, returns the result of `work` and lets its exceptions
+/// through. In the parent, returns the last child's exit code, 70 if a signal killed that child, or 10 if the
+/// supervisor was asked to stop between two children. Throws OutOfMemoryError if no process can be created.
 int supervise(const SupervisorOptions& options, const std::function<int(int life)>& work);
 
 }  // namespace binade::amp

@@ -1,21 +1,17 @@
 #include "binade/run/training_run.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <iterator>
-#include <optional>
-#include <sstream>
 #include <thread>
 
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/state_hash.h"
+#include "binade/amp/text.h"
 #include "binade/amp/warnings/forecast.h"
-#include "binade/core/error.h"
 #include "binade/core/kernels/dispatch.h"
 #include "binade/core/state_counts.h"
 #include "binade/core/version.h"
@@ -34,36 +30,38 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kEnvironment = "env/made_by";
-constexpr std::int64_t kHeadroomLines = 200;              // about; those of incidents come on top
+constexpr std::int64_t kHeadroomLines = 200;              // approximate number, without those of incidents
 constexpr const char* kEvaluated = "progress/evaluated";  // the step of the last evaluation, -1 before the first
-constexpr double kPatienceAtASignal = 5;                  // seconds: the sender of the signal may send SIGKILL soon
+constexpr double kPatienceAfterSignal = 5;                // seconds: a SIGKILL may follow soon
 
-/// Everything that bits may depend on beside the state.
+/// Everything that results may depend on, besides the state.
 std::string environment() { return fmt::format("{}, kernels {}", build_id(), cpu::level().isa); }
 
-/// Steps from one line of headroom to the next: where they are far apart, of those whose headroom a GPU knows.
+/// Interval of steps between lines of headroom.jsonl. A long one is a multiple of the interval at which a GPU measures
+/// headroom.
 std::int64_t headroom_every(std::int64_t steps) {
-  constexpr std::int64_t kKnown = Forecast::Options{}.every;
+  constexpr std::int64_t kMeasured = Forecast::Options{}.every;
   const std::int64_t every = std::max<std::int64_t>(1, steps / kHeadroomLines);
-  return every < kKnown ? every : every / kKnown * kKnown;
+  return every < kMeasured ? every : every / kMeasured * kMeasured;
 }
 
 double steady_seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-/// A line of drills.jsonl; and the step in such a line, or nothing if the line belongs to another fault.
+/// Returns a line of drills.jsonl.
 std::string strike_line(const std::string& spec, std::int64_t step) {
   return io::JsonObject().add("struck", spec).add("step", step).text();
 }
+/// Returns the step in such a line; std::nullopt if the line belongs to another fault.
 std::optional<std::int64_t> step_of_strike(const std::string& line, const std::string& spec) {
-  const std::size_t digits = strike_line(spec, 0).size() - 2;  // they end at "0}"
+  const std::size_t digits = strike_line(spec, 0).size() - 2;  // the line ends with "0}"
   std::int64_t step = 0;
   if (line.size() > digits) std::from_chars(line.data() + digits, line.data() + line.size(), step);
   return line == strike_line(spec, step) ? std::optional(step) : std::nullopt;
 }
 
-/// config.json of a program that has no settings of its own to write down.
+/// Returns config.json of a program without settings of its own.
 std::string describe(const Trainer& trainer, const RunOptions& options) {
   return io::JsonObject()
              .add("steps", options.steps)
@@ -77,10 +75,10 @@ std::string describe(const Trainer& trainer, const RunOptions& options) {
 
 }  // namespace
 
-/// A disk that is full when a fire drill says so.
-class DiskOfDrills final : public io::ForwardingFileOps {
+/// File operations that fail with ENOSPC while set_full(true).
+class FaultyDisk final : public io::ForwardingFileOps {
  public:
-  explicit DiskOfDrills(io::FileOps& disk) : ForwardingFileOps(disk) {}
+  explicit FaultyDisk(io::FileOps& disk) : ForwardingFileOps(disk) {}
   void set_full(bool full) { full_ = full; }
   int write(int file, std::span<const std::byte> bytes, std::size_t& written) override {
     return full_ ? ENOSPC : ForwardingFileOps::write(file, bytes, written);
@@ -90,7 +88,7 @@ class DiskOfDrills final : public io::ForwardingFileOps {
   std::atomic<bool> full_ = false;
 };
 
-/// An open run: its folder, its checkpoints, what it writes down.
+/// An open run: its folder, checkpoints and records.
 class TrainingRun::Journal {
  public:
   Journal(const RunOptions& options, Trainer& trainer, io::RunFolder folder)
@@ -111,7 +109,7 @@ class TrainingRun::Journal {
   }
 
   ~Journal() {
-    if (opened_ && !end_) leave();
+    if (opened_ && !end_) log_error_end();
     trainer_.faults().on_strike = nullptr;
     trainer_.set_repro_sink(nullptr);
     trainer_.set_recovery(nullptr);
@@ -121,11 +119,11 @@ class TrainingRun::Journal {
 
   void open() {
     started_at_ = trainer_.steps();
-    if (!resumed_) records_.keep_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
+    if (!resumed_) records_.log_event("begun", started_at_, fmt::format("begun, to make {} steps", options_.steps));
     if (resumed_)
       for (const std::string& change : options_.changes.empty() ? trainer_.changes() : options_.changes)
         records_.event("changed", started_at_, fmt::format("changed: {}", change));
-    open_drills();
+    open_fault_log();
     folder_.write_config(options_.config.empty() ? describe(trainer_, options_) : options_.config);
     records_.begin(started_at_);
     trainer_.keep_headroom_every(headroom_every(options_.steps));
@@ -135,7 +133,8 @@ class TrainingRun::Journal {
                         steady_seconds());
     opened_ = true;
     signals_.emplace();
-    if (started_at_ > 0 && due(started_at_, options_.eval_every)) evaluate(started_at_);  // one that a signal cut off
+    if (started_at_ > 0 && due(started_at_, options_.eval_every))
+      evaluate(started_at_);  // the evaluation that a signal interrupted
     mark_ = Clock::now();
   }
 
@@ -146,7 +145,7 @@ class TrainingRun::Journal {
     compare_environment(checkpoint.state);
     if (const std::string problem = plans_.restore(checkpoint.state); !problem.empty())
       records_.event("environment", trainer_.steps(), problem);
-    records_.cut_back_to(read_count(checkpoint.state, "progress/metrics_bytes"), trainer_.steps());
+    records_.truncate_metrics(read_count(checkpoint.state, "progress/metrics_bytes"), trainer_.steps());
     evaluated_ = read_count(checkpoint.state, kEvaluated, -1);
     saved_ = trainer_.steps();
     resumed_ = true;
@@ -155,24 +154,24 @@ class TrainingRun::Journal {
                                records_.ended_well() ? "" : "; the process before this one ended without a word"));
   }
 
-  /// A fault strikes once in a step of the run's life, so the strike is written to disk before it happens.
-  void open_drills() {
-    FaultInjection& drill = trainer_.faults();
-    if (!drill.planted()) return;
-    constexpr std::uint64_t kMostBytes = 16u << 20;
-    drills_.emplace(folder_.files(), "drills.jsonl");  // first: it throws if this is not a regular file
-    std::istringstream before(folder_.files().read("drills.jsonl", kMostBytes).value_or(""));
-    for (std::string line; std::getline(before, line);)
-      for (const Fault& fault : drill.faults())
+  /// Reads and opens the log of injected faults. A fault strikes only once in the life of a run, so each strike is
+  /// written to disk before it happens.
+  void open_fault_log() {
+    FaultInjection& faults = trainer_.faults();
+    if (!faults.planted()) return;
+    constexpr std::uint64_t kMaxBytes = 16u << 20;
+    fault_log_.emplace(folder_.files(), "drills.jsonl");  // throws if this is not a regular file
+    for (const std::string& line : split_lines(folder_.files().read("drills.jsonl", kMaxBytes).value_or("")))
+      for (const Fault& fault : faults.faults())
         if (const std::optional<std::int64_t> step = step_of_strike(line, fault.spec))
-          drill.has_struck(fault.spec, *step);
-    drill.on_strike = [this](const std::string& spec, std::int64_t step) {
-      drills_->write_line(strike_line(spec, step));
-      drills_->sync();
+          faults.mark_struck(fault.spec, *step);
+    faults.on_strike = [this](const std::string& spec, std::int64_t step) {
+      fault_log_->write_line(strike_line(spec, step));
+      fault_log_->sync();
     };
-    for (const Fault& fault : drill.faults()) {
+    for (const Fault& fault : faults.faults()) {
       records_.say(fmt::format("fire drill: {}", fault.spec));
-      if (!resumed_) records_.keep_event("drill", fault.step, fmt::format("planted: {}", fault.spec));
+      if (!resumed_) records_.log_event("drill", fault.step, fmt::format("planted: {}", fault.spec));
     }
   }
 
@@ -181,7 +180,7 @@ class TrainingRun::Journal {
   void begin_again() {
     records_.event("resumed", 0, "no checkpoint was committed before the run was stopped; it begins again");
     resumed_ = true;
-    records_.cut_back_to(0, 0);
+    records_.truncate_metrics(0, 0);
   }
 
   bool goes_on() {
@@ -192,9 +191,9 @@ class TrainingRun::Journal {
       end_ = RunEnd::kDone;
     } else if (io::StopSignals::stop_requested() && !mid_step_) {
       if (saved_ != trainer_.steps())
-        save_now({.patience = std::min(options_.save_patience, kPatienceAtASignal), .supersedes = true});
+        save_now({.patience = std::min(options_.save_patience, kPatienceAfterSignal), .supersedes = true});
       records_.finish();
-      records_.tell_losses(trainer_.steps());
+      records_.report_incomplete_logs(trainer_.steps());
       records_.event("stopped", trainer_.steps(),
                      fmt::format("stopped by signal {} after step {}; the state is committed",
                                  io::StopSignals::signal_received(), trainer_.steps()));
@@ -204,26 +203,26 @@ class TrainingRun::Journal {
     return !end_;
   }
 
-  /// Writes down what became known by `step`. The result of the last batch that is done with.
+  /// Calls `step` and records the attempts that ended. Returns the result of the last finished batch.
   StepResult record(const std::function<void()>& step) {
     const bool save_by_clock = save_times_->due_by_clock(steady_seconds()) && !store_.saving();
     try {
       step();
-      if (save_by_clock || is_boundary(trainer_.steps() + trainer_.in_flight())) trainer_.synchronize();
+      if (save_by_clock || needs_state_after(trainer_.steps() + trainer_.in_flight())) trainer_.synchronize();
     } catch (const NumericError&) {
-      keep_what_is_good(record_attempts());
+      save_before_error(record_attempts());
       throw;
     }
     const std::vector<StepResult> ended = record_attempts();
-    tell_library_notes();
+    report_library_notes();
     const auto committed = std::ranges::count(ended, true, &StepResult::committed);
     const double seconds = std::chrono::duration<double>(Clock::now() - mark_).count();
     for (const StepResult& last : ended) {
-      mid_step_ = !last.committed && !last.went_back();
+      mid_step_ = !last.committed && !last.rolled_back();
       if (last.committed)
         after_commit(last, seconds / static_cast<double>(committed));
-      else if (last.went_back())
-        go_on_from_there();
+      else if (last.rolled_back())
+        continue_after_rollback();
     }
     if (ended.empty()) return {};
     if (save_by_clock && ended.back().committed && trainer_.steps() < options_.steps) start_save(By::kClock);
@@ -231,7 +230,7 @@ class TrainingRun::Journal {
     return ended.back();
   }
 
-  void tell(const MemoryForecast& forecast) {
+  void report(const MemoryForecast& forecast) {
     const Device device = trainer_.device();
     const double available = options_.memory_limit > 0 ? options_.memory_limit : memory_of(device);
     check_fits(forecast, available, device);
@@ -241,8 +240,8 @@ class TrainingRun::Journal {
   RunEnd end() const { return end_.value_or(RunEnd::kDone); }
 
  private:
-  /// Whether something is to be done with the state as it is after this step, before the next one.
-  bool is_boundary(std::int64_t step) const {
+  /// True if the state after this step is needed before the next step: for an evaluation, a save or the end.
+  bool needs_state_after(std::int64_t step) const {
     return due(step, options_.eval_every) || save_times_->due_at_step(step) || step >= options_.steps;
   }
 
@@ -251,41 +250,40 @@ class TrainingRun::Journal {
     records_.timing(last, seconds, std::exchange(saving_, {}));
     if (due(last.step, options_.eval_every)) evaluate(last.step);
     if (save_times_->due_at_step(last.step) && last.step < options_.steps) start_save(By::kStep);
-    saving_.beside = store_.saving();
+    saving_.concurrent = store_.saving();
   }
 
   enum class By { kStep, kClock };
 
-  /// Skips a save that is due while another is in flight: a slow disk makes checkpoints rarer, never steps slower. But
-  /// a save by step count waits for a save by the clock that is in flight, so that its checkpoint exists regardless of
-  /// timing.
+  /// Skips the save if another one is in flight: a slow disk makes checkpoints rarer, not steps slower. But a save by
+  /// step count waits for one by the clock, so that its checkpoint exists regardless of timing.
   void start_save(By by) {
-    const Clock::time_point held_up = Clock::now();
+    const Clock::time_point begun = Clock::now();
     if (by == By::kStep && saving_by_clock_) store_.wait();
     if (store_.saving()) return;
     saving_by_clock_ = by == By::kClock;
     store_.start_save(request());
-    save_times_->began(steady_seconds());
-    saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - held_up).count();
-    saving_.beside = true;
+    save_times_->save_started(steady_seconds());
+    saving_.stall_seconds += std::chrono::duration<double>(Clock::now() - begun).count();
+    saving_.concurrent = true;
   }
 
-  /// From here on the run is the one that went back: a resume must not find the one it left.
-  void go_on_from_there() {
+  /// Abandons the checkpoints after the one that the run rolled back to: a resume must not use them.
+  void continue_after_rollback() {
     store_.abandon_after(trainer_.steps());
     evaluated_ = std::min(evaluated_, trainer_.steps());
     try {
       save_now({});
-    } catch (const StorageError& error) {  // the checkpoint of the rollback still exists
+    } catch (const StorageError& error) {  // the checkpoint that the run rolled back to exists
       if (options_.save_failure == SaveFailure::kStop) throw;
-      save_times_->failed(steady_seconds());
+      save_times_->save_failed(steady_seconds());
       records_.event("checkpoint", trainer_.steps(), error.what());
     }
   }
 
-  /// Saves the state before a step that ends the run, unless the state itself made that step fail.
-  void keep_what_is_good(const std::vector<StepResult>& ended) noexcept {
-    store_.wait();  // the save in flight is of an earlier, healthy step
+  /// Saves the state before a step that ends the run, unless the state itself is to blame.
+  void save_before_error(const std::vector<StepResult>& ended) noexcept {
+    store_.wait();  // the save in flight is of an earlier step
     try {
       const Incident* incident = ended.empty() || !ended.back().incident ? nullptr : &*ended.back().incident;
       const bool to_blame = incident != nullptr && (incident->diagnosis.cause == CauseClass::kCorruptedState ||
@@ -295,12 +293,12 @@ class TrainingRun::Journal {
       records_.event("checkpoint", trainer_.steps(),
                      fmt::format("the state after step {} is committed; a resume goes on from there",
                                  trainer_.steps()));
-    } catch (const std::exception& error) {  // the run ends with the error of the step, which says more
+    } catch (const std::exception& error) {  // the error of the step, which follows, is more important
       records_.say(error.what());
     }
   }
 
-  /// The last attempts at the batches that are done with.
+  /// Records the attempts that ended, and returns the last one at each finished batch.
   std::vector<StepResult> record_attempts() {
     std::vector<StepResult> attempts = trainer_.finished(), ended;
     for (std::span<StepResult> rest = attempts; !rest.empty();) {
@@ -318,7 +316,7 @@ class TrainingRun::Journal {
     return ended;
   }
 
-  /// False when a signal came first: the evaluation is owed then. True when there is none to do.
+  /// Returns false if a signal prevented the evaluation; true if it is done or there is none to do.
   bool evaluate(std::int64_t step) {
     if (!options_.evaluate || step == evaluated_) return true;
     Evaluation evaluation;
@@ -343,8 +341,8 @@ class TrainingRun::Journal {
   void warn(const std::pair<std::string, double>& number) {
     const std::string what = fmt::format("{} of the evaluation is {}", number.first, number.second);
     try {
-      records_.warn(trainer_.investigate_evaluation(what, [&] { options_.evaluate(); }));
-    } catch (const EvaluationStopped&) {  // by a signal: the run ends before the place is found
+      records_.report(trainer_.investigate_evaluation(what, [&] { options_.evaluate(); }));
+    } catch (const EvaluationStopped&) {  // by a signal: the run ends without a diagnosis
       records_.say(what);
     }
   }
@@ -360,7 +358,7 @@ class TrainingRun::Journal {
     io::SaveRequest result{.step = step, .state = std::move(state)};
     result.hash = state_hash;
     if (evaluated_ == step) result.score = score_;
-    // What the checkpoint counts on must be on the disk before it is; the writer waits for that, not the step.
+    // The logs must be on the disk before the checkpoint is. The writer waits for them, not the step.
     result.before = [this, plans, full = trainer_.faults().fills_disk(step)] {
       records_.sync();
       records_.log_later("plans.txt", [&] { plans_.write(folder_, plans); });
@@ -374,18 +372,17 @@ class TrainingRun::Journal {
     if (then != environment())
       records_.event(
           "environment", trainer_.steps(),
-          fmt::format("the checkpoint was made by {}, this is {}: the same bits as an uninterrupted run are not "
-                      "promised any more",
+          fmt::format("the checkpoint was made by {}, this is {}: bits may differ from those of an uninterrupted run",
                       then, environment()));
   }
 
-  void tell_library_notes() {
-    for (const std::string& note : plans_.untold_notes()) records_.event("library", trainer_.steps(), note);
+  void report_library_notes() {
+    for (const std::string& note : plans_.unreported_notes()) records_.event("library", trainer_.steps(), note);
   }
 
   struct SaveNow {
-    double patience = 0;      ///< seconds during which a failed save is tried again
-    bool supersedes = false;  ///< may replace a checkpoint of this step that this run wrote
+    double patience = 0;      ///< seconds during which a failed save is retried
+    bool supersedes = false;  ///< may replace this process's checkpoint of the same step
   };
 
   void save_now(const SaveNow& how) {
@@ -393,7 +390,7 @@ class TrainingRun::Journal {
     collect_saves();
     const double end = steady_seconds() + (options_.save_failure == SaveFailure::kStop ? 0 : how.patience);
     for (double pause = 0.25;; pause *= 2) {
-      save_times_->began(steady_seconds());
+      save_times_->save_started(steady_seconds());
       io::SaveRequest now = request();
       now.supersedes = how.supersedes;
       try {
@@ -404,11 +401,11 @@ class TrainingRun::Journal {
         records_.event("checkpoint", trainer_.steps(), fmt::format("{}; it is tried again", error.what()));
       }
     }
-    save_times_->committed();
+    save_times_->save_committed();
     saved_ = trainer_.steps();
   }
 
-  /// Returns false if a stop signal arrives meanwhile.
+  /// Returns false if a stop signal arrives while waiting.
   static bool wait(double seconds) {
     const bool before = io::StopSignals::stop_requested();
     for (const double end = steady_seconds() + seconds; steady_seconds() < end;) {
@@ -418,22 +415,23 @@ class TrainingRun::Journal {
     return true;
   }
 
-  /// Returns false if a signal came first. Commits before it does anything that may fail.
+  /// Saves, evaluates and completes the run. Returns false if a signal prevented that. Saves before anything that may
+  /// fail.
   bool finish() {
     if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience});
     if (!evaluate(trainer_.steps())) return false;
     if (saved_ != trainer_.steps()) save_now({.patience = options_.save_patience, .supersedes = true});
     records_.finish();
-    records_.tell_losses(trainer_.steps());
-    records_.keep_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
+    records_.report_incomplete_logs(trainer_.steps());
+    records_.log_event("finished", trainer_.steps(), fmt::format("finished after step {}", trainer_.steps()));
     return true;
   }
 
-  /// Whoever made the steps ended in another way: in an error that it tells itself.
-  void leave() noexcept {
+  /// Records that the loop ended by an error, which is reported elsewhere.
+  void log_error_end() noexcept {
     try {
-      records_.keep_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
-    } catch (const std::exception&) {  // a disk that is full, and the reason is known by now
+      records_.log_event("left", trainer_.steps(), fmt::format("ended by an error after step {}", trainer_.steps()));
+    } catch (const std::exception&) {  // the disk is full, which was reported before
     }
   }
 
@@ -441,10 +439,10 @@ class TrainingRun::Journal {
     std::vector<io::SaveOutcome> ended = store_.finished();
     for (const io::SaveOutcome& outcome : ended) {
       if (outcome.committed) {
-        save_times_->committed();
+        save_times_->save_committed();
         continue;
       }
-      save_times_->failed(steady_seconds());
+      save_times_->save_failed(steady_seconds());
       records_.event("checkpoint", outcome.step,
                      fmt::format("checkpoint of step {} was not committed: {}", outcome.step, outcome.problem));
       if (options_.save_failure == SaveFailure::kStop) std::rethrow_exception(outcome.error);
@@ -457,21 +455,21 @@ class TrainingRun::Journal {
   std::optional<io::StopSignals> signals_;  // outlives everything that writes files: SIGXFSZ must stay ignored
   io::RunFolder folder_;
   RunRecords records_;  // outlives the store, whose writer calls into it
-  LibraryPlans plans_;  // as do they
-  DiskOfDrills disk_;
+  LibraryPlans plans_;  // likewise
+  FaultyDisk disk_;
   io::CheckpointStore store_;
-  std::optional<io::JsonLines> drills_;
-  Clock::time_point mark_;               // end of the previous step
-  RunRecords::Saving saving_;            // since then
+  std::optional<io::JsonLines> fault_log_;
+  Clock::time_point mark_;               // end of the last step
+  RunRecords::Saving saving_;            // since the last step
   std::optional<SaveTimes> save_times_;  // from open() on
-  bool saving_by_clock_ = false;         // the save in flight, or the last one
+  bool saving_by_clock_ = false;         // of the save in flight, or else the last one
   std::int64_t started_at_ = 0;
   std::int64_t evaluated_ = -1;
-  std::int64_t saved_ = -1;  // what the newest checkpoint holds whole, as far as this process knows
+  std::int64_t saved_ = -1;  // step whose state, with evaluation, is in the newest checkpoint
   std::optional<io::Score> score_;
   std::optional<RunEnd> end_;
   bool opened_ = false, resumed_ = false;
-  bool mid_step_ = false;  // a batch was skipped: the step it was for is not made yet, and its attempts count on
+  bool mid_step_ = false;  // a batch was skipped, and its step has not been committed yet
 };
 
 TrainingRun::TrainingRun(Trainer& trainer, RunOptions options)
@@ -522,9 +520,9 @@ StepResult TrainingRun::record(const std::function<void()>& step) {
   return journal_->record(step);
 }
 
-void TrainingRun::tell(const std::optional<MemoryForecast>& forecast) {
+void TrainingRun::report(const std::optional<MemoryForecast>& forecast) {
   if (!journal_) begin();
-  if (forecast) journal_->tell(*forecast);
+  if (forecast) journal_->report(*forecast);
 }
 
 RunEnd TrainingRun::end() const { return journal_ ? journal_->end() : RunEnd::kDone; }

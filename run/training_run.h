@@ -17,121 +17,120 @@ namespace binade::amp {
 
 /// The results of an evaluation.
 struct Evaluation {
-  std::vector<std::pair<std::string, double>> numbers{};  ///< in the order in which they are written: {"val_loss", 1.9}
+  std::vector<std::pair<std::string, double>> numbers{};  ///< in order of output: {"val_loss", 1.9}
   std::optional<io::Image> picture{};                     ///< the model's output for an image
   std::string sample{};                                   ///< text that the model generated
 };
 
-/// What an evaluation may throw when io::StopSignals::stop_requested() turns true: the run stops at once, and the
-/// resumed run makes the evaluation up.
+/// An evaluation may throw this when io::StopSignals::stop_requested() becomes true. The run then stops at once, and
+/// the resumed run repeats the evaluation.
 struct EvaluationStopped {};
 
-/// What a run does if a checkpoint cannot be written.
+/// What happens if a checkpoint cannot be written.
 enum class SaveFailure {
-  kContinue,  ///< it is reported and tried again, after 10 s, then after twice as long each time; the run goes on
+  kContinue,  ///< the run continues, reports the error, and retries after 10 s, 20 s, 40 s, …
   kStop,      ///< the run ends with the error
 };
 
-/// Where a run writes, how often, and what differs from program to program. Files: see io/files/run_folder.h.
+/// The run folder (io/files/run_folder.h), intervals, and the settings of the program.
 struct RunOptions {
   std::string folder{};
-  std::int64_t steps = 0;             ///< committed updates in the run's whole life
-  std::int64_t checkpoint_every = 0;  ///< updates between checkpoints, 0: by the clock alone
-  double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h), 0: by steps alone
+  std::int64_t steps = 0;             ///< committed updates of the run, over all its processes
+  std::int64_t checkpoint_every = 0;  ///< updates between checkpoints; 0: only by the clock
+  double checkpoint_minutes = 10;     ///< longest time between checkpoints (run/save_times.h); 0: only by steps
   SaveFailure save_failure = SaveFailure::kContinue;
-  double save_patience = 60;  ///< seconds during which the last save of a run is tried again; after a signal at most 5
-  std::int64_t eval_every = 0;  ///< 0: at the end only
+  double save_patience = 60;    ///< seconds during which a failed last save is retried; at most 5 after a signal
+  std::int64_t eval_every = 0;  ///< 0: only at the end
   std::int64_t log_every = 10;
-  int keep = 5;          ///< number of newest checkpoints that are kept, see io/checkpoint/store.h
-  std::string config{};  ///< the text of config.json; left out: the trainer's own options
-  /// Settings of a resumed run that its user changed: "lr 0.001 -> 0.0005". Left out: Trainer::changes().
+  int keep = 5;          ///< number of newest checkpoints to keep (io/checkpoint/store.h)
+  std::string config{};  ///< content of config.json; default: the trainer's options
+  /// Settings that a resumed run changes: "lr 0.001 -> 0.0005". Default: Trainer::changes().
   std::vector<std::string> changes{};
 
-  std::string unit = "samples";  ///< what rates count: "tokens", "images"
+  std::string unit = "samples";  ///< unit of rates: "tokens", "images"
   double units_per_step = 1;
 
-  /// Called inside Trainer::evaluate. May be left out.
+  /// Called in Trainer::evaluate(). May be empty.
   std::function<Evaluation()> evaluate{};
-  std::string score{};  ///< the evaluation field that selects the "best" checkpoint and drives a plateau schedule
+  std::string score{};  ///< name of the number that selects the best checkpoint and drives a plateau schedule
   bool higher_is_better = false;
 
-  /// Before the first step of each process, estimates the memory of a step from two small ones that are not committed,
-  /// and throws OutOfMemoryError if it needs more than there is.
+  /// Estimates the memory of a step before the first one of each process, from small steps that are not committed.
+  /// Throws OutOfMemoryError if it exceeds the limit.
   bool forecast_memory = true;
-  double memory_limit = 0;  ///< bytes that there are; 0: what the device has
+  double memory_limit = 0;  ///< bytes; 0: the memory of the device
 
-  /// Stands in for the disk that checkpoints and config.json are written to; for tests.
+  /// The file operations for checkpoints and config.json. Tests replace them.
   io::FileOps* disk = &io::FileOps::real();
 
-  /// What a checkpoint must hold beside the trainer's state, in full names ("progress/architecture").
+  /// Entries that checkpoints hold in addition to the trainer's state, with full names ("progress/architecture").
   StateDict constants{};
-  /// Throws CheckpointError when a checkpoint's constants are not those of this run. May be left out.
+  /// Throws CheckpointError if a checkpoint's constants are not those of this run. May be empty.
   std::function<void(const StateDict&)> check_constants{};
 };
 
 /// How a run ended.
 enum class RunEnd { kDone, kPreempted };
 
-/// A training run that is recorded on disk and can be killed at any instant:
+/// A training run that is recorded on disk and can be killed at any time:
 ///
 ///     amp::TrainingRun run(trainer, {.folder = "runs/shakespeare", .steps = 5000, .checkpoint_every = 500});
 ///     run.resume_if_possible();
 ///     for (const auto& batch : run.batches(loader)) run.step(batch, closure);
 ///
-/// The loop ends when `steps` updates are committed, or early on SIGTERM, SIGINT or SIGHUP; the state is committed in
-/// all cases, and resuming goes on to the same bits. metrics.jsonl, timing.jsonl, headroom.jsonl, samples/ and
-/// TensorBoard events are written, the model is evaluated and checkpoints are committed as planned and at the end, both
-/// before and after the last evaluation. A loop that ends in another way commits nothing more.
+/// The loop ends when `steps` updates are committed, or early on SIGTERM, SIGINT or SIGHUP. In both cases the state is
+/// saved, and a resumed run continues to the same bits. The run writes metrics.jsonl, timing.jsonl, headroom.jsonl,
+/// samples/ and TensorBoard events, evaluates the model, and saves checkpoints as planned and at the end, both before
+/// and after the last evaluation. A loop that ends in another way saves nothing more.
 ///
-/// A step that cannot be committed throws the trainer's NumericError. Before that, the run records its attempts and,
-/// unless the state itself is bad, saves the earlier steps. Throws LockError, StorageError and CheckpointError as io/
-/// does, and whatever the hooks throw; the last commit is intact in every case.
+/// step() throws the trainer's NumericError if a step cannot be committed. Before that, the run records its attempts
+/// and, unless the state itself is bad, saves the state before the step. Throws LockError, StorageError and
+/// CheckpointError as io/ does, and whatever the hooks throw; the last checkpoint is intact in every case.
 class TrainingRun {
  public:
-  /// Touches nothing on the disk yet. The trainer must outlive the run. Throws ArgumentError without a folder or steps.
+  /// Does not access the disk. The trainer must outlive the run. Throws ArgumentError without a folder or steps.
   TrainingRun(Trainer& trainer, RunOptions options);
-  ~TrainingRun();  ///< waits for a save in flight
+  ~TrainingRun();  ///< Waits for a save in flight.
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  /// Begins a run. Throws ArgumentError when the folder holds one already; nothing is touched then.
+  /// Begins a run. Throws ArgumentError, and changes nothing, if the folder holds one.
   void begin();
-  /// Goes on from the newest verified checkpoint; metrics.jsonl is cut back to what that checkpoint knew. Throws
-  /// NoCheckpointError when there is none.
+  /// Continues from the newest verified checkpoint, and truncates metrics.jsonl to its step. Throws NoCheckpointError
+  /// if there is none.
   void resume();
-  /// resume() where the folder holds a run, begin() where it does not. A run that was killed before its first
-  /// checkpoint begins again, and says so. True when a checkpoint was loaded.
+  /// Calls resume() if the folder holds a run, and begin() if it does not. Restarts, with a message, a run that was
+  /// killed before its first checkpoint. Returns true if a checkpoint was loaded.
   bool resume_if_possible();
 
-  /// The micro-batches of one step after the other, until the run has ended. Begins the run where none of the calls
-  /// above was made.
+  /// Returns the range of the micro-batches of each step, until the run ends. Begins the run if it is not open.
   template <class Loader>
   auto batches(Loader& loader) {
     trainer_.attach(loader);
     return detail::BatchRange<Loader>(loader, trainer_.options().accumulate, [this] { return goes_on(); });
   }
-  /// One Trainer::step, written down.
+  /// Calls Trainer::step() and records the result.
   template <class Batch, class Closure>
   StepResult step(const Batch& batch, Closure&& closure) {
     forecast(batch, closure);
     return record([&] { trainer_.step(batch, std::forward<Closure>(closure)); });
   }
-  /// What the first step() does first, for who would know before: tells what a step over such a batch needs. Once.
-  /// Throws OutOfMemoryError where there is not as much.
+  /// Reports the memory that a step over such a batch needs. Throws OutOfMemoryError if there is less. The first step()
+  /// calls it if it was not called before.
   template <class Batch, class Closure>
   void forecast(const Batch& batch, Closure&& closure) {
-    if (std::exchange(forecast_due_, false)) tell(trainer_.forecast_memory(batch, closure));
+    if (std::exchange(forecast_due_, false)) report(trainer_.forecast_memory(batch, closure));
   }
-  /// For loops of another shape: whether there is a step to do. At the end of the run it evaluates and commits first.
+  /// True if there is a step to do, for loops without batches(). At the end of the run, evaluates and saves first.
   bool goes_on();
 
-  /// Meaningful when the loop has ended.
+  /// How the run ended. Call it after the loop.
   RunEnd end() const;
 
  private:
   class Journal;
   StepResult record(const std::function<void()>& step);
-  void tell(const std::optional<MemoryForecast>& forecast);
+  void report(const std::optional<MemoryForecast>& forecast);
 
   Trainer& trainer_;
   RunOptions options_;

@@ -1,30 +1,26 @@
 #include <algorithm>
 
 #include "binade/amp/incident/diagnosis.h"
+#include "binade/amp/text.h"
 #include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {
 
-/// What an override names to reach that op.
-std::string target_of(const FirstBad& bad) { return bad.op_path().empty() ? bad.op : bad.op_path() + "/" + bad.op; }
-
-std::string place_of(const FirstBad& bad) {
-  return bad.module.empty() ? fmt::format("'{}'", bad.op) : fmt::format("'{}' in {}", bad.op, bad.module);
-}
+std::string location_of(const FirstBad& bad) { return quoted_op(bad.op, bad.module); }
 
 std::string advise_on_range(const Diagnosis& d, const FirstBad& bad) {
   const auto helps = [&](std::string_view variant) {
     return std::ranges::any_of(d.proof, [&](const Proof& p) { return p.variant == variant && p.finite; });
   };
-  const std::string what = fmt::format("the result of {} is beyond the range of {}", place_of(bad), bad.dtype);
+  const std::string what = fmt::format("the result of {} is beyond the range of {}", location_of(bad), bad.dtype);
   if (helps("op-fp32"))
     return fmt::format("{}: compute it in f32 (--override '{}=fp32'), or keep its input smaller with a norm before it",
-                       what, target_of(bad));
+                       what, override_target(bad.op, bad.op_path()));
   if (helps("all-fp32"))
     return fmt::format(
-        "{}, and so is more after it: a lower learning rate or a norm before it keeps activations in "
-        "range; --precision fp32 does without",
+        "{}, and so are later results: a lower learning rate or a norm before it keeps activations in "
+        "range; or use --precision fp32",
         what);
   return fmt::format(
       "{}, in f32 as well: weights or inputs are far too large; a lower learning rate or clipping keeps "
@@ -36,21 +32,21 @@ std::string advise_on_range(const Diagnosis& d, const FirstBad& bad) {
 
 std::string advise(const Diagnosis& d) {
   if (d.cause == CauseClass::kNotReproducible)
-    return "the same step gave other bits when it was run again: look for a race in user code, or test the hardware";
+    return "a replay of the step gave different bits: look for a race in user code, or test the hardware";
   if (!d.first_bad && d.cause == CauseClass::kGradientExplosion)
-    return "the weights are worse than they were: lower the learning rate, warm it up, or clip by norm";
+    return "earlier weights are better: lower the learning rate, warm it up, or clip by norm";
   if (!d.first_bad)
-    return "no op was found that turned finite operands into something else; run with fp32 to see whether precision "
+    return "no op has finite operands and a non-finite result; run with fp32 to see whether precision "
            "matters";
   const FirstBad& bad = *d.first_bad;
   switch (d.cause) {
-    case CauseClass::kLossScaleOverflow: return "lower the loss scale; the dynamic one does it by itself";
+    case CauseClass::kLossScaleOverflow: return "lower the loss scale; a dynamic one adjusts itself";
     case CauseClass::kGradientExplosion:
       return "gradients are too large in any precision: clip by norm, lower the learning rate, or warm it up";
     case CauseClass::kActivationOverflow: return advise_on_range(d, bad);
     case CauseClass::kAttentionLogitOverflow:
       if (bad.info != nullptr && bad.info->family == OpFamily::kAttention)
-        return "queries and keys are so large that their products leave f32: normalize them, or "
+        return "queries and keys are so large that their products exceed the range of f32: normalize them, or "
                "lower the learning rate";
       return fmt::format(
           "query times key is beyond the range of {}: use the fused attention, which keeps logits in f32, "
@@ -60,25 +56,24 @@ std::string advise(const Diagnosis& d) {
       return fmt::format(
           "{} got a row in which every entry is masked: give such rows one visible entry, or use the "
           "built-in attention, which defines them as 0",
-          place_of(bad));
+          location_of(bad));
     case CauseClass::kNormalizationSingularity:
-      return fmt::format("{} met a row without spread and an eps too small to show: use eps >= 1e-5", place_of(bad));
+      return fmt::format("{} got a row of zero variance, and its eps is too small: use eps >= 1e-5", location_of(bad));
     case CauseClass::kArithmeticSingularity:
-      return fmt::format("{} was evaluated at its singularity: clamp its operand away from it, or add an eps inside",
-                         place_of(bad));
+      return fmt::format("{} was evaluated at a singularity: clamp its operand away from it, or add an eps inside",
+                         location_of(bad));
     case CauseClass::kLossFunctionSingularity:
-      return fmt::format("{} was evaluated at its singularity: use the form on logits (bce_with_logits, cross_entropy)",
-                         place_of(bad));
+      return fmt::format("{} was evaluated at a singularity: use the form on logits (bce_with_logits, cross_entropy)",
+                         location_of(bad));
     case CauseClass::kOptimizerUnderflow: return "raise the optimizer's eps";
-    case CauseClass::kBadInput:
-      return "the batch itself holds something that is not finite: check this sample, or leave it out";
+    case CauseClass::kBadInput: return "the batch holds a NaN or an infinity: check this sample, or leave it out";
     case CauseClass::kCorruptedState:
       return fmt::format("{} was not finite before the step began: go back to an earlier checkpoint", bad.tensor);
     case CauseClass::kReductionOverflow:
-      return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", place_of(bad),
+      return fmt::format("{} adds up to more than {} can hold: sum in f32, or take a mean in pieces", location_of(bad),
                          bad.dtype);
     case CauseClass::kSilentUnderflow: return "raise the loss scale, or compute this part in bf16 or f32";
-    case CauseClass::kNotReproducible: break;  // told above
+    case CauseClass::kNotReproducible: break;  // handled above
     case CauseClass::kNotProven: return "no single change made the step finite; replay it under a debugger";
   }
   return "";

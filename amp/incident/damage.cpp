@@ -1,12 +1,9 @@
 #include "binade/amp/incident/damage.h"
 
-#include <algorithm>
-#include <string_view>
-
 namespace binade::amp {
 namespace {
 
-/// "blocks.2.mlp.up" of "blocks.2.mlp.up.weight"; empty at the root.
+/// "blocks.2.mlp.up" for "blocks.2.mlp.up.weight"; empty at the root.
 std::string module_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   return dot == path.npos ? "" : path.substr(0, dot);
@@ -66,12 +63,12 @@ std::optional<FirstBad> find_damage(nn::Module& model, const optim::Optimizer& o
   return std::nullopt;
 }
 
-std::optional<FirstBad> find_bad_gradient(const Attempt& state, const optim::FlatParameters& parameters) {
+std::optional<FirstBad> find_bad_gradient(const Attempt& attempt, const optim::FlatParameters& parameters) {
   constexpr std::uint32_t kInfinity = 0x7f800000u;
-  const auto word = std::ranges::find_if(state.scan.words, [](std::uint32_t w) { return w >= kInfinity; });
-  if (word == state.scan.words.end()) return std::nullopt;
-  const auto slice = static_cast<std::size_t>(word - state.scan.words.begin());
-  FirstBad bad = in_parameter(parameters.slices()[slice].name, "backward", state.step);
+  const auto word = std::ranges::find_if(attempt.scan.words, [](std::uint32_t w) { return w >= kInfinity; });
+  if (word == attempt.scan.words.end()) return std::nullopt;
+  const auto slice = static_cast<std::size_t>(word - attempt.scan.words.begin());
+  FirstBad bad = in_parameter(parameters.slices()[slice].name, "backward", attempt.step);
   bad.tensor = "gradient of " + bad.parameter;
   bad.dtype = name_of(DType::f32);
   bad.value = *word == kInfinity ? "inf" : "nan";

@@ -1,13 +1,9 @@
 #include "binade/amp/incident/diagnosis.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <tuple>
 
 #include "binade/amp/incident/singularity_guard.h"
-#include "binade/core/error.h"
 #include "binade/core/ops/cast.h"
 
 namespace binade::amp {
@@ -17,7 +13,7 @@ bool is(const FirstBad& bad, OpFamily family) { return bad.info->family == famil
 bool is_loss(const FirstBad& bad) { return is_loss(bad.info->family); }
 bool takes_masks(const FirstBad& bad) { return bad.info->numerics.non_finite == NonFinite::kMasks; }
 
-/// Whether two attempts came to the same numbers, bit for bit.
+/// True if two attempts have bit-identical results.
 bool same_outcome(const Attempt& a, const Attempt& b) {
   return a.cause == b.cause && std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
          a.scan.words == b.scan.words && a.bad_buffer == b.bad_buffer;
@@ -28,40 +24,41 @@ struct Finding {
   Confidence confidence = Confidence::kNotProven;
 };
 
-/// A value that f32 holds and the op's own dtype does not. For a gradient the loss scale is 1 already.
+/// Cause of a value that f32 can hold and the op's own dtype cannot. For gradients, the loss scale is 1.
 CauseClass out_of_range(const FirstBad& bad) {
   if (bad.direction == "backward") return CauseClass::kGradientExplosion;
   if (is(bad, OpFamily::kReduction)) return CauseClass::kReductionOverflow;
-  if (bad.of_scores) return CauseClass::kAttentionLogitOverflow;
+  if (bad.is_attention_scores) return CauseClass::kAttentionLogitOverflow;
   return CauseClass::kActivationOverflow;
 }
 
-/// Where a raised guard made the step finite.
-CauseClass pole_of(const FirstBad& bad) {
+/// Cause if a raised guard made the step finite.
+CauseClass singularity_cause(const FirstBad& bad) {
   if (takes_masks(bad)) return CauseClass::kFullyMaskedRow;
   if (is(bad, OpFamily::kNorm)) return CauseClass::kNormalizationSingularity;
   return is_loss(bad) || bad.in_loss ? CauseClass::kLossFunctionSingularity : CauseClass::kArithmeticSingularity;
 }
 
-/// What left the range of every dtype.
-CauseClass beyond(const FirstBad& bad) {
+/// Cause of a value that exceeds the range of every dtype.
+CauseClass overflow_cause(const FirstBad& bad) {
   return bad.direction == "backward" ? CauseClass::kGradientExplosion : CauseClass::kActivationOverflow;
 }
 
-/// What the place alone says, where no change proved anything.
-Finding judge_place(const FirstBad& bad) {
+/// The likely cause, by the kind of op alone, if no replay proved one.
+Finding likely_cause(const FirstBad& bad) {
   if (is(bad, OpFamily::kAttention)) return {CauseClass::kAttentionLogitOverflow, Confidence::kLikely};
   if (bad.of_mask) return {CauseClass::kFullyMaskedRow, Confidence::kLikely};
   if (takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad) || bad.at_singularity)
-    return {pole_of(bad), Confidence::kLikely};
+    return {singularity_cause(bad), Confidence::kLikely};
   if (is(bad, OpFamily::kReduction)) return {CauseClass::kReductionOverflow, Confidence::kLikely};
-  // A product of finite operands is NaN only where partial sums overflowed to both infinities; elsewhere away from
-  // singularities, no overflow explains one.
+  // A product of finite operands is NaN only if partial sums overflowed to both infinities. For other ops away from
+  // singularities, no overflow explains a NaN.
   if (bad.value == "nan" && !is_product(bad.info->family)) return {};
-  return {beyond(bad), Confidence::kLikely};
+  return {overflow_cause(bad), Confidence::kLikely};
 }
 
-/// What an override names to reach that op and nothing else. A cast belongs to whatever reads what it made.
+/// The override target of that op alone. For a cast: of all ops of its module, because it belongs to the op that reads
+/// it.
 std::string target_of(const FirstBad& bad) {
   return fmt::format("{}/{}", bad.op_path(), bad.is<ops::Cast>() ? "*" : bad.op);
 }
@@ -72,10 +69,10 @@ std::vector<PrecisionPolicy::Override> in_f32(const std::vector<std::string>& ta
   return overrides;
 }
 
-/// The replays made so far and what they showed.
-class Inquiry {
+/// Replays a failed step to find the cause.
+class CauseSearch {
  public:
-  Inquiry(const Attempt& failed, const Experiments& lab) : failed_(failed), lab_(lab) {}
+  CauseSearch(const Attempt& failed, const Experiments& experiments) : failed_(failed), experiments_(experiments) {}
 
   Diagnosis conclude() {
     const Finding finding = find();
@@ -86,37 +83,37 @@ class Inquiry {
   }
 
  private:
-  static constexpr int kMostReplays = 30;
-  static constexpr int kMostPromotions = 6;
+  static constexpr int kMaxReplays = 30;
+  static constexpr int kMaxPromotions = 6;
 
   Attempt run(const Variant& variant, TapeObserver* observer = nullptr) {
     ++d_.replays;
-    return lab_.run(variant, observer);
+    return experiments_.run(variant, observer);
   }
   bool finite(const Variant& variant, TapeObserver* observer = nullptr) {
-    if (d_.replays >= kMostReplays) return false;
+    if (d_.replays >= kMaxReplays) return false;
     const bool finite = run(variant, observer).commits();
     d_.proof.push_back({variant.name, finite});
     return finite;
   }
 
   Finding find() {
-    FirstBadSearch search(lab_.batch, lab_.stride);
+    FirstBadSearch search(experiments_.batch, experiments_.stride);
     const Attempt again = run({}, &search);
     d_.first_bad = search.found();
     d_.reproducible = same_outcome(failed_, again);
     if (!d_.reproducible && again.commits()) return {CauseClass::kNotReproducible, Confidence::kProven};
     if (failed_.cause == AbortCause::kSpike) return judge_spike();
-    if (!d_.first_bad || failed_.cause == AbortCause::kUpdate) d_.first_bad = lab_.damage();
+    if (!d_.first_bad || failed_.cause == AbortCause::kUpdate) d_.first_bad = experiments_.damage();
     if (!d_.first_bad && failed_.cause == AbortCause::kUpdate) return judge_update();
-    if (!d_.first_bad) return without_a_place(search);
+    if (!d_.first_bad) return judge_without_op(search);
     const FirstBad bad = *d_.first_bad;
     if (bad.direction == "state") {
       earlier_weights_help();
       return {CauseClass::kCorruptedState, Confidence::kProven};
     }
     if (bad.direction == "input") {
-      const bool finite_value = !bad.operand_max.empty();  // the batch's own, that a 16-bit dtype does not hold
+      const bool finite_value = !bad.operand_max.empty();  // finite in the batch, but not in a 16-bit dtype
       if (leaving_out_helps() || !finite_value) return {CauseClass::kBadInput, Confidence::kProven};
     }
     return judge_op(bad);
@@ -126,28 +123,28 @@ class Inquiry {
     const bool by_scale = failed_.loss_scale != 1 && finite({.name = "scale-1", .scale = 1.0});
     if (by_scale && !bad.at_singularity) return {CauseClass::kLossScaleOverflow, Confidence::kProven};
     if (!by_scale && precision_helps(bad)) return {out_of_range(bad), Confidence::kProven};
-    Finding finding = judge_place(bad);
+    Finding finding = likely_cause(bad);
     const bool singular = bad.at_singularity || takes_masks(bad) || is(bad, OpFamily::kNorm) || is_loss(bad);
     if (singular && raised_guards_help(bad))
-      finding = {pole_of(bad), Confidence::kProven};
+      finding = {singularity_cause(bad), Confidence::kProven};
     else if (by_scale)
       return {CauseClass::kLossScaleOverflow, Confidence::kProven};
     if (leaving_out_helps() || !earlier_weights_help()) return finding;
-    // Training proves its updates: it brings no weight where a 16-bit copy cannot follow.
+    // A committed update never brings a weight beyond the range of its 16-bit copy.
     if (bad.parameter.empty()) return finding;
     d_.first_bad->direction = "state";
     --d_.first_bad->step;
     return {CauseClass::kCorruptedState, Confidence::kProven};
   }
 
-  /// Of that op; of all of its kind, since a mask or an eps is often shared.
+  /// True if guards of that op, or of all ops of its kind, make the step finite: masks and eps are often shared.
   bool raised_guards_help(const FirstBad& bad) {
     SingularityGuard here(bad), everywhere(bad, true);
     return finite({.name = "guard-raised", .scale = 1.0}, &here) ||
            finite({.name = "guards-raised", .scale = 1.0}, &everywhere);
   }
 
-  /// At scale 1: gradients that overflow once forward is mended are the scaler's.
+  /// Replays at scale 1, so that gradients do not overflow once the forward pass is finite.
   bool precision_helps(const FirstBad& bad) {
     if (bad.dtype != "f16" && bad.dtype != "bf16") return false;
     std::vector<std::string> targets{target_of(bad)};
@@ -157,8 +154,8 @@ class Inquiry {
     }
     if (!finite({.name = "all-fp32", .promote = in_f32({"*"}), .scale = 1.0})) return false;
     d_.promote = {"*"};
-    while (static_cast<int>(targets.size()) < kMostPromotions && d_.replays < kMostReplays) {
-      FirstBadSearch next(lab_.batch, lab_.stride);
+    while (static_cast<int>(targets.size()) < kMaxPromotions && d_.replays < kMaxReplays) {
+      FirstBadSearch next(experiments_.batch, experiments_.stride);
       const Variant variant{
           .name = fmt::format("{}-ops-fp32", targets.size()), .promote = in_f32(targets), .scale = 1.0};
       if (run(variant, &next).commits()) {
@@ -176,7 +173,7 @@ class Inquiry {
   Finding judge_update() {
     FirstBad bad;
     const std::string& parameter = failed_.proof.parameter;
-    bad.module = parameter.substr(0, std::min(parameter.rfind('.'), parameter.size()));
+    bad.module = parameter.substr(0, parameter.rfind('.'));
     bad.op = "update";
     bad.direction = "optimizer";
     bad.tensor = bad.parameter = parameter;
@@ -185,7 +182,7 @@ class Inquiry {
     bad.step = failed_.step;
     d_.first_bad = bad;
     if (!leaving_out_helps()) earlier_weights_help();
-    // Gradients are finite here: only 0 / 0 makes a NaN of them, unless the learning rate itself is infinite in f32.
+    // Gradients are finite: an updated NaN comes from 0 / 0, unless the learning rate is infinite in f32.
     const bool finite_rate = std::isfinite(static_cast<float>(failed_.lr));
     if (std::isnan(failed_.proof.largest) && finite_rate) return {CauseClass::kOptimizerUnderflow, Confidence::kLikely};
     return {CauseClass::kGradientExplosion, Confidence::kLikely};
@@ -197,27 +194,28 @@ class Inquiry {
     return {};
   }
 
-  /// Every op gave finite results: what was added to a gradient between them, if that is what failed.
-  Finding without_a_place(const FirstBadSearch& search) {
-    d_.first_bad = lab_.bad_gradient();
+  /// Every op had finite results: only the accumulation of gradients between ops can have failed.
+  Finding judge_without_op(const FirstBadSearch& search) {
+    d_.first_bad = experiments_.bad_gradient();
     if (d_.first_bad) std::tie(d_.first_bad->module, d_.first_bad->op) = search.reader_of(d_.first_bad->parameter);
     if (leaving_out_helps() || earlier_weights_help()) return {CauseClass::kNotProven, Confidence::kLikely};
     return {};
   }
 
   bool earlier_weights_help() {
-    if (lab_.earlier_weights) d_.earlier_weights = finite({.name = "earlier-weights", .earlier_weights = true});
+    if (experiments_.earlier_weights) d_.earlier_weights = finite({.name = "earlier-weights", .earlier_weights = true});
     return d_.earlier_weights;
   }
 
-  /// Looks for the samples without which the step is finite: those that the bad tensor points at, else one by halves.
+  /// Searches for samples without which the step is finite: those in the rows of the bad tensor, or one by bisection.
   bool leaving_out_helps() {
-    const std::size_t all = lab_.rows.size();
+    const std::size_t all = experiments_.rows.size();
     if (all < 2) return false;
-    const std::vector<std::int64_t> pointed_at = d_.first_bad ? d_.first_bad->samples : std::vector<std::int64_t>{};
-    if (!pointed_at.empty() && pointed_at.size() <= all / 2 && finite_without(pointed_at))
-      d_.samples = pointed_at;
-    else if (pointed_at.size() != 1)
+    const std::vector<std::int64_t> suspects_of_tensor = d_.first_bad ? d_.first_bad->samples
+                                                                      : std::vector<std::int64_t>{};
+    if (!suspects_of_tensor.empty() && suspects_of_tensor.size() <= all / 2 && finite_without(suspects_of_tensor))
+      d_.samples = suspects_of_tensor;
+    else if (suspects_of_tensor.size() != 1)
       bisect();
     if (d_.first_bad && d_.samples.size() == 1) d_.first_bad->sample = d_.samples.front();
     return !d_.samples.empty();
@@ -227,22 +225,22 @@ class Inquiry {
     return finite({.name = name, .without = std::move(rows)});
   }
   void bisect() {
-    std::vector<std::int64_t> suspects = lab_.rows;
+    std::vector<std::int64_t> suspects = experiments_.rows;
     while (suspects.size() > 1) {
       const auto middle = suspects.begin() + static_cast<std::ptrdiff_t>(suspects.size() / 2);
       const std::vector<std::int64_t> first(suspects.begin(), middle), second(middle, suspects.end());
       if (finite_without(first))
         suspects = first;
-      else if (suspects.size() < lab_.rows.size() || finite_without(second))
+      else if (suspects.size() < experiments_.rows.size() || finite_without(second))
         suspects = second;
       else
-        return;  // either half fails by itself: it is not one sample
+        return;  // both halves fail: no single sample is to blame
     }
     if (finite_without(suspects)) d_.samples = suspects;
   }
 
   const Attempt& failed_;
-  const Experiments& lab_;
+  const Experiments& experiments_;
   Diagnosis d_;
 };
 
@@ -263,7 +261,38 @@ std::string_view name_of(Confidence confidence) {
 }
 
 Diagnosis diagnose(const Attempt& failed, const Experiments& experiments) {
-  return Inquiry(failed, experiments).conclude();
+  return CauseSearch(failed, experiments).conclude();
+}
+
+Incident diagnose_evaluation(std::int64_t step, const std::string& what, const FirstBadSearch& search,
+                             nn::Module& model, bool averaged) {
+  Incident incident{.step = step, .what = what, .warning = true};
+  Diagnosis& d = incident.diagnosis;
+  d.replays = 1;
+  d.first_bad = search.found();
+  if (d.first_bad) {
+    FirstBad& bad = *d.first_bad;
+    bad.sample.reset();  // rows of an evaluation batch are no training samples
+    bad.samples.clear();
+    if (bad.direction == "state" && averaged) bad.tensor = "average of " + bad.parameter;
+    for (const auto& [name, buffer] : nn::named_buffers(model))
+      if (bad.direction == "input" && name.starts_with(bad.module + ".") && !all_finite(buffer->committed())) {
+        bad.direction = "state";
+        bad.tensor = name;
+        break;
+      }
+    const bool stored = bad.direction == "state", given = bad.direction == "input";
+    const bool half = bad.dtype == name_of(DType::f16) || bad.dtype == name_of(DType::bf16);
+    d.cause = stored  ? CauseClass::kCorruptedState
+              : given ? CauseClass::kBadInput
+              : half  ? CauseClass::kActivationOverflow
+                      : CauseClass::kNotProven;
+    d.confidence = stored || given ? Confidence::kProven : half ? Confidence::kLikely : Confidence::kNotProven;
+  }
+  d.advice = advise(d);
+  incident.remedy = {.action = RemedyAction::kNone,
+                     .what = "training is not affected; this evaluation is never the best"};
+  return incident;
 }
 
 }  // namespace binade::amp

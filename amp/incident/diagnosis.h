@@ -9,34 +9,39 @@
 #include "binade/amp/incident/first_bad.h"
 #include "binade/amp/verdict.h"
 #include "binade/core/precision.h"
+#include "binade/nn/module.h"
 
 namespace binade::amp {
 
-/// The step once more with one thing changed.
+/// A change with which the step is replayed.
 struct Variant {
   std::string name = "same";
-  std::vector<PrecisionPolicy::Override> promote{};  ///< added to the policy
-  std::optional<double> scale{};                     ///< instead of the loss scale
-  std::vector<std::int64_t> without{};               ///< rows that are left out, see Experiments::rows
-  bool earlier_weights = false;                      ///< those of the newest good checkpoint
+  std::vector<PrecisionPolicy::Override> promote{};  ///< overrides to add to the policy
+  std::optional<double> scale{};                     ///< replaces the loss scale
+  std::vector<std::int64_t> without{};               ///< rows to leave out, of Experiments::rows
+  bool earlier_weights = false;                      ///< uses the weights of the newest good checkpoint
 };
-/// What can be done to a failed step.
+/// The replays that are possible for a failed step.
 struct Experiments {
-  /// Runs the step again under a variant, watched by `observer` where there is one, and leaves no trace of it.
+  /// Replays the step with a change and rolls it back. `observer` may be null.
   std::function<Attempt(const Variant&, TapeObserver* observer)> run{};
-  std::int64_t batch = 0;            ///< rows of a micro-batch; 0: not known, or not the same in all
+  std::int64_t batch = 0;            ///< rows of a micro-batch; 0: unknown, or not the same in all
   std::int64_t stride = 0;           ///< row r of micro-batch m is number m * stride + r
-  std::vector<std::int64_t> rows{};  ///< those that Variant::without can name; none: it does not work
-  bool earlier_weights = false;      ///< Variant::earlier_weights works
-  /// What is wrong with the state that the step began from; what is known of its gradients. Asked where no op is to
-  /// blame, or the update is.
-  std::function<std::optional<FirstBad>()> damage = nothing, bad_gradient = nothing;
-  static std::optional<FirstBad> nothing() { return std::nullopt; }
+  std::vector<std::int64_t> rows{};  ///< rows that can be left out; empty if none can
+  bool earlier_weights = false;      ///< true if Variant::earlier_weights is possible
+  /// Finds damage in the state before the step, and a bad gradient. Called if no op is to blame, or if the update is.
+  std::function<std::optional<FirstBad>()> damage = none, bad_gradient = none;
+  static std::optional<FirstBad> none() { return std::nullopt; }
 };
 
-/// Finds out where and why: replays the failed step under watch, then with one thing changed at a time. The cause is
-/// the smallest change that makes the step finite; where lowering the scale and raising a guard both do, it is the
-/// pole if an operand lay there. At most 30 replays; `failed` is what the attempt found.
+/// Finds the first bad op and the cause of a failed attempt by at most 30 replays: one with observation, then with one
+/// change each. The cause is the smallest change that makes the step finite. If both a lower scale and a raised guard
+/// do, the cause is the singularity if an operand was there.
 Diagnosis diagnose(const Attempt& failed, const Experiments& experiments);
+
+/// Diagnoses an evaluation with a non-finite result. `what`: description of the result; `search`: observed a repetition
+/// of the evaluation; `averaged`: the evaluation used averaged weights.
+Incident diagnose_evaluation(std::int64_t step, const std::string& what, const FirstBadSearch& search,
+                             nn::Module& model, bool averaged);
 
 }  // namespace binade::amp

@@ -1,54 +1,49 @@
 #include "binade/amp/incident/fault_injection.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
+
 #include <charconv>
-#include <cmath>
 #include <csignal>
-#include <limits>
 #include <set>
 
 #include "binade/core/did_you_mean.h"
-#include "binade/core/error.h"
 #include "binade/core/ops/layer_norm.h"
 #include "binade/core/ops/rms_norm.h"
-#include "binade/core/step_context.h"
 
 namespace binade::amp {
 namespace {
 
-struct Kind {
+struct FaultKind {
   const char* name;
-  std::vector<std::string> keys;  ///< beside step, once, again and every
+  std::vector<std::string> keys;  ///< required, in addition to step, once, again and every
   std::vector<std::string> optional_keys{};
   bool once = false;
 };
 
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {{"nan-input", {"sample"}},
-                                        {"scale-sample", {"sample", "factor"}},
-                                        {"constant-row", {"sample"}, {"path"}},
-                                        {"mask-row", {"sample"}, {"path"}},
-                                        {"drop-eps", {"path"}},
-                                        {"inf-grad", {"param"}, {"index"}},
-                                        {"scale-weight", {"path", "factor"}, {"view"}},
-                                        {"nan-weight", {"path"}},
-                                        {"nan-buffer", {"path"}},
-                                        {"bitflip", {"path", "op"}, {}, true},
-                                        {"lr", {"factor"}},
-                                        {"enospc", {}, {}, true},
-                                        {"sigterm", {}, {}, true},
-                                        {"kill", {}, {}, true}};
+const std::vector<FaultKind>& kinds() {
+  static const std::vector<FaultKind> all = {{"nan-input", {"sample"}},
+                                             {"scale-sample", {"sample", "factor"}},
+                                             {"constant-row", {"sample"}, {"path"}},
+                                             {"mask-row", {"sample"}, {"path"}},
+                                             {"drop-eps", {"path"}},
+                                             {"inf-grad", {"param"}, {"index"}},
+                                             {"scale-weight", {"path", "factor"}, {"view"}},
+                                             {"nan-weight", {"path"}},
+                                             {"nan-buffer", {"path"}},
+                                             {"bitflip", {"path", "op"}, {}, true},
+                                             {"lr", {"factor"}},
+                                             {"enospc", {}, {}, true},
+                                             {"sigterm", {}, {}, true},
+                                             {"kill", {}, {}, true}};
   return all;
 }
 
-/// The nearest of `words`, or all of them.
+/// Suggests the nearest of `words`; lists them if none is near.
 std::string hint(const std::string& word, const std::vector<std::string>& words) {
-  if (const std::string nearest = did_you_mean(word, words); !nearest.empty()) return nearest;
-  constexpr std::size_t kShown = 16;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(words.size(), kShown); ++i)
-    list += (list.empty() ? "; known: " : ", ") + words[i];
-  return words.size() <= kShown ? list : list + fmt::format(" and {} more", words.size() - kShown);
+  if (const std::string nearest = did_you_mean(word, words); !nearest.empty() || words.empty()) return nearest;
+  const std::size_t shown = std::min<std::size_t>(words.size(), 16);
+  const std::string list = fmt::format("; known: {}", fmt::join(std::span(words).first(shown), ", "));
+  return words.size() == shown ? list : fmt::format("{} and {} more", list, words.size() - shown);
 }
 
 template <class T>
@@ -76,7 +71,7 @@ void set_value(Fault& fault, const std::string& key, const std::string& text) {
                        : fault.index) = number<std::int64_t>(fault.spec, key, text);
 }
 
-/// `path` as a name of `names`, or with ".weight" behind it.
+/// Returns the name in `names` that is the fault's path, or the path followed by ".weight".
 std::string resolved(const Fault& fault, const std::vector<std::string>& names, std::string_view what) {
   std::vector<std::string> words = names;
   constexpr std::string_view kWeight = ".weight";
@@ -95,27 +90,27 @@ std::vector<std::string> names_in(const Pairs& pairs) {
   return names;
 }
 
-/// The first buffer of a module that can hold a NaN; `path` itself where it is no module with one.
+/// Returns the first buffer of a module that can hold a NaN; `path` itself if there is none.
 std::string first_buffer_of(nn::Module& model, const std::string& path) {
   for (const auto& [name, buffer] : nn::named_buffers(model))
     if (name.starts_with(path + ".") && is_floating(buffer->committed().dtype())) return name;
   return path;
 }
 
-/// Writes one element in place, wherever the tensor lies.
+/// Sets one element, on any device.
 void set_element(Tensor& tensor, std::int64_t at, float value) {
   Tensor flat = tensor.view_at(at, Shape{1});
   flat.copy_from(Tensor::full(Shape{1}, value).to(tensor.device()));
 }
 
-/// The highest bit of the exponent of the first element. `tensor` may be a channel slice.
+/// Flips the highest exponent bit of the first element. `tensor` may be a channel slice.
 void flip_high_bit(Tensor& tensor) {
   Tensor changed = tensor.on_host().clone();
   static_cast<std::uint8_t*>(changed.mutable_raw())[size_of(tensor.dtype()) - 1] ^= 0x40u;
   tensor.copy_from(changed);
 }
 
-/// A copy whose row `row` went through `f`.
+/// Returns a copy with `f` applied to row `row`.
 template <class F>
 Tensor with_row(const Tensor& tensor, std::int64_t row, F&& f) {
   Tensor wide = tensor.to(DType::f32).on_host().clone();
@@ -130,10 +125,10 @@ Fault parse_fault(const std::string& spec) {
   Fault fault{.spec = spec};
   const std::size_t at = spec.find('@');
   fault.kind = spec.substr(0, at);
-  const auto kind = std::ranges::find(kinds(), fault.kind, [](const Kind& k) { return std::string(k.name); });
+  const auto kind = std::ranges::find(kinds(), fault.kind, [](const FaultKind& k) { return std::string(k.name); });
   if (kind == kinds().end()) {
     std::vector<std::string> names;
-    for (const Kind& k : kinds()) names.emplace_back(k.name);
+    for (const FaultKind& k : kinds()) names.emplace_back(k.name);
     throw ArgumentError(fmt::format("--inject {}: unknown kind '{}'{}", spec, fault.kind, hint(fault.kind, names)));
   }
   std::vector<std::string> keys = kind->keys;
@@ -189,7 +184,7 @@ bool FaultInjection::due(const Fault& fault, std::int64_t step) const {
 }
 
 bool FaultInjection::concerns(std::int64_t step) const {
-  // nan-weight strikes after its step: the step behind it is the one that fails.
+  // nan-weight strikes after its step, so that the next step fails.
   return std::ranges::any_of(faults_, [&](const Fault& f) {
     return f.every > 0 ? step >= f.step : step == f.step || (f.kind == "nan-weight" && step == f.step + 1);
   });
@@ -255,7 +250,7 @@ void FaultInjection::before_run(std::int64_t step, bool first, std::vector<std::
   step_ = step;
   first_ = first;
   left_out_ = std::move(left_out);
-  rows_per_part_ = rows;
+  rows_per_micro_batch_ = rows;
   batch_ = nullptr;
   micro_batch_ = -1;
 }
@@ -307,7 +302,8 @@ double FaultInjection::eps_of(const OpCall& call, double eps) {
   return eps;
 }
 
-/// Fills the first row of the faults' samples: `tensor` has the batch, perhaps folded with more, in dimension 0.
+/// Fills the first row of each faulty sample. Dimension 0 of `tensor` is the batch, perhaps folded with other
+/// dimensions.
 void FaultInjection::fill_row(std::string_view kind, const OpCall& call, Tensor& tensor, float value) {
   if (batch_rows_ < 1 || tensor.rank() < 2 || tensor.dim(0) % batch_rows_ != 0) return;
   for (const Fault* fault : active(kind)) {
@@ -346,27 +342,30 @@ void FaultInjection::before_forward(const OpCall& call, std::span<const Variable
       batch_rows_ = x.dim(0);
     }
     if (batch_ != x.value().raw() || !is_floating(read[i].dtype())) continue;
-    read[i] = planted_in(read[i], x.dim(0));
+    read[i] = with_input_faults(read[i], x.dim(0));
   }
   if (call.info.family == OpFamily::kNorm) {
     fill_row("constant-row", call, read[0], 1);
     const bool sums = &call.info == &ops::AddLayerNorm::info ||
-                      &call.info == &ops::AddRmsNorm::info;  // and normalizes what comes out
+                      &call.info == &ops::AddRmsNorm::info;  // normalizes the sum of both inputs
     if (sums) fill_row("constant-row", call, read[1], 0);
   }
   if (call.info.numerics.non_finite == NonFinite::kMasks && call.info.family != OpFamily::kAttention)
     fill_row("mask-row", call, read[0], -std::numeric_limits<float>::infinity());
 }
 
-/// The row of a sample in a micro-batch that has `rows` now; nothing when it is not in there.
+/// Returns the row of a sample in a micro-batch that has `rows` rows now; std::nullopt if it does not contain the
+/// sample.
 std::optional<std::int64_t> FaultInjection::row_of(std::int64_t sample, std::int64_t rows) const {
-  const std::int64_t per_part = rows_per_part_ > 0 ? rows_per_part_ : rows, first = micro_batch_ * per_part;
-  if (sample < first || sample >= first + per_part || std::ranges::count(left_out_, sample) > 0) return std::nullopt;
+  const std::int64_t per_micro_batch = rows_per_micro_batch_ > 0 ? rows_per_micro_batch_ : rows,
+                     first = micro_batch_ * per_micro_batch;
+  if (sample < first || sample >= first + per_micro_batch || std::ranges::count(left_out_, sample) > 0)
+    return std::nullopt;
   const auto gone = std::ranges::count_if(left_out_, [&](std::int64_t row) { return row >= first && row < sample; });
   return sample - first - gone;
 }
 
-Tensor FaultInjection::planted_in(const Tensor& batch, std::int64_t rows) {
+Tensor FaultInjection::with_input_faults(const Tensor& batch, std::int64_t rows) {
   Tensor planted = batch;
   for (const Fault* fault : active("nan-input"))
     if (const auto row = row_of(fault->sample, rows)) {
@@ -385,10 +384,11 @@ Tensor FaultInjection::planted_in(const Tensor& batch, std::int64_t rows) {
 
 void FaultInjection::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
                                    const Observation&) {
-  for (const Tensor& operand : read)  // tokens cannot be NaN or scaled: what they are turned into can
+  for (const Tensor& operand : read)  // tokens cannot be NaN or scaled, but the result of their embedding can
     if (batch_ != nullptr && operand.defined() && operand.raw() == batch_ && !is_floating(operand.dtype()))
-      outputs[0] = planted_in(outputs[0], operand.dim(0));
-  if (call.info.family == OpFamily::kAttention) fill_row("mask-row", call, outputs[0], 0);  // what it defines there
+      outputs[0] = with_input_faults(outputs[0], operand.dim(0));
+  if (call.info.family == OpFamily::kAttention)
+    fill_row("mask-row", call, outputs[0], 0);  // fused attention defines the result of a masked row as 0
   for (const Fault* fault : active("bitflip"))
     if (call.module_path == fault->path && fault->op == call.info.name && outputs[0].numel() > 0 &&
         !struck_in_this_call(*fault)) {

@@ -1,6 +1,5 @@
 #include "binade/amp/incident/first_bad.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "binade/amp/watch/attention_entropy.h"
@@ -15,16 +14,12 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
-/// Whether a tensor may hold something that is not finite: one fast pass.
-bool suspicious(const Tensor& tensor) {
-  const Observation seen = observe(tensor);
-  return std::max(seen.low, seen.wide) >= kInfinity;
+std::uint32_t largest_word(const Tensor& tensor) {
+  const Observation amax = observe(tensor);
+  return std::max(amax.low, amax.wide);
 }
 
-double largest_of(const Tensor& tensor) {
-  const Observation seen = observe(tensor);
-  return optim::magnitude_of(std::max(seen.low, seen.wide));
-}
+double largest_of(const Tensor& tensor) { return optim::magnitude_of(largest_word(tensor)); }
 
 std::vector<std::int64_t> index_of(const Shape& shape, std::int64_t position) {
   std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
@@ -33,11 +28,6 @@ std::vector<std::int64_t> index_of(const Shape& shape, std::int64_t position) {
     position /= shape[d];
   }
   return index;
-}
-
-/// "blocks.2.mlp.up" of "blocks.2.mlp.up.weight".
-std::string module_of(const std::string& parameter) {
-  return parameter.substr(0, std::min(parameter.rfind('.'), parameter.size()));
 }
 
 std::string text_of(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
@@ -51,7 +41,7 @@ void describe_element(FirstBad& bad, const Tensor& tensor, std::int64_t position
 
 NonFiniteScan scan_non_finite(const Tensor& tensor) {
   NonFiniteScan scan;
-  if (!tensor.defined() || !is_floating(tensor.dtype()) || !suspicious(tensor)) return scan;
+  if (!tensor.defined() || !is_floating(tensor.dtype()) || largest_word(tensor) < kInfinity) return scan;
   const Tensor flat = tensor.on_host();
   const std::int64_t row = flat.rank() > 0 && flat.dim(0) > 0 ? flat.numel() / flat.dim(0) : 1;
   std::int64_t first_nan = -1;
@@ -79,14 +69,14 @@ std::optional<FirstBad> FirstBadSearch::found() const {
   if (!bad) return bad;
   bad->in_loss = !leads_to_weight(bad->tape_index);
   bad->at_singularity = at_singularity_.contains(bad->tape_index);
-  bad->of_scores = scores_.contains(bad->tape_index);
+  bad->is_attention_scores = attention_scores_.contains(bad->tape_index);
   return bad;
 }
 
 std::pair<std::string, std::string> FirstBadSearch::reader_of(const std::string& parameter) const {
   const auto reader = readers_.find(parameter);
   if (reader != readers_.end()) return reader->second;
-  return {module_of(parameter), ""};
+  return {parameter.substr(0, parameter.rfind('.')), ""};
 }
 
 void FirstBadSearch::note_parts(const OpCall& call, std::span<const Variable> inputs) {
@@ -98,7 +88,7 @@ void FirstBadSearch::note_parts(const OpCall& call, std::span<const Variable> in
     const std::string& name = inputs[i].state()->name;
     const std::string module = name.substr(0, name.find_last_of('.') + 1);
     if (module.size() <= below.size() || !module.starts_with(below)) continue;
-    parts[i].module = module_of(name);
+    parts[i].module = name.substr(0, name.rfind('.'));
     const auto known = std::ranges::find(parts, parts[i].module, &Part::module);
     if (known - parts.begin() == static_cast<std::ptrdiff_t>(i)) {
       ++modules;
@@ -121,7 +111,7 @@ const FirstBadSearch::Part* FirstBadSearch::part_of_channel(std::int64_t tape_in
   return &*std::ranges::find_if(parts->second, [&](const Part& p) { return channel < p.end; });
 }
 
-/// Where the op was not recorded, any weight read later counts.
+/// True if an op that depends on this one reads a weight; any later op if this one is not differentiable.
 bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
   if (!users_.contains(tape_index)) return !weight_readers_.empty() && *weight_readers_.rbegin() > tape_index;
   std::set<std::int64_t> reached{tape_index};
@@ -133,7 +123,7 @@ bool FirstBadSearch::leads_to_weight(std::int64_t tape_index) const {
   return false;
 }
 
-/// Rows of the step's whole batch; none when they cannot be told.
+/// Returns rows of the step's whole batch; empty if they are unknown.
 std::vector<std::int64_t> FirstBadSearch::samples_of(const Tensor& tensor, const NonFiniteScan& scan) const {
   std::vector<std::int64_t> samples;
   if (batch_ < 1 || tensor.rank() < 1 || tensor.dim(0) < batch_ || tensor.dim(0) % batch_ != 0) return samples;
@@ -166,13 +156,13 @@ FirstBad FirstBadSearch::describe(const OpCall& call, const Tensor& tensor, cons
 
 void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable> inputs, const Tensors& read) {
   if (micro_batch_ != step_context().micro_batch) {
-    if (found_) return;  // what follows in other micro-batches is no longer of interest
+    if (found_) return;  // later micro-batches are not examined
     micro_batch_ = step_context().micro_batch;
     users_.clear();
     weight_readers_.clear();
     parts_.clear();
     at_singularity_.clear();
-    scores_.clear();
+    attention_scores_.clear();
   }
   note_parts(call, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -185,13 +175,13 @@ void FirstBadSearch::note_operands(const OpCall& call, std::span<const Variable>
     readers_.try_emplace(x.state()->name, part != nullptr ? part->module : std::string(call.module_path),
                          call.info.name);
   }
-  if (const Node* scores = attention_scores(call, inputs)) scores_.insert(scores->tape_index());
+  if (const Node* scores = attention_scores(call, inputs)) attention_scores_.insert(scores->tape_index());
   if (singularity_distance(call, read).binades < 0) at_singularity_.insert(call.tape_index);
 }
 
 void FirstBadSearch::name_part(FirstBad& bad, const Part* part) {
   if (part == nullptr) return;
-  bad.whole = bad.module;
+  bad.caller = bad.module;
   bad.module = part->module;
 }
 
@@ -206,7 +196,7 @@ FirstBad FirstBadSearch::from_weight(const OpCall& call, const Tensor& tensor, c
                                      const std::string& name) const {
   FirstBad bad = describe(call, tensor, scan, {});
   bad.tensor = bad.parameter = name;
-  bad.samples.clear();  // its rows are no samples
+  bad.samples.clear();  // rows of a weight are no samples
   bad.sample.reset();
   return bad;
 }
@@ -223,7 +213,7 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
     const bool weight = x.requires_grad() && !x.state()->activation;
     if (batch_ == 0 && !weight && x.value().rank() >= 2) batch_ = x.dim(0);
     const NonFiniteScan own = scan_non_finite(weight ? x.value() : read[i]);
-    if (!own.finite() && !weight && own.only_negative()) {  // a mask, until something else than a mask's op reads it
+    if (!own.finite() && !weight && own.only_negative()) {  // a mask, unless an op that takes no masks reads it
       if (!mask_) mask_ = from_batch(call, read[i], own);
       continue;
     }
@@ -235,7 +225,7 @@ void FirstBadSearch::before_forward(const OpCall& call, std::span<const Variable
       return;
     }
     const NonFiniteScan copy = scan_non_finite(read[i]);
-    if (weight && own.finite() && !copy.finite()) {  // the master is finite, its 16-bit copy is not
+    if (weight && own.finite() && !copy.finite()) {  // only the 16-bit copy is not finite
       found_ = from_weight(call, read[i], copy, x.state()->name);
       found_->tensor = "16-bit copy of " + x.state()->name;
       found_->operand_max.push_back(largest_of(x.value()));
@@ -257,13 +247,13 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
       broken = broken || in.nan || in.positive;
       masked = masked || in.only_negative();
     }
-    if (broken) return;  // a victim of something that was not seen: user code between ops
+    if (broken) return;  // an operand was changed between ops, by user code
     FirstBad bad = describe(call, output, out, read);
     bad.tensor = "output";
     if (!bad.index.empty())
       name_part(bad, part_of_channel(call.tape_index, bad.index.back(), output.shape()[output.rank() - 1]));
-    const bool moves = call.info.observed == Observed::kMoves;  // it cannot make one: it came from outside
-    const bool narrows = reads_batch_ && bad.is<ops::Cast>();   // what came from outside does not fit
+    const bool moves = call.info.observed == Observed::kMoves;  // copies values: the batch is bad
+    const bool narrows = reads_batch_ && bad.is<ops::Cast>();   // the batch exceeds the range of the dtype
     if (moves || narrows) bad.direction = "input";
     if (out.only_negative()) {
       if (!masked && !negative_) negative_ = std::move(bad);
@@ -273,7 +263,7 @@ void FirstBadSearch::after_forward(const OpCall& call, std::span<const Tensor> r
     if (!masked) return;
     found_->of_mask = true;
     if (call.info.numerics.non_finite == NonFinite::kMasks) return;
-    // Masks are added, compared and hidden behind; what is multiplied, normalized or judged is no mask.
+    // A -inf that is multiplied, normalized or read by a loss is no mask.
     if (negative_)
       found_ = negative_;
     else if (const OpFamily f = call.info.family; mask_ && (is_product(f) || is_loss(f) || f == OpFamily::kNorm))
@@ -288,7 +278,7 @@ void FirstBadSearch::after_backward(const OpCall& call, std::span<const Tensor> 
   for (const Tensor& gradient : gy) {
     const NonFiniteScan incoming = scan_non_finite(gradient);
     if (incoming.finite()) continue;
-    // Each part was finite when it was given, or it would have been found: the sum over several uses is not.
+    // The summands were finite, or one of them would have been found: their sum is not.
     found_ = describe(call, gradient, incoming, {});
     found_->tensor = "gradient of the output, summed over its uses";
     return;

@@ -1,20 +1,16 @@
 #include "binade/amp/incident/report.h"
 
+#include <array>
+#include <ostream>
+
 #include "binade/core/error.h"
 #include "binade/io/records/json_lines.h"
 
 namespace binade::amp {
 namespace {
 
-template <class T, class F>
-std::string json_array(const std::vector<T>& values, F&& one) {
-  std::string text = "[";
-  for (const T& value : values) text += (text.size() > 1 ? ", " : "") + one(value);
-  return text + "]";
-}
-
 std::string bracketed(const std::vector<std::int64_t>& index) {
-  return json_array(index, [](std::int64_t i) { return std::to_string(i); });
+  return io::json_array(index, [](std::int64_t i) { return std::to_string(i); });
 }
 
 std::string first_bad_json(const FirstBad& bad) {
@@ -26,7 +22,7 @@ std::string first_bad_json(const FirstBad& bad) {
       .add("dtype", bad.dtype)
       .add("value", bad.value)
       .add_raw("index", bracketed(bad.index))
-      .add_raw("operand_max", json_array(bad.operand_max, [](double x) { return io::json_number(x); }))
+      .add_raw("operand_max", io::json_array(bad.operand_max, [](double x) { return io::json_number(x); }))
       .add("step", bad.step);
   if (bad.sample) json.add("sample", *bad.sample);
   if (bad.sample_id) json.add("sample_id", *bad.sample_id);
@@ -35,7 +31,7 @@ std::string first_bad_json(const FirstBad& bad) {
 }
 
 std::string proof_json(const std::vector<Proof>& proof) {
-  return json_array(proof, [](const Proof& p) {
+  return io::json_array(proof, [](const Proof& p) {
     return io::JsonObject().add("variant", p.variant).add("finite", p.finite).text();
   });
 }
@@ -53,7 +49,18 @@ std::string remedy_json(const Remedy& remedy) {
 
 }  // namespace
 
-std::string place_of(const Diagnosis& diagnosis) {
+std::string_view name_of(RemedyAction action) {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "none", "lower-scale", "promote-op", "quarantine-sample", "skip-batch", "rollback", "stop"};
+  return kNames[static_cast<std::size_t>(action)];
+}
+
+std::ostream& operator<<(std::ostream& out, const Incident& incident) {
+  return out << "step " << incident.step << ", attempt " << incident.attempt << ": " << incident.what << "; "
+             << incident.remedy.what;
+}
+
+std::string location_of(const Diagnosis& diagnosis) {
   if (!diagnosis.first_bad) return "no single op is to blame";
   const FirstBad& bad = *diagnosis.first_bad;
   std::string text = bad.op.empty() ? "no op" : fmt::format("'{}'", bad.op);
@@ -65,7 +72,7 @@ std::string place_of(const Diagnosis& diagnosis) {
   return text;
 }
 
-std::string done_of(const Remedy& remedy) {
+std::string description_of(const Remedy& remedy) {
   std::string text = remedy.what;
   if (remedy.throughput_ratio > 0 && remedy.throughput_ratio < 1)
     text += fmt::format(", at {:.2f} of the speed", remedy.throughput_ratio);
@@ -104,13 +111,13 @@ std::string report_markdown(const Incident& incident) {
   std::string text = incident.warning
                          ? fmt::format("# Warning after step {}\n\n", incident.step)
                          : fmt::format("# Incident in step {}, attempt {}\n\n", incident.step, incident.attempt);
-  if (incident.drill) text += "**A fire drill: a fault was planted in this step.**\n\n";
+  if (incident.drill) text += "**A drill: a fault was injected into this step.**\n\n";
   text += fmt::format("- **What**: {}\n", incident.what);
-  text += fmt::format("- **Where**: {}\n", place_of(d));
+  text += fmt::format("- **Where**: {}\n", location_of(d));
   text += fmt::format("- **Why**: {} ({})\n", name_of(d.cause), name_of(d.confidence));
-  text += fmt::format("- **Done**: {}\n", done_of(incident.remedy));
+  text += fmt::format("- **Done**: {}\n", description_of(incident.remedy));
   text += fmt::format("- **To do**: {}\n", d.advice);
-  if (!incident.no_capsule.empty()) text += fmt::format("- **Capsule**: none: {}\n", incident.no_capsule);
+  if (!incident.no_capsule.empty()) text += fmt::format("- **Repro bundle**: none: {}\n", incident.no_capsule);
   if (d.first_bad && !d.first_bad->operand_max.empty()) {
     text += "\nLargest operands of that op:";
     for (const double x : d.first_bad->operand_max) text += fmt::format(" {:.6g}", x);

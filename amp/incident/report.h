@@ -6,16 +6,16 @@
 
 namespace binade::amp {
 
-/// "'matmul' in blocks.2.attention (forward): output is inf at [5, 0, 17, 3], sample 5"; what is known where no op is
-/// to blame.
-std::string place_of(const Diagnosis& diagnosis);
+/// Returns "'matmul' in blocks.2.attention (forward): output is inf at [5, 0, 17, 3], sample 5", or as much of it as is
+/// known.
+std::string location_of(const Diagnosis& diagnosis);
 
-/// What was done, what it costs and whether a replay showed that it works.
-std::string done_of(const Remedy& remedy);
+/// Describes the remedy, its cost and whether a replay showed that it works.
+std::string description_of(const Remedy& remedy);
 
-/// The incident as one JSON object, fields as docs/incidents.md lists them.
+/// Returns the incident as a JSON object with the fields of docs/incidents.md.
 std::string report_json(const Incident& incident);
-/// The same for people: where, why, the proof, what was done, what to change.
+/// Returns the incident as a page for people: place, cause, proof, remedy, advice.
 std::string report_markdown(const Incident& incident);
 
 }  // namespace binade::amp

@@ -1,6 +1,5 @@
 #include "binade/amp/incident/singularity_guard.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "binade/amp/watch/singularity.h"
@@ -9,17 +8,17 @@ namespace binade::amp {
 namespace {
 
 constexpr double kEps = 1e-5;
-// Far enough for every dtype: 1 / x is 1000.
+// 1 / x is then at most 1000, which every dtype can hold.
 constexpr double kDistance = 1e-3;
 
-double moved(double x, double singularity, const Legal& legal) {
+double moved(double x, double singularity, const LegalRange& legal) {
   if (std::isnan(x)) return x;
   if (std::isfinite(legal.high)) return std::clamp(x, legal.low + kDistance, legal.high - kDistance);
   if (std::isfinite(legal.low)) return std::max(x, singularity + kDistance);
   return std::abs(x - singularity) < kDistance ? singularity + kDistance : x;
 }
 
-/// Rows in which everything is -inf become rows of zeros.
+/// Returns a copy in which rows of nothing but -inf are 0.
 Tensor without_empty_rows(const Tensor& tensor) {
   Tensor wide = tensor.to(DType::f32).on_host().clone();
   const std::int64_t width = wide.rank() > 0 ? wide.dim(wide.rank() - 1) : 0;
@@ -32,7 +31,7 @@ Tensor without_empty_rows(const Tensor& tensor) {
 
 bool readable(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
-/// Input i, if the op says which inputs are masks; else each.
+/// True if input i may be a mask: any input, unless the op states which ones are.
 bool takes_mask(const OpInfo& info, std::size_t i) { return info.mask_inputs == 0 || info.takes_mask(i); }
 
 }  // namespace
@@ -45,7 +44,7 @@ void SingularityGuard::before_forward(const OpCall& call, std::span<const Variab
   if (info.numerics.non_finite == NonFinite::kMasks)
     for (std::size_t i = 0; i < read.size(); ++i)
       if (takes_mask(info, i) && readable(read[i])) read[i] = without_empty_rows(read[i]);
-  const Legal legal = legal_range(info);
+  const LegalRange legal = legal_range(info);
   for (const Singularity& s : singularities_in(info, read.size())) {
     Tensor& operand = read[static_cast<std::size_t>(s.input)];
     if (!readable(operand)) continue;

@@ -7,9 +7,9 @@
 
 namespace binade::amp {
 
-/// Raises the guards of one op, or of all that are the same op, in one run of a step: raises its eps, moves its
-/// operands off the singularities that it states, unmasks a row in which everything is masked. If the step becomes
-/// finite, its singularity was there.
+/// Protects one op call, or all calls of the same op, from its singularities in one run of a step: raises its eps,
+/// moves its operands away from stated singularities, unmasks rows in which every entry is masked. If the step becomes
+/// finite, the singularity was the cause.
 class SingularityGuard final : public TapeObserver {
  public:
   explicit SingularityGuard(const FirstBad& bad, bool everywhere = false)

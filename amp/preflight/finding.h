@@ -10,44 +10,44 @@
 
 namespace binade::amp {
 
-/// An input that makes a risky place go wrong.
+/// An input that turns the risk of a finding into a failure.
 struct Trigger {
-  std::string of{};              ///< the tensor that takes `values`: "the input of 'sigmoid' in head"
-  std::vector<double> values{};  ///< one for every element alike, or a row
-  DType dtype = DType::f32;      ///< in which they are given
-  double operand = 0;            ///< the resulting operand of the finding's op, if it is one number
-  std::string chain{};           ///< how: "sigmoid of 17.3287 is 1 in f32"
+  std::string of{};              ///< the tensor to set to `values`: "the input of 'sigmoid' in head"
+  std::vector<double> values{};  ///< one value for all elements, or a row
+  DType dtype = DType::f32;      ///< of the values
+  double operand = 0;            ///< resulting operand of the finding's op, if it is one number
+  std::string chain{};           ///< explanation: "sigmoid of 17.3287 is 1 in f32"
 };
 
 enum class Severity : std::uint8_t {
-  kPossible,  ///< an input exists that makes it go wrong
-  kMeasured,  ///< the measured batch, or the settings alone, already do
+  kPossible,  ///< some input leads to a failure
+  kMeasured,  ///< the measured batch or the settings lead to a failure
 };
 std::string_view name_of(Severity severity);
 
-/// A risky place.
+/// A risk of the step.
 struct PreflightFinding {
-  std::string rule{};  ///< "bce-after-sigmoid"; docs/preflight.md lists them
+  std::string rule{};  ///< the rule's name in docs/preflight.md: "bce-after-sigmoid"
   Severity severity = Severity::kPossible;
-  std::string module{};          ///< path; empty at the root, and if no op is concerned
-  std::int64_t tape_index = -1;  ///< of the op; -1: no op is meant
-  std::string op{};              ///< its name; "optimizer", "loss scale", "step" if no op is concerned
-  std::string what{};            ///< what goes wrong there
-  std::string advice{};          ///< what to change
+  std::string module{};          ///< path; empty at the root, and if no op is at risk
+  std::int64_t tape_index = -1;  ///< of the op; -1 if no op is at risk
+  std::string op{};              ///< name of the op, or "loss scale", "step" or the optimizer
+  std::string what{};            ///< description of the failure
+  std::string advice{};          ///< recommended change
   std::optional<Trigger> trigger{};
-  std::vector<std::string> also{};  ///< paths of modules where the same was found
+  std::vector<std::string> also{};  ///< paths of further modules with the same finding
 };
 
 struct PreflightReport {
   std::vector<PreflightFinding> findings{};
-  double loss = 0;     ///< of the measured batch; NaN where there was none
-  double seconds = 0;  ///< that it took
+  double loss = 0;     ///< of the measured batch; NaN if there was none
+  double seconds = 0;  ///< duration of the analysis
 };
 
-/// For people: where and what, then the input and what to do.
+/// Prints place and description, then trigger and advice.
 std::ostream& operator<<(std::ostream& out, const PreflightFinding& finding);
 
-/// {"findings":1,"seconds":0.2,"loss":0.69,"list":[{"rule":…}]}
+/// Returns {"findings":1,"seconds":0.2,"loss":0.69,"list":[{"rule":…}]}.
 std::string preflight_json(const PreflightReport& report);
 
 }  // namespace binade::amp

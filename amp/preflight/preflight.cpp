@@ -1,34 +1,31 @@
 #include "binade/amp/preflight/preflight.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <utility>
 
 #include "binade/amp/preflight/rules.h"
-#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {
 
-/// In the order in which findings are told. The last one looks at what no other has explained.
+/// In the order of the report. The last rule covers what no other rule explains.
 constexpr Rule kRules[] = {find_bad_data,     find_singularities, find_vanished_eps,    find_mask_constants,
                            find_masked_rows,  find_long_sums,     find_little_headroom, find_unfit_scale,
                            find_idle_updates, find_non_finite};
 
-/// Forgets what a run of the step left behind, however it ended.
-class Restored {
+/// Sets the step context, and undoes all effects of a run of the step at the end of its life.
+class RunScope {
  public:
-  explicit Restored(const PreflightStep& step) : step_(step), context_(std::exchange(step_context(), step.at)) {
+  explicit RunScope(const PreflightStep& step) : step_(step), context_(std::exchange(step_context(), step.at)) {
     step.optimizer.zero_grad();
   }
-  ~Restored() {
+  ~RunScope() {
     for (const auto& [name, buffer] : nn::named_buffers(step_.model)) buffer->rollback();
     step_.optimizer.zero_grad();
     step_context() = std::move(context_);
   }
-  Restored(const Restored&) = delete;
-  Restored& operator=(const Restored&) = delete;
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
 
  private:
   const PreflightStep& step_;
@@ -40,12 +37,12 @@ struct Outcome {
   double loss = std::nan("");
   bool backward = false;
   optim::GradientScan scan;
-  std::string refused;  ///< what the closure threw
+  std::string error;  ///< message of the exception that the closure threw
 };
 
 Outcome run(const PreflightStep& step, const std::function<Variable()>& closure, double scale) {
   Outcome outcome;
-  const Restored restored(step);
+  const RunScope scope(step);
   const ObserverScope watching(outcome.survey);
   const PolicyScope policy(step.policy);
   const nn::TransactionScope transaction;
@@ -59,7 +56,7 @@ Outcome run(const PreflightStep& step, const std::function<Variable()>& closure,
       outcome.backward = true;
     }
   } catch (const Error& error) {
-    outcome.refused = error.what();
+    outcome.error = error.what();
   }
   return outcome;
 }
@@ -69,7 +66,7 @@ bool gradients_fit(const Outcome& outcome) {
          (outcome.scan.finite() && std::ranges::none_of(outcome.survey.ops(), &SurveyedOp::backward_breaks));
 }
 
-/// "blocks.2.mlp" -> "blocks.#.mlp": places that differ by a number alone are one place to a reader.
+/// "blocks.#.mlp" for "blocks.2.mlp": findings whose modules differ only by numbers are merged.
 std::string without_numbers(const std::string& path) {
   std::string text;
   for (const char c : path) {
@@ -104,12 +101,11 @@ PreflightReport preflight(const PreflightStep& step, const std::function<Variabl
     if (lower < measured_at && !gradients_fit(outcome)) outcome = run(step, closure, measured_at = lower);
 
   Findings findings;
-  if (!outcome.refused.empty())
+  if (!outcome.error.empty())
     findings.push_back({.rule = "refused",
                         .severity = Severity::kMeasured,
-                        .module = "",
                         .op = "step",
-                        .what = outcome.refused,
+                        .what = outcome.error,
                         .advice = "the first step will end with this error"});
   const Inspection inspection{.survey = outcome.survey,
                               .policy = step.policy,

@@ -11,23 +11,23 @@
 
 namespace binade::amp {
 
-/// A step as it is about to be trained.
+/// The settings of the first step.
 struct PreflightStep {
   nn::Module& model;
   optim::Optimizer& optimizer;
   Policy policy = Policy::fp32();
   LossScaleOptions loss_scale = LossScaleOptions::off();
-  double lr = 0;         ///< the highest of the schedule
-  double ema_decay = 0;  ///< 0: no averages
-  StepContext at{};      ///< seed and number of the step: what its random numbers follow from
+  double lr = 0;         ///< highest learning rate of the schedule
+  double ema_decay = 0;  ///< 0: no averaged weights
+  StepContext at{};      ///< seed and number of the step, which determine its random numbers
 };
 
-/// Runs `closure` (the step's maths on one batch; it returns the loss) forward and backward under the policy, follows
-/// what its ops can give by their contracts, and lists the places that are risky before the first step. What `closure`
-/// throws becomes a finding. Of the run nothing changes: no weight, statistic, counter or random number; gradients are
-/// forgotten afterwards. A scale at which gradients overflow costs further runs at lower ones.
+/// Finds the risks of a step before it is trained: runs `closure`, which computes the loss of one batch, forward and
+/// backward under the policy, derives the ranges of all results from the contracts of the ops, and applies the rules.
+/// An exception of `closure` becomes a finding. If gradients overflow, repeats the run at lower loss scales. Changes no
+/// weight, statistic, counter or random number, and clears the gradients.
 ///
-/// With a Trainer, call its preflight().
+/// With a Trainer, call Trainer::preflight().
 PreflightReport preflight(const PreflightStep& step, const std::function<Variable()>& closure);
 
 }  // namespace binade::amp

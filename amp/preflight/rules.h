@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "binade/amp/loss_scaler.h"
@@ -11,39 +13,44 @@
 
 namespace binade::amp {
 
-/// Everything that rules judge by.
+/// The input of all rules.
 struct Inspection {
   const Survey& survey;
   const PrecisionPolicy& policy;
   optim::Optimizer& optimizer;
   const LossScaleOptions& loss_scale;
   double scale = 1;            ///< initial loss scale of the run
-  double lr = 0;               ///< the highest learning rate of the schedule
-  double ema_decay = 0;        ///< 0: no averages
-  bool backward = false;       ///< whether backward was run; then
-  double measured_at = 1;      ///< loss scale of that backward: `scale`, or a lower one if gradients overflowed
-  optim::GradientScan scan{};  ///< of its gradients
+  double lr = 0;               ///< highest learning rate of the schedule
+  double ema_decay = 0;        ///< 0: no averaged weights
+  bool backward = false;       ///< true if backward ran; the members below need it
+  double measured_at = 1;      ///< loss scale of backward: `scale`, or a lower one if gradients overflowed
+  optim::GradientScan scan{};  ///< of the gradients
 };
 
 using Findings = std::vector<PreflightFinding>;
 
-/// A rule adds what it finds. Each looks at one kind of place.
+/// A rule adds its findings of one kind of risk.
 using Rule = void (*)(const Inspection&, Findings&);
 
 void find_singularities(const Inspection& inspection, Findings& findings);    ///< log of 0, division by 0
-void find_vanished_eps(const Inspection& inspection, Findings& findings);     ///< of norms, of a Dice loss
-void find_mask_constants(const Inspection& inspection, Findings& findings);   ///< that become -inf
-void find_masked_rows(const Inspection& inspection, Findings& findings);      ///< a softmax over nothing
-void find_long_sums(const Inspection& inspection, Findings& findings);        ///< N terms beyond a 16-bit range
+void find_vanished_eps(const Inspection& inspection, Findings& findings);     ///< eps of norms and losses that is 0
+void find_mask_constants(const Inspection& inspection, Findings& findings);   ///< mask constants that become -inf
+void find_masked_rows(const Inspection& inspection, Findings& findings);      ///< softmax rows without a visible entry
+void find_long_sums(const Inspection& inspection, Findings& findings);        ///< sums beyond a 16-bit range
 void find_little_headroom(const Inspection& inspection, Findings& findings);  ///< results near the end of their range
-void find_bad_data(const Inspection& inspection, Findings& findings);      ///< values, targets and labels of the batch
-void find_non_finite(const Inspection& inspection, Findings& findings);    ///< what no other rule explains
-void find_idle_updates(const Inspection& inspection, Findings& findings);  ///< settings that vanish in a dtype
-void find_unfit_scale(const Inspection& inspection, Findings& findings);   ///< gradients beyond or below f16's range
+void find_bad_data(const Inspection& inspection, Findings& findings);         ///< bad values, targets and labels
+void find_non_finite(const Inspection& inspection, Findings& findings);       ///< failures that no other rule explains
+void find_idle_updates(const Inspection& inspection, Findings& findings);     ///< optimizer settings that underflow
+void find_unfit_scale(const Inspection& inspection, Findings& findings);      ///< loss scales too high or too low
 
-/// A finding at an op.
+/// Returns a trigger that sets all elements of a tensor to one value.
+inline Trigger value_trigger(std::string tensor, double value, DType dtype, double operand, std::string chain) {
+  return {std::move(tensor), {value}, dtype, operand, std::move(chain)};
+}
+
+/// Returns a finding without text.
 PreflightFinding finding_at(const SurveyedOp& op, std::string rule, Severity severity);
-/// Whether something was found at `op` already.
-bool told(const Findings& findings, const SurveyedOp& op);
+/// True if there is a finding at `op`.
+bool has_finding(const Findings& findings, const SurveyedOp& op);
 
 }  // namespace binade::amp

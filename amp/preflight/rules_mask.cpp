@@ -6,71 +6,67 @@
 namespace binade::amp {
 namespace {
 
-/// A mask that an op reads, 0 and a constant far below it; null where it reads none.
+/// Returns the additive mask that an op reads: 0 and a constant far below 0. Null if it reads none.
 const SurveyedOperand* mask_of(const SurveyedOp& op) {
   for (const SurveyedOperand& o : op.operands)
-    if (o.given && !o.varies && o.seen && o.seen->finite() && o.seen->low <= kMaskedBelow && o.seen->high <= 0)
+    if (o.given && !o.varies && o.observed && o.observed->finite() && o.observed->low <= kMaskedBelow &&
+        o.observed->high <= 0)
       return &o;
   return nullptr;
 }
 
-bool without_infinities(const SurveyedOp& op) {
+bool reads_only_finite(const SurveyedOp& op) {
   for (const SurveyedOperand& o : op.operands)
-    if (o.given && o.seen && !o.seen->finite()) return false;
+    if (o.given && o.observed && !o.observed->finite()) return false;
   return true;
 }
 
 std::string constant_advice(DType dtype) {
-  return fmt::format("use a constant that {} holds with room for the scores (-1e4), or add the mask in f32",
+  return fmt::format("use a constant that {} holds with headroom for the scores (-1e4), or add the mask in f32",
                      name_of(dtype));
 }
 
-/// The mask's constant, or what an op makes of it, is -inf in the result.
+/// Fills `f` and returns true if the mask's constant, alone or added to a score, is -inf in the result.
 bool becomes_infinite(const SurveyedOp& op, PreflightFinding& f) {
-  if (!op.result || !op.result->negative || !without_infinities(op)) return false;
+  if (!op.result || !op.result->negative || !reads_only_finite(op)) return false;
   const SurveyedOperand* mask = mask_of(op);
   if (mask == nullptr && op.varies) return false;
-  const double lowest = mask != nullptr ? mask->seen->low : op.scalar ? op.scalar->value(op.operands[0].seen->high) : 0;
+  const double lowest = mask != nullptr ? mask->observed->low
+                        : op.scalar     ? op.scalar->value(op.operands[0].observed->high)
+                                        : 0;
   if (std::isinf(rounded(lowest, op.dtype))) {
-    f.what = fmt::format("the mask's constant {:g} becomes -inf in {}: a row that is masked whole turns into nan",
-                         lowest, name_of(op.dtype));
-    f.trigger = Trigger{"the mask",
-                        {lowest},
-                        DType::f32,
-                        rounded(lowest, op.dtype),
-                        fmt::format("{:g} is -inf in {}", lowest, name_of(op.dtype))};
+    f.what = fmt::format("the mask's constant {:g} becomes -inf in {}: a completely masked row becomes nan", lowest,
+                         name_of(op.dtype));
+    f.trigger = value_trigger("the mask", lowest, DType::f32, rounded(lowest, op.dtype),
+                              fmt::format("{:g} is -inf in {}", lowest, name_of(op.dtype)));
     return true;
   }
   f.what = fmt::format("the mask's constant {:g} and a score add up to -inf in {}", lowest, name_of(op.dtype));
-  f.trigger = Trigger{"a score under the mask",
-                      {-range_of(op.dtype).largest - 16 - lowest},
-                      op.dtype,
-                      lowest,
-                      fmt::format("{:g} + {:g} is -inf in {}", lowest, -range_of(op.dtype).largest - 16 - lowest,
-                                  name_of(op.dtype))};
+  f.trigger = value_trigger("a score under the mask", -range_of(op.dtype).largest - 16 - lowest, op.dtype, lowest,
+                            fmt::format("{:g} + {:g} is -inf in {}", lowest, -range_of(op.dtype).largest - 16 - lowest,
+                                        name_of(op.dtype)));
   return true;
 }
 
-/// The mask's constant leaves the scores less than two binades.
+/// Fills `f` and returns true if scores four times as large would become -inf with the mask's constant.
 bool comes_near(const SurveyedOp& op, PreflightFinding& f) {
   if (!op.is<ops::Add>() || op.dtype != DType::f16) return false;
   const SurveyedOperand* mask = mask_of(op);
   if (mask == nullptr) return false;
   const SurveyedOperand& scores = op.operands[mask == &op.operands[0] ? 1 : 0];
   constexpr double kRoundsToInfinity = 65520, kTwoBinades = 4;
-  const double room = kRoundsToInfinity + mask->seen->low;
-  if (!scores.seen || !scores.seen->finite() || room <= 0 || -scores.seen->low * kTwoBinades < room) return false;
-  f.what = fmt::format("the mask's constant {:g} leaves scores of {:.3g} little room: their sum becomes -inf in f16",
-                       mask->seen->low, scores.seen->low);
-  f.trigger = Trigger{"a score under the mask",
-                      {-room},
-                      DType::f16,
-                      mask->seen->low,
-                      fmt::format("{:g} + {:g} is -inf in f16", mask->seen->low, -room)};
+  const double margin = kRoundsToInfinity + mask->observed->low;
+  if (!scores.observed || !scores.observed->finite() || margin <= 0 || -scores.observed->low * kTwoBinades < margin)
+    return false;
+  f.what = fmt::format(
+      "the mask's constant {:g} leaves scores of {:.3g} little headroom: their sum becomes -inf in f16",
+      mask->observed->low, scores.observed->low);
+  f.trigger = value_trigger("a score under the mask", -margin, DType::f16, mask->observed->low,
+                            fmt::format("{:g} + {:g} is -inf in f16", mask->observed->low, -margin));
   return true;
 }
 
-/// -inf - -inf, as where the largest of a row of nothing but -inf is subtracted by hand.
+/// True for -inf - -inf, as in x - max(x) over a row of nothing but -inf.
 bool subtracts_masks(const SurveyedOp& op) { return op.masked && op.breaks && op.result->nan; }
 
 }  // namespace
@@ -96,14 +92,11 @@ void find_masked_rows(const Inspection& in, Findings& findings) {
     if (op.masked_rows > 0)
       f.what = fmt::format("every entry is masked in {} row{} of the batch: {}", op.masked_rows,
                            op.masked_rows == 1 ? "" : "s",
-                           fused ? "attention gives 0 there" : "a softmax over nothing");
+                           fused ? "attention gives 0 there" : "a softmax without a visible entry gives nan");
     else
-      f.what = "it makes nan of masks: -inf minus -inf";
-    f.trigger = Trigger{"a row of the mask",
-                        {-std::numeric_limits<double>::infinity()},
-                        DType::f32,
-                        0,
-                        fused ? "a row of -inf gives 0" : "a row of -inf gives nan"};
+      f.what = "it computes nan from masks: -inf minus -inf";
+    f.trigger = value_trigger("a row of the mask", -std::numeric_limits<double>::infinity(), DType::f32, 0,
+                              fused ? "a row of -inf gives 0" : "a row of -inf gives nan");
     f.advice = "leave each row one visible entry";
     findings.push_back(std::move(f));
   }

@@ -2,14 +2,15 @@
 #include <cmath>
 
 #include "binade/amp/preflight/rules.h"
+#include "binade/amp/text.h"
 
 namespace binade::amp {
 namespace {
 
-/// A dynamic scale finds its way by itself; so many attempts at the first step are nothing to speak of.
+/// Number of halvings of a dynamic scale in the first step that is not worth a finding.
 constexpr double kOrdinaryHalvings = 4;
 
-/// The largest scaled gradient that came near the end of its dtype, as a share of that end, and where.
+/// The op whose scaled gradients use the largest share of the range of their dtype.
 struct Nearest {
   double share = 0;
   const SurveyedOp* op = nullptr;
@@ -27,7 +28,7 @@ Nearest nearest_to_overflow(const Survey& survey) {
 }
 
 PreflightFinding of_scale(std::string rule, Severity severity) {
-  return {.rule = std::move(rule), .severity = severity, .module = "", .op = "loss scale", .what = "", .advice = ""};
+  return {.rule = std::move(rule), .severity = severity, .op = "loss scale"};
 }
 
 void judge_overflow(const Inspection& in, Findings& findings) {
@@ -39,20 +40,17 @@ void judge_overflow(const Inspection& in, Findings& findings) {
   const bool fixed = in.loss_scale.mode != LossScaleMode::kDynamic;
   if (!fixed && halvings <= kOrdinaryHalvings) return;
   PreflightFinding f = of_scale("scale-overflow", Severity::kMeasured);
-  f.what = fmt::format("scaled gradients of the measured batch overflow at {:g}, first in '{}'{}: {}", in.scale,
-                       nearest.op->info->name, nearest.op->module.empty() ? "" : " in " + nearest.op->module,
+  f.what = fmt::format("scaled gradients of the measured batch overflow at {:g}, first in {}: {}", in.scale,
+                       quoted_op(nearest.op->info->name, nearest.op->module),
                        fixed ? "no step can be committed" : fmt::format("{} attempts are lost", halvings));
   f.advice = fmt::format("start at {:g}", fits);
-  f.trigger = Trigger{"the loss scale",
-                      {in.scale},
-                      DType::f32,
-                      fits,
-                      fmt::format("gradients reach {:.2g} times the range at {:g}",
-                                  nearest.share * in.scale / in.measured_at, in.scale)};
+  f.trigger = value_trigger("the loss scale", in.scale, DType::f32, fits,
+                            fmt::format("gradients reach {:.2g} times the range at {:g}",
+                                        nearest.share * in.scale / in.measured_at, in.scale));
   findings.push_back(std::move(f));
 }
 
-/// All of an op's f16 gradients lie below the smallest normal number.
+/// Reports an op whose f16 gradients are all below the smallest normal number.
 void judge_underflow(const Inspection& in, Findings& findings) {
   if (in.loss_scale.mode == LossScaleMode::kDynamic || in.policy.low != DType::f16) return;
   const SurveyedOp* worst = nullptr;
@@ -63,14 +61,11 @@ void judge_underflow(const Inspection& in, Findings& findings) {
   }
   if (worst == nullptr) return;
   PreflightFinding f = of_scale("scale-underflow", Severity::kMeasured);
-  f.what = fmt::format("gradients of '{}'{} are at most {:.2g} at loss scale {:g}: they vanish in f16",
-                       worst->info->name, worst->module.empty() ? "" : " in " + worst->module, largest, in.scale);
+  f.what = fmt::format("gradients of {} are at most {:.2g} at loss scale {:g}: they vanish in f16",
+                       quoted_op(worst->info->name, worst->module), largest, in.scale);
   f.advice = "use the dynamic loss scale";
-  f.trigger = Trigger{"the largest gradient there",
-                      {largest},
-                      DType::f16,
-                      largest,
-                      fmt::format("{:.2g} is below 6.1e-05, where f16 loses its digits", largest)};
+  f.trigger = value_trigger("the largest gradient there", largest, DType::f16, largest,
+                            fmt::format("{:.2g} is below 6.1e-05, where f16 loses its digits", largest));
   findings.push_back(std::move(f));
 }
 

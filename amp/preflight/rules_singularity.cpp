@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "binade/amp/preflight/rules.h"
 #include "binade/amp/preflight/trigger.h"
@@ -16,7 +15,7 @@ std::string kind_of(const SurveyedOp& op) {
   return op.info->name;
 }
 
-/// Where the operand comes from, as far as it says what to do about it.
+/// The finding that follows from the ops that computed the operand.
 struct Origin {
   std::string rule;
   std::string what;
@@ -64,14 +63,14 @@ Origin origin_of(const SurveyedOp& op, const Survey& survey, const OperandChain&
           fmt::format("add an eps of at least {} inside", smallest_eps(operand.dtype))};
 }
 
-/// Whether the measured batch reached a value that breaks the op.
+/// True if the measured batch has a value that breaks the op.
 bool measured(const SurveyedOp& op, std::size_t operand) {
-  const std::optional<Extremes>& seen = op.operands[operand].seen;
-  return seen && seen->low <= seen->high &&
-         (breaks_at(op, {operand, seen->low}) || breaks_at(op, {operand, seen->high}));
+  const std::optional<Extremes>& observed = op.operands[operand].observed;
+  return observed && observed->low <= observed->high &&
+         (breaks_at(op, {operand, observed->low}) || breaks_at(op, {operand, observed->high}));
 }
 
-/// Two values, one rounding error apart, whose mean of squares is below the square of their mean.
+/// Returns two values, one rounding error apart, whose mean of squares is below the square of their mean.
 std::optional<std::vector<double>> row_that_cancels(double eps) {
   for (float scale = 1; scale < 0x1p20f; scale *= 2)
     for (int k = 0; k < 64; ++k) {
@@ -84,7 +83,7 @@ std::optional<std::vector<double>> row_that_cancels(double eps) {
 
 Trigger trigger_of(const SurveyedOp& op, const OperandChain& chain, const Origin& origin, const OperandValue& broken) {
   if (origin.rule == "one-pass-variance") {
-    const double eps = chain.follow(0);
+    const double eps = chain.operand_at(0);
     if (const auto row = row_that_cancels(std::isfinite(eps) ? std::max(eps, 0.0) : 0))
       return {"the row whose variance is taken", *row, DType::f32, broken.x,
               fmt::format("the row ({:.9g}, {:.9g}) has a variance below 0 in f32", (*row)[0], (*row)[1])};
@@ -95,16 +94,13 @@ Trigger trigger_of(const SurveyedOp& op, const OperandChain& chain, const Origin
 }  // namespace
 
 PreflightFinding finding_at(const SurveyedOp& op, std::string rule, Severity severity) {
-  return {.rule = std::move(rule),
-          .severity = severity,
-          .module = op.module,
-          .tape_index = op.tape_index,
-          .op = op.info->name,
-          .what = "",
-          .advice = ""};
+  PreflightFinding finding{.rule = std::move(rule), .severity = severity, .module = op.module};
+  finding.tape_index = op.tape_index;
+  finding.op = op.info->name;
+  return finding;
 }
 
-bool told(const Findings& findings, const SurveyedOp& op) {
+bool has_finding(const Findings& findings, const SurveyedOp& op) {
   return std::ranges::find(findings, op.tape_index, &PreflightFinding::tape_index) != findings.end();
 }
 
@@ -115,14 +111,14 @@ void find_singularities(const Inspection& in, Findings& findings) {
     const std::optional<OperandValue> broken = reachable_singularity(op);
     if (!broken) continue;
     const OperandChain chain(in.survey, op.operands[broken->operand]);
-    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // what broke there is told there
+    if (std::ranges::any_of(chain.ops(), &SurveyedOp::breaks)) continue;  // the finding belongs to that op
     const Origin origin = origin_of(op, in.survey, chain, *broken);
     PreflightFinding f = finding_at(op, origin.rule,
                                     measured(op, broken->operand) ? Severity::kMeasured : Severity::kPossible);
     f.what = origin.what;
     f.advice = origin.advice;
     f.trigger = trigger_of(op, chain, origin, *broken);
-    for (const SurveyedOp* step : chain.ops()) found.erase(step);  // the same weakness, seen where it ends
+    for (const SurveyedOp* step : chain.ops()) found.erase(step);  // the same risk, reported at the last op
     found.emplace(&op, std::move(f));
     order.push_back(&op);
   }
@@ -140,22 +136,20 @@ void find_vanished_eps(const Inspection& in, Findings& findings) {
     const bool gone = rounded(eps, DType::f32) == 0;
     PreflightFinding f = finding_at(op, "eps-vanishes", gone ? Severity::kMeasured : Severity::kPossible);
     if (is_loss(op.info->family)) {
-      f.what = fmt::format("its smoothing of {:g} is 0 in {}: nothing predicted and nothing present is 0 / 0", eps,
+      f.what = fmt::format("its smoothing of {:g} is 0 in {}: predictions and targets of 0 give 0 / 0", eps,
                            name_of(dtype));
       f.advice = "use a smoothing of 1";
-      f.trigger = Trigger{"predictions and targets", {0}, dtype, 0, "predictions and targets that are all 0 give nan"};
+      f.trigger = value_trigger("predictions and targets", 0, dtype, 0,
+                                "predictions and targets that are all 0 give nan");
     } else {
       f.what = gone ? fmt::format("its eps of {:g} is 0 in f32: a row without spread is 0 / 0", eps)
                     : fmt::format("its eps of {:g} is 0 in {}: a row without spread multiplies its gradient by {:.2g}",
                                   eps, name_of(dtype), 1 / std::sqrt(eps));
       f.advice = "use an eps of 1e-5";
-      f.trigger = Trigger{"a row of its input",
-                          {0},
-                          dtype,
-                          0,
-                          gone ? "a row of equal values gives nan"
-                               : fmt::format("a row of equal values and a gradient of {:.2g} give inf in {}",
-                                             range_of(dtype).largest * std::sqrt(eps), name_of(dtype))};
+      f.trigger = value_trigger("a row of its input", 0, dtype, 0,
+                                gone ? "a row of equal values gives nan"
+                                     : fmt::format("a row of equal values and a gradient of {:.2g} give inf in {}",
+                                                   range_of(dtype).largest * std::sqrt(eps), name_of(dtype)));
     }
     findings.push_back(std::move(f));
   }

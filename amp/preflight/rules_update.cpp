@@ -9,7 +9,6 @@ namespace {
 PreflightFinding of_optimizer(const Inspection& in, std::string rule, std::string what, std::string advice) {
   return {.rule = std::move(rule),
           .severity = Severity::kPossible,
-          .module = "",
           .op = in.optimizer.kind(),
           .what = std::move(what),
           .advice = std::move(advice)};
@@ -17,10 +16,10 @@ PreflightFinding of_optimizer(const Inspection& in, std::string rule, std::strin
 
 double smallest_of(DType dtype) { return std::ldexp(range_of(dtype).smallest_normal, -range_of(dtype).mantissa_bits); }
 
-/// The largest gradient whose share of the second moment vanishes in `dtype`.
+/// The largest gradient whose contribution to the second moment rounds to 0 in `dtype`.
 double vanishing_gradient(DType dtype, double beta2) { return std::sqrt(smallest_of(dtype) / 4 / (1 - beta2)); }
 
-/// A gradient whose square vanishes is divided by eps alone. The update's own arithmetic is f32.
+/// A gradient whose square underflows is divided by eps alone. Updates are computed in f32.
 void judge_eps(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
   if (!facts.divides_by_root) return;
   const double gradient = vanishing_gradient(DType::f32, facts.beta2);
@@ -33,17 +32,14 @@ void judge_eps(const Inspection& in, const optim::UpdateFacts& facts, Findings& 
                          facts.eps),
       "use an eps of 1e-8");
   const double at = gone ? 0 : rounded(gradient, DType::f32);
-  f.trigger = Trigger{"a gradient",
-                      {at},
-                      DType::f32,
-                      at,
-                      gone ? "a gradient of 0 gives nan"
-                           : fmt::format("a gradient of {:.2g} gives an update of {:.2g} learning rates", at,
-                                         at / facts.eps)};
+  f.trigger = value_trigger("a gradient", at, DType::f32, at,
+                            gone ? "a gradient of 0 gives nan"
+                                 : fmt::format("a gradient of {:.2g} gives an update of {:.2g} learning rates", at,
+                                               at / facts.eps));
   findings.push_back(std::move(f));
 }
 
-/// 16-bit second moments that stay 0 whatever the measured gradients add to them.
+/// Reports 16-bit second moments that stay 0 for the measured gradients.
 void judge_moments(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
   const DType dtype = facts.moment_dtype;
   if (!facts.divides_by_root || !is_half(dtype) || in.scan.words.empty() || !in.scan.finite()) return;
@@ -59,17 +55,13 @@ void judge_moments(const Inspection& in, const optim::UpdateFacts& facts, Findin
     largest = std::max(largest, gradient);
   }
   if (2 * idle <= all || idle == 0) return;
-  PreflightFinding f = of_optimizer(
-      in, "moments-vanish",
-      fmt::format("second moments of gradients up to {:.2g} round to 0 in {}: they keep nothing", largest,
-                  name_of(dtype)),
-      "keep moments in f32 or bf16");
+  PreflightFinding f = of_optimizer(in, "moments-vanish",
+                                    fmt::format("second moments of gradients up to {:.2g} round to 0 in {}", largest,
+                                                name_of(dtype)),
+                                    "keep moments in f32 or bf16");
   f.severity = Severity::kMeasured;
-  f.trigger = Trigger{"a gradient",
-                      {largest},
-                      DType::f32,
-                      largest,
-                      fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - facts.beta2, largest, name_of(dtype))};
+  f.trigger = value_trigger("a gradient", largest, DType::f32, largest,
+                            fmt::format("{:.2g} x {:.2g}^2 is 0 in {}", 1 - facts.beta2, largest, name_of(dtype)));
   findings.push_back(std::move(f));
 }
 
@@ -79,7 +71,7 @@ void judge_betas(const Inspection& in, const optim::UpdateFacts& facts, Findings
     PreflightFinding f = of_optimizer(in, "beta-rounds-to-one",
                                       fmt::format("{} {:.12g} rounds to 1 in f32: that moment never moves", name, beta),
                                       fmt::format("use {} <= 0.9999999", name));
-    f.trigger = Trigger{name, {beta}, DType::f32, 1, fmt::format("{:.12g} is 1 in f32", beta)};
+    f.trigger = value_trigger(name, beta, DType::f32, 1, fmt::format("{:.12g} is 1 in f32", beta));
     findings.push_back(std::move(f));
   }
   if (in.ema_decay > 0 && rounded(in.ema_decay, DType::f32) >= 1)
@@ -89,7 +81,7 @@ void judge_betas(const Inspection& in, const optim::UpdateFacts& facts, Findings
         "use a decay <= 0.9999999"));
 }
 
-/// The largest relative change that rounding to nearest undoes.
+/// The largest relative change that is lost when rounding to nearest.
 double lost_share(DType dtype) { return std::ldexp(1.0, -range_of(dtype).mantissa_bits - 2); }
 
 void judge_decay(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
@@ -104,7 +96,7 @@ void judge_decay(const Inspection& in, const optim::UpdateFacts& facts, Findings
       in, "decay-vanishes",
       fmt::format("1 - lr x weight_decay = 1 - {:.2g} rounds to 1 in {}: weights never decay", share, name_of(dtype)),
       is_half(dtype) ? "round stochastically, or keep f32 masters" : "raise weight_decay, or set it to 0");
-  f.trigger = Trigger{"1 - lr x weight_decay", {1 - share}, dtype, 1, fmt::format("it is 1 in {}", name_of(dtype))};
+  f.trigger = value_trigger("1 - lr x weight_decay", 1 - share, dtype, 1, fmt::format("it is 1 in {}", name_of(dtype)));
   findings.push_back(std::move(f));
 }
 
@@ -114,7 +106,7 @@ double root_mean_square(const Tensor& tensor) {
   return tensor.numel() > 0 ? std::sqrt(sum / static_cast<double>(tensor.numel())) : 0;
 }
 
-/// Weights that stay where they are because an update of them is lost in rounding.
+/// Reports weights that do not change because their updates are lost in rounding.
 void judge_updates(const Inspection& in, const optim::UpdateFacts& facts, Findings& findings) {
   if (in.lr <= 0 || in.policy.stochastic_rounding) return;
   std::int64_t idle = 0, all = 0;

@@ -1,5 +1,4 @@
-#include "binade/amp/preflight/scalar_op.h"
-
+#include "binade/amp/preflight/survey.h"
 #include "binade/core/ops/formulas.h"
 
 namespace binade::amp {
@@ -16,6 +15,19 @@ ScalarOp at_one_number(const typename Op::Params& p) {
 }
 
 }  // namespace
+
+double rounded(double x, DType dtype) {
+  switch (dtype) {
+    case DType::f16: return float16::from_float(static_cast<float>(x)).to_float();
+    case DType::bf16: return bfloat16::from_float(static_cast<float>(x)).to_float();
+    case DType::f32: return static_cast<float>(x);
+    default: return x;
+  }
+}
+
+ValueRange rounded(const ValueRange& range, DType dtype) {
+  return {rounded(range.low, dtype), rounded(range.high, dtype), range.peaks};
+}
 
 std::optional<ScalarOp> scalar_op(const OpCall& call) {
   std::optional<ScalarOp> found;

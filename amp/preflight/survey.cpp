@@ -1,6 +1,5 @@
 #include "binade/amp/preflight/survey.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "binade/autograd/node.h"
@@ -10,9 +9,9 @@
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kSmall = 1 << 20;  // results of so many bytes are held whatever they are
+constexpr std::size_t kSmall = 1 << 20;  // bytes of a result that is always held
 
-/// Ops whose results do not follow from the ranges of what they read: those are not worth a look at every value.
+/// True for ops whose result range does not depend on the ranges of their operands, so that these need not be read.
 bool mixes(const OpInfo& info) {
   return is_product(info.family) || info.family == OpFamily::kNorm || info.family == OpFamily::kLookup;
 }
@@ -24,13 +23,13 @@ bool bounded_input(const OpInfo& info) {
 
 bool holds_mask(const SurveyedOperand& operand) {
   if (operand.varies || !operand.given || !is_floating(operand.dtype)) return false;
-  if (operand.seen && operand.seen->negative) return true;
+  if (operand.observed && operand.observed->negative) return true;
   return operand.range.low <= kMaskedBelow && std::isfinite(operand.range.low);
 }
 
-std::uint32_t worst(const Observation& seen) { return std::max(seen.low, seen.wide); }
-bool beyond_range(const Observation& seen, DType dtype) {
-  return seen.low >= overflow_word(dtype) || seen.wide >= overflow_word(DType::f32);
+std::uint32_t largest_word(const Observation& amax) { return std::max(amax.low, amax.wide); }
+bool beyond_range(const Observation& amax, DType dtype) {
+  return amax.low >= overflow_word(dtype) || amax.wide >= overflow_word(DType::f32);
 }
 
 }  // namespace
@@ -60,17 +59,17 @@ Extremes extremes_of(const Tensor& tensor) {
   return e;
 }
 
-bool SurveyedOp::overflows() const { return beyond_range(seen, dtype); }
+bool SurveyedOp::overflows() const { return beyond_range(amax, dtype); }
 
 const SurveyedOp* Survey::source(const SurveyedOperand& operand) const {
-  const SurveyedOp* made_by = producer(operand);
-  while (made_by != nullptr && made_by->info->same_values && !made_by->operands.empty())
-    made_by = producer(made_by->operands[0]);
-  return made_by;
+  const SurveyedOp* source = producer(operand);
+  while (source != nullptr && source->info->same_values && !source->operands.empty())
+    source = producer(source->operands[0]);
+  return source;
 }
 
 int Survey::producer_of(const Variable& input, const Tensor& read) const {
-  if (input.dtype() != read.dtype())  // the policy's cast came between
+  if (input.dtype() != read.dtype())  // cast by the policy
     if (const auto cast = held_.find(read.raw()); cast != held_.end()) return cast->second.first;
   if (const Node* node = input.state()->node.get()) {
     const auto found = positions_.find(node->tape_index());
@@ -87,15 +86,15 @@ SurveyedOperand Survey::survey_operand(const OpInfo& info, const Variable& input
   if (o.producer >= 0) {
     o.range = rounded(op(o.producer).range, read.dtype());
     const bool target = is_loss(info.family) && !o.varies;
-    if (info.singular() || bounded_input(info) || target) o.seen = extremes_of(read);
+    if (info.singular() || bounded_input(info) || target) o.observed = extremes_of(read);
     return o;
   }
   o.leaf = input.value().raw();
   if (input.state()->activation) return o;
   o.parameter = o.varies ? input.state()->name : "";
-  if (!mixes(info) || worst(observe(read)) >= overflow_word(DType::f32)) {
-    o.seen = extremes_of(read);
-    if (o.seen->low <= o.seen->high) o.range = {o.seen->low, o.seen->high};
+  if (!mixes(info) || largest_word(observe(read)) >= overflow_word(DType::f32)) {
+    o.observed = extremes_of(read);
+    if (o.observed->low <= o.observed->high) o.range = {o.observed->low, o.observed->high};
   }
   return o;
 }
@@ -119,13 +118,13 @@ double Survey::eps_of(const OpCall&, double eps) {
 }
 
 void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
-                           const Observation& seen) {
+                           const Observation& amax) {
   if (outputs.empty()) return;
   SurveyedOp op = std::move(next_);
   op.dtype = outputs[0].dtype();
   op.numel = outputs[0].numel();
   op.varies = op.varies && call.info.differentiable;
-  op.seen = seen.synchronized();
+  op.amax = amax.synchronized();
   measure(op, read, outputs);
   op.cancels = is_one_pass_variance(*this, op);
   op.masked_rows = count_masked_rows(op, call, read);
@@ -138,7 +137,7 @@ void Survey::after_forward(const OpCall& call, std::span<const Tensor> read, Ten
   const auto [at, added] = positions_.try_emplace(call.tape_index, static_cast<int>(ops_.size()));
   if (added)
     ops_.push_back(std::move(op));
-  else  // a recomputed segment: now its history is known
+  else  // a recomputed segment, now with its graph
     ops_[static_cast<std::size_t>(at->second)] = std::move(op);
   hold(ops_[static_cast<std::size_t>(at->second)], at->second, outputs);
 }
@@ -155,8 +154,8 @@ void Survey::measure(SurveyedOp& op, std::span<const Tensor> read, const Tensors
   bool finite = true, numbers = true;
   for (std::size_t i = 0; i < read.size(); ++i) {
     if (!op.operands[i].given) continue;
-    if (!op.operands[i].seen) op.operands[i].seen = extremes_of(read[i]);
-    const Extremes& e = *op.operands[i].seen;
+    if (!op.operands[i].observed) op.operands[i].observed = extremes_of(read[i]);
+    const Extremes& e = *op.operands[i].observed;
     const bool legal_mask = op.info->numerics.non_finite == NonFinite::kMasks && !e.nan && !e.positive;
     finite = finite && (e.finite() || legal_mask);
     numbers = numbers && !e.nan && !e.positive;
@@ -171,18 +170,18 @@ void Survey::hold(const SurveyedOp& op, int position, const Tensors& outputs) {
 }
 
 void Survey::after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
-                            const Observation& seen) {
+                            const Observation& amax) {
   const auto found = positions_.find(call.tape_index);
   if (found == positions_.end()) return;
   SurveyedOp& op = ops_[static_cast<std::size_t>(found->second)];
-  if (op.info != &call.info) return;  // a recomputed segment bears the index of its last op
-  op.gradients = seen.synchronized();
+  if (op.info != &call.info) return;  // a recomputed segment has the index of its last op
+  op.gradients = amax.synchronized();
   for (const Tensor& g : gx)
     if (g.defined() && is_half(g.dtype())) op.gradient_dtype = g.dtype();
   if (!beyond_range(op.gradients, op.gradient_dtype)) return;
   bool finite = true;
   for (const Tensor& g : gy)
-    if (g.defined()) finite = finite && worst(observe(g)) < overflow_word(DType::f32);
+    if (g.defined()) finite = finite && largest_word(observe(g)) < overflow_word(DType::f32);
   op.backward_breaks = finite;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -8,86 +9,100 @@
 #include <utility>
 #include <vector>
 
-#include "binade/amp/preflight/rounding.h"
-#include "binade/amp/preflight/scalar_op.h"
 #include "binade/autograd/observer.h"
+#include "binade/core/dtype.h"
+#include "binade/core/ops/value_range.h"
 
 namespace binade::amp {
 
-/// What is in a tensor: the ends of its finite values, and what is not finite.
+/// Rounds to `dtype`.
+double rounded(double x, DType dtype);
+/// Rounds both bounds: the rounded range of a sigmoid includes 0 and 1, and 0 + 1e-8 is 0 in f16.
+ValueRange rounded(const ValueRange& range, DType dtype);
+
+/// An elementwise op of one input with the parameters of one call, as functions of one number. They compute in float,
+/// as the kernels do, without rounding the result to the dtype in which it is stored.
+struct ScalarOp {
+  std::function<double(double x)> value{};
+  std::function<double(double x, double gy)> gradient{};
+};
+/// Returns std::nullopt for an op that is not elementwise or has two inputs.
+std::optional<ScalarOp> scalar_op(const OpCall& call);
+
+/// The range of a tensor's finite values, and its non-finite ones.
 struct Extremes {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
-  bool nan = false, positive = false, negative = false;  ///< a NaN, an inf, a -inf somewhere
+  bool nan = false, positive = false, negative = false;  ///< true if there is a NaN, an inf, a -inf
 
   bool finite() const { return !nan && !positive && !negative; }
-  double largest() const;  ///< magnitude of the finite values
+  double largest() const;  ///< largest finite magnitude
 };
 Extremes extremes_of(const Tensor& tensor);
 
-/// What an op read.
+/// An operand of an op call.
 struct SurveyedOperand {
   bool given = false;          ///< false: an optional input that was left out
-  int producer = -1;           ///< position of the op that made it; -1: a leaf
-  const void* leaf = nullptr;  ///< where a leaf's values lie
-  std::string parameter{};     ///< its path, if it is a parameter
-  bool varies = false;         ///< depends on weights; else on the batch and on constants alone
-  DType dtype = DType::f32;    ///< as it was read
+  int producer = -1;           ///< index of the op that computed it; -1: a leaf
+  const void* leaf = nullptr;  ///< address of a leaf's values
+  std::string parameter{};     ///< path of the parameter, if it is one
+  bool varies = false;         ///< true if it depends on weights; otherwise only on the batch and constants
+  DType dtype = DType::f32;    ///< in which the op read it
   std::int64_t numel = 0;
-  ValueRange range{};              ///< values that it can have
-  std::optional<Extremes> seen{};  ///< values that it had, if they matter
+  ValueRange range{};                  ///< values that it can have
+  std::optional<Extremes> observed{};  ///< values that it had; only if rules need them
 };
 
-/// An op of the measured step: what it read, what it can give, what it gave.
+/// An op call of the measured step: its operands, the possible and the observed results.
 struct SurveyedOp {
   const OpInfo* info = nullptr;
   std::string module{};
   std::int64_t tape_index = 0;
   std::vector<SurveyedOperand> operands{};
-  DType dtype = DType::f32;  ///< stored
+  DType dtype = DType::f32;  ///< of the stored result
   std::int64_t numel = 0;
-  bool varies = false;
-  ValueRange range{};
-  std::optional<ScalarOp> scalar{};  ///< elementwise ops of one input
-  std::optional<double> eps{};       ///< the guard of its denominator: its parameter `eps` or `smooth`
-  Observation seen{};                ///< of its results
-  std::optional<Extremes> result{};  ///< set if a value is beyond the dtype's range, or not finite
-  bool breaks = false;               ///< it computed a non-finite result from finite operands, or a NaN from masks
-  bool masked = false;               ///< a mask's large negative constants, or -inf, are among its results
-  bool cancels = false;              ///< mean of squares minus square of mean
-  std::int64_t masked_rows = 0;      ///< softmax, attention: rows in which every entry is masked
-  bool no_label = false;             ///< cross entropy: every label is the ignored one
-  Observation gradients{};           ///< of the gradients that its backward computed
+  bool varies = false;               ///< true if the result depends on weights
+  ValueRange range{};                ///< values that the result can have
+  std::optional<ScalarOp> scalar{};  ///< of elementwise ops of one input
+  std::optional<double> eps{};       ///< guard of the denominator: the op's parameter `eps` or `smooth`
+  Observation amax{};                ///< largest magnitudes of the results
+  std::optional<Extremes> result{};  ///< set if a value is out of the dtype's range, or not finite
+  bool breaks = false;               ///< computed a non-finite result from finite operands, or a NaN from masks
+  bool masked = false;               ///< the result holds a mask's -inf or large negative constants
+  bool cancels = false;              ///< computes mean of squares minus square of mean
+  std::int64_t masked_rows = 0;      ///< of a softmax or attention: rows in which every entry is masked
+  bool no_label = false;             ///< of a cross entropy: every label is the ignored one
+  Observation gradients{};           ///< largest magnitudes of the gradients that backward computed
   DType gradient_dtype = DType::f32;
-  bool backward_breaks = false;
+  bool backward_breaks = false;  ///< backward computed a non-finite gradient from finite ones
 
-  /// Whether it is one of these ops.
+  /// True if it is one of these ops.
   template <class... Ops>
   bool is() const {
     return ((info == &Ops::info) || ...);
   }
-  bool overflows() const;  ///< a result is beyond what its dtype holds
+  bool overflows() const;  ///< true if a result exceeds the range of its dtype
 };
 
-/// Watches one run of a step and keeps what rules look at: for each op its contract, the range of values that it can
-/// give (interval arithmetic from the leaves on), and what the measured batch made of it. Moves nothing.
+/// Observes one run of a step and collects the input of the rules: each op call with its contract, the range of its
+/// possible results (by interval arithmetic from the leaves on), and its observed results. Does not change the run.
 class Survey final : public TapeObserver {
  public:
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   double eps_of(const OpCall& call, double eps) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
-                     const Observation& seen) override;
+                     const Observation& amax) override;
   bool separates_gradients() const override { return true; }
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
-                      const Observation& seen) override;
+                      const Observation& amax) override;
 
   const std::vector<SurveyedOp>& ops() const { return ops_; }
   const SurveyedOp& op(int position) const { return ops_[static_cast<std::size_t>(position)]; }
-  /// The op that made an operand; null for a leaf.
+  /// Returns the op that computed an operand; null for a leaf.
   const SurveyedOp* producer(const SurveyedOperand& operand) const {
     return operand.producer < 0 ? nullptr : &op(operand.producer);
   }
-  /// The same behind reshapes, permutations and casts.
+  /// Returns the op that computed the operand's values, before reshapes, permutations and casts; null for a leaf.
   const SurveyedOp* source(const SurveyedOperand& operand) const;
 
  private:
@@ -97,19 +112,19 @@ class Survey final : public TapeObserver {
   void hold(const SurveyedOp& op, int position, const Tensors& outputs);
 
   std::vector<SurveyedOp> ops_;
-  SurveyedOp next_;  // between before_forward and after_forward
+  SurveyedOp next_;  // the running op, from before_forward() to after_forward()
   std::optional<double> next_eps_;
   std::map<std::int64_t, int> positions_;               // by tape index
-  std::map<const void*, std::pair<int, Tensor>> held_;  // results that may come back without their history
+  std::map<const void*, std::pair<int, Tensor>> held_;  // by address: results that may be read without their graph node
 };
 
-/// The range of an op's first result. `call` is the op's, `output` what it gave.
+/// Returns the range of an op's possible first results. `output`: the observed one.
 ValueRange range_of_result(const Survey& survey, const SurveyedOp& op, const OpCall& call, const Tensor& output);
 
-/// Whether `op` is mean(x^2) - mean(x)^2.
+/// True if `op` computes mean(x^2) - mean(x)^2.
 bool is_one_pass_variance(const Survey& survey, const SurveyedOp& op);
 
-/// Softmax, log-softmax and attention: rows in which every entry is masked.
+/// Returns the number of rows in which every entry is masked, of a softmax, log-softmax or attention; 0 for other ops.
 std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::span<const Tensor> read);
 
 /// Additive masks hold constants below this, or -inf.

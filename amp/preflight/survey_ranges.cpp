@@ -15,9 +15,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The image of `x` under an elementwise op: ends, and the origin, where even functions turn and singularities lie.
-ValueRange through(const ScalarOp& f, ValueRange x) {
-  if (x.low < 0 && x.high >= 0 && std::isnan(f.value(std::max(x.low, -1.5)))) x.low = 0;  // sqrt, log: no such result
+/// The image of `x` under an elementwise op, from its ends and from 0, where even functions and 1 / x turn.
+ValueRange image_of(const ScalarOp& f, ValueRange x) {
+  if (x.low < 0 && x.high >= 0 && std::isnan(f.value(std::max(x.low, -1.5))))
+    x.low = 0;  // sqrt and log are undefined below 0
   const double at_low = f.value(x.low), at_high = f.value(x.high);
   const double at_zero = x.contains(0) ? f.value(0) : at_high;
   if (std::isnan(at_low) || std::isnan(at_high) || (x.low < 0 && x.high > 0 && std::isinf(at_zero))) return {};
@@ -30,14 +31,14 @@ bool same_value(const SurveyedOperand& a, const SurveyedOperand& b) {
   return a.producer >= 0 ? a.producer == b.producer : b.producer < 0 && a.leaf == b.leaf;
 }
 
-/// x of x - max(x): how many groups there are; 0 where it is something else.
+/// The number of groups in x - max(x); 0 for any other difference.
 std::int64_t groups_below_their_largest(const Survey& survey, const SurveyedOp& op) {
   const SurveyedOp* largest = survey.source(op.operands[1]);
   if (largest == nullptr || !largest->is<ops::Max>() || !same_value(largest->operands[0], op.operands[0])) return 0;
   return largest->numel;
 }
 
-/// x of x^2, however it was written.
+/// Returns x for x^2 in any form; otherwise null.
 const SurveyedOperand* squared(const SurveyedOp* op) {
   if (op == nullptr) return nullptr;
   const bool power = op->is<ops::Pow>() && op->scalar->value(3) == 9 && op->scalar->value(-3) == 9;
@@ -45,7 +46,7 @@ const SurveyedOperand* squared(const SurveyedOp* op) {
   return op->is<ops::Square>() || power || times ? &op->operands[0] : nullptr;
 }
 
-/// x of mean(x), also as a sum that is divided.
+/// Returns x for mean(x), also in the form of a scaled sum; otherwise null.
 const SurveyedOperand* averaged(const Survey& survey, const SurveyedOp* op) {
   if (op != nullptr && op->is<ops::DivScalar, ops::MulScalar>()) {
     op = survey.source(op->operands[0]);
@@ -54,7 +55,7 @@ const SurveyedOperand* averaged(const Survey& survey, const SurveyedOp* op) {
   return op != nullptr && op->is<ops::Mean>() ? &op->operands[0] : nullptr;
 }
 
-/// What the op states of its result, given the ranges of what it reads.
+/// The result range that the op states for the ranges of its operands.
 ValueRange stated_range(const SurveyedOp& op, const OpCall& call) {
   std::vector<RangeInputs::Input> inputs;
   for (const SurveyedOperand& o : op.operands)
@@ -62,7 +63,7 @@ ValueRange stated_range(const SurveyedOp& op, const OpCall& call) {
   return op.info->range({inputs, op.numel}, call.params);
 }
 
-/// x times itself, and x - max(x): the inputs are not independent.
+/// The range of x * x and x - max(x), whose operands depend on each other; otherwise std::nullopt.
 std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedOp& op) {
   if (op.is<ops::Mul>() && same_value(op.operands[0], op.operands[1])) {
     const ValueRange& x = op.operands[0].range;
@@ -75,7 +76,7 @@ std::optional<ValueRange> range_of_related(const Survey& survey, const SurveyedO
   return std::nullopt;
 }
 
-/// A branch of constants is how people keep an operand away from a singularity: there the measured values are believed.
+/// A constant branch usually guards against a singularity: then the observed values of the other branch are used.
 ValueRange range_of_where(const SurveyedOp& op, const Tensor& output) {
   const SurveyedOperand &a = op.operands[1], &b = op.operands[2];
   if (a.varies == b.varies) return hull(a.range, b.range);
@@ -84,9 +85,8 @@ ValueRange range_of_where(const SurveyedOp& op, const Tensor& output) {
   return hull({seen.low, seen.high}, constant);
 }
 
-/// A row of `count` entries `stride` apart that are all -inf. Large negative numbers are another matter: they leave an
-/// even share for each.
-bool masked_whole(const Tensor& x, std::int64_t begin, std::int64_t count, std::int64_t stride) {
+/// True if all `count` entries, `stride` apart, are -inf. With large negative constants, softmax is still defined.
+bool all_masked(const Tensor& x, std::int64_t begin, std::int64_t count, std::int64_t stride) {
   return dispatch_float(x.dtype(), "preflight", [&]<class T>(TypeTag<T>) {
     const T* entries = x.data<T>() + begin;
     for (std::int64_t i = 0; i < count; ++i)
@@ -102,28 +102,28 @@ std::int64_t masked_rows_of_softmax(const Tensor& given, int axis) {
   for (int d = at + 1; d < x.rank(); ++d) inner *= x.dim(d);
   const std::int64_t count = x.dim(at), step = count * inner;
   for (std::int64_t begin = 0; begin < x.numel(); begin += step)
-    for (std::int64_t i = 0; i < inner; ++i) rows += masked_whole(x, begin + i, count, inner) ? 1 : 0;
+    for (std::int64_t i = 0; i < inner; ++i) rows += all_masked(x, begin + i, count, inner) ? 1 : 0;
   return rows;
 }
 
-/// Causal: query t of T sees the first t + 1 + S - T of S keys.
+/// If causal, query t of T has the first t + 1 + S - T of S keys.
 std::int64_t masked_rows_of_attention(const Tensor& given, bool causal) {
   const Tensor mask = given.on_host();
   const std::int64_t keys = mask.shape().cols(), queries = mask.rank() > 1 ? mask.dim(mask.rank() - 2) : 1;
   std::int64_t rows = 0;
   for (std::int64_t row = 0; row < mask.shape().rows(); ++row) {
     const std::int64_t visible = causal ? row % queries + 1 + keys - queries : keys;
-    rows += masked_whole(mask, row * keys, std::min(visible, keys), 1) ? 1 : 0;
+    rows += all_masked(mask, row * keys, std::min(visible, keys), 1) ? 1 : 0;
   }
   return rows;
 }
 
-/// What follows from what the op states; nothing for one that states neither a range nor a family.
+/// The range that follows from the contract; std::nullopt if the op states neither a range nor a family.
 std::optional<ValueRange> derived_range(const Survey& survey, const SurveyedOp& op, const OpCall& call,
                                         const Tensor& output) {
   if (op.operands.empty() || !op.operands[0].given) return std::nullopt;
   const ValueRange& x = op.operands[0].range;
-  if (op.scalar) return through(*op.scalar, x);
+  if (op.scalar) return image_of(*op.scalar, x);
   if (op.info->same_values) return x;
   if (op.is<ops::Where>()) return range_of_where(op, output);
   if (const std::optional<ValueRange> related = range_of_related(survey, op)) return related;
@@ -149,7 +149,6 @@ std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::sp
   if (const auto* p = call.params_of<ops::Attention>())
     return op.operands.size() > 3 && op.operands[3].given ? masked_rows_of_attention(read[3], p->causal) : 0;
   if (!op.is<ops::Softmax, ops::LogSoftmax>()) return 0;
-  // Logits without a mask are not worth a look at every row.
   if (!op.operands[0].given || read[0].numel() == 0) return 0;
   const auto* softmax = call.params_of<ops::Softmax>();
   const int axis = (softmax != nullptr ? softmax : call.params_of<ops::LogSoftmax>())->axis;
@@ -159,7 +158,7 @@ std::int64_t count_masked_rows(const SurveyedOp& op, const OpCall& call, std::sp
 ValueRange range_of_result(const Survey& survey, const SurveyedOp& op, const OpCall& call, const Tensor& output) {
   if (const std::optional<ValueRange> derived = derived_range(survey, op, call, output))
     return rounded(*derived, op.dtype);
-  // Nothing is known of its formula but what it gave.
+  // Without a contract, the observed values are the only information.
   const Extremes seen = extremes_of(output);
   return seen.low <= seen.high ? ValueRange{seen.low, seen.high} : ValueRange{};
 }

@@ -2,10 +2,9 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 
+#include "binade/amp/text.h"
 #include "binade/core/ops/formulas.h"
 #include "binade/core/ops/reduce.h"
 #include "binade/core/ops/slice.h"
@@ -16,12 +15,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// What a derivative is multiplied with: an element's share of a mean over some thousand.
+/// Incoming gradient: that of one element in a mean over about a thousand.
 constexpr double kShare = 0x1p-10;
 
 bool finite(double x) { return std::isfinite(static_cast<float>(x)); }
 
-/// What one op makes of `x` in each of its elements; of a softmax: of an entry that lies that far from the largest.
+/// The result of an op whose operand is `x` in every element. For a softmax: of an entry that differs from the largest
+/// by `x`.
 double apply(const SurveyedOp& op, double x) {
   double y = x;
   if (op.scalar) y = op.scalar->value(x);
@@ -31,12 +31,13 @@ double apply(const SurveyedOp& op, double x) {
   return rounded(y, op.dtype);
 }
 
-bool follows_from_one_number(const SurveyedOp& op) {
+/// True if the result for a constant operand is constant.
+bool maps_one_number(const SurveyedOp& op) {
   if (op.operands.empty()) return false;
   return op.scalar || op.info->same_values || op.is<ops::Slice, ops::Mean, ops::Sum, ops::Max, ops::Softmax>();
 }
 
-/// 0, then numbers of both signs and growing magnitude, up to where `dtype` ends.
+/// 0, then numbers of both signs in order of magnitude, up to the largest of `dtype`.
 std::vector<double> numbers_to_try(DType dtype) {
   std::vector<double> numbers{0};
   for (double x = 0x1p-40; x < range_of(dtype).largest; x *= 1.25)
@@ -44,7 +45,7 @@ std::vector<double> numbers_to_try(DType dtype) {
   return numbers;
 }
 
-/// The smallest magnitude between `good` and `bad` for which `breaks` holds.
+/// Returns the number nearest to `good`, between it and `bad`, for which `breaks` is true; by bisection.
 double narrow_down(double good, double bad, DType dtype, const std::function<bool(double)>& breaks) {
   for (int i = 0; i < 40; ++i) {
     const double middle = rounded((good + bad) / 2, dtype);
@@ -52,10 +53,6 @@ double narrow_down(double good, double bad, DType dtype, const std::function<boo
     (breaks(middle) ? bad : good) = middle;
   }
   return bad;
-}
-
-std::string in_module(const SurveyedOp& op) {
-  return op.module.empty() ? fmt::format("'{}'", op.info->name) : fmt::format("'{}' in {}", op.info->name, op.module);
 }
 
 }  // namespace
@@ -90,34 +87,34 @@ std::optional<OperandValue> reachable_singularity(const SurveyedOp& op) {
 
 OperandChain::OperandChain(const Survey& survey, const SurveyedOperand& operand) {
   const SurveyedOperand* at = &operand;
-  mixed_ = survey.producer(*at);
-  while (mixed_ != nullptr && follows_from_one_number(*mixed_)) {
-    ops_.push_back(mixed_);
-    at = &mixed_->operands[0];
-    mixed_ = survey.producer(*at);
+  source_ = survey.producer(*at);
+  while (source_ != nullptr && maps_one_number(*source_)) {
+    ops_.push_back(source_);
+    at = &source_->operands[0];
+    source_ = survey.producer(*at);
   }
   std::ranges::reverse(ops_);
   range_ = at->range;
   dtype_ = is_floating(at->dtype) ? at->dtype : DType::f32;
 }
 
-double OperandChain::follow(double x) const {
+double OperandChain::operand_at(double x) const {
   for (const SurveyedOp* op : ops_) x = apply(*op, x);
   return x;
 }
 
 Trigger OperandChain::trigger(const SurveyedOp& op, const OperandValue& broken) const {
-  const auto breaks = [&](double x) { return range_.contains(x) && breaks_at(op, {broken.operand, follow(x)}); };
-  double good[2] = {0, 0};  // the largest magnitude so far that does no harm, by sign
+  const auto breaks = [&](double x) { return range_.contains(x) && breaks_at(op, {broken.operand, operand_at(x)}); };
+  double good[2] = {0, 0};  // the largest harmless number so far, for each sign
   for (const double x : numbers_to_try(dtype_)) {
     if (!breaks(x)) {
       good[x < 0 ? 1 : 0] = x;
       continue;
     }
     const double smallest = x == 0 ? 0 : narrow_down(good[x < 0 ? 1 : 0], x, dtype_, breaks);
-    return {source(), {smallest}, dtype_, follow(smallest), describe(op, smallest)};
+    return {source(), {smallest}, dtype_, operand_at(smallest), describe(op, smallest)};
   }
-  return {fmt::format("the operand of {}", in_module(op)),
+  return {fmt::format("the operand of {}", quoted_op(op.info->name, op.module)),
           {broken.x},
           op.operands[broken.operand].dtype,
           broken.x,
@@ -125,8 +122,9 @@ Trigger OperandChain::trigger(const SurveyedOp& op, const OperandValue& broken) 
 }
 
 std::string OperandChain::source() const {
-  if (mixed_ != nullptr) return fmt::format("the result of {}", in_module(*mixed_));
-  return ops_.empty() ? "a leaf" : fmt::format("the input of {}", in_module(*ops_.front()));
+  if (source_ != nullptr) return fmt::format("the result of {}", quoted_op(source_->info->name, source_->module));
+  return ops_.empty() ? "a leaf"
+                      : fmt::format("the input of {}", quoted_op(ops_.front()->info->name, ops_.front()->module));
 }
 
 std::string OperandChain::describe(const SurveyedOp& op, double x) const {

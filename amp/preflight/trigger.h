@@ -9,37 +9,37 @@
 
 namespace binade::amp {
 
-/// An operand and a value of it.
+/// A value of an operand.
 struct OperandValue {
-  std::size_t operand = 0;
+  std::size_t operand = 0;  ///< index
   double x = 0;
 };
 
-/// Whether the value of a singular op, or its derivative if one is wanted, is not finite at that value of an operand.
+/// True if the result of a singular op, or its derivative if one is needed, is not finite for that operand value.
 bool breaks_at(const SurveyedOp& op, const OperandValue& at);
 
-/// A value that an operand can take and that breaks the op by a singularity it states; nothing if its range keeps every
-/// operand away.
+/// Returns a value in the range of an operand that breaks the op at a stated singularity; std::nullopt if there is
+/// none.
 std::optional<OperandValue> reachable_singularity(const SurveyedOp& op);
 
-/// How an operand follows from one number that it hangs on: through elementwise ops, means, sums and softmaxes, back to
-/// an op that mixes several tensors, or to a leaf.
+/// The chain of ops that computes an operand from one number: elementwise ops, means, sums and softmaxes. It begins at
+/// a leaf, or at the result of an op that mixes several tensors.
 class OperandChain {
  public:
   OperandChain(const Survey& survey, const SurveyedOperand& operand);
 
-  /// From the number to the operand.
+  /// The ops, in order of execution.
   const std::vector<const SurveyedOp*>& ops() const { return ops_; }
-  /// The first that is this op; null: none is.
+  /// Returns the first call of `Op`; null if there is none.
   template <class Op>
   const SurveyedOp* find() const {
     for (const SurveyedOp* op : ops_)
       if (op->is<Op>()) return op;
     return nullptr;
   }
-  /// What the operand is where the number is `x`, rounded on the way as the tensors are.
-  double follow(double x) const;
-  /// The smallest number that breaks `op`, and how. If none is found: the operand's own value `broken`.
+  /// Computes the operand from the number, rounding each result to its dtype.
+  double operand_at(double x) const;
+  /// Returns the number of the smallest magnitude that breaks `op`; the operand value `broken` if none is found.
   Trigger trigger(const SurveyedOp& op, const OperandValue& broken) const;
 
  private:
@@ -49,7 +49,7 @@ class OperandChain {
   std::vector<const SurveyedOp*> ops_;
   ValueRange range_;  // of the number
   DType dtype_ = DType::f32;
-  const SurveyedOp* mixed_ = nullptr;  // what made the number; null: a leaf
+  const SurveyedOp* source_ = nullptr;  // the op that computed the number; null: a leaf
 };
 
 }  // namespace binade::amp

@@ -1,23 +1,18 @@
 #include "binade/amp/step/attempt.h"
 
 #include <cmath>
-#include <string>
 #include <unordered_set>
-#include <vector>
 
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/step/transaction.h"
 #include "binade/autograd/node.h"
-#include "binade/core/backend.h"
-#include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
-#include "binade/nn/module.h"
 #include "binade/optim/clip.h"
 
 namespace binade::amp {
 namespace {
 
-/// The state of this thread in which a step runs.
+/// The thread-local settings of a step.
 struct StepScopes {
   explicit StepScopes(const Policy& policy) : precision(policy) {}
   PolicyScope precision;
@@ -27,9 +22,9 @@ struct StepScopes {
 
 }  // namespace
 
-Attempt AttemptRunner::run(const Plan& plan, const StepFeed& feed, TapeObserver* observer) {
-  const ArenaLoan lending(backend_of(transaction_.device()));  // all is given back when the next step begins
-  // Faults come first: observers see what they plant.
+Attempt AttemptRunner::run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
+  const ArenaLoan lending(backend_of(transaction_.device()));  // all of it is freed before the next step begins
+  // Injected faults come first, so that observers see them.
   std::optional<ObserverScope> injecting, watching;
   if (faults_.planted()) {
     faults_.before_run(plan.step, plan.first, plan.left_out, plan.samples_per_micro_batch);
@@ -42,7 +37,7 @@ Attempt AttemptRunner::run(const Plan& plan, const StepFeed& feed, TapeObserver*
   attempt.micro_batches = static_cast<int>(plan.micro_batches.size());
   attempt.lr = plan.lr * faults_.lr_factor();
   const StepScopes scopes(plan.policy);
-  transaction_.forget_gradients();
+  transaction_.discard_gradients();
   try {
     double sum = 0;
     int done = 0;
@@ -54,12 +49,12 @@ Attempt AttemptRunner::run(const Plan& plan, const StepFeed& feed, TapeObserver*
       if (plan.micro_batches.size() > 1) attempt.bad_micro_batch = micro_batch;
       break;
     }
-    // A bad loss is reported as it is; a mean would hide which value it was.
+    // A non-finite loss is reported itself, not in a mean.
     if (attempt.cause != AbortCause::kLoss) attempt.loss = sum / done;
     attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
     if (attempt.commits()) judge_update(attempt);
     if (attempt.commits() && options_.on_nan == OnNan::kRemedy &&
-        transaction_.spikes().absurd(attempt.loss, attempt.grad_norm))
+        transaction_.spikes().is_spike(attempt.loss, attempt.grad_norm))
       attempt.cause = AbortCause::kSpike;
   } catch (...) {
     transaction_.roll_back();
@@ -68,7 +63,7 @@ Attempt AttemptRunner::run(const Plan& plan, const StepFeed& feed, TapeObserver*
   return attempt;
 }
 
-Attempt AttemptRunner::rehearse(const Plan& plan, const StepFeed& feed, TapeObserver* observer) {
+Attempt AttemptRunner::rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer) {
   Attempt attempt = run(plan, feed, observer);
   transaction_.roll_back();
   return attempt;
@@ -79,12 +74,12 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   const KernelTable& table = kernels(transaction_.device());
   const StepScopes scopes(step.policy);
   table.begin_step({step.places});
-  transaction_.forget_gradients();
+  transaction_.discard_gradients();
   for (int i = 0; i < step.micro_batches; ++i)
     const Variable loss = differentiate(
         i, [&] { return step.loss(i); },
         [&](const Variable& result) {
-          check<DTypeError>(result.dtype() == DType::f32, "trainer: a recorded step wants a loss in f32, got {}",
+          check<DTypeError>(result.dtype() == DType::f32, "trainer: a captured step requires a loss in f32, got {}",
                             name_of(result.dtype()));
           backend.copy(step.places.losses + i, result.value().raw(), sizeof(float), CopyKind::kDeviceToDevice,
                        Stream{transaction_.device()});
@@ -94,7 +89,7 @@ void AttemptRunner::launch(const DeviceAttempt& step) {
   table.end_step({});
 }
 
-/// Forward of one micro-batch, and backward from `seed_of(loss)`; no backward if that is undefined.
+/// Runs forward for one micro-batch, and backward from `seed_of(loss)` unless that is undefined.
 template <class LossOf, class SeedOf>
 Variable AttemptRunner::differentiate(int micro_batch, const LossOf& loss_of, const SeedOf& seed_of) {
   step_context().micro_batch = static_cast<std::uint32_t>(micro_batch);
@@ -107,8 +102,9 @@ Variable AttemptRunner::differentiate(int micro_batch, const LossOf& loss_of, co
   return loss;
 }
 
-AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const Plan& plan, const StepFeed& feed, int micro_batch) {
-  // A GPU's backward is queued before the loss is read: the host waits once, for all of it.
+AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed,
+                                          int micro_batch) {
+  // On a GPU, backward is queued before the loss is read, so that the host synchronizes only once.
   const bool judges_first = transaction_.device() == Device::cpu();
   AbortCause cause = AbortCause::kNone;
   const std::vector<std::int64_t> without = plan.left_out_of(micro_batch);
@@ -133,7 +129,7 @@ AbortCause AttemptRunner::run_micro_batch(Attempt& attempt, const Plan& plan, co
 AbortCause AttemptRunner::judge_forward(Attempt& attempt, const Variable& loss) const {
   attempt.loss = loss.item();
   if (!std::isfinite(attempt.loss)) {
-    attempt.scan.largest = 0x7fc00000u;  // no gradients: their norm is unknown, reported as nan
+    attempt.scan.largest = 0x7fc00000u;  // without gradients, their norm is reported as nan
     return AbortCause::kLoss;
   }
   attempt.bad_buffer = first_bad_buffer(transaction_.model());
@@ -160,7 +156,7 @@ void AttemptRunner::judge_update(Attempt& attempt) const {
   if (!attempt.proof.finite) attempt.cause = AbortCause::kUpdate;
 }
 
-/// Once, after the first forward: only the tape shows which ops there are.
+/// Runs once, after the first forward: the ops are known only from the tape.
 void AttemptRunner::check_overrides(const Variable& loss) {
   if (overrides_checked_ || options_.precision.overrides.empty()) return;
   std::vector<std::string> names;

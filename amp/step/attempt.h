@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <functional>
 
 #include "binade/amp/step/plan.h"
@@ -12,41 +11,40 @@ namespace binade::amp {
 class FaultInjection;
 class Transaction;
 
-/// A step that the device runs and decides about by itself.
+/// A step that the device runs and commits without the host.
 struct DeviceAttempt {
   const Policy& policy;
   int micro_batches = 1;
   std::function<Variable(int micro_batch)> loss{};
-  StepPlaces places{};  ///< where the device finds the step's numbers and leaves its results
-  Tensor seed{};        ///< what backward starts from: one element, the loss scale
+  StepPlaces places{};  ///< device addresses of the step's inputs and results
+  Tensor seed{};        ///< initial gradient of backward: one element, the loss scale
 };
 
-/// Runs forward and backward of a step and reaches the verdict on it. This is the only code that calls backward in a
-/// step. It writes gradients and the shadows of buffers, which Transaction::roll_back() forgets; nothing that a
-/// checkpoint holds.
+/// Runs forward and backward of a step and decides if it can be committed. No other code calls backward in a step.
+/// Writes only gradients and uncommitted buffers, which Transaction::roll_back() discards.
 class AttemptRunner {
  public:
-  /// All three must outlive the runner.
+  /// The arguments must outlive the runner.
   AttemptRunner(Transaction& transaction, FaultInjection& faults, const TrainerOptions& options)
       : transaction_(transaction), faults_(faults), options_(options) {}
 
-  /// Runs the step under `plan`, watched by `observer` if there is one, and judges it on the host. Gradients and
-  /// shadows stay for a commit. Throws what the closure throws, after a roll-back.
-  Attempt run(const Plan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
-  /// The same, rolled back.
-  Attempt rehearse(const Plan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
-  /// Queues forward, backward, verdict and commit on the device. The host learns the outcome later.
+  /// Runs the step under `plan` and computes the verdict on the host. Keeps gradients and uncommitted buffers for a
+  /// commit. `observer` may be null. Rolls back and rethrows if the closure throws.
+  Attempt run(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
+  /// Runs the step and rolls it back.
+  Attempt rehearse(const AttemptPlan& plan, const StepFeed& feed, TapeObserver* observer = nullptr);
+  /// Queues forward, backward, verdict and commit on the device, without synchronizing.
   void launch(const DeviceAttempt& step);
 
-  /// The update that a commit of `attempt` makes.
+  /// Returns the input of the update that commits `attempt`.
   optim::StepInput update_of(const Attempt& attempt) const;
-  /// Sets the factor by which clipping by norm scales the gradients.
+  /// Sets the gradient factor of clipping by norm.
   void set_clip_factor(Attempt& attempt) const;
 
  private:
   template <class LossOf, class SeedOf>
   Variable differentiate(int micro_batch, const LossOf& loss_of, const SeedOf& seed_of);
-  AbortCause run_micro_batch(Attempt& attempt, const Plan& plan, const StepFeed& feed, int micro_batch);
+  AbortCause run_micro_batch(Attempt& attempt, const AttemptPlan& plan, const StepFeed& feed, int micro_batch);
   AbortCause judge_forward(Attempt& attempt, const Variable& loss) const;
   void judge_update(Attempt& attempt) const;
   void check_overrides(const Variable& loss);

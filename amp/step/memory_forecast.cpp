@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
-#include <vector>
 
 #include "binade/amp/step/attempt.h"
-#include "binade/amp/step/traced_rows.h"
 #include "binade/core/backend.h"
-#include "binade/core/error.h"
 #include "binade/core/gpus.h"
 
 namespace binade::amp {
@@ -17,7 +14,7 @@ namespace {
 
 using Block = MemoryTrace::Block;
 
-/// What is in use from event to event, at its most. `bytes_of(i)`: the size of block i.
+/// Returns the peak memory if block i has `bytes_of(i)` bytes.
 template <class BytesOf>
 double peak_of(const MemoryTrace& trace, const BytesOf& bytes_of) {
   std::vector<double> changes(2 * trace.blocks.size(), 0);
@@ -43,8 +40,8 @@ bool same_order(const MemoryTrace& a, const MemoryTrace& b) {
   });
 }
 
-/// Of another number of rows, where nothing is known of it: not too little.
-MemoryTrace as_if_all_grew(MemoryTrace trace, std::size_t times) {
+/// Returns an upper bound for `times` as many rows.
+MemoryTrace scaled(MemoryTrace trace, std::size_t times) {
   for (Block& block : trace.blocks) block.bytes *= times;
   return trace;
 }
@@ -57,10 +54,11 @@ std::string text_of(double bytes) {
 
 double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more) {
   const double further = static_cast<double>(rows - more.rows) / static_cast<double>(more.rows - few.rows);
-  const auto drawn_out = [&](double low, double high) { return std::max(high + (high - low) * further, 0.0); };
-  if (!same_order(few.trace, more.trace)) return drawn_out(peak_of(few.trace), peak_of(more.trace));
-  return peak_of(more.trace,
-                 [&](std::size_t i) { return drawn_out(size_of_block(few.trace, i), size_of_block(more.trace, i)); });
+  const auto extrapolated = [&](double low, double high) { return std::max(high + (high - low) * further, 0.0); };
+  if (!same_order(few.trace, more.trace)) return extrapolated(peak_of(few.trace), peak_of(more.trace));
+  return peak_of(more.trace, [&](std::size_t i) {
+    return extrapolated(size_of_block(few.trace, i), size_of_block(more.trace, i));
+  });
 }
 
 std::int64_t MemoryForecast::rows_that_fit(double available) const {
@@ -73,7 +71,7 @@ double memory_of(Device device) {
   if (device != Device::cpu()) return static_cast<double>(gpus::memory_bytes());
   double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   std::ifstream group("/sys/fs/cgroup/memory.max");
-  if (double limit = 0; group >> limit) bytes = std::min(bytes, limit);  // "max" is no number
+  if (double limit = 0; group >> limit) bytes = std::min(bytes, limit);  // "max" (no limit) does not parse
   return bytes;
 }
 
@@ -95,9 +93,7 @@ void check_fits(const MemoryForecast& forecast, double available, Device device)
                                      text_of(available), change));
 }
 
-// ---- trial steps
-
-std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial& step, Device device,
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,
                                               bool accumulates) {
   const std::int64_t rows = step.plan.samples_per_micro_batch;
   if (!step.feed.can_lose_samples || rows == 0) return std::nullopt;
@@ -106,8 +102,8 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial
 
   bool whole_step = true;
   const auto trial = [&](std::int64_t count) {
-    Plan plan = step.plan;
-    // A second micro-batch adds its gradients to those of the first.
+    AttemptPlan plan = step.plan;
+    // With accumulation, a second micro-batch holds both its own and the accumulated gradients.
     plan.micro_batches.assign(forecast.accumulates ? 2 : 1, 0);
     for (std::int64_t row = count; row < rows; ++row) plan.left_out.push_back(row);
     return TracedRows{.rows = count, .trace = backend.trace([&] {
@@ -117,19 +113,19 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial
   try {
     TracedRows few = trial(1);
     const bool keeps = std::ranges::count(few.trace.blocks, MemoryTrace::kKept, &Block::released) > 0;
-    if (keeps) few = trial(1);  // without the 16-bit copies of the weights, which are made when they are first read
-    // More rows are tried only where they take half of the memory at most: a system that has none ends the process.
-    const double room = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());
+    if (keeps) few = trial(1);  // the first run also made the 16-bit copies of the weights
+    // Runs more rows only if they need at most half of the memory: the system kills processes when memory runs out.
+    const double limit = memory_of(device) / 2 - static_cast<double>(backend.bytes_in_use());
     const auto tried = [&](std::int64_t count) {
-      return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= room;
+      return count <= rows && peak_of(few.trace) * static_cast<double>(count) / static_cast<double>(few.rows) <= limit;
     };
-    TracedRows more = tried(2) ? trial(2) : TracedRows{.rows = 2, .trace = as_if_all_grew(few.trace, 2)};
-    // One row may be a special case: nothing to copy together, nothing to add up. Two are none.
+    TracedRows more = tried(2) ? trial(2) : TracedRows{.rows = 2, .trace = scaled(few.trace, 2)};
+    // One row may be a special case: it needs no concatenation and no sums.
     if (tried(3) && !same_order(few.trace, more.trace)) {
       few = std::move(more);
       more = trial(3);
     }
-    if (!whole_step) return std::nullopt;  // the step will say why
+    if (!whole_step) return std::nullopt;  // the step itself reports the failure
     const auto in_use = static_cast<double>(backend.bytes_in_use());
     const auto peak = [&](std::int64_t count) { return in_use + peak_with(count, few, more); };
     forecast.bytes = peak(rows);
@@ -138,7 +134,7 @@ std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial
   } catch (const OutOfMemoryError&) {
     throw;
   } catch (const Error&) {
-    return std::nullopt;  // likewise
+    return std::nullopt;  // as above
   }
 }
 

@@ -5,35 +5,45 @@
 #include <string>
 
 #include "binade/core/device.h"
+#include "binade/core/memory_plan.h"
 
 namespace binade::amp {
 
 class AttemptRunner;
-struct Trial;
+struct OngoingStep;
 
-/// How much memory for tensors a step takes with a micro-batch of `rows` samples. The room of libraries and of threads
-/// is not in it.
+/// The tensor memory that a step needs with a micro-batch of `rows` samples. Excludes memory of libraries and threads.
 struct MemoryForecast {
   std::int64_t rows = 0;
-  double bytes = 0;          ///< the most that is in use at once
-  double bytes_per_row = 0;  ///< what one more row adds to it
+  double bytes = 0;          ///< peak
+  double bytes_per_row = 0;  ///< increase of the peak per additional row
   bool accumulates = false;  ///< a step has several micro-batches
 
-  /// How many rows fit into `available` bytes; 0: not one.
+  /// Returns the number of rows that fit into `available` bytes.
   std::int64_t rows_that_fit(double available) const;
 };
 
-/// Forecasts from runs of the step with one, two or three samples, which are not committed. Nothing if samples cannot
-/// be left out of it, or if a run fails. Throws OutOfMemoryError.
-std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const Trial& step, Device device,
+/// Extrapolates from runs of the step with one, two or three samples, which are not committed. Returns std::nullopt if
+/// samples cannot be left out of the batch, or if a run fails. Throws OutOfMemoryError.
+std::optional<MemoryForecast> forecast_memory(AttemptRunner& runner, const OngoingStep& step, Device device,
                                               bool accumulates);
 
-/// The memory that the device has for everybody: a GPU's, or the machine's where no control group allows less.
+/// The allocations of a run with `rows` rows.
+struct TracedRows {
+  std::int64_t rows = 0;
+  MemoryTrace trace{};
+};
+/// Extrapolates the peak memory with `rows` rows from runs with fewer rows. If both runs allocated the same blocks in
+/// the same order, as models whose ops do not depend on the data do, extrapolates each block: the op at the peak may
+/// change with the number of rows. Otherwise extrapolates the peaks.
+double peak_with(std::int64_t rows, const TracedRows& few, const TracedRows& more);
+
+/// Returns the total memory of a GPU, or that of the machine, or of the control group if it is less.
 double memory_of(Device device);
 
-/// "this step needs about 12.3 GB of 139 GB".
+/// Returns "this step needs about 12.3 GB of 139 GB".
 std::string to_string(const MemoryForecast& forecast, double available);
-/// Throws OutOfMemoryError, saying what would fit, where it needs more than `available` bytes.
+/// Throws OutOfMemoryError, with the number of rows that fit, if the step needs more than `available` bytes.
 void check_fits(const MemoryForecast& forecast, double available, Device device);
 
 }  // namespace binade::amp

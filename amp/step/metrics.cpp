@@ -9,22 +9,22 @@
 namespace binade::amp {
 namespace {
 
-/// The largest product of queries and keys, if attention computes it in an op of its own (composed).
+/// The largest product of query and key, if attention computes it in an op of its own.
 std::optional<double> attention_logits(const MetricSource& m) {
   if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
   std::uint32_t largest = 0;
-  for (const Telemetry::Slot& slot : m.step.seen.slots(Direction::kForward))
-    if (slot.of_scores) largest = std::max({largest, slot.seen.low, slot.seen.wide});
+  for (const Telemetry::OpRecord& record : m.step.telemetry.records(Direction::kForward))
+    if (record.is_attention_scores) largest = std::max({largest, record.amax.low, record.amax.wide});
   const double value = optim::magnitude_of(largest);
   return largest > 0 && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// The smallest relative entropy of an attention.
+/// The smallest relative_entropy() of all attentions.
 std::optional<double> attention_entropy(const MetricSource& m) {
   if (!m.warnings.probes(m.step.step).limits) return std::nullopt;
   std::optional<double> least;
-  for (const Telemetry::Slot& slot : m.step.seen.slots(Direction::kForward))
-    if (slot.entropy) least = std::min(*slot.entropy, least.value_or(1));
+  for (const Telemetry::OpRecord& record : m.step.telemetry.records(Direction::kForward))
+    if (record.entropy) least = std::min(*record.entropy, least.value_or(1));
   return least;
 }
 

@@ -7,10 +7,10 @@
 
 namespace binade::amp {
 
-/// What the metrics of a committed step are computed from.
+/// The input of the metrics of a committed step.
 struct MetricSource {
   const CommittedStep& step;
-  const StepResult& result;  ///< of the step; without metrics
+  const StepResult& result;  ///< of the step, without metrics
   const Warnings& warnings;  ///< after the step
 };
 

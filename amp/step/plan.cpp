@@ -1,42 +1,40 @@
 #include "binade/amp/step/plan.h"
 
-#include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace binade::amp {
 
-void Plan::leave_out(std::int64_t sample) {
+void AttemptPlan::leave_out(std::int64_t sample) {
   left_out.insert(std::ranges::lower_bound(left_out, sample), sample);
   const auto micro_batch = static_cast<int>(sample / samples_per_micro_batch);
   if (samples_left_in(micro_batch) == 0) std::erase(micro_batches, micro_batch);
 }
 
-std::vector<std::int64_t> Plan::left_out_of(int micro_batch) const {
+std::vector<std::int64_t> AttemptPlan::left_out_of(int micro_batch) const {
   std::vector<std::int64_t> samples;
   for (const std::int64_t sample : left_out)
     if (sample / samples_per_micro_batch == micro_batch) samples.push_back(sample % samples_per_micro_batch);
   return samples;
 }
 
-std::int64_t Plan::samples_left_in(int micro_batch) const {
+std::int64_t AttemptPlan::samples_left_in(int micro_batch) const {
   return samples_per_micro_batch - std::ssize(left_out_of(micro_batch));
 }
 
-std::int64_t Plan::original(std::int64_t sample) const {
+std::int64_t AttemptPlan::original(std::int64_t sample) const {
   const std::int64_t begin = sample / samples_per_micro_batch * samples_per_micro_batch;
   for (const std::int64_t gone : left_out)  // ascending
     if (gone >= begin && gone <= sample) ++sample;
   return sample;
 }
 
-Trial::Trial(const StepFeed& from, Plan with) : feed(from), plan(std::move(with)) {
+OngoingStep::OngoingStep(const StepFeed& from, AttemptPlan with) : feed(from), plan(std::move(with)) {
   plan.micro_batches.resize(feed.origins.size());
   std::iota(plan.micro_batches.begin(), plan.micro_batches.end(), 0);
   if (feed.origins.front() != nullptr) plan.samples_per_micro_batch = std::ssize(feed.origins.front()->samples);
 }
 
-std::vector<std::int64_t> Trial::removable_samples() const {
+std::vector<std::int64_t> OngoingStep::removable_samples() const {
   std::vector<std::int64_t> samples;
   const std::int64_t stride = plan.samples_per_micro_batch;
   if (!feed.can_lose_samples || stride == 0) return samples;
@@ -45,7 +43,7 @@ std::vector<std::int64_t> Trial::removable_samples() const {
   return samples;
 }
 
-void Trial::nan_resolved() {
+void OngoingStep::nan_resolved() {
   before_nan.reset();
   nan_is_overflow = false;
 }

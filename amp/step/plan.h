@@ -14,46 +14,47 @@
 
 namespace binade::amp {
 
-/// What an attempt at a step computes, and with which settings. Samples are numbered through the step's whole batch.
-struct Plan {
+/// The data and settings of one attempt at a step. Samples are numbered across the micro-batches of the step.
+struct AttemptPlan {
   std::int64_t step = 0;
-  std::vector<int> micro_batches{};          ///< that count
-  std::vector<std::int64_t> left_out{};      ///< samples that do not count, ascending
-  std::int64_t samples_per_micro_batch = 0;  ///< 0: not known
+  std::vector<int> micro_batches{};          ///< those that are not left out
+  std::vector<std::int64_t> left_out{};      ///< samples to leave out, ascending
+  std::int64_t samples_per_micro_batch = 0;  ///< 0: unknown
   double loss_scale = 1;
   double lr = 0;
   Policy policy{};
-  bool first = false;  ///< the first attempt at the step, not a replay
+  bool first = false;  ///< true for the first attempt at the step, false for retries and replays
 
-  void leave_out(std::int64_t sample);  ///< and its micro-batch, if that has no other sample
-  /// Samples of one micro-batch that are left out, numbered within it.
+  /// Leaves out a sample, and its micro-batch if no sample is left in it.
+  void leave_out(std::int64_t sample);
+  /// Returns the samples of a micro-batch that are left out, numbered within it.
   std::vector<std::int64_t> left_out_of(int micro_batch) const;
   std::int64_t samples_left_in(int micro_batch) const;
-  /// The number in the whole batch of the sample that is `sample % samples_per_micro_batch` among those left in its
+  /// Returns the number, in the whole batch, of a sample that is numbered among those that are not left out of its
   /// micro-batch.
   std::int64_t original(std::int64_t sample) const;
 };
 
-/// What the attempts at one step share.
-struct Trial {
-  /// `plan` gets the feed's micro-batches.
-  Trial(const StepFeed& feed, Plan plan);
+/// The state that attempts at one step share.
+struct OngoingStep {
+  /// Sets the micro-batches of `plan` to those of the feed.
+  OngoingStep(const StepFeed& feed, AttemptPlan plan);
 
   const StepFeed& feed;
-  Plan plan;
+  AttemptPlan plan;
   std::vector<int> micro_batches_left_out{};
-  std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to go back to if lowering does not help
-  bool nan_is_overflow = false;                                      ///< the NaN is gone at the lowest loss scale
-  AbortCause cause = AbortCause::kNone;                              ///< of the attempt that is investigated
-  std::optional<RecoveryPoint> recovery{};                           ///< the newest whose weights made the step finite
-  std::optional<Telemetry> raised{};  ///< of an extra run at a higher loss scale, see Warnings::proof_factor
+  std::optional<LossScaler::State> before_overflow{}, before_nan{};  ///< to restore if a lower scale does not help
+  bool nan_is_overflow = false;                                      ///< the NaN disappears at the lowest loss scale
+  AbortCause cause = AbortCause::kNone;                              ///< of the attempt under diagnosis
+  std::optional<RecoveryPoint> recovery{};  ///< the newest checkpoint whose weights make the step finite
+  std::optional<Telemetry> raised{};        ///< of an extra run at a higher loss scale (Warnings::confirmation_factor)
 
-  /// Samples that a replay can leave out, numbered as Experiments does.
+  /// Returns the samples that a replay can leave out, numbered as in Experiments.
   std::vector<std::int64_t> removable_samples() const;
   void nan_resolved();
 };
 
-/// Sets this thread's step context for one step, and restores the one before.
+/// Sets this thread's step context to that of one step, and restores the previous one at the end of its life.
 class StepContextScope {
  public:
   StepContextScope(std::uint64_t seed, std::int64_t step);

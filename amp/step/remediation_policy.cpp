@@ -1,23 +1,21 @@
 #include "binade/amp/step/remediation_policy.h"
 
-#include <algorithm>
-
-#include "binade/core/error.h"
+#include "binade/amp/text.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::amp {
 
 std::int64_t RemediationPolicy::promote(const std::string& target, std::int64_t step) {
-  const auto known = std::ranges::find(promotions_, target, &Promotion::target);
-  if (known == promotions_.end()) {
+  const auto existing = std::ranges::find(promotions_, target, &Promotion::target);
+  if (existing == promotions_.end()) {
     promotions_.push_back({target, step - 1 + options_.promoted_steps, options_.promoted_steps});
     return promotions_.back().until;
   }
-  if (known->active) return 0;
-  known->steps *= 2;
-  known->until = step - 1 + known->steps;
-  known->active = true;
-  return known->until;
+  if (existing->active) return 0;
+  existing->steps *= 2;
+  existing->until = step - 1 + existing->steps;
+  existing->active = true;
+  return existing->until;
 }
 
 std::vector<std::string> RemediationPolicy::review(std::int64_t step,
@@ -72,7 +70,7 @@ StateDict RemediationPolicy::state() const {
   std::string targets;
   StateDict::Integers numbers;
   for (const Promotion& p : promotions_) {
-    targets += p.target + "\n";
+    add_line(targets, p.target);
     numbers.insert(numbers.end(), {p.until, p.steps, p.active ? 1 : 0});
   }
   state.put("promoted", targets);
@@ -85,21 +83,17 @@ StateDict RemediationPolicy::state() const {
 
 RemediationPolicy RemediationPolicy::decode(const StateDict& saved) const {
   RemediationPolicy policy(options_);
-  const std::string& targets = saved.text("promoted");
+  const std::vector<std::string> targets = split_lines(saved.text("promoted"));
   const StateDict::Integers& numbers = read_counts(saved, "promoted_until");
-  for (std::size_t begin = 0, i = 0; begin < targets.size(); ++i) {
-    const std::size_t end = targets.find('\n', begin);
-    check<CheckpointError>(end != targets.npos && 3 * i + 2 < numbers.size(),
-                           "remedies: the checkpoint's list of promoted ops is damaged");
-    policy.promotions_.push_back(
-        {targets.substr(begin, end - begin), numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2] != 0});
-    begin = end + 1;
-  }
+  check<CheckpointError>(numbers.size() == 3 * targets.size(),
+                         "remedies: the checkpoint's list of promoted ops is damaged");
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    policy.promotions_.push_back({targets[i], numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2] != 0});
   policy.rollbacks_ = read_counts(saved, "rollbacks");
   const StateDict::Integers& cut = read_counts(saved, "lr_cut");
   policy.cut_factor_ = saved.number("lr_factor");
   check<CheckpointError>(policy.rollbacks_.size() % 2 == 0 && cut.size() == 2 && policy.cut_factor_ > 0 &&
-                             policy.cut_factor_ <= 1 && numbers.size() == 3 * policy.promotions_.size(),
+                             policy.cut_factor_ <= 1,
                          "remedies: the checkpoint's record of remedies is damaged");
   policy.cut_from_ = cut[0];
   policy.cut_until_ = cut[1];

@@ -11,40 +11,42 @@
 
 namespace binade::amp {
 
-/// The lasting effects of remedies on a run: ops that are computed in f32 for a while, a lowered learning rate, and
-/// the rollbacks so far, which bound further ones. Part of the run's state; a rollback does not undo it.
+/// The lasting effects of remedies on a run: promoted ops, a lowered learning rate, and the rollbacks so far, which
+/// bound further ones. Part of the run's state, but a rollback does not undo it.
 class RemediationPolicy {
  public:
   explicit RemediationPolicy(const RemediationOptions& options = {}) : options_(options) {}
 
   const RemediationOptions& options() const { return options_; }
 
-  /// An op in f32: "PATH/op", as in PrecisionPolicy::Override.
+  /// An op that is computed in f32.
   struct Promotion {
-    std::string target{};
-    std::int64_t until = 0;  ///< the last step it is for
-    std::int64_t steps = 0;  ///< for how long it was given
-    bool active = true;      ///< false: it ended, and is remembered in case it is needed again
+    std::string target{};    ///< "PATH/op", as in PrecisionPolicy::Override
+    std::int64_t until = 0;  ///< last step of the promotion
+    std::int64_t steps = 0;  ///< duration
+    bool active = true;      ///< false after its end: if the op needs a promotion again, it lasts twice as long
   };
   const std::vector<Promotion>& promotions() const { return promotions_; }
-  /// From `step` on. Returns the last step it applies to; 0 if it applies already.
+  /// Promotes an op from `step` on. Returns the last step of the promotion; 0 if it is active already.
   std::int64_t promote(const std::string& target, std::int64_t step);
-  /// Ends promotions that expire after `step`, and extends those that would overflow again, as `needed` says. Returns
-  /// the changes in words.
+  /// Ends the promotions that expire after `step`, or extends those for which `needed(target)` is true. Returns a
+  /// description of each change.
   std::vector<std::string> review(std::int64_t step, const std::function<bool(const std::string& target)>& needed);
-  /// `policy` with the active promotions.
+  /// Returns `policy` with the active promotions.
   Policy applied_to(Policy policy) const;
 
-  /// Whether one more rollback is within bounds, and the step it must end after.
+  /// True if the bounds allow one more rollback.
   bool may_roll_back(std::int64_t step) const;
+  /// Returns the step after which the checkpoint of a rollback must be.
   std::int64_t rollback_floor(std::int64_t step) const;
+  /// Records a rollback.
   void rolled_back(std::int64_t from, std::int64_t to, bool cut_lr);
   double lr_factor(std::int64_t step) const;
-  /// The last step of the lowered learning rate; 0 when it was never lowered.
+  /// Last step of the lowered learning rate; 0 if it was never lowered.
   std::int64_t lr_cut_until() const { return cut_until_; }
 
   StateDict state() const;
-  /// Throws CheckpointError on a state that no run leaves behind.
+  /// Throws CheckpointError for a state that no run writes.
   void check_state(const StateDict& state) const { decode(state); }
   void load_state(const StateDict& state) { *this = decode(state); }
 

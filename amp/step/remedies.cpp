@@ -1,75 +1,65 @@
 #include "binade/amp/step/remedies.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
+
 #include <cmath>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "binade/amp/incident/damage.h"
 #include "binade/amp/step/repro_bundle.h"
 #include "binade/amp/step/transaction.h"
-#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr int kOldestTried = 3;  // checkpoints that a replay is tried from
-constexpr std::int64_t kSpikesSkipped = 2;
-constexpr std::int64_t kRepeats = 3;        // of a step whose bits differed
-constexpr std::int64_t kMostIncidents = 2;  // of one step that get a repro bundle: later ones follow from these
+constexpr int kMaxCheckpoints = 3;  // number of checkpoints whose weights are tried
+constexpr std::int64_t kMaxSpikeSkips = 2;
+constexpr std::int64_t kMaxRepeats = 3;  // of a step that is not reproducible
+constexpr std::int64_t kMaxBundles = 2;  // per step: later incidents follow from the first ones
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::string listed(const std::vector<std::int64_t>& numbers) {
-  std::vector<std::string> names;
-  for (const std::int64_t number : numbers) names.push_back(std::to_string(number));
-  return listed(names);
+template <class T>
+std::string listed(const std::vector<T>& items) {
+  return fmt::format("{}", fmt::join(items, ", "));
 }
 
 }  // namespace
 
-Next Remedies::answer(const Attempt& attempt, Trial& trial, StepResult& result) {
+Next Remedies::handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepResult& result) {
   std::string why;
-  if (lower_scale(attempt, trial, why)) return Next::kAgain;
+  if (lower_scale(attempt, ongoing, why)) return Next::kRetry;
   Incident incident{
       .step = result.step, .attempt = result.attempt, .what = describe(attempt, transaction_.optimizer().parameters())};
   if (!why.empty()) incident.what += "; " + why;
-  incident.no_capsule = write_repro_bundle(attempt, trial, result.attempt);
-  trial.cause = attempt.cause;
-  incident.diagnosis = investigate(attempt, trial);
-  const Next next = apply_next(incident, attempt, trial);
+  incident.no_capsule = write_repro_bundle(attempt, ongoing, result.attempt);
+  ongoing.cause = attempt.cause;
+  incident.diagnosis = investigate(attempt, ongoing);
+  const Next next = apply_next(incident, attempt, ongoing);
   result.incident = std::move(incident);
   return next;
 }
 
 // ---- the loss scale -----------------------------------------------------------------------------
 
-bool Remedies::finite_at_floor(const Trial& trial) {
+bool Remedies::finite_at_floor(const OngoingStep& ongoing) {
   if (!transaction_.scaler().can_lower()) return false;
-  Plan plan = trial.plan;
+  AttemptPlan plan = ongoing.plan;
   plan.loss_scale = transaction_.scaler().options().floor;
-  const Attempt attempt = runner_.rehearse(plan, trial.feed);
+  const Attempt attempt = runner_.rehearse(plan, ongoing.feed);
   return attempt.cause == AbortCause::kNone || attempt.cause == AbortCause::kUpdate;
 }
 
-/// The ordinary answer to gradients that overflow. False: the scale does not explain it, or no longer; `why` may say
-/// so.
-bool Remedies::lower_scale(const Attempt& attempt, Trial& trial, std::string& why) {
+/// Lowers the scale after an ordinary overflow of gradients. Returns false, perhaps with the reason in `why`, if the
+/// scale is not the cause or cannot be lowered.
+bool Remedies::lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::string& why) {
   const bool nan = attempt.cause == AbortCause::kNan;
   if (!nan && attempt.cause != AbortCause::kOverflow) return false;
   const LossScaler& scaler = transaction_.scaler();
   bool by_scale = scaler.can_lower();
-  if (!trial.before_overflow) trial.before_overflow = scaler.snapshot();
-  if (by_scale && nan && !trial.nan_is_overflow) {
-    if (!trial.before_nan)
-      trial.before_nan = scaler.snapshot();  // half the scale is tried next
+  if (!ongoing.before_overflow) ongoing.before_overflow = scaler.snapshot();
+  if (by_scale && nan && !ongoing.nan_is_overflow) {
+    if (!ongoing.before_nan)
+      ongoing.before_nan = scaler.snapshot();  // the next attempt has half the scale
     else
-      by_scale = trial.nan_is_overflow = finite_at_floor(trial);
+      by_scale = ongoing.nan_is_overflow = finite_at_floor(ongoing);
   }
   if (by_scale) {
     const ScaleVerdict verdict = transaction_.lower_scale();
@@ -77,81 +67,84 @@ bool Remedies::lower_scale(const Attempt& attempt, Trial& trial, std::string& wh
     why = explain(verdict, scaler.options());
     return false;
   }
-  if (trial.before_nan) {
-    transaction_.restore_scale(*trial.before_nan);
-    why = "lowering the loss scale does not help";
+  if (ongoing.before_nan) {
+    transaction_.restore_scale(*ongoing.before_nan);
+    why = "a lower loss scale does not help";
   } else {
     why = explain(scaler.adjustable() ? ScaleVerdict::kAtFloor : ScaleVerdict::kNotAdjustable, scaler.options());
-    transaction_.restore_scale(*trial.before_overflow);
+    transaction_.restore_scale(*ongoing.before_overflow);
   }
   return false;
 }
 
-// ---- where and why ------------------------------------------------------------------------------
+// ---- diagnosis ----------------------------------------------------------------------------------
 
-/// Returns why there is no repro bundle, if one was wanted.
-std::string Remedies::write_repro_bundle(const Attempt& attempt, const Trial& trial, std::int64_t number) const {
-  if (!repro_sink_ || transaction_.count().incidents >= kMostIncidents) return "";
-  if (!trial.feed.contents)
+/// Returns why no repro bundle was written, if there is a sink.
+std::string Remedies::write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing,
+                                         std::int64_t number) const {
+  if (!repro_sink_ || transaction_.counters().incidents >= kMaxBundles) return "";
+  if (!ongoing.feed.contents)
     return "the type of the batch has no state(), so this attempt cannot be run again elsewhere; give it state() and "
            "from_state(), as io::TextBatch has";
-  repro_sink_(attempt.step, number, make_repro_bundle(transaction_.state(), attempt, trial, number));
+  repro_sink_(attempt.step, number, make_repro_bundle(transaction_.state(), attempt, ongoing, number));
   return "";
 }
 
-Attempt Remedies::replay(const Attempt& failed, const Variant& variant, Trial& trial, TapeObserver* observer) {
-  Plan plan = trial.plan;
+Attempt Remedies::replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer) {
+  AttemptPlan plan = ongoing.plan;
   plan.loss_scale = variant.scale.value_or(failed.loss_scale);
   for (const PrecisionPolicy::Override& promoted : variant.promote)
     plan.policy = plan.policy.with(promoted.glob, promoted.dtype);
-  for (const std::int64_t sample : variant.without) plan.leave_out(trial.plan.original(sample));
+  for (const std::int64_t sample : variant.without) plan.leave_out(ongoing.plan.original(sample));
   if (plan.micro_batches.empty()) return failed;
-  if (variant.earlier_weights) return replay_with_earlier_weights(plan, trial, observer);
-  return runner_.rehearse(plan, trial.feed, observer);
+  if (variant.earlier_weights) return replay_with_earlier_weights(plan, ongoing, observer);
+  return runner_.rehearse(plan, ongoing.feed, observer);
 }
 
-Attempt Remedies::replay_with_earlier_weights(const Plan& plan, Trial& trial, TapeObserver* observer) {
+Attempt Remedies::replay_with_earlier_weights(const AttemptPlan& plan, OngoingStep& ongoing, TapeObserver* observer) {
   Attempt attempt;
   attempt.cause = AbortCause::kLoss;
-  const std::int64_t steps = transaction_.count().steps;
+  const std::int64_t steps = transaction_.counters().steps;
   transaction_.with_other_weights([&](const Transaction::PutWeights& put) {
     std::int64_t newest = steps;
-    for (int tried = 0; tried < kOldestTried && !attempt.commits(); ++tried) {
+    for (int tried = 0; tried < kMaxCheckpoints && !attempt.commits(); ++tried) {
       std::optional<RecoveryPoint> point = find_recovery_point_(newest,
                                                                 transaction_.remediation().rollback_floor(steps));
       if (!point) break;
       newest = point->step - 1;
       put(point->state);
-      attempt = runner_.rehearse(plan, trial.feed, observer);
-      // The loss at weights of long ago is far from today's: it counts only if a spike was the trouble.
-      if (attempt.cause == AbortCause::kSpike && trial.cause != AbortCause::kSpike) attempt.cause = AbortCause::kNone;
-      if (attempt.commits()) trial.recovery = std::move(point);
+      attempt = runner_.rehearse(plan, ongoing.feed, observer);
+      // With old weights the loss differs from recent ones: a spike counts only if the failed attempt was one.
+      if (attempt.cause == AbortCause::kSpike && ongoing.cause != AbortCause::kSpike) attempt.cause = AbortCause::kNone;
+      if (attempt.commits()) ongoing.recovery = std::move(point);
     }
   });
   return attempt;
 }
 
-Diagnosis Remedies::investigate(const Attempt& attempt, Trial& trial) {
+Diagnosis Remedies::investigate(const Attempt& attempt, OngoingStep& ongoing) {
   optim::Optimizer& optimizer = transaction_.optimizer();
-  const Plan& plan = trial.plan;
+  const AttemptPlan& plan = ongoing.plan;
   const std::int64_t samples = plan.samples_per_micro_batch;
   const bool can_go_back = find_recovery_point_ && options_.on_nan == OnNan::kRemedy &&
-                           transaction_.remediation().may_roll_back(transaction_.count().steps);
-  const Experiments experiments{
-      .run = [&](const Variant& variant, TapeObserver* observer) { return replay(attempt, variant, trial, observer); },
-      .batch = plan.left_out.empty() ? samples : 0,
-      .stride = samples,
-      .rows = trial.removable_samples(),
-      .earlier_weights = can_go_back,
-      .damage = [&] { return find_damage(transaction_.model(), optimizer, attempt.step); },
-      .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
+                           transaction_.remediation().may_roll_back(transaction_.counters().steps);
+  const Experiments experiments{.run =
+                                    [&](const Variant& variant, TapeObserver* observer) {
+                                      return replay(attempt, variant, ongoing, observer);
+                                    },
+                                .batch = plan.left_out.empty() ? samples : 0,
+                                .stride = samples,
+                                .rows = ongoing.removable_samples(),
+                                .earlier_weights = can_go_back,
+                                .damage = [&] { return find_damage(transaction_.model(), optimizer, attempt.step); },
+                                .bad_gradient = [&] { return find_bad_gradient(attempt, optimizer.parameters()); }};
   Diagnosis diagnosis = diagnose(attempt, experiments);
   for (std::int64_t& sample : diagnosis.samples) sample = plan.original(sample);
   if (diagnosis.first_bad && diagnosis.first_bad->sample && samples > 0) {
     FirstBad& bad = *diagnosis.first_bad;
     bad.sample = plan.original(*bad.sample);
-    const io::BatchOrigin* origin = trial.feed.origins[static_cast<std::size_t>(*bad.sample / samples)];
-    // Micro-batches of a repro bundle may have fewer samples than its first one.
+    const io::BatchOrigin* origin = ongoing.feed.origins[static_cast<std::size_t>(*bad.sample / samples)];
+    // Micro-batches of a repro bundle may have fewer samples than the first one.
     if (origin != nullptr && *bad.sample % samples < std::ssize(origin->samples))
       bad.sample_id = origin->samples[static_cast<std::size_t>(*bad.sample % samples)];
   }
@@ -160,36 +153,37 @@ Diagnosis Remedies::investigate(const Attempt& attempt, Trial& trial) {
 
 // ---- remedies, the cheapest first ---------------------------------------------------------------
 
-Next Remedies::apply_next(Incident& incident, const Attempt& attempt, Trial& trial) {
+Next Remedies::apply_next(Incident& incident, const Attempt& attempt, OngoingStep& ongoing) {
   const Diagnosis& d = incident.diagnosis;
   bool remedy = options_.on_nan == OnNan::kRemedy;
   const bool skip = options_.on_nan != OnNan::kStop;
   std::int64_t incidents = 0;
   if (remedy) incidents = transaction_.count_incident();
   remedy = remedy && incidents <= options_.remediation.incidents;
-  if (remedy && d.cause == CauseClass::kNotReproducible && incidents <= kRepeats) {
-    incident.remedy = {.action = RemedyAction::kNone, .what = "the step is run once more", .verified = true};
-    return Next::kAgain;
+  if (remedy && d.cause == CauseClass::kNotReproducible && incidents <= kMaxRepeats) {
+    incident.remedy = {.action = RemedyAction::kNone, .what = "the step is retried", .verified = true};
+    return Next::kRetry;
   }
-  if (remedy && attempt.cause == AbortCause::kSpike) return answer_spike(incident, trial);
-  if (remedy && (set_fitting_scale(incident, attempt, trial) || promote_ops(incident) || quarantine(incident, trial)))
-    return Next::kAgain;
-  if (skip && leave_out_micro_batch(incident, attempt, trial)) return Next::kAgain;
-  // Weights that are not finite make every batch fail.
+  if (remedy && attempt.cause == AbortCause::kSpike) return handle_spike(incident, ongoing);
+  if (remedy &&
+      (set_fitting_scale(incident, attempt, ongoing) || promote_ops(incident) || quarantine(incident, ongoing)))
+    return Next::kRetry;
+  if (skip && leave_out_micro_batch(incident, attempt, ongoing)) return Next::kRetry;
+  // With a bad state, every batch fails: skipping does not help.
   const bool by_state = d.cause == CauseClass::kCorruptedState || d.earlier_weights;
-  if (remedy && by_state && roll_back(incident, trial)) return Next::kReturn;
+  if (remedy && by_state && roll_back(incident, ongoing)) return Next::kReturn;
   if (skip && !by_state && skip_batch(incident)) return Next::kReturn;
   incident.remedy = {.action = RemedyAction::kStop, .what = "nothing was committed"};
   return Next::kStop;
 }
 
-/// For a scale that is fixed, or fell too often, and is still to blame.
-bool Remedies::set_fitting_scale(Incident& incident, const Attempt& attempt, Trial& trial) {
+/// Finds a loss scale that fits by bisection, if the scale is the cause but is fixed or fell too often.
+bool Remedies::set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing) {
   if (incident.diagnosis.cause != CauseClass::kLossScaleOverflow) return false;
   double fits = 1, too_large = attempt.loss_scale;
   while (too_large / fits > 2) {
     const double middle = std::exp2(std::floor((std::log2(fits) + std::log2(too_large)) / 2));
-    (replay(attempt, {.scale = middle}, trial, nullptr).commits() ? fits : too_large) = middle;
+    (replay(attempt, {.scale = middle}, ongoing, nullptr).commits() ? fits : too_large) = middle;
   }
   LossScaler::State scaler = transaction_.scaler().snapshot();
   scaler.scale = fits;
@@ -214,18 +208,18 @@ bool Remedies::promote_ops(Incident& incident) {
   return true;
 }
 
-bool Remedies::quarantine(Incident& incident, Trial& trial) {
+bool Remedies::quarantine(Incident& incident, OngoingStep& ongoing) {
   const std::vector<std::int64_t>& samples = incident.diagnosis.samples;
   if (samples.empty()) return false;
-  const std::int64_t stride = trial.plan.samples_per_micro_batch;
+  const std::int64_t stride = ongoing.plan.samples_per_micro_batch;
   std::vector<std::int64_t> ids;
   for (const std::int64_t sample : samples) {
-    const io::BatchOrigin& origin = *trial.feed.origins[static_cast<std::size_t>(sample / stride)];
+    const io::BatchOrigin& origin = *ongoing.feed.origins[static_cast<std::size_t>(sample / stride)];
     ids.push_back(origin.samples[static_cast<std::size_t>(sample % stride)]);
     transaction_.quarantine(ids.back());
   }
-  for (const std::int64_t sample : samples) trial.plan.leave_out(sample);
-  trial.nan_resolved();
+  for (const std::int64_t sample : samples) ongoing.plan.leave_out(sample);
+  ongoing.nan_resolved();
   incident.remedy = {.action = RemedyAction::kQuarantineSample,
                      .what = fmt::format("sample{} {} of the data set left out, now and later",
                                          ids.size() == 1 ? "" : "s", listed(ids)),
@@ -234,11 +228,11 @@ bool Remedies::quarantine(Incident& incident, Trial& trial) {
   return true;
 }
 
-bool Remedies::leave_out_micro_batch(Incident& incident, const Attempt& attempt, Trial& trial) {
-  if (attempt.bad_micro_batch < 0 || trial.plan.micro_batches.size() < 2) return false;
-  std::erase(trial.plan.micro_batches, attempt.bad_micro_batch);
-  trial.micro_batches_left_out.push_back(attempt.bad_micro_batch);
-  trial.nan_resolved();
+bool Remedies::leave_out_micro_batch(Incident& incident, const Attempt& attempt, OngoingStep& ongoing) {
+  if (attempt.bad_micro_batch < 0 || ongoing.plan.micro_batches.size() < 2) return false;
+  std::erase(ongoing.plan.micro_batches, attempt.bad_micro_batch);
+  ongoing.micro_batches_left_out.push_back(attempt.bad_micro_batch);
+  ongoing.nan_resolved();
   incident.remedy = {.action = RemedyAction::kSkipBatch,
                      .what = fmt::format("micro-batch {} is left out", attempt.bad_micro_batch),
                      .target = fmt::format("micro-batch {}", attempt.bad_micro_batch)};
@@ -246,32 +240,32 @@ bool Remedies::leave_out_micro_batch(Incident& incident, const Attempt& attempt,
 }
 
 bool Remedies::skip_batch(Incident& incident) {
-  if (transaction_.count().skips >= options_.remediation.skips) return false;
+  if (transaction_.counters().skips >= options_.remediation.skips) return false;
   transaction_.count_skip();
   incident.remedy = {.action = RemedyAction::kSkipBatch, .what = "the batch is skipped", .steps_lost = 1};
   return true;
 }
 
-/// A loss that is finite and absurd: skips batches, then goes back to a checkpoint with which it is not. If neither
-/// helps, the data is like this now: the loss is accepted, since a run must not end for it.
-Next Remedies::answer_spike(Incident& incident, const Trial& trial) {
-  if (transaction_.count().skips < kSpikesSkipped && skip_batch(incident)) return Next::kReturn;
-  if (roll_back(incident, trial)) return Next::kReturn;
+/// Skips batches, then rolls back to a checkpoint with which the loss is no spike. If neither helps, accepts the loss:
+/// the data has changed, and a spike must not end a run.
+Next Remedies::handle_spike(Incident& incident, const OngoingStep& ongoing) {
+  if (transaction_.counters().skips < kMaxSpikeSkips && skip_batch(incident)) return Next::kReturn;
+  if (roll_back(incident, ongoing)) return Next::kReturn;
   transaction_.forget_spikes();
   incident.remedy = {.action = RemedyAction::kNone,
                      .what = "the loss is accepted: no other batch and no earlier weights have a better one"};
-  return Next::kAgain;
+  return Next::kRetry;
 }
 
-/// Back to a checkpoint whose weights made the step finite. If the state was to blame, the run repeats the steps since
-/// then. Otherwise it skips the batches in between, and the learning rate falls for a while.
-bool Remedies::roll_back(Incident& incident, const Trial& trial) {
-  const std::int64_t from = transaction_.count().steps;
-  if (!trial.recovery || !transaction_.remediation().may_roll_back(from)) return false;
-  const RecoveryPoint& point = *trial.recovery;
+/// Rolls back to a checkpoint whose weights made the step finite. If the state is to blame, the run repeats the steps
+/// since then. Otherwise it skips their batches, with a lower learning rate for a while.
+bool Remedies::roll_back(Incident& incident, const OngoingStep& ongoing) {
+  const std::int64_t from = transaction_.counters().steps;
+  if (!ongoing.recovery || !transaction_.remediation().may_roll_back(from)) return false;
+  const RecoveryPoint& point = *ongoing.recovery;
   const bool state_to_blame = incident.diagnosis.cause == CauseClass::kCorruptedState;
-  transaction_.go_back(point, state_to_blame, trial.feed.origins.back());
-  const std::int64_t steps = transaction_.count().steps;
+  transaction_.roll_back_to(point, state_to_blame, ongoing.feed.origins.back());
+  const std::int64_t steps = transaction_.counters().steps;
   incident.remedy = {.action = RemedyAction::kRollback,
                      .what = fmt::format("back to step {} ({})", steps, point.name),
                      .target = point.name,

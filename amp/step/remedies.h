@@ -9,46 +9,45 @@
 
 namespace binade::amp {
 
-/// What follows an aborted attempt.
+/// How training continues after an aborted attempt.
 enum class Next : std::uint8_t {
-  kAgain,   ///< another attempt at the same batch
-  kReturn,  ///< the step ends: its batch is skipped, or the run went back to a checkpoint
-  kStop,    ///< the run ends
+  kRetry,   ///< with another attempt at the same batch
+  kReturn,  ///< with the next batch, after this one was skipped or the run rolled back
+  kStop,    ///< not at all
 };
 
-/// Answers aborted attempts: lowers the loss scale, or finds the cause by replays and applies the cheapest remedy that
-/// a replay shows to work. Every remedy is bounded (RemediationOptions, LossScaleOptions), so that a step ends.
+/// Handles aborted attempts: lowers the loss scale, or finds the cause by replays and applies the cheapest remedy that
+/// a replay shows to work. Each remedy is bounded (RemediationOptions, LossScaleOptions), so that every step ends.
 class Remedies {
  public:
-  /// All three must outlive the remedies.
+  /// The arguments must outlive the remedies.
   Remedies(Transaction& transaction, AttemptRunner& runner, const TrainerOptions& options)
       : transaction_(transaction), runner_(runner), options_(options) {}
 
   void set_recovery(FindRecoveryPoint find) { find_recovery_point_ = std::move(find); }
   void set_repro_sink(ReproSink sink) { repro_sink_ = std::move(sink); }
 
-  /// Sets what the next attempt differs in, in the transaction or in `trial`. Leaves in `result` the incident, if the
-  /// abort was one.
-  Next answer(const Attempt& attempt, Trial& trial, StepResult& result);
-  /// Where and why, by replays.
-  Diagnosis investigate(const Attempt& attempt, Trial& trial);
+  /// Changes the transaction or `ongoing` for the next attempt. Sets result.incident if the abort was one.
+  Next handle_abort(const Attempt& attempt, OngoingStep& ongoing, StepResult& result);
+  /// Diagnoses the attempt by replays.
+  Diagnosis investigate(const Attempt& attempt, OngoingStep& ongoing);
 
  private:
-  bool lower_scale(const Attempt& attempt, Trial& trial, std::string& why);
-  bool finite_at_floor(const Trial& trial);
-  std::string write_repro_bundle(const Attempt& attempt, const Trial& trial, std::int64_t number) const;
-  Attempt replay(const Attempt& failed, const Variant& variant, Trial& trial, TapeObserver* observer);
-  Attempt replay_with_earlier_weights(const Plan& plan, Trial& trial, TapeObserver* observer);
+  bool lower_scale(const Attempt& attempt, OngoingStep& ongoing, std::string& why);
+  bool finite_at_floor(const OngoingStep& ongoing);
+  std::string write_repro_bundle(const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) const;
+  Attempt replay(const Attempt& failed, const Variant& variant, OngoingStep& ongoing, TapeObserver* observer);
+  Attempt replay_with_earlier_weights(const AttemptPlan& plan, OngoingStep& ongoing, TapeObserver* observer);
 
-  // Remedies, the cheapest first. Each returns false if it does not apply.
-  Next apply_next(Incident& incident, const Attempt& attempt, Trial& trial);
-  bool set_fitting_scale(Incident& incident, const Attempt& attempt, Trial& trial);
+  // The remedies, the cheapest first, return false if they do not apply.
+  Next apply_next(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
+  bool set_fitting_scale(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool promote_ops(Incident& incident);
-  bool quarantine(Incident& incident, Trial& trial);
-  static bool leave_out_micro_batch(Incident& incident, const Attempt& attempt, Trial& trial);
+  bool quarantine(Incident& incident, OngoingStep& ongoing);
+  static bool leave_out_micro_batch(Incident& incident, const Attempt& attempt, OngoingStep& ongoing);
   bool skip_batch(Incident& incident);
-  bool roll_back(Incident& incident, const Trial& trial);
-  Next answer_spike(Incident& incident, const Trial& trial);
+  bool roll_back(Incident& incident, const OngoingStep& ongoing);
+  Next handle_spike(Incident& incident, const OngoingStep& ongoing);
 
   Transaction& transaction_;
   AttemptRunner& runner_;

@@ -1,10 +1,5 @@
 #include "binade/amp/step/repro_bundle.h"
 
-#include <algorithm>
-#include <bit>
-#include <functional>
-
-#include "binade/core/error.h"
 #include "binade/core/state_copy.h"
 #include "binade/core/state_counts.h"
 #include "binade/io/checkpoint/sections.h"
@@ -26,9 +21,9 @@ StateDict outcome_of(const Attempt& attempt) {
 
 }  // namespace
 
-StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const Trial& trial, std::int64_t number) {
+StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const OngoingStep& ongoing, std::int64_t number) {
   StateDict bundle = cloned(state);
-  const Plan& plan = trial.plan;
+  const AttemptPlan& plan = ongoing.plan;
   bundle.put("capsule/schema", kSchema);
   bundle.put("capsule/step", attempt.step);
   bundle.put("capsule/attempt", number);
@@ -36,10 +31,10 @@ StateDict make_repro_bundle(StateDict state, const Attempt& attempt, const Trial
   bundle.put("capsule/policy", plan.policy.to_string());
   bundle.put("capsule/parts", StateDict::Integers(plan.micro_batches.begin(), plan.micro_batches.end()));
   bundle.put("capsule/rows_left_out", plan.left_out);
-  bundle.put("capsule/micro_batches", static_cast<std::int64_t>(trial.feed.origins.size()));
+  bundle.put("capsule/micro_batches", static_cast<std::int64_t>(ongoing.feed.origins.size()));
   bundle.merge("capsule/outcome", outcome_of(attempt));
-  for (std::size_t i = 0; i < trial.feed.origins.size(); ++i)
-    bundle.merge(fmt::format("batch/{}", i), trial.feed.contents(static_cast<int>(i)));
+  for (std::size_t i = 0; i < ongoing.feed.origins.size(); ++i)
+    bundle.merge(fmt::format("batch/{}", i), ongoing.feed.contents(static_cast<int>(i)));
   return bundle;
 }
 
@@ -61,11 +56,11 @@ std::vector<StateDict> micro_batches_of(const StateDict& bundle) {
   return micro_batches;
 }
 
-void read_plan(const StateDict& bundle, Trial& trial) {
+void read_plan(const StateDict& bundle, OngoingStep& ongoing) {
   const StateDict::Integers &micro_batches = read_counts(bundle, "capsule/parts"),
                             &left_out = read_counts(bundle, "capsule/rows_left_out");
-  const std::int64_t count = std::ssize(trial.feed.origins);
-  Plan& plan = trial.plan;
+  const std::int64_t count = std::ssize(ongoing.feed.origins);
+  AttemptPlan& plan = ongoing.plan;
   check<CheckpointError>(!micro_batches.empty() &&
                              std::ranges::all_of(micro_batches, [&](std::int64_t i) { return i < count; }) &&
                              std::ranges::adjacent_find(left_out, std::ranges::greater_equal()) == left_out.end() &&

@@ -27,7 +27,8 @@ struct MicroBatches {
 
 namespace detail {
 
-/// What Trainer::batches returns: batches of `accumulate` micro-batches for as long as `goes_on` says so.
+/// The range that Trainer::batches() returns: the data of steps with `accumulate` micro-batches each, while `goes_on()`
+/// is true.
 template <class Loader>
 class BatchRange {
  public:
@@ -69,19 +70,19 @@ class BatchRange {
 
 }  // namespace detail
 
-/// The closure and the micro-batches of one step, without their types. Both must outlive it, except in a copy().
+/// The closure and the micro-batches of one step, type-erased. Both must outlive the feed, unless it is a copy().
 struct StepFeed {
-  /// The loss of a micro-batch without some of its samples.
+  /// Computes the loss of a micro-batch without some of its samples.
   std::function<Variable(int micro_batch, std::span<const std::int64_t> without)> loss;
-  std::vector<const io::BatchOrigin*> origins;         ///< of each micro-batch; null if its type does not say
-  bool can_lose_samples = false;                       ///< the type has without(rows) and an origin
-  std::function<StateDict(int micro_batch)> contents;  ///< missing if the type has no state()
-  /// The loss of a micro-batch made of these contents; missing if the type has no from_state() and to().
+  std::vector<const io::BatchOrigin*> origins;         ///< of each micro-batch; null if its type has none
+  bool can_lose_samples = false;                       ///< true if the type has without(rows) and an origin
+  std::function<StateDict(int micro_batch)> contents;  ///< state() of a micro-batch; empty if the type has none
+  /// Computes the loss of a micro-batch with these contents; empty if the type has no from_state() and to().
   std::function<Variable(int micro_batch, const StateDict& contents)> loss_of;
-  std::string closure;  ///< names the closure, if there is loss_of
-  /// A feed of copies, which it owns; missing if batches or closure cannot be copied.
+  std::string closure;  ///< identifies the closure, if there is loss_of
+  /// Returns a feed that owns copies; empty if batches or closure cannot be copied.
   std::function<StepFeed()> copy;
-  std::shared_ptr<const void> owned;
+  std::shared_ptr<const void> owned;  ///< the copies
 };
 
 namespace detail {
@@ -92,7 +93,7 @@ concept CanLoseSamples = requires(const Batch& b, std::span<const std::int64_t> 
   static_cast<const io::BatchOrigin&>(b.origin);
 };
 
-/// `batch` on the runtime's device. One from a repro bundle lies on the host.
+/// Returns the batch on the runtime's device: that of a repro bundle is on the host.
 template <class Batch>
 decltype(auto) on_device(const Batch& batch) {
   if constexpr (requires {

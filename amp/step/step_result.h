@@ -20,31 +20,34 @@ struct StepMetric {
   double value = 0;
 };
 
-/// One attempt at a step. Trainer::step() returns the last attempt at its batch, with those before it in `earlier`.
+/// The result of one attempt at a step. Trainer::step() returns the last attempt at its batch, with the others in
+/// `earlier`.
 struct StepResult : StepStats {
   std::string state_hash_before, state_hash_after;  ///< with TrainerOptions::state_hash
-  std::vector<int> left_out;                        ///< micro-batches that did not count
-  std::vector<std::int64_t> samples_left_out;       ///< samples of the step's whole batch that did not count
-  Headroom forward_headroom, backward_headroom;     ///< the op nearest to overflow, of its results and its gradients;
-                                                    ///< on a GPU known in every 4th step (Telemetry::Probes::libraries)
+  std::vector<int> left_out;                        ///< micro-batches that were left out
+  std::vector<std::int64_t> samples_left_out;       ///< samples of the step's whole batch that were left out
+  /// The op nearest to overflow, by its results and by its gradients. On a GPU only in every 4th step
+  /// (Telemetry::Probes::libraries).
+  Headroom forward_headroom, backward_headroom;
   std::optional<Incident> incident;
-  std::vector<std::string> notes;        ///< for people: a remedy that ended
-  std::vector<Warning> warnings;         ///< early warnings; of committed attempts only
+  std::vector<std::string> notes;        ///< for people: remedies that ended
+  std::vector<Warning> warnings;         ///< of committed attempts only
   std::vector<StepMetric> metrics;       ///< of committed attempts only (amp/step/metrics.cpp)
-  std::vector<ModuleHeadroom> headroom;  ///< by module, in steps that keep_headroom_every() names
-  bool last = false;                     ///< the next attempt is at another batch
-  bool in_flight = false;                ///< submitted, not finished: finished() returns its outcome
-  std::vector<StepResult> earlier;       ///< attempts at the same batch before this one, oldest first
+  std::vector<ModuleHeadroom> headroom;  ///< in the steps that keep_headroom_every() selects
+  bool last = false;                     ///< true if the next attempt is at another batch
+  bool in_flight = false;                ///< submitted, not collected: finished() will return the result
+  std::vector<StepResult> earlier;       ///< earlier attempts at the same batch, oldest first
 
-  /// The metric with this tag; std::nullopt if the step did not measure it.
+  /// Returns the metric with this tag; std::nullopt if the step did not measure it.
   std::optional<double> metric(std::string_view tag) const {
     for (const StepMetric& m : metrics)
       if (m.tag == tag) return m.value;
     return std::nullopt;
   }
-  /// Whether the run goes on from an earlier checkpoint.
-  bool went_back() const { return incident && incident->remedy.action == RemedyAction::kRollback; }
-  /// All that kept an attempt at this batch from being committed, those that a remedy mended included.
+  /// True if the step ended with a rollback to an earlier checkpoint.
+  bool rolled_back() const { return incident && incident->remedy.action == RemedyAction::kRollback; }
+  [[deprecated("use rolled_back()")]] bool went_back() const { return rolled_back(); }
+  /// Returns the incidents of all attempts at this batch.
   std::vector<const Incident*> incidents() const {
     std::vector<const Incident*> all;
     for (const StepResult& one : earlier)
@@ -56,7 +59,7 @@ struct StepResult : StepStats {
 
 /// The result of a replay from a repro bundle.
 struct ReproReplay {
-  bool same_bits = false;  ///< loss and gradients are those of the run that wrote it, to the bit
+  bool same_bits = false;  ///< loss and gradients are bit-identical to those of the original run
   Incident incident{};
 };
 using CapsuleReplay [[deprecated("use ReproReplay")]] = ReproReplay;

@@ -1,21 +1,16 @@
 #include "binade/amp/step/trainer.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 
-#include "binade/amp/incident/evaluation.h"
+#include "binade/amp/incident/diagnosis.h"
 #include "binade/amp/incident/fault_injection.h"
 #include "binade/amp/preflight/preflight.h"
 #include "binade/amp/state_hash.h"
 #include "binade/amp/step/metrics.h"
-#include "binade/amp/step/recorder.h"
 #include "binade/amp/step/remedies.h"
 #include "binade/amp/step/repro_bundle.h"
+#include "binade/amp/step/step_graphs.h"
 #include "binade/amp/step/transaction.h"
-#include "binade/core/backend.h"
-#include "binade/core/error.h"
 #include "binade/core/state_copy.h"
 
 namespace binade::amp {
@@ -31,18 +26,18 @@ TrainerOptions checked(TrainerOptions o) {
                        "trainer: clip_norm, clip_value and clip_adaptive are alternatives; set one");
   check<ArgumentError>(o.accumulate >= 1 && o.steps >= 0,
                        "trainer: wanted accumulate >= 1 and steps >= 0, got {} and {}", o.accumulate, o.steps);
-  check<ArgumentError>(o.ahead >= 0 && o.ahead <= static_cast<std::int64_t>(StepRecorder::kMostInFlight),
-                       "trainer: wanted 0 to {} steps ahead, got {}", StepRecorder::kMostInFlight, o.ahead);
+  check<ArgumentError>(o.ahead >= 0 && o.ahead <= static_cast<std::int64_t>(StepGraphs::kMaxInFlight),
+                       "trainer: wanted 0 to {} steps ahead, got {}", StepGraphs::kMaxInFlight, o.ahead);
   return o;
 }
 
-/// The 50th step, the 100th, the 200th, …: among the steps in which the host reads tensors anyway.
+/// True for steps 50, 100, 200, …, in which the host reads tensors anyway.
 bool compares_with_eager(std::int64_t step) {
   constexpr std::int64_t kFirst = 50;
   return step % kFirst == 0 && std::has_single_bit(static_cast<std::uint64_t>(step / kFirst));
 }
 
-/// Evaluation mode, on averaged weights, without gradients; restores all of it at the end of its life.
+/// Sets evaluation mode and averaged weights, disables gradients, and restores everything at the end of its life.
 class EvaluationScope {
  public:
   explicit EvaluationScope(Transaction& transaction)
@@ -51,7 +46,7 @@ class EvaluationScope {
     modes_.emplace_back(&model, model.training());
     for (const auto& [path, module] : nn::named_modules(model)) modes_.emplace_back(module, module->training());
     step_context().seed = transaction.seed();
-    step_context().step = static_cast<std::uint64_t>(transaction.count().steps);
+    step_context().step = static_cast<std::uint64_t>(transaction.counters().steps);
     step_context().tape_index = 0;
     if (transaction.ema() != nullptr) averages_.emplace(*transaction.ema());
     model.eval();
@@ -87,7 +82,7 @@ Trainer::Trainer(Runtime& runtime, nn::Module& model, optim::Optimizer& optimize
       remedies_(std::make_unique<Remedies>(*transaction_, *runner_, options_)),
       telemetry_(std::make_unique<Telemetry>()) {
   *faults_ = FaultInjection(options_.inject, model);
-  if (options_.record) recorder_ = std::make_unique<StepRecorder>(*transaction_, *runner_);
+  if (options_.record) graphs_ = std::make_unique<StepGraphs>(*transaction_, *runner_);
 }
 Trainer::~Trainer() = default;
 
@@ -97,45 +92,45 @@ StepResult Trainer::run_step(const StepFeed& feed) {
   check<ArgumentError>(!feed.origins.empty(), "trainer: a step wants at least one micro-batch");
   if (std::optional<StepResult> submitted = submit(feed)) return *std::move(submitted);
   if (std::optional<StepResult> back = collect_all()) return *std::move(back);
-  return make_step(feed, Recorded::kIfPossible);
+  return make_step(feed, GraphUse::kIfPossible);
 }
 
-StepResult Trainer::make_step(const StepFeed& feed, Recorded recorded) {
+StepResult Trainer::make_step(const StepFeed& feed, GraphUse graph_use) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  cost_.begun = std::chrono::steady_clock::now();
+  cost_.start = std::chrono::steady_clock::now();
   faults_->before_step(transaction_->next_step(), transaction_->optimizer());
   transaction_->promote_due();
-  if (recorded == Recorded::kIfPossible)
-    if (std::optional<StepResult> made = make_recorded(feed)) return *std::move(made);
-  Trial trial = trial_of(feed);
-  if (transaction_->count().steps == 0 && transaction_->scaler().options().measure) measure_scale(trial);
-  trial.raised = prove_warnings(trial);
+  if (graph_use == GraphUse::kIfPossible)
+    if (std::optional<StepResult> made = run_as_graph(feed)) return *std::move(made);
+  OngoingStep ongoing = ongoing_step(feed);
+  if (transaction_->counters().steps == 0 && transaction_->scaler().options().measure) measure_scale(ongoing);
+  ongoing.raised = confirm_warnings(ongoing);
   for (std::size_t attempts = 1;; ++attempts) {
     StepResult result;
     result.step = transaction_->next_step();
     result.attempt = transaction_->begin_attempt();
-    result.left_out = trial.micro_batches_left_out;
-    result.samples_left_out = trial.plan.left_out;
+    result.left_out = ongoing.micro_batches_left_out;
+    result.samples_left_out = ongoing.plan.left_out;
     if (options_.state_hash) result.state_hash_before = amp::state_hash(transaction_->state());
-    const Attempt attempt = run_attempt(trial);
+    const Attempt attempt = run_attempt(ongoing);
     report(attempt, result);
     Next next = Next::kReturn;
     if (attempt.commits()) {
-      if (recorder_ && result.attempt == 1) recorder_->ran_eagerly(attempt.loss, attempt.scan);
-      commit(attempt, trial, result, {});
+      if (graphs_ && result.attempt == 1) graphs_->compare_with_eager(attempt.loss, attempt.scan);
+      commit(attempt, ongoing, result, {});
       measure_cost();
     } else {
       transaction_->roll_back();
       transaction_->count_aborted();
     }
     if (options_.state_hash) result.state_hash_after = amp::state_hash(transaction_->state());
-    if (!attempt.commits()) next = remedies_->answer(attempt, trial, result);
+    if (!attempt.commits()) next = remedies_->handle_abort(attempt, ongoing, result);
     if (result.incident) {
       result.incident->drill = faults_->concerns(result.step);
       result.incident->headroom = telemetry_->by_module();
-      if (recorder_ && result.went_back()) recorder_->forget();
+      if (graphs_ && result.rolled_back()) graphs_->clear();
     }
-    result.last = next != Next::kAgain;
+    result.last = next != Next::kRetry;
     conclude(result);
     if (next == Next::kReturn) return with_earlier(std::move(result), attempts);
     if (next == Next::kStop)
@@ -144,36 +139,36 @@ StepResult Trainer::make_step(const StepFeed& feed, Recorded recorded) {
   }
 }
 
-/// Runs the next attempt of the trial. If memory runs out, drops the captured graphs and retries once.
-Attempt Trainer::run_attempt(Trial& trial) {
+/// Runs the next attempt. If memory runs out, drops the captured graphs and retries once.
+Attempt Trainer::run_attempt(OngoingStep& ongoing) {
   Backend& backend = backend_of(transaction_->device());
-  const Telemetry::Probes probes = transaction_->warnings().probes(trial.plan.step);
-  trial.plan.loss_scale = transaction_->scaler().scale();
-  trial.plan.policy = transaction_->policy();
-  Plan plan = trial.plan;
-  plan.first = transaction_->count().attempts == 1;
+  const Telemetry::Probes probes = transaction_->warnings().probes(ongoing.plan.step);
+  ongoing.plan.loss_scale = transaction_->scaler().scale();
+  ongoing.plan.policy = transaction_->policy();
+  AttemptPlan plan = ongoing.plan;
+  plan.first = transaction_->counters().attempts == 1;
   const auto run = [&] {
     telemetry_->begin(probes);
-    return runner_->run(plan, trial.feed, options_.telemetry ? telemetry_.get() : nullptr);
+    return runner_->run(plan, ongoing.feed, options_.telemetry ? telemetry_.get() : nullptr);
   };
   backend.reset_peak();
-  cost_.begun = std::chrono::steady_clock::now();
+  cost_.start = std::chrono::steady_clock::now();
   Attempt attempt;
   try {
     attempt = run();
   } catch (const OutOfMemoryError&) {
-    if (!recorder_ || !recorder_->holds_graphs()) throw;
-    recorder_->forget();
+    if (!graphs_ || !graphs_->holds_graphs()) throw;
+    graphs_->clear();
     backend.trim();
     plan.first = false;
     attempt = run();
   }
-  telemetry_->settle();
+  telemetry_->synchronize();
   return attempt;
 }
 
 void Trainer::report(const Attempt& attempt, StepResult& result) const {
-  // As if the step had been captured: the results of a run must not depend on how it ran its steps.
+  // Omits headroom that a captured step does not know: results must not depend on whether a step was captured.
   const bool known = transaction_->device() == Device::cpu() || !attempt.commits() || result.attempt > 1 ||
                      transaction_->warnings().probes(result.step).libraries;
   if (known) {
@@ -188,8 +183,8 @@ void Trainer::report(const Attempt& attempt, StepResult& result) const {
     result.headroom = telemetry_->by_module();
 }
 
-/// `written`: of a step that the device committed; else the host writes the update.
-void Trainer::commit(const Attempt& attempt, const Trial& trial, StepResult& result,
+/// `written`: the weights' extremes, if the device updated them; empty if the host must update them.
+void Trainer::commit(const Attempt& attempt, const OngoingStep& ongoing, StepResult& result,
                      std::span<const BlockExtremes> written) {
   const optim::StepInput input = runner_->update_of(attempt);
   transaction_->commit({.step = result.step,
@@ -197,7 +192,7 @@ void Trainer::commit(const Attempt& attempt, const Trial& trial, StepResult& res
                         .loss = attempt.loss,
                         .grad_norm = attempt.grad_norm,
                         .headroom = result.backward_headroom.binades,
-                        .origin = trial.feed.origins.back(),
+                        .origin = ongoing.feed.origins.back(),
                         .telemetry = *telemetry_,
                         .written = written,
                         .notes = result.notes});
@@ -205,27 +200,27 @@ void Trainer::commit(const Attempt& attempt, const Trial& trial, StepResult& res
   faults_->after_commit(result.step, transaction_->optimizer());
   const LossScaler& scaler = transaction_->scaler();
   const CommittedStep step{.step = result.step,
-                           .seen = *telemetry_,
-                           .raised = trial.raised ? &*trial.raised : nullptr,
+                           .telemetry = *telemetry_,
+                           .raised = ongoing.raised ? &*ongoing.raised : nullptr,
                            .optimizer = transaction_->optimizer(),
                            .input = input,
                            .loss = attempt.loss,
                            .grad_norm = attempt.grad_norm,
                            .loss_scale = attempt.loss_scale,
-                           .least_scale = scaler.adjustable() ? scaler.options().floor : attempt.loss_scale,
+                           .min_scale = scaler.adjustable() ? scaler.options().floor : attempt.loss_scale,
                            .stochastic = options_.precision.stochastic_rounding,
-                           .prevents = options_.on_nan == OnNan::kRemedy};
+                           .promotes = options_.on_nan == OnNan::kRemedy};
   result.warnings = transaction_->find_warnings(step);
   result.metrics = metrics_of({.step = step, .result = result, .warnings = transaction_->warnings()});
 }
 
-/// Adds to incidents of this step that promoted ops what the promotion costs, against the step before.
+/// Sets the cost of promotions, relative to the step before, in the incidents of this step.
 void Trainer::measure_cost() {
   const auto now = std::chrono::steady_clock::now();
-  const Cost cost{.seconds = std::chrono::duration<double>(now - cost_.begun).count(),
+  const Cost cost{.seconds = std::chrono::duration<double>(now - cost_.start).count(),
                   .bytes = static_cast<double>(backend_of(transaction_->device()).bytes_peak()),
-                  .begun = now};
-  const std::int64_t step = transaction_->count().steps;
+                  .start = now};
+  const std::int64_t step = transaction_->counters().steps;
   for (auto one = finished_.rbegin(); one != finished_.rend() && one->step == step; ++one) {
     if (!one->incident || one->incident->remedy.action != RemedyAction::kPromoteOp || cost_.seconds == 0) continue;
     one->incident->remedy.throughput_ratio = cost_.seconds / cost.seconds;
@@ -235,15 +230,15 @@ void Trainer::measure_cost() {
 }
 
 void Trainer::conclude(StepResult& result) {
-  transaction_->forget_gradients();
-  if (recorder_)
-    for (std::string& note : recorder_->take_notes()) result.notes.push_back(std::move(note));
-  result.skipped_total = transaction_->count().total.skipped;
+  transaction_->discard_gradients();
+  if (graphs_)
+    for (std::string& note : graphs_->take_notes()) result.notes.push_back(std::move(note));
+  result.skipped_total = transaction_->counters().total.skipped;
   finished_.push_back(result);
   if (finished_.size() > kKeptResults) finished_.pop_front();
 }
 
-/// The result of step(): `last`, which is the last of so many attempts at its batch.
+/// Returns the result of step(): the last of `attempts` attempts at a batch.
 StepResult Trainer::with_earlier(StepResult last, std::size_t attempts) const {
   const auto end = std::prev(finished_.end());
   last.earlier.assign(end - static_cast<std::ptrdiff_t>(std::min(attempts, finished_.size()) - 1), end);
@@ -255,14 +250,14 @@ std::vector<StepResult> Trainer::finished() {
   return {ended.begin(), ended.end()};
 }
 
-/// Finds the first loss scale from the headroom of a backward that is not committed.
-void Trainer::measure_scale(const Trial& trial) {
-  Plan plan = trial.plan;
+/// Determines the initial loss scale from the headroom of a backward that is not committed.
+void Trainer::measure_scale(const OngoingStep& ongoing) {
+  AttemptPlan plan = ongoing.plan;
   const double floor = transaction_->scaler().options().floor;
   for (plan.loss_scale = transaction_->scaler().scale();; plan.loss_scale = std::max(plan.loss_scale * 0x1p-8, floor)) {
     telemetry_->begin();
-    runner_->rehearse(plan, trial.feed, telemetry_.get());
-    telemetry_->settle();
+    runner_->rehearse(plan, ongoing.feed, telemetry_.get());
+    telemetry_->synchronize();
     const double headroom = telemetry_->least(Direction::kBackward).binades;
     if (!std::isfinite(headroom) && plan.loss_scale > floor) continue;
     transaction_->begin_with_scale(plan.loss_scale, headroom);
@@ -270,31 +265,31 @@ void Trainer::measure_scale(const Trial& trial) {
   }
 }
 
-/// Telemetry of an extra run at a higher loss scale, in steps in which a warning needs one.
-std::optional<Telemetry> Trainer::prove_warnings(const Trial& trial) {
-  const std::optional<double> factor = transaction_->warnings().proof_factor(trial.plan.step);
+/// Returns the telemetry of an extra run at a higher loss scale, if a warning needs one in this step.
+std::optional<Telemetry> Trainer::confirm_warnings(const OngoingStep& ongoing) {
+  const std::optional<double> factor = transaction_->warnings().confirmation_factor(ongoing.plan.step);
   if (!factor) return std::nullopt;
-  Plan plan = trial.plan;
+  AttemptPlan plan = ongoing.plan;
   plan.loss_scale = transaction_->scaler().scale() * *factor;
   Telemetry observed;
   observed.begin({.zeros = true});
-  const Attempt raised = runner_->rehearse(plan, trial.feed, &observed);
-  observed.settle();
+  const Attempt raised = runner_->rehearse(plan, ongoing.feed, &observed);
+  observed.synchronize();
   return raised.scan.finite() ? std::optional(std::move(observed)) : std::nullopt;
 }
 
 // ---- captured steps -----------------------------------------------------------------------------
 
-/// True for a first attempt under the run's own policy, without faults to plant and hashes to compute.
-bool Trainer::can_be_recorded(const StepFeed& feed) const {
-  const Transaction::Counters& count = transaction_->count();
-  return recorder_ && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
+/// True if the next attempt is the first of its step and needs no promotion, injected fault or state hash.
+bool Trainer::can_run_as_graph(const StepFeed& feed) const {
+  const Transaction::Counters& count = transaction_->counters();
+  return graphs_ && feed.loss_of && feed.contents && count.attempts == 0 && count.steps > 0 && !faults_->planted() &&
          !options_.state_hash && options_.clip_adaptive == 0 &&
          std::ranges::none_of(transaction_->remediation().promotions(),
                               [](const RemediationPolicy::Promotion& p) { return p.active; });
 }
 
-/// The attempt at the step that comes `ahead` steps after the next one, as it begins.
+/// Returns the first attempt at the step `ahead` steps after the next one, before it runs.
 Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
   Attempt attempt;
   attempt.step = transaction_->next_step() + ahead;
@@ -304,44 +299,44 @@ Attempt Trainer::attempt_at(const StepFeed& feed, std::int64_t ahead) const {
   return attempt;
 }
 
-RecordedStep Trainer::recorded_step(const StepFeed& feed, const Attempt& attempt) const {
+GraphStep Trainer::graph_step(const StepFeed& feed, const Attempt& attempt) const {
   const std::int64_t ahead = attempt.step - transaction_->next_step();
-  RecordedStep step{.number = attempt.step,
-                    .closure = feed.closure,
-                    .loss = feed.loss_of,
-                    .policy = options_.precision,
-                    .loss_scale = attempt.loss_scale,
-                    .input = runner_->update_of(attempt),
-                    .clip_norm = options_.clip_norm,
-                    .loss_bound = options_.on_nan == OnNan::kRemedy ? transaction_->spikes().bound(ahead)
-                                                                    : std::numeric_limits<double>::infinity(),
-                    .telemetry = options_.telemetry,
-                    .probes = transaction_->warnings().probes(attempt.step)};
+  GraphStep step{.number = attempt.step,
+                 .closure = feed.closure,
+                 .loss = feed.loss_of,
+                 .policy = options_.precision,
+                 .loss_scale = attempt.loss_scale,
+                 .input = runner_->update_of(attempt),
+                 .clip_norm = options_.clip_norm,
+                 .loss_bound = options_.on_nan == OnNan::kRemedy ? transaction_->spikes().bound(ahead)
+                                                                 : std::numeric_limits<double>::infinity(),
+                 .telemetry = options_.telemetry,
+                 .probes = transaction_->warnings().probes(attempt.step)};
   for (int i = 0; i < attempt.micro_batches; ++i) step.batch.push_back(feed.contents(i));
   return step;
 }
 
-/// Runs the next step as a graph. Nothing if it must run eagerly, as a step does that the device did not commit: then
-/// everything is as before.
-std::optional<StepResult> Trainer::make_recorded(const StepFeed& feed) {
+/// Runs the next step as a captured graph. Returns std::nullopt, and changes nothing, if the step must run eagerly, or
+/// if the device did not commit it.
+std::optional<StepResult> Trainer::run_as_graph(const StepFeed& feed) {
   const std::int64_t number = transaction_->next_step();
   const bool compare = compares_with_eager(number);
-  if (!can_be_recorded(feed) || (transaction_->warnings().reads_tensors(number) && !compare)) return std::nullopt;
+  if (!can_run_as_graph(feed) || (transaction_->warnings().reads_tensors(number) && !compare)) return std::nullopt;
   const Attempt attempt = attempt_at(feed, 0);
-  RecordedStep step = recorded_step(feed, attempt);
+  GraphStep step = graph_step(feed, attempt);
   if (compare) {
     step.compare = true;
-    step.probes = {};  // the graph that runs most often is compared
+    step.probes = {};  // compares the graph that runs most often
   }
   telemetry_->begin();
-  const std::optional<DeviceOutcome> outcome = recorder_->run(step, *telemetry_);
-  if (outcome && outcome->commits()) return take_over(feed, attempt, *outcome);
+  const std::optional<DeviceOutcome> outcome = graphs_->run(step, *telemetry_);
+  if (outcome && outcome->commits()) return complete(feed, attempt, *outcome);
   transaction_->roll_back();
   return std::nullopt;
 }
 
 /// Completes a step that the device committed.
-StepResult Trainer::take_over(const StepFeed& feed, Attempt attempt, const DeviceOutcome& outcome) {
+StepResult Trainer::complete(const StepFeed& feed, Attempt attempt, const DeviceOutcome& outcome) {
   attempt.loss = outcome.loss;
   attempt.scan = outcome.scan;
   attempt.grad_norm = attempt.scan.norm() * attempt.inverse_scale();
@@ -351,28 +346,28 @@ StepResult Trainer::take_over(const StepFeed& feed, Attempt attempt, const Devic
   result.step = attempt.step;
   result.attempt = transaction_->begin_attempt();
   report(attempt, result);
-  commit(attempt, trial_of(feed), result, outcome.extremes);
+  commit(attempt, ongoing_step(feed), result, outcome.extremes);
   measure_cost();
   result.last = true;
   conclude(result);
   return result;
 }
 
-/// Submits the step behind those in flight, as many as there may be; nothing if it must run by itself. Unfinished steps
-/// cannot have decided anything about it yet: decisions apply kTelemetryDelay steps late. A result that is not in
-/// flight is that of an earlier step, which made the run go back.
+/// Submits the step after those in flight, waiting for the oldest ones if there are too many. Returns std::nullopt if
+/// the step cannot be submitted ahead. If an earlier step made the run roll back, returns that step's result. Steps in
+/// flight cannot affect this one, because decisions apply kTelemetryDelay steps later.
 std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
-  if (!recorder_ || options_.ahead == 0 || !feed.copy) return std::nullopt;
+  if (!graphs_ || options_.ahead == 0 || !feed.copy) return std::nullopt;
   while (in_flight() >= options_.ahead)
     if (std::optional<StepResult> back = collect_oldest()) return back;
   const std::int64_t ahead = in_flight();
   const Attempt attempt = attempt_at(feed, ahead);
   const Warnings& warnings = transaction_->warnings();
-  if (!can_be_recorded(feed) || compares_with_eager(attempt.step) || warnings.reads_tensors(attempt.step) ||
-      warnings.has_due(attempt.step) || !transaction_->scaler().stays_for(ahead) ||
-      !recorder_->submit(recorded_step(feed, attempt)))
+  if (!can_run_as_graph(feed) || compares_with_eager(attempt.step) || warnings.reads_tensors(attempt.step) ||
+      warnings.has_due_promotion(attempt.step) || !transaction_->scaler().stays_for(ahead) ||
+      !graphs_->submit(graph_step(feed, attempt)))
     return std::nullopt;
-  if (ahead == 0) cost_.begun = std::chrono::steady_clock::now();
+  if (ahead == 0) cost_.start = std::chrono::steady_clock::now();
   in_flight_.push_back(std::make_unique<Submitted>(Submitted{feed.copy(), attempt}));
   StepResult result;
   result.step = attempt.step;
@@ -382,23 +377,23 @@ std::optional<StepResult> Trainer::submit(const StepFeed& feed) {
   return result;
 }
 
-/// Finishes the oldest step in flight. If the device did not commit it, that step runs again, eagerly, and then those
-/// behind it, of which it committed none. If a step makes the run go back to a checkpoint, returns its result and drops
-/// those behind it: their batches come again.
+/// Collects the oldest step in flight. If the device did not commit it, runs it eagerly, and then the later ones, none
+/// of which was committed. If one of them makes the run roll back, returns its result and drops the later ones, whose
+/// batches come again.
 std::optional<StepResult> Trainer::collect_oldest() {
   telemetry_->begin();
-  const DeviceOutcome outcome = recorder_->collect(*telemetry_);
+  const DeviceOutcome outcome = graphs_->collect(*telemetry_);
   if (outcome.commits()) {
     const std::unique_ptr<Submitted> oldest = std::move(in_flight_.front());
     in_flight_.pop_front();
-    take_over(oldest->feed, oldest->attempt, outcome);
+    complete(oldest->feed, oldest->attempt, outcome);
     return std::nullopt;
   }
   transaction_->roll_back();
-  Recorded recorded = Recorded::kNot;
+  GraphUse graph_use = GraphUse::kNever;
   for (const std::unique_ptr<Submitted>& one : std::exchange(in_flight_, {})) {
-    StepResult result = make_step(one->feed, std::exchange(recorded, Recorded::kIfPossible));
-    if (result.went_back()) return result;
+    StepResult result = make_step(one->feed, std::exchange(graph_use, GraphUse::kIfPossible));
+    if (result.rolled_back()) return result;
   }
   return std::nullopt;
 }
@@ -409,15 +404,15 @@ std::optional<StepResult> Trainer::collect_all() {
   return std::nullopt;
 }
 
-bool Trainer::has_made(std::int64_t steps) {
-  if (transaction_->count().steps + in_flight() < steps) return false;
+bool Trainer::has_committed(std::int64_t steps) {
+  if (transaction_->counters().steps + in_flight() < steps) return false;
   synchronize();
-  return transaction_->count().steps >= steps;
+  return transaction_->counters().steps >= steps;
 }
 
-// ---- beside steps -------------------------------------------------------------------------------
+// ---- other --------------------------------------------------------------------------------------
 
-Trial Trainer::trial_of(const StepFeed& feed) const {
+OngoingStep Trainer::ongoing_step(const StepFeed& feed) const {
   return {feed,
           {.step = transaction_->next_step(),
            .lr = transaction_->lr_of(transaction_->next_step()),
@@ -442,10 +437,10 @@ PreflightReport Trainer::run_preflight(const std::function<Variable()>& closure)
 
 std::optional<MemoryForecast> Trainer::run_forecast(const StepFeed& feed) {
   synchronize();
-  // Planted faults strike in the first run of their step: that one is theirs.
+  // A fault strikes in the first run of its step, which must not be a trial.
   if (feed.origins.empty() || faults_->planted()) return std::nullopt;
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  return amp::forecast_memory(*runner_, trial_of(feed), transaction_->device(), options_.accumulate > 1);
+  return amp::forecast_memory(*runner_, ongoing_step(feed), transaction_->device(), options_.accumulate > 1);
 }
 
 std::shared_ptr<const void> Trainer::evaluation_scope() {
@@ -467,7 +462,7 @@ std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
   check_repro_bundle(bundle);
   const std::vector<std::string> changes = transaction_->changes_since(bundle);
   check<CheckpointError>(changes.empty(),
-                         "replay: the run that wrote the repro bundle had other settings: {}; use its own",
+                         "replay: the run that wrote the repro bundle had other settings: {}; use those",
                          changes.empty() ? "" : changes.front());
   load_state(bundle);
   return micro_batches_of(bundle);
@@ -475,15 +470,15 @@ std::vector<StateDict> Trainer::begin_replay(const StateDict& bundle) {
 
 ReproReplay Trainer::run_replay(const StateDict& bundle, const StepFeed& feed) {
   const StepContextScope context(transaction_->seed(), transaction_->next_step());
-  Trial trial = trial_of(feed);
-  read_plan(bundle, trial);
-  const Attempt attempt = runner_->rehearse(trial.plan, feed);
-  trial.plan.first = false;
+  OngoingStep ongoing = ongoing_step(feed);
+  read_plan(bundle, ongoing);
+  const Attempt attempt = runner_->rehearse(ongoing.plan, feed);
+  ongoing.plan.first = false;
   ReproReplay replay{.same_bits = same_bits(attempt, bundle)};
   replay.incident = {.step = attempt.step,
                      .attempt = attempt_number_of(bundle),
                      .what = describe(attempt, transaction_->optimizer().parameters())};
-  if (!attempt.commits()) replay.incident.diagnosis = remedies_->investigate(attempt, trial);
+  if (!attempt.commits()) replay.incident.diagnosis = remedies_->investigate(attempt, ongoing);
   replay.incident.remedy = {.action = RemedyAction::kNone, .what = "nothing: this is a replay"};
   return replay;
 }
@@ -509,7 +504,7 @@ std::string Trainer::state_hash() {
 void Trainer::load_state(const StateDict& state) {
   synchronize();
   transaction_->load(state);
-  if (recorder_) recorder_->forget();
+  if (graphs_) graphs_->clear();
 }
 
 void Trainer::observe(double loss) {
@@ -530,8 +525,8 @@ void Trainer::set_telemetry(bool on) {
 void Trainer::set_repro_sink(ReproSink sink) { remedies_->set_repro_sink(std::move(sink)); }
 void Trainer::set_recovery(FindRecoveryPoint find) { remedies_->set_recovery(std::move(find)); }
 
-std::int64_t Trainer::steps() const { return transaction_->count().steps; }
-std::int64_t Trainer::skipped() const { return transaction_->count().total.skipped; }
+std::int64_t Trainer::steps() const { return transaction_->counters().steps; }
+std::int64_t Trainer::skipped() const { return transaction_->counters().total.skipped; }
 double Trainer::next_lr() const { return transaction_->lr_of(transaction_->next_step()); }
 Device Trainer::device() const { return transaction_->device(); }
 const RemediationPolicy& Trainer::remediation() const { return transaction_->remediation(); }

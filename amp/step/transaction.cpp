@@ -1,10 +1,6 @@
 #include "binade/amp/step/transaction.h"
 
-#include <map>
-#include <utility>
-
 #include "binade/amp/verdict.h"
-#include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/state_copy.h"
 #include "binade/core/state_counts.h"
@@ -17,14 +13,14 @@ namespace {
 
 const io::CheckpointSection kSections[] = {"amp", "data", "model", "norm", "optim", "progress", "rng", "sched"};
 
-constexpr double kNarrow = 1;  // binades: an op that would have less left in its own dtype stays promoted
+constexpr double kMinHeadroom = 1;  // binades, in the original dtype: with less, an op stays promoted
 
 LossScaleOptions loss_scale_of(const TrainerOptions& options) {
   if (options.loss_scale) return *options.loss_scale;
   return options.precision.dynamic_loss_scale ? LossScaleOptions::dynamic() : LossScaleOptions::off();
 }
 
-/// The member that keeps `value`'s state in one section.
+/// Returns a member that stores the state of `value` in a section.
 template <class T>
 Member in_section(const std::string& name, T& value) {
   return {.put = [name, &value](StateDict& state) { state.merge(name, value.state()); },
@@ -38,8 +34,8 @@ Member in_section(const std::string& name, T& value) {
           .load = [name, &value](const StateDict& state) { value.load_state(state.section(name)); }};
 }
 
-/// "fp16 with head=f32", for people. Throws CheckpointError for a text that no policy writes.
-std::string words_of(const std::string& policy) {
+/// Returns "fp16 with head=f32". Throws CheckpointError if `policy` is damaged.
+std::string description_of(const std::string& policy) {
   try {
     const PrecisionPolicy p = PrecisionPolicy::from_string(policy);
     std::string text = p.name;
@@ -51,10 +47,10 @@ std::string words_of(const std::string& policy) {
   }
 }
 
-/// The scales of 8-bit products: kept if the precision has them (nn/linear.h).
-bool is_history(const std::string& entry) { return entry.starts_with("norm/") && entry.ends_with("fp8_amax"); }
+/// True for the amax histories of fp8 products (nn/linear.h). Only runs in fp8 have them.
+bool is_fp8_history(const std::string& entry) { return entry.starts_with("norm/") && entry.ends_with("fp8_amax"); }
 
-/// `value` in the dtype that `parameter` has now.
+/// Converts `value` to the dtype of `parameter`.
 Tensor stored_as(const Tensor& value, const Variable& parameter, const std::string& name) {
   const DType dtype = parameter.dtype();
   if (value.dtype() == dtype || !is_floating(value.dtype())) return value;
@@ -67,7 +63,7 @@ Tensor stored_as(const Tensor& value, const Variable& parameter, const std::stri
   return stored;
 }
 
-/// `state`, with its data section replaced by that of `data`.
+/// Returns `state` with its data section replaced by `data`.
 StateDict with_data(const StateDict& state, const StateDict& data) {
   StateDict result;
   for (const auto& [name, value] : state.values())
@@ -76,7 +72,7 @@ StateDict with_data(const StateDict& state, const StateDict& data) {
   return result;
 }
 
-/// The position `cursor` in the data, with the samples that `newer` leaves out.
+/// Returns `cursor` with the quarantine of `newer`.
 StateDict with_quarantine(const StateDict& cursor, const StateDict& newer) {
   StateDict result;
   for (const auto& [name, value] : cursor.values())
@@ -91,7 +87,7 @@ Transaction::Totals totals_of(const StateDict& state) {
   return total;
 }
 
-/// The sections "model" and "norm" as nn::load_state_dict takes them.
+/// Returns the sections "model" and "norm" as nn::load_state_dict() takes them.
 StateDict model_state(const StateDict& state) {
   StateDict model = state.section("model");
   const StateDict norm = state.section("norm");
@@ -118,7 +114,7 @@ Transaction::Transaction(Runtime& runtime, nn::Module& model, optim::Optimizer& 
   add_members();
 }
 
-/// The optimizer comes first: only its update can refuse a commit. The data comes last: its only check is to load.
+/// The optimizer is first because only its update can fail. The data is last because its check is to load.
 void Transaction::add_members() {
   Member optimizer = in_section("optim", optimizer_);
   optimizer.commit = [this](const Commit& step) {
@@ -127,25 +123,22 @@ void Transaction::add_members() {
   optimizer.roll_back = [this] { optimizer_.zero_grad(); };
   members_.push_back(std::move(optimizer));
 
-  members_.push_back({.put =
-                          [this](StateDict& state) {
-                            for (const auto& [name, parameter] : nn::named_parameters(model_))
-                              state.put("model/" + name, parameter->value());
-                            for (const auto& [name, buffer] : nn::named_buffers(model_))
-                              state.put("norm/" + name, buffer->committed());
-                          },
-                      .check = [this](const StateDict& state) { nn::check_state_dict(model_, model_state(state)); },
-                      .load = [this](const StateDict& state) { nn::load_state_dict(model_, model_state(state)); },
-                      .commit =
-                          [this](const Commit& step) {
-                            for (const auto& [name, buffer] : nn::named_buffers(model_))
-                              step.written.empty() ? buffer->commit() : buffer->mutable_committed().bump_version();
-                          },
-                      .roll_back =
-                          [this] {
-                            for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
-                            for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
-                          }});
+  Member model;
+  model.put = [this](StateDict& state) {
+    for (const auto& [name, parameter] : nn::named_parameters(model_)) state.put("model/" + name, parameter->value());
+    for (const auto& [name, buffer] : nn::named_buffers(model_)) state.put("norm/" + name, buffer->committed());
+  };
+  model.check = [this](const StateDict& state) { nn::check_state_dict(model_, model_state(state)); };
+  model.load = [this](const StateDict& state) { nn::load_state_dict(model_, model_state(state)); };
+  model.commit = [this](const Commit& step) {
+    for (const auto& [name, buffer] : nn::named_buffers(model_))
+      step.written.empty() ? buffer->commit() : buffer->mutable_committed().bump_version();
+  };
+  model.roll_back = [this] {
+    for (const auto& [name, buffer] : nn::named_buffers(model_)) buffer->rollback();
+    for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
+  };
+  members_.push_back(std::move(model));
 
   if (ema_) {
     Member averages = in_section("optim/ema", *ema_);
@@ -160,7 +153,7 @@ void Transaction::add_members() {
   members_.push_back(in_section("amp/signs", warnings_));
 
   Member spikes = in_section("amp/spikes", spikes_);
-  spikes.commit = [this](const Commit& step) { spikes_.accepted(step.loss, step.grad_norm); };
+  spikes.commit = [this](const Commit& step) { spikes_.add(step.loss, step.grad_norm); };
   members_.push_back(std::move(spikes));
 
   Member remedies = in_section("amp/ladder", remediation_);
@@ -173,46 +166,41 @@ void Transaction::add_members() {
   };
   remedies.commit = [this](const Commit& step) {
     step.notes = remediation_.review(step.step, [&](const std::string& target) {
-      return step.telemetry.headroom_in(options_.precision.low, target) < kNarrow;
+      return step.telemetry.headroom_in(options_.precision.low, target) < kMinHeadroom;
     });
   };
   members_.push_back(std::move(remedies));
 
   members_.push_back(in_section("sched", schedule_));
 
-  members_.push_back(
-      {.put =
-           [this](StateDict& state) {
-             state.put("amp/policy", options_.precision.to_string());
-             state.put("rng/seed", static_cast<std::int64_t>(seed()));
-             state.put("rng/step", counters_.steps);
-             state.put("progress/step", counters_.steps);
-             for (const Totals::Entry& entry : Totals::kEntries) state.put(entry.name, counters_.total.*entry.value);
-           },
-       .check =
-           [](const StateDict& state) {
-             read_count(state, "rng/step");
-             totals_of(state);
-           },
-       .load =
-           [this](const StateDict& state) {
-             counters_ = {.total = totals_of(state), .steps = read_count(state, "rng/step")};
-           },
-       .commit = [this](const Commit& step) { counters_ = {.total = counters_.total, .steps = step.step}; }});
+  Member counters;
+  counters.put = [this](StateDict& state) {
+    state.put("amp/policy", options_.precision.to_string());
+    state.put("rng/seed", static_cast<std::int64_t>(seed()));
+    state.put("rng/step", counters_.steps);
+    state.put("progress/step", counters_.steps);
+    for (const Totals::Entry& entry : Totals::kEntries) state.put(entry.name, counters_.total.*entry.value);
+  };
+  const auto counters_of = [](const StateDict& state) {
+    return Counters{.total = totals_of(state), .steps = read_count(state, "rng/step")};
+  };
+  counters.check = counters_of;
+  counters.load = [this, counters_of](const StateDict& state) { counters_ = counters_of(state); };
+  counters.commit = [this](const Commit& step) { counters_ = {.total = counters_.total, .steps = step.step}; };
+  members_.push_back(std::move(counters));
 
-  members_.push_back({.put = [this](StateDict& state) { state.merge("data", cursor()); },
-                      .check =
-                          [this](const StateDict& state) {
-                            if (data_.load_state) data_.load_state(state.section("data"));
-                          },
-                      .load =
-                          [this](const StateDict& state) {
-                            if (!data_.load_state) waiting_cursor_ = state.section("data");
-                          },
-                      .commit =
-                          [this](const Commit& step) {
-                            if (step.origin != nullptr && data_.commit) data_.commit(*step.origin);
-                          }});
+  Member data;
+  data.put = [this](StateDict& state) { state.merge("data", cursor()); };
+  data.check = [this](const StateDict& state) {
+    if (data_.load_state) data_.load_state(state.section("data"));
+  };
+  data.load = [this](const StateDict& state) {
+    if (!data_.load_state) waiting_cursor_ = state.section("data");
+  };
+  data.commit = [this](const Commit& step) {
+    if (step.origin != nullptr && data_.commit) data_.commit(*step.origin);
+  };
+  members_.push_back(std::move(data));
 }
 
 double Transaction::lr_of(std::int64_t step) const {
@@ -234,7 +222,7 @@ void Transaction::launch_commit(const StepPlaces& places) {
     if (!buffer->pending()) continue;
     const Tensor& shadow = buffer->value();
     check<DTypeError>(shadow.dtype() == DType::f32 || !is_floating(shadow.dtype()),
-                      "trainer: a recorded step wants buffers in f32, {} is {}", name, name_of(shadow.dtype()));
+                      "trainer: a captured step requires buffers in f32, {} is {}", name, name_of(shadow.dtype()));
     if (shadow.dtype() == DType::f32) statistics.push_back(shadow);
     copies.push_back({buffer->mutable_committed().mutable_raw(), shadow.raw(), shadow.bytes()});
   }
@@ -248,22 +236,22 @@ void Transaction::roll_back() {
     if (member.roll_back) member.roll_back();
 }
 
-void Transaction::forget_gradients() {
+void Transaction::discard_gradients() {
   optimizer_.zero_grad();
   for (const auto& [name, parameter] : nn::named_parameters(model_)) parameter->zero_grad();
 }
 
-// ---- what remedies change -----------------------------------------------------------------------
+// ---- remedies -----------------------------------------------------------------------------------
 
 void Transaction::promote_due() {
-  for (const std::string& target : warnings_.take_due(next_step())) promote(target);
+  for (const std::string& target : warnings_.take_due_promotions(next_step())) promote(target);
 }
 
 void Transaction::quarantine(std::int64_t sample) {
   if (data_.quarantine) data_.quarantine(sample);
 }
 
-void Transaction::go_back(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin) {
+void Transaction::roll_back_to(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin) {
   const std::int64_t from = counters_.steps;
   const Totals total = counters_.total;
   if (!state_to_blame && origin != nullptr && data_.commit) data_.commit(*origin);
@@ -278,7 +266,7 @@ void Transaction::go_back(const RecoveryPoint& point, bool state_to_blame, const
 void Transaction::with_other_weights(const std::function<void(const PutWeights& put)>& f) {
   const StateDict now = cloned(state());
   const PutWeights put = [this](const StateDict& saved) {
-    const StateDict state = fitted(saved);
+    const StateDict state = converted(saved);
     nn::load_state_dict(model_, model_state(state));
     optimizer_.load_state(state.section("optim"));
   };
@@ -306,7 +294,7 @@ StateDict Transaction::state() const {
 }
 
 void Transaction::load(const StateDict& saved) {
-  const StateDict state = fitted(saved);
+  const StateDict state = converted(saved);
   std::vector<std::string> changes = changes_since(saved);
   check<CheckpointError>(state.integer("rng/seed") == static_cast<std::int64_t>(seed()),
                          "trainer: the checkpoint was made with seed {}, this run has {}", state.integer("rng/seed"),
@@ -316,9 +304,9 @@ void Transaction::load(const StateDict& saved) {
   changes_ = std::move(changes);
 }
 
-/// `saved` as a run with these options would have left it: weights in their dtype, averages if the run keeps some, and
-/// no headroom that was learned in another precision.
-StateDict Transaction::fitted(const StateDict& saved) const {
+/// Returns `saved` as a run with these options would have written it: weights in their dtype, averages if the run has
+/// some, and no headroom of another precision.
+StateDict Transaction::converted(const StateDict& saved) const {
   const std::string policy = options_.precision.to_string();
   const bool other_policy = saved.text("amp/policy") != policy;
   const bool averages = saved.contains("optim/ema/updates");
@@ -333,18 +321,18 @@ StateDict Transaction::fitted(const StateDict& saved) const {
       state.put(name, policy);
     else if (other_policy && tensor != nullptr && parameter != parameters.end())
       state.put(name, stored_as(*tensor, *parameter->second, name));
-    else if (!(other_policy && (name.starts_with("amp/signs/") || is_history(name))) &&
+    else if (!(other_policy && (name.starts_with("amp/signs/") || is_fp8_history(name))) &&
              (ema_ || !name.starts_with("optim/ema/")))
       state.put(name, value);
   }
   for (const auto& [name, buffer] : nn::named_buffers(model_))
-    if (const std::string entry = "norm/" + name; other_policy && is_history(entry))
+    if (const std::string entry = "norm/" + name; other_policy && is_fp8_history(entry))
       state.put(entry, saved.contains(entry) ? saved.values().at(entry)
                                              : Tensor::zeros(buffer->committed().shape(), buffer->committed().dtype()));
   if (!ema_ || averages) return state;
   state.put("optim/ema/updates", std::int64_t{0});
   for (const auto& [name, parameter] : parameters)
-    if (saved.contains(name))  // else the model's check reports it, with everything else that does not fit
+    if (saved.contains(name))  // otherwise the model's check reports it
       state.put("optim/ema/average/" + name.substr(6), saved.tensor(name).to(DType::f32));
   return state;
 }
@@ -354,7 +342,7 @@ std::vector<std::string> Transaction::changes_since(const StateDict& saved) cons
   const auto differ = [&](std::string_view what, const std::string& then, const std::string& now) {
     if (then != now) changes.push_back(fmt::format("{} {} -> {}", what, then, now));
   };
-  differ("precision", words_of(saved.text("amp/policy")), words_of(options_.precision.to_string()));
+  differ("precision", description_of(saved.text("amp/policy")), description_of(options_.precision.to_string()));
   if (saved.contains("amp/scaler/mode"))
     differ("loss scale", saved.text("amp/scaler/mode"), to_string(scaler_.options()));
   const StateDict now = schedule_.state();

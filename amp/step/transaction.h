@@ -26,44 +26,44 @@ struct BatchOrigin;
 
 namespace binade::amp {
 
-/// The parts of a loader that Trainer::attach() uses.
+/// The functions of a loader that Trainer::attach() uses.
 struct DataHooks {
   std::function<StateDict()> state{};
-  std::function<void(const StateDict&)> load_state{};  ///< checks first, and changes nothing if it throws
+  std::function<void(const StateDict&)> load_state{};  ///< must change nothing if it throws
   std::function<void(const io::BatchOrigin&)> commit{};
-  std::function<void(std::int64_t sample)> quarantine{};  ///< may be missing
+  std::function<void(std::int64_t sample)> quarantine{};  ///< may be empty
 };
 
-/// What the members of a transaction learn about the step that they commit.
+/// The committed step, as the members of a transaction receive it.
 struct Commit {
   std::int64_t step = 0;
   optim::StepInput input{};
   double loss = 0;
   double grad_norm = 0;                      ///< before clipping
-  double headroom = 0;                       ///< binades that the scaled gradients left; not finite if not known
+  double headroom = 0;                       ///< of the scaled gradients; not finite if unknown
   const io::BatchOrigin* origin = nullptr;   ///< of the last micro-batch
   const Telemetry& telemetry;                ///< of the attempt
-  std::span<const BlockExtremes> written{};  ///< not empty: the device updated the weights, and left these extremes
+  std::span<const BlockExtremes> written{};  ///< if the device updated the weights: their extremes
   std::vector<std::string>& notes;           ///< for people
 };
 
-/// One of the things that a step changes. A second optimizer, model or rank is one more member.
+/// A part of the state that a step changes. A second optimizer or model would be another member.
 struct Member {
-  /// Adds its entries to a checkpoint's state; tensors alias.
+  /// Adds the member's entries to a checkpoint's state. Tensors alias.
   std::function<void(StateDict& state)> put{};
-  /// Throws CheckpointError or DataError if load() could not take this state; changes nothing then.
+  /// Throws CheckpointError or DataError if load() cannot take this state. Changes nothing.
   std::function<void(const StateDict& state)> check{};
   std::function<void(const StateDict& state)> load{};
   std::function<void(const Commit& step)> commit{};
-  std::function<void()> roll_back{};  ///< forgets what an attempt left
+  std::function<void()> roll_back{};  ///< discards the effects of an attempt
 };
 
-/// All that a step may change: parameters, moments, averages, buffers, loss scale, warnings, lasting remedies,
-/// schedule, counters and data cursor. Nothing else writes them. They change together in commit(), or not at all:
-/// roll_back().
+/// Everything that a step may change: parameters, moments, averages, buffers, loss scale, warnings, lasting remedies,
+/// schedule, counters and data cursor. All change together in commit(), or none: roll_back(). No other code writes
+/// them.
 class Transaction {
  public:
-  /// Stores the model's weights as the policy wants them. All arguments must outlive the transaction.
+  /// Converts the model's weights to the dtype of the policy. The arguments must outlive the transaction.
   Transaction(Runtime& runtime, nn::Module& model, optim::Optimizer& optimizer, const TrainerOptions& options);
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
@@ -79,30 +79,30 @@ class Transaction {
   const RemediationPolicy& remediation() const { return remediation_; }
   const Warnings& warnings() const { return warnings_; }
   const SpikeGuard& spikes() const { return spikes_; }
-  /// The run's policy with the promotions that are active now.
+  /// Returns the run's policy with the active promotions.
   Policy policy() const { return remediation_.applied_to(options_.precision); }
   double lr_of(std::int64_t step) const;
 
-  /// Counters over the whole run, which rollbacks do not set back. Checkpoints hold them.
+  /// Counters over the whole run, which rollbacks do not reset. Checkpoints hold them.
   struct Totals {
     std::int64_t skipped = 0;  ///< aborted attempts
 
     struct Entry {
       const char* name;
       std::int64_t Totals::*value;
-      bool required;  ///< false: 0 in a checkpoint that lacks the entry because it is older
+      bool required;  ///< false: 0 in an older checkpoint, which lacks the entry
     };
     static constexpr Entry kEntries[] = {{"progress/skipped_total", &Totals::skipped, true}};
   };
-  /// Counters of the step that is being made start over when it commits.
+  /// The counters of a run. Those of the current step are reset by its commit.
   struct Counters {
     Totals total{};
     std::int64_t steps = 0;      ///< committed
-    std::int64_t attempts = 0;   ///< at the step that is being made
-    std::int64_t incidents = 0;  ///< of it
-    std::int64_t skips = 0;      ///< batches that it skipped
+    std::int64_t attempts = 0;   ///< at the current step
+    std::int64_t incidents = 0;  ///< of the current step
+    std::int64_t skips = 0;      ///< batches skipped in the current step
   };
-  const Counters& count() const { return counters_; }
+  const Counters& counters() const { return counters_; }
   std::int64_t next_step() const { return counters_.steps + 1; }
 
   // ---- a step
@@ -110,21 +110,22 @@ class Transaction {
   std::int64_t begin_attempt() { return ++counters_.attempts; }
   /// Commits every member.
   void commit(const Commit& step);
-  /// Early warnings that the committed step shows.
+  /// Returns the early warnings of the committed step.
   std::vector<Warning> find_warnings(const CommittedStep& step) { return warnings_.after_commit(step); }
   /// Queues verdict, update and commit on the device, as part of a captured step.
   void launch_commit(const StepPlaces& places);
-  /// Forgets gradients and shadows of buffers.
+  /// Discards gradients and uncommitted buffers.
   void roll_back();
-  /// Also those of parameters that the optimizer does not hold.
-  void forget_gradients();
+  /// Discards the gradients of all parameters, also of those that the optimizer does not update.
+  void discard_gradients();
   void count_aborted() { ++counters_.total.skipped; }
 
-  // ---- what remedies change
+  // ---- remedies
 
-  /// Promotes ops as earlier telemetry decided for the next step.
+  /// Starts the promotions that early warnings planned for the next step.
   void promote_due();
-  /// Computes an op ("PATH/op") in f32 from the next step on. Returns the last step it applies to, 0: it did already.
+  /// Promotes an op ("PATH/op") from the next step on. Returns the last step of the promotion; 0 if it is active
+  /// already.
   std::int64_t promote(const std::string& target) { return remediation_.promote(target, next_step()); }
   ScaleVerdict lower_scale() { return scaler_.overflowed(); }
   void restore_scale(const LossScaler::State& state) { scaler_.restore(state); }
@@ -133,33 +134,33 @@ class Transaction {
   void forget_spikes() { spikes_ = SpikeGuard(); }
   std::int64_t count_incident() { return ++counters_.incidents; }
   void count_skip() { ++counters_.skips; }
-  /// Goes on from a checkpoint. If its state was to blame the data goes back with it; else the data stays past `origin`
-  /// and the learning rate is cut.
-  void go_back(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin);
+  /// Continues from a checkpoint. If the state is to blame, the data cursor is rolled back too; otherwise the cursor
+  /// moves past `origin` and the learning rate is cut.
+  void roll_back_to(const RecoveryPoint& point, bool state_to_blame, const io::BatchOrigin* origin);
 
-  /// Calls `f`, which may put weights, moments and statistics of checkpoints in place of today's, for replays. Puts
-  /// today's back afterwards, also if `f` throws.
+  /// Calls `f`, which may replace weights, moments and statistics by those of checkpoints. Restores the current ones
+  /// afterwards, also if `f` throws.
   using PutWeights = std::function<void(const StateDict& saved)>;
   void with_other_weights(const std::function<void(const PutWeights& put)>& f);
 
   // ---- between steps
 
   void observe(double loss) { schedule_.observe(loss); }
-  /// A cursor that load() found no loader for is handed to this one.
+  /// Attaches a loader. It gets the data cursor if load() was called before.
   void attach(DataHooks data);
 
   /// Everything that a bitwise resume needs; tensors alias.
   StateDict state() const;
-  /// Goes on from there, fitted to the options. Throws CheckpointError or DataError, and changes nothing then.
+  /// Loads a state, converted to the options. Throws CheckpointError or DataError, and then changes nothing.
   void load(const StateDict& saved);
-  /// The settings that `saved` was made with otherwise: "precision bf16 -> fp16".
+  /// Returns the settings that differ from those of `saved`: "precision bf16 -> fp16".
   std::vector<std::string> changes_since(const StateDict& saved) const;
-  /// The same of the state that was loaded last.
+  /// changes_since() of the last loaded state.
   const std::vector<std::string>& changes() const { return changes_; }
 
  private:
   void add_members();
-  StateDict fitted(const StateDict& saved) const;
+  StateDict converted(const StateDict& saved) const;
   StateDict cursor() const { return data_.state ? data_.state() : waiting_cursor_; }
 
   Runtime& runtime_;
@@ -174,7 +175,7 @@ class Transaction {
   SpikeGuard spikes_;
   Counters counters_;
   DataHooks data_;
-  StateDict waiting_cursor_;  // loaded before there was a loader
+  StateDict waiting_cursor_;  // loaded before a loader was attached
   std::vector<std::string> changes_;
   std::vector<Member> members_;  // in the order of a commit
 };

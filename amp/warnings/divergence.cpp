@@ -1,26 +1,23 @@
 #include "binade/amp/warnings/divergence.h"
 
-#include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "binade/amp/warnings/trend.h"
-#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {
 
 constexpr std::size_t kLatest = 5, kHistory = 33;
-constexpr double kTimes = 8, kBack = 2;  // the first loss
-constexpr double kScatter = 8;           // times the median difference of neighbors
+constexpr double kDivergedRatio = 8, kRecoveredRatio = 2;  // to the first loss
+constexpr double kMinScatterRatio = 8;                     // to the median difference of consecutive logarithms
 
 }  // namespace
 
 std::optional<Divergence::Growth> Divergence::observe(double loss) {
-  if (!std::isfinite(loss) || signed_) return std::nullopt;
+  if (!std::isfinite(loss) || had_nonpositive_loss_) return std::nullopt;
   if (loss <= 0) {
     *this = Divergence();
-    signed_ = true;
+    had_nonpositive_loss_ = true;
     return std::nullopt;
   }
   losses_.push_back(loss);
@@ -30,18 +27,18 @@ std::optional<Divergence::Growth> Divergence::observe(double loss) {
   const double first = losses_.front();
   const std::span<const double> latest = std::span(losses_).last(kLatest);
   const auto [lowest, highest] = std::ranges::minmax(latest);
-  if (told_) {
-    told_ = highest >= kBack * first;
+  if (reported_) {
+    reported_ = highest >= kRecoveredRatio * first;
     return std::nullopt;
   }
-  if (!(lowest > kTimes * first)) return std::nullopt;
-  std::vector<double> logs, apart;
+  if (!(lowest > kDivergedRatio * first)) return std::nullopt;
+  std::vector<double> logs, differences;
   for (const double x : latest) logs.push_back(std::log(x / first));
   for (std::size_t i = full ? 2 : 1; i < losses_.size(); ++i)
-    apart.push_back(std::abs(std::log(losses_[i] / losses_[i - 1])));
+    differences.push_back(std::abs(std::log(losses_[i] / losses_[i - 1])));
   const double middle = median(logs);
-  told_ = middle > kScatter * median(apart);
-  return told_ ? std::optional(Growth{.first = first, .ratio = std::exp(middle)}) : std::nullopt;
+  reported_ = middle > kMinScatterRatio * median(differences);
+  return reported_ ? std::optional(Growth{.first = first, .ratio = std::exp(middle)}) : std::nullopt;
 }
 
 void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
@@ -58,8 +55,8 @@ void Divergence::find(const CommittedStep& step, std::vector<Warning>& found) {
 StateDict Divergence::state() const {
   StateDict state;
   state.put("losses", losses_);
-  state.put("told", static_cast<std::int64_t>(told_));
-  state.put("signed", static_cast<std::int64_t>(signed_));
+  state.put("told", static_cast<std::int64_t>(reported_));
+  state.put("signed", static_cast<std::int64_t>(had_nonpositive_loss_));
   return state;
 }
 
@@ -67,8 +64,8 @@ void Divergence::load_state(const StateDict& state) {
   Divergence loaded;
   if (!state.empty()) {
     loaded.losses_ = state.numbers("losses");
-    loaded.told_ = state.integer("told") != 0;
-    loaded.signed_ = state.integer("signed") != 0;
+    loaded.reported_ = state.integer("told") != 0;
+    loaded.had_nonpositive_loss_ = state.integer("signed") != 0;
     check<CheckpointError>(loaded.losses_.size() <= 1 + kHistory &&
                                std::ranges::all_of(loaded.losses_, [](double x) { return std::isfinite(x) && x > 0; }),
                            "divergence: wanted at most {} finite losses above 0, got {}", 1 + kHistory,

@@ -11,42 +11,41 @@
 
 namespace binade::amp {
 
-/// How far one place of the tape is from a limit in one step: from overflow, from a singularity, from collapse.
+/// The distance of one op call from a limit (overflow, a singularity, attention collapse) in one step.
 struct HeadroomReading {
   std::string_view module{};
   std::string_view op{};
-  DType dtype = DType::f32;  ///< of the value that comes near
-  double binades = 0;        ///< not finite: nothing is known of this step
+  DType dtype = DType::f32;  ///< of the value that is near the limit
+  double binades = 0;        ///< not finite: unknown in this step
 };
 
-/// Foresees overflow, and whatever else is a distance that is used up: for each place of the tape the trend of its
-/// headroom over the latest 128 steps, and an alarm when it will be used up soon. Headroom is a logarithm, so that a
-/// magnitude that grows by the same share each step is a straight line.
+/// Predicts when a headroom is used up, from the trend of each op call's readings over the latest 128 steps. Headroom
+/// is a logarithm: a magnitude that grows by a constant factor per step is a straight line.
 ///
-/// An alarm wants a trend that is steady (both halves and the newest quarter of the window agree), a crossing within
-/// `horizon` steps with `confidence`, and headroom that is small already: a network that finds its scale in its first
-/// steps grows fast with much room left. One alarm per place, until its headroom has recovered. Readings that are not
-/// finite are ignored.
+/// An alarm requires a steady trend (both halves and the newest quarter of the window agree), a crossing within
+/// `horizon` steps with probability `confidence`, and a headroom that is already small: in its first steps a network
+/// finds its scale, and magnitudes grow fast with much headroom left. An op call gets one alarm until its headroom has
+/// recovered. Readings that are not finite are ignored.
 class Forecast {
  public:
   struct Options {
-    std::int64_t every = 4;     ///< steps from sample to sample
-    double horizon = 200;       ///< steps ahead
-    double worth = 8;           ///< binades: with more left an alarm can wait
-    double confidence = 0.9;    ///< that the crossing lies within the horizon, from the spread of the trend
-    double agreement = 0.5;     ///< share of the steepest part's slope that the flattest part of the window has
-    double slope_error = 0.15;  ///< share of the slope that is doubted besides: no trend is a straight line
-    double recovered = 2;       ///< binades regained since the alarm: it may be given again
+    std::int64_t every = 4;   ///< steps between samples
+    double horizon = 200;     ///< steps ahead that are predicted
+    double max_headroom = 8;  ///< binades: no alarm while more is left
+    double confidence = 0.9;  ///< minimum probability of a crossing within the horizon
+    double agreement = 0.5;   ///< minimum slope of the window's flattest part, as a share of its steepest part's slope
+    double slope_error = 0.15;  ///< extra standard error, as a share of the slope: no trend is exactly a straight line
+    double recovered = 2;       ///< binades regained since an alarm that allow another one
   };
-  static constexpr int kWindow = 32;  ///< samples
-  static constexpr int kLeast = 30;   ///< finite ones that a judgement wants
+  static constexpr int kWindow = 32;       ///< samples
+  static constexpr int kMinReadings = 30;  ///< finite samples that an alarm requires
 
   struct Alarm {
-    std::size_t place = 0;  ///< index of the reading
-    double binades = 0;     ///< headroom left, on the trend
-    double per_step = 0;    ///< binades lost each step
-    double steps = 0;       ///< until none is left
-    double confidence = 0;  ///< that this happens within the horizon
+    std::size_t reading = 0;  ///< index of the reading
+    double binades = 0;       ///< headroom left, on the trend line
+    double per_step = 0;      ///< binades lost per step
+    double steps = 0;         ///< until no headroom is left
+    double confidence = 0;    ///< probability that this happens within the horizon
   };
 
   /// Throws ArgumentError naming the option that is out of range.
@@ -54,34 +53,33 @@ class Forecast {
   Forecast() : Forecast(Options{}) {}
 
   const Options& options() const { return options_; }
-  /// Whether observe() wants the readings of this step.
+  /// True if observe() takes the readings of this step.
   bool due(std::int64_t step) const { return step % options_.every == 0; }
-  /// The readings of a committed step, the same places in the same order each time. A place that is another one than
-  /// before (module, op or dtype) starts over.
+  /// Takes the readings of a committed step, of the same op calls in the same order each time. A reading whose module,
+  /// op or dtype differs from the one before at its index starts a new series.
   std::vector<Alarm> observe(std::int64_t step, std::span<const HeadroomReading> readings);
 
   StateDict state() const;
-  /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.
+  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
   void load_state(const StateDict& state);
 
  private:
-  struct Place {
+  /// The op call that a series of readings belongs to.
+  struct Series {
     std::string module{}, op{};
     DType dtype = DType::f32;
-    double alarmed_at = -1;  // headroom at the alarm; below 0: none is in force
-    bool is(const HeadroomReading& reading) const;
+    double alarmed_at = -1;  // headroom at the last alarm; negative: none, or recovered since
   };
-  float& sample(std::size_t place, std::size_t column) { return samples_[place * kWindow + column]; }
-  float sample(std::size_t place, std::size_t column) const { return samples_[place * kWindow + column]; }
-  void enter(std::size_t index, const HeadroomReading& reading, std::size_t column);
-  void forget(std::size_t index);
-  bool judge(std::size_t index, Alarm& alarm);
+  float& sample(std::size_t series, std::size_t column) { return samples_[series * kWindow + column]; }
+  void store(std::size_t index, const HeadroomReading& reading, std::size_t column);
+  void clear(std::size_t index);
+  bool raise_alarm(std::size_t index, Alarm& alarm);
 
   Options options_;
-  std::vector<std::int64_t> steps_;  // of the samples in each column of the ring
-  std::int64_t count_ = 0;           // samples taken
-  std::vector<Place> places_;
-  std::vector<float> samples_;  // places x kWindow; NaN: none
+  std::vector<std::int64_t> steps_;  // of the samples in each column
+  std::int64_t count_ = 0;           // of observe() calls
+  std::vector<Series> series_;
+  std::vector<float> samples_;  // series x kWindow, a ring of columns; NaN: no sample
 };
 
 }  // namespace binade::amp

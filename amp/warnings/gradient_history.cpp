@@ -1,24 +1,21 @@
 #include "binade/amp/warnings/gradient_history.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "binade/amp/warnings/trend.h"
-#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {
 
 constexpr std::size_t kHistory = 128, kNewest = 8;
-constexpr double kBack = 1;                    // binades above the median
-constexpr double kDeviationOfMedian = 1.4826;  // median absolute deviation -> standard deviation
+constexpr double kRecovered = 1;  // binades above the median
 
-/// What is too much: so many binades above the median, and so many robust deviations. Eight in a row need less.
+/// Distance from the median that is reported, as binades and as robust deviations: the larger one counts.
 struct Bound {
   double binades, deviations;
   double of(double deviation) const { return std::max(binades, deviations * deviation); }
 };
-constexpr Bound kLasting{3, 4}, kAlone{7, 12};
+constexpr Bound kAllNewest{3, 4}, kNewestAlone{7, 12};
 
 }  // namespace
 
@@ -28,19 +25,16 @@ std::optional<GradientHistory::Growth> GradientHistory::observe(double norm) {
   if (norms_.size() > kHistory + kNewest) norms_.erase(norms_.begin());
   if (norms_.size() < kHistory + kNewest) return std::nullopt;
 
-  std::vector<double> before(norms_.begin(), norms_.begin() + kHistory);
-  const double middle = median(before);
-  for (double& x : before) x = std::abs(x - middle);
-  const double deviation = kDeviationOfMedian * median(before);
+  const auto [middle, deviation] = robust_statistics({norms_.begin(), norms_.begin() + kHistory});
   const auto [lowest, highest] = std::minmax_element(norms_.begin() + kHistory, norms_.end());
-  if (told_) {
-    told_ = *highest > middle + kBack;
+  if (reported_) {
+    reported_ = *highest > middle + kRecovered;
     return std::nullopt;
   }
   const double newest = norms_.back() - middle;
-  const bool lasts = *lowest - middle > kLasting.of(deviation);
-  told_ = lasts || newest > kAlone.of(deviation);
-  if (!told_) return std::nullopt;
+  const bool lasts = *lowest - middle > kAllNewest.of(deviation);
+  reported_ = lasts || newest > kNewestAlone.of(deviation);
+  if (!reported_) return std::nullopt;
   return Growth{.binades = newest, .median = std::exp2(middle), .lasts = lasts};
 }
 
@@ -58,7 +52,7 @@ void GradientHistory::find(const CommittedStep& step, std::vector<Warning>& foun
 StateDict GradientHistory::state() const {
   StateDict state;
   state.put("norms", norms_);
-  state.put("told", static_cast<std::int64_t>(told_));
+  state.put("told", static_cast<std::int64_t>(reported_));
   return state;
 }
 
@@ -66,7 +60,7 @@ void GradientHistory::load_state(const StateDict& state) {
   GradientHistory loaded;
   if (!state.empty()) {
     loaded.norms_ = state.numbers("norms");
-    loaded.told_ = state.integer("told") != 0;
+    loaded.reported_ = state.integer("told") != 0;
     check<CheckpointError>(loaded.norms_.size() <= kHistory + kNewest &&
                                std::ranges::all_of(loaded.norms_, [](double x) { return std::isfinite(x); }),
                            "gradient history: wanted at most {} finite norms, got {}", kHistory + kNewest,

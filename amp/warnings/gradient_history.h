@@ -9,32 +9,31 @@
 
 namespace binade::amp {
 
-/// Detects gradient norms that the run's own history does not explain: norms that stay high, or a single norm that is
-/// far too high.
+/// Detects gradient norms that the run's history does not explain: norms that stay high, or one that is far too high.
 ///
-/// Norms are judged in binades (log2) by the median of the 128 committed steps before the newest 8. A warning is
-/// reported when all of those 8 are 3 binades and 4 robust deviations above the median, or the newest alone is 7
-/// binades and 12 deviations above it; a run whose norms always scatter widely gets no warning. It is reported once,
-/// until 8 norms in a row are back within a binade. A norm that is 0 or not finite is neither judged nor stored.
+/// Norms are judged in binades (log2), relative to the median of the 128 committed steps before the newest 8. A warning
+/// is reported if all of the newest 8 are 3 binades and 4 robust deviations above the median, or if the newest alone is
+/// 7 binades and 12 deviations above it; a run whose norms always scatter widely gets no warning. It is reported once,
+/// until 8 norms in a row are within a binade of the median. Norms that are 0 or not finite are ignored.
 class GradientHistory {
  public:
   static constexpr const char* kSection = "gradients";
   struct Growth {
-    double binades = 0;  ///< above the median
-    double median = 0;   ///< norm
-    bool lasts = false;  ///< eight steps in a row; otherwise this one alone
+    double binades = 0;  ///< of the newest norm above the median
+    double median = 0;
+    bool lasts = false;  ///< true: eight steps in a row; false: the newest alone
   };
-  /// The norm, before clipping, of a committed step.
+  /// Takes the gradient norm of a committed step, before clipping. Returns a value if growth is to be reported.
   std::optional<Growth> observe(double norm);
   void find(const CommittedStep& step, std::vector<Warning>& found);
 
   StateDict state() const;
-  /// Throws CheckpointError on a state that no run leaves behind. An empty one starts over.
+  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
   void load_state(const StateDict& state);
 
  private:
   std::vector<double> norms_;  // log2, oldest first
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace binade::amp

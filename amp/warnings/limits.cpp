@@ -9,20 +9,26 @@
 namespace binade::amp {
 namespace {
 
-/// Whose limit a slot is measured by: of its 16-bit values, where it has some.
-DType limiting(const Telemetry::Slot& slot) {
-  return std::isfinite(headroom_of({.low = slot.seen.low}, slot.low)) ? slot.low : DType::f32;
+/// The dtype whose range limits an op's results: the 16-bit one if it stored 16-bit values.
+DType limiting_dtype(const Telemetry::OpRecord& record) {
+  return std::isfinite(headroom_of({.low = record.amax.low}, record.half_dtype)) ? record.half_dtype : DType::f32;
 }
 
-Warning warning_of(WarningKind kind, const HeadroomReading& reading, const Forecast::Alarm& alarm, std::int64_t step) {
-  Warning warning{.kind = kind, .step = step};
-  warning.module = reading.module;
-  warning.op = reading.op;
-  warning.direction = "forward";
-  warning.dtype = name_of(reading.dtype);
-  warning.steps_left = alarm.steps;
-  warning.confidence = alarm.confidence;
-  return warning;
+/// Updates `forecast` and adds a forward warning for each alarm, which `describe(warning, reading, alarm)` completes.
+template <class F>
+void add_alarms(Forecast& forecast, WarningKind kind, std::int64_t step, std::span<const HeadroomReading> readings,
+                std::vector<Warning>& found, F&& describe) {
+  for (const Forecast::Alarm& alarm : forecast.observe(step, readings)) {
+    const HeadroomReading& reading = readings[alarm.reading];
+    Warning& warning = found.emplace_back(Warning{.kind = kind, .step = step});
+    warning.module = reading.module;
+    warning.op = reading.op;
+    warning.direction = "forward";
+    warning.dtype = name_of(reading.dtype);
+    warning.steps_left = alarm.steps;
+    warning.confidence = alarm.confidence;
+    describe(warning, reading, alarm);
+  }
 }
 
 std::string overflow_advice(const Warning& warning, DType dtype, bool scale_can_fall) {
@@ -34,7 +40,7 @@ std::string overflow_advice(const Warning& warning, DType dtype, bool scale_can_
   return fmt::format("compute it in f32 (--override '{}=fp32'), or put a norm before it", target_of(warning));
 }
 
-/// Relative entropy at which an attention looks at single keys.
+/// Relative entropy at which attention has collapsed to single keys.
 constexpr double kCollapsed = 0.01;
 
 }  // namespace
@@ -42,61 +48,60 @@ constexpr double kCollapsed = 0.01;
 void OverflowAhead::find(const CommittedStep& step, std::vector<Warning>& found) {
   if (!due(step.step)) return;
   std::vector<HeadroomReading> readings;
-  const auto forward = step.seen.slots(Direction::kForward), backward = step.seen.slots(Direction::kBackward);
+  const auto forward = step.telemetry.records(Direction::kForward);
+  const auto backward = step.telemetry.records(Direction::kBackward);
   readings.reserve(forward.size() + backward.size());
-  // Gradients are judged without the loss scale, by what would be left at the lowest one: the scaler sees to the rest.
-  const double room = std::log2(step.loss_scale / step.least_scale);
-  for (const auto& [slots, extra] : {std::pair(forward, 0.0), std::pair(backward, room)})
-    for (const Telemetry::Slot& slot : slots)
-      readings.push_back({.module = slot.module,
-                          .op = slot.op != nullptr ? slot.op : "",
-                          .dtype = limiting(slot),
-                          .binades = headroom_of(slot.seen, slot.low) + extra});
-  for (const Forecast::Alarm& alarm : observe(step.step, readings)) {
-    const HeadroomReading& reading = readings[alarm.place];
-    Warning warning = warning_of(WarningKind::kOverflow, reading, alarm, step.step);
-    if (alarm.place >= forward.size()) warning.direction = "backward";
-    warning.what = fmt::format(
-        "will leave the range of {} in about {:.0f} steps: {:.1f} binades are left, {:.3f} go each step",
-        name_of(reading.dtype), alarm.steps, alarm.binades, alarm.per_step);
-    warning.advice = overflow_advice(warning, reading.dtype, step.least_scale > 1);
-    warning.promotes = step.prevents && reading.dtype != DType::f32 && warning.direction == "forward";
-    found.push_back(std::move(warning));
-  }
+  // The headroom that gradients would have at the lowest loss scale: the scaler prevents other overflows.
+  const double gradient_margin = std::log2(step.loss_scale / step.min_scale);
+  for (const auto& [records, margin] : {std::pair(forward, 0.0), std::pair(backward, gradient_margin)})
+    for (const Telemetry::OpRecord& record : records)
+      readings.push_back({.module = record.module,
+                          .op = record.op != nullptr ? record.op : "",
+                          .dtype = limiting_dtype(record),
+                          .binades = headroom_of(record.amax, record.half_dtype) + margin});
+  add_alarms(
+      *this, WarningKind::kOverflow, step.step, readings, found,
+      [&](Warning& warning, const HeadroomReading& reading, const Forecast::Alarm& alarm) {
+        if (alarm.reading >= forward.size()) warning.direction = "backward";
+        warning.what = fmt::format(
+            "will leave the range of {} in about {:.0f} steps: {:.1f} binades are left, and each step takes {:.3f}",
+            warning.dtype, alarm.steps, alarm.binades, alarm.per_step);
+        warning.advice = overflow_advice(warning, reading.dtype, step.min_scale > 1);
+        warning.promotes = step.promotes && reading.dtype != DType::f32 && warning.direction == "forward";
+      });
 }
 
 void SingularityAhead::find(const CommittedStep& step, std::vector<Warning>& found) {
   if (!due(step.step)) return;
   std::vector<HeadroomReading> readings;
-  for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
-    if (slot.singularity)
-      readings.push_back({slot.module, slot.op, slot.singularity->dtype, slot.singularity->binades});
-  for (const Forecast::Alarm& alarm : observe(step.step, readings)) {
-    const HeadroomReading& reading = readings[alarm.place];
-    Warning warning = warning_of(WarningKind::kSingularity, reading, alarm, step.step);
-    warning.what = fmt::format(
-        "will be at its singularity in about {:.0f} steps: {:.1f} binades are left until {} overflows there, {:.3f} go "
-        "each step",
-        alarm.steps, alarm.binades, name_of(reading.dtype), alarm.per_step);
-    warning.advice = "add an eps to its operand, or clamp it";
-    warning.promotes = step.prevents && reading.dtype == DType::f16;
-    found.push_back(std::move(warning));
-  }
+  for (const Telemetry::OpRecord& record : step.telemetry.records(Direction::kForward))
+    if (record.singularity)
+      readings.push_back({record.module, record.op, record.singularity->dtype, record.singularity->binades});
+  add_alarms(
+      *this, WarningKind::kSingularity, step.step, readings, found,
+      [&](Warning& warning, const HeadroomReading& reading, const Forecast::Alarm& alarm) {
+        warning.what = fmt::format(
+            "will be at a singularity in about {:.0f} steps: {:.1f} binades are left until {} overflows there, and "
+            "each step takes {:.3f}",
+            alarm.steps, alarm.binades, warning.dtype, alarm.per_step);
+        warning.advice = "add an eps to its operand, or clamp it";
+        warning.promotes = step.promotes && reading.dtype == DType::f16;
+      });
 }
 
 void CollapseAhead::find(const CommittedStep& step, std::vector<Warning>& found) {
   if (!due(step.step)) return;
   std::vector<HeadroomReading> readings;
-  for (const Telemetry::Slot& slot : step.seen.slots(Direction::kForward))
-    if (slot.entropy) readings.push_back({slot.module, slot.op, DType::f32, std::log2(*slot.entropy / kCollapsed)});
-  for (const Forecast::Alarm& alarm : observe(step.step, readings)) {
-    Warning warning = warning_of(WarningKind::kCollapse, readings[alarm.place], alarm, step.step);
-    warning.what = fmt::format(
-        "will look at single keys alone in about {:.0f} steps: its entropy is {:.3f} of what all keys alike would give",
-        alarm.steps, kCollapsed * std::exp2(alarm.binades));
-    warning.advice = "its logits grow: lower the learning rate, or put a norm on queries and keys";
-    found.push_back(std::move(warning));
-  }
+  for (const Telemetry::OpRecord& record : step.telemetry.records(Direction::kForward))
+    if (record.entropy)
+      readings.push_back({record.module, record.op, DType::f32, std::log2(*record.entropy / kCollapsed)});
+  add_alarms(*this, WarningKind::kCollapse, step.step, readings, found,
+             [&](Warning& warning, const HeadroomReading&, const Forecast::Alarm& alarm) {
+               warning.what = fmt::format(
+                   "will collapse to single keys in about {:.0f} steps: its entropy is {:.3f} of that of equal weights",
+                   alarm.steps, kCollapsed * std::exp2(alarm.binades));
+               warning.advice = "its logits grow: lower the learning rate, or put a norm on queries and keys";
+             });
 }
 
 }  // namespace binade::amp

@@ -15,7 +15,7 @@ class OverflowAhead : public Forecast {
   void find(const CommittedStep& step, std::vector<Warning>& found);
 };
 
-/// Warns that an operand will reach the singularity of its op.
+/// Warns that an operand will reach a singularity of its op.
 class SingularityAhead : public Forecast {
  public:
   static constexpr const char* kSection = "poles";
@@ -26,8 +26,8 @@ class SingularityAhead : public Forecast {
 class CollapseAhead : public Forecast {
  public:
   static constexpr const char* kSection = "collapse";
-  // At 3 binades the entropy is 0.08: attention that was sharper from the start is reported only if it sharpens on.
-  CollapseAhead() : Forecast({.worth = 3, .recovered = 1}) {}
+  // At 3 binades the entropy is 0.08. Attention that was sharper from the start is reported only if it gets sharper.
+  CollapseAhead() : Forecast({.max_headroom = 3, .recovered = 1}) {}
   void find(const CommittedStep& step, std::vector<Warning>& found);
 };
 

@@ -1,41 +1,39 @@
 #include "binade/amp/warnings/silent_underflow.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "binade/amp/warnings/names.h"
-#include "binade/core/error.h"
+#include "binade/amp/text.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr double kMostRaised = 24, kLeastRaised = 3;  // binades: below it too few zeros come back to tell
-constexpr double kLegalMargin = 0.1;                  // what a share of legal zeros may vary by
-constexpr double kLost = 0.5;                         // of the gradients that are not legally zero
+constexpr double kMaxRaised = 24, kMinRaised = 3;  // binades: with fewer, too few zeros become nonzero to decide
+constexpr double kLegalMargin = 0.1;               // variation of the share of legal zeros
+constexpr double kMinLost = 0.5;                   // share of the nonzero values
 
-/// Share of what is not zero at a higher scale that was zero before. 0 where nothing came back.
-double lost_share(const Telemetry::Slot& now, const Telemetry::Slot& raised) {
+/// Of the values that are nonzero at the higher scale, the share that was 0 before. 0 if no value became nonzero.
+double lost_share(const Telemetry::OpRecord& now, const Telemetry::OpRecord& raised) {
   const double before = now.zero_share(), after = raised.zero_share();
   return after < 1 ? std::max(0.0, (before - after) / (1 - after)) : 0;
 }
 
-Warning warning_of(const Telemetry::Slot& slot, Direction direction, std::int64_t step, double scale, double lost,
+Warning warning_of(const Telemetry::OpRecord& record, Direction direction, std::int64_t step, double scale, double lost,
                    std::size_t others) {
   const bool backward = direction == Direction::kBackward;
-  const std::string dtype(name_of(slot.low));
-  Warning warning{.kind = WarningKind::kUnderflow, .step = step, .module = slot.module, .op = slot.op};
+  const std::string dtype(name_of(record.half_dtype));
+  Warning warning{.kind = WarningKind::kUnderflow, .step = step, .module = record.module, .op = record.op};
   warning.direction = backward ? "backward" : "forward";
   warning.dtype = dtype;
   const std::string share = lost >= 1 ? "all" : fmt::format("{:.0f} % of", 100 * lost);
   warning.what = fmt::format("{} {} have vanished for {} steps: too small for {}{}", share,
                              backward ? "its gradients" : "its results",
-                             SilentUnderflow::kEvery * (SilentUnderflow::kLooks - 1), dtype,
+                             SilentUnderflow::kEvery * (SilentUnderflow::kChecks - 1), dtype,
                              backward ? fmt::format(" at loss scale {}", scale) : "");
-  if (others > 0) warning.what += fmt::format("; so have those of {} other op{}", others, others == 1 ? "" : "s");
-  const std::string op = slot.module.empty() ? slot.op : slot.module;
-  const bool widest = slot.low ==
-                      DType::bf16;  // bf16 already has the range of f32, and runs in bf16 leave the loss scale at 1
+  if (others > 0) warning.what += fmt::format("; so have the values of {} other op{}", others, others == 1 ? "" : "s");
+  const std::string op = record.module.empty() ? record.op : record.module;
+  // bf16 has the range of f32, and runs in bf16 have no loss scale.
+  const bool widest = record.half_dtype == DType::bf16;
   warning.advice = fmt::format("compute in {} here (--override '{}=fp32')", widest ? "fp32" : "bf16 or fp32", op);
   if (backward)
     warning.advice = (widest ? "scale the loss by a number (--loss-scale 65536), or "
@@ -48,57 +46,58 @@ Warning warning_of(const Telemetry::Slot& slot, Direction direction, std::int64_
 
 }  // namespace
 
-std::optional<double> SilentUnderflow::proof_factor(std::int64_t step) const {
-  const auto in_doubt = [](const Place& p) { return !p.told && !p.vanished && p.probes >= kLooks - 1; };
-  if (!due(step) || std::ranges::none_of(backward_, in_doubt)) return std::nullopt;
-  const double binades = std::min(std::floor(headroom_) - 1, kMostRaised);
-  return binades >= kLeastRaised ? std::optional(std::exp2(binades)) : std::nullopt;
+std::optional<double> SilentUnderflow::confirmation_factor(std::int64_t step) const {
+  const auto undecided = [](const Candidate& c) { return !c.reported && !c.vanished && c.checks >= kChecks - 1; };
+  if (!due(step) || std::ranges::none_of(backward_, undecided)) return std::nullopt;
+  const double binades = std::min(std::floor(headroom_) - 1, kMaxRaised);
+  return binades >= kMinRaised ? std::optional(std::exp2(binades)) : std::nullopt;
 }
 
-std::vector<SilentUnderflow::Found> SilentUnderflow::look_at(std::vector<Place>& places,
-                                                             std::span<const Telemetry::Slot> seen,
-                                                             std::span<const Telemetry::Slot> raised, bool settled) {
-  std::vector<Found> found;
-  places.resize(std::max(places.size(), seen.size()));
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const Telemetry::Slot& slot = seen[i];
-    Place& place = places[i];
-    if (slot.op == nullptr) continue;
-    if (place.module != slot.module || place.op != slot.op) place = {.module = slot.module, .op = slot.op};
-    place.vanished = vanished(slot.seen, slot.low);
-    const bool suspect = place.vanished || slot.zero_share() > place.legal;
-    place.probes = suspect ? std::min<std::int64_t>(place.probes + 1, kLooks) : 0;
-    if (place.told || place.probes < kLooks) continue;
-    const double lost = place.vanished ? 1 : settled && i < raised.size() ? lost_share(slot, raised[i]) : 0;
-    if (lost > kLost) {
-      place.told = true;
+/// `decided`: `raised` has the records of an extra run at a higher loss scale.
+std::vector<SilentUnderflow::Underflow> SilentUnderflow::find_underflows(std::vector<Candidate>& candidates,
+                                                                         std::span<const Telemetry::OpRecord> records,
+                                                                         std::span<const Telemetry::OpRecord> raised,
+                                                                         bool decided) {
+  std::vector<Underflow> found;
+  candidates.resize(std::max(candidates.size(), records.size()));
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const Telemetry::OpRecord& record = records[i];
+    Candidate& candidate = candidates[i];
+    if (record.op == nullptr) continue;
+    if (candidate.module != record.module || candidate.op != record.op)
+      candidate = {.module = record.module, .op = record.op};
+    candidate.vanished = all_underflow(record.amax, record.half_dtype);
+    const bool suspect = candidate.vanished || record.zero_share() > candidate.legal;
+    candidate.checks = suspect ? std::min<std::int64_t>(candidate.checks + 1, kChecks) : 0;
+    if (candidate.reported || candidate.checks < kChecks) continue;
+    const double lost = candidate.vanished ? 1 : decided && i < raised.size() ? lost_share(record, raised[i]) : 0;
+    if (lost > kMinLost) {
+      candidate.reported = true;
       found.push_back({i, lost});
-    } else if (settled) {
-      place.legal = std::min(slot.zero_share() + kLegalMargin, 1.0);
-      place.probes = 0;
+    } else if (decided) {
+      candidate.legal = std::min(record.zero_share() + kLegalMargin, 1.0);
+      candidate.checks = 0;
     }
   }
   return found;
 }
 
-std::optional<Warning> SilentUnderflow::look(std::int64_t step, double loss_scale, const Telemetry& seen,
-                                             const Telemetry* raised) {
-  const auto slots_of = [&](const Telemetry* t, Direction d) {
-    return t != nullptr ? t->slots(d) : std::span<const Telemetry::Slot>{};
-  };
-  const auto forward = seen.slots(Direction::kForward), backward = seen.slots(Direction::kBackward);
-  const std::vector<Found> below = look_at(forward_, forward, {}, false);
-  const std::vector<Found> back = look_at(backward_, backward, slots_of(raised, Direction::kBackward),
-                                          raised != nullptr);
-  const double headroom = seen.least(Direction::kBackward).binades;
-  if (!std::isnan(headroom)) headroom_ = std::clamp(headroom, 0.0, 2 * kMostRaised);
-  // Where it begins: what comes after only inherits it. Backward runs down the tape.
-  if (!below.empty())
-    return warning_of(forward[below.front().place], Direction::kForward, step, loss_scale, below.front().lost,
-                      below.size() + back.size() - 1);
-  if (back.empty()) return std::nullopt;
-  return warning_of(backward[back.back().place], Direction::kBackward, step, loss_scale, back.back().lost,
-                    back.size() - 1);
+std::optional<Warning> SilentUnderflow::observe(std::int64_t step, double loss_scale, const Telemetry& telemetry,
+                                                const Telemetry* raised) {
+  const auto forward = telemetry.records(Direction::kForward), backward = telemetry.records(Direction::kBackward);
+  const std::vector<Underflow> in_forward = find_underflows(forward_, forward, {}, false);
+  const std::vector<Underflow> in_backward = find_underflows(
+      backward_, backward, raised != nullptr ? raised->records(Direction::kBackward) : decltype(backward){},
+      raised != nullptr);
+  const double headroom = telemetry.least(Direction::kBackward).binades;
+  if (!std::isnan(headroom)) headroom_ = std::clamp(headroom, 0.0, 2 * kMaxRaised);
+  // The op where underflow begins: later ones inherit its zeros. Backward runs from the end of the tape.
+  if (!in_forward.empty())
+    return warning_of(forward[in_forward.front().index], Direction::kForward, step, loss_scale, in_forward.front().lost,
+                      in_forward.size() + in_backward.size() - 1);
+  if (in_backward.empty()) return std::nullopt;
+  return warning_of(backward[in_backward.back().index], Direction::kBackward, step, loss_scale, in_backward.back().lost,
+                    in_backward.size() - 1);
 }
 
 // ---- state ------------------------------------------------------------------------------------------------------
@@ -106,23 +105,23 @@ std::optional<Warning> SilentUnderflow::look(std::int64_t step, double loss_scal
 StateDict SilentUnderflow::state() const {
   StateDict state;
   state.put("headroom", headroom_);
-  for (const auto& [name, places] : {std::pair("forward", &forward_), {"backward", &backward_}}) {
+  for (const auto& [direction, candidates] : {std::pair("forward", &forward_), {"backward", &backward_}}) {
     std::string names;
-    StateDict::Integers probes, flags;
+    StateDict::Integers checks, flags;
     StateDict::Numbers legal;
-    for (const Place& p : *places) {
-      add_line(names, p.module);
-      add_line(names, p.op);
-      probes.push_back(p.probes);
-      flags.push_back((p.vanished ? 1 : 0) + (p.told ? 2 : 0));
-      legal.push_back(p.legal);
+    for (const Candidate& c : *candidates) {
+      add_line(names, c.module);
+      add_line(names, c.op);
+      checks.push_back(c.checks);
+      flags.push_back((c.vanished ? 1 : 0) + (c.reported ? 2 : 0));
+      legal.push_back(c.legal);
     }
-    StateDict part;
-    part.put("places", names);
-    part.put("looks", probes);
-    part.put("flags", flags);
-    part.put("legal", legal);
-    state.merge(name, part);
+    StateDict section;
+    section.put("places", names);
+    section.put("looks", checks);
+    section.put("flags", flags);
+    section.put("legal", legal);
+    state.merge(direction, section);
   }
   return state;
 }
@@ -131,21 +130,18 @@ void SilentUnderflow::load_state(const StateDict& state) {
   SilentUnderflow loaded;
   if (!state.empty()) {
     loaded.headroom_ = state.number("headroom");
-    for (const auto& [name, places] : {std::pair("forward", &loaded.forward_), {"backward", &loaded.backward_}}) {
-      const StateDict part = state.section(name);
-      const std::vector<std::string> names = lines_of(part.text("places"));
-      const StateDict::Integers &probes = read_counts(part, "looks"), &flags = read_counts(part, "flags");
-      const StateDict::Numbers& legal = part.numbers("legal");
-      check<CheckpointError>(names.size() == 2 * probes.size() && flags.size() == probes.size() &&
-                                 legal.size() == probes.size(),
-                             "silent underflow: the checkpoint's lists of places do not fit together");
-      for (std::size_t i = 0; i < probes.size(); ++i)
-        places->push_back({.module = names[2 * i],
-                           .op = names[2 * i + 1],
-                           .probes = probes[i],
-                           .vanished = (flags[i] & 1) != 0,
-                           .told = (flags[i] & 2) != 0,
-                           .legal = legal[i]});
+    for (const auto& [direction, candidates] :
+         {std::pair("forward", &loaded.forward_), {"backward", &loaded.backward_}}) {
+      const StateDict section = state.section(direction);
+      const std::vector<std::string> names = split_lines(section.text("places"));
+      const StateDict::Integers &checks = read_counts(section, "looks"), &flags = read_counts(section, "flags");
+      const StateDict::Numbers& legal = section.numbers("legal");
+      check<CheckpointError>(names.size() == 2 * checks.size() && flags.size() == checks.size() &&
+                                 legal.size() == checks.size(),
+                             "silent underflow: the checkpoint's lists of ops have different lengths");
+      for (std::size_t i = 0; i < checks.size(); ++i)
+        candidates->push_back(
+            {names[2 * i], names[2 * i + 1], checks[i], (flags[i] & 1) != 0, (flags[i] & 2) != 0, legal[i]});
     }
   }
   *this = std::move(loaded);

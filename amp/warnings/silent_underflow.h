@@ -14,50 +14,56 @@ namespace binade::amp {
 
 /// Finds values that underflow when they are rounded to 16 bits, and distinguishes them from intended zeros.
 ///
-/// It looks at every 50th step. A place is suspect when its largest magnitude rounds to 0, or when more than half of a
-/// sample of the gradients that it gives is 0. The first proves itself. The second may be a ReLU, a mask, an embedding
-/// row that no token used: a suspect of three looks (100 steps) is settled by running the step's backward once more at
-/// a higher loss scale. Zeros that were flushed become nonzero there; if more than half of the values that are then
-/// nonzero were zero before, the warning is reported. Zeros that stay are recorded as legal.
+/// Checks every 50th step. An op is suspect if its largest magnitude rounds to 0, or if more than half of a sample of
+/// the gradients that it returns is 0. The former is proof. The latter may be intended (a ReLU, a mask, an embedding
+/// row that no token used): after three suspect checks in a row (100 steps) the step's backward is run once more at a
+/// higher loss scale. Zeros that underflowed become nonzero there: if more than half of the values that are then
+/// nonzero were 0 before, the warning is reported. Zeros that stay are recorded as legal.
 class SilentUnderflow {
  public:
   static constexpr const char* kSection = "underflow";
   static constexpr std::int64_t kEvery = 50;
-  static constexpr int kLooks = 3;
+  static constexpr int kChecks = 3;
 
   bool due(std::int64_t step) const { return step % kEvery == 0; }
-  /// By how much to raise the loss scale of a run of this step that settles a doubt; nothing while there is no doubt,
-  /// or no room for a higher scale. Pass that run's telemetry, with zeros counted, to look().
-  std::optional<double> proof_factor(std::int64_t step) const;
-  /// A committed step that is due; `seen` with zeros counted. Returns at most one warning, for the place where values
-  /// begin to vanish; every place is reported once in a run.
-  std::optional<Warning> look(std::int64_t step, double loss_scale, const Telemetry& seen, const Telemetry* raised);
+  /// Returns the factor by which to raise the loss scale of an extra run of this step that decides about suspects;
+  /// std::nullopt if there are none, or if gradients would overflow. observe() takes the extra run's telemetry.
+  std::optional<double> confirmation_factor(std::int64_t step) const;
+  /// Takes a committed step that is due, with the telemetry of the step and of the extra run (null if there was none),
+  /// both with Probes::zeros. Returns at most one warning, for the first op whose values underflow. Each op is reported
+  /// once in a run.
+  std::optional<Warning> observe(std::int64_t step, double loss_scale, const Telemetry& telemetry,
+                                 const Telemetry* raised);
+
   void find(const CommittedStep& step, std::vector<Warning>& found) {
     if (!due(step.step)) return;
-    if (auto warning = look(step.step, step.loss_scale, step.seen, step.raised)) found.push_back(std::move(*warning));
+    if (auto warning = observe(step.step, step.loss_scale, step.telemetry, step.raised))
+      found.push_back(std::move(*warning));
   }
 
   StateDict state() const;
-  /// An empty state starts over. Throws CheckpointError on one that no run leaves behind.
+  /// Throws CheckpointError for a state that no run writes. An empty state starts over.
   void load_state(const StateDict& state);
 
  private:
-  struct Place {
+  /// An op call, in one direction.
+  struct Candidate {
     std::string module{}, op{};
-    std::int64_t probes = 0;  // in a row at which it was suspect
-    bool vanished = false;    // at the last look
-    bool told = false;
-    double legal = 0.5;  // share of zeros that means nothing
+    std::int64_t checks = 0;  // in a row in which it was suspect
+    bool vanished = false;    // in the last check, its largest magnitude rounded to 0
+    bool reported = false;
+    double legal = 0.5;  // share of zeros that is not suspect
   };
-  struct Found {
-    std::size_t place{};
-    double lost{};  // share of the nonzero values that were lost
+  struct Underflow {
+    std::size_t index{};
+    double lost{};  // share of the nonzero values that became 0
   };
-  std::vector<Found> look_at(std::vector<Place>& places, std::span<const Telemetry::Slot> seen,
-                             std::span<const Telemetry::Slot> raised, bool settled);
+  std::vector<Underflow> find_underflows(std::vector<Candidate>& candidates,
+                                         std::span<const Telemetry::OpRecord> records,
+                                         std::span<const Telemetry::OpRecord> raised, bool decided);
 
-  std::vector<Place> forward_, backward_;  // by tape index
-  double headroom_ = 0;                    // least backward headroom of the last look
+  std::vector<Candidate> forward_, backward_;  // by tape index
+  double headroom_ = 0;                        // smallest backward headroom in the last check
 };
 
 }  // namespace binade::amp

@@ -1,48 +1,35 @@
 #include "binade/amp/warnings/spike_guard.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "binade/amp/loss_scaler.h"
 #include "binade/amp/warnings/trend.h"
-#include "binade/core/error.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr double kDeviationOfMedian = 1.4826;  // median absolute deviation -> standard deviation, for normal noise
-
-struct Center {
-  double median, deviation;
-};
-
-Center center_of(std::vector<double> values) {
-  const double middle = median(values);
-  for (double& x : values) x = std::abs(x - middle);
-  return {middle, kDeviationOfMedian * median(values)};
-}
-
-/// 0 counts as the smallest number that has a logarithm.
+/// Treats 0 as the smallest normal number, so that the logarithm is finite.
 double log_of(double x) { return std::log(std::max(x, std::numeric_limits<double>::min())); }
 
 }  // namespace
 
 SpikeGuard::SpikeGuard(const Options& options) : options_(options) {
-  check<ArgumentError>(
-      options.least >= 1 && options.window >= options.least && options.spread > 0 && options.ratio_spread > 0 &&
-          options.relative >= 0 && options.norm_spread >= 0 && options.norm_binades >= 0,
-      "spike guard: wanted 1 <= least <= window, spreads > 0, relative and norm's bounds >= 0, got {}, {}, {}, {}, {}, "
-      "{} and {}",
-      options.least, options.window, options.spread, options.ratio_spread, options.relative, options.norm_spread,
-      options.norm_binades);
+  check<ArgumentError>(options.min_losses >= 1 && options.window >= options.min_losses && options.spread > 0 &&
+                           options.ratio_spread > 0 && options.relative >= 0 && options.norm_spread >= 0 &&
+                           options.norm_binades >= 0,
+                       "spike guard: wanted 1 <= min_losses <= window, spreads > 0, relative and norm's bounds >= 0, "
+                       "got {}, {}, {}, {}, {}, "
+                       "{} and {}",
+                       options.min_losses, options.window, options.spread, options.ratio_spread, options.relative,
+                       options.norm_spread, options.norm_binades);
 }
 
-/// The newest values that count after `ahead` more are accepted, at most `window` of them; empty while there are too
-/// few.
+/// Returns the values that a step is compared with after `ahead` more steps, at most `window` of them; empty if there
+/// are too few.
 std::span<const double> SpikeGuard::window(const std::vector<double>& values, std::int64_t ahead) const {
   const std::int64_t count = std::ssize(values) - kTelemetryDelay + ahead;
-  if (count < options_.least) return {};
+  if (count < options_.min_losses) return {};
   const std::int64_t size = std::min<std::int64_t>(count, options_.window);
   return std::span(values).subspan(static_cast<std::size_t>(count - size), static_cast<std::size_t>(size));
 }
@@ -51,33 +38,33 @@ double SpikeGuard::bound(std::int64_t ahead) const {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const std::span<const double> losses = window(losses_, ahead);
   if (losses.empty()) return kNone;
-  const auto [middle, deviation] = center_of({losses.begin(), losses.end()});
+  const auto [middle, deviation] = robust_statistics({losses.begin(), losses.end()});
   const bool at_zero = std::abs(middle) <= deviation && std::ranges::min(losses) <= 0;
   if (!(deviation > 0) || at_zero) return kNone;
   const double bound = middle + std::max(options_.spread * deviation, options_.relative * std::abs(middle));
   if (middle < 0) return bound;
-  std::vector<double> apart;
-  for (const double loss : losses) apart.push_back(std::abs(log_of(loss) - log_of(middle)));
-  const double ratio = std::exp(options_.ratio_spread * kDeviationOfMedian * median(apart));
+  std::vector<double> log_distances;
+  for (const double loss : losses) log_distances.push_back(std::abs(log_of(loss) - log_of(middle)));
+  const double ratio = std::exp(options_.ratio_spread * kDeviationPerMad * median(log_distances));
   double largest = largest_;
   for (const double loss : losses.last(static_cast<std::size_t>(ahead))) largest = std::max(largest, loss);
   return std::max(bound, std::min(middle * ratio, largest));
 }
 
-bool SpikeGuard::far_out(double grad_norm) const {
+bool SpikeGuard::norm_is_outlier(double grad_norm) const {
   std::vector<double> logs;
   for (const double norm : window(norms_, 0)) logs.push_back(log_of(norm));
   if (logs.empty() || !(grad_norm >= 0)) return false;
-  const auto [middle, deviation] = center_of(std::move(logs));
-  const double far = std::max(options_.norm_spread * deviation, options_.norm_binades * std::log(2.0));
-  return std::abs(log_of(grad_norm) - middle) > far;
+  const auto [middle, deviation] = robust_statistics(std::move(logs));
+  const double limit = std::max(options_.norm_spread * deviation, options_.norm_binades * std::log(2.0));
+  return std::abs(log_of(grad_norm) - middle) > limit;
 }
 
-bool SpikeGuard::absurd(double loss, double grad_norm) const {
-  return std::isfinite(loss) && !(loss <= bound()) && far_out(grad_norm);
+bool SpikeGuard::is_spike(double loss, double grad_norm) const {
+  return std::isfinite(loss) && !(loss <= bound()) && norm_is_outlier(grad_norm);
 }
 
-void SpikeGuard::accepted(double loss, double grad_norm) {
+void SpikeGuard::add(double loss, double grad_norm) {
   if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return;
   losses_.push_back(loss);
   norms_.push_back(grad_norm);

@@ -1,21 +1,19 @@
 #include "binade/amp/warnings/stagnation.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "binade/amp/warnings/trend.h"
-#include "binade/core/error.h"
 #include "binade/core/state_counts.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr std::int64_t kPerParameter = 256;
-constexpr std::size_t kLeast = 64;    // weights with a gradient that a judgement wants
-constexpr double kStill = 0.99;       // share of them
-constexpr double kPlannedEnd = 0.01;  // of the largest learning rate: the end of a schedule
+constexpr std::int64_t kSamplesPerParameter = 256;
+constexpr std::size_t kMinSamples = 64;  // with a nonzero gradient
+constexpr double kMinUnchanged = 0.99;   // share of the samples
+constexpr double kEndOfSchedule = 0.01;  // share of the largest learning rate
 
-/// Half the distance from a value to its neighbor: what an update must exceed to change it.
+/// Half the distance from a value to its neighbor in `dtype`: an update must exceed it to change the value.
 double half_step(double value, DType dtype) {
   const int digits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
   const int smallest = dtype == DType::f16 ? -24 : dtype == DType::bf16 ? -133 : -149;
@@ -33,7 +31,7 @@ void Stagnation::before_update(optim::FlatParameters& parameters) {
     if (!parameters.has_gradient(s)) continue;
     const Tensor value = parameters.slices()[s].variable.value().on_host();
     const Tensor gradient = parameters.slices()[s].variable.state()->grad.on_host();
-    const std::int64_t stride = std::max<std::int64_t>(1, value.numel() / kPerParameter);
+    const std::int64_t stride = std::max<std::int64_t>(1, value.numel() / kSamplesPerParameter);
     for (std::int64_t i = 0; i < value.numel(); i += stride)
       if (const double g = gradient.data<float>()[i]; g != 0 && std::isfinite(g))
         sample_.push_back({s, i, value.at(i), g});
@@ -43,9 +41,9 @@ void Stagnation::before_update(optim::FlatParameters& parameters) {
 std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::Optimizer& optimizer,
                                                 const optim::StepInput& input, bool stochastic) {
   struct Count {
-    std::size_t seen = 0, kept = 0;
-    std::vector<double> wanted;  // learning rates that would move a weight
-    std::size_t first = 0;       // slice
+    std::size_t sampled = 0, unchanged = 0;
+    std::vector<double> sufficient_lrs;  // for each weight, the learning rate that would change it
+    std::size_t first = 0;               // slice
   };
   std::array<Count, 3> counts;
   const optim::UpdateFacts facts = optimizer.facts();
@@ -57,14 +55,14 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
     if (w.slice != slice) value = slices[slice = w.slice].variable.value().on_host();
     const double now = value.at(w.index);
     squares += (now - w.value) * (now - w.value);
-    if (value.rank() < 2) continue;  // a bias begins at 0, where anything moves it
+    if (value.rank() < 2) continue;  // a bias begins at 0, where any update changes it
     Count& count = counts[static_cast<std::size_t>(value.dtype())];
-    if (count.seen++ == 0) count.first = w.slice;
-    count.kept += now == w.value;
-    // Adam and Lion divide the gradient's size out again; SGD steps by it.
+    if (count.sampled++ == 0) count.first = w.slice;
+    count.unchanged += now == w.value;
+    // The update at a learning rate of 1: the gradient for SGD, about 1 for Adam and Lion.
     double unit = 1;
     if (!facts.unit_steps) unit = std::abs(w.gradient) * input.inverse_scale * input.clip_factor;
-    if (unit > 0) count.wanted.push_back(half_step(w.value, value.dtype()) / unit);
+    if (unit > 0) count.sufficient_lrs.push_back(half_step(w.value, value.dtype()) / unit);
   }
   update_rms_ = sample_.empty() ? 0 : std::sqrt(squares / static_cast<double>(sample_.size()));
   sample_.clear();
@@ -74,22 +72,23 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     Count& count = counts[static_cast<std::size_t>(dtype)];
     Group& group = group_of(dtype);
-    const bool judged = count.seen >= kLeast && input.lr > 0 && input.lr >= kPlannedEnd * largest_lr_ &&
+    const bool judged = count.sampled >= kMinSamples && input.lr > 0 && input.lr >= kEndOfSchedule * largest_lr_ &&
                         !(stochastic && dtype != DType::f32);
-    const bool still = judged && static_cast<double>(count.kept) > kStill * static_cast<double>(count.seen);
-    group.probes = still ? std::min<std::int64_t>(group.probes + 1, kLooks) : 0;
-    if (group.probes < kLooks || group.told != 0 || warning) continue;
-    group.told = 1;
+    const bool unchanged = judged &&
+                           static_cast<double>(count.unchanged) > kMinUnchanged * static_cast<double>(count.sampled);
+    group.checks = unchanged ? std::min<std::int64_t>(group.checks + 1, kChecks) : 0;
+    if (group.checks < kChecks || group.reported != 0 || warning) continue;
+    group.reported = 1;
     warning = Warning{.kind = WarningKind::kStagnation, .step = step, .module = slices[count.first].name};
     warning->direction = "optimizer";
     warning->dtype = name_of(dtype);
     warning->what = fmt::format(
         "updates vanish: {:.1f} % of the {} weights that have a gradient kept their bits for {} steps at learning rate "
         "{:.3g}",
-        100.0 * static_cast<double>(count.kept) / static_cast<double>(count.seen), name_of(dtype),
-        kEvery * (kLooks - 1), input.lr);
-    warning->advice = fmt::format("from a learning rate of about {:.1g} on half of them would move{}",
-                                  count.wanted.empty() ? 0.0 : median(count.wanted),
+        100.0 * static_cast<double>(count.unchanged) / static_cast<double>(count.sampled), name_of(dtype),
+        kEvery * (kChecks - 1), input.lr);
+    warning->advice = fmt::format("a learning rate of about {:.1g} would change half of them{}",
+                                  count.sufficient_lrs.empty() ? 0.0 : median(count.sufficient_lrs),
                                   dtype == DType::f32 ? ""
                                                       : "; f32 masters (--precision bf16 or fp16) or stochastic "
                                                         "rounding keep smaller updates");
@@ -99,13 +98,13 @@ std::optional<Warning> Stagnation::after_update(std::int64_t step, const optim::
 
 StateDict Stagnation::state() const {
   StateDict state;
-  StateDict::Integers probes, told;
+  StateDict::Integers checks, reported;
   for (const Group& group : groups_) {
-    probes.push_back(group.probes);
-    told.push_back(group.told);
+    checks.push_back(group.checks);
+    reported.push_back(group.reported);
   }
-  state.put("looks", probes);
-  state.put("told", told);
+  state.put("looks", checks);
+  state.put("told", reported);
   state.put("largest_lr", largest_lr_);
   return state;
 }
@@ -113,10 +112,10 @@ StateDict Stagnation::state() const {
 void Stagnation::load_state(const StateDict& state) {
   Stagnation loaded;
   if (!state.empty()) {
-    const StateDict::Integers &probes = read_counts(state, "looks"), &told = read_counts(state, "told");
-    check<CheckpointError>(probes.size() == groups_.size() && told.size() == groups_.size(),
-                           "stagnation: wanted {} groups, the checkpoint holds {}", groups_.size(), probes.size());
-    for (std::size_t i = 0; i < groups_.size(); ++i) loaded.groups_[i] = {probes[i], told[i]};
+    const StateDict::Integers &checks = read_counts(state, "looks"), &reported = read_counts(state, "told");
+    check<CheckpointError>(checks.size() == groups_.size() && reported.size() == groups_.size(),
+                           "stagnation: wanted {} groups, the checkpoint holds {}", groups_.size(), checks.size());
+    for (std::size_t i = 0; i < groups_.size(); ++i) loaded.groups_[i] = {checks[i], reported[i]};
     loaded.largest_lr_ = state.number("largest_lr");
   }
   *this = loaded;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <utility>
 
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kLeastSamples = 16;
-constexpr double kDeviationOfMedian = 1.4826;  // median absolute deviation -> standard deviation, for normal noise
+constexpr std::size_t kMinSamples = 16;
 
 double median_slope(std::span<const Sample> samples) {
   std::vector<double> slopes;
@@ -27,9 +26,15 @@ double median(std::span<double> values) {
   return *middle;
 }
 
+RobustStatistics robust_statistics(std::vector<double> values) {
+  const double middle = median(values);
+  for (double& x : values) x = std::abs(x - middle);
+  return {middle, kDeviationPerMad * median(values)};
+}
+
 std::optional<Trend> trend_of(std::span<const Sample> samples) {
   const std::size_t count = samples.size();
-  if (count < kLeastSamples) return std::nullopt;
+  if (count < kMinSamples) return std::nullopt;
   Trend trend;
   trend.slope = median_slope(samples);
   trend.first_half = median_slope(samples.first(count / 2));
@@ -37,11 +42,10 @@ std::optional<Trend> trend_of(std::span<const Sample> samples) {
   trend.last_quarter = median_slope(samples.last(count / 4));
 
   const double end = samples.back().time;
-  std::vector<double> rest;
-  for (const Sample& s : samples) rest.push_back(s.value - trend.slope * (s.time - end));
-  trend.level = median(rest);
-  for (double& x : rest) x = std::abs(x - trend.level);
-  const double spread = kDeviationOfMedian * median(rest);
+  std::vector<double> levels;
+  for (const Sample& s : samples) levels.push_back(s.value - trend.slope * (s.time - end));
+  const auto [level, spread] = robust_statistics(std::move(levels));
+  trend.level = level;
   double mean = 0, squares = 0;
   for (const Sample& s : samples) mean += s.time / static_cast<double>(count);
   for (const Sample& s : samples) squares += (s.time - mean) * (s.time - mean);

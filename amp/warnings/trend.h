@@ -2,17 +2,18 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace binade::amp {
 
-/// A straight line through a noisy series that outliers do not bend.
+/// A robust straight-line fit through a noisy series: outliers hardly change it.
 struct Trend {
-  double slope = 0;         ///< per unit of time: the median over all pairs of samples (Theil, Sen)
-  double slope_error = 0;   ///< standard error of the slope, from the spread of what the line leaves over
+  double slope = 0;         ///< per unit of time: the median over all pairs of samples (Theil-Sen)
+  double slope_error = 0;   ///< standard error of the slope, from the spread of the residuals
   double first_half = 0;    ///< slope of the older half alone
   double second_half = 0;   ///< slope of the newer half alone
   double last_quarter = 0;  ///< slope of the newest quarter alone
-  double level = 0;         ///< of the line at the last sample
+  double level = 0;         ///< value of the line at the last sample
 };
 
 struct Sample {
@@ -20,10 +21,19 @@ struct Sample {
   double value = 0;
 };
 
-/// The trend of finite samples in ascending time; nothing for fewer than 16.
+/// Fits a trend to finite samples in ascending order of time. Returns std::nullopt for fewer than 16 samples.
 std::optional<Trend> trend_of(std::span<const Sample> samples);
 
-/// The middle value; between two of them the lower. REQUIRES a value. Reorders.
+/// Returns the median, the lower of two. Reorders `values`, of which there must be one.
 double median(std::span<double> values);
+
+/// The standard deviation of normal noise divided by its median absolute deviation.
+inline constexpr double kDeviationPerMad = 1.4826;
+
+/// The median, and the standard deviation as estimated from the median absolute deviation.
+struct RobustStatistics {
+  double median, deviation;
+};
+RobustStatistics robust_statistics(std::vector<double> values);
 
 }  // namespace binade::amp

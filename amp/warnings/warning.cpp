@@ -1,17 +1,15 @@
 #include "binade/amp/warnings/warning.h"
 
-#include "binade/core/error.h"
+#include "binade/amp/text.h"
 
 namespace binade::amp {
 
-std::string place_of(const Warning& warning) {
+std::string location_of(const Warning& warning) {
   if (warning.op.empty() && warning.module.empty()) return "the whole model";
   std::string text = warning.op.empty() ? "" : fmt::format("'{}' in ", warning.op);
   return text + fmt::format("{} ({})", warning.module.empty() ? "the root" : warning.module, warning.direction);
 }
 
-std::string target_of(const Warning& warning) {
-  return warning.module.empty() ? warning.op : fmt::format("{}/{}", warning.module, warning.op);
-}
+std::string target_of(const Warning& warning) { return override_target(warning.op, warning.module); }
 
 }  // namespace binade::amp

@@ -8,11 +8,11 @@ namespace binade::amp {
 
 enum class WarningKind : std::uint8_t {
   kOverflow,     ///< a tensor will leave the range of its dtype
-  kSingularity,  ///< an operand will reach the singularity of its op
-  kCollapse,     ///< attention narrows to single keys
+  kSingularity,  ///< an operand will reach a singularity of its op
+  kCollapse,     ///< attention concentrates on single keys
   kDivergence,   ///< the loss is far above the run's first loss
   kGradients,    ///< gradients are larger than the run's history explains
-  kUnderflow,    ///< gradients vanish on their way to 16 bits
+  kUnderflow,    ///< values become 0 when they are rounded to 16 bits
   kStagnation,   ///< updates are too small to change the weights
   kPole [[deprecated("use kSingularity")]] = kSingularity,
 };
@@ -29,26 +29,27 @@ constexpr std::string_view name_of(WarningKind kind) {
   return "";
 }
 
-/// Something that a healthy step shows before a number goes bad. Nothing was aborted; the run goes on.
+/// A trend in committed steps that leads to non-finite numbers or to wasted training. The run continues.
 struct Warning {
   WarningKind kind = WarningKind::kOverflow;
   std::int64_t step = 0;  ///< the step whose telemetry shows the warning
-  std::string module{};   ///< innermost path; empty at the root
+  std::string module{};   ///< path of the innermost module; empty at the root
   std::string op{};
   std::string direction{};  ///< "forward", "backward", "optimizer"
   std::string dtype{};
   std::string what{};     ///< the observation and its consequence, one line
-  std::string advice{};   ///< what to change
+  std::string advice{};   ///< recommended change
   std::string remedy{};   ///< the planned remedy, one line; empty: none
-  bool promotes = false;  ///< the run computes the op in f32 from step + kTelemetryDelay on; `remedy` says so
-  double steps_left = 0;  ///< kOverflow, kSingularity, kCollapse: steps until it happens, if nothing changes
+  double steps_left = 0;  ///< kOverflow, kSingularity, kCollapse: steps until it happens, if the trend continues
   double confidence = 1;  ///< probability that it happens
+  bool promotes = false;  ///< the run computes the op in f32 from step + kTelemetryDelay on; `remedy` says so
 };
 
-/// "'matmul' in blocks.0.attention (forward)"; "the whole model" for a warning with neither op nor module.
-std::string place_of(const Warning& warning);
-/// "blocks.0.attention/matmul": the op as --override names it.
+/// Returns "'matmul' in blocks.0.attention (forward)"; "the whole model" for a warning with neither op nor module.
+std::string location_of(const Warning& warning);
+/// Returns "blocks.0.attention/matmul": the op as --override names it.
 std::string target_of(const Warning& warning);
+[[deprecated("use location_of()")]] inline std::string place_of(const Warning& warning) { return location_of(warning); }
 
 using SignKind [[deprecated("use WarningKind")]] = WarningKind;
 using Sign [[deprecated("use Warning")]] = Warning;

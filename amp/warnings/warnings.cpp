@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "binade/amp/loss_scaler.h"
-#include "binade/amp/warnings/names.h"
+#include "binade/amp/text.h"
 #include "binade/core/error.h"
 #include "binade/core/state_counts.h"
 
@@ -21,7 +21,7 @@ std::vector<Warning> Warnings::after_commit(const CommittedStep& step) {
   return warnings;
 }
 
-std::vector<std::string> Warnings::take_due(std::int64_t step) {
+std::vector<std::string> Warnings::take_due_promotions(std::int64_t step) {
   std::vector<std::string> due;
   for (const Promotion& planned : planned_)
     if (planned.step <= step) due.push_back(planned.target);
@@ -52,7 +52,7 @@ void Warnings::load_state(const StateDict& state) {
   std::apply([&](auto&... detectors) { (detectors.load_state(state.section(detectors.kSection)), ...); },
              loaded.detectors_);
   if (!state.empty()) {
-    const std::vector<std::string> targets = lines_of(state.text("planned/targets"));
+    const std::vector<std::string> targets = split_lines(state.text("planned/targets"));
     const StateDict::Integers& steps = read_counts(state, "planned/steps");
     check<CheckpointError>(targets.size() == steps.size(), "signs: the checkpoint plans {} promotions in {} steps",
                            targets.size(), steps.size());

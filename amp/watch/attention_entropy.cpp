@@ -1,8 +1,6 @@
 #include "binade/amp/watch/attention_entropy.h"
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "binade/autograd/node.h"
 #include "binade/core/kernels/table.h"
@@ -13,15 +11,16 @@
 namespace binade::amp {
 namespace {
 
-/// How many ops lie between query times key and its softmax, at most: scales, masks, reshapes, casts.
-constexpr std::size_t kMostBetween = 16;
+/// Maximum number of ops between the product of query and key and its softmax: scales, masks, reshapes, casts.
+constexpr std::size_t kMaxOpsBetween = 16;
 
-bool of_activations(const Node& product) {
+/// True if no operand is a leaf.
+bool multiplies_activations(const Node& product) {
   return std::ranges::all_of(product.edges(), [](const Edge& edge) { return edge.node != nullptr; });
 }
 
-/// Rows of a softmax over the last axis, evenly spread.
-std::vector<std::vector<double>> rows_of(const Tensor& logits) {
+/// Evenly spaced rows along the last axis.
+std::vector<std::vector<double>> sample_rows(const Tensor& logits) {
   const Tensor flat = logits.on_host();
   const std::int64_t width = flat.shape().cols();
   const RowSample rows(flat.shape().rows());
@@ -68,50 +67,49 @@ std::optional<double> mean_entropy(std::span<const double> entropies) {
 
 const Node* attention_scores(const OpCall& call, std::span<const Variable> inputs) {
   if (call.info.numerics.non_finite != NonFinite::kMasks || call.info.family == OpFamily::kAttention) return nullptr;
-  std::vector<const Node*> behind;
+  std::vector<const Node*> reachable;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (call.info.takes_mask(i) && inputs[i].defined() && inputs[i].state()->node)
-      behind.push_back(inputs[i].state()->node.get());
-  for (std::size_t at = 0; at < behind.size() && at < kMostBetween; ++at) {
-    const Node& node = *behind[at];
-    if (node.info().family == OpFamily::kProduct && of_activations(node)) return &node;
+      reachable.push_back(inputs[i].state()->node.get());
+  for (std::size_t at = 0; at < reachable.size() && at < kMaxOpsBetween; ++at) {
+    const Node& node = *reachable[at];
+    if (node.info().family == OpFamily::kProduct && multiplies_activations(node)) return &node;
     if (!node.info().carries_masks && !node.info().same_values) continue;
     for (const Edge& edge : node.edges())
-      if (edge.node != nullptr) behind.push_back(edge.node.get());
+      if (edge.node != nullptr) reachable.push_back(edge.node.get());
   }
   return nullptr;
 }
 
-std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores) {
+std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool is_attention_scores) {
   std::vector<std::vector<double>> rows;
   if (const auto* params = call.params_of<ops::Attention>())
     rows = ops::attention_logits(read, *params, RowSample::kMost);
-  else if (of_scores && call.params_of<ops::Softmax>() != nullptr)
-    rows = rows_of(read[0]);
+  else if (is_attention_scores && call.params_of<ops::Softmax>() != nullptr)
+    rows = sample_rows(read[0]);
   std::vector<double> entropies;
   for (const std::vector<double>& row : rows) entropies.push_back(relative_entropy(row).value_or(std::nan("")));
   return mean_entropy(entropies);
 }
 
-std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
-                                              DeviceNumbers& numbers) {
+std::optional<EntropiesOnDevice> probe_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
+                                               ProbeBuffer& buffer) {
   const auto* params = call.params_of<ops::Attention>();
   if (params == nullptr && !(of_scores && call.params_of<ops::Softmax>() != nullptr)) return std::nullopt;
   const Device device = read[0].device();
-  const KernelTable& table = kernels(device);
-  const auto places = [&](std::int64_t rows) { return numbers.take(RowSample(rows).size, device); };
+  const auto allocate = [&](std::int64_t rows) { return buffer.allocate(RowSample(rows).size, device); };
   if (params == nullptr) {
     const ProbedValues logits = probed_values(read[0]);
-    const DeviceNumbers::Place place = places(logits.rows);
-    table.softmax_probe({logits, place.at});
-    return EntropiesThere{place.number, RowSample(logits.rows).size};
+    const ProbeBuffer::Range range = allocate(logits.rows);
+    kernels(device).softmax_probe({logits, range.data});
+    return EntropiesOnDevice{range.first, RowSample(logits.rows).size};
   }
   const ops::AttentionCall attention = ops::attention_call(read, *params);
   AttentionProbe probe{.args = attention.args};
-  const DeviceNumbers::Place place = places(probe.rows());
-  probe.entropies = place.at;
-  table.attention_probe(probe);
-  return EntropiesThere{place.number, RowSample(probe.rows()).size};
+  const ProbeBuffer::Range range = allocate(probe.rows());
+  probe.entropies = range.data;
+  kernels(device).attention_probe(probe);
+  return EntropiesOnDevice{range.first, RowSample(probe.rows()).size};
 }
 
 }  // namespace binade::amp

@@ -3,33 +3,33 @@
 #include <optional>
 #include <span>
 
-#include "binade/amp/watch/device_numbers.h"
+#include "binade/amp/watch/probe_buffer.h"
 #include "binade/autograd/observer.h"
 
 namespace binade::amp {
 
-/// The entropy of the probabilities that a softmax makes of `logits`, as a share of the logarithm of their number: 1
-/// when all are alike, 0 when one takes everything. A key that is masked (-inf, or a constant far below any logit) does
-/// not count. Nothing for fewer than 8 keys, and where a logit is not finite.
+/// Returns the entropy of softmax(logits) divided by the logarithm of the number of keys: 1 if all keys have equal
+/// weight, 0 if one key has all of it. Masked keys (-inf, or a constant far below any logit) do not count. Returns
+/// std::nullopt for fewer than 8 keys or a logit that is not finite.
 std::optional<double> relative_entropy(std::span<const double> logits);
 
-/// The product of two activations whose result, but for scale, mask, shape and dtype, an op that takes masks reads as
-/// its logits: query times key of an attention that is composed of ops. Null: there is none, or no gradient passes.
-const Node* attention_scores(const OpCall& call, std::span<const Variable> inputs);
-
-/// Its mean over a sample of the rows of an attention: of the op, or of a softmax over attention_scores(). Nothing for
-/// other calls.
-std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores);
-
-/// The mean of those that are numbers; nothing where none is.
+/// Returns the mean of the entropies that are not NaN; std::nullopt if all are NaN.
 std::optional<double> mean_entropy(std::span<const double> entropies);
 
-/// Where a device leaves the relative entropies of the rows that attention_entropy() looks at: NaN for nothing.
-struct EntropiesThere {
-  std::int64_t number = 0, count = 0;  ///< of DeviceNumbers
+/// Returns the product of query and key whose result, apart from scale, mask, shape and dtype, the called softmax reads
+/// as its logits, if attention is composed of separate ops. Null for every other call, and if no gradient flows.
+const Node* attention_scores(const OpCall& call, std::span<const Variable> inputs);
+
+/// Returns the mean relative entropy over a sample of rows if the call is a fused attention, or a softmax and
+/// `of_scores` is true (its logits are attention_scores()). std::nullopt for every other call.
+std::optional<double> attention_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores);
+
+/// The range of a ProbeBuffer that holds the relative entropies of the sampled rows, NaN for a row that has none.
+struct EntropiesOnDevice {
+  std::int64_t first = 0, count = 0;
 };
-/// attention_entropy() without host synchronization, for a device with probe kernels (core/kernels/probe.h).
-std::optional<EntropiesThere> look_at_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
-                                              DeviceNumbers& numbers);
+/// Computes attention_entropy() without host synchronization, on a device with probe kernels (core/kernels/probe.h).
+std::optional<EntropiesOnDevice> probe_entropy(const OpCall& call, std::span<const Tensor> read, bool of_scores,
+                                               ProbeBuffer& buffer);
 
 }  // namespace binade::amp

@@ -5,15 +5,16 @@
 
 namespace binade::amp {
 
-/// How far the largest result of an op stays from what its dtype cannot hold.
+/// The smallest headroom over the ops of a step, and the op that has it.
 struct Headroom {
-  double binades = std::numeric_limits<double>::infinity();  ///< log2(limit / largest); infinite: nothing was observed,
-                                                             ///< or only zeros; -infinite: NaN or infinity
+  /// log2(limit of the dtype / largest magnitude). Infinite if only zeros or nothing was observed, -infinite for NaN or
+  /// an infinity.
+  double binades = std::numeric_limits<double>::infinity();
   std::string module{};
   std::string op{};
 };
 
-/// The least headroom over the ops of one module.
+/// The smallest headroom over the ops of one module.
 struct ModuleHeadroom {
   std::string module{};                                      ///< path; empty at the root
   double forward = std::numeric_limits<double>::infinity();  ///< as Headroom::binades

@@ -1,6 +1,5 @@
 #include "binade/amp/watch/singularity.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "binade/core/kernels/table.h"
@@ -12,11 +11,11 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Below it 1 / x^2, and what else a derivative may hold, comes near to the largest float; in f16 even 1 / x does.
+// At smaller distances 1 / x^2, which derivatives contain, nears the largest float; in f16 even 1 / x does.
 double unsafe_distance(DType dtype) { return dtype == DType::f16 ? 0x1p-14 : 1e-18; }
 
-/// Of the nearest value; 0 for one that is beyond what is legal.
-double nearest(const Tensor& operand, double singularity, const Legal& legal) {
+/// Distance from the singularity of the nearest element; 0 if an element is outside the legal range.
+double nearest(const Tensor& operand, double singularity, const LegalRange& legal) {
   const Tensor flat = operand.on_host();
   double least = kInfinity;
   dispatch_float(flat.dtype(), "singularity distance", [&]<class T>(TypeTag<T>) {
@@ -30,7 +29,7 @@ double nearest(const Tensor& operand, double singularity, const Legal& legal) {
   return least;
 }
 
-/// Calls f(operand, value of its singularity) for each that can be read.
+/// Calls f(operand, singularity) for each floating-point operand that has a singularity.
 template <class F>
 void for_each_singular_operand(const OpCall& call, std::span<const Tensor> operands, F&& f) {
   for (const Singularity& s : singularities_in(call.info, operands.size())) {
@@ -41,8 +40,8 @@ void for_each_singular_operand(const OpCall& call, std::span<const Tensor> opera
 
 }  // namespace
 
-Legal legal_range(const OpInfo& info) {
-  Legal legal;
+LegalRange legal_range(const OpInfo& info) {
+  LegalRange legal;
   if (std::isfinite(info.numerics.safe_low)) legal.low = info.numerics.safe_low;
   if (std::isfinite(info.numerics.safe_high)) legal.high = info.numerics.safe_high;
   return legal;
@@ -62,15 +61,15 @@ SingularityDistance singularity_distance_of(double nearest, DType dtype) {
 }
 
 SingularityDistance singularity_distance(const OpCall& call, std::span<const Tensor> operands) {
-  SingularityDistance least = singularity_distance_by_number(call);
-  const Legal legal = legal_range(call.info);
+  SingularityDistance least = singularity_distance_of_params(call);
+  const LegalRange legal = legal_range(call.info);
   for_each_singular_operand(call, operands, [&](const Tensor& x, double at) {
     least.merge(singularity_distance_of(nearest(x, at, legal), x.dtype()));
   });
   return least;
 }
 
-SingularityDistance singularity_distance_by_number(const OpCall& call) {
+SingularityDistance singularity_distance_of_params(const OpCall& call) {
   const auto* division = call.params_of<ops::DivScalar>();
   SingularityDistance distance;
   if (division != nullptr && division->scalar == 0) distance.binades = -kInfinity;
@@ -78,13 +77,13 @@ SingularityDistance singularity_distance_by_number(const OpCall& call) {
 }
 
 std::vector<NearestOnDevice> probe_singularity(const OpCall& call, std::span<const Tensor> operands,
-                                               DeviceNumbers& numbers) {
-  const Legal legal = legal_range(call.info);
+                                               ProbeBuffer& buffer) {
+  const LegalRange legal = legal_range(call.info);
   std::vector<NearestOnDevice> probes;
   for_each_singular_operand(call, operands, [&](const Tensor& x, double at) {
-    const DeviceNumbers::Place place = numbers.take(1, x.device());
-    kernels(x.device()).singularity_probe({probed_values(x), at, legal.low, legal.high, place.at});
-    probes.push_back({place.number, x.dtype()});
+    const ProbeBuffer::Range range = buffer.allocate(1, x.device());
+    kernels(x.device()).singularity_probe({probed_values(x), at, legal.low, legal.high, range.data});
+    probes.push_back({range.first, x.dtype()});
   });
   return probes;
 }

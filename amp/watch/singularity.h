@@ -5,47 +5,49 @@
 #include <span>
 #include <vector>
 
-#include "binade/amp/watch/device_numbers.h"
+#include "binade/amp/watch/probe_buffer.h"
 #include "binade/autograd/observer.h"
 
 namespace binade::amp {
 
-/// The legal range of a singular op's operand, as far as its contract (OpInfo::numerics) has bounds; they are
-/// singularities too.
-struct Legal {
+/// The finite bounds that an op's contract (OpInfo::numerics) states for a singular operand; infinite if it states
+/// none. A bound is a singularity too.
+struct LegalRange {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
 };
-Legal legal_range(const OpInfo& info);
+LegalRange legal_range(const OpInfo& info);
 
-/// The stated singularities of inputs that are there, among `count` of them. One that is the upper end of the legal
-/// range is left out if the same input has another: the end counts anyway.
+/// Returns the op's stated singularities of its first `count` inputs. Leaves out a singularity at the upper end of the
+/// legal range if the same input has another one: LegalRange covers it.
 std::vector<Singularity> singularities_in(const OpInfo& info, std::size_t count);
 
-/// How near the operands of an op come to its singularities.
+/// Distance of an op's operands from the op's singularities.
 struct SingularityDistance {
   DType dtype = DType::f32;  ///< of the operand
-  /// Binades to where value or derivative may leave the range of floats: below 0 they may, infinite: not near at all.
+  /// Binades until the value or the derivative may exceed the range of floats; negative if it already may, infinite if
+  /// no operand is near.
   double binades = std::numeric_limits<double>::infinity();
-  /// The nearer of both.
+  /// Keeps the smaller distance.
   void merge(const SingularityDistance& other) {
     if (other.binades < binades) *this = other;
   }
 };
-/// Reads the operands that have a singularity; NaN among them is ignored. A division by the number 0 is at it.
+/// Reads the singular operands, ignoring NaN, and returns their smallest distance; -infinity for a division by the
+/// number 0.
 SingularityDistance singularity_distance(const OpCall& call, std::span<const Tensor> operands);
 
-/// What follows from the call's parameters, without reading the operands.
-SingularityDistance singularity_distance_by_number(const OpCall& call);
-/// Of an operand whose nearest value is that far from the singularity.
+/// Returns the distance that the call's parameters alone imply: -infinity for a division by the number 0.
+SingularityDistance singularity_distance_of_params(const OpCall& call);
+/// Returns the distance of an operand of `dtype` whose element nearest to the singularity is `nearest` away from it.
 SingularityDistance singularity_distance_of(double nearest, DType dtype);
-/// Where a device leaves the distance of an operand's nearest value.
+/// The place in a ProbeBuffer of the distance between an operand's nearest element and the singularity.
 struct NearestOnDevice {
-  std::int64_t number = 0;  ///< of DeviceNumbers
+  std::int64_t index = 0;
   DType dtype = DType::f32;
 };
-/// singularity_distance() on a device with probe kernels (core/kernels/probe.h), without waiting for it: one for each
-/// operand that it would read.
+/// Queues singularity_distance() on a device with probe kernels (core/kernels/probe.h), without synchronizing: one
+/// result for each operand that it reads.
 std::vector<NearestOnDevice> probe_singularity(const OpCall& call, std::span<const Tensor> operands,
-                                               DeviceNumbers& numbers);
+                                               ProbeBuffer& buffer);
 
 }  // namespace binade::amp

@@ -1,35 +1,30 @@
 #include "binade/amp/watch/telemetry.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
-#include <string_view>
-#include <utility>
 
 #include "binade/amp/watch/attention_entropy.h"
 #include "binade/autograd/node.h"
 #include "binade/core/captured_graph.h"
-#include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
 #include "binade/core/kernels/views.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr double kOverflown = -std::numeric_limits<double>::infinity();
-constexpr std::uint32_t kZeros = 1;  // the word of a kernel that stored nothing but zeros
+constexpr double kOverflowed = -std::numeric_limits<double>::infinity();
+constexpr std::uint32_t kZeros = 1;  // the magnitude word of a kernel that stored only zeros
 
-double binades_left(std::uint32_t word, DType dtype) {
+double headroom_in_binades(std::uint32_t word, DType dtype) {
   const std::uint32_t limit = overflow_word(dtype);
   if (word <= kZeros) return std::numeric_limits<double>::infinity();
-  if (word >= limit) return kOverflown;
+  if (word >= limit) return kOverflowed;
   const double top = dtype == DType::f32 ? 128.0 : std::log2(static_cast<double>(std::bit_cast<float>(limit)));
   return top - std::log2(static_cast<double>(std::bit_cast<float>(word)));
 }
 
-/// The largest word that rounds to 0.
-constexpr std::uint32_t vanishing_word(DType dtype) { return dtype == DType::f16 ? 0x33000000u : 0x00008000u; }
+/// The largest magnitude word that rounds to 0.
+constexpr std::uint32_t underflow_word(DType dtype) { return dtype == DType::f16 ? 0x33000000u : 0x00008000u; }
 
 std::int64_t count_zeros(const Tensor& gradient, const ZeroSample& sample) {
   const Tensor flat = gradient.on_host();
@@ -41,192 +36,198 @@ std::int64_t count_zeros(const Tensor& gradient, const ZeroSample& sample) {
   return zeros;
 }
 
-/// Whether tensors of this call are looked at where they are.
-bool looks_there(std::span<const Tensor> tensors) {
+/// True if the tensors are on a device with probe kernels.
+bool probes_on_device(std::span<const Tensor> tensors) {
   return std::ranges::any_of(tensors, [](const Tensor& t) { return t.defined() && kernels(t.device()).zero_probe; });
 }
 
 }  // namespace
 
-double headroom_of(const Observation& seen, DType low) {
-  return std::min(binades_left(seen.low, low), binades_left(seen.wide, DType::f32));
+double headroom_of(const Observation& amax, DType half) {
+  return std::min(headroom_in_binades(amax.low, half), headroom_in_binades(amax.wide, DType::f32));
 }
 
-bool vanished(const Observation& seen, DType low) { return seen.low > kZeros && seen.low <= vanishing_word(low); }
+bool all_underflow(const Observation& amax, DType half) {
+  return amax.low > kZeros && amax.low <= underflow_word(half);
+}
 
 void Telemetry::begin(const Probes& probes) {
   probes_ = probes;
-  readers_.clear();
-  pending_.clear();
-  numbers_.begin();
+  mask_readers_.clear();
+  pending_probes_.clear();
+  buffer_.clear();
   for (Tape* tape : {&forward_, &backward_}) {
     tape->length = 0;
-    for (Slot& slot : tape->slots) {
-      std::string module = std::move(slot.module);  // its memory is of use again
+    for (OpRecord& record : tape->records) {
+      std::string module = std::move(record.module);  // reuses its memory
       module.clear();
-      slot = {.module = std::move(module)};
+      record = {.module = std::move(module)};
     }
   }
 }
 
-Telemetry::Slot& Telemetry::note(const OpCall& call, std::span<const Tensor> results, const Observation& seen) {
+Telemetry::OpRecord& Telemetry::record(const OpCall& call, std::span<const Tensor> results, const Observation& amax) {
   Tape& tape = call.direction == Direction::kForward ? forward_ : backward_;
   const auto index = static_cast<std::size_t>(call.tape_index);
   tape.length = std::max(tape.length, index + 1);
-  if (tape.length > tape.slots.size()) tape.slots.resize(tape.length);
-  Slot& slot = tape.slots[index];
-  if (slot.module != call.module_path) slot.module = call.module_path;
-  slot.op = call.info.name;
-  const bool counts = probes_.zeros && call.direction == Direction::kBackward;
+  if (tape.length > tape.records.size()) tape.records.resize(tape.length);
+  OpRecord& record = tape.records[index];
+  if (record.module != call.module_path) record.module = call.module_path;
+  record.op = call.info.name;
+  const bool probes = probes_.zeros && call.direction == Direction::kBackward;
   for (const Tensor& result : results) {
     if (!result.defined() || !is_floating(result.dtype()) || size_of(result.dtype()) != 2) continue;
-    slot.low = result.dtype();
-    if (counts) look_at_zeros(call, result, slot);
+    record.half_dtype = result.dtype();
+    if (probes) probe_zeros(call, result, record);
   }
-  Observation here = seen;
-  if (slot.seen.pending != 0) {  // another micro-batch
-    if (here.pending != 0) slot.waiting.push_back(here.pending);
-    here.pending = 0;
+  Observation stored = amax;
+  if (record.amax.pending != 0) {  // another micro-batch
+    if (stored.pending != 0) record.pending.push_back(stored.pending);
+    stored.pending = 0;
   }
-  slot.seen.merge(here);
-  return slot;
+  record.amax.merge(stored);
+  return record;
 }
 
 void Telemetry::before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors&) {
-  may_be_masked_.clear();
+  mask_operands_.clear();
   reads_scores_ = false;
   if (call.info.numerics.non_finite != NonFinite::kMasks) return;
   for (const Variable& x : inputs)
-    if (x.defined()) may_be_masked_.push_back(x.value().raw());
+    if (x.defined()) mask_operands_.push_back(x.value().raw());
   const Node* scores = attention_scores(call, inputs);
   reads_scores_ = scores != nullptr;
   if (const auto at = static_cast<std::size_t>(scores != nullptr ? scores->tape_index() : -1); at < forward_.length)
-    forward_.slots[at].of_scores = true;
+    forward_.records[at].is_attention_scores = true;
 }
 
 void Telemetry::after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
-                              const Observation& seen) {
-  Slot& slot = note(call, outputs, seen);
-  if (probes_.limits) look_at_limits(call, read, slot);
-  slot.stored = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
-  if (may_be_masked_.empty()) return;
-  if (seen.pending != 0)
-    readers_.push_back({call.tape_index, may_be_masked_});
+                              const Observation& amax) {
+  OpRecord& stored = record(call, outputs, amax);
+  if (probes_.limits) probe_limits(call, read, stored);
+  stored.result = outputs.empty() || !outputs.front().defined() ? nullptr : outputs.front().raw();
+  if (mask_operands_.empty()) return;
+  if (amax.pending != 0)
+    mask_readers_.push_back({call.tape_index, mask_operands_});
   else
-    forgive_masks(call.tape_index, seen, may_be_masked_);
+    ignore_masks(call.tape_index, amax, mask_operands_);
 }
 
-void Telemetry::settle() {
-  if (!pending_.empty()) take_found(numbers_.bring());
-  settle_with([](const Observation& seen) { return seen.synchronized(); });
+void Telemetry::synchronize() {
+  if (!pending_probes_.empty()) merge_probes(buffer_.copy_to_host());
+  resolve_pending([](const Observation& amax) { return amax.synchronized(); });
 }
 
-void Telemetry::replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found) {
-  probes_ = recorded.probes_;
-  forward_ = recorded.forward_;
-  backward_ = recorded.backward_;
-  readers_ = recorded.readers_;
-  pending_ = recorded.pending_;
-  take_found(found);
-  settle_with([&](Observation seen) {
-    const std::int64_t number = std::exchange(seen.pending, 0);
-    if (number == 0) return seen;
+void Telemetry::replay(const Telemetry& captured, std::span<const std::uint32_t> words,
+                       std::span<const double> probed) {
+  probes_ = captured.probes_;
+  forward_ = captured.forward_;
+  backward_ = captured.backward_;
+  mask_readers_ = captured.mask_readers_;
+  pending_probes_ = captured.pending_probes_;
+  merge_probes(probed);
+  resolve_pending([&](Observation amax) {
+    const std::int64_t number = std::exchange(amax.pending, 0);
+    if (number == 0) return amax;
     const auto at = static_cast<std::size_t>(2 * (number - kCapturedObservations));
-    seen.merge({.low = words[at], .wide = words[at + 1]});
-    return seen;
+    amax.merge({.low = words[at], .wide = words[at + 1]});
+    return amax;
   });
 }
 
-/// `words_of` an observation: with nothing pending.
+/// Replaces each observation by `resolved(observation)`, which has nothing pending.
 template <class F>
-void Telemetry::settle_with(F&& words_of) {
+void Telemetry::resolve_pending(F&& resolved) {
   for (Tape* tape : {&forward_, &backward_})
-    for (Slot& slot : std::span(tape->slots).first(tape->length)) {
-      slot.seen = words_of(slot.seen);
-      for (const std::int64_t number : slot.waiting) slot.seen.merge(words_of(Observation{.pending = number}));
-      slot.waiting.clear();
+    for (OpRecord& record : std::span(tape->records).first(tape->length)) {
+      record.amax = resolved(record.amax);
+      for (const std::int64_t number : record.pending) record.amax.merge(resolved(Observation{.pending = number}));
+      record.pending.clear();
     }
-  for (const Reader& reader : std::exchange(readers_, {}))
-    forgive_masks(reader.tape_index, forward_.slots[static_cast<std::size_t>(reader.tape_index)].seen, reader.read);
+  for (const MaskReader& reader : std::exchange(mask_readers_, {}))
+    ignore_masks(reader.tape_index, forward_.records[static_cast<std::size_t>(reader.tape_index)].amax,
+                 reader.operands);
 }
 
-void Telemetry::forgive_masks(std::int64_t reader, const Observation& seen, std::span<const void* const> addresses) {
-  const DType low = forward_.slots[static_cast<std::size_t>(reader)].low;
-  if (headroom_of(seen, low) == kOverflown) return;  // what it read was no mask
-  for (const void* address : addresses) forgive(reader, address);
-}
-
-void Telemetry::look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot) {
-  if (looks_there(read)) return look_there(call, read, slot);
-  const ObservationScope unseen;
+void Telemetry::probe_limits(const OpCall& call, std::span<const Tensor> read, OpRecord& record) {
+  if (probes_on_device(read)) return probe_limits_on_device(call, read, record);
+  const ObservationScope unobserved;
   if (call.info.singular()) {
     const SingularityDistance distance = singularity_distance(call, read);
-    if (!slot.singularity || distance.binades < slot.singularity->binades) slot.singularity = distance;
+    if (!record.singularity || distance.binades < record.singularity->binades) record.singularity = distance;
   }
   if (const std::optional<double> entropy = attention_entropy(call, read, reads_scores_))
-    slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
+    record.entropy = std::min(*entropy, record.entropy.value_or(1));
 }
 
-/// The same by kernels, whose results settle() brings.
-void Telemetry::look_there(const OpCall& call, std::span<const Tensor> read, Slot& slot) {
+/// Queues the probes of probe_limits() on the device; merge_probes() completes the record.
+void Telemetry::probe_limits_on_device(const OpCall& call, std::span<const Tensor> read, OpRecord& record) {
   if (call.info.singular()) {
-    if (!slot.singularity) slot.singularity.emplace();
-    slot.singularity->merge(singularity_distance_by_number(call));
-    for (const NearestOnDevice& look : probe_singularity(call, read, numbers_))
-      pending_.push_back({Look::At::kSingularity, call.tape_index, look.number, 1, look.dtype});
+    if (!record.singularity) record.singularity.emplace();
+    record.singularity->merge(singularity_distance_of_params(call));
+    for (const NearestOnDevice& nearest : probe_singularity(call, read, buffer_))
+      pending_probes_.push_back({PendingProbe::Kind::kSingularity, call.tape_index, nearest.index, 1, nearest.dtype});
   }
-  if (const std::optional<EntropiesThere> look = look_at_entropy(call, read, reads_scores_, numbers_))
-    pending_.push_back({Look::At::kEntropy, call.tape_index, look->number, look->count});
+  if (const std::optional<EntropiesOnDevice> entropies = probe_entropy(call, read, reads_scores_, buffer_))
+    pending_probes_.push_back({PendingProbe::Kind::kEntropy, call.tape_index, entropies->first, entropies->count});
 }
 
-void Telemetry::look_at_zeros(const OpCall& call, const Tensor& gradient, Slot& slot) {
+void Telemetry::probe_zeros(const OpCall& call, const Tensor& gradient, OpRecord& record) {
   const ZeroSample sample(gradient.numel());
-  slot.sampled += sample.size();
-  if (!looks_there(std::span(&gradient, 1))) {
-    slot.zeros += count_zeros(gradient, sample);
+  record.sampled += sample.size();
+  if (!probes_on_device(std::span(&gradient, 1))) {
+    record.zeros += count_zeros(gradient, sample);
     return;
   }
-  const DeviceNumbers::Place place = numbers_.take(1, gradient.device());
-  kernels(gradient.device()).zero_probe({probed_values(gradient), place.at});
-  pending_.push_back({Look::At::kZeros, call.tape_index, place.number});
+  const ProbeBuffer::Range range = buffer_.allocate(1, gradient.device());
+  kernels(gradient.device()).zero_probe({probed_values(gradient), range.data});
+  pending_probes_.push_back({PendingProbe::Kind::kZeros, call.tape_index, range.first});
 }
 
-/// What looks found, in the order in which they were made.
-void Telemetry::take_found(std::span<const double> found) {
-  for (const Look& look : std::exchange(pending_, {})) {
-    Tape& tape = look.at == Look::At::kZeros ? backward_ : forward_;
-    Slot& slot = tape.slots[static_cast<std::size_t>(look.tape_index)];
-    const auto here = found.subspan(static_cast<std::size_t>(look.number), static_cast<std::size_t>(look.count));
-    if (look.at == Look::At::kZeros) {
-      slot.zeros += static_cast<std::int64_t>(here[0]);
-    } else if (look.at == Look::At::kSingularity) {
-      slot.singularity->merge(singularity_distance_of(here[0], look.dtype));
-    } else if (const std::optional<double> entropy = mean_entropy(here)) {
-      slot.entropy = std::min(*entropy, slot.entropy.value_or(1));
+/// Merges the results of the pending probes into their records.
+void Telemetry::merge_probes(std::span<const double> probed) {
+  for (const PendingProbe& probe : std::exchange(pending_probes_, {})) {
+    Tape& tape = probe.kind == PendingProbe::Kind::kZeros ? backward_ : forward_;
+    OpRecord& record = tape.records[static_cast<std::size_t>(probe.tape_index)];
+    const auto results = probed.subspan(static_cast<std::size_t>(probe.first), static_cast<std::size_t>(probe.count));
+    if (probe.kind == PendingProbe::Kind::kZeros) {
+      record.zeros += static_cast<std::int64_t>(results[0]);
+    } else if (probe.kind == PendingProbe::Kind::kSingularity) {
+      record.singularity->merge(singularity_distance_of(results[0], probe.dtype));
+    } else if (const std::optional<double> entropy = mean_entropy(results)) {
+      record.entropy = std::min(*entropy, record.entropy.value_or(1));
     }
   }
 }
 
-/// Whoever stored there last, and whose views these are.
-void Telemetry::forgive(std::int64_t before, const void* address) {
+/// Ignores the infinities in a mask reader's operands, unless its result is not finite either.
+void Telemetry::ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands) {
+  const DType half = forward_.records[static_cast<std::size_t>(reader)].half_dtype;
+  if (headroom_of(amax, half) == kOverflowed) return;
+  for (const void* operand : operands) ignore_infinities(reader, operand);
+}
+
+/// Clears the record of the op that stored `operand` before tape index `before`, and of the ops that returned views of
+/// it.
+void Telemetry::ignore_infinities(std::int64_t before, const void* operand) {
   for (std::int64_t i = before - 1; i >= 0; --i) {
-    Slot& slot = forward_.slots[static_cast<std::size_t>(i)];
-    if (slot.stored != address) continue;
-    if (slot.seen.any() && headroom_of(slot.seen, slot.low) != kOverflown) return;
-    slot.seen = {};
+    OpRecord& record = forward_.records[static_cast<std::size_t>(i)];
+    if (record.result != operand) continue;
+    if (record.amax.any() && headroom_of(record.amax, record.half_dtype) != kOverflowed) return;
+    record.amax = {};
   }
 }
 
 void Telemetry::after_backward(const OpCall& call, std::span<const Tensor>, std::span<const Tensor> gx,
-                               const Observation& seen) {
-  note(call, gx, seen);
+                               const Observation& amax) {
+  record(call, gx, amax);
 }
 
 Headroom Telemetry::least(Direction direction) const {
   Headroom least;
-  for (const Slot& slot : slots(direction)) {
-    const double binades = headroom_of(slot.seen, slot.low);
-    if (binades < least.binades) least = {binades, slot.module, slot.op};
+  for (const OpRecord& record : records(direction)) {
+    const double binades = headroom_of(record.amax, record.half_dtype);
+    if (binades < least.binades) least = {binades, record.module, record.op};
   }
   return least;
 }
@@ -234,27 +235,28 @@ Headroom Telemetry::least(Direction direction) const {
 std::vector<ModuleHeadroom> Telemetry::by_module() const {
   std::vector<ModuleHeadroom> modules;
   std::map<std::string_view, std::size_t> index;
-  const auto lower = [&](Direction direction, double ModuleHeadroom::*side) {
-    for (const Slot& slot : slots(direction)) {
-      const double binades = headroom_of(slot.seen, slot.low);
+  const auto merge = [&](Direction direction, double ModuleHeadroom::*side) {
+    for (const OpRecord& record : records(direction)) {
+      const double binades = headroom_of(record.amax, record.half_dtype);
       if (binades == std::numeric_limits<double>::infinity()) continue;
-      const auto [at, fresh] = index.try_emplace(slot.module, modules.size());
-      if (fresh) modules.push_back({.module = slot.module});
+      const auto [at, added] = index.try_emplace(record.module, modules.size());
+      if (added) modules.push_back({.module = record.module});
       double& least = modules[at->second].*side;
       least = std::min(least, binades);
     }
   };
-  lower(Direction::kForward, &ModuleHeadroom::forward);
-  lower(Direction::kBackward, &ModuleHeadroom::backward);
+  merge(Direction::kForward, &ModuleHeadroom::forward);
+  merge(Direction::kBackward, &ModuleHeadroom::backward);
   return modules;
 }
 
 double Telemetry::headroom_in(DType dtype, std::string_view target) const {
   double least = std::numeric_limits<double>::infinity();
   for (const Direction direction : {Direction::kForward, Direction::kBackward})
-    for (const Slot& slot : slots(direction))
-      if (slot.op != nullptr && target == fmt::format("{}/{}", slot.module, slot.op))
-        least = std::min({least, binades_left(slot.seen.low, dtype), binades_left(slot.seen.wide, dtype)});
+    for (const OpRecord& record : records(direction))
+      if (record.op != nullptr && target == fmt::format("{}/{}", record.module, record.op))
+        least = std::min(
+            {least, headroom_in_binades(record.amax.low, dtype), headroom_in_binades(record.amax.wide, dtype)});
   return least;
 }
 

@@ -7,119 +7,120 @@
 #include <string_view>
 #include <vector>
 
-#include "binade/amp/watch/device_numbers.h"
 #include "binade/amp/watch/headroom.h"
+#include "binade/amp/watch/probe_buffer.h"
 #include "binade/amp/watch/singularity.h"
 #include "binade/autograd/observer.h"
 
 namespace binade::amp {
 
-/// Watches every step: for each op call, forward and backward, the largest magnitude that its kernels stored. Costs a
-/// few comparisons an op; never reads a tensor of Binade's kernels again, and never waits.
+/// Records the largest magnitude that each op call of a step stored, in both directions. Costs a few comparisons per
+/// op: it does not reread what Binade's kernels stored, and it does not synchronize during the step.
 ///
-/// An infinity that a mask put there is legal: an op that takes one (NonFinite::kMasks) and gives a finite result has
-/// read no other, and what it read counts as not observed.
+/// Infinities of a mask are legal: if an op that takes masks (NonFinite::kMasks) has a finite result, its operands held
+/// no other infinity, and they count as not observed.
 class Telemetry final : public TapeObserver {
  public:
-  /// What is looked at besides, this time.
+  /// Additional measurements of one step.
   struct Probes {
-    bool zeros = false;   ///< the zeros among the 16-bit gradients are counted
-    bool limits = false;  ///< how near operands come to a singularity, and how little attention still spreads
-    /// What libraries computed on a GPU is read again, where the step is recorded: else its headroom is not known.
-    bool libraries = false;
+    bool zeros = false;      ///< counts zeros in a sample of the 16-bit gradients
+    bool limits = false;     ///< measures distances to singularities, and attention entropy
+    bool libraries = false;  ///< captured steps reread what GPU libraries stored; its headroom is unknown otherwise
   };
-  /// Forgets what the attempt before left.
+  /// Starts an attempt: clears all records.
   void begin(const Probes& probes);
   void begin() { begin(Probes{}); }
 
   void before_forward(const OpCall& call, std::span<const Variable> inputs, Tensors& read) override;
   void after_forward(const OpCall& call, std::span<const Tensor> read, Tensors& outputs,
-                     const Observation& seen) override;
+                     const Observation& amax) override;
   void after_backward(const OpCall& call, std::span<const Tensor> gy, std::span<const Tensor> gx,
-                      const Observation& seen) override;
+                      const Observation& amax) override;
 
-  /// Brings what a GPU saw: once for all ops, when the step is over. Everything below asks for it to have been called.
-  void settle();
-  /// As if this had watched a run of a recorded step: `recorded` did when it was recorded, and the run's kernels left
-  /// `words` (CapturedGraph::observations) and what it `found`. Settled.
-  void replay(const Telemetry& recorded, std::span<const std::uint32_t> words, std::span<const double> found);
+  /// Fetches a GPU's measurements, once for all ops. Call it when the step is over, before any function below.
+  void synchronize();
+  [[deprecated("use synchronize()")]] void settle() { synchronize(); }
+  /// Becomes the telemetry of one run of a captured step. `captured` observed the capture; the run's kernels left the
+  /// magnitudes `words` (CapturedGraph::observations) and the probe results `probed`. Needs no synchronize().
+  void replay(const Telemetry& captured, std::span<const std::uint32_t> words, std::span<const double> probed);
 
-  /// What looks find on a device stays where it is from here on, with room for as much as `other` has: for a step to be
-  /// recorded.
-  void keep_room(const Telemetry& other) { numbers_.keep_room(other.numbers_); }
-  /// What they found, in device memory.
-  std::span<const double> found() const { return numbers_.there(); }
+  /// Reserves memory for as many probe results as `other` has, at fixed addresses: for a step that is captured.
+  void reserve_like(const Telemetry& other) { buffer_.reserve_like(other.buffer_); }
+  /// The probe results of a captured step, in device memory.
+  std::span<const double> probe_results() const { return buffer_.device_values(); }
 
-  /// What one op call stored.
-  struct Slot {
+  /// The measurements of one op call. Micro-batches are merged.
+  struct OpRecord {
     std::string module{};
-    const char* op = nullptr;  ///< null where the tape has no such call
-    DType low = DType::f16;    ///< which 16-bit dtype `seen.low` was rounded to
-    Observation seen{};
-    std::vector<std::int64_t> waiting{};  ///< what other micro-batches saw, still on a GPU (Observation::pending)
-    std::int64_t sampled = 0;             ///< elements of 16-bit gradients that were looked at
-    std::int64_t zeros = 0;               ///< of these
-    bool of_scores = false;               ///< of a forward call: query times key, which a softmax reads
-    const void* stored = nullptr;         ///< where the first result of a forward call lies
-    std::optional<SingularityDistance>
-        singularity{};  ///< of a forward call of an op that states one, in steps that record limits
-    std::optional<double>
-        entropy{};  ///< of an attention, in the same steps: the smallest relative_entropy() of the micro-batches
+    const char* op = nullptr;                          ///< null if the tape has no such call
+    DType half_dtype = DType::f16;                     ///< the 16-bit dtype of `amax.low`
+    Observation amax{};                                ///< largest magnitudes that were stored
+    std::vector<std::int64_t> pending{};               ///< Observation::pending of further micro-batches
+    std::int64_t sampled = 0;                          ///< number of gradient elements that were probed for zeros
+    std::int64_t zeros = 0;                            ///< number of zeros among them
+    bool is_attention_scores = false;                  ///< forward: query times key, the logits of a softmax
+    const void* result = nullptr;                      ///< forward: address of the first result
+    std::optional<SingularityDistance> singularity{};  ///< forward of a singular op, with Probes::limits
+    std::optional<double> entropy{};                   ///< smallest attention_entropy(), with Probes::limits
     double zero_share() const { return sampled > 0 ? static_cast<double>(zeros) / static_cast<double>(sampled) : 0; }
   };
-  /// By tape index, as long as the tape was. Micro-batches count together.
-  std::span<const Slot> slots(Direction direction) const {
+  using Slot [[deprecated("use OpRecord")]] = OpRecord;
+  /// The records of the last attempt, by tape index.
+  std::span<const OpRecord> records(Direction direction) const {
     const Tape& tape = direction == Direction::kForward ? forward_ : backward_;
-    return std::span(tape.slots).first(tape.length);
+    return std::span(tape.records).first(tape.length);
   }
-  /// The slot nearest to overflow.
+  [[deprecated("use records()")]] std::span<const OpRecord> slots(Direction direction) const {
+    return records(direction);
+  }
+  /// The smallest headroom of all ops.
   Headroom least(Direction direction) const;
-  /// Every module of which something was observed, in the order in which they first ran.
+  /// The headroom of every module with an observed op, in order of first execution.
   std::vector<ModuleHeadroom> by_module() const;
-  /// What an op ("PATH/op") would have left if its results were stored in `dtype`; infinite for one that was not seen.
+  /// Returns the headroom that the results of an op ("PATH/op") would have in `dtype`; infinite if it was not observed.
   double headroom_in(DType dtype, std::string_view target) const;
 
  private:
-  /// An op that may have been given a mask, whose result is not known yet.
-  struct Reader {
+  /// An op that may have read a mask, and whose result is still on a GPU.
+  struct MaskReader {
     std::int64_t tape_index = 0;
-    std::vector<const void*> read{};
+    std::vector<const void*> operands{};
   };
-  /// A look whose result lies on a GPU.
-  struct Look {
-    enum class At { kSingularity, kEntropy, kZeros };
-    At at = At::kSingularity;
+  /// A probe whose result is still on a GPU.
+  struct PendingProbe {
+    enum class Kind { kSingularity, kEntropy, kZeros };
+    Kind kind = Kind::kSingularity;
     std::int64_t tape_index = 0;
-    std::int64_t number = 0, count = 1;  // of numbers_
-    DType dtype = DType::f32;            // of an operand with a singularity
+    std::int64_t first = 0, count = 1;  // range of the buffer
+    DType dtype = DType::f32;           // of the singular operand
   };
   template <class F>
-  void settle_with(F&& words_of);
-  Slot& note(const OpCall& call, std::span<const Tensor> results, const Observation& seen);
-  void forgive_masks(std::int64_t reader, const Observation& seen, std::span<const void* const> addresses);
-  void forgive(std::int64_t before, const void* address);
-  void look_at_limits(const OpCall& call, std::span<const Tensor> read, Slot& slot);
-  void look_there(const OpCall& call, std::span<const Tensor> read, Slot& slot);
-  void look_at_zeros(const OpCall& call, const Tensor& gradient, Slot& slot);
-  void take_found(std::span<const double> found);
+  void resolve_pending(F&& resolved);
+  OpRecord& record(const OpCall& call, std::span<const Tensor> results, const Observation& amax);
+  void ignore_masks(std::int64_t reader, const Observation& amax, std::span<const void* const> operands);
+  void ignore_infinities(std::int64_t before, const void* operand);
+  void probe_limits(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
+  void probe_limits_on_device(const OpCall& call, std::span<const Tensor> read, OpRecord& record);
+  void probe_zeros(const OpCall& call, const Tensor& gradient, OpRecord& record);
+  void merge_probes(std::span<const double> probed);
 
   struct Tape {
-    std::vector<Slot> slots{};  // of the longest attempt so far: their memory is reused
-    std::size_t length = 0;     // of this attempt's
+    std::vector<OpRecord> records{};  // as many as the longest attempt so far had: their memory is reused
+    std::size_t length = 0;           // of this attempt
   };
   Tape forward_, backward_;
-  std::vector<const void*> may_be_masked_;  // what the op that runs now was given, where -inf is legal there
-  std::vector<Reader> readers_;             // of this attempt, on a GPU
-  std::vector<Look> pending_;               // of this attempt, on a GPU
-  bool reads_scores_ = false;               // the op that runs now is the softmax of a composed attention
-  DeviceNumbers numbers_;
+  std::vector<const void*> mask_operands_;  // operands of the running op, if it accepts -inf
+  std::vector<MaskReader> mask_readers_;
+  std::vector<PendingProbe> pending_probes_;
+  bool reads_scores_ = false;  // the running op is the softmax of a composed attention
+  ProbeBuffer buffer_;
   Probes probes_;
 };
 
-/// Headroom of one observation whose 16-bit part is `low`.
-double headroom_of(const Observation& seen, DType low);
+/// Returns the headroom of an observation whose 16-bit values have dtype `half`.
+double headroom_of(const Observation& amax, DType half);
 
-/// Whether values were seen on their way to `low`, none of them large enough to be anything but 0 there.
-bool vanished(const Observation& seen, DType low);
+/// True if nonzero values were stored in the 16-bit dtype `half`, and all of them round to 0 there.
+bool all_underflow(const Observation& amax, DType half);
 
 }  // namespace binade::amp

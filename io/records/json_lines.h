@@ -16,6 +16,14 @@ std::string json_number(double value);
 /// Returns `text` as a JSON string, quoted and escaped; bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
+/// Returns the JSON array of `json_of(value)` for each value.
+template <class Values, class F>
+std::string json_array(const Values& values, F&& json_of, std::string_view separator = ", ") {
+  std::string text;
+  for (const auto& value : values) text.append(text.empty() ? "" : separator).append(json_of(value));
+  return "[" + text + "]";
+}
+
 /// Builds a JSON object, with the members in the order of the calls to add(): {"step":1,"loss":4.174}
 class JsonObject {
  public:

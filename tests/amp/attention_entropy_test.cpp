@@ -62,8 +62,8 @@ std::optional<double> entropy_of(const nn::MultiHeadAttentionOptions& options, D
   step_context().tape_index = 0;
   (void)model(Variable(toy::random({2, 20, 32}, 8)));
   std::optional<double> least;
-  for (const Telemetry::Slot& slot : telemetry.slots(Direction::kForward))
-    if (slot.entropy) least = std::min(*slot.entropy, least.value_or(1));
+  for (const Telemetry::OpRecord& record : telemetry.records(Direction::kForward))
+    if (record.entropy) least = std::min(*record.entropy, least.value_or(1));
   return least;
 }
 

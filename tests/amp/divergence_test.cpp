@@ -93,7 +93,7 @@ TEST(Divergence, ARunThatDivergesWithoutANanSaysSo) {
   }
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].kind, WarningKind::kDivergence);
-  EXPECT_EQ(place_of(warnings[0]), "the whole model");
+  EXPECT_EQ(location_of(warnings[0]), "the whole model");
   EXPECT_LE(warnings[0].step, 8);
   EXPECT_NE(warnings[0].advice.find("learning rate"), std::string::npos);
 }

@@ -138,7 +138,7 @@ TEST(FaultInjection, AFaultStrikesTheFirstTimeThatItsStepComes) {
 
 TEST(FaultInjection, WhatStruckInAnEarlierLifeOfTheRunDoesNotStrikeInThatStep) {
   Drill drill({"lr@step=2,every=2,factor=0.5"});
-  drill.trainer.faults().has_struck("lr@step=2,every=2,factor=0.5", 2);
+  drill.trainer.faults().mark_struck("lr@step=2,every=2,factor=0.5", 2);
   std::vector<std::pair<std::string, std::int64_t>> seen;
   drill.trainer.faults().on_strike = [&](const std::string& spec, std::int64_t step) { seen.emplace_back(spec, step); };
   std::vector<double> rates;

@@ -70,13 +70,13 @@ TEST(Guards, ASkippedUpdateIsNotAMultiplicationByZero) {
 
 TEST(Guards, AWindowOfLossesForgetsWhatIsNotFinite) {
   SpikeGuard guard;
-  for (int k = 0; k < 200; ++k) guard.accepted(1 + 0.01 * (k % 7), 1 + 0.01 * (k % 5));
+  for (int k = 0; k < 200; ++k) guard.add(1 + 0.01 * (k % 7), 1 + 0.01 * (k % 5));
   const double bound = guard.bound();
   for (int k = 0; k < 1000; ++k)
-    guard.accepted(kBad[static_cast<std::size_t>(k) % kBad.size()], kBad[static_cast<std::size_t>(k) % kBad.size()]);
+    guard.add(kBad[static_cast<std::size_t>(k) % kBad.size()], kBad[static_cast<std::size_t>(k) % kBad.size()]);
   EXPECT_EQ(guard.bound(), bound);
-  EXPECT_TRUE(guard.absurd(100, 50));
-  EXPECT_FALSE(guard.absurd(1.05, 50));
+  EXPECT_TRUE(guard.is_spike(100, 50));
+  EXPECT_FALSE(guard.is_spike(1.05, 50));
 }
 
 TEST(Guards, APlateauIsOneOfFiniteLosses) {
@@ -129,8 +129,8 @@ TEST(Guards, ClippingByNormNeverTurnsOneInfinityIntoAllZeros) {
 
 TEST(Guards, ALateSpikeIsJudgedByTheLatestLossesNotByTheFirst) {
   SpikeGuard guard;
-  for (int k = 0; k < 600; ++k) guard.accepted(0.5 + 10 * std::exp(-k / 60.0) + 0.01 * (k % 5), 1 + 0.01 * (k % 7));
-  EXPECT_TRUE(guard.absurd(8, 50)) << "below the loss that the run began with";
+  for (int k = 0; k < 600; ++k) guard.add(0.5 + 10 * std::exp(-k / 60.0) + 0.01 * (k % 5), 1 + 0.01 * (k % 7));
+  EXPECT_TRUE(guard.is_spike(8, 50)) << "below the loss that the run began with";
 }
 
 TEST(Guards, AnOverflowThatTheScalerMendsIsNoAlarm) {

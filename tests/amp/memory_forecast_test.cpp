@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "binade/amp/step/traced_rows.h"
 #include "binade/core/backend.h"
 #include "binade/run/training_run.h"
 #include "tests/amp/lab.h"

@@ -95,7 +95,7 @@ TEST(Capsule, WhereABatchCannotBeKeptTheReportSaysSo) {
   const Incident incident = step().incident.value();
   EXPECT_EQ(capsules, 0);
   EXPECT_NE(incident.no_capsule.find("state()"), std::string::npos);
-  EXPECT_NE(report_markdown(incident).find("**Capsule**: none"), std::string::npos);
+  EXPECT_NE(report_markdown(incident).find("**Repro bundle**: none"), std::string::npos);
   EXPECT_NE(report_json(incident).find("\"no_capsule\""), std::string::npos);
 }
 

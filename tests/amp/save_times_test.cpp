@@ -13,8 +13,8 @@ std::vector<int> saves(SaveTimes& times, int seconds) {
   for (int now = 1; now <= seconds; ++now)
     if (times.due_by_clock(now)) {
       at.push_back(now);
-      times.began(now);
-      times.committed();
+      times.save_started(now);
+      times.save_committed();
     }
   return at;
 }
@@ -37,7 +37,7 @@ TEST(SaveTimes, ARunThatHasACheckpointWaits) {
 
 TEST(SaveTimes, ASaveThatStepsAskedForPutsTheNextOneOff) {
   SaveTimes times({.every_steps = 10, .seconds = 15}, 0);
-  times.began(5);
+  times.save_started(5);
   EXPECT_FALSE(times.due_by_clock(19));
   EXPECT_TRUE(times.due_by_clock(20));
   EXPECT_TRUE(times.due_at_step(20));
@@ -47,7 +47,7 @@ TEST(SaveTimes, ASaveThatStepsAskedForPutsTheNextOneOff) {
 TEST(SaveTimes, WithoutAClockThereIsNoneByTheClock) {
   SaveTimes times({.every_steps = 10}, 0);
   EXPECT_FALSE(times.due_by_clock(1e9));
-  times.began(0);
+  times.save_started(0);
   EXPECT_FALSE(times.due_by_clock(1e9));
   SaveTimes never({}, 0);
   EXPECT_FALSE(never.due_at_step(0));
@@ -56,17 +56,17 @@ TEST(SaveTimes, WithoutAClockThereIsNoneByTheClock) {
 TEST(SaveTimes, WhatFailedIsTriedAgainEvenWithoutAClockAndLessAndLessOften) {
   SaveTimes times({.every_steps = 10}, 0);
   std::vector<int> at;
-  times.began(0);
-  times.failed(0);
+  times.save_started(0);
+  times.save_failed(0);
   for (int now = 1; now <= 100; ++now)
     if (times.due_by_clock(now)) {
       at.push_back(now);
-      times.began(now);
-      times.failed(now);
+      times.save_started(now);
+      times.save_failed(now);
     }
   EXPECT_EQ(at, (std::vector<int>{10, 30, 70}));
-  times.began(200);
-  times.committed();
+  times.save_started(200);
+  times.save_committed();
   EXPECT_FALSE(times.due_by_clock(1e9));
 }
 

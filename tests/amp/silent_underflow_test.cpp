@@ -51,11 +51,11 @@ std::vector<Warning> warnings_of(SilentUnderflow& underflow, double scale, const
   std::vector<Warning> warnings;
   for (std::int64_t step = from; step <= to; step += 50) {
     std::optional<Telemetry> raised;
-    if (const auto factor = underflow.proof_factor(step)) {
+    if (const auto factor = underflow.confirmation_factor(step)) {
       raised = step_at(scale * *factor, places);
       if (proofs != nullptr) ++*proofs;
     }
-    if (auto warning = underflow.look(step, scale, step_at(scale, places), raised ? &*raised : nullptr))
+    if (auto warning = underflow.observe(step, scale, step_at(scale, places), raised ? &*raised : nullptr))
       warnings.push_back(*warning);
   }
   return warnings;
@@ -100,8 +100,8 @@ TEST(SilentUnderflow, ATensorThatVanishedWholeProvesItselfAndIsNamedWhereItBegin
       telemetry.after_backward({kLinear, "layer" + std::to_string(place), place, Direction::kBackward}, {}, {&zeros, 1},
                                seen);
     }
-    EXPECT_FALSE(place_of(Warning{}).empty());
-    if (auto warning = underflow.look(step, 1, telemetry, nullptr)) warnings.push_back(*warning);
+    EXPECT_FALSE(location_of(Warning{}).empty());
+    if (auto warning = underflow.observe(step, 1, telemetry, nullptr)) warnings.push_back(*warning);
   }
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0].module, "layer1");
@@ -127,7 +127,7 @@ TEST(SilentUnderflow, ANonFiniteStepIsForgotten) {
     bad.begin({.zeros = true});
     const Tensor gx = Tensor::full({1000}, planted, DType::f16);
     bad.after_backward({kLinear, "layer0", 0, Direction::kBackward}, {}, {&gx, 1}, observe(gx));
-    EXPECT_FALSE(underflow.look(50, 1, bad, nullptr).has_value());
+    EXPECT_FALSE(underflow.observe(50, 1, bad, nullptr).has_value());
     EXPECT_EQ(warnings_of(underflow, 1, places, 100, 1000).size(), 1u);
   }
 }

@@ -30,7 +30,7 @@ std::optional<SingularityDistance> distance(F run) {
   const ObserverScope watched(telemetry);
   step_context().tape_index = 0;
   (void)run();
-  return telemetry.slots(Direction::kForward).front().singularity;
+  return telemetry.records(Direction::kForward).front().singularity;
 }
 
 TEST(SingularityDistance, OfADivisionItIsTheSmallestDivisors) {

@@ -148,10 +148,10 @@ TEST(Telemetry, NothingIsLeftOfALongerTape) {
   watch(used, Tensor::full({2}, 1).to(DType::f16), 5);
   for (Telemetry* telemetry : {&used, &fresh}) watch(*telemetry, Tensor::full({2}, 1), 2);
   for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-    ASSERT_EQ(used.slots(direction).size(), fresh.slots(direction).size());
-    for (std::size_t i = 0; i < fresh.slots(direction).size(); ++i) {
-      EXPECT_EQ(used.slots(direction)[i].op, fresh.slots(direction)[i].op);
-      EXPECT_EQ(used.slots(direction)[i].low, fresh.slots(direction)[i].low);
+    ASSERT_EQ(used.records(direction).size(), fresh.records(direction).size());
+    for (std::size_t i = 0; i < fresh.records(direction).size(); ++i) {
+      EXPECT_EQ(used.records(direction)[i].op, fresh.records(direction)[i].op);
+      EXPECT_EQ(used.records(direction)[i].half_dtype, fresh.records(direction)[i].half_dtype);
     }
   }
 }

@@ -178,7 +178,7 @@ TEST(TrainingRun, WeightsOfLongAgoMendADamagedOneThoughTheirLossIsFarFromTodays)
   const double first = run.step(toy::batch(0), closure).loss;
   for (int k = 2; k < 250; ++k) run.step(toy::batch(0), closure);
   EXPECT_LT(run.step(toy::batch(0), closure).loss, first / 20) << "or the first loss is nothing to be surprised at";
-  EXPECT_TRUE(run.step(toy::batch(0), closure).went_back());
+  EXPECT_TRUE(run.step(toy::batch(0), closure).rolled_back());
 }
 
 TEST(TrainingRun, AStepThatEndsTheRunLeavesTheStepsBeforeItSaved) {
@@ -350,13 +350,13 @@ TEST(TrainingRun, AnIncidentOfAStepThatIsMadeAgainHasItsOwnFolder) {
   options.steps = 20;
   TrainingRun run(net.trainer, options);
   FaultInjection drill({"nan-weight@step=12,path=up.weight"}, net.net);
-  bool harmed = false, went_back = false, poisoned = false;
+  bool harmed = false, rolled_back = false, poisoned = false;
   for (const auto& batch : run.batches(loader)) {
-    const bool poison = went_back && net.trainer.steps() == 12 && !std::exchange(poisoned, true);
+    const bool poison = rolled_back && net.trainer.steps() == 12 && !std::exchange(poisoned, true);
     const StepResult result = run.step(batch, [&](const toy::Batch& b) {
       return toy::loss(net.net, poison ? toy::with_nan(b) : b);
     });
-    went_back = went_back || result.went_back();
+    rolled_back = rolled_back || result.rolled_back();
     if (net.trainer.steps() == 12 && !std::exchange(harmed, true)) drill.after_commit(12, net.optimizer);
   }
   EXPECT_EQ(net.trainer.steps(), 20);

@@ -140,7 +140,7 @@ TEST(UserOps, ADiagnosisDoesNotDependOnTheName) {
     ASSERT_TRUE(d.first_bad) << Op::info.name;
     EXPECT_EQ(d.first_bad->op, Op::info.name);
     EXPECT_FALSE(d.first_bad->at_singularity) << Op::info.name;
-    EXPECT_FALSE(d.first_bad->of_scores) << Op::info.name;
+    EXPECT_FALSE(d.first_bad->is_attention_scores) << Op::info.name;
   });
 }
 

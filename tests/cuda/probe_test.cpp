@@ -49,8 +49,8 @@ Tensor slice_of_more(const Tensor& x, std::int64_t before) {
 }
 
 /// What telemetry sees of what `run` does with these values on a device; `waits`: how often it waited to see it.
-std::vector<Telemetry::Slot> seen(const std::vector<Tensor>& inputs, Device device,
-                                  const std::function<void(const std::vector<Variable>&)>& run) {
+std::vector<Telemetry::OpRecord> seen(const std::vector<Tensor>& inputs, Device device,
+                                      const std::function<void(const std::vector<Variable>&)>& run) {
   std::vector<Variable> there;
   for (const Tensor& x : inputs) there.emplace_back(x.defined() ? x.to(device) : x);
   Telemetry telemetry;
@@ -62,15 +62,16 @@ std::vector<Telemetry::Slot> seen(const std::vector<Tensor>& inputs, Device devi
     run(there);
   }
   EXPECT_EQ(cuda::waits(), before);
-  telemetry.settle();
-  const auto slots = telemetry.slots(Direction::kForward);
-  return {slots.begin(), slots.end()};
+  telemetry.synchronize();
+  const auto records = telemetry.records(Direction::kForward);
+  return {records.begin(), records.end()};
 }
 
 void expect_same(const std::vector<Tensor>& inputs, const std::function<void(const std::vector<Variable>&)>& run,
                  const std::string& what) {
   SCOPED_TRACE(what);
-  const std::vector<Telemetry::Slot> host = seen(inputs, Device::cpu(), run), there = seen(inputs, test_device(), run);
+  const std::vector<Telemetry::OpRecord> host = seen(inputs, Device::cpu(), run),
+                                         there = seen(inputs, test_device(), run);
   ASSERT_EQ(host.size(), there.size());
   for (std::size_t i = 0; i < host.size(); ++i) {
     ASSERT_EQ(host[i].singularity.has_value(), there[i].singularity.has_value());
@@ -119,14 +120,14 @@ TEST(GpuLooks, ReadChannelSlices) {
   for (const DType dtype : kFloating)
     for (const std::int64_t before : {0, 1, 8}) {
       const Tensor x = slice_of_more(values({37, 24}, 3, dtype, {}, 0.1, 2), before).to(test_device());
-      const auto nearest = [&](const Tensor& t, DeviceNumbers& numbers) {
-        const DeviceNumbers::Place place = numbers.take(1, t.device());
-        kernels(t.device()).singularity_probe({probed_values(t), 0, 0, 3, place.at});
-        return static_cast<std::size_t>(place.number);
+      const auto nearest = [&](const Tensor& t, ProbeBuffer& numbers) {
+        const ProbeBuffer::Range range = numbers.allocate(1, t.device());
+        kernels(t.device()).singularity_probe({probed_values(t), 0, 0, 3, range.data});
+        return static_cast<std::size_t>(range.first);
       };
-      DeviceNumbers numbers;
+      ProbeBuffer numbers;
       const std::size_t sliced = nearest(slice_of_more(x, before), numbers), whole = nearest(x.clone(), numbers);
-      const std::vector<double> found = numbers.bring();
+      const std::vector<double> found = numbers.copy_to_host();
       EXPECT_EQ(found[sliced], found[whole]);
       EXPECT_LT(found[whole], 0.2);
     }
@@ -143,7 +144,7 @@ std::int64_t zeros_on_the_host(const Tensor& x) {
 }
 
 TEST(GpuLooks, CountTheZerosThatTheHostCounts) {
-  DeviceNumbers numbers;
+  ProbeBuffer numbers;
   std::vector<std::int64_t> want;
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const std::int64_t count : {1, 31, 32, 33, 100, 1000, 4095, 4096, 4097, 5000, 8193, 100000})
@@ -158,9 +159,9 @@ TEST(GpuLooks, CountTheZerosThatTheHostCounts) {
         const Tensor half = x.to(dtype);
         want.push_back(zeros_on_the_host(half));
         const Tensor there = slice_of_more(half.to(test_device()), count % 3);
-        kernels(there.device()).zero_probe({probed_values(there), numbers.take(1, there.device()).at});
+        kernels(there.device()).zero_probe({probed_values(there), numbers.allocate(1, there.device()).data});
       }
-  const std::vector<double> found = numbers.bring();
+  const std::vector<double> found = numbers.copy_to_host();
   ASSERT_EQ(found.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(found[i], static_cast<double>(want[i])) << i;
 }
@@ -221,26 +222,26 @@ TEST(GpuLooks, OfASoftmaxNameTheEntropyThatTheHostNames) {
 
 TEST(GpuLooks, TakeMoreRoomAndKeepIt) {
   const Tensor x = Tensor::full({1}, 0.5, DType::f32, test_device());
-  const auto look = [&](DeviceNumbers& numbers) {
-    const DeviceNumbers::Place place = numbers.take(1, x.device());
-    kernels(x.device()).singularity_probe({probed_values(x), 0.25, -kInfinity, kInfinity, place.at});
-    return place;
+  const auto look = [&](ProbeBuffer& numbers) {
+    const ProbeBuffer::Range range = numbers.allocate(1, x.device());
+    kernels(x.device()).singularity_probe({probed_values(x), 0.25, -kInfinity, kInfinity, range.data});
+    return range;
   };
-  DeviceNumbers numbers;
+  ProbeBuffer numbers;
   for (int run = 0; run < 3; ++run) {
-    numbers.begin();
-    for (int i = 0; i < 3000; ++i) EXPECT_EQ(look(numbers).number, i);
-    EXPECT_EQ(numbers.bring(), std::vector<double>(3000, 0.25));
+    numbers.clear();
+    for (int i = 0; i < 3000; ++i) EXPECT_EQ(look(numbers).first, i);
+    EXPECT_EQ(numbers.copy_to_host(), std::vector<double>(3000, 0.25));
   }
-  DeviceNumbers kept;
-  kept.keep_room(numbers);
-  kept.begin();
-  const DeviceNumbers::Place first = look(kept);
-  kept.begin();
-  EXPECT_EQ(look(kept).at, first.at);
-  EXPECT_EQ(kept.there().size(), 1u);
-  EXPECT_EQ(kept.bring(), std::vector<double>{0.25});
-  EXPECT_THROW(kept.take(1 << 20, x.device()), DeviceError);
+  ProbeBuffer kept;
+  kept.reserve_like(numbers);
+  kept.clear();
+  const ProbeBuffer::Range first = look(kept);
+  kept.clear();
+  EXPECT_EQ(look(kept).data, first.data);
+  EXPECT_EQ(kept.device_values().size(), 1u);
+  EXPECT_EQ(kept.copy_to_host(), std::vector<double>{0.25});
+  EXPECT_THROW(kept.allocate(1 << 20, x.device()), DeviceError);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ inline Trace trace(const Setting& setting, bool record,
 inline std::vector<std::string> told(const StepResult& result) {
   std::vector<std::string> lines;
   for (const Warning& warning : result.warnings)
-    lines.push_back(fmt::format("{}: {} {} {} {}", name_of(warning.kind), place_of(warning), warning.what,
+    lines.push_back(fmt::format("{}: {} {} {} {}", name_of(warning.kind), location_of(warning), warning.what,
                                 warning.remedy, warning.confidence));
   return lines;
 }

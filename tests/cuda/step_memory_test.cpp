@@ -109,7 +109,7 @@ TEST_P(StepMemory, ThatOutlivesAStepDoesNotEndRecording) {
   kept = Variable();
   EXPECT_EQ(got.hash, train(options(false, true), {4}).hash);
   ASSERT_EQ(got.notes.size(), 1u);
-  EXPECT_NE(got.notes[0].find("recorded anew"), std::string::npos) << got.notes[0];
+  EXPECT_NE(got.notes[0].find("captured again"), std::string::npos) << got.notes[0];
   for (const std::uint32_t k : {4u, 5u}) EXPECT_EQ(std::ranges::count(made, k), 1) << k;
   for (const std::uint32_t k : {9u, 10u, 13u, 14u}) EXPECT_EQ(std::ranges::count(made, k), 0) << k;
 }

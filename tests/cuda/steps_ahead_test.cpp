@@ -134,7 +134,7 @@ TEST_P(StepsAhead, BehindOneThatMakesTheRunGoBackAreDropped) {
     });
     bool struck = false;
     std::uint32_t calls = 0;
-    while (!run.trainer->has_made(30) && ++calls < 80) {
+    while (!run.trainer->has_committed(30) && ++calls < 80) {
       const std::int64_t next = run.trainer->steps() + run.trainer->in_flight() + 1;
       if (next == 13 && !point) point = RecoveryPoint{12, "that of step 12", run.trainer->state()};
       if (next == 20 && !std::exchange(struck, true)) {

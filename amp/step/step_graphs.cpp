@@ -1,23 +1,16 @@
-#include "binade/amp/step/recorder.h"
+#include "binade/amp/step/step_graphs.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
-#include <limits>
 
 #include "binade/amp/step/attempt.h"
 #include "binade/amp/step/transaction.h"
-#include "binade/autograd/observer.h"
-#include "binade/core/backend.h"
-#include "binade/core/error.h"
 #include "binade/core/kernels/table.h"
 
 namespace binade::amp {
 namespace {
 
-constexpr std::size_t kMostSpecializations = 8;  // four sizes of batches, with probes and without
-constexpr std::size_t kAligned = 256;
+constexpr std::size_t kMaxSpecializations = 8;  // four batch shapes, with and without probes
+constexpr std::size_t kAlignment = 256;
 
 /// Lays out arrays in one block of memory, each aligned to 256 bytes.
 class Layout {
@@ -25,7 +18,7 @@ class Layout {
   template <class T>
   std::size_t add(std::size_t count) {
     const std::size_t at = bytes_;
-    bytes_ += (count * sizeof(T) + kAligned - 1) / kAligned * kAligned;
+    bytes_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     return at;
   }
   std::size_t bytes() const { return bytes_; }
@@ -34,12 +27,12 @@ class Layout {
   std::size_t bytes_ = 0;
 };
 
-/// Everything that a graph is specialized to.
-std::string key_of(const RecordedStep& step, bool training) {
+/// Identifies a specialization.
+std::string key_of(const GraphStep& step, bool training) {
   std::string key = fmt::format("{}; {}; {}; {}", step.closure, step.policy.to_string(), step.telemetry, training);
   if (step.telemetry) key += fmt::format("; {} {} {}", step.probes.zeros, step.probes.limits, step.probes.libraries);
-  for (const StateDict& part : step.batch)
-    for (const auto& [name, value] : part.values())
+  for (const StateDict& micro_batch : step.batch)
+    for (const auto& [name, value] : micro_batch.values())
       if (const auto* tensor = std::get_if<Tensor>(&value))
         key += fmt::format("; {} {} {}", name, name_of(tensor->dtype()), tensor->shape());
   return key;
@@ -47,22 +40,22 @@ std::string key_of(const RecordedStep& step, bool training) {
 
 std::size_t parameters_of(const Transaction& transaction) { return transaction.optimizer().parameters().size(); }
 
-/// The same step, which the device does not commit.
-RecordedStep uncommitted(RecordedStep step) {
+/// Returns the step with a loss bound that prevents the commit.
+GraphStep uncommitted(GraphStep step) {
   step.loss_bound = -std::numeric_limits<double>::infinity();
   return step;
 }
 
 }  // namespace
 
-/// The numbers that host and device exchange at every step: one block each way, on the device and, for each step in
-/// flight, in pinned memory.
-struct StepRecorder::Exchange {
+/// The numbers that host and device exchange in every step: a block for each direction on the device and, for each step
+/// in flight, in pinned host memory.
+struct StepGraphs::Exchange {
   static constexpr std::size_t kMicroBatches = 1024;
-  /// Of one step.
-  struct Here {
-    std::byte *in = nullptr, *out = nullptr, *seen = nullptr;
-    std::size_t seen_bytes = 0;
+  /// The pinned memory of one step.
+  struct Pinned {
+    std::byte *in = nullptr, *out = nullptr, *telemetry = nullptr;
+    std::size_t telemetry_bytes = 0;
   };
 
   Exchange(Backend& b, Stream s, std::size_t parameters) : backend(b), stream(s) {
@@ -79,14 +72,14 @@ struct StepRecorder::Exchange {
     const auto bytes = [&](std::size_t count) {
       return Tensor::zeros(Shape{static_cast<std::int64_t>(count)}, DType::u8, stream.device);
     };
-    in_there = bytes(in_bytes);
-    out_there = bytes(out_bytes);
+    device_in = bytes(in_bytes);
+    device_out = bytes(out_bytes);
     seed = Tensor::zeros(Shape{1}, DType::f32, stream.device);
     halted = bytes(sizeof(std::uint32_t));
   }
   ~Exchange() {
-    for (const Here& one : here)
-      for (std::byte* const memory : {one.in, one.out, one.seen}) backend.release_pinned(memory);
+    for (const Pinned& one : pinned)
+      for (std::byte* const memory : {one.in, one.out, one.telemetry}) backend.release_pinned(memory);
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -96,86 +89,85 @@ struct StepRecorder::Exchange {
     return reinterpret_cast<T*>(memory + offset);
   }
   template <class T>
-  static T* there(Tensor& block, std::size_t at) {
+  static T* on_device(Tensor& block, std::size_t at) {
     return reinterpret_cast<T*>(static_cast<std::byte*>(block.mutable_raw()) + at);
   }
 
   StepPlaces places(std::size_t parameters, std::size_t micro_batches) {
-    return {.numbers = there<StepNumbers>(in_there, numbers),
-            .slices = there<UpdateSlice>(in_there, slices),
-            .gradient_limits = there<double>(in_there, limits),
+    return {.numbers = on_device<StepNumbers>(device_in, numbers),
+            .slices = on_device<UpdateSlice>(device_in, slices),
+            .gradient_limits = on_device<double>(device_in, limits),
             .seed = seed.mutable_data<float>(),
-            .losses = there<float>(out_there, losses),
-            .outcome = there<StepOutcome>(out_there, outcome),
-            .words = there<std::uint32_t>(out_there, words),
-            .extremes = there<BlockExtremes>(out_there, extremes),
-            .halted = there<std::uint32_t>(halted, 0),
+            .losses = on_device<float>(device_out, losses),
+            .outcome = on_device<StepOutcome>(device_out, outcome),
+            .words = on_device<std::uint32_t>(device_out, words),
+            .extremes = on_device<BlockExtremes>(device_out, extremes),
+            .halted = on_device<std::uint32_t>(halted, 0),
             .parameters = static_cast<std::int64_t>(parameters),
             .micro_batches = static_cast<std::int64_t>(micro_batches)};
   }
-  /// Room for the next step's.
-  Here& next() {
-    last = (last + 1) % here.size();
-    Here& one = here[last];
+  /// Returns the memory for the next step.
+  Pinned& next() {
+    last = (last + 1) % pinned.size();
+    Pinned& one = pinned[last];
     if (one.in == nullptr) one.in = static_cast<std::byte*>(backend.allocate_pinned(in_bytes));
     if (one.out == nullptr) one.out = static_cast<std::byte*>(backend.allocate_pinned(out_bytes));
     return one;
   }
-  /// And for `bytes` of what it saw.
-  void make_room(Here& one, std::size_t bytes) const {
-    if (bytes <= one.seen_bytes) return;
-    backend.release_pinned(std::exchange(one.seen, nullptr));
-    one.seen_bytes = 0;
-    one.seen = static_cast<std::byte*>(backend.allocate_pinned(bytes));
-    one.seen_bytes = bytes;
+  /// Grows the memory for telemetry to `bytes`.
+  void reserve_telemetry(Pinned& one, std::size_t bytes) const {
+    if (bytes <= one.telemetry_bytes) return;
+    backend.release_pinned(std::exchange(one.telemetry, nullptr));
+    one.telemetry_bytes = 0;
+    one.telemetry = static_cast<std::byte*>(backend.allocate_pinned(bytes));
+    one.telemetry_bytes = bytes;
   }
 
   Backend& backend;
   Stream stream;
   std::size_t numbers, slices, limits, outcome, words, extremes, losses, in_bytes, out_bytes;
-  Tensor in_there, out_there, seed, halted;
-  std::array<Here, kMostInFlight + 1> here{};  // in turn; one more than are read at once
+  Tensor device_in, device_out, seed, halted;
+  std::array<Pinned, kMaxInFlight + 1> pinned{};  // used in turn
   std::size_t last = 0;
 };
 
-struct StepRecorder::Specialization {
+struct StepGraphs::Specialization {
   std::string key;
   bool ran_before = false;
   bool unsupported = false, validated = false;
   std::vector<StateDict> batch;  // the tensors that the graph reads
   Telemetry telemetry;           // observed the capture
   std::unique_ptr<CapturedGraph> recording;
-  std::int64_t recorded_step = 0;
+  std::int64_t graph_step = 0;
 };
 
-struct StepRecorder::InFlight {
+struct StepGraphs::InFlight {
   Specialization* graph = nullptr;
-  Exchange::Here* here = nullptr;
+  Exchange::Pinned* pinned = nullptr;
   optim::DeviceUpdate update;
-  std::size_t words = 0, found_at = 0, found = 0;  // of its telemetry
-  std::uint64_t mark = 0;                          // reached when all results are on the host
+  std::size_t words = 0, probes_at = 0, probes = 0;  // sizes and offset in Pinned::telemetry
+  std::uint64_t mark = 0;                            // the device reaches it when all results are on the host
 };
 
-StepRecorder::StepRecorder(Transaction& transaction, AttemptRunner& runner)
-    : transaction_(transaction), runner_(runner) {}
-StepRecorder::~StepRecorder() { discard_in_flight(); }
+StepGraphs::StepGraphs(Transaction& transaction, AttemptRunner& runner) : transaction_(transaction), runner_(runner) {}
+StepGraphs::~StepGraphs() { discard_in_flight(); }
 
 /// Discards the results of in-flight steps.
-void StepRecorder::discard_in_flight() noexcept {
+void StepGraphs::discard_in_flight() noexcept {
   if (in_flight_.empty()) return;
   try {
     exchange_->backend.wait_for(in_flight_.back().mark);
     exchange_->halted.fill(0);
-  } catch (const std::exception&) {  // the device is lost, and the steps with it
+  } catch (const std::exception&) {  // the device is lost, and with it the steps
   }
   in_flight_.clear();
 }
 
-StepRecorder::Specialization& StepRecorder::specialization_of(const RecordedStep& step) {
+StepGraphs::Specialization& StepGraphs::specialization_of(const GraphStep& step) {
   const std::string key = key_of(step, transaction_.model().training());
   auto found = std::ranges::find_if(specializations_, [&](const auto& graph) { return graph->key == key; });
   if (found == specializations_.end()) {
-    if (specializations_.size() >= kMostSpecializations) specializations_.pop_back();
+    if (specializations_.size() >= kMaxSpecializations) specializations_.pop_back();
     specializations_.push_back(std::make_unique<Specialization>());
     specializations_.back()->key = key;
     found = std::prev(specializations_.end());
@@ -184,33 +176,34 @@ StepRecorder::Specialization& StepRecorder::specialization_of(const RecordedStep
   return *specializations_.front();
 }
 
-/// Whether the step can be captured. Prepares all that the graph needs.
-bool StepRecorder::prepare(Specialization& graph, const RecordedStep& step) {
+/// Returns true if the step can be captured, and prepares the graph's inputs.
+bool StepGraphs::prepare(Specialization& graph, const GraphStep& step) {
   const Device device = transaction_.device();
   if (graph.unsupported || !kernels(device).decide || !transaction_.device_updates().possible()) return false;
   if (step.batch.size() > Exchange::kMicroBatches) return false;
-  if (!std::exchange(graph.ran_before, true)) {  // libraries choose their algorithms in the first
-    if (specializations_.size() < kMostSpecializations)
-      backend_of(device).trim();  // frees blocks of other sizes; not if specializations take turns for ever
+  if (!std::exchange(graph.ran_before, true)) {  // in the first step, libraries choose their algorithms
+    if (specializations_.size() < kMaxSpecializations)
+      backend_of(device)
+          .trim();  // frees cached blocks of other sizes; not if specializations replace each other all the time
     return false;
   }
   if (!exchange_)
     exchange_ = std::make_unique<Exchange>(backend_of(device), Stream{device}, parameters_of(transaction_));
   if (graph.batch.empty())
-    for (const StateDict& part : step.batch) {
-      StateDict& slots = graph.batch.emplace_back();
-      for (const auto& [name, value] : part.values()) {
+    for (const StateDict& micro_batch : step.batch) {
+      StateDict& inputs = graph.batch.emplace_back();
+      for (const auto& [name, value] : micro_batch.values()) {
         const auto* tensor = std::get_if<Tensor>(&value);
-        slots.put(name, tensor != nullptr ? StateDict::Value(Tensor::empty(tensor->shape(), tensor->dtype(), device))
-                                          : value);
+        inputs.put(name, tensor != nullptr ? StateDict::Value(Tensor::empty(tensor->shape(), tensor->dtype(), device))
+                                           : value);
       }
     }
   return true;
 }
 
-/// Whether graphs may run: nothing else uses their arena. If it is in use at two steps in a row, drops the graphs and
-/// leaves the arena to its users.
-bool StepRecorder::clear_arena() {
+/// Returns true if graphs may run because nothing else uses their arena. If it is in use in two steps in a row, drops
+/// the graphs and leaves the arena to its users.
+bool StepGraphs::clear_arena() {
   const Backend& backend = exchange_->backend;
   if (backend.bytes_lent() > 0) transaction_.optimizer().zero_grad();
   const std::size_t held = backend.bytes_lent();
@@ -220,17 +213,17 @@ bool StepRecorder::clear_arena() {
   }
   if (!std::exchange(arena_was_in_use_, true)) return false;
   arena_was_in_use_ = false;
-  notes_.push_back(fmt::format("steps are recorded anew: {} bytes that a step made op by op outlive it", held));
-  forget();
+  notes_.push_back(fmt::format("graphs must be captured again: {} bytes of an eager step outlive it", held));
+  clear();
   return false;
 }
 
 /// Drops the graphs whose arena is too small for a step that allocates as `trace` does.
-void StepRecorder::drop_smaller(const Specialization& graph, const MemoryTrace& trace) {
+void StepGraphs::drop_smaller(const Specialization& graph, const MemoryTrace& trace) {
   std::size_t largest = 0;
   for (const auto& other : specializations_)
     if (other->recording) largest = std::max(largest, other->recording->arena_bytes());
-  if (largest == 0 || plan_memory(trace, kAligned).bytes <= largest) return;
+  if (largest == 0 || plan_memory(trace, kAlignment).bytes <= largest) return;
   for (const auto& other : specializations_) {
     if (other.get() == &graph) continue;
     other->recording.reset();
@@ -238,35 +231,34 @@ void StepRecorder::drop_smaller(const Specialization& graph, const MemoryTrace& 
   }
 }
 
-/// Into the next block of the exchange.
-void StepRecorder::write_numbers(const Specialization& graph, const RecordedStep& step,
-                                 const optim::DeviceUpdate& update) {
+/// Sends the inputs of the step to the device.
+void StepGraphs::write_numbers(const Specialization& graph, const GraphStep& step, const optim::DeviceUpdate& update) {
   Exchange& e = *exchange_;
-  const Exchange::Here& here = e.next();
+  const Exchange::Pinned& pinned = e.next();
   const auto ahead = static_cast<std::int64_t>(in_flight_.size());
-  *e.at<StepNumbers>(here.in, e.numbers) = {
-      .step_offset = graph.recording ? step.number - graph.recorded_step : 0,
+  *e.at<StepNumbers>(pinned.in, e.numbers) = {
+      .step_offset = graph.recording ? step.number - graph.graph_step : 0,
       .inverse_scale = step.input.inverse_scale,
       .clip_norm = step.clip_norm,
       .loss_bound = step.loss_bound,
       .seed = static_cast<float>(step.loss_scale),
       .average_weight = transaction_.ema() != nullptr ? transaction_.ema()->next_weight(ahead) : 0};
-  std::ranges::copy(update.slices, e.at<UpdateSlice>(here.in, e.slices));
-  std::ranges::copy(update.gradient_limits, e.at<double>(here.in, e.limits));
-  e.backend.copy_later(e.in_there.mutable_raw(), here.in, e.in_bytes, CopyKind::kHostToDevice, e.stream);
+  std::ranges::copy(update.slices, e.at<UpdateSlice>(pinned.in, e.slices));
+  std::ranges::copy(update.gradient_limits, e.at<double>(pinned.in, e.limits));
+  e.backend.copy_later(e.device_in.mutable_raw(), pinned.in, e.in_bytes, CopyKind::kHostToDevice, e.stream);
 }
 
-void StepRecorder::write_batch(Specialization& graph, const RecordedStep& step) const {
+void StepGraphs::write_batch(Specialization& graph, const GraphStep& step) const {
   for (std::size_t i = 0; i < step.batch.size(); ++i)
     for (const auto& [name, value] : step.batch[i].values())
       if (const auto* tensor = std::get_if<Tensor>(&value)) {
-        Tensor slot = graph.batch[i].tensor(name);
-        slot.copy_from(*tensor);
+        Tensor input = graph.batch[i].tensor(name);
+        input.copy_from(*tensor);
       }
 }
 
-/// Queues the whole step: the content of a graph.
-void StepRecorder::launch(Specialization& graph, const RecordedStep& step) {
+/// Queues the whole step, which a capture turns into a graph.
+void StepGraphs::launch(Specialization& graph, const GraphStep& step) {
   std::optional<ObserverScope> watching;
   std::optional<OwnKernelsOnly> without_library_probes;
   if (!step.probes.libraries) without_library_probes.emplace();
@@ -281,13 +273,13 @@ void StepRecorder::launch(Specialization& graph, const RecordedStep& step) {
                   .seed = exchange_->seed});
 }
 
-/// Rehearses the step, without a commit, and captures it. `observed` watched an eager step of the specialization.
-void StepRecorder::capture(Specialization& graph, const RecordedStep& step, const Telemetry& observed) {
+/// Runs the step without a commit, then captures it. `observed`: telemetry of an eager step of the specialization.
+void StepGraphs::capture(Specialization& graph, const GraphStep& step, const Telemetry& observed) {
   Backend& backend = exchange_->backend;
-  if (step.probes.zeros || step.probes.limits) graph.telemetry.keep_room(observed);
+  if (step.probes.zeros || step.probes.limits) graph.telemetry.reserve_like(observed);
   const auto whole = [&] {
     launch(graph, step);
-    transaction_.roll_back();  // of the host's copies; the device decides about its own
+    transaction_.roll_back();  // on the host
   };
   try {
     write_numbers(graph, uncommitted(step), transaction_.device_updates().next(step.input));
@@ -298,9 +290,9 @@ void StepRecorder::capture(Specialization& graph, const RecordedStep& step, cons
     const auto kept = std::ranges::count(trace.blocks, MemoryTrace::kKept, &MemoryTrace::Block::released);
     check<DeviceError>(kept == 0, "{} tensors that the closure makes outlive the step", kept);
     drop_smaller(graph, trace);
-    backend.trim();  // eager steps took as much again
+    backend.trim();  // frees the memory of eager steps
     graph.recording = backend.capture(whole, trace);
-    graph.recorded_step = step.number;
+    graph.graph_step = step.number;
   } catch (...) {
     transaction_.roll_back();
     exchange_->halted.fill(0);
@@ -309,63 +301,63 @@ void StepRecorder::capture(Specialization& graph, const RecordedStep& step, cons
   exchange_->halted.fill(0);
 }
 
-/// Submits the graph, and the copies of its results behind it.
-void StepRecorder::replay(Specialization& graph, const RecordedStep& step, optim::DeviceUpdate update) {
+/// Submits the graph, followed by the copies of its results to the host.
+void StepGraphs::replay(Specialization& graph, const GraphStep& step, optim::DeviceUpdate update) {
   Exchange& e = *exchange_;
   write_numbers(graph, step, update);
-  Exchange::Here& here = e.here[e.last];
+  Exchange::Pinned& pinned = e.pinned[e.last];
   const std::span words(graph.recording->observations(),
                         2 * static_cast<std::size_t>(graph.recording->observation_count()));
-  const std::span<const double> found = graph.telemetry.found();
-  Layout seen;
-  seen.add<std::uint32_t>(words.size());
-  const std::size_t found_at = seen.add<double>(found.size());
-  e.make_room(here, seen.bytes());
+  const std::span<const double> probes = graph.telemetry.probe_results();
+  Layout layout;
+  layout.add<std::uint32_t>(words.size());
+  const std::size_t probes_at = layout.add<double>(probes.size());
+  e.reserve_telemetry(pinned, layout.bytes());
   graph.recording->run();
   const auto copy_to_host = [&](std::byte* to, const void* from, std::size_t bytes) {
     if (bytes > 0) e.backend.copy_later(to, from, bytes, CopyKind::kDeviceToHost, e.stream);
   };
-  copy_to_host(here.out, e.out_there.raw(), e.out_bytes);
-  copy_to_host(here.seen, words.data(), words.size_bytes());
-  copy_to_host(here.seen + found_at, found.data(), found.size_bytes());
+  copy_to_host(pinned.out, e.device_out.raw(), e.out_bytes);
+  copy_to_host(pinned.telemetry, words.data(), words.size_bytes());
+  copy_to_host(pinned.telemetry + probes_at, probes.data(), probes.size_bytes());
   in_flight_.push_back({.graph = &graph,
-                        .here = &here,
+                        .pinned = &pinned,
                         .update = std::move(update),
                         .words = words.size(),
-                        .found_at = found_at,
-                        .found = found.size(),
+                        .probes_at = probes_at,
+                        .probes = probes.size(),
                         .mark = e.backend.mark(e.stream)});
 }
 
-DeviceOutcome StepRecorder::collect(Telemetry& observed) {
+DeviceOutcome StepGraphs::collect(Telemetry& observed) {
   Exchange& e = *exchange_;
   const InFlight& oldest = in_flight_.front();
   e.backend.wait_for(oldest.mark);
   const std::size_t parameters = parameters_of(transaction_);
-  const StepOutcome& outcome = *e.at<StepOutcome>(oldest.here->out, e.outcome);
+  const StepOutcome& outcome = *e.at<StepOutcome>(oldest.pinned->out, e.outcome);
   DeviceOutcome result{.cause = outcome.cause};
-  const float* losses = e.at<float>(oldest.here->out, e.losses);
+  const float* losses = e.at<float>(oldest.pinned->out, e.losses);
   for (std::size_t i = 0; i < oldest.graph->batch.size(); ++i) result.loss += losses[i];
   result.loss /= static_cast<double>(oldest.graph->batch.size());
-  const auto* largest = e.at<std::uint32_t>(oldest.here->out, e.words);
+  const auto* largest = e.at<std::uint32_t>(oldest.pinned->out, e.words);
   result.scan.words.assign(largest, largest + parameters);
   result.scan.largest = std::ranges::max(result.scan.words);
   result.scan.sum_squares = outcome.sum_squares;
-  const auto* extremes = e.at<BlockExtremes>(oldest.here->out, e.extremes);
+  const auto* extremes = e.at<BlockExtremes>(oldest.pinned->out, e.extremes);
   result.extremes.assign(extremes, extremes + parameters);
   result.scan.gradients = transaction_.device_updates().updated_parameters();
-  observed.replay(oldest.graph->telemetry, {e.at<std::uint32_t>(oldest.here->seen, 0), oldest.words},
-                  {e.at<double>(oldest.here->seen, oldest.found_at), oldest.found});
+  observed.replay(oldest.graph->telemetry, {e.at<std::uint32_t>(oldest.pinned->telemetry, 0), oldest.words},
+                  {e.at<double>(oldest.pinned->telemetry, oldest.probes_at), oldest.probes});
   in_flight_.erase(in_flight_.begin());
-  if (!result.commits()) {  // the steps behind it are void
+  if (!result.commits()) {  // later steps were not committed either
     in_flight_.clear();
     e.halted.fill(0);
   }
   return result;
 }
 
-bool StepRecorder::submit(const RecordedStep& step) {
-  if (!exchange_ || in_flight_.size() >= kMostInFlight || !transaction_.device_updates().possible()) return false;
+bool StepGraphs::submit(const GraphStep& step) {
+  if (!exchange_ || in_flight_.size() >= kMaxInFlight || !transaction_.device_updates().possible()) return false;
   const std::string key = key_of(step, transaction_.model().training());
   const auto found = std::ranges::find_if(specializations_, [&](const auto& graph) { return graph->key == key; });
   if (found == specializations_.end() || !(*found)->validated || exchange_->backend.bytes_lent() > 0) return false;
@@ -380,7 +372,7 @@ bool StepRecorder::submit(const RecordedStep& step) {
   return true;
 }
 
-std::optional<DeviceOutcome> StepRecorder::run(const RecordedStep& step, Telemetry& observed) {
+std::optional<DeviceOutcome> StepGraphs::run(const GraphStep& step, Telemetry& observed) {
   discard_in_flight();
   to_compare_.reset();
   Specialization& graph = specialization_of(step);
@@ -394,11 +386,11 @@ std::optional<DeviceOutcome> StepRecorder::run(const RecordedStep& step, Telemet
     } catch (const DeviceLostError&) {
       throw;
     } catch (const Error& error) {
-      give_up(graph, error.what());
+      mark_unsupported(graph, error.what());
       return std::nullopt;
     }
     if (!graph.recording) {
-      give_up(graph, "the device records nothing");
+      mark_unsupported(graph, "the device cannot capture");
       return std::nullopt;
     }
   }
@@ -413,7 +405,7 @@ std::optional<DeviceOutcome> StepRecorder::run(const RecordedStep& step, Telemet
   return std::nullopt;
 }
 
-void StepRecorder::ran_eagerly(double loss, const optim::GradientScan& scan) {
+void StepGraphs::compare_with_eager(double loss, const optim::GradientScan& scan) {
   if (!to_compare_) return;
   const DeviceOutcome recorded = *std::exchange(to_compare_, std::nullopt);
   Specialization& graph = *specializations_.front();
@@ -423,27 +415,28 @@ void StepRecorder::ran_eagerly(double loss, const optim::GradientScan& scan) {
   }
   const bool changed = graph.validated;
   graph.recording.reset();
-  give_up(graph, fmt::format("recorded it comes to loss {:.9g} and squares of gradients {:.9g}, op by op to {:.9g} and "
-                             "{:.9g}{}",
-                             recorded.loss, recorded.scan.sum_squares, loss, scan.sum_squares,
-                             changed ? "; the closure reads something besides its batch and the model that has changed "
-                                       "since, which steps have not seen: hand it over with the batch"
-                                     : ""));
+  mark_unsupported(
+      graph,
+      fmt::format("the graph computes loss {:.9g} and squares of gradients {:.9g}, the eager step {:.9g} and {:.9g}{}",
+                  recorded.loss, recorded.scan.sum_squares, loss, scan.sum_squares,
+                  changed ? "; the closure reads state, besides its batch and the model, that has changed since the "
+                            "capture: make it part of the batch"
+                          : ""));
 }
 
-void StepRecorder::give_up(Specialization& graph, std::string_view why) {
+void StepGraphs::mark_unsupported(Specialization& graph, std::string_view why) {
   graph.unsupported = true;
   graph.batch.clear();
-  notes_.push_back(fmt::format("steps are sent op by op, not recorded: {}", why));
+  notes_.push_back(fmt::format("steps run eagerly, not as captured graphs: {}", why));
 }
 
-void StepRecorder::forget() {
+void StepGraphs::clear() {
   discard_in_flight();
   specializations_.clear();
   to_compare_.reset();
 }
 
-bool StepRecorder::holds_graphs() const {
+bool StepGraphs::holds_graphs() const {
   return std::ranges::any_of(specializations_, [](const auto& graph) { return graph->recording != nullptr; });
 }
 

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace binade::amp {
+
+/// Appends a line to a text. Checkpoints store a list of names as one text with a line for each.
+inline void add_line(std::string& text, std::string_view line) { text.append(line).append("\n"); }
+
+/// Returns "'matmul' in blocks.0", or "'matmul'" at the root.
+inline std::string quoted_op(std::string_view op, std::string_view module) {
+  return fmt::format("'{}'{}{}", op, module.empty() ? "" : " in ", module);
+}
+
+/// Returns "blocks.0/matmul", or "matmul" at the root: the op as overrides name it.
+inline std::string override_target(std::string_view op, std::string_view module) {
+  return fmt::format("{}{}{}", module, module.empty() ? "" : "/", op);
+}
+
+/// Splits a text into its lines.
+inline std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace binade::amp
